@@ -1,0 +1,53 @@
+#pragma once
+// What is known of every op: the generated tables (proa/gen/) fill these in.
+#include "proa/base/call.h"
+
+namespace proa {
+
+enum class OpKind : uint8_t { kKernel, kView, kComposite };
+
+/// How an output's dtype follows from the call; see `out=` in proa.schema.row.
+enum class DTypeRule : uint8_t { kSame, kBool, kI64, kI32, kI8, kF32, kAttr, kReal, kLast, kSum, kComplex };
+
+constexpr int kMaxOutputs = 8;
+constexpr int kVariadic = 255;  // n_in of an op that takes any number of arrays
+
+/// One row of the operator table, as the runtimes need it.
+struct OpInfo {
+  const char* name;
+  uint16_t id;            // index into the tables of this build; not stable across builds
+  uint16_t version;       // of the op's meaning; stored in model files
+  OpKind kind;
+  uint8_t n_in;           // or kVariadic
+  uint8_t n_required;     // leading inputs that must be given
+  uint8_t n_out;
+  uint16_t dtypes;        // bit i set: DType(i) admitted for the first input
+  uint16_t attr_size;     // bytes of the attribute struct, 0 if none
+  const void* attr_defaults;
+  ShapeRule shape;
+  DTypeRule out_dtype[kMaxOutputs];
+  int16_t dtype_attr;     // byte offset of the attribute that names the dtype (kAttr), else -1
+  int8_t alias[kMaxOutputs];  // input whose memory output i may or must share, -1 if none
+};
+
+/// What one instruction set brings for one op; null where it brings nothing.
+struct KernelEntry {
+  Kernel run = nullptr;
+  SizeRule scratch = nullptr;
+  SizeRule pack_size = nullptr;
+  Pack pack = nullptr;
+};
+
+/// The row of that name, or nullptr. A binary search over the generated table.
+const OpInfo* find_op(const char* name);
+const OpInfo& op_info(int id);
+int op_count();
+/// The best entry of this machine for the op, chosen once by select_isa().
+const KernelEntry& kernel_of(int id);
+
+enum class Isa : uint8_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kNeon = 3, kNeonDot = 4 };
+/// Fills the table that kernel_of reads, from the ISAs of this build that `best` includes.
+void select_isa(Isa best);
+Isa selected_isa();
+
+}  // namespace proa

@@ -1,0 +1,20 @@
+"""The rows, by family. Importing this package fills `proa.schema.row.ROWS`."""
+
+from proa.schema.ops import (  # noqa: F401
+    activation,
+    binary,
+    conv,
+    creation,
+    index,
+    linear,
+    loss,
+    movement,
+    norm,
+    optimizer,
+    pool,
+    quant,
+    rand,
+    reduce,
+    sort,
+    unary,
+)

@@ -1,0 +1,173 @@
+"""Activation functions: elementwise, floating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proa.schema.dtypes import FLOATING, REAL
+from proa.schema.row import op
+
+_F = ("proa.nn.functional",)
+
+
+def _activation(
+    signature: str,
+    doc: str,
+    grad: Callable[..., Any],
+    *,
+    dtypes: tuple[str, ...] = FLOATING,
+    public: tuple[str, ...] = (),
+    composite: Callable[..., Any] | None = None,
+) -> None:
+    op(
+        signature,
+        shape="same",
+        dtypes=dtypes,
+        grad=grad,
+        composite=composite,
+        inplace="x",
+        public=public,
+        elementwise=True,
+        doc=doc,
+    )
+
+
+def _gate(g: Any, dy: Any, condition: Any) -> Any:
+    """dy where the condition holds, else 0."""
+    return g.where(condition, dy, 0.0)
+
+
+_activation(
+    "relu(x)",
+    "max(x, 0).",
+    lambda g, dy, y: g.relu_grad(dy, y),
+    dtypes=REAL,
+    public=_F,
+)
+op(
+    "relu_grad(dy, y)",
+    shape="same",
+    outputs=("dx",),
+    dtypes=FLOATING,
+    grad=lambda g, ddx, y: (g.relu_grad(ddx, y), None),
+    elementwise=True,
+    lite=False,
+    doc="dy where y > 0, else 0.",
+)
+_activation(
+    "relu6(x)",
+    "min(max(x, 0), 6).",
+    lambda g, dy, x: _gate(g, dy, g.logical_and(g.greater_than(x, 0.0), g.less_than(x, 6.0))),
+    public=_F,
+)
+_activation(
+    "leaky_relu(x, *, negative_slope: float = 0.01)",
+    "x if x > 0 else negative_slope * x.",
+    lambda g, dy, x, *, negative_slope: g.where(
+        g.greater_than(x, 0.0), dy, g.mul(dy, negative_slope)
+    ),
+    public=_F,
+)
+_activation(
+    "elu(x, *, alpha: float = 1.0)",
+    "x if x > 0 else alpha * (exp(x) - 1).",
+    lambda g, dy, x, *, alpha: g.where(
+        g.greater_than(x, 0.0), dy, g.mul(dy, g.mul(g.exp(g.minimum(x, 0.0)), alpha))
+    ),
+    public=_F,
+)
+_activation(
+    "sigmoid(x)",
+    "1 / (1 + exp(-x)).",
+    lambda g, dy, y: g.mul(dy, g.mul(y, g.sub(1.0, y))),
+    public=("proa.nn.functional", "proa"),
+)
+_activation(
+    "tanh(x)",
+    "(exp(x) - exp(-x)) / (exp(x) + exp(-x)).",
+    lambda g, dy, y: g.mul(dy, g.sub(1.0, g.mul(y, y))),
+    public=("proa.nn.functional", "proa"),
+)
+_activation(
+    "softplus(x, *, beta: float = 1.0, threshold: float = 20.0)",
+    "log(1 + exp(beta * x)) / beta; x where beta * x > threshold.",
+    lambda g, dy, x, *, beta, threshold: g.where(
+        g.greater_than(g.mul(x, beta), threshold), dy, g.mul(dy, g.sigmoid(g.mul(x, beta)))
+    ),
+    public=_F,
+)
+
+
+def _silu_grad(g: Any, dy: Any, y: Any, x: Any, *, beta: Any) -> Any:
+    # With s = sigmoid(beta * x): dy/dx = s + beta * y * (1 - s).
+    s = g.sigmoid(g.mul(x, beta))
+    return g.mul(dy, g.add(s, g.mul(g.mul(y, g.sub(1.0, s)), beta)))
+
+
+_activation(
+    "silu(x, *, beta: float = 1.0)",
+    "x * sigmoid(beta * x).",
+    _silu_grad,
+    composite=lambda g, x, *, beta: g.mul(x, g.sigmoid(g.mul(x, beta))),
+)
+
+
+def _gelu_grad(g: Any, dy: Any, x: Any) -> Any:
+    # d/dx x * Phi(x) = Phi(x) + x * phi(x).
+    cdf = g.mul(g.add(g.erf(g.mul(x, 0.7071067811865476)), 1.0), 0.5)
+    pdf = g.mul(g.exp(g.mul(g.mul(x, x), -0.5)), 0.3989422804014327)
+    return g.mul(dy, g.add(cdf, g.mul(x, pdf)))
+
+
+_activation(
+    "gelu(x)",
+    "x * Phi(x), Phi being the normal distribution function (Hendrycks & Gimpel, 2016).",
+    _gelu_grad,
+    composite=lambda g, x: g.mul(
+        g.mul(x, 0.5), g.add(g.erf(g.mul(x, 0.7071067811865476)), 1.0)
+    ),
+)
+
+
+def _gelu_tanh(g: Any, x: Any) -> Any:
+    cubic = g.add(x, g.mul(g.mul(x, g.mul(x, x)), 0.044715))
+    return g.tanh(g.mul(cubic, 0.7978845608028654))
+
+
+def _gelu_tanh_grad(g: Any, dy: Any, x: Any) -> Any:
+    t = _gelu_tanh(g, x)
+    inner = g.mul(g.add(g.mul(g.mul(x, x), 3 * 0.044715), 1.0), 0.7978845608028654)
+    slope = g.mul(g.mul(x, g.sub(1.0, g.mul(t, t))), inner)
+    return g.mul(dy, g.mul(g.add(g.add(t, 1.0), slope), 0.5))
+
+
+_activation(
+    "gelu_tanh(x)",
+    "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))).",
+    _gelu_tanh_grad,
+    composite=lambda g, x: g.mul(g.mul(x, 0.5), g.add(_gelu_tanh(g, x), 1.0)),
+)
+_activation(
+    "hard_sigmoid(x, *, slope: float = 0.1666667, offset: float = 0.5)",
+    "min(max(slope * x + offset, 0), 1).",
+    lambda g, dy, y, *, slope: _gate(
+        g,
+        g.mul(dy, slope),
+        g.logical_and(g.greater_than(y, 0.0), g.less_than(y, 1.0)),
+    ),
+)
+
+
+def _hard_swish_grad(g: Any, dy: Any, x: Any) -> Any:
+    middle = g.mul(dy, g.add(g.mul(x, 1.0 / 3.0), 0.5))
+    return g.where(
+        g.less_equal(x, -3.0), 0.0, g.where(g.greater_equal(x, 3.0), dy, middle)
+    )
+
+
+_activation(
+    "hard_swish(x)",
+    "x * min(max(x + 3, 0), 6) / 6 (Howard et al., MobileNetV3, 2019).",
+    _hard_swish_grad,
+)

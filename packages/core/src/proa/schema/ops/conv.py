@@ -1,0 +1,106 @@
+"""Convolution. x is (N, C, H, W), w (O, C / groups, KH, KW); padding is top, bottom, left, right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.schema.dtypes import FLOATING
+from proa.schema.row import op
+from proa.schema.ops.linear import _ACT
+
+_GEOMETRY = (
+    "stride: ints = [1, 1], padding: ints = [0, 0, 0, 0], dilation: ints = [1, 1], "
+    "groups: int = 1"
+)
+
+
+def _conv2d_grad(
+    g: Any, dy: Any, x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: Any
+) -> Any:
+    geometry = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return (
+        g.conv2d_grad_input(dy, w, x, **geometry),
+        g.conv2d_grad_weight(x, dy, w, **geometry),
+        g.sum_channels(dy),
+    )
+
+
+op(
+    f"conv2d(x, w, bias?, *, {_GEOMETRY})",
+    shape="conv2d",
+    dtypes=FLOATING,
+    grad=_conv2d_grad,
+    promote="common",
+    autocast="white",
+    scratch=True,
+    pack="w",
+    doc="Cross-correlation of x with the kernels w, plus a bias per output channel. The "
+    "result lies in channels-last memory.",
+)
+op(
+    f"conv2d_grad_input(dy, w, like: shape, *, {_GEOMETRY})",
+    shape="like",
+    dtypes=FLOATING,
+    outputs=("dx",),
+    grad=lambda g, ddx, dy, w, *, stride, padding, dilation, groups: (
+        g.conv2d(
+            ddx, w, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+        g.conv2d_grad_weight(
+            ddx, dy, w, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+    ),
+    promote="common",
+    autocast="white",
+    scratch=True,
+    pack="w",
+    doc="Gradient of conv2d with respect to its input, which has the shape of like; also "
+    "the transposed convolution of dy.",
+)
+op(
+    f"conv2d_grad_weight(x, dy, like: shape, *, {_GEOMETRY})",
+    shape="like",
+    dtypes=FLOATING,
+    outputs=("dw",),
+    grad=lambda g, ddw, x, dy, *, stride, padding, dilation, groups: (
+        g.conv2d_grad_input(
+            dy, ddw, x, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+        g.conv2d(
+            x, ddw, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+    ),
+    promote="common",
+    autocast="white",
+    scratch=True,
+    lite=False,
+    doc="Gradient of conv2d with respect to its kernels, which have the shape of like.",
+)
+op(
+    "sum_channels(x)",
+    shape="sum_channels",
+    dtypes=FLOATING,
+    grad=lambda g, dy, x: g.broadcast_channels(dy, x),
+    lite=False,
+    scratch=True,
+    doc="Sum over every axis but axis 1: (N, C, ..) -> (C,).",
+)
+op(
+    "broadcast_channels(x, like: shape)",
+    shape="broadcast_channels",
+    kind="view",
+    dtypes=FLOATING,
+    grad=lambda g, dy: g.sum_channels(dy),
+    lite=False,
+    doc="(C,) -> (N, C, ..) of like, without copying.",
+)
+op(
+    f'conv2d_act(x, w, bias?, residual?, *, {_GEOMETRY}, act: {_ACT} = "none")',
+    shape="conv2d",
+    dtypes=FLOATING,
+    grad=None,
+    scratch=True,
+    pack="w",
+    doc="act(conv2d(x, w, bias) + residual): what the graph passes fuse a convolution, an "
+    "add and an activation into. Inference only.",
+)

@@ -1,0 +1,164 @@
+"""Normalisation. Statistics of 16-bit floats are float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.schema.dtypes import FLOATING
+from proa.schema.row import op
+
+
+def _batch_norm_infer(
+    g: Any, x: Any, mean: Any, variance: Any, scale: Any, bias: Any, *, epsilon: Any
+) -> Any:
+    def over(c: Any) -> Any:
+        return g.broadcast_channels(c, x)
+
+    rstd = g.rsqrt(g.add(variance, epsilon))
+    return g.add(g.mul(g.sub(x, over(mean)), over(g.mul(rstd, scale))), over(bias))
+
+
+op(
+    "batch_norm_infer(x, mean, variance, scale, bias, *, epsilon: float = 1e-5)",
+    shape="same",
+    dtypes=FLOATING,
+    grad="composite",
+    composite=_batch_norm_infer,
+    doc="(x - mean) / sqrt(variance + epsilon) * scale + bias per channel (axis 1).",
+)
+op(
+    "batch_norm(x, scale, bias, *, epsilon: float = 1e-5)",
+    shape="batch_norm",
+    dtypes=FLOATING,
+    outputs=("y", "mean", "variance"),
+    grad=lambda g, dy, mean, variance, x, scale, *, epsilon: g.batch_norm_grad(
+        dy, x, mean, variance, scale, epsilon=epsilon
+    ),
+    lite=False,
+    scratch=True,
+    autocast="black",
+    doc="x normalised per channel (axis 1) with the mean and biased variance of this "
+    "batch, times scale plus bias. mean and variance carry no gradient.",
+)
+
+
+def _batch_norm_grad(
+    g: Any, dy: Any, x: Any, mean: Any, variance: Any, scale: Any, *, epsilon: Any
+) -> Any:
+    # The statistics are recomputed from x so that this differentiates again.
+    ones = g.add(g.mul(g.sum_channels(x), 0.0), 1.0)
+    count = g.sum_channels(g.broadcast_channels(ones, x))
+
+    def average(t: Any) -> Any:
+        return g.div(g.sum_channels(t), count)
+
+    def over(c: Any) -> Any:
+        return g.broadcast_channels(c, x)
+
+    centred = g.sub(x, over(average(x)))
+    rstd = g.rsqrt(g.add(average(g.mul(centred, centred)), epsilon))
+    xhat = g.mul(centred, over(rstd))
+    dbias = g.sum_channels(dy)
+    dscale = g.sum_channels(g.mul(dy, xhat))
+    inner = g.sub(
+        g.sub(dy, over(g.div(dbias, count))),
+        g.mul(xhat, over(g.div(dscale, count))),
+    )
+    return g.mul(inner, over(g.mul(rstd, scale))), dscale, dbias
+
+
+op(
+    "batch_norm_grad(dy, x, mean, variance, scale, *, epsilon: float)",
+    shape="batch_norm_grad",
+    dtypes=FLOATING,
+    outputs=("dx", "dscale", "dbias"),
+    out=("same", "last", "last"),
+    grad="composite",
+    composite=_batch_norm_grad,
+    lite=False,
+    scratch=True,
+    doc="Gradient of batch_norm (Ioffe & Szegedy, 2015), its statistics depending on x.",
+)
+
+# -- layer norm: over the last `axes` axes ------------------------------------------------
+
+
+def _layer_norm_grad(
+    g: Any, dy: Any, x: Any, mean: Any, rstd: Any, scale: Any, *, axes: Any, epsilon: Any
+) -> Any:
+    def average(t: Any) -> Any:
+        return g.expand_last(g.mean_last(t, axes=axes), x, axes=axes)
+
+    centred = g.sub(x, average(x))
+    inverse = g.rsqrt(g.add(average(g.mul(centred, centred)), epsilon))
+    xhat = g.mul(centred, inverse)
+    scaled = g.mul(dy, scale)
+    inner = g.sub(
+        g.sub(scaled, average(scaled)), g.mul(xhat, average(g.mul(scaled, xhat)))
+    )
+    return (
+        g.mul(inner, inverse),
+        g.sum_to(g.mul(dy, xhat), scale),
+        g.sum_to(dy, scale),
+    )
+
+
+op(
+    "layer_norm(x, scale, bias, *, axes: int = 1, epsilon: float = 1e-5)",
+    shape="layer_norm",
+    dtypes=FLOATING,
+    outputs=("y", "mean", "rstd"),
+    grad=lambda g, dy, mean, rstd, x, scale, *, axes, epsilon: g.layer_norm_grad(
+        dy, x, mean, rstd, scale, axes=axes, epsilon=epsilon
+    ),
+    autocast="black",
+    doc="(x - mean) * rstd * scale + bias over the last `axes` axes, rstd = "
+    "1 / sqrt(variance + epsilon) (Ba et al., 2016). scale and bias have the shape of "
+    "those axes; mean and rstd that of the others and carry no gradient.",
+)
+op(
+    "layer_norm_grad(dy, x, mean, rstd, scale, *, axes: int, epsilon: float)",
+    shape="layer_norm_grad",
+    dtypes=FLOATING,
+    outputs=("dx", "dscale", "dbias"),
+    out=("same", "last", "last"),
+    grad="composite",
+    composite=_layer_norm_grad,
+    lite=False,
+    scratch=True,
+    doc="Gradient of layer_norm, its statistics depending on x.",
+)
+op(
+    "mean_last(x, *, axes: int)",
+    shape="mean_last",
+    dtypes=FLOATING,
+    grad=lambda g, dy, x, *, axes: g.mean_last_grad(dy, x, axes=axes),
+    lite=False,
+    doc="Mean over the last `axes` axes, which are removed.",
+)
+op(
+    "mean_last_grad(dy, like: shape, *, axes: int)",
+    shape="like",
+    dtypes=FLOATING,
+    outputs=("dx",),
+    grad=lambda g, ddx, *, axes: g.mean_last(ddx, axes=axes),
+    lite=False,
+    doc="dy spread over the last `axes` axes, divided by their number of elements.",
+)
+op(
+    "expand_last(x, like: shape, *, axes: int)",
+    shape="expand_last",
+    kind="view",
+    dtypes=FLOATING,
+    grad=lambda g, dy, *, axes: g.sum_last(dy, axes=axes),
+    lite=False,
+    doc="x repeated along the last `axes` axes of like, without copying.",
+)
+op(
+    "sum_last(x, *, axes: int)",
+    shape="mean_last",
+    dtypes=FLOATING,
+    grad=lambda g, dy, x, *, axes: g.expand_last(dy, x, axes=axes),
+    lite=False,
+    doc="Sum over the last `axes` axes, which are removed.",
+)

@@ -1,0 +1,83 @@
+"""Symmetric int8: q = clamp(round(x / scale), -127, 127), halves to even; x ~ q * scale.
+
+scale is an array of one element, or of the size of ``axis`` (per channel).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.schema.ops.conv import _GEOMETRY
+from proa.schema.ops.linear import _ACT
+from proa.schema.row import op
+
+op(
+    "quantize(x, scale, *, axis: int = -1)",
+    shape="same",
+    dtypes=("float32",),
+    out="int8",
+    grad=None,
+    doc="float32 to int8; axis is used if scale has more than one element.",
+)
+op(
+    "dequantize(x, scale, *, axis: int = -1)",
+    shape="same",
+    dtypes=("int8", "int32"),
+    out="float32",
+    grad=None,
+    doc="Integers times scale.",
+)
+
+
+def _fake_quant_grad(g: Any, dy: Any, x: Any, scale: Any, *, axis: Any) -> Any:
+    # Straight through inside the representable range, 0 outside (Bengio et al., 2013).
+    return g.fake_quant_grad(dy, x, scale, axis=axis), None
+
+
+op(
+    "fake_quant(x, scale, *, axis: int = -1)",
+    shape="same",
+    dtypes=("float32",),
+    grad=_fake_quant_grad,
+    lite=False,
+    doc="dequantize(quantize(x)): what int8 makes of x, still in float32.",
+)
+op(
+    "fake_quant_grad(dy, x, scale, *, axis: int = -1)",
+    shape="same",
+    dtypes=("float32",),
+    outputs=("dx",),
+    grad=lambda g, ddx, x, scale, *, axis: (
+        g.fake_quant_grad(ddx, x, scale, axis=axis),
+        None,
+        None,
+    ),
+    lite=False,
+    doc="dy where abs(x) <= 127 * scale, else 0.",
+)
+op(
+    f"conv2d_int8(x, w, multiplier, bias?, *, {_GEOMETRY}, act: {_ACT} = \"none\", "
+    "out_scale: float = 0.0, dtype: dtype)",
+    shape="conv2d",
+    dtypes=("int8",),
+    out="attr",
+    grad=None,
+    scratch=True,
+    pack="w",
+    doc="v = act(acc * multiplier[o] + bias[o]) with acc the int32 convolution of int8 x "
+    "and w, multiplier = x_scale * w_scale per output channel and bias in float32. dtype "
+    "float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). The product and "
+    "sum in float32 are separate roundings (no fused multiply-add), so that every "
+    "instruction set gives the same integers.",
+)
+op(
+    f"linear_int8(x, w, multiplier, bias?, *, act: {_ACT} = \"none\", "
+    "out_scale: float = 0.0, dtype: dtype)",
+    shape="linear",
+    dtypes=("int8",),
+    out="attr",
+    grad=None,
+    scratch=True,
+    pack="w",
+    doc="As conv2d_int8, of the matrix product x @ w with w (in, out).",
+)

@@ -1,0 +1,186 @@
+"""Reductions over axes, and scans. ``axis=[]`` means every axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.schema.dtypes import ALL, BOOL, FLOATING, NUMERIC, REAL
+from proa.schema.row import op
+
+_AXES = "axis: ints = [], keepdim: bool = False"
+
+
+def _sum_grad(g: Any, dy: Any, x: Any, *, axis: Any, keepdim: Any) -> Any:
+    return g.expand_reduced(dy, x, axis=axis, keepdim=keepdim)
+
+
+op(
+    f"sum(x, *, {_AXES})",
+    shape="reduce",
+    dtypes=ALL,
+    out="sum",
+    grad=_sum_grad,
+    autocast="black",
+    scratch=True,
+    doc="Sum of elements. Bool and integers add up in int64; 16-bit floats in float32.",
+)
+op(
+    f"mean(x, *, {_AXES})",
+    shape="reduce",
+    dtypes=FLOATING + ("complex64", "complex128"),
+    grad=lambda g, dy, x, *, axis, keepdim: g.mean_grad(
+        dy, x, axis=axis, keepdim=keepdim
+    ),
+    autocast="black",
+    scratch=True,
+    doc="Arithmetic mean; NaN of no elements.",
+)
+op(
+    f"expand_reduced(dy, like: shape, *, {_AXES})",
+    shape="like",
+    kind="view",
+    dtypes=ALL,
+    outputs=("dx",),
+    grad=lambda g, ddx, *, axis, keepdim: g.sum(ddx, axis=axis, keepdim=keepdim),
+    lite=False,
+    doc="Undo the shape of a reduction: broadcast dy along the reduced axes to like.",
+)
+op(
+    f"mean_grad(dy, like: shape, *, {_AXES})",
+    shape="like",
+    dtypes=FLOATING + ("complex64", "complex128"),
+    outputs=("dx",),
+    grad=lambda g, ddx, *, axis, keepdim: g.mean(ddx, axis=axis, keepdim=keepdim),
+    lite=False,
+    doc="expand_reduced(dy) divided by the number of elements reduced.",
+)
+
+
+def _extremum_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any, keepdim: Any) -> Any:
+    # Elements equal to the extremum share the gradient evenly.
+    peak = g.expand_reduced(y, x, axis=axis, keepdim=keepdim)
+    hit = g.cast_like(g.equal(x, peak), dy)
+    count = g.sum(hit, axis=axis, keepdim=keepdim)
+    share = g.expand_reduced(g.div(dy, count), x, axis=axis, keepdim=keepdim)
+    return g.mul(hit, share)
+
+
+for _name, _word in [("max", "Greatest"), ("min", "Least")]:
+    op(
+        f"{_name}(x, *, {_AXES})",
+        shape="reduce",
+        dtypes=BOOL + REAL,
+        grad=_extremum_grad,
+        scratch=True,
+        doc=f"{_word} element; NaN if there is one. An empty reduction is an error.",
+    )
+
+
+def _prod_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any, keepdim: Any) -> Any:
+    # Right where no element is zero; prod_grad handles one or more zeros.
+    return g.prod_grad(dy, y, x, axis=axis, keepdim=keepdim)
+
+
+def _prod_grad_composite(
+    g: Any, dy: Any, y: Any, x: Any, *, axis: Any, keepdim: Any
+) -> Any:
+    return g.div(
+        g.expand_reduced(g.mul(dy, y), x, axis=axis, keepdim=keepdim), x
+    )
+
+
+op(
+    f"prod(x, *, {_AXES})",
+    shape="reduce",
+    dtypes=NUMERIC,
+    out="sum",
+    grad=_prod_grad,
+    autocast="black",
+    scratch=True,
+    doc="Product of elements; integers multiply in int64.",
+)
+op(
+    f"prod_grad(dy, y, x, *, {_AXES})",
+    shape="last",
+    dtypes=FLOATING + ("complex64", "complex128"),
+    outputs=("dx",),
+    grad="composite",
+    composite=_prod_grad_composite,
+    lite=False,
+    doc="dy times the product of the other elements of the reduction, zeros included.",
+)
+for _name, _doc in [("all", "True if all are non-zero."), ("any", "True if any is.")]:
+    op(
+        f"{_name}(x, *, {_AXES})",
+        shape="reduce",
+        dtypes=ALL,
+        grad=None,
+        out="bool",
+        doc=_doc,
+    )
+
+
+def _logsumexp_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any, keepdim: Any) -> Any:
+    peak = g.expand_reduced(y, x, axis=axis, keepdim=keepdim)
+    share = g.expand_reduced(dy, x, axis=axis, keepdim=keepdim)
+    return g.mul(share, g.exp(g.sub(x, peak)))
+
+
+op(
+    f"logsumexp(x, *, {_AXES})",
+    shape="reduce",
+    dtypes=FLOATING,
+    grad=_logsumexp_grad,
+    autocast="black",
+    scratch=True,
+    doc="log(sum(exp(x))), the maximum taken out first.",
+)
+for _name, _word in [("argmax", "greatest"), ("argmin", "least")]:
+    op(
+        f"{_name}(x, *, axis: int = -1, keepdim: bool = False)",
+        shape="reduce_one",
+        dtypes=BOOL + REAL,
+        grad=None,
+        out="int64",
+        doc=f"Index of the {_word} element along axis, the first of equals.",
+    )
+op(
+    "cumsum(x, *, axis: int = -1, reverse: bool = False)",
+    shape="same",
+    dtypes=NUMERIC,
+    grad=lambda g, dy, *, axis, reverse: g.cumsum(dy, axis=axis, reverse=~reverse),
+    lite=False,
+    doc="Running sum along axis, from the end if reverse. The dtype is kept.",
+)
+
+
+def _cumprod_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any) -> Any:
+    return g.div(g.cumsum(g.mul(dy, y), axis=axis, reverse=True), x)
+
+
+op(
+    "cumprod(x, *, axis: int = -1)",
+    shape="same",
+    dtypes=NUMERIC,
+    grad=_cumprod_grad,
+    lite=False,
+    doc="Running product along axis. The gradient needs x to have no zero.",
+)
+op(
+    "sum_to(x, like: shape)",
+    shape="like",
+    dtypes=ALL,
+    grad=lambda g, dy, x: g.broadcast_like(dy, x),
+    scratch=True,
+    lite=False,
+    doc="Sum over the axes along which like was broadcast to the shape of x.",
+)
+op(
+    "squared_norm(xs...)",
+    shape="scalar",
+    dtypes=FLOATING,
+    grad=None,
+    out="float32",
+    lite=False,
+    doc="Sum of the squares of all elements of all arrays, in float32 (float64 inside).",
+)

@@ -1,0 +1,308 @@
+"""Elementwise functions of one array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proa.schema.dtypes import ALL, BOOL, FLOATING, INEXACT, INTEGERS, NUMERIC, REAL
+from proa.schema.row import op
+
+
+def _unary(
+    name: str,
+    doc: str,
+    grad: Callable[..., Any] | None,
+    *,
+    dtypes: tuple[str, ...] = INEXACT,
+    promote: Any = "float",
+    **more: Any,
+) -> None:
+    op(
+        f"{name}(x)",
+        shape="same",
+        dtypes=dtypes,
+        grad=grad,
+        doc=doc,
+        promote=promote,
+        inplace=more.pop("inplace", "x"),
+        public=("proa",),
+        method=True,
+        elementwise=True,
+        **more,
+    )
+
+
+def _zero(g: Any, dy: Any) -> Any:
+    return g.mul(dy, 0.0)
+
+
+# -- exponentials and logarithms; f16/bf16 compute in float -------------------------------
+_unary("exp", "e ** x.", lambda g, dy, y: g.mul(dy, g.conj(y)), autocast="black")
+_unary(
+    "expm1",
+    "e ** x - 1, accurate near 0.",
+    lambda g, dy, y: g.mul(dy, g.add(y, 1.0)),
+    dtypes=FLOATING,
+    autocast="black",
+)
+_unary("log", "Natural logarithm.", lambda g, dy, x: g.div(dy, g.conj(x)), autocast="black")
+_unary(
+    "log2",
+    "Logarithm to base 2.",
+    lambda g, dy, x: g.div(dy, g.mul(x, 0.6931471805599453)),
+    dtypes=FLOATING,
+    autocast="black",
+)
+_unary(
+    "log10",
+    "Logarithm to base 10.",
+    lambda g, dy, x: g.div(dy, g.mul(x, 2.302585092994046)),
+    dtypes=FLOATING,
+    autocast="black",
+)
+_unary(
+    "log1p",
+    "log(1 + x), accurate near 0.",
+    lambda g, dy, x: g.div(dy, g.add(x, 1.0)),
+    dtypes=FLOATING,
+    autocast="black",
+)
+_unary("sqrt", "Square root.", lambda g, dy, y: g.div(g.mul(dy, 0.5), g.conj(y)))
+_unary(
+    "rsqrt",
+    "1 / sqrt(x).",
+    lambda g, dy, y: g.mul(g.mul(dy, -0.5), g.mul(y, g.mul(y, y))),
+    dtypes=FLOATING,
+    autocast="black",
+)
+_unary(
+    "reciprocal",
+    "1 / x.",
+    lambda g, dy, y: g.neg(g.mul(dy, g.conj(g.mul(y, y)))),
+    autocast="black",
+)
+
+# -- trigonometric and hyperbolic ---------------------------------------------------------
+_unary("sin", "Sine.", lambda g, dy, x: g.mul(dy, g.conj(g.cos(x))))
+_unary("cos", "Cosine.", lambda g, dy, x: g.neg(g.mul(dy, g.conj(g.sin(x)))))
+_unary(
+    "tan",
+    "Tangent.",
+    lambda g, dy, y: g.mul(dy, g.add(g.mul(y, y), 1.0)),
+    dtypes=FLOATING,
+)
+_unary(
+    "asin",
+    "Inverse sine.",
+    lambda g, dy, x: g.mul(dy, g.rsqrt(g.sub(1.0, g.mul(x, x)))),
+    dtypes=FLOATING,
+)
+_unary(
+    "acos",
+    "Inverse cosine.",
+    lambda g, dy, x: g.neg(g.mul(dy, g.rsqrt(g.sub(1.0, g.mul(x, x))))),
+    dtypes=FLOATING,
+)
+_unary(
+    "atan",
+    "Inverse tangent.",
+    lambda g, dy, x: g.div(dy, g.add(g.mul(x, x), 1.0)),
+    dtypes=FLOATING,
+)
+_unary("sinh", "Hyperbolic sine.", lambda g, dy, x: g.mul(dy, g.cosh(x)), dtypes=FLOATING)
+_unary("cosh", "Hyperbolic cosine.", lambda g, dy, x: g.mul(dy, g.sinh(x)), dtypes=FLOATING)
+_unary(
+    "asinh",
+    "Inverse hyperbolic sine.",
+    lambda g, dy, x: g.mul(dy, g.rsqrt(g.add(g.mul(x, x), 1.0))),
+    dtypes=FLOATING,
+)
+_unary(
+    "acosh",
+    "Inverse hyperbolic cosine.",
+    lambda g, dy, x: g.mul(dy, g.rsqrt(g.sub(g.mul(x, x), 1.0))),
+    dtypes=FLOATING,
+)
+_unary(
+    "atanh",
+    "Inverse hyperbolic tangent.",
+    lambda g, dy, x: g.div(dy, g.sub(1.0, g.mul(x, x))),
+    dtypes=FLOATING,
+)
+_unary(
+    "erf",
+    "Error function, 2/sqrt(pi) * integral of exp(-t**2) from 0 to x.",
+    lambda g, dy, x: g.mul(g.mul(dy, 1.1283791670955126), g.exp(g.neg(g.mul(x, x)))),
+    dtypes=FLOATING,
+)
+
+# -- arithmetic and rounding --------------------------------------------------------------
+_unary("neg", "-x.", lambda g, dy: g.neg(dy), dtypes=NUMERIC, promote="none")
+_unary(
+    "square",
+    "x * x.",
+    lambda g, dy, x: g.mul(dy, g.mul(g.conj(x), 2.0)),
+    dtypes=NUMERIC,
+    promote="none",
+)
+
+
+def _abs_grad(g: Any, dy: Any, x: Any) -> Any:
+    return g.mul(dy, g.sign(x))
+
+
+_unary(
+    "abs",
+    "Absolute value; of a complex array its modulus, which is real.",
+    _abs_grad,
+    dtypes=NUMERIC,
+    promote="none",
+    out="real",
+    inplace=(),
+)
+_unary(
+    "sign",
+    "-1, 0 or 1 by the sign of x; x / abs(x) (0 at 0) for complex x; NaN stays NaN.",
+    lambda g, dy: _zero(g, dy),
+    dtypes=NUMERIC,
+    promote="none",
+)
+for _name, _doc in [
+    ("floor", "The largest integer <= x."),
+    ("ceil", "The smallest integer >= x."),
+    ("round", "The nearest integer, halves to even."),
+    ("trunc", "The integer part."),
+]:
+    _unary(_name, _doc, lambda g, dy: _zero(g, dy), dtypes=REAL, promote="none")
+
+# -- complex parts ------------------------------------------------------------------------
+_unary(
+    "conj",
+    "Complex conjugate; real arrays are returned unchanged.",
+    lambda g, dy: g.conj(dy),
+    dtypes=NUMERIC,
+    promote="none",
+    inplace=(),
+)
+op(
+    "real(x)",
+    shape="same",
+    grad=lambda g, dy, x: g.make_complex(dy, g.mul(dy, 0.0)),
+    dtypes=("complex64", "complex128"),
+    out="real",
+    public=("proa",),
+    method=True,
+    elementwise=True,
+    lite=False,
+    doc="Real part.",
+)
+op(
+    "imag(x)",
+    shape="same",
+    grad=lambda g, dy, x: g.make_complex(g.mul(dy, 0.0), dy),
+    dtypes=("complex64", "complex128"),
+    out="real",
+    public=("proa",),
+    method=True,
+    elementwise=True,
+    lite=False,
+    doc="Imaginary part.",
+)
+
+# -- tests of a value, logic --------------------------------------------------------------
+for _name, _doc in [
+    ("isnan", "True where x is NaN."),
+    ("isinf", "True where x is infinite."),
+    ("isfinite", "True where x is neither NaN nor infinite."),
+]:
+    op(
+        f"{_name}(x)",
+        shape="same",
+        dtypes=REAL,
+        grad=None,
+        out="bool",
+        public=("proa",),
+        method=True,
+        elementwise=True,
+        doc=_doc,
+    )
+op(
+    "logical_not(x)",
+    shape="same",
+    dtypes=ALL,
+    grad=None,
+    out="bool",
+    public=("proa",),
+    method=True,
+    elementwise=True,
+    doc="True where x is zero or False.",
+)
+op(
+    "bitwise_not(x)",
+    shape="same",
+    dtypes=BOOL + INTEGERS,
+    grad=None,
+    public=("proa",),
+    method=True,
+    elementwise=True,
+    doc="Every bit flipped; logical not of bool.",
+)
+
+# -- with attributes ----------------------------------------------------------------------
+op(
+    "cast(x, *, dtype: dtype)",
+    shape="same",
+    grad=lambda g, dy, x: g.cast_like(dy, x),
+    out="attr",
+    elementwise=True,
+    doc="x converted to dtype: floats to integers truncate, complex to real drops the "
+    "imaginary part, anything to bool tests for non-zero.",
+)
+op(
+    "cast_like(x, like: shape)",
+    shape="same",
+    grad=lambda g, dy, x: g.cast_like(dy, x),
+    out="last",
+    elementwise=True,
+    lite=False,
+    doc="x converted to the dtype of like.",
+)
+op(
+    "assign(x)",
+    shape="same",
+    grad=lambda g, dy: dy,
+    elementwise=True,
+    doc="A copy of x in memory of its own, row-major.",
+)
+op(
+    'clip(x, *, min: scalar, max: scalar)',
+    shape="same",
+    dtypes=REAL,
+    grad=lambda g, dy, x, *, min, max: g.clip_grad(dy, x, min=min, max=max),
+    inplace="x",
+    elementwise=True,
+    doc="x limited to [min, max]; NaN stays NaN.",
+)
+op(
+    "clip_grad(dy, x, *, min: scalar, max: scalar)",
+    shape="same",
+    dtypes=REAL,
+    grad=lambda g, dy_, x, *, min, max: (
+        g.clip_grad(dy_, x, min=min, max=max),
+        None,
+    ),
+    outputs=("y_",),
+    elementwise=True,
+    lite=False,
+    doc="dy where min <= x <= max, else 0.",
+)
+op(
+    "scale(x, *, scale: float = 1.0, bias: float = 0.0)",
+    shape="same",
+    dtypes=NUMERIC,
+    grad=lambda g, dy, *, scale: g.scale(dy, scale=scale),
+    inplace="x",
+    elementwise=True,
+    doc="scale * x + bias.",
+)

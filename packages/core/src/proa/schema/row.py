@@ -1,0 +1,228 @@
+"""The operator table's row: one `op(...)` call states every fact about one operator.
+
+A signature reads ``name(arrays, *, attributes)``. Arrays are positional:
+``x`` (needed), ``x?`` (may be None), ``xs...`` (any number, last), ``like: shape``
+(only its shape and dtype are used, so nothing keeps its data alive). Attributes are
+keyword-only, typed ``int float bool ints dtype scalar`` or a choice ``"a"|"b"``, and may
+have defaults; ``None`` is admitted as default of ``ints`` alone. An attribute takes 8 bytes
+in the op's struct (``ints`` 72, ``scalar`` 16), in the order written: append only.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from proa.schema.dtypes import ALL
+
+Promote = Literal["none", "common", "float"]
+AutocastClass = Literal["white", "black", "gray"]
+
+#: The gradient of this row is had by running its composite on the tape.
+COMPOSITE = "composite"
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array argument."""
+
+    name: str
+    optional: bool = False
+    variadic: bool = False
+    shape_only: bool = False
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A keyword-only argument that is no tensor."""
+
+    name: str
+    type: str  # int float bool ints dtype scalar choice
+    default: Any = None
+    required: bool = True
+    choices: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes in the op's attribute struct."""
+        return {"ints": 72, "scalar": 16}.get(self.type, 8)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Every fact about one operator. See `op` for the meaning of the fields."""
+
+    name: str
+    arrays: tuple[Array, ...]
+    attributes: tuple[Attribute, ...]
+    outputs: tuple[str, ...]
+    out: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    shape: str
+    kind: Literal["kernel", "view", "composite"]
+    grad: Callable[..., Any] | str | None
+    composite: Callable[..., Any] | None
+    promote: Promote
+    inplace: tuple[str, ...]
+    public: tuple[str, ...]
+    method: bool
+    autocast: AutocastClass
+    scratch: bool
+    pack: str | None
+    elementwise: bool
+    lite: bool
+    version: int
+    family: str
+    doc: str
+    index: int = field(default=-1, compare=False)
+
+    def attribute(self, name: str) -> Attribute:
+        """The attribute of that name; KeyError if there is none."""
+        for a in self.attributes:
+            if a.name == name:
+                return a
+        raise KeyError(name)
+
+
+#: All rows by name, filled by the `op` calls of `proa.schema.ops`.
+ROWS: dict[str, Row] = {}
+
+_SIGNATURE = re.compile(r"^(\w+)\((.*)\)$", re.S)
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "[(") - (c in ")]")
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    parts.append(text[start:].strip())
+    return [p for p in parts if p]
+
+
+def _parse_array(text: str) -> Array:
+    name, _, kind = (s.strip() for s in text.partition(":"))
+    variadic, optional = name.endswith("..."), name.endswith("?")
+    return Array(name.rstrip(".?"), optional, variadic, kind == "shape")
+
+
+def _parse_attribute(text: str) -> Attribute:
+    name, _, rest = (s.strip() for s in text.partition(":"))
+    kind, has_default, default = (s.strip() for s in rest.partition("="))
+    value = ast.literal_eval(default) if has_default else None
+    choices: tuple[str, ...] = ()
+    if kind.startswith('"'):
+        choices = tuple(c.strip().strip('"') for c in kind.split("|"))
+        kind = "choice"
+    if kind not in {"int", "float", "bool", "ints", "dtype", "scalar", "choice"}:
+        raise ValueError(f"[schema] attribute {name} has no known type, got {kind!r}")
+    return Attribute(name, kind, value, not has_default, choices)
+
+
+def parse_signature(
+    signature: str,
+) -> tuple[str, tuple[Array, ...], tuple[Attribute, ...]]:
+    """Split ``name(arrays, *, attributes)`` into its parts."""
+    match = _SIGNATURE.match(signature.strip())
+    if not match:
+        raise ValueError(f"[schema] a signature must read name(...), got {signature!r}")
+    parts = _split(match[2])
+    star = parts.index("*") if "*" in parts else len(parts)
+    arrays = tuple(_parse_array(p) for p in parts[:star])
+    return match[1], arrays, tuple(_parse_attribute(p) for p in parts[star + 1 :])
+
+
+def op(
+    signature: str,
+    *,
+    shape: str,
+    doc: str,
+    grad: Callable[..., Any] | str | None,
+    dtypes: tuple[str, ...] = ALL,
+    outputs: tuple[str, ...] = ("y",),
+    out: str | tuple[str, ...] = "same",
+    kind: Literal["kernel", "view", "composite"] = "kernel",
+    composite: Callable[..., Any] | None = None,
+    promote: Promote = "none",
+    inplace: str | tuple[str, ...] = (),
+    public: tuple[str, ...] = (),
+    method: bool = False,
+    autocast: AutocastClass = "gray",
+    scratch: bool = False,
+    pack: str | None = None,
+    elementwise: bool = False,
+    lite: bool = True,
+    version: int = 1,
+) -> None:
+    """Add one operator to the table.
+
+    Args:
+        signature: See the module's docstring.
+        shape: Name of the C++ shape rule (``shape_<name>`` in csrc/portable/shapes).
+        doc: One line or a paragraph; the formula first.
+        grad: A function over public ops (see `proa.codegen`'s tracer), None if the op has
+            no gradient, or COMPOSITE. Its parameters are found by name: ``g`` (the
+            ops), ``d<output>``, outputs, arrays, and keyword-only attributes.
+            Returns one expression (or None) for each array that is not shape-only.
+        dtypes: Admitted element types of the first array.
+        outputs: Names of the outputs.
+        out: Their dtype: same (as the first array), last (as the last given array), bool,
+            int64, int32, int8, float32, real (of a complex), attr (the attribute named
+            ``dtype``); one for all or one each.
+        kind: kernel, view (strides only, shares memory), or composite (no kernel: the
+            composite is expanded where the op is called).
+        composite: The same result by smaller ops: oracle and fallback.
+        promote: What happens to arrays of unlike dtype: none (an error), common (the
+            promotion table), float (common, then integers become the default float).
+        inplace: Array(s) whose memory output i takes over in the in-place form
+            ``name_``; for rows whose name ends in ``_`` there is no other form.
+        public: Modules that export the op unchanged; others wrap it.
+        method: Also a Tensor method.
+        autocast: white (low precision wanted), black (kept in float32), gray.
+        scratch: The kernel file also defines ``size_t <name>_scratch(const Call&)``.
+        pack: Array that may be prepacked when constant; the kernel file then defines
+            ``<name>_pack_size`` and ``<name>_pack``.
+        elementwise: Output element i depends on input elements i alone (broadcast).
+        lite: Part of the mobile runtime (no for training-only ops).
+    """
+    name, arrays, attributes = parse_signature(signature)
+    if name in ROWS:
+        raise ValueError(f"[schema] op names must be unique, got {name!r} twice")
+    outs = (out,) * len(outputs) if isinstance(out, str) else out
+    if len(outs) != len(outputs):
+        raise ValueError(f"[schema] {name}: {len(outputs)} outputs, {len(outs)} dtypes")
+    ROWS[name] = Row(
+        name=name,
+        arrays=arrays,
+        attributes=attributes,
+        outputs=outputs,
+        out=outs,
+        dtypes=dtypes,
+        shape=shape,
+        kind=kind,
+        grad=grad,
+        composite=composite,
+        promote=promote,
+        inplace=(inplace,) if isinstance(inplace, str) else inplace,
+        public=public,
+        method=method,
+        autocast=autocast,
+        scratch=scratch,
+        pack=pack,
+        elementwise=elementwise,
+        lite=lite,
+        version=version,
+        family=_calling_family(),
+        doc=doc,
+        index=len(ROWS),
+    )
+
+
+def _calling_family() -> str:
+    import sys
+
+    return str(sys._getframe(2).f_globals["__name__"]).rpartition(".")[2]
