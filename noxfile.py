@@ -1,0 +1,362 @@
+"""Everything that is done with this repository, as sessions: `nox -l` lists them.
+
+`nox -s test` and `nox -s quickstart` are the two that a newcomer needs. Arguments after
+`--` go to the tool a session runs (pytest, cmake, the benchmark script).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.sessions = ["test"]
+nox.options.default_venv_backend = "virtualenv"
+
+ROOT = Path(__file__).resolve().parent
+PACKAGES = [
+    name
+    for name in ("core", "slim", "inference", "lite", "serving")
+    if (ROOT / "packages" / name / "pyproject.toml").exists()
+]
+SETTINGS = nox.project.load_toml(ROOT / "pyproject.toml")
+# Environments of the `test` session: each package with its own dependencies only, lite
+# once more with its converter, and all five side by side.
+TEST_RUNS = [*PACKAGES, "lite-tools", "together"]
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+ISAS = ("scalar", "avx2", "avx512")
+SANITIZERS = {"address": "address,undefined", "thread": "thread"}
+WORKERS = os.environ.get("PROA_TEST_WORKERS", "2")
+
+
+# --- what sessions share
+
+
+def group(name: str, package: str = "") -> list[str]:
+    """A dependency group of the root's pyproject.toml or of a package's."""
+    settings = SETTINGS if not package else metadata(package)
+    if name not in settings.get("dependency-groups", {}):
+        return ["pytest>=8.2", "pytest-xdist>=3.5"]
+    return list(nox.project.dependency_groups(settings, name))
+
+
+def metadata(package: str) -> dict:
+    return nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
+
+
+def wheels(session: nox.Session) -> dict[str, str]:
+    """Bring dist/ up to date and return the path of each package's wheel."""
+    python = str(session.python or sys.executable)
+    listing = ROOT / "dist" / ".wheels.json"
+    session.run(
+        *(
+            sys.executable,
+            "tools/wheels.py",
+            "--python",
+            python,
+            "--json",
+            str(listing),
+        ),
+        external=True,
+    )
+    return json.loads(listing.read_text())
+
+
+def own_packages(package: str, extras: tuple[str, ...] = ()) -> list[str]:
+    """The package and those of ours that it (or its tests) depends on."""
+    project = metadata(package)["project"]
+    wanted = [*project.get("dependencies", ()), *group("test", package)]
+    for extra in extras:
+        wanted += project.get("optional-dependencies", {}).get(extra, ())
+    found = [package]
+    for requirement in wanted:
+        name = requirement.split(";")[0].split("[")[0].rstrip("0123456789.<>=!~, ")
+        other = "core" if name == "proa" else name.removeprefix("proa-")
+        if name.startswith("proa") and other in PACKAGES and other not in found:
+            found += [p for p in own_packages(other) if p not in found]
+    return found
+
+
+def every_extra(package: str) -> str:
+    """`[a,b]` with the extras that packages are tested together with."""
+    extras = metadata(package)["project"].get("optional-dependencies", {})
+    light = [name for name in extras if name not in ("gpu", "distributed")]
+    return f"[{','.join(light)}]" if light else ""
+
+
+def compiled(session: nox.Session, package: str, folder: Path, *defines: str) -> None:
+    """Configure and build a package's C++ with its unit tests."""
+    python = shutil.which("python", path=session.bin) or sys.executable
+    pybind = session.run("python", "-m", "pybind11", "--cmakedir", silent=True) or ""
+    session.run("cmake", "-S", f"packages/{package}", "-B", str(folder), "-G", "Ninja",
+                "-DPROA_BUILD_TESTS=ON", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+                f"-Dpybind11_DIR={pybind.strip()}", f"-DPython_EXECUTABLE={python}",
+                *defines, *session.posargs)  # fmt: skip
+    session.run("cmake", "--build", str(folder), "-j", str(os.cpu_count() or 2))
+
+
+def native_packages() -> list[str]:
+    """Packages with C++ of their own."""
+    return [p for p in PACKAGES if (ROOT / "packages" / p / "CMakeLists.txt").exists()]
+
+
+def cpp_files() -> list[str]:
+    listing = subprocess.run(
+        ["git", "ls-files", "*.h", "*.cc", "*.c", "*.cpp", "*.inc"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [name for name in listing.stdout.split() if (ROOT / name).exists()]
+
+
+# --- the two sessions of the README
+
+
+@nox.session(reuse_venv=True)
+def quickstart(session: nox.Session) -> None:
+    """Train, compress, export and serve a small network; see quickstart/report.html."""
+    begin = time.monotonic()
+    built = wheels(session)
+    install_changed(session, built)
+    seconds = f"{time.monotonic() - begin:.1f}"
+    session.run(
+        *("python", "examples/quickstart", *session.posargs),
+        env={"PROA_QUICKSTART_BUILD_SECONDS": seconds},
+    )
+
+
+def install_changed(session: nox.Session, built: dict[str, str]) -> None:
+    """Install the wheels into a kept environment, unless it has exactly these."""
+    stamp = Path(session.virtualenv.location) / "wheels.json"
+    wanted = {path: Path(path).stat().st_mtime_ns for path in built.values()}
+    if stamp.exists() and json.loads(stamp.read_text()) == wanted:
+        session.log("the environment already has these wheels")
+        return
+    extras = group("quickstart")
+    session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *extras)
+    session.install("--force-reinstall", "--no-deps", *built.values())
+    stamp.write_text(json.dumps(wanted))
+
+
+@nox.session
+@nox.parametrize("run", [nox.param(run, id=run) for run in TEST_RUNS])
+def test(session: nox.Session, run: str) -> None:
+    """Test each package alone in a clean environment, then together."""
+    tested(session, run, wheels(session))
+
+
+@nox.session(name="test-full")
+@nox.parametrize("run", [nox.param(run, id=run) for run in TEST_RUNS])
+def test_full(session: nox.Session, run: str) -> None:
+    """Like test, with the tests marked `full` too; runs lite-arm afterwards."""
+    tested(session, run, wheels(session), "-m", "")
+    session.notify("lite-arm")
+
+
+def tested(
+    session: nox.Session, run: str, built: dict[str, str], *options: str, **env: str
+) -> None:
+    """Install one of TEST_RUNS into the session's environment and run its tests."""
+    if run == "together":
+        requirements = [f"{built[p]}{every_extra(p)}" for p in built]
+        requirements += group("integration")
+        for package in built:
+            requirements += group("test", package)
+        folder = ROOT / "tests-integration"
+    else:
+        package, _, extra = run.partition("-")
+        extras = (extra,) if extra else ()
+        needed = own_packages(package, extras)
+        requirements = [built[p] for p in needed if p != package and p in built]
+        requirements.append(built[package] + (f"[{extra}]" if extra else ""))
+        requirements += group("test", package)
+        folder = ROOT / "packages" / package / "tests"
+    if not folder.is_dir():
+        session.skip(f"{folder.relative_to(ROOT)} is not there yet")
+    session.install(*requirements)
+    # The command `pytest` (unlike `python -m pytest`) leaves sys.path alone, so that
+    # the wheel is imported, never the source tree.
+    session.run(
+        *("pytest", "-q", "-n", WORKERS, "--dist", "loadfile", str(folder)),
+        *(*options, *session.posargs),
+        env={"PYTHONPATH": None, **env},
+    )
+
+
+# --- checks
+
+
+@nox.session(reuse_venv=True)
+def lint(session: nox.Session) -> None:
+    """Check the style: ruff, clang-format, and clang-tidy where the machine has it."""
+    session.install(*group("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    files = cpp_files()
+    if files:
+        session.run("clang-format", "--dry-run", "-Werror", *files, silent=False)
+    commands = ROOT / "build" / "ctest" / "core" / "compile_commands.json"
+    if shutil.which("clang-tidy") and commands.exists():
+        sources = [f for f in files if f.endswith(".cc") and "/tests/" not in f]
+        session.run(
+            "clang-tidy", "--quiet", "-p", str(commands.parent), *sources, external=True
+        )
+    else:
+        session.log(
+            "clang-tidy left out: it needs clang-tidy and a `nox -s ctest` build"
+        )
+
+
+@nox.session(reuse_venv=True)
+def types(session: nox.Session) -> None:
+    """Check the types of the five packages, as in their wheels, by mypy --strict."""
+    built = wheels(session)
+    session.install(*group("types"))
+    for package in built:
+        session.install(*metadata(package)["project"].get("dependencies", []),
+                        "--find-links", "dist")  # fmt: skip
+    session.install("--force-reinstall", "--no-deps", *built.values())
+    chosen = [f"-p{'proa' if p == 'core' else f'proa_{p}'}" for p in built]
+    session.run("mypy", "--strict", *chosen, *session.posargs)
+    session.run("mypy", "--strict", *sorted(str(p) for p in ROOT.glob("tools/*.py")))
+
+
+@nox.session(reuse_venv=True)
+def arch(session: nox.Session) -> None:
+    """Check who may import and include whom, file lengths and names."""
+    session.install(*group("arch"))
+    session.run("python", "tools/arch.py", *session.posargs)
+
+
+@nox.session(reuse_venv=True)
+def ctest(session: nox.Session) -> None:
+    """Build the C++ unit tests and run them."""
+    session.install(*group("build"))
+    for package in native_packages():
+        folder = ROOT / "build" / "ctest" / package
+        compiled(session, package, folder, "-DCMAKE_BUILD_TYPE=Release")
+        session.run("ctest", "--test-dir", str(folder), "--output-on-failure")
+
+
+@nox.session(reuse_venv=True)
+@nox.parametrize("kind", [nox.param(kind, id=kind) for kind in SANITIZERS])
+def sanitize(session: nox.Session, kind: str) -> None:
+    """Run the C++ unit and fuzz tests under ASan + UBSan, and under TSan."""
+    session.install(*group("build"))
+    flags = f"-fsanitize={SANITIZERS[kind]} -fno-omit-frame-pointer -g1"
+    flags += " -fno-sanitize-recover=all"
+    for package in native_packages():
+        folder = ROOT / "build" / f"sanitize-{kind}" / package
+        compiled(session, package, folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                 f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_C_FLAGS={flags}",
+                 "-DPROA_SANITIZED=ON")  # fmt: skip
+        session.run("ctest", "--test-dir", str(folder), "--output-on-failure")
+
+
+@nox.session(reuse_venv=True)
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks, with NumPy and PyTorch as yardsticks, in benchmarks/."""
+    built = wheels(session)
+    session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *group("bench"))
+    session.install("--force-reinstall", "--no-deps", *built.values())
+    session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session
+def size(session: nox.Session) -> None:
+    """Hold wheels, lite's libraries and the cost of `import proa` to their budgets."""
+    built = wheels(session)
+    session.install(built["core"])
+    session.run("python", "tools/size.py", *session.posargs)
+
+
+@nox.session(reuse_venv=True)
+def docs(session: nox.Session) -> None:
+    """Build the documentation into build/docs."""
+    session.install(*group("docs"))
+    session.run("mkdocs", "build", "--strict", "--site-dir", "build/docs")
+
+
+# --- builds and the wide runs
+
+
+@nox.session(venv_backend="none")
+def build(session: nox.Session) -> None:
+    """Build the five wheels into dist/ (those whose sources changed)."""
+    wheels(session)
+
+
+@nox.session(name="lite-arm", reuse_venv=True)
+def lite_arm(session: nox.Session) -> None:
+    """Cross-build lite for aarch64 and armv7 and run its tests under qemu-user."""
+    boards = {
+        "aarch64": ("aarch64-linux-gnu", "qemu-aarch64"),
+        "arm": ("arm-linux-gnueabihf", "qemu-arm"),
+    }
+    for machine, (target, emulator) in boards.items():
+        missing = [t for t in (f"{target}-g++", emulator) if not shutil.which(t)]
+        if missing:
+            session.log(f"{machine} skipped: {', '.join(missing)} not found")
+            continue
+        session.install(*group("build"))
+        folder = ROOT / "build" / f"lite-{machine}"
+        compiled(session, "lite", folder, "-DCMAKE_BUILD_TYPE=Release",
+                 "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
+                 f"-DCMAKE_C_COMPILER={target}-gcc",
+                 f"-DCMAKE_CXX_COMPILER={target}-g++",
+                 f"-DCMAKE_CROSSCOMPILING_EMULATOR={emulator};-L;/usr/{target}",
+                 "-DPROA_LITE_PYTHON=OFF")  # fmt: skip
+        session.run("ctest", "--test-dir", str(folder), "--output-on-failure")
+
+
+@nox.session(venv_backend="none")
+def matrix(session: nox.Session) -> None:
+    """Test every Python version, package and ISA; `-- 3.12 core avx2` narrows it."""
+    pythons = python_versions()
+    known = {*VERSIONS, *TEST_RUNS, *ISAS}
+    if unknown := set(session.posargs) - known:
+        session.error(f"the matrix has {sorted(known)}, got {sorted(unknown)}")
+    outcome: dict[str, bool] = {}
+    for version in narrowed(session, pythons):
+        for run in narrowed(session, TEST_RUNS):
+            keep: list[str] = []
+            for isa in narrowed(session, ISAS):
+                command = [sys.executable, "-m", "nox", "-s", f"test({run})", *keep]
+                session.log(f"Python {version}, {run}, {isa}")
+                done = subprocess.run(
+                    [*command, "--force-python", pythons[version]],
+                    env={**os.environ, "PROA_ISA": isa},
+                )
+                outcome[f"{version} {run} {isa}"] = done.returncode == 0
+                keep = ["-R"]  # the next ISA runs in the same environment
+    for cell, passed in outcome.items():
+        session.log(f"{cell:30} {'passed' if passed else 'FAILED'}")
+    if not all(outcome.values()):
+        session.error(f"{list(outcome.values()).count(False)} cells failed")
+
+
+def narrowed(session: nox.Session, values: Iterable[str]) -> list[str]:
+    """Those of the values that the command line names, or all of them."""
+    values = list(values)
+    return [v for v in values if v in session.posargs] or values
+
+
+def python_versions() -> dict[str, str]:
+    """The Pythons on PATH and under pyenv, by version."""
+    found = {}
+    for version in VERSIONS:
+        kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+        on_path = shutil.which(f"python{version}") or ""
+        # A pyenv shim is on PATH for every version and runs only the active one.
+        if on_path and ".pyenv/shims" not in on_path:
+            found[version] = on_path
+        elif kept:
+            found[version] = str(kept[-1])
+    return found
