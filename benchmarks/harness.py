@@ -1,0 +1,74 @@
+"""Interleaved timing: every contender runs in turn, round after round; medians and ratios.
+
+On a machine whose speed drifts, times taken minutes apart cannot be compared. Here each
+round runs every contender of a case once, for about the same time, so that all see the
+same machine; the figure is the median over rounds and the verdict the median of the
+per-round ratios. A run on a busy machine prints its figures but no verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Work = Callable[[], object]
+
+#: A spread (interquartile range / median) above this is no base for a verdict.
+NOISY = 0.25
+
+
+@dataclass
+class Case:
+    """One piece of work, identically defined for every contender."""
+
+    name: str
+    contenders: dict[str, Work]
+    limit: float | None = None  # proa's time / torch's must not exceed this
+    rounds: int = 15
+    slice_seconds: float = 0.05
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+
+def _repeat(work: Work, count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        work()
+    return (time.perf_counter() - start) / count
+
+
+def measure(case: Case) -> None:
+    """Fill `case.times` with seconds per call, one entry a round."""
+    counts = {}
+    for name, work in case.contenders.items():
+        work()
+        once = max(_repeat(work, 3), 1e-8)
+        counts[name] = max(1, int(case.slice_seconds / once))
+        case.times[name] = []
+    for _ in range(case.rounds):
+        for name, work in case.contenders.items():
+            case.times[name].append(_repeat(work, counts[name]))
+
+
+def median(values: list[float]) -> float:
+    """The middle value."""
+    return statistics.median(values)
+
+
+def spread(values: list[float]) -> float:
+    """Interquartile range over the median."""
+    quarter = statistics.quantiles(values, n=4)
+    return (quarter[2] - quarter[0]) / median(values)
+
+
+def ratio(case: Case, ours: str, theirs: str) -> float:
+    """Median over rounds of our time over theirs."""
+    pairs = zip(case.times[ours], case.times[theirs], strict=True)
+    return median([a / b for a, b in pairs])
+
+
+def other_load() -> float:
+    """Runnable processes besides ours, averaged over the last minute."""
+    return os.getloadavg()[0]

@@ -1,0 +1,1 @@
+"""The suites, each a function that yields cases."""

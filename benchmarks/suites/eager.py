@@ -1,0 +1,94 @@
+"""What an operation costs beside its arithmetic: one-element adds, a chain, a small step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from harness import Case
+
+import proa
+
+
+def cases(torch: object | None) -> Iterator[Case]:
+    """Eager overhead against PyTorch in the same process."""
+    yield _add(torch, grad=False)
+    yield _add(torch, grad=True)
+    yield _chain(torch)
+    yield _mlp_step(torch)
+
+
+def _add(torch: object | None, *, grad: bool) -> Case:
+    x, y = proa.ones([1]), proa.ones([1])
+    x.stop_gradient = not grad
+    contenders = {"proa": lambda: x + y}
+    if torch is not None:
+        a = torch.ones(1, requires_grad=grad)
+        b = torch.ones(1)
+        contenders["torch"] = lambda: a + b
+    return Case("add1_grad" if grad else "add1", contenders, limit=1.0)
+
+
+def _chain(torch: object | None) -> Case:
+    """Ten operations on 8 elements, forward and backward."""
+    x = proa.ones([8])
+    x.stop_gradient = False
+
+    def ours() -> None:
+        y = x
+        for _ in range(5):
+            y = (y * 1.01).tanh()
+        y.sum().backward()
+        x.clear_grad()
+
+    contenders = {"proa": ours}
+    if torch is not None:
+        a = torch.ones(8, requires_grad=True)
+
+        def theirs() -> None:
+            b = a
+            for _ in range(5):
+                b = (b * 1.01).tanh()
+            b.sum().backward()
+            a.grad = None
+
+        contenders["torch"] = theirs
+    return Case("chain10_fb", contenders, limit=1.0)
+
+
+def _mlp_step(torch: object | None) -> Case:
+    """784-512-512-10, batch 64, cross-entropy and Adam."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((64, 784), np.float32)
+    label = rng.integers(0, 10, 64)
+    net = proa.nn.Sequential(
+        proa.nn.Linear(784, 512),
+        proa.nn.ReLU(),
+        proa.nn.Linear(512, 512),
+        proa.nn.ReLU(),
+        proa.nn.Linear(512, 10),
+    )
+    adam = proa.optimizer.Adam(learning_rate=1e-3, parameters=net.parameters())
+    x, y = proa.to_tensor(data), proa.to_tensor(label)
+
+    def ours() -> None:
+        proa.nn.functional.cross_entropy(net(x), y).backward()
+        adam.step()
+        adam.clear_grad()
+
+    contenders = {"proa": ours}
+    if torch is not None:
+        nn = torch.nn
+        peer = nn.Sequential(
+            nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+        )
+        step = torch.optim.Adam(peer.parameters(), lr=1e-3)
+        a, b = torch.from_numpy(data), torch.from_numpy(label)
+
+        def theirs() -> None:
+            step.zero_grad()
+            nn.functional.cross_entropy(peer(a), b).backward()
+            step.step()
+
+        contenders["torch"] = theirs
+    return Case("mlp_adam", contenders, limit=1.0)
