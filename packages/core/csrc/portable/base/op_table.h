@@ -12,6 +12,13 @@ enum class DTypeRule : uint8_t { kSame, kBool, kI64, kI32, kI8, kF32, kAttr, kRe
 /// What is done with inputs of unlike dtype; see `promote=` in proa.schema.row.
 enum class Promote : uint8_t { kNone, kCommon, kFloat };
 
+/// Memory order of an op's outputs where the caller has no reason to want another.
+enum class Layout : uint8_t {
+  kRowMajor,
+  kFollow,        // that of the first input: elementwise rows, shape rules same and *pool2d
+  kChannelsLast,  // shape rule conv2d
+};
+
 constexpr int kMaxOutputs = 8;
 constexpr int kVariadic = 255;  // n_in of an op that takes any number of arrays
 
@@ -38,6 +45,7 @@ struct OpInfo {
   int8_t pack_input = -1;     // input that KernelEntry::pack packs, -1 if none
   bool elementwise = false;   // output element i depends on input elements i alone
   uint32_t shape_only = 0;    // bit i set: of input i only shape and dtype are read
+  Layout layout = Layout::kRowMajor;
 };
 
 /// What one instruction set brings for one op; null where it brings nothing.

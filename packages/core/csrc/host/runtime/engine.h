@@ -1,0 +1,85 @@
+#pragma once
+// Runs a model file on this machine: owns the memory and threads that
+// portable/exec is given.
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proa/base/status.h"
+#include "proa/base/view.h"
+
+namespace proa {
+
+/// An input or output of a model. A dimension is kUnknown where it may vary.
+struct IoSpec {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape;
+};
+
+/// What went wrong, as `[Engine] what must hold, got what`, and the kind of
+/// error.
+class EngineError : public std::runtime_error {
+ public:
+  EngineError(Status status, const std::string& what) : std::runtime_error(what), status(status) {}
+  const Status status;
+};
+
+struct EngineOptions {
+  int threads = 0;    // 0: the pool of the process; 1: the caller's thread; n: a
+                      // pool of its own
+  int max_plans = 8;  // plans kept, one for each set of input shapes and strides seen last
+  bool verify_checksum = true;  // read the whole file once and find flipped bits
+};
+
+/// Called after each step of a profiled run: op, name of its first output, time
+/// it took.
+using EngineProfile = std::function<void(const char* op, const char* name, int64_t nanoseconds)>;
+
+/// A loaded model. One run at a time (run holds a lock); clone() for more,
+/// which costs no copy of the weights. All functions throw EngineError.
+class Engine {
+ public:
+  /// Maps the file into memory.
+  static std::unique_ptr<Engine> load(const std::string& path, const EngineOptions& options = {});
+  /// Copies the bytes.
+  static std::unique_ptr<Engine> from_bytes(const void* bytes, size_t size,
+                                            const EngineOptions& options = {});
+  ~Engine();
+
+  /// An engine on the same model and prepacked weights, with an arena and plans
+  /// of its own.
+  std::unique_ptr<Engine> clone() const;
+
+  const std::vector<IoSpec>& inputs() const;
+  const std::vector<IoSpec>& outputs() const;
+  const std::vector<std::pair<std::string, std::string>>& metadata() const;
+
+  /// Runs the model on inputs().size() arrays in any strides, which are read in
+  /// place. An output whose `data` is nullptr is set to memory of the engine,
+  /// row-major, valid until its next run; else the result is written there, and
+  /// dtype and shape must be those that output_specs() gives.
+  void run(const View* inputs, View* outputs);
+  /// dtype and shape of every output for inputs of these shapes, strides and
+  /// dtypes (data is not read).
+  std::vector<IoSpec> output_specs(const View* inputs);
+
+  /// Runs with a call of `profile` after each step; nullptr ends profiling.
+  void set_profile(EngineProfile profile);
+
+  /// Bytes: of the file, of prepacked weights (shared by clones), of the arena
+  /// and plans of this engine.
+  size_t model_bytes() const;
+  size_t packed_bytes() const;
+  size_t arena_bytes() const;
+
+ private:
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace proa
