@@ -1,0 +1,256 @@
+"""Check the architecture: who may import and include whom, file names and lengths.
+
+    python tools/arch.py [--no-imports] [--library PATH ...]
+
+Prints one line for each breach and exits with 1 if there is any. The layers are those
+of docs/architecture.md, section 2; Python's are contracts in the root pyproject.toml,
+read by import-linter, C++'s are the table ALLOWED below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LINES = {".py": 500, ".cc": 600, ".h": 600, ".c": 600, ".inc": 600}
+FUNCTION_LINES = 60
+VAGUE_NAMES = {"util", "utils", "misc", "common", "helper", "helpers", "stuff"}
+# Directories whose files may be long (tables of cases) or are not ours.
+UNLIMITED = ("tests", "tests-integration")
+
+# A C++ component is the directory after csrc/portable, csrc/host or csrc; `gen` and
+# `gen-train` are the generated headers below and above the tape.
+PORTABLE = ("base", "simd", "kernels", "shapes", "model", "exec")
+GENERATED_FOR_TAPE = ("ops.h",)
+_KERNELS = {"base", "simd", "kernels", "gen"}
+_EXEC = {*PORTABLE, "gen"}
+_HOST = {*_EXEC, "runtime"}
+_TRAIN = {*_HOST, "train", "gen-train"}
+ALLOWED: dict[str, set[str]] = {
+    "base": {"base", "gen"},
+    "simd": {"base", "simd"},
+    "kernels": _KERNELS,
+    "shapes": {"base", "shapes", "gen"},
+    "model": {*_KERNELS, "shapes", "model"},
+    "exec": _EXEC,
+    "runtime": _HOST,
+    "train": _TRAIN,
+    "bind": {*_TRAIN, "bind"},
+    "lite": _EXEC,
+    "inference": _HOST,
+}
+# What portable code may take from outside: nothing that allocates, throws, locks or
+# opens files (PORTABLE.md).
+PORTABLE_HEADERS = {
+    *("cstddef", "cstdint", "cstring", "cmath", "climits", "cfloat", "limits"),
+    *("stddef.h", "stdint.h", "string.h", "math.h", "limits.h", "float.h"),
+    *("type_traits", "utility", "initializer_list", "new", "bit", "cstdarg"),
+    *("immintrin.h", "arm_neon.h", "arm_fp16.h", "arm_bf16.h"),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
+
+# Undefined symbols that mean the C++ runtime library or exceptions are needed.
+CXX_RUNTIME = re.compile(
+    r"^(_Zn[wa]|_Zd[la]|_ZSt|_ZNSt|_ZNKSt|_ZTVN10__cxxabiv1|__cxa_(?!finalize|atexit)"
+    r"|__gxx_personality|_Unwind_|__dynamic_cast)"
+)
+CXX_LIBRARIES = ("libstdc++", "libc++", "libgomp", "libomp")
+
+
+class Breach(NamedTuple):
+    """One place that breaks a rule."""
+
+    path: str
+    line: int
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}"
+
+
+def tracked(root: Path) -> list[str]:
+    """The files of the tree, as git sees them."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    answer = subprocess.run(
+        command, cwd=root, check=True, capture_output=True, text=True
+    )
+    return sorted({f for f in answer.stdout.splitlines() if (root / f).is_file()})
+
+
+def names_and_lengths(root: Path, files: list[str]) -> Iterator[Breach]:
+    """Files have telling names and are short enough to read in one sitting."""
+    for name in files:
+        path = Path(name)
+        if path.suffix not in LINES:
+            continue
+        if path.stem in VAGUE_NAMES:
+            yield Breach(name, 1, f"a file name says what is inside, got {path.name}")
+        if any(part in UNLIMITED for part in path.parts):
+            continue
+        text = (root / name).read_text()
+        count, limit = text.count("\n"), LINES[path.suffix]
+        if count > limit:
+            yield Breach(name, limit, f"at most {limit} lines, got {count}")
+        if path.suffix == ".py":
+            yield from long_functions(name, text)
+
+
+def long_functions(name: str, text: str) -> Iterator[Breach]:
+    """A Python function fits on one screen (its docstring not counted)."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first = node.body[0]
+        count = (node.end_lineno or 0) - node.lineno + 1
+        if ast.get_docstring(node, clean=False) is not None:
+            count -= (first.end_lineno or 0) - first.lineno + 1
+        if count > FUNCTION_LINES:
+            rule = f"a function has at most {FUNCTION_LINES} lines"
+            yield Breach(name, node.lineno, f"{rule}, {node.name} has {count}")
+
+
+def component_of(name: str) -> str | None:
+    """The C++ component a source file belongs to, or None if no rule is about it."""
+    parts = Path(name).parts
+    if parts[:1] != ("packages",) or "tests" in parts or "bench" in parts:
+        return None
+    if parts[1] != "core":
+        return parts[1] if parts[1] in ALLOWED and "bindings" not in parts else None
+    if parts[2:3] != ("csrc",):
+        return None
+    inner = parts[3:-1]
+    if inner[:1] in (("portable",), ("host",)):
+        inner = inner[1:]
+    return inner[0] if inner and inner[0] in ALLOWED else None
+
+
+def included_component(header: str) -> str | None:
+    """The component of `proa/<component>/…`, or None if the header is not core's."""
+    parts = header.split("/")
+    if parts[0] != "proa" or len(parts) < 3:
+        return None
+    if parts[1] == "gen":
+        return "gen-train" if parts[2] in GENERATED_FOR_TAPE else "gen"
+    return parts[1]
+
+
+def includes(root: Path, files: list[str]) -> Iterator[Breach]:
+    """C++ includes point down; portable code includes no runtime library of C++."""
+    for name in files:
+        if Path(name).suffix not in (".cc", ".h", ".c", ".inc"):
+            continue
+        component = component_of(name)
+        if component is None:
+            continue
+        for number, line in enumerate((root / name).read_text().splitlines(), 1):
+            found = INCLUDE.match(line)
+            if found is None:
+                continue
+            rule = broken_include(component, found[1] or "", found[2] or "")
+            if rule:
+                yield Breach(name, number, rule)
+
+
+def broken_include(component: str, system: str, own: str) -> str | None:
+    """The rule that an include of this component breaks, or None."""
+    if system and component in PORTABLE and system not in PORTABLE_HEADERS:
+        return f"portable code may not include <{system}> (PORTABLE.md)"
+    target = included_component(own)
+    if target is None or target in ALLOWED[component]:
+        return None
+    allowed = ", ".join(sorted(ALLOWED[component]))
+    return f"{component} includes only {allowed}, got {target} ({own})"
+
+
+def versions(root: Path, files: list[str]) -> Iterator[Breach]:
+    """A package's `__version__` is that of its pyproject.toml."""
+    for name in files:
+        found = re.fullmatch(r"packages/(\w+)/pyproject\.toml", name)
+        if found is None:
+            continue
+        package = "proa" if found[1] == "core" else f"proa_{found[1]}"
+        init = root / "packages" / found[1] / "src" / package / "__init__.py"
+        stated = re.search(r'^version = "(.+)"', (root / name).read_text(), re.M)
+        if not init.exists() or stated is None:
+            continue
+        here = re.search(r'^__version__ = "(.+)"', init.read_text(), re.M)
+        if here is None or here[1] != stated[1]:
+            got = here[1] if here else "none"
+            rule = f'__version__ must be "{stated[1]}" as in {name}, got {got}'
+            yield Breach(init.relative_to(root).as_posix(), 1, rule)
+
+
+def symbols(library: Path) -> Iterator[Breach]:
+    """A library built from portable code alone runs without the C++ runtime."""
+    answer = subprocess.run(
+        ["readelf", "-W", "-d", "--dyn-syms", str(library)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    for line in answer.stdout.splitlines():
+        words = line.split()
+        if "(NEEDED)" in line and any(f"[{name}" in line for name in CXX_LIBRARIES):
+            yield Breach(str(library), 0, f"must not link {words[-1]}")
+        if "UND" in words and CXX_RUNTIME.match(words[-1]):
+            yield Breach(str(library), 0, f"must not need the symbol {words[-1]}")
+
+
+def import_contracts(root: Path) -> bool:
+    """Run import-linter over copies of the source trees; True if all contracts hold."""
+    packages = {
+        "proa" if p.parent.name == "core" else f"proa_{p.parent.name}": p
+        for p in sorted(root.glob("packages/*/src"))
+    }
+    missing = [n for n, src in packages.items() if not (src / n).is_dir()]
+    if missing or len(packages) < 5:
+        print(f"[arch] import contracts wait for all five packages: {list(packages)}")
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        for name, src in packages.items():
+            ignore = shutil.ignore_patterns("__pycache__", "*.so", "*.pyi", "lib")
+            shutil.copytree(src / name, Path(folder) / name, ignore=ignore)
+        # The compiled module imports nothing of ours: an empty file stands for it.
+        (Path(folder) / "proa" / "_core.py").touch()
+        shutil.copy(root / "pyproject.toml", folder)
+        linter = shutil.which("lint-imports", path=f"{Path(sys.executable).parent}")
+        done = subprocess.run(
+            [linter or "lint-imports", "--no-cache"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": folder},
+        )
+    return done.returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--no-imports", action="store_true", help="skip import-linter")
+    parser.add_argument("--library", type=Path, nargs="*", default=[])
+    options = parser.parse_args()
+    files = tracked(ROOT)
+    breaches = [
+        *names_and_lengths(ROOT, files),
+        *includes(ROOT, files),
+        *versions(ROOT, files),
+        *(breach for library in options.library for breach in symbols(library)),
+    ]
+    for breach in breaches:
+        print(breach)
+    contracts = options.no_imports or import_contracts(ROOT)
+    print(f"[arch] {len(files)} files, {len(breaches)} breaches")
+    return 0 if contracts and not breaches else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,120 @@
+"""Hold the wheels, lite's libraries and `import proa` to tools/budgets.toml.
+
+    python tools/size.py [--lite-full LIBRARY] [--lite-lenet LIBRARY] [--skip-import]
+
+Run by a Python that has the core wheel. Prints a table and exits with 1 if something is
+over its budget or could not be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+BUDGETS = Path(__file__).with_name("budgets.toml")
+ATTEMPTS = 7
+
+# Prints the milliseconds and bytes that importing the second module adds to the first.
+PROBE = """
+import numpy, time
+def resident():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+before, start = resident(), time.perf_counter()
+import proa
+print((time.perf_counter() - start) * 1e3, resident() - before)
+"""
+
+
+class Measure(NamedTuple):
+    """One figure beside its budget, both in the unit."""
+
+    what: str
+    value: float | None
+    budget: float
+    unit: str
+
+    @property
+    def holds(self) -> bool:
+        return self.value is not None and self.value <= self.budget
+
+
+def read_budgets(text: str) -> dict[str, dict[str, float]]:
+    """The budgets' tables of numbers (a TOML parser comes with Python 3.11 only)."""
+    tables: dict[str, dict[str, float]] = {}
+    current: dict[str, float] = {}
+    for line in text.splitlines():
+        if header := re.fullmatch(r"\[(\w+)\]", line.strip()):
+            current = tables.setdefault(header[1], {})
+        elif entry := re.fullmatch(r"(\w+) = ([\d_.]+)", line.strip()):
+            current[entry[1]] = float(entry[2].replace("_", ""))
+    return tables
+
+
+def wheel_sizes(budgets: dict[str, float]) -> Iterator[Measure]:
+    for package, budget in budgets.items():
+        name = "proa" if package == "core" else f"proa_{package}"
+        sizes = [w.stat().st_size for w in (ROOT / "dist").glob(f"{name}-*.whl")]
+        value = max(sizes) / 1e6 if sizes else None
+        yield Measure(f"wheel {name}", value, budget / 1e6, "MB")
+
+
+def import_cost(budgets: dict[str, float]) -> Iterator[Measure]:
+    """The least of several runs: what is above it is the machine's noise."""
+    times, memory = [], []
+    for _ in range(ATTEMPTS):
+        run = subprocess.run(
+            [sys.executable, "-c", PROBE], capture_output=True, text=True, cwd="/"
+        )
+        if run.returncode != 0:
+            sys.stderr.write(run.stderr)
+            break
+        spent, added = run.stdout.split()
+        times.append(float(spent))
+        memory.append(float(added) / 1e6)
+    time = min(times, default=None)
+    yield Measure("import proa", time, budgets["milliseconds"], "ms")
+    resident = min(memory, default=None)
+    yield Measure("import proa", resident, budgets["resident"] / 1e6, "MB")
+
+
+def stripped_size(what: str, library: Path, budget: float) -> Measure:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(library, folder)
+        subprocess.run(["strip", copy], check=True)
+        return Measure(what, Path(copy).stat().st_size / 1e3, budget / 1e3, "KB")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--lite-full", type=Path, help="the library with all kernels")
+    parser.add_argument("--lite-lenet", type=Path, help="the one for LeNet alone")
+    parser.add_argument("--skip-import", action="store_true")
+    options = parser.parse_args()
+    budgets = read_budgets(BUDGETS.read_text())
+    measures = list(wheel_sizes(budgets["wheels"]))
+    if not options.skip_import:
+        measures += import_cost(budgets["import"])
+    for name, library in (("full", options.lite_full), ("lenet", options.lite_lenet)):
+        if library:
+            what = f"lite library, {name}"
+            measures.append(stripped_size(what, library, budgets["lite"][name]))
+    for measure in measures:
+        value = "absent" if measure.value is None else f"{measure.value:.2f}"
+        verdict = "ok" if measure.holds else "OVER"
+        limit = f"{measure.budget:g} {measure.unit}"
+        print(f"{measure.what:24} {value:>9} of {limit:>9}  {verdict}")
+    return 0 if all(measure.holds for measure in measures) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
