@@ -219,9 +219,7 @@ def types(session: nox.Session) -> None:
     """Check the types of the five packages, as in their wheels, by mypy --strict."""
     built = wheels(session)
     session.install(*group("types"))
-    for package in built:
-        session.install(*metadata(package)["project"].get("dependencies", []),
-                        "--find-links", "dist")  # fmt: skip
+    session.install(*built.values())
     session.install("--force-reinstall", "--no-deps", *built.values())
     chosen = [f"-p{'proa' if p == 'core' else f'proa_{p}'}" for p in built]
     session.run("mypy", "--strict", *chosen, *session.posargs)
@@ -230,9 +228,10 @@ def types(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def arch(session: nox.Session) -> None:
-    """Check who may import and include whom, file lengths and names."""
+    """Check who may import and include whom, file names and lengths."""
     session.install(*group("arch"))
     session.run("python", "tools/arch.py", *session.posargs)
+    session.run("pytest", "-q", "tools/tests")
 
 
 @nox.session(reuse_venv=True)

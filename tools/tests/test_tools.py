@@ -1,0 +1,165 @@
+"""The checks in tools/ find what they are for, in trees made for the purpose."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parent.parent
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+arch, features, size, wheels = map(tool, ("arch", "features", "size", "wheels"))
+CSRC = "packages/core/csrc"
+
+
+def write(root: Path, name: str, text: str) -> list[str]:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+    return [name]
+
+
+@pytest.mark.parametrize(
+    ("file", "include", "fault"),
+    [
+        (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/model/file.h"', "got model"),
+        (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/runtime/pool.h"', "got runtime"),
+        (f"{CSRC}/portable/base/x.h", '"proa/simd/vec.h"', "got simd"),
+        (f"{CSRC}/portable/exec/x.cc", '"proa/gen/ops.h"', "got gen-train"),
+        (f"{CSRC}/portable/exec/x.cc", "<vector>", "may not include <vector>"),
+        (f"{CSRC}/host/runtime/x.cc", '"proa/train/tape.h"', "got train"),
+        (f"{CSRC}/host/train/x.cc", '"proa/bind/module.h"', "got bind"),
+        ("packages/lite/csrc/runtime/x.cc", '"proa/runtime/pool.h"', "got runtime"),
+        ("packages/inference/csrc/engine/x.cc", '"proa/train/tensor.h"', "got train"),
+    ],
+)
+def test_an_include_that_points_up_is_found(tmp_path, file, include, fault):
+    files = write(tmp_path, file, f"// A file.\n#include {include}\n")
+    (breach,) = arch.includes(tmp_path, files)
+    assert fault in breach.rule
+    assert breach.line == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "include"),
+    [
+        (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/simd/vec.h"'),
+        (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/gen/attrs.h"'),
+        (f"{CSRC}/portable/kernels/norm/x.cc", "<cmath>"),
+        (f"{CSRC}/host/runtime/x.cc", "<thread>"),
+        (f"{CSRC}/bind/x.cc", '"proa/train/tensor.h"'),
+        (f"{CSRC}/tests/x.cc", '"proa/train/tensor.h"'),
+        ("packages/lite/csrc/runtime/x.cc", '"proa/exec/plan.h"'),
+    ],
+)
+def test_an_include_that_points_down_is_fine(tmp_path, file, include):
+    assert not list(
+        arch.includes(tmp_path, write(tmp_path, file, f"#include {include}\n"))
+    )
+
+
+def test_vague_names_and_long_files_are_found_outside_tests(tmp_path):
+    files = [
+        *write(tmp_path, "packages/core/csrc/portable/base/common.h", ""),
+        *write(tmp_path, "tools/long.py", "x = 1\n" * 501),
+        *write(tmp_path, "tools/fits.py", "x = 1\n" * 500),
+        *write(tmp_path, "packages/core/tests/long.py", "x = 1\n" * 900),
+    ]
+    found = list(arch.names_and_lengths(tmp_path, files))
+    assert [(b.path, b.rule.split(",")[0]) for b in found] == [
+        (files[0], "a file name says what is inside"),
+        (files[1], "at most 500 lines"),
+    ]
+
+
+def test_a_long_function_is_found_its_docstring_not_counted(tmp_path):
+    doc = '    """' + "words\n" * 100 + '    """\n'
+    body = "    x = 1\n" * 59
+    short = f"def short():\n{doc}{body}"
+    long = f"def long():\n{doc}{body}    x = 2\n"
+    found = list(arch.long_functions("a.py", short + long))
+    assert [b.rule for b in found] == ["a function has at most 60 lines, long has 61"]
+
+
+def test_a_version_stated_twice_must_agree(tmp_path):
+    files = write(tmp_path, "packages/lite/pyproject.toml", 'version = "0.2.0"\n')
+    init = "packages/lite/src/proa_lite/__init__.py"
+    write(tmp_path, init, '__version__ = "0.1.0"\n')
+    (breach,) = arch.versions(tmp_path, files)
+    assert "0.2.0" in breach.rule
+    assert "got 0.1.0" in breach.rule
+
+
+@pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+def test_a_library_that_needs_the_cxx_runtime_is_found(tmp_path):
+    def built(name: str, text: str, *flags: str) -> Path:
+        source, library = tmp_path / f"{name}.cc", tmp_path / f"{name}.so"
+        source.write_text(text)
+        command = ["c++", "-shared", "-fPIC", str(source), "-o", str(library)]
+        subprocess.run([*command, *flags], check=True)
+        return library
+
+    plain = built("plain", "int twice(int x) { return 2 * x; }", "-nostdlib")
+    needy = built("needy", "int* make() { return new int; }")
+    assert not list(arch.symbols(plain))
+    rules = " ".join(b.rule for b in arch.symbols(needy))
+    assert "libstdc++" in rules
+    assert "_Znwm" in rules
+
+
+def test_feature_marks_are_found_on_functions_classes_and_modules(tmp_path):
+    text = (
+        "import pytest\n"
+        'pytestmark = pytest.mark.feature("L003")\n'
+        '@pytest.mark.feature("L001")\n'
+        '@pytest.mark.feature("L002")\n'
+        "def test_it(): pass\n"
+    )
+    write(tmp_path, "packages/core/tests/test_a.py", text)
+    assert features.shown(tmp_path) == {
+        "L001": ["packages/core/tests/test_a.py:3"],
+        "L002": ["packages/core/tests/test_a.py:4"],
+        "L003": ["packages/core/tests/test_a.py:2"],
+    }
+
+
+def test_budgets_are_read_as_a_toml_parser_reads_them():
+    tomllib = pytest.importorskip("tomllib")
+    text = size.BUDGETS.read_text()
+    assert size.read_budgets(text) == tomllib.loads(text)
+
+
+def test_build_requirements_are_read_as_a_toml_parser_reads_them():
+    tomllib = pytest.importorskip("tomllib")
+    settings = tomllib.loads((TOOLS.parent / "pyproject.toml").read_text())
+    assert wheels.build_requirements() == settings["dependency-groups"]["build"]
+
+
+def test_a_wheels_state_follows_its_sources_and_no_tests(tmp_path, monkeypatch):
+    monkeypatch.setattr(wheels, "ROOT", tmp_path)
+    lite, core = "packages/lite", "packages/core"
+    write(tmp_path, f"{lite}/src/proa_lite/__init__.py", "")
+    first = wheels.state_of("lite", "cp311")
+    write(tmp_path, f"{lite}/tests/test_a.py", "")
+    assert wheels.state_of("lite", "cp311") == first
+    write(tmp_path, f"{core}/csrc/portable/base/view.h", "")
+    second = wheels.state_of("lite", "cp311")
+    assert second != first
+    write(tmp_path, f"{core}/src/proa/nn/layers.py", "")
+    assert wheels.state_of("lite", "cp311") == second
+    assert wheels.state_of("lite", "cp312") != second
