@@ -203,8 +203,10 @@ def symbols(library: Path) -> Iterator[Breach]:
         words = line.split()
         if "(NEEDED)" in line and any(f"[{name}" in line for name in CXX_LIBRARIES):
             yield Breach(str(library), 0, f"must not link {words[-1]}")
-        if "UND" in words and CXX_RUNTIME.match(words[-1]):
-            yield Breach(str(library), 0, f"must not need the symbol {words[-1]}")
+        # "  3: 0000 0 FUNC GLOBAL DEFAULT UND _Znwm@GLIBCXX_3.4 (2)"
+        undefined = words[words.index("UND") + 1 :] if "UND" in words else []
+        if undefined and CXX_RUNTIME.match(undefined[0]):
+            yield Breach(str(library), 0, f"must not need the symbol {undefined[0]}")
 
 
 def import_contracts(root: Path) -> bool:
