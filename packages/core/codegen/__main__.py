@@ -8,6 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import emit_grads  # noqa: E402
+import emit_host  # noqa: E402
 import emit_structs  # noqa: E402
 import emit_tables  # noqa: E402
 from rows import load  # noqa: E402
@@ -52,6 +54,11 @@ def main() -> None:
     for isa in isas:
         write(out / f"kernel_table_{isa}.cc", emit_tables.kernel_table(rows, isa, defined))
     write(out / "isa_table.cc", emit_tables.isa_table(isas))
+    if options.host:
+        write(headers / "ops.h", emit_host.ops_header(rows))
+        write(out / "ops.cc", emit_host.ops_source(rows))
+        write(out / "host_table.cc", emit_host.host_table(rows))
+        write(out / "grads.cc", emit_grads.grads({row.name: row for row in rows}))
 
 
 if __name__ == "__main__":
