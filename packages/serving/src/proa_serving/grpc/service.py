@@ -23,7 +23,7 @@ class GrpcService:
     def __init__(self, service: InferenceService) -> None:
         self._service = service
 
-    def handler(self) -> grpc.GenericRpcHandler:
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         """All methods, under the protocol's public name."""
         return grpc.method_handlers_generic_handler(
             rpc.SERVICE,

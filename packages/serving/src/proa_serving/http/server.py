@@ -115,3 +115,4 @@ class HttpServer:
         self._server.should_exit = True
         if self._task is not None:
             await self._task
+        self._socket.close()
