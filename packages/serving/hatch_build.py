@@ -43,7 +43,10 @@ def generate(target: Path = TARGET) -> None:
             raise RuntimeError(f"[build] protoc must accept {SOURCE}")
         target.mkdir(parents=True, exist_ok=True)
         for made in sorted((out / package.relative_to(folder)).iterdir()):
-            _write_if_changed(target / made.name, made.read_text(encoding="utf-8"))
+            text = made.read_text(encoding="utf-8")
+            if made.suffix == ".pyi":  # protobuf's own types may not be installed.
+                text = f"# mypy: ignore-errors\n{text}"
+            _write_if_changed(target / made.name, text)
     _write_if_changed(target / "__init__.py", '"""Generated at build time."""\n')
 
 

@@ -106,6 +106,6 @@ def _guarded(method: Callable[[Any], Awaitable[Any]]) -> Handler:
         except Exception:
             log.exception("a gRPC call failed inside the server")
             code, text = grpc.StatusCode.INTERNAL, "[server] failed; its log says more"
-        await context.abort(code, text)
+        return await context.abort(code, text)
 
     return call
