@@ -19,7 +19,9 @@ def serve():
     """Makes a server of {name: path}; use it as a context manager."""
 
     def make(models=None, *, limits=None, **options):
-        sources = tuple(ModelSource(name, path) for name, path in (models or {}).items())
+        sources = tuple(
+            ModelSource(name, path) for name, path in (models or {}).items()
+        )
         config = ServerConfig(
             models=sources,
             http_port=0,

@@ -1,5 +1,7 @@
 """The unmodified public client of the protocol as an outside witness."""
 
+import gc
+
 import numpy as np
 import pytest
 import small_models
@@ -19,6 +21,9 @@ def triton(request, server):
     client = kind.InferenceServerClient(address)
     yield kind, client
     client.close()
+    # Its finalizer must run on this thread, not on whichever collects the garbage.
+    del client
+    gc.collect()
 
 
 def ask(triton, x=X, *, binary=True, outputs=("y", "label"), model="linear", **options):
@@ -153,4 +158,6 @@ def test_repository_index_load_and_unload(serve, tmp_path):
             client.load_model("m")
             assert client.is_model_ready("m")
             client.close()
+            del client
+            gc.collect()
     assert path.exists()

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from proa_serving.models.service import METADATA, InferenceService
 from proa_serving.protocol import rpc
-from proa_serving.protocol.errors import ServingError
+from proa_serving.protocol.errors import InvalidRequestError, ServingError
 from proa_serving.protocol.generated import open_inference_pb2 as pb
 
 log = logging.getLogger("proa_serving.grpc")
@@ -29,8 +30,7 @@ class GrpcService:
             rpc.SERVICE,
             {
                 name: grpc.unary_unary_rpc_method_handler(
-                    _guarded(getattr(self, name)),
-                    request_deserializer=request.FromString,
+                    _guarded(getattr(self, name), request.FromString),
                     response_serializer=response.SerializeToString,
                 )
                 for name, (request, response) in rpc.METHODS.items()
@@ -95,12 +95,17 @@ class GrpcService:
         return pb.RepositoryModelUnloadResponse()
 
 
-def _guarded(method: Callable[[Any], Awaitable[Any]]) -> Handler:
-    """``method``, its errors answered with their code and message."""
+def _guarded(
+    method: Callable[[Any], Awaitable[Any]], parse: Callable[[bytes], Any]
+) -> Handler:
+    """``method`` of what ``parse`` makes of the bytes, its errors answered in kind.
 
-    async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+    Parsing is done here, for grpc would answer bytes that are no message with UNKNOWN.
+    """
+
+    async def call(data: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         try:
-            return await method(request)
+            return await method(_parsed(data, parse))
         except ServingError as error:
             code, text = grpc.StatusCode[error.grpc_code], str(error)
         except Exception:
@@ -109,3 +114,10 @@ def _guarded(method: Callable[[Any], Awaitable[Any]]) -> Handler:
         return await context.abort(code, text)
 
     return call
+
+
+def _parsed(data: bytes, parse: Callable[[bytes], Any]) -> Any:
+    try:
+        return parse(data)
+    except DecodeError as error:
+        raise InvalidRequestError("grpc", f"must be a message: {error}") from error

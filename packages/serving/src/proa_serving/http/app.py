@@ -19,6 +19,7 @@ from proa_serving.protocol.errors import (
     InvalidRequestError,
     ServingError,
     TooLargeError,
+    UnavailableError,
 )
 from proa_serving.protocol.rest import (
     BINARY_TYPE,
@@ -86,6 +87,11 @@ class HttpApp:
             reply = _json({"error": str(error)}, error.http_status)
             if isinstance(error, TooLargeError):  # What is left of it is not read.
                 reply.headers.append((b"connection", b"close"))
+        except asyncio.CancelledError:
+            if not self._service.draining:
+                raise
+            late = UnavailableError("server", "is shutting down; the request was cut")
+            reply = _json({"error": str(late)}, late.http_status)
         except Exception:
             log.exception("an HTTP request failed inside the server")
             reply = _json({"error": "[server] failed; its log says more"}, 500)

@@ -36,14 +36,14 @@ class InferenceService:
     ) -> None:
         self.config, self.metrics = config, metrics
         self._repository = repository
-        self._draining = False
+        self.draining = False
 
     def drain(self) -> None:
         """Answer what is in flight and refuse what is new."""
-        self._draining = True
+        self.draining = True
 
     def ready(self) -> bool:
-        return not self._draining and bool(self._repository.names())
+        return not self.draining and bool(self._repository.names())
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Raises NotFoundError if there is no such model."""
@@ -51,7 +51,7 @@ class InferenceService:
             self._repository.find(name, version)
         except UnavailableError:
             return False
-        return not self._draining
+        return not self.draining
 
     def model_metadata(self, name: str, version: str = "") -> ModelMetadata:
         model = self._repository.find(name, version)
@@ -65,7 +65,7 @@ class InferenceService:
 
     async def infer(self, request: InferRequest, protocol: str) -> InferResponse:
         try:
-            if self._draining:
+            if self.draining:
                 raise UnavailableError("server", "is shutting down")
             model = self._repository.find(request.model, request.version)
         except ServingError as error:
