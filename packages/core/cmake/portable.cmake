@@ -58,7 +58,8 @@ function(proa_portable target)
   list(JOIN ARG_ISAS "," isas)
   file(GLOB_RECURSE schema CONFIGURE_DEPENDS ${PROA_CORE_DIR}/src/proa/schema/*.py
        ${PROA_CORE_DIR}/codegen/*.py)
-  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROA_CORE_DIR}/csrc/portable/kernels/*.cc)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROA_CORE_DIR}/csrc/portable/kernels/*.cc
+       ${PROA_CORE_DIR}/csrc/portable/simd/*.cc)
   set(command ${Python3_EXECUTABLE} ${PROA_CORE_DIR}/codegen --out ${gen} --isas ${isas} ${ARG_CODEGEN})
   if(PROA_ALLOW_MISSING_KERNELS)
     list(APPEND command --kernels ${PROA_CORE_DIR}/csrc/portable/kernels)

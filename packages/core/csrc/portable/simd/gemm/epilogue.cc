@@ -7,34 +7,52 @@
 namespace proa::PROA_ISA {
 namespace {
 
-// hard_swish and hard_sigmoid with slope 1/6 and offset 1/2.
+// hard_sigmoid has its default slope and offset.
 PROA_INLINE VF act_of(Act act, VF x) {
   const VF zero = {};
   switch (act) {
-    case Act::kRelu: return max(zero, x);
-    case Act::kRelu6: return min(splat(6.0f), max(zero, x));
-    case Act::kHardSwish: return x * min(splat(6.0f), max(zero, x + 3.0f)) / 6.0f;
-    case Act::kHardSigmoid: return min(splat(1.0f), max(zero, x / 6.0f + 0.5f));
-    case Act::kSigmoid: return sigmoid(x);
-    case Act::kTanh: return tanh(x);
-    case Act::kGelu: return x * 0.5f * (erf(x * 0.70710678118654752f) + 1.0f);
-    case Act::kSilu: return x * sigmoid(x);
-    default: return x;
+    case Act::kRelu:
+      return max(zero, x);
+    case Act::kRelu6:
+      return min(splat(6.0f), max(zero, x));
+    case Act::kHardSwish:
+      return x * min(splat(6.0f), max(zero, x + 3.0f)) / 6.0f;
+    case Act::kHardSigmoid:
+      return min(splat(1.0f), max(zero, x * 0.1666667f + 0.5f));
+    case Act::kSigmoid:
+      return sigmoid(x);
+    case Act::kTanh:
+      return tanh(x);
+    case Act::kGelu:
+      return x * 0.5f * (erf(x * 0.70710678118654752f) + 1.0f);
+    case Act::kSilu:
+      return x * sigmoid(x);
+    default:
+      return x;
   }
 }
 
 double act_of(Act act, double x) {
   const double hard = fmin(6.0, fmax(0.0, x + 3.0));
   switch (act) {
-    case Act::kRelu: return x < 0.0 ? 0.0 : x;
-    case Act::kRelu6: return x < 0.0 ? 0.0 : x > 6.0 ? 6.0 : x;
-    case Act::kHardSwish: return x * hard / 6.0;
-    case Act::kHardSigmoid: return fmin(1.0, fmax(0.0, x / 6.0 + 0.5));
-    case Act::kSigmoid: return 1.0 / (1.0 + ::exp(-x));
-    case Act::kTanh: return ::tanh(x);
-    case Act::kGelu: return x * 0.5 * (::erf(x * 0.70710678118654752440) + 1.0);
-    case Act::kSilu: return x / (1.0 + ::exp(-x));
-    default: return x;
+    case Act::kRelu:
+      return x < 0.0 ? 0.0 : x;
+    case Act::kRelu6:
+      return x < 0.0 ? 0.0 : x > 6.0 ? 6.0 : x;
+    case Act::kHardSwish:
+      return x * hard / 6.0;
+    case Act::kHardSigmoid:
+      return fmin(1.0, fmax(0.0, x * 0.1666667 + 0.5));
+    case Act::kSigmoid:
+      return 1.0 / (1.0 + ::exp(-x));
+    case Act::kTanh:
+      return ::tanh(x);
+    case Act::kGelu:
+      return x * 0.5 * (::erf(x * 0.70710678118654752440) + 1.0);
+    case Act::kSilu:
+      return x / (1.0 + ::exp(-x));
+    default:
+      return x;
   }
 }
 

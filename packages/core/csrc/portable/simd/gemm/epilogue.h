@@ -6,7 +6,17 @@
 namespace proa::PROA_ISA {
 
 /// In the order of the schema's `act` choices.
-enum class Act : int64_t { kNone, kRelu, kRelu6, kHardSwish, kHardSigmoid, kSigmoid, kTanh, kGelu, kSilu };
+enum class Act : int64_t {
+  kNone,
+  kRelu,
+  kRelu6,
+  kHardSwish,
+  kHardSigmoid,
+  kSigmoid,
+  kTanh,
+  kGelu,
+  kSilu
+};
 
 /// y = act(y) for n floats.
 void activate(Act act, float* y, int64_t n);
@@ -33,8 +43,6 @@ void set_output(Gemm* g, const FloatEnd* end);
 bool takes_tiles(const Place& out);
 
 /// The micro-kernel that computes a float dtype.
-inline const Micro& micro_of(DType dtype) {
-  return dtype == DType::kF64 ? kMicroF64 : kMicroF32;
-}
+inline const Micro& micro_of(DType dtype) { return dtype == DType::kF64 ? kMicroF64 : kMicroF32; }
 
 }  // namespace proa::PROA_ISA

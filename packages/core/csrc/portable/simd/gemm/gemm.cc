@@ -7,8 +7,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kBlockBytes = 512 * 1024;      // of packed b
-constexpr int64_t kGrainWork = 1 << 19;          // multiply-adds worth handing to another thread
+constexpr int64_t kBlockBytes = 512 * 1024;  // of packed b
+constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
 constexpr int64_t kSkinnyRows = 2 * kTileRows;
 constexpr int kStackPanel = kTileRows * 256 * 8;
 
@@ -29,10 +29,10 @@ struct Cut {
 Cut cut(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   Cut c;
   c.width = kTileVecs * micro.lanes;
-  c.k_block = k <= micro.k_block ? most(k, 1)
-                                 : round_up(pieces(k, pieces(k, micro.k_block)), micro.lanes);
+  c.k_block =
+      k <= micro.k_block ? most(k, 1) : round_up(pieces(k, pieces(k, micro.k_block)), micro.lanes);
   c.rows = most(pieces(m, kTileRows), 1);
-  c.height = tile_rows(pieces(m, c.rows));
+  c.height = tile_rows(most(pieces(m, c.rows), 1));
   c.rows = pieces(m, c.height);
   const int64_t fit = kBlockBytes / micro.size / c.k_block / c.width * c.width;
   c.columns = least(most(fit, c.width), round_up(n, c.width));
@@ -45,8 +45,8 @@ struct Block {
   const Cut& cut;
   int64_t col, cols;  // columns of c in this block
   int64_t k0, k;
-  const uint8_t* b;   // packed panels, or the last panel alone if b is used in place
-  uint8_t* acc;       // accumulators of all of c, if it does not take them itself
+  const uint8_t* b;  // packed panels, or the last panel alone if b is used in place
+  uint8_t* acc;      // accumulators of all of c, if it does not take them itself
   int64_t ld_acc;
 };
 
@@ -140,9 +140,7 @@ void run_block(const Call& call, const Block& s) {
 
 }  // namespace
 
-int64_t gemm_columns(const Micro& micro, int64_t n) {
-  return round_up(n, kTileVecs * micro.lanes);
-}
+int64_t gemm_columns(const Micro& micro, int64_t n) { return round_up(n, kTileVecs * micro.lanes); }
 
 bool gemm_is_skinny(int64_t m) { return m <= kSkinnyRows; }
 
@@ -150,8 +148,7 @@ size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool ha
   const Cut c = cut(micro, m, n, k);
   int64_t bytes = 0;
   if (!has_b) bytes += c.k_block * c.columns * micro.size;
-  if (!has_c && k > c.k_block)
-    bytes += (m + kTileRows) * gemm_columns(micro, n) * micro.size;
+  if (!has_c && k > c.k_block) bytes += (m + kTileRows) * gemm_columns(micro, n) * micro.size;
   return static_cast<size_t>(bytes) + 128;
 }
 

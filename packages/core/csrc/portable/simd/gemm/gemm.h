@@ -14,8 +14,8 @@ struct Gemm {
   const void* packed = nullptr;    // b as written by gemm_pack
   const void* in_place = nullptr;  // b's own rows of n neighbours, `ldb` apart, for small m
   int64_t ldb = 0;
-  const void* init = nullptr;      // accumulators that each row starts from, gemm_columns(n) of them
-  void* c = nullptr;               // rows of n accumulators, `ldc` apart; nullptr: through scratch
+  const void* init = nullptr;  // accumulators that each row starts from, gemm_columns(n) of them
+  void* c = nullptr;           // rows of n accumulators, `ldc` apart; nullptr: through scratch
   int64_t ldc = 0;
   /// Called for every finished tile (which lies in c if that is given); may be nullptr if c is.
   void (*finish)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,

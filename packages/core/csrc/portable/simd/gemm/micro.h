@@ -20,15 +20,15 @@ constexpr int kTileRows = 8;
 #else
 constexpr int kTileRows = 4;
 #endif
-constexpr int kTileVecs = 2;                              // vectors across a full tile
+constexpr int kTileVecs = 2;  // vectors across a full tile
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
 struct Tile {
-  const void* a;     // [k][rows] units
-  const void* b;     // k rows of vecs vectors, `ldb` units apart
+  const void* a;  // [k][rows] units
+  const void* b;  // k rows of vecs vectors, `ldb` units apart
   int64_t ldb;
-  void* c;           // rows of accumulators, `ldc` apart
+  void* c;  // rows of accumulators, `ldc` apart
   int64_t ldc;
   int64_t k;
   const void* init;  // one row of accumulators to start from, or nullptr for 0
@@ -37,10 +37,10 @@ struct Tile {
 
 /// How one element type is multiplied.
 struct Micro {
-  int size;                           // bytes of a unit and of an accumulator
-  int lanes;                          // accumulators in a vector
-  int step;                           // k steps in one unit
-  int64_t k_block;                    // units of k handled at once
+  int size;                                      // bytes of a unit and of an accumulator
+  int lanes;                                     // accumulators in a vector
+  int step;                                      // k steps in one unit
+  int64_t k_block;                               // units of k handled at once
   void (*run)(int rows, int vecs, const Tile&);  // rows as from tile_rows, vecs 1 or 2
 };
 

@@ -54,10 +54,14 @@ void run_tile(const Tile& t) {
 template <class Arith, int kVecs>
 void run_rows(int rows, const Tile& t) {
   switch (rows) {
-    case 1: return run_tile<Arith, 1, kVecs>(t);
-    case 2: return run_tile<Arith, 2, kVecs>(t);
-    case 4: return run_tile<Arith, 4, kVecs>(t);
-    default: break;
+    case 1:
+      return run_tile<Arith, 1, kVecs>(t);
+    case 2:
+      return run_tile<Arith, 2, kVecs>(t);
+    case 4:
+      return run_tile<Arith, 4, kVecs>(t);
+    default:
+      break;
   }
 #if defined(__AVX2__) || defined(__aarch64__)
   if (rows == 6) return run_tile<Arith, 6, kVecs>(t);
