@@ -32,7 +32,8 @@ def main() -> None:
     parser.add_argument("--host", action="store_true", help="also the eager engine's files")
     parser.add_argument("--kernels", type=Path, help="leave out kernels not found below here")
     options = parser.parse_args()
-    rows = list(load().values())
+    every = list(load().values())
+    rows = every
     if options.lite:
         rows = [row for row in rows if row.lite]
     if options.ops is not None:
@@ -44,11 +45,12 @@ def main() -> None:
     defined = None
     if options.kernels:
         defined = emit_tables.defined_functions(options.kernels.rglob("*.cc"))
+    # Sources of all ops are compiled, so declarations are complete; the tables are not.
     out, headers = options.out, options.out / "include" / "proa" / "gen"
-    write(headers / "attrs.h", emit_structs.attrs_header(rows))
+    write(headers / "attrs.h", emit_structs.attrs_header(every))
     write(headers / "op_ids.h", emit_structs.op_ids_header(rows))
-    write(headers / "shapes.h", emit_tables.shapes_header(rows))
-    write(headers / "kernels.h", emit_tables.kernels_header(rows))
+    write(headers / "shapes.h", emit_tables.shapes_header(every))
+    write(headers / "kernels.h", emit_tables.kernels_header(every))
     write(out / "op_table.cc", emit_tables.op_table(rows))
     isas = options.isas.split(",")
     for isa in isas:

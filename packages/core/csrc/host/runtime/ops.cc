@@ -5,18 +5,13 @@
 #include <string>
 #include <vector>
 
-#if defined(__aarch64__) || defined(__arm__)
-#include <sys/auxv.h>
-#endif
-
+#include "proa/base/cpu.h"
 #include "proa/base/isa_table.h"
 #include "proa/runtime/error.h"
 
 namespace proa {
 
 namespace {
-
-constexpr const char* kNames[] = {"scalar", "avx2", "avx512", "neon", "neondot"};
 
 bool in_build(Isa isa) {
   for (int i = 0; i < kIsaTableCount; ++i) {
@@ -35,9 +30,9 @@ bool runs_here(Isa isa) {
 Isa wanted_isa() {
   const char* text = std::getenv("PROA_ISA");
   if (text == nullptr || *text == 0) return cpu_isa();
-  for (int i = 0; i < 5; ++i) {
-    if (std::strcmp(text, kNames[i]) != 0) continue;
+  for (int i = 0; i < kIsaCount; ++i) {
     const auto isa = static_cast<Isa>(i);
+    if (std::strcmp(text, isa_name(isa)) != 0) continue;
     if (!runs_here(isa)) {
       throw Error(ErrorKind::kUnavailable,
                   std::string("[PROA_ISA] the CPU must support the instruction set, got ") + text +
@@ -74,26 +69,6 @@ std::vector<OpEntry> make_entries() {
 
 }  // namespace
 
-Isa cpu_isa() {
-#if defined(__x86_64__)
-  static const Isa isa = [] {
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("bmi2");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-    return avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kScalar;
-  }();
-  return isa;
-#elif defined(__aarch64__)
-  constexpr unsigned long kDotProduct = 1UL << 20;  // HWCAP_ASIMDDP
-  return (getauxval(AT_HWCAP) & kDotProduct) != 0 ? Isa::kNeonDot : Isa::kNeon;
-#else
-  return Isa::kScalar;
-#endif
-}
-
 const OpEntry* op_entries() {
   static const std::vector<OpEntry>* entries = new std::vector<OpEntry>(make_entries());
   return entries->data();
@@ -110,7 +85,5 @@ Isa active_isa() {
   op_entries();
   return selected_isa();
 }
-
-const char* isa_name(Isa isa) { return kNames[static_cast<int>(isa)]; }
 
 }  // namespace proa

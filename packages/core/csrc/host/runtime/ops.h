@@ -1,5 +1,6 @@
 #pragma once
 // The operator table as host code reads it: rows and this machine's kernels side by side.
+#include "proa/base/cpu.h"
 #include "proa/base/op_table.h"
 
 namespace proa {
@@ -16,11 +17,6 @@ int op_entry_count();
 /// The entry of that name, or nullptr.
 const OpEntry* find_entry(const char* name);
 
-/// The best ISA of this CPU, whatever the build holds.
-Isa cpu_isa();
 /// The ISA in use.
 Isa active_isa();
-/// scalar, avx2, avx512, neon or neondot.
-const char* isa_name(Isa isa);
-
 }  // namespace proa
