@@ -9,16 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from proa.schema.row import Row
 
-_SETS = (
-    "ALL",
-    "NUMERIC",
-    "REAL",
-    "INEXACT",
-    "FLOATING",
-    "INTEGERS",
-    "SIGNED",
-    "COMPLEX",
-)
 _WORDS = {
     "ALL": "any",
     "NUMERIC": "integers, floats, complex",
@@ -59,9 +49,9 @@ def signature(row: Row) -> str:
 
 def _dtypes(row: Row) -> str:
     sets = importlib.import_module("proa.schema.dtypes")
-    for name in _SETS:
+    for name, words in _WORDS.items():
         if set(row.dtypes) == set(getattr(sets, name)):
-            return _WORDS[name]
+            return words
     return ", ".join(row.dtypes)
 
 
