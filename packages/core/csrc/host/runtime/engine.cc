@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "proa/exec/plan.h"
+#include "proa/runtime/ops.h"
 #include "proa/runtime/pool.h"
 
 namespace proa {
@@ -122,6 +123,7 @@ struct Model {
       throw EngineError(Status::kBadModel,
                         "[Engine] a model file must have its checksum, got changed bytes");
     }
+    op_entries();  // chooses the instruction set
     tables = Block(Prepared::table_size(view));
     status = prepared.bind(view, tables.data(), tables.size());
     if (status == Status::kOk) {
