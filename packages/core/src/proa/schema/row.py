@@ -192,6 +192,9 @@ def op(
     name, arrays, attributes = parse_signature(signature)
     if name in ROWS:
         raise ValueError(f"[schema] op names must be unique, got {name!r} twice")
+    names = [*(a.name for a in arrays), *(a.name for a in attributes), *outputs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"[schema] {name}: all names must differ, got {names}")
     outs = (out,) * len(outputs) if isinstance(out, str) else out
     if len(outs) != len(outputs):
         raise ValueError(f"[schema] {name}: {len(outputs)} outputs, {len(outs)} dtypes")
