@@ -14,10 +14,10 @@ from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import harness  # noqa: E402
-from suites import eager, train  # noqa: E402
+import harness
+from suites import eager, train
 
-import proa  # noqa: E402
+import proa
 
 SUITES = {"eager": eager, "train": train}
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import data  # noqa: E402
-import measure  # noqa: E402
-import report  # noqa: E402
-from compress import accuracy, compress  # noqa: E402
-from train import History, input_spec, train  # noqa: E402
+import data
+import measure
+import report
+from compress import accuracy, compress
+from train import History, input_spec, train
 
-import proa  # noqa: E402
-from proa.vision.models import LeNet  # noqa: E402
+import proa
+from proa.vision.models import LeNet
 
 Row = dict[str, Any]
 

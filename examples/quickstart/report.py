@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 COLUMNS: list[tuple[str, str, str]] = [
     ("runtime", "runtime", "{}"),
