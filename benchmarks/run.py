@@ -1,7 +1,8 @@
 """Run the benchmarks and print medians and ratios; write them to JSON and a plot.
 
-``nox -s bench -- [--suite eager train] [--threads 1] [--out build/bench]``. Peers are optional:
-what is not installed is left out. With a limit broken on a quiet machine the exit code is 1.
+``nox -s bench -- [--suite eager train] [--threads 1] [--out DIR]``. Peers are optional:
+what is not installed is left out. With a limit broken on a quiet machine the exit code
+is 1.
 """
 
 from __future__ import annotations

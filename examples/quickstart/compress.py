@@ -1,4 +1,4 @@
-"""int8 three ways: calibrated by abs-max, calibrated by KL, and trained for one epoch."""
+"""int8 three ways: calibrated by abs-max or KL, and trained for one epoch."""
 
 from __future__ import annotations
 
