@@ -112,7 +112,7 @@ def _quiet(command: list[str], folder: Path) -> bool:
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """The IDX format: two zeros, type 8 (unsigned byte), rank, big-endian dimensions."""
+    """The IDX format: two zeros, type 8 (unsigned byte), rank, big-endian sizes."""
     raw = gzip.decompress(path.read_bytes())
     rank = raw[3]
     shape = struct.unpack(f">{rank}I", raw[4 : 4 + 4 * rank])

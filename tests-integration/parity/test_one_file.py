@@ -51,7 +51,7 @@ CASES: dict[str, Case] = {
 
 
 def built(name: str) -> tuple[nn.Layer, tuple[int, ...], list[InputSpec]]:
-    """The network after a training pass, so that norms have statistics; then in eval mode."""
+    """The network in evaluation mode, its norms with statistics of a batch."""
     proa.seed(3)
     make, shape = CASES[name]
     network = make()
