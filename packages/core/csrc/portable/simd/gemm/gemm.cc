@@ -80,7 +80,8 @@ void run_tile_at(const Block& s, const void* panel, int64_t row, int64_t col) {
   } else if (home != nullptr && s.k0 > 0) {
     copy_rows(spare, ld * size, home, g.ldc * size, rows, static_cast<size_t>(cols * size));
   }
-  Tile t = {panel, s.b + (col - s.col) * s.k * size, width, place, ld, s.k, nullptr, s.k0 > 0};
+  Tile t = {panel,   height,  s.b + (col - s.col) * s.k * size, width, place, ld, s.k,
+            nullptr, s.k0 > 0};
   if (g.in_place != nullptr) {
     t.b = s.b;
     if (cols == width) {

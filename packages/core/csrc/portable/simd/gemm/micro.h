@@ -23,9 +23,18 @@ constexpr int kTileRows = 4;
 constexpr int kTileVecs = 2;  // vectors across a full tile
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 
+/// The windows of a convolution, read where they lie: row i, step k of tap (p, q) is
+/// a[i * row + p * tap_h + q * tap_w + k]; the steps of b follow each other through the taps.
+struct Windows {
+  int64_t row;
+  int64_t taps_h, taps_w;
+  int64_t tap_h, tap_w;
+};
+
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
 struct Tile {
-  const void* a;  // [k][rows] units
+  const void* a;  // k steps of `rows` neighbouring units, `lda` apart
+  int64_t lda;
   const void* b;  // k rows of vecs vectors, `ldb` units apart
   int64_t ldb;
   void* c;  // rows of accumulators, `ldc` apart
@@ -42,6 +51,8 @@ struct Micro {
   int step;                                      // k steps in one unit
   int64_t k_block;                               // units of k handled at once
   void (*run)(int rows, int vecs, const Tile&);  // rows as from tile_rows, vecs 1 or 2
+  /// The same with a read through windows (nullptr if there is no such kernel).
+  void (*run_windows)(int rows, int vecs, const Tile&, const Windows&);
 };
 
 extern const Micro kMicroF32, kMicroF64, kMicroI8;

@@ -12,73 +12,132 @@ PROA_INLINE V load_as(const T* p) {
   return v;
 }
 
+/// The accumulators of a tile and what is done with them.
 template <class Arith, int kRows, int kVecs>
-void run_tile(const Tile& t) {
+struct Accumulators {
   using V = typename Arith::Vector;
   using T = typename Arith::Scalar;
-  constexpr int kWidth = kVecBytes / static_cast<int>(sizeof(T));
+  static constexpr int kWidth = kVecBytes / static_cast<int>(sizeof(T));
   V acc[kRows][kVecs];
-  T* const c = static_cast<T*>(t.c);
-  const T* init = static_cast<const T*>(t.init);
+
+  PROA_INLINE void start(const Tile& t) {
+    const T* c = static_cast<const T*>(t.c);
+    const T* init = static_cast<const T*>(t.init);
+    const int64_t ldc = t.ldc;
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) {
-      if (t.accumulate)
-        acc[i][j] = load_as<V>(c + i * t.ldc + j * kWidth);
-      else
-        acc[i][j] = init != nullptr ? load_as<V>(init + j * kWidth) : V{};
-    }
-  const T* a = static_cast<const T*>(t.a);
-  const T* b = static_cast<const T*>(t.b);
-  const int64_t ldb = t.ldb;
-  for (int64_t k = t.k; k > 0; --k) {
+      for (int j = 0; j < kVecs; ++j) {
+        if (t.accumulate)
+          acc[i][j] = load_as<V>(c + i * ldc + j * kWidth);
+        else
+          acc[i][j] = init != nullptr ? load_as<V>(init + j * kWidth) : V{};
+      }
+  }
+  /// One step of k; unit(i) is row i of a.
+  template <class F>
+  PROA_INLINE void step(const T* b, F unit) {
     V bv[kVecs];
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) bv[j] = load_as<V>(b + j * kWidth);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) acc[i][j] = Arith::multiply_add(acc[i][j], a[i], bv[j]);
-    a += kRows;
+      for (int j = 0; j < kVecs; ++j) acc[i][j] = Arith::multiply_add(acc[i][j], unit(i), bv[j]);
+  }
+  PROA_INLINE void finish(const Tile& t) {
+    T* const c = static_cast<T*>(t.c);
+    const int64_t ldc = t.ldc;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j)
+        __builtin_memcpy(c + i * ldc + j * kWidth, &acc[i][j], sizeof(V));
+  }
+};
+
+struct PackedRows {};
+template <class Arith, int kRows, int kVecs>
+void run_tile(const Tile& t, const PackedRows&) {
+  using T = typename Arith::Scalar;
+  Accumulators<Arith, kRows, kVecs> tile;
+  tile.start(t);
+  const T* a = static_cast<const T*>(t.a);
+  const T* b = static_cast<const T*>(t.b);
+  const int64_t lda = t.lda, ldb = t.ldb;
+  for (int64_t k = t.k; k > 0; --k) {
+    tile.step(b, [&](int i) { return a[i]; });
+    a += lda;
     b += ldb;
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j)
-      __builtin_memcpy(c + i * t.ldc + j * kWidth, &acc[i][j], sizeof(V));
+  tile.finish(t);
+}
+
+template <class Arith, int kRows, int kVecs>
+void run_tile(const Tile& t, const Windows& w) {
+  using T = typename Arith::Scalar;
+  Accumulators<Arith, kRows, kVecs> tile;
+  tile.start(t);
+  const T* b = static_cast<const T*>(t.b);
+  const int64_t ldb = t.ldb, row = w.row;
+  // Three rows share a pointer: their distances 0, 1 and 2 times `row` are addressing modes.
+  constexpr int kPointers = (kRows + 2) / 3;
+  for (int64_t p = 0; p < w.taps_h; ++p)
+    for (int64_t q = 0; q < w.taps_w; ++q) {
+      const T* a[kPointers];
+      a[0] = static_cast<const T*>(t.a) + p * w.tap_h + q * w.tap_w;
+#pragma GCC unroll 8
+      for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
+      for (int64_t k = t.k; k > 0; --k) {
+        tile.step(b, [&](int i) { return a[i / 3][i % 3 * row]; });
+#pragma GCC unroll 8
+        for (int i = 0; i < kPointers; ++i) {
+          ++a[i];
+#if defined(__x86_64__)
+          __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
+#endif
+        }
+        b += ldb;
+      }
+    }
+  tile.finish(t);
 }
 
 /// Calls run_tile for a height that is known only at run time.
-template <class Arith, int kVecs>
-void run_rows(int rows, const Tile& t) {
+template <class Arith, int kVecs, class A>
+void run_rows(int rows, const Tile& t, const A& a) {
   switch (rows) {
     case 1:
-      return run_tile<Arith, 1, kVecs>(t);
+      return run_tile<Arith, 1, kVecs>(t, a);
     case 2:
-      return run_tile<Arith, 2, kVecs>(t);
+      return run_tile<Arith, 2, kVecs>(t, a);
     case 4:
-      return run_tile<Arith, 4, kVecs>(t);
+      return run_tile<Arith, 4, kVecs>(t, a);
     default:
       break;
   }
 #if defined(__AVX2__) || defined(__aarch64__)
-  if (rows == 6) return run_tile<Arith, 6, kVecs>(t);
+  if (rows == 6) return run_tile<Arith, 6, kVecs>(t, a);
 #endif
 #if defined(__AVX512F__) || defined(__aarch64__)
-  if (rows == 8) return run_tile<Arith, 8, kVecs>(t);
+  if (rows == 8) return run_tile<Arith, 8, kVecs>(t, a);
 #endif
 #if defined(__AVX512F__)
-  if (rows == 10) return run_tile<Arith, 10, kVecs>(t);
-  if (rows == 12) return run_tile<Arith, 12, kVecs>(t);
-  return run_tile<Arith, 14, kVecs>(t);
+  if (rows == 10) return run_tile<Arith, 10, kVecs>(t, a);
+  if (rows == 12) return run_tile<Arith, 12, kVecs>(t, a);
+  return run_tile<Arith, 14, kVecs>(t, a);
 #endif
 }
 
 template <class Arith>
 void run_any(int rows, int vecs, const Tile& t) {
-  return vecs == 1 ? run_rows<Arith, 1>(rows, t) : run_rows<Arith, 2>(rows, t);
+  const PackedRows packed;
+  return vecs == 1 ? run_rows<Arith, 1>(rows, t, packed) : run_rows<Arith, 2>(rows, t, packed);
+}
+
+template <class Arith>
+void run_any_windows(int rows, int vecs, const Tile& t, const Windows& w) {
+  return vecs == 1 ? run_rows<Arith, 1>(rows, t, w) : run_rows<Arith, 2>(rows, t, w);
 }
 
 }  // namespace proa::PROA_ISA

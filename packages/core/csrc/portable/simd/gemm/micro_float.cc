@@ -13,7 +13,8 @@ struct FloatArith {
 
 }  // namespace
 
-const Micro kMicroF32 = {4, kLanesOf<float>, 1, 256, run_any<FloatArith<float>>};
-const Micro kMicroF64 = {8, kLanesOf<double>, 1, 192, run_any<FloatArith<double>>};
+const Micro kMicroF32 = {
+    4, kLanesOf<float>, 1, 256, run_any<FloatArith<float>>, run_any_windows<FloatArith<float>>};
+const Micro kMicroF64 = {8, kLanesOf<double>, 1, 192, run_any<FloatArith<double>>, nullptr};
 
 }  // namespace proa::PROA_ISA

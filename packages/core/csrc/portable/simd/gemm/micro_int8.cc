@@ -27,9 +27,9 @@ struct Int8Arith {
 }  // namespace
 
 #if defined(__AVX512VNNI__)
-const Micro kMicroI8 = {4, kLanes, 4, 256, run_any<Int8Arith>};
+const Micro kMicroI8 = {4, kLanes, 4, 256, run_any<Int8Arith>, nullptr};
 #else
-const Micro kMicroI8 = {4, kLanes, 2, 256, run_any<Int8Arith>};
+const Micro kMicroI8 = {4, kLanes, 2, 256, run_any<Int8Arith>, nullptr};
 #endif
 
 }  // namespace proa::PROA_ISA

@@ -1,0 +1,118 @@
+// dx(h, w) gathers dy(i, j) over the taps with i * stride + tap * dilation - padding = h. The taps
+// that fit depend on h modulo the stride only, so each residue ("phase") is a correlation of dy
+// with some of the kernels' taps, turned round, at stride 1.
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/kernels/conv/geometry.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+/// One axis of one phase: positions phase + stride * i for i in [0, count).
+struct Phase {
+  int64_t count;           // positions
+  int64_t taps;            // kernel taps that fit
+  int64_t first, step;     // of those taps, in the order of rising dy position
+  int64_t start, spacing;  // dy position of the first tap at i = 0, and between taps
+};
+
+Phase phase_of(int64_t phase, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+               int64_t dilation) {
+  Phase p = {};
+  p.count = phase < size ? (size - phase + stride - 1) / stride : 0;
+  int64_t a = stride, b = dilation;
+  while (b != 0) {
+    const int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  const int64_t every = stride / a;
+  p.spacing = dilation / a;
+  int64_t tap = 0;
+  while (tap < kernel && tap < every && (phase + padding - tap * dilation) % stride != 0) ++tap;
+  if (tap >= kernel || tap >= every) return p;
+  p.taps = (kernel - tap + every - 1) / every;
+  p.first = tap + (p.taps - 1) * every;
+  p.step = -every;
+  // Exact: the remainder is 0, whatever the sign.
+  p.start = (phase + padding - p.first * dilation) / stride;
+  return p;
+}
+
+Correlation phase_correlation(const Call& c, int64_t ph, int64_t pw) {
+  const auto& a = c.attr<Conv2dGradInputAttrs>();
+  const View &dy = c.in[0], &w = c.in[1], &dx = c.out[0];
+  const Phase h = phase_of(ph, dx.shape[2], w.shape[2], a.stride[0], a.padding[0], a.dilation[0]);
+  const Phase v = phase_of(pw, dx.shape[3], w.shape[3], a.stride[1], a.padding[2], a.dilation[1]);
+  Correlation r;
+  r.x = dy;
+  r.top = -h.start;
+  r.left = -v.start;
+  r.taps_h = v.taps == 0 ? 0 : h.taps;
+  r.taps_w = h.taps == 0 ? 0 : v.taps;
+  r.tap_h = h.spacing;
+  r.tap_w = v.spacing;
+  r.groups = a.groups;
+  r.depth = w.shape[0] / a.groups;
+  r.outs = w.shape[1];
+  r.rows = h.count;
+  r.cols = v.count;
+  r.kernels = {nullptr,
+               w.dtype,
+               r.depth * w.stride[0],
+               w.stride[1],
+               h.step * w.stride[2],
+               v.step * w.stride[3],
+               w.stride[0]};
+  const int64_t skip = h.first * w.stride[2] + v.first * w.stride[3];
+  r.kernels.data = w.as<const uint8_t>() + skip * static_cast<int64_t>(size_of(w.dtype));
+  r.end.out = pixels_of(dx, ph, pw, a.stride[0], a.stride[1], r.rows, r.cols);
+  return r;
+}
+
+template <class F>
+void for_each_phase(const Call& c, F body) {
+  const auto& a = c.attr<Conv2dGradInputAttrs>();
+  size_t offset = 0;  // of the phase's prepacked kernels
+  for (int64_t h = 0; h < a.stride[0]; ++h)
+    for (int64_t w = 0; w < a.stride[1]; ++w) {
+      Correlation r = phase_correlation(c, h, w);
+      if (c.packed != nullptr) r.packed = static_cast<const uint8_t*>(c.packed) + offset;
+      body(r, offset);
+      offset += (correlate_packed_size(r) + 63) & ~size_t{63};
+    }
+}
+
+}  // namespace
+
+Status conv2d_grad_input(const Call& c) {
+  if (!is_floating(c.in[0].dtype)) return Status::kUnimplemented;
+  for_each_phase(c, [&](const Correlation& r, size_t) { correlate(c, r, c.scratch); });
+  return Status::kOk;
+}
+
+size_t conv2d_grad_input_scratch(const Call& c) {
+  size_t most = 0;
+  for_each_phase(c, [&](const Correlation& r, size_t) {
+    const size_t bytes = correlate_scratch(r);
+    most = bytes > most ? bytes : most;
+  });
+  return most;
+}
+
+size_t conv2d_grad_input_pack_size(const Call& c) {
+  size_t end = 0;
+  for_each_phase(c, [&](const Correlation& r, size_t offset) {
+    end = offset + correlate_packed_size(r) + 64;
+  });
+  return end;
+}
+
+Status conv2d_grad_input_pack(const Call& c, void* packed) {
+  for_each_phase(c, [&](const Correlation& r, size_t offset) {
+    correlate_pack(r, static_cast<uint8_t*>(packed) + offset);
+  });
+  return Status::kOk;
+}
+
+}  // namespace proa::PROA_ISA

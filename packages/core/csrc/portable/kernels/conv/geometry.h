@@ -1,0 +1,45 @@
+#pragma once
+// The attributes of a convolution as a Correlation.
+#include "proa/simd/conv/correlate.h"
+
+namespace proa::PROA_ISA {
+
+/// Rows of a channels place: pixel (n, i, j) of every step-th row and column from (h, w) on.
+inline Place pixels_of(const View& v, int64_t h, int64_t w, int64_t step_h, int64_t step_w,
+                       int64_t rows, int64_t cols) {
+  Place p;
+  const int64_t skip = h * v.stride[2] + w * v.stride[3];
+  p.data = v.as<uint8_t>() + skip * static_cast<int64_t>(size_of(v.dtype));
+  p.dtype = v.dtype;
+  p.rows.add(v.shape[0], v.stride[0]);
+  p.rows.add(rows, v.stride[2] * step_h);
+  p.rows.add(cols, v.stride[3] * step_w);
+  p.stride = v.shape[1] == 1 ? 1 : v.stride[1];
+  return p;
+}
+
+/// conv2d of x with w (O, C / groups, KH, KW) into y.
+template <class A>
+Correlation forward_of(const View& x, const View& w, const View& y, const A& a) {
+  Correlation c;
+  c.x = x;
+  c.top = a.padding[0];
+  c.left = a.padding[2];
+  c.step_h = a.stride[0];
+  c.step_w = a.stride[1];
+  c.taps_h = w.shape[2];
+  c.taps_w = w.shape[3];
+  c.tap_h = a.dilation[0];
+  c.tap_w = a.dilation[1];
+  c.groups = a.groups;
+  c.depth = w.shape[1];
+  c.outs = w.shape[0] / a.groups;
+  c.rows = y.shape[2];
+  c.cols = y.shape[3];
+  c.kernels = {w.data,      w.dtype,     w.stride[0] * c.outs, w.stride[0],
+               w.stride[2], w.stride[3], w.stride[1]};
+  c.end.out = pixels_of(y, 0, 0, 1, 1, c.rows, c.cols);
+  return c;
+}
+
+}  // namespace proa::PROA_ISA

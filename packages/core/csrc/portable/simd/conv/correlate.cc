@@ -1,0 +1,376 @@
+// Three ways, chosen by the kernels' shape alone so that packed kernels fit whatever x comes:
+// - depthwise: the channels are the vector;
+// - windows: small kernels stay in the second-level cache, the micro-kernel reads the frame itself;
+// - product: large kernels; the windows become rows of a packed matrix product.
+#include "proa/simd/conv/correlate.h"
+
+#include <string.h>
+
+namespace proa::PROA_ISA {
+namespace {
+
+enum class Way { kDepthwise, kWindows, kProduct };
+
+constexpr int64_t kWindowBytes = 512 * 1024;  // of kernels, for Way::kWindows
+constexpr int64_t kGrainWork = 1 << 19;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
+
+int64_t steps(const Correlation& c) { return c.taps_h * c.taps_w * c.depth; }
+
+Way way_of(const Correlation& c) {
+  if (c.depth == 1 && c.outs == 1 && c.groups > 1) return Way::kDepthwise;
+  // Rows of a tile whose distance is a multiple of 2 KiB would evict each other; a frame has room
+  // for 16 pixels past its end.
+  const int64_t distance = c.step_w * c.groups * c.depth * 4;
+  const bool fits = steps(c) * c.outs * 4 <= kWindowBytes && distance % 2048 != 0 && c.step_w <= 16;
+  return c.kernels.dtype != DType::kF64 && fits ? Way::kWindows : Way::kProduct;
+}
+
+/// The micro-kernel, made to take all of k at once where the frame is read in place.
+Micro micro_for(const Correlation& c) {
+  Micro m = micro_of(c.kernels.dtype);
+  if (way_of(c) == Way::kWindows) m.k_block = steps(c) > 0 ? steps(c) : 1;
+  return m;
+}
+
+bool in_place(const Correlation& c) {
+  // Tiles have an even height: with an odd row the last one reads a pixel too many.
+  return (way_of(c) != Way::kWindows || c.cols % 2 == 0) && frame_in_place(c.x, frame_of(c));
+}
+
+// -- kernels -------------------------------------------------------------------------------------
+struct KernelSource {
+  const Correlation* c;
+  int64_t group;
+};
+
+template <class T>
+void gather(const KernelSource& s, int64_t out, int64_t k, int64_t count, Compute<T>* to) {
+  const Kernels& w = s.c->kernels;
+  const T* base = static_cast<const T*>(w.data) + s.group * w.group + out * w.out;
+  int64_t tap = k / s.c->depth, d = k - tap * s.c->depth;
+  int64_t p = tap / s.c->taps_w, q = tap - p * s.c->taps_w;
+  for (int64_t i = 0; i < count;) {
+    const T* from = base + p * w.tap_h + q * w.tap_w;
+    for (; d < s.c->depth && i < count; ++d, ++i)
+      to[i] = static_cast<Compute<T>>(from[d * w.depth]);
+    d = 0;
+    if (++q == s.c->taps_w) q = 0, ++p;
+  }
+}
+
+const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, void* buffer) {
+  const KernelSource& s = *static_cast<const KernelSource*>(ctx);
+  switch (s.c->kernels.dtype) {
+    case DType::kF64:
+      gather<double>(s, out, k, count, static_cast<double*>(buffer));
+      break;
+    case DType::kF16:
+      gather<F16>(s, out, k, count, static_cast<float*>(buffer));
+      break;
+    case DType::kBF16:
+      gather<BF16>(s, out, k, count, static_cast<float*>(buffer));
+      break;
+    default:
+      gather<float>(s, out, k, count, static_cast<float*>(buffer));
+      break;
+  }
+  return buffer;
+}
+
+size_t group_bytes(const Correlation& c) {
+  return align64(gemm_packed_size(micro_for(c), c.outs, steps(c)));
+}
+
+/// Depthwise kernels as [tap][channel].
+template <class T>
+void pack_depthwise(const Correlation& c, T* to) {
+  const int64_t taps = c.taps_h * c.taps_w;
+  for (int64_t g = 0; g < c.groups; ++g) {
+    const KernelSource s = {&c, g};
+    for (int64_t t = 0; t < taps; ++t) read_kernel(&s, 0, t, 1, to + t * c.groups + g);
+  }
+}
+
+// -- input ---------------------------------------------------------------------------------------
+/// Reads the window of a pixel as a run of k for the packed product.
+struct WindowSource {
+  const Correlation* c;
+  Frame frame;
+  int64_t size;  // bytes of an element
+  int64_t run;   // elements of a window that are neighbours
+};
+
+const void* read_window(const void* ctx, int64_t pixel, int64_t k, int64_t count, void* buffer) {
+  const WindowSource& s = *static_cast<const WindowSource*>(ctx);
+  const Correlation& c = *s.c;
+  const uint32_t line = static_cast<uint32_t>(pixel) / static_cast<uint32_t>(c.cols);
+  const uint32_t n = line / static_cast<uint32_t>(c.rows);
+  const int64_t j = pixel - line * c.cols, i = line - n * c.rows;
+  const uint8_t* base =
+      static_cast<const uint8_t*>(s.frame.data) +
+      (n * s.frame.image + i * c.step_h * s.frame.row + j * c.step_w * s.frame.pixel) * s.size;
+  const int64_t runs_w = c.taps_w * c.depth / s.run;  // runs in one row of the window
+  int64_t r = k / s.run, at = k - r * s.run;
+  uint8_t* to = static_cast<uint8_t*>(buffer);
+  while (count > 0) {
+    const int64_t p = r / runs_w, q = r - p * runs_w;
+    const uint8_t* from =
+        base + (p * c.tap_h * s.frame.row + q * c.tap_w * s.frame.pixel + at) * s.size;
+    const int64_t some = least(s.run - at, count);
+    if (to == buffer && some == count) return from;
+    memcpy(to, from, static_cast<size_t>(some * s.size));
+    to += some * s.size;
+    count -= some;
+    at = 0;
+    ++r;
+  }
+  return buffer;
+}
+
+// -- the three ways ------------------------------------------------------------------------------
+/// One group of one correlation, its parts at hand.
+struct Job {
+  const Correlation& c;
+  const Micro& micro;
+  Frame frame;
+  const uint8_t* packed;
+  const uint8_t* init;
+  Gemm g;  // c, ldc and finish say where tiles go
+  int64_t run;
+};
+
+/// Pixels [j, j + count) of output line `line` (image and row), all columns.
+void run_windows_at(const Job& s, const Windows& w, const uint8_t* a, int64_t line, int64_t j,
+                    int count) {
+  const int lanes = s.micro.lanes, height = tile_rows(count);
+  const int64_t k = steps(s.c), row = line * s.c.cols + j;
+  for (int64_t col = 0; col < s.c.outs; col += kTileVecs * lanes) {
+    const int cols = static_cast<int>(least(s.c.outs - col, kTileVecs * lanes));
+    const int vecs = cols <= lanes ? 1 : kTileVecs, width = vecs * lanes;
+    alignas(64) float spare[kTileBytes / 4];
+    float* const home =
+        s.g.c == nullptr ? nullptr : static_cast<float*>(s.g.c) + row * s.g.ldc + col;
+    const bool whole = home != nullptr && cols == width && height == count;
+    Tile t = {};
+    t.a = a;
+    t.b = s.packed + col * k * 4;
+    t.ldb = width;
+    t.c = whole ? home : spare;
+    t.ldc = whole ? s.g.ldc : width;
+    t.k = s.run;
+    t.init = s.init == nullptr ? nullptr : s.init + col * 4;
+    s.micro.run_windows(height, vecs, t, w);
+    float* place = static_cast<float*>(t.c);
+    int64_t ld = t.ldc;
+    if (home != nullptr && !whole) {
+      for (int i = 0; i < count; ++i)
+        for (int x = 0; x < cols; x += kLanes)
+          store_n(home + i * s.g.ldc + x, load(spare + i * width + x), least(cols - x, kLanes));
+      place = home;
+      ld = s.g.ldc;
+    }
+    if (s.g.finish != nullptr) s.g.finish(s.g.finish_ctx, place, ld, row, count, col, cols);
+  }
+}
+
+void run_windows(const Call& call, const Job& s) {
+  const Correlation& c = s.c;
+  const int64_t tiles = (c.cols + kTileRows - 1) / kTileRows;
+  const int height = tile_rows((c.cols + tiles - 1) / tiles);
+  const int64_t taps_w = c.taps_w * c.depth / s.run;
+  const Windows w = {c.step_w * s.frame.pixel, c.taps_h, taps_w, c.tap_h * s.frame.row,
+                     c.tap_w * s.frame.pixel};
+  const int64_t grain = 1 + kGrainWork / (c.cols * c.outs * (steps(c) + 8));
+  parallel_for(call, c.x.shape[0] * c.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t n = line / c.rows, i = line - n * c.rows;
+      const uint8_t* a = static_cast<const uint8_t*>(s.frame.data) +
+                         (n * s.frame.image + i * c.step_h * s.frame.row) * 4;
+      for (int64_t j = 0; j < c.cols; j += height)
+        run_windows_at(s, w, a + j * w.row * 4, line, j,
+                       static_cast<int>(least(c.cols - j, height)));
+    }
+  });
+}
+
+void run_product(const Call& call, const Job& s, void* scratch) {
+  const Correlation& c = s.c;
+  WindowSource windows = {&c, s.frame, s.micro.size, s.run};
+  Gemm g = s.g;
+  g.micro = &s.micro;
+  g.m = c.x.shape[0] * c.rows * c.cols;
+  g.n = c.outs;
+  g.k = steps(c);
+  g.a = {&windows, read_window, false};
+  g.packed = s.packed;
+  g.init = s.init;
+  gemm(call, g, scratch);
+}
+
+/// Four pixels of one vector of channels.
+template <class T>
+void depthwise_tile(const Job& s, const T* from, int64_t channel, int64_t some, int count,
+                    T* tile) {
+  constexpr int kWidth = kLanesOf<T>;
+  const Correlation& c = s.c;
+  const int64_t step = c.step_w * s.frame.pixel;
+  const T* w = reinterpret_cast<const T*>(s.packed) + channel;
+  Vec<T> acc[4];
+  for (int i = 0; i < 4; ++i)
+    acc[i] = s.init == nullptr ? Vec<T>{} : load(reinterpret_cast<const T*>(s.init) + channel);
+  for (int64_t p = 0; p < c.taps_h; ++p)
+    for (int64_t q = 0; q < c.taps_w; ++q, w += c.groups) {
+      const T* x = from + p * c.tap_h * s.frame.row + q * c.tap_w * s.frame.pixel;
+      const Vec<T> factor = some == kWidth ? load(w) : load_n(w, some);
+      if (some == kWidth && count == 4) {
+        for (int i = 0; i < 4; ++i) acc[i] += load(x + i * step) * factor;
+      } else {
+        for (int i = 0; i < count; ++i) acc[i] += load_n(x + i * step, some) * factor;
+      }
+    }
+  for (int i = 0; i < 4; ++i) store(tile + i * kWidth, acc[i]);
+}
+
+template <class T>
+void run_depthwise(const Call& call, const Job& s) {
+  constexpr int kWidth = kLanesOf<T>;
+  const Correlation& c = s.c;
+  const int64_t grain = 1 + kGrainWork / 8 / (c.cols * c.groups * c.taps_h * c.taps_w + 1);
+  parallel_for(call, c.x.shape[0] * c.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t n = line / c.rows, i = line - n * c.rows;
+      const T* a =
+          static_cast<const T*>(s.frame.data) + n * s.frame.image + i * c.step_h * s.frame.row;
+      for (int64_t j = 0; j < c.cols; j += 4) {
+        const int count = static_cast<int>(least(c.cols - j, 4));
+        for (int64_t channel = 0; channel < c.groups; channel += kWidth) {
+          const int64_t some = least(c.groups - channel, kWidth), row = line * c.cols + j;
+          alignas(64) T tile[4 * kWidth];
+          depthwise_tile(s, a + j * c.step_w * s.frame.pixel + channel, channel, some, count, tile);
+          T* place = tile;
+          int64_t ld = kWidth;
+          if (s.g.c != nullptr) {
+            ld = s.g.ldc;
+            place = static_cast<T*>(s.g.c) + row * ld + channel;
+            for (int x = 0; x < count; ++x) store_n(place + x * ld, load(tile + x * kWidth), some);
+          }
+          if (s.g.finish != nullptr)
+            s.g.finish(s.g.finish_ctx, place, ld, row, count, channel, static_cast<int>(some));
+        }
+      }
+    }
+  });
+}
+
+// -- scratch: kernels, frame, bias, then the product's own
+// ------------------------------------------
+size_t bias_bytes(const Correlation& c) {
+  if (c.bias == nullptr || !c.bias->given()) return 0;
+  const int64_t lanes = kTileVecs * kLanes;
+  return static_cast<size_t>((c.groups * c.outs + 2 * lanes) * micro_of(c.kernels.dtype).size);
+}
+
+size_t product_bytes(const Correlation& c) {
+  if (way_of(c) != Way::kProduct) return 0;
+  return gemm_scratch(micro_for(c), c.x.shape[0] * c.rows * c.cols, c.outs, steps(c),
+                      takes_tiles(c.end.out), true);
+}
+
+Place shifted(Place p, int64_t channels) {
+  if (p.data != nullptr)
+    p.data = static_cast<uint8_t*>(p.data) +
+             channels * p.stride * static_cast<int64_t>(size_of(p.dtype));
+  return p;
+}
+
+void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int64_t channels,
+               void* scratch) {
+  const int64_t first = group * c.outs, size = s.micro.size;
+  const FloatEnd end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
+  set_output(&s.g, &end);
+  if (s.init != nullptr) s.init += first * size;
+  s.frame.data = static_cast<const uint8_t*>(s.frame.data) + group * channels * size;
+  if (way_of(c) == Way::kWindows)
+    run_windows(call, s);
+  else if (way_of(c) == Way::kProduct)
+    run_product(call, s, scratch);
+  else if (size == 8)
+    run_depthwise<double>(call, s);
+  else
+    run_depthwise<float>(call, s);
+}
+
+}  // namespace
+
+FrameShape frame_of(const Correlation& c) {
+  auto extent = [](int64_t n, int64_t step, int64_t taps, int64_t tap) {
+    return n <= 0 || taps <= 0 ? int64_t{0} : (n - 1) * step + (taps - 1) * tap + 1;
+  };
+  return {c.top, c.left, extent(c.rows, c.step_h, c.taps_h, c.tap_h),
+          extent(c.cols, c.step_w, c.taps_w, c.tap_w)};
+}
+
+size_t correlate_packed_size(const Correlation& c) {
+  if (way_of(c) == Way::kDepthwise)
+    return static_cast<size_t>(steps(c) * c.groups * micro_for(c).size) + kVecBytes;
+  return group_bytes(c) * static_cast<size_t>(c.groups);
+}
+
+void correlate_pack(const Correlation& c, void* packed) {
+  if (way_of(c) == Way::kDepthwise) {
+    if (c.kernels.dtype == DType::kF64) return pack_depthwise(c, static_cast<double*>(packed));
+    return pack_depthwise(c, static_cast<float*>(packed));
+  }
+  const Micro micro = micro_for(c);
+  for (int64_t g = 0; g < c.groups; ++g) {
+    const KernelSource s = {&c, g};
+    gemm_pack(micro, {&s, read_kernel, false}, c.outs, steps(c),
+              static_cast<uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c));
+  }
+}
+
+size_t correlate_scratch(const Correlation& c) {
+  size_t bytes = 64 + align64(bias_bytes(c)) + product_bytes(c);
+  if (c.packed == nullptr) bytes += align64(correlate_packed_size(c));
+  if (!in_place(c)) bytes += align64(frame_bytes(c.x, frame_of(c)));
+  return bytes;
+}
+
+void correlate(const Call& call, const Correlation& c, void* scratch) {
+  if (c.x.shape[0] * c.rows * c.cols * c.outs == 0) return;
+  uint8_t* rest = static_cast<uint8_t*>(scratch);
+  auto take = [&](size_t bytes) {
+    uint8_t* const piece = rest;
+    rest += align64(bytes);
+    return piece;
+  };
+  const Micro micro = micro_for(c);
+  const void* packed = c.packed;
+  if (packed == nullptr) {
+    void* const memory = take(correlate_packed_size(c));
+    correlate_pack(c, memory);
+    packed = memory;
+  }
+  const bool here = in_place(c);
+  void* const memory = here ? nullptr : take(frame_bytes(c.x, frame_of(c)));
+  const Frame frame = make_frame(call, c.x, frame_of(c), here, memory);
+  uint8_t* bias = nullptr;
+  if (bias_bytes(c) > 0) {
+    bias = take(bias_bytes(c));
+    widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.groups * c.outs, bias);
+  }
+  const bool joined = c.tap_w == 1 && frame.pixel == c.depth;  // taps of a row are neighbours
+  Job s = {c, micro, frame, static_cast<const uint8_t*>(packed), bias, {}, c.depth};
+  if (joined && c.taps_w > 0) s.run = c.taps_w * c.depth;
+  // Depthwise, every channel at once: the outputs of all groups are one row.
+  if (way_of(c) == Way::kDepthwise) return run_group(call, c, s, 0, 0, rest);
+  for (int64_t g = 0; g < c.groups; ++g) {
+    s.packed = static_cast<const uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
+    run_group(call, c, s, g, c.depth, rest);
+  }
+}
+
+}  // namespace proa::PROA_ISA

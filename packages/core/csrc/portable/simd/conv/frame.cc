@@ -1,0 +1,102 @@
+#include "proa/simd/conv/frame.h"
+
+#include <string.h>
+
+#include "proa/base/dispatch.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+int64_t element_bytes(DType t) { return t == DType::kI8 ? 1 : t == DType::kF64 ? 8 : 4; }
+
+/// One row of the frame from column `left` of x on; `from` is column 0 of channel 0.
+template <class S>
+void fill_row(const View& x, const S* from, const FrameShape& s, Compute<S>* to) {
+  using T = Compute<S>;
+  const int64_t channels = x.shape[1], cs = x.stride[1], ws = x.stride[3];
+  const int64_t skip = s.left < 0 ? -s.left : 0;  // columns of x left out
+  const int64_t before = s.left > 0 ? (s.left < s.width ? s.left : s.width) : 0;
+  int64_t count = x.shape[3] - skip;
+  if (count > s.width - before) count = s.width - before;
+  if (count < 0) count = 0;
+  for (int64_t i = 0; i < before * channels; ++i) to[i] = T{};
+  T* at = to + before * channels;
+  from += skip * ws;
+  const bool packed = (channels == 1 || cs == 1) && (channels == 1 ? ws == 1 : ws == channels);
+  if (packed && sizeof(S) == sizeof(T)) {
+    memcpy(at, from, static_cast<size_t>(count * channels) * sizeof(T));
+  } else if (channels <= 4 || cs == 1) {
+    for (int64_t w = 0; w < count; ++w)
+      for (int64_t c = 0; c < channels; ++c)
+        at[w * channels + c] = static_cast<T>(from[w * ws + c * cs]);
+  } else {
+    // A few channels at a time, so that both sides stay in the cache.
+    for (int64_t c0 = 0; c0 < channels; c0 += 16) {
+      const int64_t some = channels - c0 < 16 ? channels - c0 : 16;
+      for (int64_t w = 0; w < count; ++w)
+        for (int64_t c = c0; c < c0 + some; ++c)
+          at[w * channels + c] = static_cast<T>(from[w * ws + c * cs]);
+    }
+  }
+  for (int64_t i = (before + count) * channels; i < s.width * channels; ++i) to[i] = T{};
+}
+
+template <class S>
+void fill(const Call& call, const View& x, const FrameShape& s, Compute<S>* memory) {
+  using T = Compute<S>;
+  const int64_t line = s.width * x.shape[1];
+  const int64_t grain = 1 + 65536 / (line + 1);
+  parallel_for(call, x.shape[0] * s.height, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / s.height, h = i - n * s.height - s.top;
+      T* const to = memory + i * line;
+      if (h < 0 || h >= x.shape[2])
+        memset(to, 0, static_cast<size_t>(line) * sizeof(T));
+      else
+        fill_row(x, x.as<const S>() + n * x.stride[0] + h * x.stride[2], s, to);
+    }
+  });
+}
+
+}  // namespace
+
+bool frame_in_place(const View& x, const FrameShape& s) {
+  const bool native = x.dtype == DType::kF32 || x.dtype == DType::kF64 || x.dtype == DType::kI8;
+  return native && (x.shape[1] == 1 || x.stride[1] == 1) && s.top <= 0 && s.left <= 0 &&
+         s.height - s.top <= x.shape[2] && s.width - s.left <= x.shape[3];
+}
+
+size_t frame_bytes(const View& x, const FrameShape& s) {
+  const int64_t pixels = x.shape[0] * s.height * s.width;
+  return static_cast<size_t>((pixels + 16) * x.shape[1] * element_bytes(x.dtype)) + 128;
+}
+
+Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place,
+                 void* memory) {
+  if (in_place) {
+    const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
+    return {x.as<const uint8_t>() + skip * element_bytes(x.dtype), x.stride[0], x.stride[2],
+            x.stride[3]};
+  }
+  switch (x.dtype) {
+    case DType::kF16:
+      fill<F16>(call, x, s, static_cast<float*>(memory));
+      break;
+    case DType::kBF16:
+      fill<BF16>(call, x, s, static_cast<float*>(memory));
+      break;
+    case DType::kF64:
+      fill<double>(call, x, s, static_cast<double*>(memory));
+      break;
+    case DType::kI8:
+      fill<int8_t>(call, x, s, static_cast<int8_t*>(memory));
+      break;
+    default:
+      fill<float>(call, x, s, static_cast<float*>(memory));
+      break;
+  }
+  const int64_t line = s.width * x.shape[1];
+  return {memory, s.height * line, line, x.shape[1]};
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,24 @@
+#pragma once
+// A frame is the input of a convolution as its inner loops want it: channels-last, of the type they
+// compute in, with the padding in place, so that they need no tests at the borders.
+#include "proa/base/call.h"
+
+namespace proa::PROA_ISA {
+
+struct Frame {
+  const void* data = nullptr;
+  int64_t image = 0, row = 0, pixel = 0;  // distances in elements; channels are neighbours
+};
+
+/// The part of (N, C, H, W) view x from (-top, -left) on, height x width; what lies outside is 0.
+struct FrameShape {
+  int64_t top, left, height, width;
+};
+/// True if x itself can serve as the frame.
+bool frame_in_place(const View& x, const FrameShape& s);
+/// Bytes of a frame that is copied; includes room to read one pixel past the end.
+size_t frame_bytes(const View& x, const FrameShape& s);
+/// The frame of x: x itself if `in_place`, else a copy in `memory`, with 16-bit floats widened.
+Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place, void* memory);
+
+}  // namespace proa::PROA_ISA
