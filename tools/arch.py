@@ -56,7 +56,8 @@ PORTABLE_HEADERS = {
     *("cstddef", "cstdint", "cstring", "cmath", "climits", "cfloat", "limits"),
     *("stddef.h", "stdint.h", "string.h", "math.h", "limits.h", "float.h"),
     *("type_traits", "utility", "initializer_list", "new", "bit", "cstdarg"),
-    *("immintrin.h", "arm_neon.h", "arm_fp16.h", "arm_bf16.h"),
+    *("immintrin.h", "cpuid.h", "arm_neon.h", "arm_fp16.h", "arm_bf16.h"),
+    "sys/auxv.h",  # the CPU's features, as the kernel tells them on ARM
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
 
@@ -221,7 +222,7 @@ def import_contracts(root: Path) -> bool:
         return True
     with tempfile.TemporaryDirectory() as folder:
         for name, src in packages.items():
-            ignore = shutil.ignore_patterns("__pycache__", "*.so", "*.pyi", "lib")
+            ignore = shutil.ignore_patterns("__pycache__", "*.so", "_core", "lib")
             shutil.copytree(src / name, Path(folder) / name, ignore=ignore)
         # The compiled module imports nothing of ours: an empty file stands for it.
         (Path(folder) / "proa" / "_core.py").touch()

@@ -93,7 +93,7 @@ def _entry(row: Row) -> str:
 
 
 def pages(rows: Iterable[Row]) -> dict[str, str]:
-    """File name to text: one page for each family, and index.md."""
+    """File name to text: one page for each family, and all.md."""
     families: dict[str, list[Row]] = {}
     for row in rows:
         families.setdefault(row.family, []).append(row)
@@ -105,5 +105,5 @@ def pages(rows: Iterable[Row]) -> dict[str, str]:
         files[f"{family}.md"] = f"# {family.capitalize()}\n\n{intro}\n\n{entries}"
         links = ", ".join(f"[{r.name}]({family}.md#{r.name})" for r in members)
         index += [f"## [{family.capitalize()}]({family}.md)", "", intro, "", links, ""]
-    files["index.md"] = "\n".join(index)
+    files["all.md"] = "\n".join(index)
     return files
