@@ -27,7 +27,24 @@ _DTYPE_RULES = {
     "complex": "kComplex",
 }
 _CHANNELS_LAST = ("conv2d",)
-_FOLLOW = ("same", "broadcast", "pool2d", "adaptive_pool2d", "batch_norm")
+#: Rules whose first output has the shape of an input, or one window by window.
+_FOLLOW = {
+    "adaptive_pool2d",
+    "along_axis",
+    "batch_norm",
+    "batch_norm_infer",
+    "broadcast",
+    "fake_quant_grad",
+    "index_put",
+    "planes",
+    "pool2d",
+    "pool_gather",
+    "put_along_axis",
+    "quantize",
+    "same",
+    "same_all",
+    "slice_assign",
+}
 
 
 def _alias(row: Row) -> list[int]:
@@ -43,7 +60,8 @@ def _alias(row: Row) -> list[int]:
 def _layout(row: Row) -> str:
     if row.shape in _CHANNELS_LAST:
         return "kChannelsLast"
-    if row.shape in _FOLLOW or row.elementwise or row.shape == "like":
+    gradient = bool(row.arrays) and row.arrays[-1].shape_only
+    if row.shape in _FOLLOW or row.elementwise or gradient:
         return "kFollow"
     return "kRowMajor"
 

@@ -10,14 +10,6 @@ Status shape_same(const Call& c) {
   return Status::kOk;
 }
 
-// The last array that was given, which for `like` rows is the shape-only one.
-Status shape_last(const Call& c) {
-  int last = c.n_in - 1;
-  while (last > 0 && !c.in[last].given()) --last;
-  for (int i = 0; i < c.n_out; ++i) copy_shape(c.in[last], &c.out[i]);
-  return Status::kOk;
-}
-
 // The one shape-only array.
 Status shape_like(const Call& c) {
   copy_shape(c.in[c.n_in - 1], &c.out[0]);
@@ -27,10 +19,7 @@ Status shape_like(const Call& c) {
 // Output i is array i of the row, but the gradient, which is array 1.
 Status shape_inplace(const Call& c) {
   for (int i = 0; i < c.n_in; ++i) {
-    if (c.in[i].rank != c.in[0].rank) return Status::kInvalidArgument;
-    for (int a = 0; a < c.in[0].rank; ++a) {
-      if (c.in[i].shape[a] != c.in[0].shape[a]) return Status::kInvalidArgument;
-    }
+    if (!alike(c.in[0], c.in[i])) return Status::kInvalidArgument;
   }
   return shape_same(c);
 }
@@ -44,6 +33,8 @@ Status shape_broadcast(const Call& c) {
       return Status::kInvalidArgument;
     }
   }
+  // After a condition, both branches have one dtype (others were promoted).
+  if (c.n_in == 3 && c.in[1].dtype != c.in[2].dtype) return Status::kInvalidArgument;
   return Status::kOk;
 }
 

@@ -18,6 +18,26 @@ inline void copy_shape(const View& from, View* to) {
   for (int i = 0; i < from.rank; ++i) to->shape[i] = from.shape[i];
 }
 
+/// True if the shapes may be the same.
+inline bool same_shape(const View& a, const View& b) {
+  bool same = a.rank == b.rank;
+  for (int i = 0; same && i < a.rank; ++i) same = may_equal(a.shape[i], b.shape[i]);
+  return same;
+}
+
+/// True if shapes (as far as known) and dtypes are the same.
+inline bool alike(const View& a, const View& b) { return a.dtype == b.dtype && same_shape(a, b); }
+
+/// True if `small` may be broadcast to the shape of `large`.
+inline bool broadcasts_to(const View& small, const View& large) {
+  const int lead = large.rank - small.rank;
+  if (lead < 0) return false;
+  for (int i = 0; i < small.rank; ++i) {
+    if (small.shape[i] != 1 && !may_equal(small.shape[i], large.shape[lead + i])) return false;
+  }
+  return true;
+}
+
 /// Product of shape[begin, end); kUnknown if one is unknown and none is zero.
 inline int64_t product(const View& v, int begin, int end) {
   int64_t n = 1;

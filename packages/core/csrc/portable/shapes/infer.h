@@ -40,11 +40,19 @@ inline DType output_dtype(const OpInfo& op, const Call& call, int i) {
   return first;
 }
 
-/// Fills dtype, rank and shape of every output; for a view op also data and
-/// strides.
+/// Fills dtype, rank and shape of every output; for a view op also data and strides. The size in
+/// bytes of an output fits into 63 bits.
 inline Status infer(const OpInfo& op, const Call& call) {
   for (int i = 0; i < call.n_out; ++i) call.out[i].dtype = output_dtype(op, call, i);
-  return op.shape(call);
+  PROA_TRY(op.shape(call));
+  for (int i = 0; i < call.n_out; ++i) {
+    int64_t bytes = 16;
+    for (int k = 0; k < call.out[i].rank; ++k) {
+      const int64_t d = call.out[i].shape[k];
+      if (d > 0 && __builtin_mul_overflow(bytes, d, &bytes)) return Status::kInvalidArgument;
+    }
+  }
+  return Status::kOk;
 }
 
 }  // namespace proa

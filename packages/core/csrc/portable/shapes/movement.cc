@@ -65,7 +65,10 @@ Status shape_tile(const Call& c) {
     const int ix = i - (rank - x.rank), ir = i - (rank - static_cast<int>(repeats.count));
     const int64_t d = ix < 0 ? 1 : x.shape[ix], r = ir < 0 ? 1 : repeats[ir];
     if (r < 0) return Status::kInvalidArgument;
-    out.shape[i] = d == kUnknown ? kUnknown : d * r;
+    out.shape[i] = d;
+    if (d != kUnknown && __builtin_mul_overflow(d, r, &out.shape[i])) {
+      return Status::kInvalidArgument;
+    }
   }
   return Status::kOk;
 }
@@ -90,8 +93,10 @@ Status shape_pad(const Call& c) {
                                                                : INT64_MAX;
       if (any && (d == 0 || low > most || high > most)) return Status::kInvalidArgument;
     }
-    out.shape[i] = d + low + high;
-    if (out.shape[i] < 0) return Status::kInvalidArgument;
+    if (__builtin_add_overflow(d, low, &out.shape[i]) ||
+        __builtin_add_overflow(out.shape[i], high, &out.shape[i]) || out.shape[i] < 0) {
+      return Status::kInvalidArgument;
+    }
   }
   return Status::kOk;
 }

@@ -4,6 +4,36 @@
 #include "proa/shapes/dims.h"
 
 namespace proa {
+namespace {
+
+/// A list of `count` numbers from `least` to what products of them never overflow.
+bool is_list(const Ints& v, int count, int64_t least) {
+  if (v.count != count) return false;
+  for (int i = 0; i < count; ++i) {
+    if (v[i] < least || v[i] > INT32_MAX) return false;
+  }
+  return true;
+}
+
+/// Arrays from the third on. The int8 rows have multiplier and bias, the others bias and residual:
+/// all are vectors over channels but the residual, which has the output's shape.
+bool extras_fit(const Call& c, int64_t channels) {
+  const bool fused = c.n_in == 4;  // no promotion has made the dtypes equal
+  const DType x = c.in[0].dtype, extra = x == DType::kI8 ? DType::kF32 : x;
+  if (fused && c.in[1].dtype != x) return false;
+  for (int i = 2; i < c.n_in; ++i) {
+    const View& v = c.in[i];
+    if (!v.given()) continue;
+    if (fused && v.dtype != extra) return false;
+    const bool residual = i == 3 && x != DType::kI8;
+    const bool fits =
+        residual ? same_shape(v, c.out[0]) : v.rank == 1 && may_equal(v.shape[0], channels);
+    if (!fits) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Status shape_matmul(const Call& c) {
   const View &x = c.in[0], &y = c.in[1];
@@ -25,17 +55,7 @@ Status shape_linear(const Call& c) {
   View& out = c.out[0];
   copy_shape(x, &out);
   out.shape[out.rank - 1] = w.shape[1];
-  for (int i = 2; i < c.n_in; ++i) {
-    const View& v = c.in[i];
-    if (!v.given()) continue;
-    if (v.rank == 1 ? !may_equal(v.shape[0], w.shape[1]) : v.rank != out.rank) {
-      return Status::kInvalidArgument;
-    }
-    for (int a = 0; v.rank > 1 && a < v.rank; ++a) {
-      if (!may_equal(v.shape[a], out.shape[a])) return Status::kInvalidArgument;
-    }
-  }
-  return Status::kOk;
+  return extras_fit(c, w.shape[1]) ? Status::kOk : Status::kInvalidArgument;
 }
 
 Status shape_linear_grad_weight(const Call& c) {
@@ -78,14 +98,6 @@ bool window_count(int64_t size, int64_t reach, int64_t stride, bool ceil, int64_
   return true;
 }
 
-bool is_list(const Ints& v, int count, int64_t least) {
-  if (v.count != count) return false;
-  for (int i = 0; i < count; ++i) {
-    if (v[i] < least) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 // Every row of this rule begins its attributes with stride, padding, dilation, groups.
@@ -94,7 +106,7 @@ Status shape_conv2d(const Call& c) {
   const View &x = c.in[0], &w = c.in[1];
   if (x.rank != 4 || w.rank != 4) return Status::kInvalidArgument;
   if (!is_list(a.stride, 2, 1) || !is_list(a.padding, 4, 0) || !is_list(a.dilation, 2, 1) ||
-      a.groups < 1) {
+      a.groups < 1 || a.groups > INT32_MAX) {
     return Status::kInvalidArgument;
   }
   if (x.shape[1] != kUnknown && w.shape[1] != kUnknown && x.shape[1] != w.shape[1] * a.groups) {
@@ -116,19 +128,7 @@ Status shape_conv2d(const Call& c) {
       return Status::kInvalidArgument;
     }
   }
-  for (int i = 2; i < c.n_in; ++i) {
-    const View& v = c.in[i];
-    if (!v.given()) continue;
-    if (v.rank == 1) {
-      if (!may_equal(v.shape[0], w.shape[0])) return Status::kInvalidArgument;
-    } else {
-      if (v.rank != 4) return Status::kInvalidArgument;
-      for (int k = 0; k < 4; ++k) {
-        if (!may_equal(v.shape[k], out.shape[k])) return Status::kInvalidArgument;
-      }
-    }
-  }
-  return Status::kOk;
+  return extras_fit(c, w.shape[0]) ? Status::kOk : Status::kInvalidArgument;
 }
 
 // Every row of this rule begins its attributes with kernel, stride, padding, ceil_mode.
@@ -179,13 +179,6 @@ Status shape_batch_norm(const Call& c) {
   return Status::kOk;
 }
 
-Status shape_batch_norm_grad(const Call& c) {
-  copy_shape(c.in[1], &c.out[0]);
-  copy_shape(c.in[4], &c.out[1]);
-  copy_shape(c.in[4], &c.out[2]);
-  return Status::kOk;
-}
-
 Status shape_mean_last(const Call& c) {
   const int64_t axes = c.attr<MeanLastAttrs>().axes;
   if (axes < 0 || axes > c.in[0].rank) return Status::kInvalidArgument;
@@ -212,16 +205,11 @@ Status shape_layer_norm(const Call& c) {
   return Status::kOk;
 }
 
-Status shape_layer_norm_grad(const Call& c) {
-  copy_shape(c.in[1], &c.out[0]);
-  copy_shape(c.in[4], &c.out[1]);
-  copy_shape(c.in[4], &c.out[2]);
-  return Status::kOk;
-}
-
 Status shape_softmax_cross_entropy(const Call& c) {
   const View &label = c.in[0], &logits = c.in[1];
-  if (logits.rank != label.rank + 1) return Status::kInvalidArgument;
+  if (logits.rank != label.rank + 1 || logits.shape[label.rank] == 0) {
+    return Status::kInvalidArgument;
+  }
   for (int i = 0; i < label.rank; ++i) {
     if (!may_equal(label.shape[i], logits.shape[i])) return Status::kInvalidArgument;
   }

@@ -92,7 +92,9 @@ Status shape_reshape(const Call& c) {
       }
     }
     for (int i = 0; i < shape.count; ++i) {
-      if (shape[i] > 0) to *= shape[i];
+      if (shape[i] > 0 && __builtin_mul_overflow(to, shape[i], &to)) {
+        return Status::kInvalidArgument;
+      }
     }
     if (unknown) {
       out.shape[open] = kUnknown;
@@ -266,7 +268,7 @@ Status shape_expand_last(const Call& c) {
   const View &x = c.in[0], &like = c.in[1];
   View& out = c.out[0];
   const int64_t axes = c.attr<ExpandLastAttrs>().axes;
-  if (axes < 0 || x.rank + axes != like.rank) return Status::kInvalidArgument;
+  if (axes < 0 || axes != like.rank - x.rank) return Status::kInvalidArgument;
   copy_shape(like, &out);
   for (int i = 0; i < out.rank; ++i) {
     if (i < x.rank && !may_equal(x.shape[i], like.shape[i])) return Status::kInvalidArgument;
@@ -320,10 +322,7 @@ Status shape_slice(const Call& c) {
     }
     seen |= 1u << axis;
     if (x.shape[axis] == kUnknown) {
-      const bool whole = a.steps[i] == 1 && a.starts[i] == 0 && a.ends[i] == INT64_MAX;
       out.shape[axis] = kUnknown;
-      // A non-negative range with a stated end has at most that many; only the run tells.
-      if (!whole) out.stride[axis] = x.stride[axis] * a.steps[i];
       continue;
     }
     int64_t first, count;
@@ -331,7 +330,8 @@ Status shape_slice(const Call& c) {
       return Status::kInvalidArgument;
     }
     out.shape[axis] = count;
-    out.stride[axis] = x.stride[axis] * a.steps[i];
+    // A step over less than two elements may be any number.
+    if (count > 1) out.stride[axis] = x.stride[axis] * a.steps[i];
     if (count > 0) offset += first * x.stride[axis];
   }
   out.data = shifted(x, offset);
@@ -372,6 +372,7 @@ Status shape_diagonal(const Call& c) {
     out.shape[rank] = x.shape[i];
     out.stride[rank++] = x.stride[i];
   }
+  if (a.offset < -INT32_MAX || a.offset > INT32_MAX) return Status::kInvalidArgument;
   const int64_t down = a.offset < 0 ? -a.offset : 0, right = a.offset > 0 ? a.offset : 0;
   int64_t length = kUnknown;
   if (x.shape[row] != kUnknown && x.shape[column] != kUnknown) {

@@ -47,7 +47,7 @@ _activation(
 )
 op(
     "relu_grad(dy, y)",
-    shape="same",
+    shape="same_all",
     outputs=("dx",),
     dtypes=FLOATING,
     grad=lambda g, ddx, y: (g.relu_grad(ddx, y), None),

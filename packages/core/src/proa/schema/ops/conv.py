@@ -55,7 +55,7 @@ op(
 )
 op(
     f"conv2d_grad_input(dy, w, like: shape, *, {_GEOMETRY})",
-    shape="like",
+    shape="conv2d_grad_input",
     dtypes=FLOATING,
     outputs=("dx",),
     grad=lambda g, ddx, dy, w, *, stride, padding, dilation, groups: (
@@ -75,7 +75,7 @@ op(
 )
 op(
     f"conv2d_grad_weight(x, dy, like: shape, *, {_GEOMETRY})",
-    shape="like",
+    shape="conv2d_grad_weight",
     dtypes=FLOATING,
     outputs=("dw",),
     grad=lambda g, ddw, x, dy, *, stride, padding, dilation, groups: (

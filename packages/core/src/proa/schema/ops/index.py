@@ -18,7 +18,7 @@ op(
 )
 op(
     "gather_grad(dy, index, like: shape, *, axis: int = 0)",
-    shape="like",
+    shape="gather_grad",
     dtypes=NUMERIC,
     outputs=("dx",),
     grad=lambda g, ddx, index, *, axis: (g.gather(ddx, index, axis=axis), None),
@@ -33,7 +33,7 @@ op(
 )
 op(
     "scatter_nd_like(dy, index, like: shape)",
-    shape="like",
+    shape="scatter_nd_like",
     dtypes=NUMERIC,
     outputs=("dx",),
     grad=lambda g, ddx, index: (g.gather_nd(ddx, index), None),
@@ -51,7 +51,7 @@ op(
 )
 op(
     "take_along_axis_grad(dy, index, like: shape, *, axis: int)",
-    shape="like",
+    shape="take_along_axis_grad",
     dtypes=NUMERIC,
     outputs=("dx",),
     grad=lambda g, ddx, index, *, axis: (
@@ -74,7 +74,7 @@ def _put_grad(g: Any, dy: Any, index: Any, v: Any, *, axis: Any) -> Any:
 
 op(
     "put_along_axis(x, index, v, *, axis: int)",
-    shape="same",
+    shape="put_along_axis",
     grad=_put_grad,
     inplace="x",
     lite=False,
@@ -83,7 +83,7 @@ op(
 )
 op(
     "scatter_add_axis(x, index, v, *, axis: int)",
-    shape="same",
+    shape="put_along_axis",
     dtypes=NUMERIC,
     grad=lambda g, dy, index, *, axis: (
         dy,
@@ -96,7 +96,7 @@ op(
 )
 op(
     "index_put(x, index, v)",
-    shape="same",
+    shape="index_put",
     grad=lambda g, dy, index, v: (
         g.index_put(dy, index, g.mul(v, 0.0)),
         None,
@@ -147,7 +147,7 @@ op(
 )
 op(
     "embedding_grad(ids, dy, like: shape, *, padding_idx: int = -1)",
-    shape="like",
+    shape="embedding_grad",
     dtypes=("int32", "int64"),
     out="last",
     outputs=("dw",),

@@ -15,7 +15,7 @@ def _softmax_grad_composite(g: Any, dy: Any, y: Any, *, axis: Any) -> Any:
 
 op(
     "softmax(x, *, axis: int = -1)",
-    shape="same",
+    shape="along_axis",
     dtypes=FLOATING,
     grad=lambda g, dy, y, *, axis: g.softmax_grad(dy, y, axis=axis),
     autocast="black",
@@ -24,7 +24,7 @@ op(
 )
 op(
     "softmax_grad(dy, y, *, axis: int)",
-    shape="same",
+    shape="along_axis",
     dtypes=FLOATING,
     outputs=("dx",),
     grad="composite",
@@ -49,7 +49,7 @@ def _log_softmax_grad_composite(g: Any, dy: Any, y: Any, *, axis: Any) -> Any:
 
 op(
     "log_softmax(x, *, axis: int = -1)",
-    shape="same",
+    shape="along_axis",
     dtypes=FLOATING,
     grad=lambda g, dy, y, *, axis: g.log_softmax_grad(dy, y, axis=axis),
     autocast="black",
@@ -58,7 +58,7 @@ op(
 )
 op(
     "log_softmax_grad(dy, y, *, axis: int)",
-    shape="same",
+    shape="along_axis",
     dtypes=FLOATING,
     outputs=("dx",),
     grad="composite",
@@ -99,7 +99,7 @@ op(
 )
 op(
     "softmax_cross_entropy_grad(label, dloss, logits, *, ignore_index: int)",
-    shape="last",
+    shape="label_scatter",
     dtypes=("int32", "int64"),
     out="last",
     outputs=("dlogits",),
@@ -121,7 +121,7 @@ op(
 )
 op(
     "label_scatter(label, dy, like: shape, *, ignore_index: int)",
-    shape="last",
+    shape="label_scatter",
     dtypes=("int32", "int64"),
     out="last",
     outputs=("z",),

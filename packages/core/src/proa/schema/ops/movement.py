@@ -85,7 +85,7 @@ op(
 )
 op(
     f"slice_grad(dy, like: shape, *, {_SLICE})",
-    shape="like",
+    shape="slice_grad",
     outputs=("dx",),
     grad=lambda g, ddx, *, axes, starts, ends, steps: g.slice(
         ddx, axes=axes, starts=starts, ends=ends, steps=steps
@@ -102,7 +102,7 @@ op(
 )
 op(
     "select_grad(dy, like: shape, *, axis: int, index: int)",
-    shape="like",
+    shape="select_grad",
     outputs=("dx",),
     grad=lambda g, ddx, *, axis, index: g.select(ddx, axis=axis, index=index),
     lite=False,
@@ -120,7 +120,7 @@ op(
 )
 op(
     "diagonal_grad(dy, like: shape, *, offset: int, axis1: int, axis2: int)",
-    shape="like",
+    shape="diagonal_grad",
     outputs=("dx",),
     grad=lambda g, ddx, *, offset, axis1, axis2: g.diagonal(
         ddx, offset=offset, axis1=axis1, axis2=axis2
@@ -132,7 +132,7 @@ op(
 # -- copies ----------------------------------------------------------------------------
 op(
     f"slice_assign(x, v, *, {_SLICE})",
-    shape="same",
+    shape="slice_assign",
     grad=lambda g, dy, v, *, axes, starts, ends, steps: (
         g.slice_assign(
             dy, g.mul(v, 0.0), axes=axes, starts=starts, ends=ends, steps=steps
@@ -165,7 +165,7 @@ op(
 )
 op(
     "tile_grad(dy, like: shape, *, repeats: ints)",
-    shape="like",
+    shape="tile_grad",
     dtypes=NUMERIC,
     outputs=("dx",),
     grad=lambda g, ddx, *, repeats: g.tile(ddx, repeats=repeats),
@@ -186,7 +186,7 @@ op(
 op(
     "pad_grad(dy, like: shape, *, low: ints, high: ints, "
     'mode: "constant"|"reflect"|"replicate"|"circular")',
-    shape="like",
+    shape="pad_grad",
     dtypes=NUMERIC,
     outputs=("dx",),
     grad=lambda g, ddx, *, low, high, mode: g.pad(ddx, low=low, high=high, mode=mode),
@@ -196,7 +196,7 @@ op(
 for _name, _where, _sign in [("tril", "below", "<="), ("triu", "above", ">=")]:
     op(
         f"{_name}(x, *, diagonal: int = 0)",
-        shape="same",
+        shape="planes",
         grad=lambda g, dy, *, diagonal, _name=_name: getattr(g, _name)(
             dy, diagonal=diagonal
         ),

@@ -20,7 +20,7 @@ def _batch_norm_infer(
 
 op(
     "batch_norm_infer(x, mean, variance, scale, bias, *, epsilon: float = 1e-5)",
-    shape="same",
+    shape="batch_norm_infer",
     dtypes=FLOATING,
     grad="composite",
     composite=_batch_norm_infer,
@@ -146,7 +146,7 @@ op(
 )
 op(
     "mean_last_grad(dy, like: shape, *, axes: int)",
-    shape="like",
+    shape="mean_last_grad",
     dtypes=FLOATING,
     outputs=("dx",),
     grad=lambda g, ddx, *, axes: g.mean_last(ddx, axes=axes),

@@ -33,7 +33,7 @@ op(
 )
 op(
     "pool_scatter(dy, index, like: shape)",
-    shape="like",
+    shape="pool_scatter",
     dtypes=FLOATING,
     outputs=("dx",),
     grad=lambda g, ddx, index: (g.pool_gather(ddx, index), None),
@@ -42,7 +42,7 @@ op(
 )
 op(
     "pool_gather(x, index)",
-    shape="last",
+    shape="pool_gather",
     dtypes=FLOATING,
     grad=lambda g, dy, x, index: (g.pool_scatter(dy, index, x), None),
     lite=False,
@@ -67,7 +67,7 @@ op(
 )
 op(
     f"avg_pool2d_grad(dy, like: shape, *, {_WINDOW}, exclusive: bool = True)",
-    shape="like",
+    shape="pool2d_grad",
     dtypes=FLOATING,
     outputs=("dx",),
     grad=lambda g, ddx, *, kernel, stride, padding, ceil_mode, exclusive: g.avg_pool2d(
@@ -91,7 +91,7 @@ op(
 )
 op(
     "adaptive_avg_pool2d_grad(dy, like: shape, *, size: ints)",
-    shape="like",
+    shape="adaptive_pool2d_grad",
     dtypes=FLOATING,
     outputs=("dx",),
     grad=lambda g, ddx, *, size: g.adaptive_avg_pool2d(ddx, size=size),

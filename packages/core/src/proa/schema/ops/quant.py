@@ -15,7 +15,7 @@ from proa.schema.row import op
 
 op(
     "quantize(x, scale, *, axis: int = -1)",
-    shape="same",
+    shape="quantize",
     dtypes=("float32",),
     out="int8",
     grad=None,
@@ -23,7 +23,7 @@ op(
 )
 op(
     "dequantize(x, scale, *, axis: int = -1)",
-    shape="same",
+    shape="quantize",
     dtypes=("int8", "int32"),
     out="float32",
     grad=None,
@@ -38,7 +38,7 @@ def _fake_quant_grad(g: Any, dy: Any, x: Any, scale: Any, *, axis: Any) -> Any:
 
 op(
     "fake_quant(x, scale, *, axis: int = -1)",
-    shape="same",
+    shape="quantize",
     dtypes=("float32",),
     grad=_fake_quant_grad,
     lite=False,
@@ -46,7 +46,7 @@ op(
 )
 op(
     "fake_quant_grad(dy, x, scale, *, axis: int = -1)",
-    shape="same",
+    shape="fake_quant_grad",
     dtypes=("float32",),
     outputs=("dx",),
     grad=lambda g, ddx, x, scale, *, axis: (
@@ -69,8 +69,8 @@ op(
     doc="v = act(acc * multiplier[o] + bias[o]) with acc the int32 convolution of int8 "
     "x and w, multiplier = x_scale * w_scale per output channel and bias in float32. "
     "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). The "
-    "product and sum in float32 are separate roundings (no fused multiply-add), so that "
-    "every instruction set gives the same integers.",
+    "product and sum in float32 are separate roundings (no fused multiply-add), so "
+    "that every instruction set gives the same integers.",
 )
 op(
     f'linear_int8(x, w, multiplier, bias?, *, act: {_ACT} = "none", '

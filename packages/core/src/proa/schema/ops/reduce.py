@@ -47,7 +47,7 @@ op(
 )
 op(
     f"mean_grad(dy, like: shape, *, {_AXES})",
-    shape="like",
+    shape="mean_grad",
     dtypes=INEXACT,
     outputs=("dx",),
     grad=lambda g, ddx, *, axis, keepdim: g.mean(ddx, axis=axis, keepdim=keepdim),
@@ -99,7 +99,7 @@ op(
 )
 op(
     f"prod_grad(dy, y, x, *, {_AXES})",
-    shape="last",
+    shape="prod_grad",
     dtypes=INEXACT,
     outputs=("dx",),
     grad="composite",
@@ -144,7 +144,7 @@ for _name, _word in [("argmax", "greatest"), ("argmin", "least")]:
     )
 op(
     "cumsum(x, *, axis: int = -1, reverse: bool = False)",
-    shape="same",
+    shape="along_axis",
     dtypes=NUMERIC,
     grad=lambda g, dy, *, axis, reverse: g.cumsum(dy, axis=axis, reverse=~reverse),
     lite=False,
@@ -158,7 +158,7 @@ def _cumprod_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any) -> Any:
 
 op(
     "cumprod(x, *, axis: int = -1)",
-    shape="same",
+    shape="along_axis",
     dtypes=NUMERIC,
     grad=_cumprod_grad,
     lite=False,
@@ -166,7 +166,7 @@ op(
 )
 op(
     "sum_to(x, like: shape)",
-    shape="like",
+    shape="sum_to",
     dtypes=ALL,
     grad=lambda g, dy, x: g.broadcast_like(dy, x),
     scratch=True,

@@ -292,7 +292,7 @@ op(
 )
 op(
     "clip_grad(dy, x, *, min: scalar, max: scalar)",
-    shape="same",
+    shape="same_all",
     dtypes=REAL,
     grad=lambda g, dy_, x, *, min, max: (
         g.clip_grad(dy_, x, min=min, max=max),
