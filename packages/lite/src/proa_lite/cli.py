@@ -1,0 +1,125 @@
+"""``proa-lite``: convert, look into and time models; build a library for them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from proa_lite.errors import LiteError
+from proa_lite.predictor import Config, Predictor, create_predictor
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="proa-lite", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    convert = commands.add_parser(
+        "convert", help="write a model after its graph passes (needs proa-lite[tools])"
+    )
+    convert.add_argument("model")
+    convert.add_argument("output", type=Path)
+    inspect = commands.add_parser("inspect", help="print inputs, outputs and memory")
+    inspect.add_argument("model")
+    bench = commands.add_parser("bench", help="time a model on random input")
+    bench.add_argument("model")
+    bench.add_argument("--batch", type=int, default=1)
+    bench.add_argument("--runs", type=int, default=200)
+    select = commands.add_parser(
+        "select", help="build a library with the models' ops alone (needs a checkout)"
+    )
+    select.add_argument("models", nargs="*")
+    select.add_argument("--out", type=Path, required=True)
+    select.add_argument("--source", type=Path, default=Path("packages/lite"))
+    select.add_argument("--target", default="native")
+    return parser
+
+
+def _convert(options: argparse.Namespace) -> None:
+    try:
+        from proa.ir import file, passes
+    except ImportError:
+        raise LiteError(
+            "[proa-lite convert] the package proa must be installed "
+            "(pip install 'proa-lite[tools]'), got no such package"
+        ) from None
+    program = file.read(options.model)
+    passes.run(program, passes.DEFAULT)
+    file.write(program, options.output)
+    print(f"{options.output}: {options.output.stat().st_size:,} bytes")
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    predictor = create_predictor(Config(options.model))
+    for title, specs in (
+        ("input", predictor.get_input_specs()),
+        ("output", predictor.get_output_specs()),
+    ):
+        for spec in specs:
+            shape = ", ".join("?" if d < 0 else str(d) for d in spec.shape)
+            print(f"{title:7} {spec.name}: {spec.dtype} ({shape})")
+    print(f"memory  {predictor.memory():,} bytes")
+
+
+def _random(predictor: Predictor, batch: int) -> list[np.ndarray]:  # type: ignore[type-arg]  # any dtype
+    rng = np.random.default_rng(0)
+    arrays = []
+    for spec in predictor.get_input_specs():
+        shape = tuple(batch if d < 0 else d for d in spec.shape)
+        if spec.dtype.kind == "f":
+            arrays.append(rng.standard_normal(shape).astype(spec.dtype))
+        else:
+            arrays.append(rng.integers(0, 2, shape).astype(spec.dtype))
+    return arrays
+
+
+def _bench(options: argparse.Namespace) -> None:
+    predictor = create_predictor(Config(options.model))
+    inputs = _random(predictor, options.batch)
+    times = np.empty(options.runs)
+    for i in range(-5, options.runs):
+        start = time.perf_counter()
+        predictor.run(inputs)
+        times[max(i, 0)] = time.perf_counter() - start
+    p50, p99 = np.percentile(times, [50, 99]) * 1e3
+    print(
+        f"{options.runs} runs of batch {options.batch}: p50 {p50:.3f} ms, p99 {p99:.3f} ms; "
+        f"{options.batch / times.mean():,.0f} a second; {predictor.memory():,} bytes"
+    )
+
+
+def _select(options: argparse.Namespace) -> None:
+    from proa_lite.select import build, ops_of
+
+    ops = ops_of(options.models) if options.models else []
+    made = build(ops, options.out, options.source, options.target)
+    print(f"{made}: {made.stat().st_size:,} bytes, {len(ops) or 'all'} ops")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    options = _parser().parse_args(argv)
+    commands = {
+        "convert": _convert,
+        "inspect": _inspect,
+        "bench": _bench,
+        "select": _select,
+    }
+    try:
+        commands[options.command](options)
+    except LiteError as error:
+        print(f"proa-lite: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        # Errors of core's tools, whose types this package does not import.
+        if type(error).__module__ != "proa.errors":
+            raise
+        print(f"proa-lite: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
