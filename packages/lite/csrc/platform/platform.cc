@@ -37,4 +37,6 @@ void close_file(const File& file) {
   if (file.data != nullptr) munmap(const_cast<void*>(file.data), file.size);
 }
 
+const char* setting(const char* name) { return getenv(name); }
+
 }  // namespace proa::platform

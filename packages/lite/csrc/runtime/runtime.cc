@@ -49,7 +49,7 @@ struct proa_lite_model {
   size_t table_size = 0, arena_size = 0;
   KeptPlan plans[kPlans];
   uint64_t runs = 0;
-  View* inputs = nullptr;   // of the run in progress
+  View* inputs = nullptr;  // of the run in progress
   View* outputs = nullptr;
   char error[kErrorSize] = "";
 };
@@ -57,7 +57,7 @@ struct proa_lite_model {
 namespace {
 
 __attribute__((format(printf, 3, 4))) proa_lite_status fail(char* error, proa_lite_status status,
-                                                           const char* form, ...) {
+                                                            const char* form, ...) {
   va_list arguments;
   va_start(arguments, form);
   vsnprintf(error, kErrorSize, form, arguments);
@@ -105,6 +105,21 @@ proa_lite_status out_of_memory(char* error, const char* where) {
   return fail(error, PROA_LITE_RESOURCE_EXHAUSTED, "[%s] memory must not be spent", where);
 }
 
+/// The best instruction set of this CPU, or the lower one that PROA_ISA names.
+Status choose_isa() {
+  const char* wish = platform::setting("PROA_ISA");
+  const proa::Isa best = proa::cpu_isa();
+  for (int i = 0; i <= static_cast<int>(best); ++i) {
+    const auto isa = static_cast<proa::Isa>(i);
+    const bool named = wish != nullptr && strcmp(wish, proa::isa_name(isa)) == 0;
+    if (named || (isa == best && (wish == nullptr || *wish == 0))) {
+      proa::select_isa(isa);
+      return Status::kOk;
+    }
+  }
+  return Status::kInvalidArgument;
+}
+
 proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
   constexpr const char* kWhere = "proa_lite_open";
   if (reinterpret_cast<uintptr_t>(bytes) % proa::kModelAlign != 0) {
@@ -120,7 +135,11 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
     return fail(open_error, status_of(s), "[%s] the bytes must have the checksum they state",
                 kWhere);
   }
-  proa::select_isa(proa::cpu_isa());
+  if (choose_isa() != Status::kOk) {
+    return fail(open_error, PROA_LITE_INVALID_ARGUMENT,
+                "[%s] PROA_ISA must name an instruction set of this CPU, whose best is %s", kWhere,
+                proa::isa_name(proa::cpu_isa()));
+  }
   m->table_size = Prepared::table_size(m->view);
   const size_t views = m->view.input_count() + m->view.output_count();
   m->tables = platform::allocate(m->table_size);
@@ -131,8 +150,9 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
   s = m->prepared.bind(m->view, m->tables, m->table_size);
   if (s != Status::kOk) {
     const uint32_t node = m->prepared.problem_node();
-    const char* op = node == proa::kNoValue ? "the model"
-                                            : m->view.string(m->view.op(m->view.node(node).op).name);
+    const char* op = node == proa::kNoValue
+                         ? "the model"
+                         : m->view.string(m->view.op(m->view.node(node).op).name);
     return fail(open_error, status_of(s), "[%s] %s: %s", kWhere, op, m->prepared.problem());
   }
   if (m->prepared.packed_size() > 0) {
@@ -299,7 +319,7 @@ proa_lite_status spec_of(proa_lite_model* m, const char* where, int32_t index, u
 PROA_EXPORT int32_t proa_lite_abi(void) { return PROA_LITE_ABI; }
 
 PROA_EXPORT const char* proa_lite_isa(void) {
-  proa::select_isa(proa::cpu_isa());
+  if (choose_isa() != Status::kOk) proa::select_isa(proa::cpu_isa());
   return proa::isa_name(proa::selected_isa());
 }
 

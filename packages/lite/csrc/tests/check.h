@@ -10,22 +10,21 @@
 
 #include "proa_lite.h"
 
-#define CHECK(condition)                                                                \
-  do {                                                                                  \
-    if (!(condition)) {                                                                 \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);     \
-      exit(1);                                                                          \
-    }                                                                                   \
+#define CHECK(condition)                                                            \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
+      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                                      \
+    }                                                                               \
   } while (0)
 
 /* Like CHECK(status == PROA_LITE_OK), but prints why not. */
-#define CHECK_OK(call, model)                                                           \
-  do {                                                                                  \
-    if ((call) != PROA_LITE_OK) {                                                       \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                     \
-              proa_lite_error(model));                                                  \
-      exit(1);                                                                          \
-    }                                                                                   \
+#define CHECK_OK(call, model)                                                                \
+  do {                                                                                       \
+    if ((call) != PROA_LITE_OK) {                                                            \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, proa_lite_error(model)); \
+      exit(1);                                                                               \
+    }                                                                                        \
   } while (0)
 
 /* Memory aligned to 64, for the caller to free. */

@@ -1,7 +1,7 @@
 """Runs a ``.proa`` model with a library of a few hundred kilobytes. Needs NumPy alone.
 
-    predictor = create_predictor(Config("lenet.proa"))
-    (logits,) = predictor.run([images])
+predictor = create_predictor(Config("lenet.proa"))
+(logits,) = predictor.run([images])
 """
 
 from proa_lite.errors import (

@@ -5,50 +5,74 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from proa_lite.errors import LiteError
-from proa_lite.predictor import Config, Predictor, create_predictor
+from proa_lite.predictor import AnyArray, Config, Predictor, create_predictor, isa
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="proa-lite", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    convert = commands.add_parser(
-        "convert", help="write a model after its graph passes (needs proa-lite[tools])"
-    )
-    convert.add_argument("model")
-    convert.add_argument("output", type=Path)
+    _add_tools(commands)
     inspect = commands.add_parser("inspect", help="print inputs, outputs and memory")
     inspect.add_argument("model")
     bench = commands.add_parser("bench", help="time a model on random input")
     bench.add_argument("model")
     bench.add_argument("--batch", type=int, default=1)
     bench.add_argument("--runs", type=int, default=200)
+    return parser
+
+
+def _add_tools(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The commands that need more than the runtime."""
+    convert = commands.add_parser(
+        "convert", help="write a model after its graph passes (needs proa-lite[tools])"
+    )
+    convert.add_argument("model")
+    convert.add_argument("output", type=Path)
+    convert.add_argument(
+        "--level",
+        type=int,
+        choices=(0, 1, 2),
+        default=2,
+        help="1 keeps results bit-equal, 2 also fuses ops (default), 0 changes nothing",
+    )
     select = commands.add_parser(
         "select", help="build a library with the models' ops alone (needs a checkout)"
     )
     select.add_argument("models", nargs="*")
     select.add_argument("--out", type=Path, required=True)
     select.add_argument("--source", type=Path, default=Path("packages/lite"))
-    select.add_argument("--target", default="native")
-    return parser
+    select.add_argument(
+        "--target", default="native", help="native (default), aarch64 or armv7"
+    )
+    select.add_argument(
+        "--isa",
+        action="append",
+        default=[],
+        help="only these instruction sets (once for each); all by default",
+    )
 
 
 def _convert(options: argparse.Namespace) -> None:
-    try:
-        from proa.ir import file, passes
-    except ImportError:
+    _need_tools("convert")
+    from proa_lite.convert import convert
+
+    done = convert(options.model, options.output, level=options.level)
+    size = options.output.stat().st_size
+    print(f"{options.output}: {size:,} bytes, {done.before} -> {done.after} nodes")
+
+
+def _need_tools(command: str) -> None:
+    if find_spec("proa") is None:
         raise LiteError(
-            "[proa-lite convert] the package proa must be installed "
+            f"[proa-lite {command}] the package proa must be installed "
             "(pip install 'proa-lite[tools]'), got no such package"
-        ) from None
-    program = file.read(options.model)
-    passes.run(program, passes.DEFAULT)
-    file.write(program, options.output)
-    print(f"{options.output}: {options.output.stat().st_size:,} bytes")
+        )
 
 
 def _inspect(options: argparse.Namespace) -> None:
@@ -60,10 +84,11 @@ def _inspect(options: argparse.Namespace) -> None:
         for spec in specs:
             shape = ", ".join("?" if d < 0 else str(d) for d in spec.shape)
             print(f"{title:7} {spec.name}: {spec.dtype} ({shape})")
-    print(f"memory  {predictor.memory():,} bytes")
+    print(f"memory  {predictor.memory():,} bytes besides the file")
+    print(f"runs on {isa()}")
 
 
-def _random(predictor: Predictor, batch: int) -> list[np.ndarray]:  # type: ignore[type-arg]  # any dtype
+def _random(predictor: Predictor, batch: int) -> list[AnyArray]:
     rng = np.random.default_rng(0)
     arrays = []
     for spec in predictor.get_input_specs():
@@ -85,16 +110,19 @@ def _bench(options: argparse.Namespace) -> None:
         times[max(i, 0)] = time.perf_counter() - start
     p50, p99 = np.percentile(times, [50, 99]) * 1e3
     print(
-        f"{options.runs} runs of batch {options.batch}: p50 {p50:.3f} ms, p99 {p99:.3f} ms; "
+        f"{options.runs} runs of batch {options.batch}: "
+        f"p50 {p50:.3f} ms, p99 {p99:.3f} ms; "
         f"{options.batch / times.mean():,.0f} a second; {predictor.memory():,} bytes"
     )
 
 
 def _select(options: argparse.Namespace) -> None:
+    if options.models:
+        _need_tools("select")
     from proa_lite.select import build, ops_of
 
     ops = ops_of(options.models) if options.models else []
-    made = build(ops, options.out, options.source, options.target)
+    made = build(ops, options.out, options.source, options.target, options.isa)
     print(f"{made}: {made.stat().st_size:,} bytes, {len(ops) or 'all'} ops")
 
 

@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from pathlib import Path
 
-from proa_lite.errors import NotFoundError, VersionError
+from proa_lite.errors import InvalidArgumentError, NotFoundError, VersionError
 
 ABI = 1
 MAX_RANK = 8
@@ -57,12 +57,22 @@ def load(path: Path | None = None) -> ctypes.CDLL:
 
     Raises:
         NotFoundError: If there is no library.
+        InvalidArgumentError: If it is another library, or for another machine.
         VersionError: If it has another ABI.
     """
     where = path or Path(__file__).with_name("libproa_lite.so")
     if not where.is_file():
-        raise NotFoundError(f"[proa_lite] the library must be a file, got {str(where)!r}")
-    library = ctypes.CDLL(str(where))
+        raise NotFoundError(
+            f"[proa_lite] the library must be a file, got {str(where)!r}"
+        )
+    try:
+        library = ctypes.CDLL(str(where))
+        library.proa_lite_abi  # noqa: B018  # raises if it is another library
+    except (OSError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"[proa_lite] {where} must be a library of proa_lite for this machine, "
+            f"got {error}"
+        ) from None
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -197,7 +197,8 @@ class Predictor:
         given = self._fed() if inputs is None else list(inputs)
         if len(given) != len(self._inputs):
             raise InvalidArgumentError(
-                f"[Predictor.run] there must be {len(self._inputs)} inputs, got {len(given)}"
+                f"[Predictor.run] there must be {len(self._inputs)} inputs, "
+                f"got {len(given)}"
             )
         arrays = (library.Array * len(given))()
         kept = [
@@ -232,7 +233,8 @@ def _describe(array: AnyArray, spec: TensorSpec, to: library.Array) -> AnyArray:
     held = np.asarray(array, order="C")
     if held.dtype != spec.dtype or held.ndim > library.MAX_RANK:
         raise InvalidArgumentError(
-            f"[Predictor.run] input {spec.name!r} must be {spec.dtype}, got {held.dtype}"
+            f"[Predictor.run] input {spec.name!r} must be {spec.dtype}, "
+            f"got {held.dtype} of rank {held.ndim}"
         )
     to.data, to.rank = held.ctypes.data or None, held.ndim
     to.dtype = 7 if spec.dtype == np.uint16 else _DTYPES.index(spec.dtype)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from proa_lite.errors import InvalidArgumentError, NotFoundError
 
-#: Debian's cross compilers by target.
-TOOLCHAINS = {
+#: C compiler, C++ compiler and processor by target; the cross compilers are Debian's.
+TARGETS = {
     "native": ("cc", "c++", ""),
     "aarch64": ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "aarch64"),
     "armv7": ("arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-g++", "arm"),
@@ -21,13 +21,11 @@ TOOLCHAINS = {
 
 def ops_of(models: Sequence[str | PathLike[str]]) -> list[str]:
     """Names of the ops that the models use. Needs the extra ``proa-lite[tools]``."""
-    from proa.ir import file
+    from proa.ir import read
 
     found: set[str] = set()
     for model in models:
-        program = file.read(model)
-        found |= {node.op for block in program.blocks for node in block.nodes}
-
+        found |= {node.op for block in read(model).blocks for node in block.nodes}
     return sorted(found)
 
 
@@ -44,21 +42,25 @@ def build(
         InvalidArgumentError: If the target is unknown or the sources are not there.
         NotFoundError: If a compiler or cmake is missing.
     """
-    if target not in TOOLCHAINS:
+    if target not in TARGETS:
         raise InvalidArgumentError(
-            f"[select] target must be one of {', '.join(TOOLCHAINS)}, got {target!r}"
+            f"[select] target must be one of {', '.join(TARGETS)}, got {target!r}"
         )
     if not (source / "csrc" / "runtime" / "runtime.cc").is_file():
         raise InvalidArgumentError(
-            f"[select] source must be the folder packages/lite of a checkout, got {source}"
+            "[select] source must be the folder packages/lite of a checkout, "
+            f"got {source}"
         )
-    c, cxx, processor = TOOLCHAINS[target]
+    c, cxx, processor = TARGETS[target]
     for tool in (c, cxx, "cmake"):
         if shutil.which(tool) is None:
-            raise NotFoundError(f"[select] {tool} must be installed, got no such program")
+            raise NotFoundError(
+                f"[select] {tool} must be installed, got no such program"
+            )
     options = [f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cxx}"]
     if processor:
-        options += ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={processor}"]
+        options.append("-DCMAKE_SYSTEM_NAME=Linux")
+        options.append(f"-DCMAKE_SYSTEM_PROCESSOR={processor}")
     if ops:
         options.append(f"-DPROA_LITE_OPS={','.join(ops)}")
     if isas:

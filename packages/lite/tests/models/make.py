@@ -4,8 +4,8 @@
 
 Weights come from a seeded generator, so a second run writes the same bytes. Beside
 ``<name>.proa`` lie ``<name>.in`` and ``<name>.out``: the elements of the inputs and
-outputs of one run, one array after the other, little-endian, row-major. A batch that the
-model leaves open is BATCH.
+outputs of one run, one array after the other, little-endian, row-major. A batch that
+the model leaves open is BATCH.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def lenet() -> None:
     flat = m.held[x].reshape(BATCH, -1)
     x = m.add("flatten", [x], flat, start_axis=1, stop_axis=-1)
     w, b = normal(*SHAPES[2], scale=0.3), normal(SHAPES[2][1])
-    y = m.add("linear", [x, m.weight("fc.weight", w), m.weight("fc.bias", b)], flat @ w + b)
+    y = m.add(
+        "linear", [x, m.weight("fc.weight", w), m.weight("fc.bias", b)], flat @ w + b
+    )
     m.write(y)
 
 
@@ -153,7 +155,9 @@ def lenet_int8() -> None:
         w = RNG.integers(-127, 128, shape).astype(np.int8)
         w_scale = RNG.uniform(0.002, 0.004, shape[0]).astype(np.float32)
         multiplier, b = scale * w_scale, normal(shape[0], scale=0.2)
-        exact = conv2d(m.held[x].astype(np.int32), w.astype(np.int32)).astype(np.float32)
+        exact = conv2d(m.held[x].astype(np.int32), w.astype(np.int32)).astype(
+            np.float32
+        )
         v = relu(exact * multiplier[:, None, None] + b[:, None, None])
         weights = [
             m.weight(f"conv{i}.weight", w),

@@ -1,0 +1,44 @@
+"""Writes a model as the mobile runtime runs it best. Needs ``proa-lite[tools]``."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import NamedTuple
+
+from proa.ir import Program, passes, read, write
+from proa.schema import ROWS
+from proa_lite.errors import UnimplementedError
+
+
+class Conversion(NamedTuple):
+    """Nodes of the graph before and after."""
+
+    before: int
+    after: int
+
+
+def _ops(program: Program) -> list[str]:
+    return [node.op for block in program.blocks for node in block.nodes]
+
+
+def convert(
+    model: str | PathLike[str], output: str | PathLike[str], *, level: int = 2
+) -> Conversion:
+    """Write `model` to `output` after the graph passes.
+
+    Args:
+        level: 0 changes nothing, 1 keeps every result bit-equal, 2 also fuses ops.
+
+    Raises:
+        UnimplementedError: If the model uses ops that the mobile runtime leaves out.
+    """
+    program = read(model)
+    before = len(_ops(program))
+    passes.optimize(program, level)
+    if missing := sorted({op for op in _ops(program) if not ROWS[op].lite}):
+        raise UnimplementedError(
+            "[convert] the model must use ops of the mobile runtime, got "
+            + ", ".join(missing)
+        )
+    write(program, output)
+    return Conversion(before, len(_ops(program)))
