@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rows import attrs_type
@@ -108,8 +110,18 @@ def _uses_attrs(writer: _Writer) -> bool:
     return any("a." in t for t in texts)
 
 
-def _rule(row: Row, rows: dict[str, Row]) -> tuple[str, bool, int]:
-    """The rule's function, whether it saves tensors, and the arrays with a gradient."""
+@dataclass
+class _Rule:
+    """A rule's function and its line in the table."""
+
+    text: str
+    saves: bool
+    inputs: int  # arrays that get a gradient
+    outputs: int  # outputs whose gradient is read
+
+
+def _rule(row: Row, rows: dict[str, Row]) -> _Rule:
+    """The C++ of a row's rule."""
     assert callable(row.grad)
     traced = trace(row.grad, rows, row)
     targets = [i for i, a in enumerate(row.arrays) if not a.shape_only]
@@ -140,16 +152,15 @@ def _rule(row: Row, rows: dict[str, Row]) -> tuple[str, bool, int]:
         line = f"  const auto& a = *static_cast<const {attrs_type(row)}*>(c.attrs());"
         writer.lines.insert(0, line)
     body = "\n".join(writer.lines)
-    saved = (
-        f"const SavedSpec kSaved_{row.name}[] = {{{', '.join(specs)}}};\n"
-        if specs
-        else ""
-    )
-    return (
-        f"{saved}void grad_{row.name}(GradCall& c) {{\n{body}\n}}\n",
-        bool(specs),
-        everything,
-    )
+    text = f"void grad_{row.name}(GradCall& c) {{\n{body}\n}}\n"
+    if specs:
+        text = f"const SavedSpec kSaved_{row.name}[] = {{{', '.join(specs)}}};\n{text}"
+    douts = [f"d{o}" in traced.leaves for o in row.outputs]
+    return _Rule(text, bool(specs), everything, _mask(douts))
+
+
+def _mask(bits: Iterable[bool]) -> int:
+    return sum(1 << i for i, bit in enumerate(bits) if bit)
 
 
 def _read(read: str, name: str, writer: _Writer, leaf: Node, everything: int) -> str:
@@ -191,33 +202,46 @@ def _composite(row: Row, rows: dict[str, Row]) -> str:
     )
 
 
+def _entry(row: Row, rows: dict[str, Row]) -> tuple[str, str]:
+    """The function of a row, if it has one, and its line in the table."""
+    fields, text = "nullptr, nullptr, 0, 0, nullptr, 0", ""
+    if callable(row.grad):
+        rule = _rule(row, rows)
+        text, saved = rule.text, "nullptr, 0"
+        if rule.saves:
+            name = f"kSaved_{row.name}"
+            saved = f"{name}, sizeof({name}) / sizeof(SavedSpec)"
+        masks = hex(rule.inputs), hex(rule.outputs)
+        fields = f"grad_{row.name}, {saved}, {masks[0]}, nullptr, {masks[1]}"
+    elif row.grad == "composite" or row.kind == "composite":
+        text = _composite(row, rows)
+        every = hex(_mask(True for _ in row.outputs))
+        fields = f"nullptr, nullptr, 0, 0, composite_{row.name}, {every}"
+    return text, f"    {{{fields}}},  // {row.name}"
+
+
 def grads(rows: dict[str, Row]) -> str:
     """All rules, all composites that stand in for a rule or kernel, and the table."""
-    functions, table = [], []
-    for row in rows.values():
-        run, saved, count, mask, composite = "nullptr", "nullptr", "0", 0, "nullptr"
-        if callable(row.grad):
-            text, has_saved, mask = _rule(row, rows)
-            functions.append(text)
-            run = f"grad_{row.name}"
-            if has_saved:
-                saved, count = (
-                    f"kSaved_{row.name}",
-                    f"sizeof(kSaved_{row.name}) / sizeof(SavedSpec)",
-                )
-        elif row.grad == "composite" or row.kind == "composite":
-            functions.append(_composite(row, rows))
-            composite = f"composite_{row.name}"
-        table.append(
-            f"    {{{run}, {saved}, {count}, {hex(mask)}, {composite}}},  // {row.name}"
-        )
-    return (
-        "#include <array>\n#include <vector>\n\n"
-        '#include "proa/gen/attrs.h"\n#include "proa/gen/ops.h"\n'
-        '#include "proa/train/grad_call.h"\n#include "proa/train/rule_helpers.h"\n\n'
-        "namespace proa {\nnamespace {\n\n"
-        + "\n".join(functions)
-        + "\n}  // namespace\n\nconst GradInfo kGrads[] = {\n"
-        + "\n".join(table)
-        + "\n};\n\n}  // namespace proa\n"
-    )
+    entries = [_entry(row, rows) for row in rows.values()]
+    functions = "\n".join(text for text, _ in entries if text)
+    table = "\n".join(line for _, line in entries)
+    return f"""#include <array>
+#include <vector>
+
+#include "proa/gen/attrs.h"
+#include "proa/gen/ops.h"
+#include "proa/train/grad_call.h"
+#include "proa/train/rule_helpers.h"
+
+namespace proa {{
+namespace {{
+
+{functions}
+}}  // namespace
+
+const GradInfo kGrads[] = {{
+{table}
+}};
+
+}}  // namespace proa
+"""

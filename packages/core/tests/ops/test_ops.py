@@ -25,6 +25,7 @@ from .trial import (
     output_dtypes,
     reference,
     run,
+    runs_of,
     tensor_of,
 )
 
@@ -54,8 +55,7 @@ def test_every_row_has_a_record_and_every_record_a_row():
     [
         pytest.param(s, d, c, id=f"{s.name}-{d}-{i}")
         for s in SAMPLES.values()
-        for d in dtypes_of(s)
-        for i, c in enumerate([*s.cases, *edges(s)])
+        for i, (d, c) in enumerate(runs_of(s, [*s.cases, *edges(s)]))
     ],
 )
 def test_values_equal_the_reference(sample: Sample, dtype: str, case: Case):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from proa import _core
 from proa.schema import ROWS, Row
 from proa.schema.dtypes import ALL, COMPLEX, FLOATING, INTEGERS
 
-from .sample import Case, Sample
+from .sample import Case, Input, Sample
 
 Array = NDArray[Any]
 RTOL = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-9}
@@ -39,6 +40,22 @@ def dtypes_of(sample: Sample) -> tuple[str, ...]:
     if follows(row):
         return ALL if row.dtypes == ("bool",) else FLOATING
     return row.dtypes
+
+
+def _varies(given: Input) -> bool:
+    """True if the dtype under test shows in this input."""
+    return given is not None and (
+        isinstance(given, tuple) or callable(given) or given.dtype.kind == "f"
+    )
+
+
+def runs_of(sample: Sample, cases: Iterable[Case]) -> Iterator[tuple[str, Case]]:
+    """The cases in every dtype; once where the case itself settles all dtypes."""
+    for case in cases:
+        if any(map(_varies, case.inputs)):
+            yield from ((dtype, case) for dtype in dtypes_of(sample))
+        else:
+            yield str(case.attrs.get("dtype", "float32")), case
 
 
 def rounded(array: Array, dtype: str) -> Array:

@@ -47,6 +47,7 @@ struct GradInfo {
   /// Where not null and a gradient is recorded: called instead of the kernel, so that the tape sees
   /// the smaller ops. Arrays in row order (undefined where not given), as many outputs as the row.
   void (*composite)(const Tensor* in, int n_in, const void* attrs, Tensor* out);
+  uint32_t outputs;  // bit i set: the rule reads the gradient of output i; others carry none
 };
 
 /// Indexed by OpId (generated).
