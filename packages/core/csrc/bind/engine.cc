@@ -1,0 +1,240 @@
+// proa._core.Engine, and the shape rules for graphs.
+#include "engine.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "proa/runtime/engine.h"
+#include "proa/runtime/ops.h"
+#include "proa/shapes/infer.h"
+
+namespace py = pybind11;
+
+namespace proa {
+
+namespace {
+
+constexpr const char* kNames[kDTypeCount] = {"bool",    "uint8",   "int8",      "int16",
+                                             "int32",   "int64",   "float16",   "bfloat16",
+                                             "float32", "float64", "complex64", "complex128"};
+// NumPy has no bfloat16: its bits travel as uint16.
+constexpr const char* kNumpy[kDTypeCount] = {"?",  "u1", "i1", "i2", "i4", "i8",
+                                             "f2", "u2", "f4", "f8", "c8", "c16"};
+
+py::object error_type(Status status) {
+  const char* name = "InvalidArgumentError";
+  if (status == Status::kUnimplemented) name = "UnimplementedError";
+  if (status == Status::kResourceExhausted) name = "ResourceExhaustedError";
+  if (status == Status::kOutOfRange) name = "OutOfRangeError";
+  if (status == Status::kVersion) name = "VersionError";
+  return py::module_::import("proa.errors").attr(name);
+}
+
+/// The array as a view; `spec` names the input and settles what uint16 means.
+View view_of(const py::array& array, const IoSpec& spec) {
+  View v;
+  if (array.ndim() > kMaxRank) {
+    throw EngineError(Status::kInvalidArgument, "[Engine] input '" + spec.name +
+                                                    "' must have rank <= 8, got " +
+                                                    std::to_string(array.ndim()));
+  }
+  int code = -1;
+  const py::dtype given = array.dtype();
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (i == static_cast<int>(DType::kBF16) && spec.dtype != DType::kBF16) continue;
+    const py::dtype known(kNumpy[i]);
+    if (given.kind() == known.kind() && given.itemsize() == known.itemsize()) code = i;
+  }
+  if (code < 0) {
+    throw EngineError(Status::kInvalidArgument, "[Engine] input '" + spec.name + "' must be " +
+                                                    kNames[static_cast<int>(spec.dtype)] +
+                                                    ", got " + std::string(py::str(given)));
+  }
+  v.dtype = static_cast<DType>(code);
+  v.data = const_cast<void*>(array.data());
+  v.rank = static_cast<int8_t>(array.ndim());
+  for (int a = 0; a < v.rank; ++a) {
+    v.shape[a] = array.shape(a);
+    v.stride[a] = array.strides(a) / array.itemsize();
+  }
+  return v;
+}
+
+/// Strides that are no multiple of the element, or foreign byte order, cannot be a View: copy
+/// those.
+py::array usable(const py::object& given) {
+  py::array array = py::array::ensure(given);
+  if (!array) {
+    PyErr_Clear();
+    throw py::type_error("[Engine] inputs must be arrays, got " +
+                         std::string(py::str(py::type::of(given))));
+  }
+  bool fits = array.dtype().byteorder() != '>';
+  for (py::ssize_t a = 0; a < array.ndim(); ++a) {
+    fits = fits && array.itemsize() > 0 && array.strides(a) % array.itemsize() == 0;
+  }
+  const auto address = reinterpret_cast<uintptr_t>(array.data());
+  fits = fits && array.itemsize() > 0 &&
+         address % static_cast<size_t>(array.itemsize() < 8 ? array.itemsize() : 8) == 0;
+  if (fits) return array;
+  const auto numpy = py::module_::import("numpy");
+  return numpy.attr("array")(array, array.dtype().attr("newbyteorder")("="),
+                             py::arg("order") = "C");
+}
+
+py::list run(Engine& engine, const py::sequence& given) {
+  const auto& specs = engine.inputs();
+  if (given.size() != specs.size()) {
+    throw EngineError(Status::kInvalidArgument, "[Engine] a run must have " +
+                                                    std::to_string(specs.size()) + " inputs, got " +
+                                                    std::to_string(given.size()));
+  }
+  std::vector<py::array> arrays;
+  std::vector<View> inputs, outputs(engine.outputs().size());
+  for (size_t i = 0; i < specs.size(); ++i) {
+    arrays.push_back(usable(given[i]));
+    inputs.push_back(view_of(arrays.back(), specs[i]));
+  }
+  const std::vector<IoSpec> wanted = engine.output_specs(inputs.data());
+  py::list results;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    py::array result(py::dtype(kNumpy[static_cast<int>(wanted[i].dtype)]), wanted[i].shape);
+    View& v = outputs[i];
+    v.dtype = wanted[i].dtype;
+    v.rank = static_cast<int8_t>(wanted[i].shape.size());
+    for (int a = 0; a < v.rank; ++a) v.shape[a] = wanted[i].shape[static_cast<size_t>(a)];
+    v.set_contiguous();
+    v.data = result.mutable_data();
+    results.append(result);
+  }
+  {
+    const py::gil_scoped_release release;
+    engine.run(inputs.data(), outputs.data());
+  }
+  return results;
+}
+
+py::list specs_of(const std::vector<IoSpec>& specs) {
+  py::list result;
+  for (const IoSpec& s : specs) {
+    result.append(
+        py::make_tuple(s.name, kNames[static_cast<int>(s.dtype)], py::tuple(py::cast(s.shape))));
+  }
+  return result;
+}
+
+using Given = std::optional<std::pair<int, std::vector<int64_t>>>;
+
+/// (dtype number, shape) of each output. ValueError if the op does not admit the inputs.
+py::list infer_shapes(const std::string& name, const std::vector<Given>& given,
+                      const py::bytes& attrs) {
+  const OpEntry* entry = find_entry(name.c_str());
+  if (entry == nullptr) throw py::key_error(name);
+  const OpInfo* op = entry->info;
+  const std::string bytes = attrs;
+  if (bytes.size() != op->attr_size) {
+    throw py::value_error("[" + name + "] the attribute struct must be this build's");
+  }
+  std::vector<int64_t> aligned_attrs((bytes.size() + 7) / 8 + 1);
+  memcpy(aligned_attrs.data(), bytes.data(), bytes.size());
+  const size_t slots =
+      op->n_in == kVariadic ? given.size() : std::max<size_t>(op->n_in, given.size());
+  std::vector<View> in(slots), out(op->n_out);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) continue;
+    if (given[i]->second.size() > kMaxRank)
+      throw py::value_error("[" + name + "] rank must be <= 8");
+    in[i].dtype = static_cast<DType>(given[i]->first);
+    in[i].rank = static_cast<int8_t>(given[i]->second.size());
+    for (size_t a = 0; a < given[i]->second.size(); ++a) in[i].shape[a] = given[i]->second[a];
+    in[i].set_contiguous();
+  }
+  Call call;
+  call.in = in.data();
+  call.out = out.data();
+  call.n_in = static_cast<int>(slots);
+  call.n_out = op->n_out;
+  call.attrs = aligned_attrs.data();
+  const Status status = infer(*op, call);
+  if (status != Status::kOk && status != Status::kNotAView) {
+    throw py::value_error("[" + name + "] shapes must fit the op");
+  }
+  py::list result;
+  for (const View& v : out) {
+    py::tuple shape(v.rank);
+    for (int a = 0; a < v.rank; ++a) shape[static_cast<size_t>(a)] = v.shape[a];
+    result.append(py::make_tuple(static_cast<int>(v.dtype), shape));
+  }
+  return result;
+}
+
+}  // namespace
+
+void bind_engine(py::module_& m) {
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const EngineError& e) {
+      py::set_error(error_type(e.status), e.what());
+    }
+  });
+  const auto options = [](int threads, int max_plans, bool verify) {
+    EngineOptions o;
+    o.threads = threads;
+    o.max_plans = max_plans;
+    o.verify_checksum = verify;
+    return o;
+  };
+  py::class_<Engine>(m, "Engine")
+      .def_static(
+          "load",
+          [options](const std::string& path, int threads, int max_plans, bool verify) {
+            const py::gil_scoped_release release;
+            return Engine::load(path, options(threads, max_plans, verify));
+          },
+          py::arg("path"), py::arg("threads") = 0, py::arg("max_plans") = 8,
+          py::arg("verify") = true)
+      .def_static(
+          "from_bytes",
+          [options](const py::buffer& given, int threads, int max_plans, bool verify) {
+            const py::buffer_info info = given.request();
+            return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize),
+                                      options(threads, max_plans, verify));
+          },
+          py::arg("bytes"), py::arg("threads") = 0, py::arg("max_plans") = 8,
+          py::arg("verify") = true)
+      .def("run", &run, py::arg("inputs"))
+      .def("clone", &Engine::clone)
+      .def_property_readonly("inputs", [](const Engine& e) { return specs_of(e.inputs()); })
+      .def_property_readonly("outputs", [](const Engine& e) { return specs_of(e.outputs()); })
+      .def_property_readonly("metadata",
+                             [](const Engine& e) {
+                               py::dict d;
+                               for (const auto& [key, value] : e.metadata())
+                                 d[py::str(key)] = value;
+                               return d;
+                             })
+      .def(
+          "profile",
+          [](Engine& e, const py::sequence& inputs) {
+            std::vector<std::tuple<std::string, std::string, int64_t>> steps;
+            e.set_profile([&steps](const char* op, const char* name, int64_t ns) {
+              steps.emplace_back(op, name, ns);
+            });
+            try {
+              run(e, inputs);
+            } catch (...) {
+              e.set_profile(nullptr);
+              throw;
+            }
+            e.set_profile(nullptr);
+            return steps;
+          },
+          py::arg("inputs"))
+      .def_property_readonly("model_bytes", &Engine::model_bytes)
+      .def_property_readonly("packed_bytes", &Engine::packed_bytes)
+      .def_property_readonly("arena_bytes", &Engine::arena_bytes);
+  m.def("infer_shapes", &infer_shapes, py::arg("op"), py::arg("inputs"), py::arg("attrs"));
+}
+
+}  // namespace proa
