@@ -1,0 +1,188 @@
+// The greatest element of each window, and where it lies. A NaN counts as greatest; windows start
+// from their first element, so that no value stands for "none yet".
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/kernels/pool/window.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+template <class T>
+constexpr bool kIsFloat = false;
+template <>
+constexpr bool kIsFloat<F16> = true;
+template <>
+constexpr bool kIsFloat<BF16> = true;
+template <>
+constexpr bool kIsFloat<float> = true;
+template <>
+constexpr bool kIsFloat<double> = true;
+
+struct Window {
+  Span h, w;
+};
+
+/// Channels are neighbours: a vector of them at a time.
+template <class T>
+void max_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
+                const Axis& along) {
+  constexpr int kWidth = kLanesOf<T>;
+  const Span h = down.at(i);
+  for (int64_t j = 0; j < along.count; ++j) {
+    const Span w = along.at(j);
+    const T* from = x.as<const T>() + n * x.stride[0];
+    T* to = y.as<T>() + n * y.stride[0] + i * y.stride[2] + j * y.stride[3];
+    for (int64_t c = 0; c < x.shape[1]; c += kWidth) {
+      const int64_t some = x.shape[1] - c < kWidth ? x.shape[1] - c : kWidth;
+      Vec<T> best = load_n(from + h.begin * x.stride[2] + w.begin * x.stride[3] + c, some);
+      for (int64_t p = h.begin; p < h.end; ++p)
+        for (int64_t q = w.begin; q < w.end; ++q) {
+          const Vec<T> v = load_n(from + p * x.stride[2] + q * x.stride[3] + c, some);
+          best = (v > best) | (v != v) ? v : best;
+        }
+      store_n(to + c, best, some);
+    }
+  }
+}
+
+/// Any strides, one element at a time: the place of the greatest.
+template <class T>
+int64_t place_of_max(const View& x, const T* plane, const Window& s) {
+  using C = Compute<T>;
+  int64_t place = s.h.begin * x.shape[3] + s.w.begin;
+  C best = plane[s.h.begin * x.stride[2] + s.w.begin * x.stride[3]];
+  for (int64_t p = s.h.begin; p < s.h.end; ++p)
+    for (int64_t q = s.w.begin; q < s.w.end; ++q) {
+      const C v = plane[p * x.stride[2] + q * x.stride[3]];
+      if (v > best || (v != v && best == best)) {
+        best = v;
+        place = p * x.shape[3] + q;
+      }
+    }
+  return place;
+}
+
+template <class T>
+void max_down(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
+              const Axis& along) {
+  for (int64_t c = 0; c < x.shape[1]; ++c) {
+    const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
+    T* to = y.as<T>() + n * y.stride[0] + c * y.stride[1] + i * y.stride[2];
+    for (int64_t j = 0; j < along.count; ++j) {
+      const int64_t at = place_of_max(x, plane, {down.at(i), along.at(j)});
+      to[j * y.stride[3]] = plane[at / x.shape[3] * x.stride[2] + at % x.shape[3] * x.stride[3]];
+    }
+  }
+}
+
+template <class T>
+void index_down(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
+                const Axis& along) {
+  for (int64_t c = 0; c < x.shape[1]; ++c) {
+    const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
+    int32_t* to = y.as<int32_t>() + n * y.stride[0] + c * y.stride[1] + i * y.stride[2];
+    for (int64_t j = 0; j < along.count; ++j)
+      to[j * y.stride[3]] =
+          static_cast<int32_t>(place_of_max(x, plane, {down.at(i), along.at(j)}));
+  }
+}
+
+/// As index_down for neighbouring channels of types computed in float.
+template <class T>
+void index_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
+                  const Axis& along) {
+  const Span h = down.at(i);
+  for (int64_t j = 0; j < along.count; ++j) {
+    const Span w = along.at(j);
+    const T* from = x.as<const T>() + n * x.stride[0];
+    int32_t* to = y.as<int32_t>() + n * y.stride[0] + i * y.stride[2] + j * y.stride[3];
+    for (int64_t c = 0; c < x.shape[1]; c += kLanes) {
+      const int64_t some = x.shape[1] - c < kLanes ? x.shape[1] - c : kLanes;
+      VF best = load_n(from + h.begin * x.stride[2] + w.begin * x.stride[3] + c, some);
+      VI place = splat(static_cast<int32_t>(h.begin * x.shape[3] + w.begin));
+      for (int64_t p = h.begin; p < h.end; ++p)
+        for (int64_t q = w.begin; q < w.end; ++q) {
+          const VF v = load_n(from + p * x.stride[2] + q * x.stride[3] + c, some);
+          const VI here = splat(static_cast<int32_t>(p * x.shape[3] + q));
+          const auto better = (v > best) | ((v != v) & (best == best));
+          place = better ? here : place;
+          best = better ? v : best;
+        }
+      store_n(to + c, place, some);
+    }
+  }
+}
+
+template <class T>
+void max_pool(const Call& call, const Axis& down, const Axis& along) {
+  const View &x = call.in[0], &y = call.out[0];
+  for_each_line(call, y, down.kernel * along.kernel, [&](int64_t n, int64_t i) {
+    if constexpr (kIsFloat<T>) {
+      if (channels_adjoin(x) && channels_adjoin(y))
+        return max_across<T>(x, y, n, i, down, along);
+    }
+    max_down<T>(x, y, n, i, down, along);
+  });
+}
+
+template <class T>
+void max_index(const Call& call, const Axis& down, const Axis& along) {
+  const View &x = call.in[0], &y = call.out[0];
+  for_each_line(call, y, down.kernel * along.kernel, [&](int64_t n, int64_t i) {
+    if constexpr (kIsFloat<T> && kLanesOf<T> == kLanes) {
+      if (channels_adjoin(x) && channels_adjoin(y))
+        return index_across<T>(x, y, n, i, down, along);
+    }
+    index_down<T>(x, y, n, i, down, along);
+  });
+}
+
+/// int8 channels-last, for quantized networks: a block of channels at a time.
+void max_int8(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
+              const Axis& along) {
+  constexpr int64_t kBlock = 64;
+  const Span h = down.at(i);
+  for (int64_t j = 0; j < along.count; ++j) {
+    const Span w = along.at(j);
+    const int8_t* from = x.as<const int8_t>() + n * x.stride[0];
+    int8_t* to = y.as<int8_t>() + n * y.stride[0] + i * y.stride[2] + j * y.stride[3];
+    for (int64_t c = 0; c < x.shape[1]; c += kBlock) {
+      const int64_t some = x.shape[1] - c < kBlock ? x.shape[1] - c : kBlock;
+      int8_t best[kBlock];
+      for (int64_t k = 0; k < some; ++k) best[k] = -128;
+      for (int64_t p = h.begin; p < h.end; ++p)
+        for (int64_t q = w.begin; q < w.end; ++q) {
+          const int8_t* v = from + p * x.stride[2] + q * x.stride[3] + c;
+          for (int64_t k = 0; k < some; ++k) best[k] = v[k] > best[k] ? v[k] : best[k];
+        }
+      for (int64_t k = 0; k < some; ++k) to[c + k] = best[k];
+    }
+  }
+}
+
+}  // namespace
+
+Status max_pool2d(const Call& c) {
+  const auto& a = c.attr<MaxPool2dAttrs>();
+  const View &x = c.in[0], &y = c.out[0];
+  const Axis down = axis_of(a, 0, x.shape[2], y.shape[2]);
+  const Axis along = axis_of(a, 1, x.shape[3], y.shape[3]);
+  if (x.dtype == DType::kI8 && channels_adjoin(x) && channels_adjoin(y)) {
+    for_each_line(c, y, a.kernel[0] * a.kernel[1],
+                  [&](int64_t n, int64_t i) { max_int8(x, y, n, i, down, along); });
+    return Status::kOk;
+  }
+  PROA_REAL(x.dtype, T, max_pool<T>(c, down, along));
+  return Status::kOk;
+}
+
+Status max_pool2d_index(const Call& c) {
+  const auto& a = c.attr<MaxPool2dIndexAttrs>();
+  const View &x = c.in[0], &y = c.out[0];
+  const Axis down = axis_of(a, 0, x.shape[2], y.shape[2]);
+  const Axis along = axis_of(a, 1, x.shape[3], y.shape[3]);
+  PROA_REAL(x.dtype, T, max_index<T>(c, down, along));
+  return Status::kOk;
+}
+
+}  // namespace proa::PROA_ISA
