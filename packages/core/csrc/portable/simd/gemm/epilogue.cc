@@ -57,14 +57,6 @@ double act_of(Act act, double x) {
 }
 
 template <class T>
-PROA_INLINE void narrow_to(T* to, int64_t stride, const Compute<T>* from, int n) {
-  int i = 0;
-  if (stride == 1)
-    for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) store(to + i, load(from + i));
-  for (; i < n; ++i) to[i * stride] = static_cast<T>(from[i]);
-}
-
-template <class T>
 void add_residual(const Place& p, int64_t row, int64_t col, int n, T* y) {
   T piece[kTileVecs * kLanes];
   const int64_t at = p.rows.at(row) + col * p.stride;
@@ -80,17 +72,9 @@ void finish_rows(const FloatEnd& end, T* tile, int64_t ldt, int64_t row, int row
     if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
     if (end.act != Act::kNone) activate(end.act, tile, cols);
     const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
-    if constexpr (sizeof(T) == 8) {
-      T* const to = static_cast<T*>(end.out.data) + at;
-      if (to != tile) narrow_to(to, end.out.stride, tile, cols);
-    } else if (end.out.dtype == DType::kF32) {
-      T* const to = static_cast<T*>(end.out.data) + at;
-      if (to != tile) narrow_to(to, end.out.stride, tile, cols);
-    } else if (end.out.dtype == DType::kF16) {
-      narrow_to(static_cast<F16*>(end.out.data) + at, end.out.stride, tile, cols);
-    } else {
-      narrow_to(static_cast<BF16*>(end.out.data) + at, end.out.stride, tile, cols);
-    }
+    void* const to =
+        static_cast<uint8_t*>(end.out.data) + at * static_cast<int64_t>(size_of(end.out.dtype));
+    if (to != tile) narrow(tile, end.out.dtype, end.out.stride, cols, to);
   }
 }
 

@@ -100,6 +100,14 @@ void widen_from(const T* from, int64_t stride, int64_t n, Compute<T>* to) {
 }
 
 template <class T>
+void narrow_to(const Compute<T>* from, int64_t stride, int64_t n, T* to) {
+  int64_t i = 0;
+  if (stride == 1)
+    for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) store(to + i, load(from + i));
+  for (; i < n; ++i) to[i * stride] = static_cast<T>(from[i]);
+}
+
+template <class T>
 const void* read_matrix(const void* ctx, int64_t line, int64_t begin, int64_t count, void* buffer) {
   const MatrixSource& m = *static_cast<const MatrixSource*>(ctx);
   const T* from = static_cast<const T*>(m.data) + m.lines.at(line) + begin * m.stride;
@@ -141,6 +149,19 @@ void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to) {
       return widen_from(static_cast<const BF16*>(from), stride, n, static_cast<float*>(to));
     default:
       return widen_from(static_cast<const float*>(from), stride, n, static_cast<float*>(to));
+  }
+}
+
+void narrow(const void* from, DType dtype, int64_t stride, int64_t n, void* to) {
+  switch (dtype) {
+    case DType::kF64:
+      return narrow_to(static_cast<const double*>(from), stride, n, static_cast<double*>(to));
+    case DType::kF16:
+      return narrow_to(static_cast<const float*>(from), stride, n, static_cast<F16*>(to));
+    case DType::kBF16:
+      return narrow_to(static_cast<const float*>(from), stride, n, static_cast<BF16*>(to));
+    default:
+      return narrow_to(static_cast<const float*>(from), stride, n, static_cast<float*>(to));
   }
 }
 

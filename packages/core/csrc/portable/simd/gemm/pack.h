@@ -37,5 +37,7 @@ Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lin
 
 /// Copies n elements of a dtype, `stride` apart, to float (or to double if dtype is kF64).
 void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to);
+/// The reverse: n floats (doubles if dtype is kF64) to elements of a dtype, `stride` apart.
+void narrow(const void* from, DType dtype, int64_t stride, int64_t n, void* to);
 
 }  // namespace proa::PROA_ISA

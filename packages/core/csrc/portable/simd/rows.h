@@ -1,0 +1,94 @@
+#pragma once
+// Arrays seen as rows along some axes, for softmax, losses and normalisation. A row is walked in
+// blocks, which lie in memory as they are or are copied (and 16-bit floats widened) to a buffer.
+#include "proa/base/dispatch.h"
+#include "proa/simd/gemm/pack.h"
+
+namespace proa::PROA_ISA {
+
+constexpr int64_t kRowBlock = 256;
+
+/// One row of an array of some float dtype.
+struct Row {
+  uint8_t* data;
+  DType dtype;
+  const Lines* inner;
+
+  uint8_t* at(int64_t i) const {
+    return data + inner->at(i) * static_cast<int64_t>(size_of(dtype));
+  }
+};
+
+/// The rows of v over axes [first, last); the other axes number them.
+struct Rows {
+  uint8_t* data = nullptr;
+  DType dtype = DType::kF32;
+  Lines outer, inner;
+  int64_t count = 1, width = 1;
+
+  Rows() = default;
+  Rows(const View& v, int first, int last) : data(v.as<uint8_t>()), dtype(v.dtype) {
+    for (int d = 0; d < v.rank; ++d) {
+      const bool in = d >= first && d < last;
+      (in ? inner : outer).add(v.shape[d], v.stride[d]);
+      (in ? width : count) *= v.shape[d];
+    }
+  }
+  Row row(int64_t r) const {
+    return {data + outer.at(r) * static_cast<int64_t>(size_of(dtype)), dtype, &inner};
+  }
+};
+
+/// Elements [i, i + n) of a row, n <= kRowBlock, as C: in place if they lie so, else in `buffer`.
+template <class C>
+PROA_INLINE const C* read_block(const Row& r, int64_t i, int64_t n, C* buffer) {
+  if (!r.inner->uniform()) {
+    for (int64_t k = 0; k < n; ++k) widen(r.at(i + k), r.dtype, 1, 1, buffer + k);
+    return buffer;
+  }
+  const int64_t step = r.inner->rank == 0 ? 1 : r.inner->step();
+  const uint8_t* from = r.data + i * step * static_cast<int64_t>(size_of(r.dtype));
+  if (step == 1 && size_of(r.dtype) == sizeof(C)) return reinterpret_cast<const C*>(from);
+  widen(from, r.dtype, step, n, buffer);
+  return buffer;
+}
+
+/// Writes n values to elements [i, i + n) of a row.
+template <class C>
+PROA_INLINE void write_block(const Row& r, int64_t i, int64_t n, const C* values) {
+  if (!r.inner->uniform()) {
+    for (int64_t k = 0; k < n; ++k) narrow(values + k, r.dtype, 1, 1, r.at(i + k));
+    return;
+  }
+  const int64_t step = r.inner->rank == 0 ? 1 : r.inner->step();
+  narrow(values, r.dtype, step, n, r.data + i * step * static_cast<int64_t>(size_of(r.dtype)));
+}
+
+/// Calls body(block, i, n) over a row; block points to n values.
+template <class C, class F>
+PROA_INLINE void for_each_block(const Row& r, int64_t width, F body) {
+  alignas(64) C buffer[kRowBlock];
+  for (int64_t i = 0; i < width; i += kRowBlock) {
+    const int64_t n = width - i < kRowBlock ? width - i : kRowBlock;
+    body(read_block(r, i, n, buffer), i, n);
+  }
+}
+
+/// Sum of f(vector of the row, offset in the block) over a row, in a fixed order.
+template <class C, class F>
+PROA_INLINE C sum_row(const Row& r, int64_t width, F f) {
+  constexpr int kWidth = kLanesOf<C>;
+  Vec<C> total = {};
+  for_each_block<C>(r, width, [&](const C* x, int64_t i, int64_t n) {
+    for (int64_t k = 0; k < n; k += kWidth) {
+      const int64_t some = n - k < kWidth ? n - k : kWidth;
+      total += f(load_n(x + k, some), i + k, some);
+    }
+  });
+  return sum_lanes(total);
+}
+
+/// Pieces of rows worth a task.
+PROA_INLINE int64_t row_grain(int64_t width) { return 1 + 8192 / (width + 1); }
+
+}  // namespace proa::PROA_ISA
