@@ -1,5 +1,5 @@
-// Softmax, its logarithm and their gradients along one axis. The peak is subtracted first so that exp
-// cannot overflow.
+// Softmax, its logarithm and their gradients along one axis. The peak is subtracted first so that
+// exp cannot overflow.
 #include "proa/kernels/loss/softmax.h"
 
 #include "proa/gen/attrs.h"
@@ -85,9 +85,8 @@ void softmax_grad_rows(const Call& c, const Rows& dy, const Rows& y, const Rows&
     Beside<C> first = {beside, dy.width, {}}, again = {beside, dy.width, {}};
     const C total = sum_row<C>(
         from, dy.width, [&](Vec<C> v, int64_t i, int64_t some) { return v * first(i, some); });
-    map_row<C>(from, dx.row(r), dy.width, [&](Vec<C> v, int64_t i, int64_t some) {
-      return again(i, some) * (v - total);
-    });
+    map_row<C>(from, dx.row(r), dy.width,
+               [&](Vec<C> v, int64_t i, int64_t some) { return again(i, some) * (v - total); });
   });
 }
 
@@ -158,8 +157,7 @@ void sum_rows(const Call& c, const Rows& x, const View& y, int axis) {
   const Rows to(y, axis, axis + 1);
   parallel_for(c, x.count, row_grain(x.width), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const C sum =
-          sum_row<C>(x.row(r), x.width, [](Vec<C> v, int64_t, int64_t) { return v; });
+      const C sum = sum_row<C>(x.row(r), x.width, [](Vec<C> v, int64_t, int64_t) { return v; });
       write_block(to.row(r), 0, 1, &sum);
     }
   });

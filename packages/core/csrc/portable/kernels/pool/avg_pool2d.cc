@@ -1,4 +1,5 @@
-// Means of windows, and their gradient: each dy divided by the size of its window, added to all of it.
+// Means of windows, and their gradient: each dy divided by the size of its window, added to all of
+// it.
 #include "proa/gen/attrs.h"
 #include "proa/gen/kernels.h"
 #include "proa/kernels/pool/window.h"
@@ -62,8 +63,7 @@ void pool(const Call& call, const Pooling& s) {
         mean_across<T>(x, from, h, w, x.shape[1], share, to);
       } else {
         for (int64_t c = 0; c < x.shape[1]; ++c)
-          to[c * y.stride[1]] =
-              static_cast<T>(window_sum(x, from + c * x.stride[1], h, w) * share);
+          to[c * y.stride[1]] = static_cast<T>(window_sum(x, from + c * x.stride[1], h, w) * share);
       }
     }
   });
@@ -81,8 +81,7 @@ void spread_image(const View& dy, const View& dx, int64_t n, const Pooling& s) {
     for (int64_t j = 0; j < s.along.count; ++j) {
       const Span h = s.down.at(i), w = s.along.at(j);
       const auto share = static_cast<Compute<T>>(s.share(h, w));
-      const T* from =
-          dy.as<const T>() + n * dy.stride[0] + i * dy.stride[2] + j * dy.stride[3];
+      const T* from = dy.as<const T>() + n * dy.stride[0] + i * dy.stride[2] + j * dy.stride[3];
       for (int64_t p = h.begin; p < h.end; ++p)
         for (int64_t q = w.begin; q < w.end; ++q) {
           T* to = dx.as<T>() + n * dx.stride[0] + p * dx.stride[2] + q * dx.stride[3];

@@ -82,8 +82,7 @@ void index_down(const View& x, const View& y, int64_t n, int64_t i, const Axis& 
     const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
     int32_t* to = y.as<int32_t>() + n * y.stride[0] + c * y.stride[1] + i * y.stride[2];
     for (int64_t j = 0; j < along.count; ++j)
-      to[j * y.stride[3]] =
-          static_cast<int32_t>(place_of_max(x, plane, {down.at(i), along.at(j)}));
+      to[j * y.stride[3]] = static_cast<int32_t>(place_of_max(x, plane, {down.at(i), along.at(j)}));
   }
 }
 
@@ -118,8 +117,7 @@ void max_pool(const Call& call, const Axis& down, const Axis& along) {
   const View &x = call.in[0], &y = call.out[0];
   for_each_line(call, y, down.kernel * along.kernel, [&](int64_t n, int64_t i) {
     if constexpr (kIsFloat<T>) {
-      if (channels_adjoin(x) && channels_adjoin(y))
-        return max_across<T>(x, y, n, i, down, along);
+      if (channels_adjoin(x) && channels_adjoin(y)) return max_across<T>(x, y, n, i, down, along);
     }
     max_down<T>(x, y, n, i, down, along);
   });
@@ -130,8 +128,7 @@ void max_index(const Call& call, const Axis& down, const Axis& along) {
   const View &x = call.in[0], &y = call.out[0];
   for_each_line(call, y, down.kernel * along.kernel, [&](int64_t n, int64_t i) {
     if constexpr (kIsFloat<T> && kLanesOf<T> == kLanes) {
-      if (channels_adjoin(x) && channels_adjoin(y))
-        return index_across<T>(x, y, n, i, down, along);
+      if (channels_adjoin(x) && channels_adjoin(y)) return index_across<T>(x, y, n, i, down, along);
     }
     index_down<T>(x, y, n, i, down, along);
   });

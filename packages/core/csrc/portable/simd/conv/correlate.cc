@@ -94,42 +94,6 @@ void pack_depthwise(const Correlation& c, T* to) {
   }
 }
 
-// -- input ---------------------------------------------------------------------------------------
-/// Reads the window of a pixel as a run of k for the packed product.
-struct WindowSource {
-  const Correlation* c;
-  Frame frame;
-  int64_t size;  // bytes of an element
-  int64_t run;   // elements of a window that are neighbours
-};
-
-const void* read_window(const void* ctx, int64_t pixel, int64_t k, int64_t count, void* buffer) {
-  const WindowSource& s = *static_cast<const WindowSource*>(ctx);
-  const Correlation& c = *s.c;
-  const uint32_t line = static_cast<uint32_t>(pixel) / static_cast<uint32_t>(c.cols);
-  const uint32_t n = line / static_cast<uint32_t>(c.rows);
-  const int64_t j = pixel - line * c.cols, i = line - n * c.rows;
-  const uint8_t* base =
-      static_cast<const uint8_t*>(s.frame.data) +
-      (n * s.frame.image + i * c.step_h * s.frame.row + j * c.step_w * s.frame.pixel) * s.size;
-  const int64_t runs_w = c.taps_w * c.depth / s.run;  // runs in one row of the window
-  int64_t r = k / s.run, at = k - r * s.run;
-  uint8_t* to = static_cast<uint8_t*>(buffer);
-  while (count > 0) {
-    const int64_t p = r / runs_w, q = r - p * runs_w;
-    const uint8_t* from =
-        base + (p * c.tap_h * s.frame.row + q * c.tap_w * s.frame.pixel + at) * s.size;
-    const int64_t some = least(s.run - at, count);
-    if (to == buffer && some == count) return from;
-    memcpy(to, from, static_cast<size_t>(some * s.size));
-    to += some * s.size;
-    count -= some;
-    at = 0;
-    ++r;
-  }
-  return buffer;
-}
-
 // -- the three ways ------------------------------------------------------------------------------
 /// One group of one correlation, its parts at hand.
 struct Job {
@@ -198,7 +162,8 @@ void run_windows(const Call& call, const Job& s) {
 
 void run_product(const Call& call, const Job& s, void* scratch) {
   const Correlation& c = s.c;
-  WindowSource windows = {&c, s.frame, s.micro.size, s.run};
+  const WindowRows windows = {s.frame, c.rows,  c.cols,  c.step_h, c.step_w,    c.taps_w,
+                              c.tap_h, c.tap_w, c.depth, s.run,    s.micro.size};
   Gemm g = s.g;
   g.micro = &s.micro;
   g.m = c.x.shape[0] * c.rows * c.cols;

@@ -99,4 +99,31 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
   return {memory, s.height * line, line, x.shape[1]};
 }
 
+const void* read_window(const void* ctx, int64_t window, int64_t k, int64_t count, void* buffer) {
+  const WindowRows& s = *static_cast<const WindowRows*>(ctx);
+  // 32-bit divisions take half the time.
+  const uint32_t line = static_cast<uint32_t>(window) / static_cast<uint32_t>(s.cols);
+  const uint32_t n = line / static_cast<uint32_t>(s.rows);
+  const int64_t j = window - line * s.cols, i = line - n * s.rows;
+  const uint8_t* base =
+      static_cast<const uint8_t*>(s.frame.data) +
+      (n * s.frame.image + i * s.step_h * s.frame.row + j * s.step_w * s.frame.pixel) * s.size;
+  const int64_t runs_w = s.taps_w * s.depth / s.run;  // runs in one row of the window
+  int64_t r = k / s.run, at = k - r * s.run;
+  uint8_t* to = static_cast<uint8_t*>(buffer);
+  while (count > 0) {
+    const int64_t p = r / runs_w, q = r - p * runs_w;
+    const uint8_t* from =
+        base + (p * s.tap_h * s.frame.row + q * s.tap_w * s.frame.pixel + at) * s.size;
+    const int64_t some = s.run - at < count ? s.run - at : count;
+    if (to == buffer && some == count) return from;
+    memcpy(to, from, static_cast<size_t>(some * s.size));
+    to += some * s.size;
+    count -= some;
+    at = 0;
+    ++r;
+  }
+  return buffer;
+}
+
 }  // namespace proa::PROA_ISA

@@ -21,4 +21,15 @@ size_t frame_bytes(const View& x, const FrameShape& s);
 /// The frame of x: x itself if `in_place`, else a copy in `memory`, with 16-bit floats widened.
 Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place, void* memory);
 
+/// The windows of a frame as rows of a matrix: row (n, i, j), columns (tap_h, tap_w, channel).
+struct WindowRows {
+  Frame frame;
+  int64_t rows, cols;  // windows per image
+  int64_t step_h, step_w, taps_w, tap_h, tap_w, depth;
+  int64_t run;   // elements of a window that are neighbours: depth, or taps_w * depth
+  int64_t size;  // bytes of an element
+};
+/// `count` elements of a window from k on; ctx is a WindowRows. See Source::read.
+const void* read_window(const void* ctx, int64_t window, int64_t k, int64_t count, void* buffer);
+
 }  // namespace proa::PROA_ISA

@@ -1,0 +1,133 @@
+// Symmetric int8 element by element: q = clamp(round(x / scale), -127, 127), and what belongs to
+// it.
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/simd/vec.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int kArrays = 4;  // out, x, scale, dy
+
+/// Loops over several arrays of one shape in the memory order of the first.
+struct Walk {
+  int rank = 0;
+  int64_t shape[kMaxRank];
+  int64_t stride[kArrays][kMaxRank];
+
+  void add(int64_t n, const int64_t s[kArrays]) {
+    if (n == 1) return;
+    bool joins = rank > 0;
+    for (int v = 0; v < kArrays && joins; ++v) joins = stride[v][rank - 1] == s[v] * n;
+    if (!joins) ++rank;
+    shape[rank - 1] = joins ? shape[rank - 1] * n : n;
+    for (int v = 0; v < kArrays; ++v) stride[v][rank - 1] = s[v];
+  }
+};
+
+int64_t distance(int64_t s) { return s < 0 ? -s : s; }
+
+Walk walk_of(const View& out, const View& x, const View& scale, int64_t axis, const View* dy) {
+  int order[kMaxRank];
+  for (int d = 0; d < out.rank; ++d) {
+    int at = d;
+    for (; at > 0 && distance(out.stride[order[at - 1]]) < distance(out.stride[d]); --at)
+      order[at] = order[at - 1];
+    order[at] = d;
+  }
+  const int64_t channels = axis < 0 ? axis + x.rank : axis;
+  Walk w;
+  for (int i = 0; i < out.rank; ++i) {
+    const int d = order[i];
+    const bool per_channel = scale.numel() != 1 && d == channels;
+    const int64_t s[kArrays] = {out.stride[d], x.stride[d],
+                                per_channel ? scale.stride[scale.rank - 1] : 0,
+                                dy == nullptr ? 0 : dy->stride[d]};
+    w.add(out.shape[d], s);
+  }
+  return w;
+}
+
+/// Calls body(offsets, strides, n) for each innermost line.
+template <class F>
+void for_each_line(const Call& c, const Walk& w, int64_t numel, F body) {
+  if (numel == 0) return;
+  const int64_t n = w.rank == 0 ? 1 : w.shape[w.rank - 1], lines = numel / n;
+  // One long line is cut up; many are shared out.
+  const int64_t cut = lines == 1 ? 32768 : n, per_line = (n + cut - 1) / cut;
+  parallel_for(c, lines * per_line, 1 + 32768 / (cut + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      int64_t line = t / per_line, offset[kArrays] = {}, inner[kArrays] = {};
+      for (int d = w.rank - 2; d >= 0; --d) {
+        const int64_t i = line % w.shape[d];
+        line /= w.shape[d];
+        for (int v = 0; v < kArrays; ++v) offset[v] += i * w.stride[v][d];
+      }
+      const int64_t first = t % per_line * cut;
+      for (int v = 0; v < kArrays && w.rank > 0; ++v) {
+        inner[v] = w.stride[v][w.rank - 1];
+        offset[v] += first * inner[v];
+      }
+      body(offset, inner, n - first < cut ? n - first : cut);
+    }
+  });
+}
+
+PROA_INLINE VF quantized(VF x, VF scale) {
+  return min(splat(127.0f), max(splat(-127.0f), round_even(x / scale)));
+}
+
+/// out = f(x, scale, dy) by vectors, gathered and scattered where the strides ask for it.
+template <class Out, class In, class F>
+void map(const Call& c, const View& x, const View& scale, int64_t axis, const View* dy, F f) {
+  const View& out = c.out[0];
+  const Walk w = walk_of(out, x, scale, axis, dy);
+  for_each_line(c, w, out.numel(), [&](const int64_t* at, const int64_t* step, int64_t n) {
+    Out* to = out.as<Out>() + at[0];
+    const In* from = x.as<const In>() + at[1];
+    const float* factor = scale.as<const float>() + at[2];
+    const float* beside = dy == nullptr ? factor : dy->as<const float>() + at[3];
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const int64_t some = n - i < kLanes ? n - i : kLanes;
+      float v[kLanes] = {}, s[kLanes], d[kLanes] = {};
+      for (int64_t k = 0; k < some; ++k) v[k] = static_cast<float>(from[(i + k) * step[1]]);
+      for (int64_t k = 0; k < kLanes; ++k) s[k] = factor[k < some ? (i + k) * step[2] : 0];
+      if (dy != nullptr)
+        for (int64_t k = 0; k < some; ++k) d[k] = beside[(i + k) * step[3]];
+      store(v, f(load(v), load(s), load(d)));
+      for (int64_t k = 0; k < some; ++k) to[(i + k) * step[0]] = static_cast<Out>(v[k]);
+    }
+  });
+}
+
+}  // namespace
+
+Status quantize(const Call& c) {
+  map<int8_t, float>(c, c.in[0], c.in[1], c.attr<QuantizeAttrs>().axis, nullptr,
+                     [](VF x, VF s, VF) { return quantized(x, s); });
+  return Status::kOk;
+}
+
+Status dequantize(const Call& c) {
+  const int64_t axis = c.attr<DequantizeAttrs>().axis;
+  auto scaled = [](VF x, VF s, VF) { return x * s; };
+  if (c.in[0].dtype == DType::kI8)
+    map<float, int8_t>(c, c.in[0], c.in[1], axis, nullptr, scaled);
+  else
+    map<float, int32_t>(c, c.in[0], c.in[1], axis, nullptr, scaled);
+  return Status::kOk;
+}
+
+Status fake_quant(const Call& c) {
+  map<float, float>(c, c.in[0], c.in[1], c.attr<FakeQuantAttrs>().axis, nullptr,
+                    [](VF x, VF s, VF) { return quantized(x, s) * s; });
+  return Status::kOk;
+}
+
+Status fake_quant_grad(const Call& c) {
+  map<float, float>(c, c.in[1], c.in[2], c.attr<FakeQuantGradAttrs>().axis, &c.in[0],
+                    [](VF x, VF s, VF dy) { return abs(x) <= s * 127.0f ? dy : VF{}; });
+  return Status::kOk;
+}
+
+}  // namespace proa::PROA_ISA
