@@ -1,0 +1,51 @@
+// Activation functions: one line each, over float vectors and doubles. `a` holds the attributes.
+#include "proa/kernels/elementwise/functions.h"
+
+namespace proa::PROA_ISA {
+
+#define PROA_ACTIVATION(name, Attrs, expr)    \
+  PROA_FUNCTOR_(name##_f, Attrs, (V x), expr) \
+  PROA_KERNEL_(name, {unary_loop<float, name##_f>, plain_unary_loop<double, double, name##_f>})
+
+namespace {
+
+template <class V>
+PROA_INLINE V limit(V x, double low, double high) {
+  const V l = constant<V>(low), h = constant<V>(high);
+  return x < l ? l : (x > h ? h : x);
+}
+/// log(1 + exp(x)) without overflow.
+template <class V>
+PROA_INLINE V soft_plus(V x) {
+  return log1p(exp(-abs(x))) + (x > constant<V>(0) ? x : constant<V>(0));
+}
+template <class V>
+PROA_INLINE V normal_cdf(V x) {
+  return (erf(x * static_cast<Lane<V>>(0.7071067811865476)) + static_cast<Lane<V>>(1)) *
+         static_cast<Lane<V>>(0.5);
+}
+
+}  // namespace
+
+PROA_ACTIVATION(relu6, NoAttrs, limit(x, 0, 6))
+PROA_ACTIVATION(leaky_relu, LeakyReluAttrs, x > constant<V>(0) ? x : x * T(a.negative_slope))
+PROA_ACTIVATION(elu, EluAttrs, x > constant<V>(0) ? x : expm1(x) * T(a.alpha))
+PROA_ACTIVATION(sigmoid, NoAttrs, sigmoid(x))
+PROA_ACTIVATION(tanh, NoAttrs, tanh(x))
+PROA_ACTIVATION(softplus, SoftplusAttrs,
+                x* T(a.beta) > constant<V>(a.threshold) ? x : soft_plus(x * T(a.beta)) / T(a.beta))
+PROA_ACTIVATION(silu, SiluAttrs, x* sigmoid(x* T(a.beta)))
+PROA_ACTIVATION(gelu, NoAttrs, x* normal_cdf(x))
+PROA_ACTIVATION(gelu_tanh, NoAttrs,
+                x* T(0.5) * (tanh((x + x * x * x * T(0.044715)) * T(0.7978845608028654)) + T(1)))
+PROA_ACTIVATION(hard_sigmoid, HardSigmoidAttrs, limit(x* T(a.slope) + T(a.offset), 0, 1))
+PROA_ACTIVATION(hard_swish, NoAttrs, x* limit(x + T(3), 0, 6) * T(1.0 / 6))
+
+// -- also for integers ---------------------------------------------------------------------------
+PROA_FUNCTOR_(relu_f, NoAttrs, (V x), x < V{} ? V{} : x)  // NaN stays
+PROA_KERNEL_(relu, {unary_loop<float, relu_f>, unary_loop<double, relu_f>,
+                    unary_loop<int32_t, relu_f>, unary_loop<int64_t, relu_f>})
+PROA_FUNCTOR_(relu_grad_f, NoAttrs, (V x, V y), y > V{} ? x : V{})
+PROA_KERNEL_(relu_grad, {binary_loop<float, relu_grad_f>, binary_loop<double, relu_grad_f>})
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,148 @@
+#pragma once
+// What functor lines are written with: the lane type of a vector, constants, elementary functions
+// of doubles beside those of simd/math.h, arithmetic of complex numbers, and the macros that make
+// a kernel of a line.
+#include "proa/base/dispatch.h"
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/kernels/elementwise/loops.h"
+#include "proa/simd/math.h"
+
+namespace proa::PROA_ISA {
+
+template <class V>
+struct LaneOf {
+  using type = V;
+};
+template <>
+struct LaneOf<VF> {
+  using type = float;
+};
+template <>
+struct LaneOf<VD> {
+  using type = double;
+};
+template <>
+struct LaneOf<VI> {
+  using type = int32_t;
+};
+template <>
+struct LaneOf<VL> {
+  using type = int64_t;
+};
+template <class V>
+using Lane = typename LaneOf<V>::type;
+
+/// The constant c as a V.
+template <class V>
+PROA_INLINE V constant(double c) {
+  return static_cast<Lane<V>>(c) - V{};
+}
+
+PROA_INLINE double exp(double x) { return ::exp(x); }
+PROA_INLINE double expm1(double x) { return ::expm1(x); }
+PROA_INLINE double log(double x) { return ::log(x); }
+PROA_INLINE double log1p(double x) { return ::log1p(x); }
+PROA_INLINE double tanh(double x) { return ::tanh(x); }
+PROA_INLINE double erf(double x) { return ::erf(x); }
+PROA_INLINE double sin(double x) { return ::sin(x); }
+PROA_INLINE double cos(double x) { return ::cos(x); }
+PROA_INLINE double sqrt(double x) { return ::sqrt(x); }
+PROA_INLINE double abs(double x) { return ::fabs(x); }
+PROA_INLINE double sigmoid(double x) {
+  const double z = ::exp(-::fabs(x));
+  return (x < 0 ? z : 1.0) / (1.0 + z);
+}
+
+PROA_INLINE C128 operator+(C128 a, C128 b) { return {a.re + b.re, a.im + b.im}; }
+PROA_INLINE C128 operator-(C128 a, C128 b) { return {a.re - b.re, a.im - b.im}; }
+PROA_INLINE C128 operator-(C128 a) { return {-a.re, -a.im}; }
+PROA_INLINE C128 operator*(C128 a, C128 b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+/// Smith's division: no overflow where the quotient has none.
+PROA_INLINE C128 operator/(C128 a, C128 b) {
+  if (::fabs(b.re) >= ::fabs(b.im)) {
+    if (b.re == 0 && b.im == 0) return {a.re / 0.0, a.im / 0.0};
+    const double r = b.im / b.re, d = b.re + b.im * r;
+    return {(a.re + a.im * r) / d, (a.im - a.re * r) / d};
+  }
+  const double r = b.re / b.im, d = b.re * r + b.im;
+  return {(a.re * r + a.im) / d, (a.im * r - a.re) / d};
+}
+PROA_INLINE bool operator==(C128 a, C128 b) { return a.re == b.re && a.im == b.im; }
+PROA_INLINE bool operator!=(C128 a, C128 b) { return !(a == b); }
+
+/// Writes 0 or 1 for each lane of a comparison's result.
+template <class T, class M>
+PROA_INLINE void store_bools(uint8_t* p, M mask) {
+#if defined(__AVX2__) && !defined(__AVX512F__) && defined(__BMI2__)
+  if constexpr (sizeof(T) == 4) {
+    const uint32_t bits = static_cast<uint32_t>(_mm256_movemask_ps((__m256)mask));
+    const uint64_t bytes = _pdep_u64(bits, 0x0101010101010101u);
+    __builtin_memcpy(p, &bytes, 8);
+  } else {
+    const uint32_t bits = static_cast<uint32_t>(_mm256_movemask_pd((__m256d)mask));
+    const uint32_t bytes = _pdep_u32(bits, 0x01010101u);
+    __builtin_memcpy(p, &bytes, 4);
+  }
+#else
+  typedef int8_t Bytes __attribute__((vector_size(kLanesOf<T>)));
+  const Bytes bytes = __builtin_convertvector(mask, Bytes) & 1;
+  __builtin_memcpy(p, &bytes, sizeof bytes);
+#endif
+}
+
+/// Dense loops of functions whose result is a comparison's: the output is bool.
+template <class T, class F>
+void test_loop(void* const* p, int64_t n, const void*) {
+  const F f(nullptr);
+  constexpr int64_t w = kLanesOf<T>;
+  uint8_t* z = static_cast<uint8_t*>(p[0]);
+  const T* x = static_cast<const T*>(p[1]);
+  uint8_t rest[w];
+  for (int64_t i = 0; i < n; i += w) {
+    const bool whole = n - i >= w;
+    store_bools<T>(whole ? z + i : rest, f(whole ? load(x + i) : load_n(x + i, n - i)));
+    if (!whole) {
+      for (int64_t k = 0; i + k < n; ++k) z[i + k] = rest[k];
+    }
+  }
+}
+template <class T, class F>
+void compare_loop(void* const* p, int64_t n, const void*) {
+  const F f(nullptr);
+  constexpr int64_t w = kLanesOf<T>;
+  uint8_t* z = static_cast<uint8_t*>(p[0]);
+  const T *x = static_cast<const T*>(p[1]), *y = static_cast<const T*>(p[2]);
+  int64_t i = 0;
+  for (; i + w <= n; i += w) store_bools<T>(z + i, f(load(x + i), load(y + i)));
+  if (i < n) {
+    uint8_t rest[w];
+    store_bools<T>(rest, f(load_n(x + i, n - i), load_n(y + i, n - i)));
+    for (int64_t k = 0; i + k < n; ++k) z[i + k] = rest[k];
+  }
+}
+
+/// A functor of one (two) arguments from an expression in x (and y); V is the argument's type and
+/// `a` the op's attributes.
+#define PROA_FUNCTOR_(type, Attrs, params, expr)                               \
+  struct type {                                                                \
+    const Attrs& a;                                                            \
+    explicit type(const void* attrs) : a(*static_cast<const Attrs*>(attrs)) {} \
+    template <class V>                                                         \
+    PROA_INLINE auto operator() params const {                                 \
+      using T [[maybe_unused]] = Lane<V>;                                      \
+      return expr;                                                             \
+    }                                                                          \
+  };
+
+struct NoAttrs {};
+
+#define PROA_KERNEL_(name, ...)                  \
+  Status name(const Call& c) {                   \
+    static constexpr Loops kLoops = __VA_ARGS__; \
+    return elementwise(c, kLoops, c.attrs);      \
+  }
+
+}  // namespace proa::PROA_ISA

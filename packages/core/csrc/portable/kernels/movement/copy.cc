@@ -1,0 +1,192 @@
+#include "proa/kernels/movement/copy.h"
+
+#include <string.h>
+
+#include "proa/base/dispatch.h"
+#include "proa/kernels/elementwise/convert.h"
+#include "proa/kernels/elementwise/nest.h"
+
+namespace proa::PROA_ISA {
+
+namespace {
+
+constexpr int64_t kGrain = 32768;  // elements one piece of work has at least
+constexpr int64_t kTile = 32;      // rows and columns of a transposed tile: both sides fit L1
+
+/// A plane: y[i * y_rows + j] = x[i * x_rows + j * x_columns] for rows i and columns j.
+struct Plane {
+  int64_t rows, columns, y_rows, y_columns, x_rows, x_columns;
+};
+
+typedef uint32_t Four __attribute__((vector_size(16)));
+PROA_INLINE Four load4(const uint32_t* p) {
+  Four v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+PROA_INLINE void store4(uint32_t* p, Four v) { memcpy(p, &v, sizeof v); }
+
+/// y[i][j] = x[j][i] for 4 x 4 elements.
+PROA_INLINE void transpose4(const uint32_t* x, int64_t xs, uint32_t* y, int64_t ys) {
+  const Four low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, left = {0, 1, 4, 5}, right = {2, 3, 6, 7};
+  const Four a = load4(x), b = load4(x + xs), c = load4(x + 2 * xs), d = load4(x + 3 * xs);
+  const Four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
+  const Four ef = __builtin_shuffle(a, b, high), gh = __builtin_shuffle(c, d, high);
+  store4(y, __builtin_shuffle(ab, cd, left));
+  store4(y + ys, __builtin_shuffle(ab, cd, right));
+  store4(y + 2 * ys, __builtin_shuffle(ef, gh, left));
+  store4(y + 3 * ys, __builtin_shuffle(ef, gh, right));
+}
+
+/// A tile of a transpose: x steps by 1 along rows of y.
+template <class T>
+void transpose_tile(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t columns) {
+  int64_t i = 0;
+  if constexpr (sizeof(T) == 4) {
+    for (; i + 4 <= rows; i += 4) {
+      int64_t j = 0;
+      for (; j + 4 <= columns; j += 4) transpose4(x + i + j * xs, xs, y + i * ys + j, ys);
+      for (; j < columns; ++j) {
+        for (int64_t k = i; k < i + 4; ++k) y[k * ys + j] = x[k + j * xs];
+      }
+    }
+  }
+  for (; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) y[i * ys + j] = x[i + j * xs];
+  }
+}
+
+template <class T>
+void copy_plane(const T* x, T* y, const Plane& p, int64_t row_begin, int64_t row_end) {
+  const bool y_dense = p.y_columns == 1 || p.columns == 1;
+  if (y_dense && p.x_columns == 1 && p.columns >= 8) {
+    for (int64_t i = row_begin; i < row_end; ++i) {
+      memcpy(y + i * p.y_rows, x + i * p.x_rows, static_cast<size_t>(p.columns) * sizeof(T));
+    }
+  } else if (y_dense && p.x_rows == 1 && p.columns > 1) {
+    for (int64_t i = row_begin; i < row_end; i += kTile) {
+      const int64_t m = row_end - i < kTile ? row_end - i : kTile;
+      for (int64_t j = 0; j < p.columns; j += kTile) {
+        const int64_t n = p.columns - j < kTile ? p.columns - j : kTile;
+        transpose_tile(x + i + j * p.x_columns, p.x_columns, y + i * p.y_rows + j, p.y_rows, m, n);
+      }
+    }
+  } else {
+    for (int64_t i = row_begin; i < row_end; ++i) {
+      const T* from = x + i * p.x_rows;
+      T* to = y + i * p.y_rows;
+      for (int64_t j = 0; j < p.columns; ++j) to[j * p.y_columns] = from[j * p.x_columns];
+    }
+  }
+}
+
+/// Puts the dimension along which the source is dense next to the innermost one, so that a
+/// plane of both is transposed tile by tile.
+void pair_dense_dimension(Nest* nest) {
+  const int last = nest->rank - 1;
+  if (last < 1 || nest->stride[1][last] == 1) return;
+  for (int d = last - 2; d >= 0; --d) {
+    if (nest->stride[1][d] != 1) continue;
+    const int64_t shape = nest->shape[d], y = nest->stride[0][d];
+    for (int i = d; i < last - 1; ++i) {
+      nest->shape[i] = nest->shape[i + 1];
+      for (int k = 0; k < 2; ++k) nest->stride[k][i] = nest->stride[k][i + 1];
+    }
+    nest->shape[last - 1] = shape;
+    nest->stride[0][last - 1] = y;
+    nest->stride[1][last - 1] = 1;
+    return;
+  }
+}
+
+/// Copies the planes of the last two dimensions, rows [begin, end) counted over all planes.
+template <class T>
+void copy_rows(const Nest& outer, const Plane& plane, const T* x, T* y, int64_t begin,
+               int64_t end) {
+  Cursor at;
+  at.seek(outer, begin / plane.rows);
+  for (int64_t r = begin; r < end;) {
+    const int64_t first = r % plane.rows;
+    const int64_t count = end - r < plane.rows - first ? end - r : plane.rows - first;
+    copy_plane(x + at.offset[1], y + at.offset[0], plane, first, first + count);
+    r += count;
+    at.advance(outer, 1);
+  }
+}
+
+}  // namespace
+
+Status copy(const Call& c, const View& from, const View& to) {
+  const int64_t size = to.numel();
+  if (size == 0) return Status::kOk;
+  const size_t bytes = size_of(to.dtype);
+  Nest nest;
+  nest.set_shape(to);
+  nest.add(to);
+  nest.add(from);
+  nest.simplify();
+  if (nest.rank == 0 || (nest.rank == 1 && nest.stride[0][0] == 1 && nest.stride[1][0] == 1)) {
+    if (from.data == to.data) return Status::kOk;
+    parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
+      memcpy(to.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
+             from.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
+             static_cast<size_t>(end - begin) * bytes);
+    });
+    return Status::kOk;
+  }
+  if (from.data == to.data) {
+    bool same = true;
+    for (int d = 0; d < nest.rank; ++d) same &= nest.stride[0][d] == nest.stride[1][d];
+    if (same) return Status::kOk;
+  }
+  if (nest.rank == 1) {
+    PROA_MOVED(bytes, T, {
+      parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
+        const Plane plane = {1, end - begin, 0, nest.stride[0][0], 0, nest.stride[1][0]};
+        copy_plane(from.as<const T>() + begin * nest.stride[1][0],
+                   to.as<T>() + begin * nest.stride[0][0], plane, 0, 1);
+      });
+    })
+    return Status::kOk;
+  }
+  pair_dense_dimension(&nest);
+  const int last = nest.rank - 1;
+  const Plane plane = {nest.shape[last - 1], nest.shape[last],         nest.stride[0][last - 1],
+                       nest.stride[0][last], nest.stride[1][last - 1], nest.stride[1][last]};
+  nest.rank -= 2;
+  // A multiple of the tile, so that pieces cut planes between tiles.
+  int64_t grain = (kGrain / plane.columns + kTile - 1) / kTile * kTile;
+  if (grain < 1) grain = kTile;
+  PROA_MOVED(bytes, T, {
+    parallel_for(c, size / plane.columns, grain, [&](int64_t begin, int64_t end) {
+      copy_rows(nest, plane, from.as<const T>(), to.as<T>(), begin, end);
+    });
+  })
+  return Status::kOk;
+}
+
+Status fill(const Call& c, const View& to, const void* value) {
+  View one = to;
+  one.data = const_cast<void*>(value);
+  one.rank = 0;
+  if (!to.contiguous()) return copy(c, one, to);
+  const size_t bytes = size_of(to.dtype);
+  parallel_for(c, to.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    fill_row(bytes, value, to.as<uint8_t>() + begin * static_cast<int64_t>(bytes), end - begin);
+  });
+  return Status::kOk;
+}
+
+Status clear(const Call& c, const View& to) {
+  const Bytes16 zero = {0, 0};
+  return fill(c, to, &zero);
+}
+
+View narrow(const View& x, int axis, int64_t start, int64_t size) {
+  View part = x;
+  part.data = x.as<uint8_t>() + start * x.stride[axis] * static_cast<int64_t>(size_of(x.dtype));
+  part.shape[axis] = size;
+  return part;
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,19 @@
+#pragma once
+// The one routine that moves elements from any strides to any strides.
+#include "proa/base/call.h"
+
+namespace proa::PROA_ISA {
+
+/// Copies `from`, broadcast to the shape of `to`, whose dtype has the same size. They must not
+/// overlap unless they are the same memory with the same strides.
+Status copy(const Call& c, const View& from, const View& to);
+
+/// Sets every element of `to` to zero.
+Status clear(const Call& c, const View& to);
+/// Sets every element of `to` to the element at `value`, which has its dtype.
+Status fill(const Call& c, const View& to, const void* value);
+
+/// The part of `x` that begins at index `start` of `axis` and has `size` elements there.
+View narrow(const View& x, int axis, int64_t start, int64_t size);
+
+}  // namespace proa::PROA_ISA
