@@ -21,7 +21,6 @@ op(
     out="sum",
     grad=_sum_grad,
     autocast="black",
-    scratch=True,
     doc="Sum of elements. Bool and integers add up in int64; 16-bit floats in float32.",
 )
 op(
@@ -32,7 +31,6 @@ op(
         dy, x, axis=axis, keepdim=keepdim
     ),
     autocast="black",
-    scratch=True,
     doc="Arithmetic mean; NaN of no elements.",
 )
 op(
@@ -71,7 +69,6 @@ for _name, _word in [("max", "Greatest"), ("min", "Least")]:
         shape="reduce",
         dtypes=BOOL + REAL,
         grad=_extremum_grad,
-        scratch=True,
         doc=f"{_word} element; NaN if there is one. An empty reduction is an error.",
     )
 
@@ -94,7 +91,6 @@ op(
     out="sum",
     grad=_prod_grad,
     autocast="black",
-    scratch=True,
     doc="Product of elements; integers multiply in int64.",
 )
 op(
@@ -130,7 +126,6 @@ op(
     dtypes=FLOATING,
     grad=_logsumexp_grad,
     autocast="black",
-    scratch=True,
     doc="log(sum(exp(x))), the maximum taken out first.",
 )
 for _name, _word in [("argmax", "greatest"), ("argmin", "least")]:
@@ -169,7 +164,6 @@ op(
     shape="sum_to",
     dtypes=ALL,
     grad=lambda g, dy, x: g.broadcast_like(dy, x),
-    scratch=True,
     lite=False,
     doc="Sum over the axes along which like was broadcast to the shape of x.",
 )

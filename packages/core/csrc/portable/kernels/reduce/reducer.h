@@ -1,0 +1,62 @@
+#pragma once
+// The one driver of reductions. A reducer knows how to accumulate dense elements of the type it
+// computes in; the driver walks any strides and axes, converts, spreads the work and puts partial
+// results together in an order that shapes alone decide.
+#include "proa/base/call.h"
+#include "proa/kernels/elementwise/nest.h"
+
+namespace proa::PROA_ISA {
+
+struct Reducer {
+  DType in, out;        // dtype that elements are converted to, and that finish writes
+  int64_t accumulator;  // bytes, at most 16
+  void (*init)(void* acc, int64_t n);
+  /// acc[0] takes in n elements.
+  void (*row)(void* acc, const void* x, int64_t n);
+  /// acc[j] takes in x[r * stride + j] for all rows r < rows; j < n.
+  void (*columns)(void* acc, const void* x, int64_t stride, int64_t rows, int64_t n);
+  void (*merge)(void* acc, const void* other, int64_t n);
+  /// Writes n results; count is the number of elements in each.
+  void (*finish)(const void* acc, void* out, int64_t n, double count);
+};
+
+/// An op's reducers by the type computed in; null where there is none. Small floats use f32,
+/// bool and integers i64.
+struct Reducers {
+  const Reducer *f32 = nullptr, *f64 = nullptr, *i64 = nullptr, *c128 = nullptr;
+  const Reducer* of(DType t) const;
+};
+
+/// The axes that a list names (all if it is empty), as a bit set.
+uint32_t axes_of(const Ints& axes, int rank);
+int axis_of(int64_t axis, int rank);
+
+/// Reduces x over the axes of `mask` into `out`, which has x's axes without those of the mask,
+/// or with them at size 1.
+Status reduce(const Call& c, const Reducer* reducer, const View& x, uint32_t mask, const View& out);
+
+/// The dimensions of x in and out of a mask. Array 0 of `kept` is x, array 1 the output.
+struct Split {
+  Nest kept, reduced;
+};
+Split split_axes(const View& x, uint32_t mask, const View& out);
+
+constexpr int64_t kRunBytes = 4096;
+/// Hands out the elements of a nest's array 0 (based at `x`) as dense runs of dtype `as`: the
+/// memory itself where it is so already, else copies in `buffer` (kRunBytes each of two).
+struct RunReader {
+  const Nest& nest;
+  const uint8_t* x;
+  DType stored, as;
+  alignas(64) uint8_t buffer[2][kRunBytes];
+  Cursor at;
+  int64_t position = 0, end = 0;
+
+  RunReader(const Nest& nest_, const void* x_, DType stored_, DType as_)
+      : nest(nest_), x(static_cast<const uint8_t*>(x_)), stored(stored_), as(as_) {}
+  void start(int64_t begin, int64_t end_);
+  /// The next run and its length; 0 at the end.
+  int64_t next(const void** run);
+};
+
+}  // namespace proa::PROA_ISA

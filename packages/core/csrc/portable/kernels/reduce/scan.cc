@@ -1,0 +1,254 @@
+// Running sums and products, and reductions that read their input twice.
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/gen/shapes.h"
+#include "proa/kernels/elementwise/functions.h"
+#include "proa/kernels/reduce/reducer.h"
+
+namespace proa::PROA_ISA {
+
+namespace {
+
+const uint8_t* element(const View& x, int64_t offset) {
+  return x.as<const uint8_t>() + offset * static_cast<int64_t>(size_of(x.dtype));
+}
+
+/// x[i] = x[0] op .. op x[i], with what went before in *carry.
+template <class T, bool kProduct>
+void scan_run(const void* from, void* to, int64_t n, void* carry) {
+  const T* x = static_cast<const T*>(from);
+  T* y = static_cast<T*>(to);
+  T acc = *static_cast<T*>(carry);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (kProduct) {
+      acc = acc * x[i];
+    } else {
+      acc = acc + x[i];
+    }
+    y[i] = acc;
+  }
+  *static_cast<T*>(carry) = acc;
+}
+using ScanRun = void (*)(const void*, void*, int64_t, void*);
+
+/// Every line along the axis, in blocks of the wide type.
+Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
+  View x = c.in[0], y = c.out[0];
+  if (x.numel() == 0) return Status::kOk;
+  int64_t length = 1, xs = 1, ys = 1;
+  Split s;
+  if (x.rank > 0) {
+    const int axis = axis_of(axis_attr, x.rank);
+    length = x.shape[axis];
+    const int64_t last = reverse ? length - 1 : 0;
+    x.data = const_cast<uint8_t*>(element(x, last * x.stride[axis]));
+    y.data = const_cast<uint8_t*>(element(y, last * y.stride[axis]));
+    xs = reverse ? -x.stride[axis] : x.stride[axis];
+    ys = reverse ? -y.stride[axis] : y.stride[axis];
+    s = split_axes(x, 1u << axis, y);
+  } else {
+    s = split_axes(x, 0, y);
+  }
+  const DType as = is_complex(x.dtype)    ? DType::kC128
+                   : is_floating(x.dtype) ? DType::kF64
+                                          : DType::kI64;
+  const ScanRun run = as == DType::kC128 ? (product ? scan_run<C128, true> : scan_run<C128, false>)
+                      : as == DType::kF64
+                          ? (product ? scan_run<double, true> : scan_run<double, false>)
+                          : (product ? scan_run<uint64_t, true> : scan_run<uint64_t, false>);
+  constexpr int64_t kBlock = 256;
+  parallel_for(c, s.kept.size(), 16384 / length + 1, [&](int64_t begin, int64_t end) {
+    alignas(64) uint8_t raw[kBlock * 16], wide[kBlock * 16];
+    Cursor at;
+    at.seek(s.kept, begin);
+    for (int64_t line = begin; line < end; ++line, at.advance(s.kept, 1)) {
+      C128 carry = {0, 0};
+      const int64_t one = product ? 1 : 0;
+      convert(DType::kI64, &one, as, &carry, 1);
+      for (int64_t i = 0; i < length; i += kBlock) {
+        const int64_t n = length - i < kBlock ? length - i : kBlock;
+        gather_row(size_of(x.dtype), element(x, at.offset[0] + i * xs), xs, raw, n);
+        convert(x.dtype, raw, as, wide, n);
+        run(wide, wide, n, &carry);
+        convert(as, wide, y.dtype, raw, n);
+        scatter_row(size_of(y.dtype), raw, const_cast<uint8_t*>(element(y, at.offset[1] + i * ys)),
+                    ys, n);
+      }
+    }
+  });
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status cumsum(const Call& c) {
+  const auto& a = c.attr<CumsumAttrs>();
+  return scan_axis(c, a.axis, a.reverse != 0, false);
+}
+Status cumprod(const Call& c) { return scan_axis(c, c.attr<CumprodAttrs>().axis, false, true); }
+
+// -- logsumexp -----------------------------------------------------------------------------------
+
+namespace {
+
+double log_sum_exp_f32(RunReader* reader, int64_t length) {
+  const void* run;
+  VF peaks = splat(-INFINITY);
+  float peak = -INFINITY;
+  reader->start(0, length);
+  while (const int64_t n = reader->next(&run)) {
+    const float* x = static_cast<const float*>(run);
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) peaks = max_nan(load(x + i), peaks);
+    for (; i < n; ++i) peak = x[i] > peak || x[i] != x[i] ? x[i] : peak;
+    if (any(peaks != peaks) || peak != peak) return NAN;
+  }
+  const float m = max_lanes(peaks);
+  peak = m > peak ? m : peak;
+  if (!(peak - peak == 0)) return peak;  // infinite: the sum is, or is empty
+  double total = 0;
+  reader->start(0, length);
+  while (const int64_t n = reader->next(&run)) {
+    const float* x = static_cast<const float*>(run);
+    for (int64_t i = 0; i < n; i += 64 * kLanes) {
+      const int64_t stop = n - i < 64 * kLanes ? n : i + 64 * kLanes;
+      VF sums = {};
+      int64_t k = i;
+      for (; k + kLanes <= stop; k += kLanes) sums += exp(load(x + k) - splat(peak));
+      if (k < stop) {
+        const VF tail = exp(load_n(x + k, stop - k) - splat(peak));
+        sums += to_float(iota()) < static_cast<float>(stop - k) ? tail : VF{};
+      }
+      total += static_cast<double>(sum_lanes(sums));
+    }
+  }
+  return static_cast<double>(peak) + ::log(total);
+}
+
+double log_sum_exp_f64(RunReader* reader, int64_t length) {
+  const void* run;
+  double peak = -INFINITY, total = 0;
+  reader->start(0, length);
+  while (const int64_t n = reader->next(&run)) {
+    const double* x = static_cast<const double*>(run);
+    for (int64_t i = 0; i < n; ++i) peak = x[i] > peak || x[i] != x[i] ? x[i] : peak;
+    if (peak != peak) return peak;
+  }
+  if (!(peak - peak == 0)) return peak;
+  reader->start(0, length);
+  while (const int64_t n = reader->next(&run)) {
+    const double* x = static_cast<const double*>(run);
+    for (int64_t i = 0; i < n; ++i) total += ::exp(x[i] - peak);
+  }
+  return peak + ::log(total);
+}
+
+}  // namespace
+
+Status logsumexp(const Call& c) {
+  const View &x = c.in[0], &out = c.out[0];
+  if (!is_floating(x.dtype)) return Status::kUnimplemented;
+  Split s = split_axes(x, axes_of(c.attr<LogsumexpAttrs>().axis, x.rank), out);
+  s.kept.simplify();
+  s.reduced.simplify();
+  const int64_t length = s.reduced.size(), outputs = s.kept.size();
+  const bool wide = x.dtype == DType::kF64;
+  parallel_for(c, outputs, 4096 / (length + 1) + 1, [&](int64_t begin, int64_t end) {
+    Cursor at;
+    at.seek(s.kept, begin);
+    for (int64_t o = begin; o < end; ++o, at.advance(s.kept, 1)) {
+      RunReader reader(s.reduced, element(x, at.offset[0]), x.dtype,
+                       wide ? DType::kF64 : DType::kF32);
+      const double y = wide ? log_sum_exp_f64(&reader, length) : log_sum_exp_f32(&reader, length);
+      convert(DType::kF64, &y, out.dtype, const_cast<uint8_t*>(element(out, at.offset[1])), 1);
+    }
+  });
+  return Status::kOk;
+}
+
+// -- gradients -----------------------------------------------------------------------------------
+
+namespace {
+
+struct Factor {
+  double value;
+};
+PROA_FUNCTOR_(times_f, Factor, (V x), x* T(a.value))
+PROA_FUNCTOR_(times_c, Factor, (V x), (C128{x.re * a.value, x.im * a.value}))
+
+/// dy, or y, with the shape of the reduction's input.
+Status expanded(const Call& c, const View& dy, const View& like, View* out) {
+  const View in[] = {dy, like};
+  Call call;
+  call.in = in;
+  call.n_in = 2;
+  call.out = out;
+  call.n_out = 1;
+  call.attrs = c.attrs;
+  *out = dy;
+  return shape_expand_reduced(call);
+}
+
+}  // namespace
+
+Status mean_grad(const Call& c) {
+  static constexpr Loops kLoops = {unary_loop<float, times_f>, unary_loop<double, times_f>, nullptr,
+                                   nullptr, plain_unary_loop<C128, C128, times_c>};
+  View dy;
+  PROA_TRY(expanded(c, c.in[0], c.out[0], &dy));
+  const int64_t total = c.out[0].numel(), results = c.in[0].numel();
+  if (total == 0) return Status::kOk;
+  const Factor factor = {static_cast<double>(results) / static_cast<double>(total)};
+  return elementwise(c, kLoops, &dy, 1, &factor);
+}
+
+Status prod_grad(const Call& c) {
+  // Per output: the product of the elements but zeros, and how many zeros there are. With none an
+  // element's share is y / x, a lone zero gets the product of the others, all else is 0.
+  const View &x = c.in[2], &dx = c.out[0];
+  View dy;
+  PROA_TRY(expanded(c, c.in[0], x, &dy));
+  const uint32_t mask = axes_of(c.attr<ProdGradAttrs>().axis, x.rank);
+  const Split to_x = split_axes(x, mask, dx);    // kept array 0 is x
+  const Split to_dx = split_axes(dx, mask, dy);  // kept: dx and dy, which has x's axes
+  const int64_t length = to_x.reduced.size(), outputs = to_x.kept.size();
+  if (length == 0 || outputs == 0) return Status::kOk;
+  auto value = [](const View& v, int64_t offset) {
+    C128 z;
+    convert(v.dtype, element(v, offset), DType::kC128, &z, 1);
+    return z;
+  };
+  parallel_for(c, outputs, 1024 / length + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      Cursor from, to;
+      from.seek(to_x.kept, o);
+      to.seek(to_dx.kept, o);
+      const C128 g = value(dy, to.offset[1]);
+      C128 product = {1, 0};
+      int64_t zeros = 0;
+      Cursor at;
+      for (int64_t i = 0; i < length; ++i) {
+        at.seek(to_x.reduced, i);
+        const C128 v = value(x, from.offset[0] + at.offset[0]);
+        const bool zero = v.re == 0 && v.im == 0;
+        zeros += zero;
+        if (!zero) product = product * v;
+      }
+      for (int64_t i = 0; i < length; ++i) {
+        at.seek(to_x.reduced, i);
+        const C128 v = value(x, from.offset[0] + at.offset[0]);
+        const bool zero = v.re == 0 && v.im == 0;
+        C128 share = {0, 0};
+        if (zeros == 0) share = product / v;
+        if (zeros == 1 && zero) share = product;
+        share = g * share;
+        at.seek(to_dx.reduced, i);
+        convert(DType::kC128, &share, dx.dtype,
+                const_cast<uint8_t*>(element(dx, to.offset[0] + at.offset[0])), 1);
+      }
+    }
+  });
+  return Status::kOk;
+}
+
+}  // namespace proa::PROA_ISA
