@@ -1,0 +1,365 @@
+// Reading and writing by index arrays. Every op here is one walk: over the elements of a `small`
+// array, each of which belongs to the element of a `big` array that the indices name.
+// All indices are checked before anything is written. Work that writes is split by where it
+// writes, so that equal indices meet in the same order on any number of threads.
+#include <string.h>
+
+#include "proa/base/dispatch.h"
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/kernels/elementwise/functions.h"
+#include "proa/kernels/movement/copy.h"
+#include "proa/kernels/reduce/reducer.h"
+
+namespace proa::PROA_ISA {
+
+namespace {
+
+enum class Mode { kRead, kWrite, kAdd };
+
+/// One axis of the big array that is indexed.
+struct Coordinate {
+  int64_t size;    // of the axis
+  int64_t stride;  // of the big array along it
+  int64_t at;      // of the index within its array, in elements
+};
+
+struct Walk {
+  enum { kSmall, kIndex, kBig };
+  Nest nest;  // over small's shape; the strides of the index array and big are 0 where not walked
+  View small, index, big;
+  Coordinate coordinates[kMaxRank];
+  int depth = 0;
+  int64_t skip = -1;  // an index that reads zeros and writes nothing
+};
+
+/// True if every index names an element.
+template <class I>
+bool all_inside(const Walk& w) {
+  // Every index that the walk meets: dimensions along which it stays are passed over.
+  Nest nest;
+  nest.arrays = 1;
+  for (int d = 0; d < w.nest.rank; ++d) {
+    if (w.nest.stride[Walk::kIndex][d] == 0) continue;
+    nest.shape[nest.rank] = w.nest.shape[d];
+    nest.stride[0][nest.rank++] = w.nest.stride[Walk::kIndex][d];
+  }
+  const I* index = w.index.as<const I>();
+  Cursor at;
+  at.seek(nest, 0);
+  const int64_t inner = nest.inner(), step = nest.inner_stride(0);
+  for (int64_t i = nest.size(); i > 0; i -= inner, at.advance(nest, inner)) {
+    for (int k = 0; k < w.depth; ++k) {
+      const I* p = index + at.offset[0] + w.coordinates[k].at;
+      const int64_t size = w.coordinates[k].size;
+      int64_t bad = 0;
+      for (int64_t j = 0; j < inner; ++j) bad |= (p[j * step] < -size) | (p[j * step] >= size);
+      if (bad) return false;
+    }
+  }
+  return true;
+}
+
+/// to[i * ts] += from[i * fs].
+template <class T>
+void add_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_same_v<T, C64>) {
+      to[i * ts].re += from[i * fs].re;
+      to[i * ts].im += from[i * fs].im;
+    } else if constexpr (std::is_integral_v<T>) {
+      to[i * ts] = static_cast<T>(to[i * ts] + from[i * fs]);
+    } else {
+      to[i * ts] = to[i * ts] + from[i * fs];
+    }
+  }
+}
+void add_run_f32(float* to, const float* from, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(to + i) + load(from + i));
+  for (; i < n; ++i) to[i] += from[i];
+}
+
+void add_elements(DType t, void* to, int64_t ts, const void* from, int64_t fs, int64_t n) {
+#define PROA_ADD(code, T)                                                 \
+  case DType::code:                                                       \
+    add_run(static_cast<T*>(to), ts, static_cast<const T*>(from), fs, n); \
+    break;
+  if (t == DType::kF32 && ts == 1 && fs == 1) {
+    return add_run_f32(static_cast<float*>(to), static_cast<const float*>(from), n);
+  }
+  switch (t) {
+    PROA_ADD(kF16, F16)
+    PROA_ADD(kBF16, BF16)
+    PROA_ADD(kF32, float)
+    PROA_ADD(kF64, double)
+    PROA_ADD(kI16, uint16_t)
+    PROA_ADD(kI32, uint32_t)
+    PROA_ADD(kI64, uint64_t)
+    PROA_ADD(kC64, C64)
+    PROA_ADD(kC128, C128)
+    default:
+      add_run(static_cast<uint8_t*>(to), ts, static_cast<const uint8_t*>(from), fs, n);
+  }
+#undef PROA_ADD
+}
+
+template <class T>
+void copy_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
+  if (ts == 1 && fs == 1) {
+    memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i * ts] = from[i * fs];
+  }
+}
+
+/// Elements [begin, end) of the walk, of those whose first coordinate lies in [low, high).
+template <class I>
+void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low, int64_t high) {
+  const int64_t size = static_cast<int64_t>(size_of(w.big.dtype));
+  const Nest& nest = w.nest;
+  const int64_t index_step = nest.inner_stride(Walk::kIndex);
+  const int64_t ss = nest.inner_stride(Walk::kSmall), bs = nest.inner_stride(Walk::kBig);
+  Cursor at;
+  at.seek(nest, begin);
+  for (int64_t i = begin; i < end;) {
+    const int64_t left = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;
+    const int64_t n = end - i < left ? end - i : left;
+    // Along the innermost dimension the index stays, or goes on with every element.
+    const bool stays = nest.rank > 0 && index_step == 0;
+    const int64_t run = stays ? n : 1;
+    for (int64_t j = 0; j < n; j += run) {
+      const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + j * index_step;
+      int64_t big = at.offset[Walk::kBig] + j * bs, first = 0;
+      for (int k = 0; k < w.depth; ++k) {
+        const Coordinate& q = w.coordinates[k];
+        int64_t v = index[q.at];
+        if (k == 0) first = v == w.skip ? -1 : v < 0 ? v + q.size : v;
+        v = v < 0 ? v + q.size : v;
+        big += v * q.stride;
+      }
+      uint8_t* s = w.small.as<uint8_t>() + (at.offset[Walk::kSmall] + j * ss) * size;
+      uint8_t* b = w.big.as<uint8_t>() + big * size;
+      const bool skipped = w.skip >= 0 && first < 0;
+      if (mode == Mode::kRead) {
+        const Bytes16 zero = {0, 0};
+        PROA_MOVED(size, T, {
+          const T* from = skipped ? reinterpret_cast<const T*>(&zero) : reinterpret_cast<T*>(b);
+          copy_run(reinterpret_cast<T*>(s), ss, from, skipped ? 0 : bs, run);
+        })
+      } else if (!skipped && first >= low && first < high) {
+        if (mode == Mode::kAdd) {
+          add_elements(w.big.dtype, b, bs, s, ss, run);
+        } else {
+          PROA_MOVED(size, T,
+                     copy_run(reinterpret_cast<T*>(b), bs, reinterpret_cast<T*>(s), ss, run))
+        }
+      }
+    }
+    at.advance(nest, n);
+    i += n;
+  }
+}
+
+template <class I>
+Status walk_typed(const Call& c, const Walk& w, Mode mode) {
+  const int64_t total = w.nest.size();
+  constexpr int64_t kGrain = 16384;
+  if (mode == Mode::kRead) {
+    parallel_for(c, total, kGrain, [&](int64_t begin, int64_t end) {
+      walk_part<I>(w, mode, begin, end, 0, INT64_MAX);
+    });
+    return Status::kOk;
+  }
+  if (total < 2 * kGrain || w.depth == 0) {
+    walk_part<I>(w, mode, 0, total, 0, INT64_MAX);
+    return Status::kOk;
+  }
+  const int64_t size = w.coordinates[0].size, parts = size < 8 ? size : 8;
+  parallel_for(c, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      walk_part<I>(w, mode, 0, total, size * p / parts, size * (p + 1) / parts);
+    }
+  });
+  return Status::kOk;
+}
+
+/// Checks the indices; if they are good, gets the output ready and walks.
+template <class Prepare>
+Status run_walk(const Call& c, Walk* w, Mode mode, Prepare&& prepare) {
+  const bool wide = w->index.dtype == DType::kI64;
+  if (!wide && w->index.dtype != DType::kI32) return Status::kInvalidArgument;
+  const bool inside =
+      w->nest.size() == 0 || (wide ? all_inside<int64_t>(*w) : all_inside<int32_t>(*w));
+  if (!inside) return Status::kOutOfRange;
+  PROA_TRY(prepare());
+  if (w->nest.size() == 0) return Status::kOk;
+  w->nest.merge();
+  return wide ? walk_typed<int64_t>(c, *w, mode) : walk_typed<int32_t>(c, *w, mode);
+}
+Status nothing() { return Status::kOk; }
+
+void start(Walk* w, const View& small, const View& index, const View& big) {
+  w->small = small;
+  w->index = index;
+  w->big = big;
+  w->nest.set_shape(small);
+  w->nest.add(small);
+  w->nest.arrays = 3;
+}
+
+/// small = big[..., index, ...] along an axis: index's own axes take its place.
+Walk gather_walk(const View& small, const View& index, const View& big, int64_t axis_attr) {
+  Walk w;
+  start(&w, small, index, big);
+  const int axis = axis_of(axis_attr, big.rank);
+  for (int d = 0; d < small.rank; ++d) {
+    const bool inside = d >= axis && d < axis + index.rank;
+    w.nest.stride[Walk::kIndex][d] = inside ? index.stride[d - axis] : 0;
+    w.nest.stride[Walk::kBig][d] = inside ? 0 : big.stride[d < axis ? d : d - index.rank + 1];
+  }
+  w.coordinates[w.depth++] = {big.shape[axis], big.stride[axis], 0};
+  return w;
+}
+
+/// small[i, j, ..] = big[i, index[i, j, ..], ..]; other axes broadcast.
+Walk along_walk(const View& small, const View& index, const View& big, int64_t axis_attr) {
+  Walk w;
+  start(&w, small, index, big);
+  const int axis = axis_of(axis_attr, big.rank);
+  for (int d = 0; d < small.rank; ++d) {
+    w.nest.stride[Walk::kIndex][d] = index.shape[d] == 1 ? 0 : index.stride[d];
+    w.nest.stride[Walk::kBig][d] = d == axis || big.shape[d] == 1 ? 0 : big.stride[d];
+  }
+  w.coordinates[w.depth++] = {big.shape[axis], big.stride[axis], 0};
+  return w;
+}
+
+/// small = big[coordinates in the last axis of index].
+Walk nd_walk(const View& small, const View& index, const View& big) {
+  Walk w;
+  start(&w, small, index, big);
+  const int lead = index.rank - 1;
+  w.depth = static_cast<int>(index.shape[lead]);
+  for (int d = 0; d < small.rank; ++d) {
+    w.nest.stride[Walk::kIndex][d] = d < lead ? index.stride[d] : 0;
+    w.nest.stride[Walk::kBig][d] = d < lead ? 0 : big.stride[d - lead + w.depth];
+  }
+  for (int k = 0; k < w.depth; ++k) {
+    w.coordinates[k] = {big.shape[k], big.stride[k], k * index.stride[lead]};
+  }
+  return w;
+}
+
+}  // namespace
+
+Status gather(const Call& c) {
+  Walk w = gather_walk(c.out[0], c.in[1], c.in[0], c.attr<GatherAttrs>().axis);
+  return run_walk(c, &w, Mode::kRead, nothing);
+}
+Status gather_grad(const Call& c) {
+  Walk w = gather_walk(c.in[0], c.in[1], c.out[0], c.attr<GatherGradAttrs>().axis);
+  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+}
+Status gather_nd(const Call& c) {
+  Walk w = nd_walk(c.out[0], c.in[1], c.in[0]);
+  return run_walk(c, &w, Mode::kRead, nothing);
+}
+Status scatter_nd_like(const Call& c) {
+  Walk w = nd_walk(c.in[0], c.in[1], c.out[0]);
+  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+}
+Status index_put(const Call& c) {
+  Walk w = nd_walk(c.in[2], c.in[1], c.out[0]);
+  return run_walk(c, &w, Mode::kWrite, [&] { return copy(c, c.in[0], c.out[0]); });
+}
+Status take_along_axis(const Call& c) {
+  Walk w = along_walk(c.out[0], c.in[1], c.in[0], c.attr<TakeAlongAxisAttrs>().axis);
+  return run_walk(c, &w, Mode::kRead, nothing);
+}
+Status take_along_axis_grad(const Call& c) {
+  Walk w = along_walk(c.in[0], c.in[1], c.out[0], c.attr<TakeAlongAxisGradAttrs>().axis);
+  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+}
+
+namespace {
+
+/// v, broadcast to the shape of index.
+View like_index(const View& v, const View& index) {
+  View out = index;
+  out.data = v.data;
+  out.dtype = v.dtype;
+  const int lead = index.rank - v.rank;
+  for (int d = 0; d < index.rank; ++d) {
+    out.stride[d] = d < lead || v.shape[d - lead] == 1 ? 0 : v.stride[d - lead];
+  }
+  return out;
+}
+
+Status put(const Call& c, int64_t axis, Mode mode) {
+  Walk w = along_walk(like_index(c.in[2], c.in[1]), c.in[1], c.out[0], axis);
+  return run_walk(c, &w, mode, [&] { return copy(c, c.in[0], c.out[0]); });
+}
+
+}  // namespace
+
+Status put_along_axis(const Call& c) {
+  return put(c, c.attr<PutAlongAxisAttrs>().axis, Mode::kWrite);
+}
+Status scatter_add_axis(const Call& c) {
+  return put(c, c.attr<ScatterAddAxisAttrs>().axis, Mode::kAdd);
+}
+
+Status embedding(const Call& c) {
+  Walk w = gather_walk(c.out[0], c.in[0], c.in[1], 0);
+  w.skip = c.attr<EmbeddingAttrs>().padding_idx;
+  return run_walk(c, &w, Mode::kRead, nothing);
+}
+Status embedding_grad(const Call& c) {
+  Walk w = gather_walk(c.in[1], c.in[0], c.out[0], 0);
+  w.skip = c.attr<EmbeddingGradAttrs>().padding_idx;
+  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+}
+
+Status one_hot(const Call& c) {
+  const View &x = c.in[0], &out = c.out[0];
+  float one = 1;
+  View ones = x;
+  ones.data = &one;
+  ones.dtype = DType::kF32;
+  for (int d = 0; d < x.rank; ++d) ones.stride[d] = 0;
+  Walk w;
+  start(&w, ones, x, out);
+  for (int d = 0; d < x.rank; ++d) {
+    w.nest.stride[Walk::kIndex][d] = x.stride[d];
+    w.nest.stride[Walk::kBig][d] = out.stride[d];
+  }
+  w.coordinates[w.depth++] = {out.shape[x.rank], out.stride[x.rank], 0};
+  return run_walk(c, &w, Mode::kWrite, [&] { return clear(c, out); });
+}
+
+Status nonzero(const Call& c) {
+  const View &x = c.in[0], &out = c.out[0];
+  Nest nest;
+  nest.set_shape(x);
+  nest.add(x);
+  RunReader reader(nest, x.data, x.dtype, DType::kBool);
+  reader.start(0, nest.size());
+  const void* run;
+  int64_t row = 0, index = 0;
+  while (const int64_t n = reader.next(&run)) {
+    for (int64_t i = 0; i < n; ++i, ++index) {
+      if (static_cast<const uint8_t*>(run)[i] == 0) continue;
+      if (row == out.shape[0]) return Status::kInvalidArgument;
+      int64_t rest = index;
+      for (int d = x.rank - 1; d >= 0; --d) {
+        out.as<int64_t>()[row * out.stride[0] + d * out.stride[1]] = rest % x.shape[d];
+        rest /= x.shape[d];
+      }
+      ++row;
+    }
+  }
+  return row == out.shape[0] ? Status::kOk : Status::kInvalidArgument;
+}
+
+}  // namespace proa::PROA_ISA
