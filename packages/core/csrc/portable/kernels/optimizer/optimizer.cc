@@ -1,0 +1,115 @@
+// Optimizer steps: one pass over all arrays of a parameter, in place.
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/kernels/elementwise/functions.h"
+
+namespace proa::PROA_ISA {
+
+namespace {
+
+// Each step is written once for vectors V of floats or doubles. p: outputs, then inputs.
+template <class V>
+struct Sgd {
+  static constexpr int kOut = 1, kIn = 2;
+  V lr, decay;
+  explicit Sgd(const SgdAttrs& a) : lr(constant<V>(a.lr)), decay(constant<V>(a.weight_decay)) {}
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V param = in[0], grad = in[1];
+    out[0] = param - lr * (grad + decay * param);
+  }
+};
+
+template <class V>
+struct Momentum {
+  static constexpr int kOut = 2, kIn = 3;
+  V lr, mu, decay;
+  bool nesterov;
+  explicit Momentum(const MomentumAttrs& a)
+      : lr(constant<V>(a.lr)),
+        mu(constant<V>(a.mu)),
+        decay(constant<V>(a.weight_decay)),
+        nesterov(a.nesterov != 0) {}
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V param = in[0], grad = in[1] + decay * param;
+    const V velocity = mu * in[2] + grad;
+    out[1] = velocity;
+    out[0] = param - lr * (nesterov ? grad + mu * velocity : velocity);
+  }
+};
+
+PROA_INLINE VD sqrt(VD x) {
+  for (int i = 0; i < kLanesOf<double>; ++i) x[i] = ::sqrt(x[i]);
+  return x;
+}
+PROA_INLINE VF sqrt(VF x) { return proa::PROA_ISA::sqrt(x); }
+
+template <class V>
+struct Adam {
+  static constexpr int kOut = 3, kIn = 4;
+  V beta1, rest1, beta2, rest2, rate, epsilon, decay, shrink;
+  explicit Adam(const AdamAttrs& a) {
+    const double step = static_cast<double>(a.step);
+    const double correction = ::sqrt(1 - ::pow(a.beta2, step));
+    beta1 = constant<V>(a.beta1);
+    rest1 = constant<V>(1 - a.beta1);
+    beta2 = constant<V>(a.beta2);
+    rest2 = constant<V>(1 - a.beta2);
+    rate = constant<V>(a.lr * correction / (1 - ::pow(a.beta1, step)));
+    epsilon = constant<V>(a.epsilon * correction);
+    decay = constant<V>(a.decoupled != 0 ? 0 : a.weight_decay);
+    shrink = constant<V>(a.decoupled != 0 ? 1 - a.lr * a.weight_decay : 1);
+  }
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V param = in[0] * shrink, grad = in[1] + decay * in[0];
+    const V m = beta1 * in[2] + rest1 * grad;
+    const V v = beta2 * in[3] + rest2 * (grad * grad);
+    out[0] = param - rate * m / (sqrt(v) + epsilon);
+    out[1] = m;
+    out[2] = v;
+  }
+};
+
+template <class T, template <class> class Step, class Attrs>
+void step_loop(void* const* p, int64_t n, const void* attrs) {
+  using V = Vec<T>;
+  using S = Step<V>;
+  const S step(*static_cast<const Attrs*>(attrs));
+  for (int64_t i = 0; i < n; i += kLanesOf<T>) {
+    const int64_t m = n - i < kLanesOf<T> ? n - i : kLanesOf<T>;
+    V in[S::kIn], out[S::kOut];
+    for (int k = 0; k < S::kIn; ++k) {
+      const T* x = static_cast<const T*>(p[S::kOut + k]) + i;
+      in[k] = m == kLanesOf<T> ? load(x) : load_n(x, m);
+    }
+    step(out, in);
+    for (int k = 0; k < S::kOut; ++k) {
+      T* y = static_cast<T*>(p[k]) + i;
+      if (m == kLanesOf<T>) {
+        store(y, out[k]);
+      } else {
+        store_n(y, out[k], m);
+      }
+    }
+  }
+}
+
+template <template <class> class Step, class Attrs>
+Status update(const Call& c) {
+  const DType t = c.in[0].dtype;
+  if (t != DType::kF32 && t != DType::kF64) return Status::kUnimplemented;
+  Operand operands[kMaxOperands];
+  int n = 0;
+  for (int i = 0; i < c.n_out; ++i) operands[n++] = {c.out[i], t};
+  for (int i = 0; i < c.n_in; ++i) operands[n++] = {c.in[i], t};
+  const DenseLoop loop =
+      t == DType::kF32 ? step_loop<float, Step, Attrs> : step_loop<double, Step, Attrs>;
+  return run_loop(c, loop, operands, n, c.n_out, c.attrs);
+}
+
+}  // namespace
+
+Status sgd_(const Call& c) { return update<Sgd, SgdAttrs>(c); }
+Status momentum_(const Call& c) { return update<Momentum, MomentumAttrs>(c); }
+Status adam_(const Call& c) { return update<Adam, AdamAttrs>(c); }
+
+}  // namespace proa::PROA_ISA
