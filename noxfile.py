@@ -268,8 +268,16 @@ def bench(session: nox.Session) -> None:
 def size(session: nox.Session) -> None:
     """Hold wheels, lite's libraries and the cost of `import proa` to their budgets."""
     built = wheels(session)
-    session.install(built["core"])
-    session.run("python", "tools/size.py", *session.posargs)
+    session.install(built["core"], built["lite"], *group("build"))
+    models = {"lenet": ["packages/lite/tests/models/lenet.proa"], "full": []}
+    folders = {name: ROOT / "build" / f"size-{name}" for name in models}
+    for name, chosen in models.items():
+        session.run("proa-lite", "select", *chosen, "--out", str(folders[name]))
+    libraries = {name: str(f / "libproa_lite.so") for name, f in folders.items()}
+    session.run("python", "tools/arch.py", "--no-imports", "--library",
+                *libraries.values())  # fmt: skip
+    session.run("python", "tools/size.py", "--lite-lenet", libraries["lenet"],
+                "--lite-full", libraries["full"], *session.posargs)  # fmt: skip
 
 
 @nox.session(reuse_venv=True)
@@ -308,7 +316,7 @@ def lite_arm(session: nox.Session) -> None:
                  f"-DCMAKE_C_COMPILER={target}-gcc",
                  f"-DCMAKE_CXX_COMPILER={target}-g++",
                  f"-DCMAKE_CROSSCOMPILING_EMULATOR={emulator};-L;/usr/{target}",
-                 "-DPROA_LITE_PYTHON=OFF")  # fmt: skip
+                 )  # fmt: skip
         session.run("ctest", "--test-dir", str(folder), "--output-on-failure")
 
 
