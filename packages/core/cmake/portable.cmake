@@ -105,7 +105,8 @@ function(proa_portable target)
     add_library(${target}_${isa} OBJECT ${sources} ${gen}/kernel_table_${isa}.cc)
     target_include_directories(${target}_${isa} PRIVATE ${gen}/include)
     target_compile_definitions(${target}_${isa} PRIVATE PROA_ISA=${isa})
-    target_compile_options(${target}_${isa} PRIVATE ${flags} ${PROA_FLAGS_${isa}} ${PROA_KERNEL_OPT})
+    target_compile_options(${target}_${isa} PRIVATE ${flags} ${PROA_FLAGS_${isa}} ${PROA_KERNEL_OPT}
+                           ${PROA_KERNEL_OPT_${isa}})
     set_target_properties(${target}_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17
                           CXX_STANDARD_REQUIRED ON)
     # Quantized arithmetic promises separate roundings of product and sum.

@@ -8,6 +8,7 @@ need, ``--host`` adds those of the eager engine, ``--stubs FILE`` the stub of
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,9 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def portable(rows: list[Row], out: Path, isas: list[str], kernels: Path | None) -> None:
+def portable(rows: list[Row], options: argparse.Namespace) -> None:
     """What every runtime links."""
+    out, isas, kernels = options.out, options.isas.split(","), options.kernels
     headers = out / "include" / "proa" / "gen"
     defined = None
     if kernels:
@@ -42,7 +44,7 @@ def portable(rows: list[Row], out: Path, isas: list[str], kernels: Path | None) 
     write(headers / "shapes.h", emit_tables.shapes_header(every))
     write(headers / "kernels.h", emit_tables.kernels_header(every))
     write(headers / "op_ids.h", emit_structs.op_ids_header(rows))
-    write(out / "op_table.cc", emit_tables.op_table(rows))
+    write(out / "op_table.cc", emit_tables.op_table(rows, options.dtypes))
     for isa in isas:
         table = emit_tables.kernel_table(rows, isa, defined)
         write(out / f"kernel_table_{isa}.cc", table)
@@ -75,6 +77,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the C++ files")
     parser.add_argument("--isas", default="scalar", help="comma-separated")
     parser.add_argument("--ops", help="only these ops, comma-separated")
+    parser.add_argument(
+        "--dtypes",
+        type=partial(int, base=0),
+        default=emit_tables.EVERY_DTYPE,
+        help="those that kernels compute in: bit i for dtype number i",
+    )
     parser.add_argument("--lite", action="store_true", help="only the mobile ops")
     parser.add_argument("--host", action="store_true", help="also for the eager engine")
     parser.add_argument("--kernels", type=Path, help="omit kernels not found here")
@@ -83,7 +91,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = selected(options)
     if options.out:
-        portable(rows, options.out, options.isas.split(","), options.kernels)
+        portable(rows, options)
     if options.out and options.host:
         host(rows, options.out)
     if options.stubs:

@@ -26,6 +26,7 @@ _DTYPE_RULES = {
     "sum": "kSum",
     "complex": "kComplex",
 }
+EVERY_DTYPE = 0xFFF
 # NEON's dot product changes int8 arithmetic alone: for other rows the tables' look-up
 # goes on to plain NEON, whose code would be the same.
 _ONLY_FOR = {"neondot": "_int8"}
@@ -69,10 +70,15 @@ def _layout(row: Row) -> str:
     return "kRowMajor"
 
 
-def _info(i: int, row: Row) -> str:
+def _mask(row: Row, computed: int) -> int:
+    """The dtypes of the first input; rows that admit all only move elements."""
+    mask = sum(1 << dtype_code(t) for t in row.dtypes)
+    return mask if mask == EVERY_DTYPE else mask & computed
+
+
+def _info(i: int, row: Row, computed: int) -> str:
     variadic = any(a.variadic for a in row.arrays)
     required = sum(not a.optional and not a.variadic for a in row.arrays)
-    mask = sum(1 << dtype_code(t) for t in row.dtypes)
     offset, dtype_at = 0, -1
     for a in row.attributes:
         if a.name == "dtype":
@@ -89,7 +95,7 @@ def _info(i: int, row: Row) -> str:
         "kVariadic" if variadic else str(len(row.arrays)),
         str(required),
         str(len(row.outputs)),
-        hex(mask),
+        hex(_mask(row, computed)),
         str(offset),
         f"&kDefault{attrs_type(row)}" if row.attributes else "nullptr",
         f"shape_{row.shape}",
@@ -106,12 +112,15 @@ def _info(i: int, row: Row) -> str:
     return "    {" + ", ".join(fields) + "},"
 
 
-def op_table(rows: Sequence[Row]) -> str:
-    """The rows as the runtimes need them, and an index sorted by name."""
+def op_table(rows: Sequence[Row], computed: int = EVERY_DTYPE) -> str:
+    """The rows as the runtimes need them, and an index sorted by name.
+
+    Bit i of `computed`: kernels of the build compute in dtype i (PROA_DTYPES in C++).
+    """
     defaults = "\n".join(
         f"const {attrs_type(r)} kDefault{attrs_type(r)};" for r in rows if r.attributes
     )
-    infos = "\n".join(_info(i, row) for i, row in enumerate(rows))
+    infos = "\n".join(_info(i, row, computed) for i, row in enumerate(rows))
     order = sorted(range(len(rows)), key=lambda i: rows[i].name)
     return f"""#include "proa/base/op_table.h"
 #include "proa/gen/attrs.h"

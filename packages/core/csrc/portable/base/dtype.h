@@ -21,6 +21,13 @@ enum class DType : uint8_t {
 };
 constexpr int kDTypeCount = 12;
 
+/// Bit i set: kernels of this build compute in DType(i). A library for small devices is built
+/// with fewer: arrays of other dtypes can still be moved.
+#if !defined(PROA_DTYPES)
+#define PROA_DTYPES 0xfff
+#endif
+constexpr bool computes(DType t) { return ((PROA_DTYPES >> static_cast<int>(t)) & 1) != 0; }
+
 /// Bytes of one element.
 constexpr size_t size_of(DType t) {
   constexpr uint8_t kSize[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
