@@ -19,4 +19,12 @@ size_t column_sums_scratch(const Columns& x);
 /// Writes n sums, `out_stride` apart, of the dtype of x.
 void column_sums(const Call& call, const Columns& x, void* scratch, void* out, int64_t out_stride);
 
+/// Writes n neighbouring sums of (x - center[column]) * (y - y_center[column]), or of x if y is
+/// nullptr; y has the dtype of x. Centers (nullptr: 0) and sums are float, or double if x is.
+void column_products(const Call& call, const Columns& x, const void* center, const Columns* y,
+                     const void* y_center, void* scratch, void* out);
+
+/// The channels (axis 1) of v as columns.
+Columns channels_of(const View& v);
+
 }  // namespace proa::PROA_ISA

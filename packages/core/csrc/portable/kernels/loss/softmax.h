@@ -43,37 +43,4 @@ PROA_INLINE C sum_of_exp(const Row& r, int64_t width, C peak) {
   });
 }
 
-/// to[i] = f(x[i]) over a row, where f takes and gives vectors.
-template <class C, class F>
-PROA_INLINE void map_row(const Row& from, const Row& to, int64_t width, F f) {
-  constexpr int kWidth = kLanesOf<C>;
-  for_each_block<C>(from, width, [&](const C* x, int64_t i, int64_t n) {
-    alignas(64) C y[kRowBlock + kWidth];
-    for (int64_t k = 0; k < n; k += kWidth) {
-      const int64_t some = n - k < kWidth ? n - k : kWidth;
-      store(y + k, f(load_n(x + k, some), i + k, some));
-    }
-    write_block(to, i, n, y);
-  });
-}
-
-/// A second row read in step with the first: value(i, some) is its vector from element i on.
-template <class C>
-struct Beside {
-  const Row& row;
-  int64_t width;
-  alignas(64) C buffer[kRowBlock + kLanesOf<C>];
-  const C* block = nullptr;
-  int64_t begin = -1;
-  PROA_INLINE Vec<C> operator()(int64_t i, int64_t some) {
-    const int64_t first = i / kRowBlock * kRowBlock;
-    if (first != begin) {
-      const int64_t n = width - first < kRowBlock ? width - first : kRowBlock;
-      block = read_block(row, first, n, static_cast<C*>(buffer));
-      begin = first;
-    }
-    return load_n(block + (i - first), some);
-  }
-};
-
 }  // namespace proa::PROA_ISA
