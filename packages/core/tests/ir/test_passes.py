@@ -1,0 +1,211 @@
+"""Passes: what each changes, and that results stay what NumPy says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from proa.errors import InvalidArgumentError, NotFoundError
+from proa.ir import Builder, verify
+from proa.ir.passes import PASSES, apply
+
+RANDOM = np.random.default_rng(3)
+
+
+def draw(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def ops(b: Builder) -> list[str]:
+    return [n.op for n in b.program.main.nodes]
+
+
+def rewrite(b: Builder, *names: str) -> bool:
+    verify(b.program)
+    changed = apply(b.program, [*names, "remove_dead_code"])
+    verify(b.program)
+    return changed
+
+
+def image(b: Builder, batch: int = -1) -> Any:
+    return b.input("x", "float32", [batch, 3, 5, 5])
+
+
+def conv(b: Builder, x: Any, bias: bool = True) -> Any:
+    w = b.parameter("w", draw(3, 3, 3, 3))
+    c = b.parameter("c", draw(3)) if bias else None
+    return b.conv2d(x, w, c, padding=[1, 1, 1, 1])
+
+
+def test_every_pass_says_what_it_does() -> None:
+    for found in PASSES.values():
+        text = found.run.__doc__ or ""
+        assert "1. " in text
+        assert "Requires" in text or "Ensures" in text or "Leaves" in text
+
+
+def test_passes_of_unknown_name_are_refused() -> None:
+    with pytest.raises(NotFoundError, match="got \\['fly'\\]"):
+        apply(Builder().program, ["fly"])
+
+
+def test_dead_code_goes_and_outputs_stay() -> None:
+    b = Builder()
+    x = image(b)
+    y = b.relu(x)
+    b.tanh(b.sigmoid(x))
+    b.output(y)
+    assert rewrite(b)
+    assert ops(b) == ["relu"]
+    assert not rewrite(b)
+
+
+IDENTITIES: list[Callable[[Builder, Any], Any]] = [
+    lambda b, x: b.assign(x),
+    lambda b, x: b.cast(x, dtype="float32"),
+    lambda b, x: b.scale(x),
+    lambda b, x: b.transpose(x, perm=[0, 1, 2, 3]),
+    lambda b, x: b.reshape(x, shape=[-1, 3, 5, 5]),
+    lambda b, x: b.squeeze(x, axis=[]),
+    lambda b, x: b.pad(x, low=[0] * 4, high=[0] * 4),
+]
+
+
+@pytest.mark.parametrize("make", IDENTITIES)
+def test_a_node_that_changes_nothing_goes(make: Callable[[Builder, Any], Any]) -> None:
+    b = Builder()
+    b.output(b.relu(make(b, image(b))))
+    assert rewrite(b, "remove_identities")
+    assert ops(b) == ["relu"]
+
+
+def test_a_node_that_changes_something_stays() -> None:
+    b = Builder()
+    x = image(b)
+    b.output(
+        b.cast(x, dtype="float64"),
+        b.transpose(x, perm=[0, 1, 3, 2]),
+        b.scale(x, scale=2.0),
+    )
+    assert not rewrite(b, "remove_identities")
+
+
+def test_an_output_that_is_the_input_keeps_its_name() -> None:
+    b = Builder()
+    b.output(b.assign(image(b)))
+    assert not rewrite(b, "remove_identities")
+    assert [v.name for v in b.program.main.outputs] == ["assign_0"]
+
+
+def test_equal_nodes_are_computed_once_but_not_unequal_ones() -> None:
+    b = Builder()
+    x = image(b)
+    same = b.add(b.relu(x), b.relu(x))
+    other = b.add(b.clip(x, min=0, max=1), b.clip(x, min=0.0, max=1))
+    b.output(b.add(same, other))
+    assert rewrite(b, "merge_equal_nodes")
+    assert sorted(ops(b)) == ["add", "add", "add", "clip", "clip", "relu"]
+
+
+def test_batch_norm_goes_into_the_convolution() -> None:
+    b = Builder()
+    mean, variance, scale, shift = draw(3), draw(3) ** 2, draw(3), draw(3)
+    y = conv(b, image(b))
+    w, c = (v.data for v in b.program.main.nodes[0].inputs[1:] if v is not None)
+    stats = [
+        b.parameter(n, a)
+        for n, a in zip("mvsb", (mean, variance, scale, shift), strict=True)
+    ]
+    b.output(b.batch_norm_infer(y, *stats, epsilon=1e-3))
+    assert rewrite(b, "fold_batch_norm")
+    assert ops(b) == ["conv2d"]
+    _, weight, bias = b.program.main.nodes[0].inputs
+    k = scale / np.sqrt(variance + 1e-3)
+    np.testing.assert_allclose(weight.data, w * k[:, None, None, None], rtol=1e-6)
+    np.testing.assert_allclose(bias.data, (c - mean) * k + shift, rtol=1e-5, atol=1e-6)
+
+
+def test_batch_norm_stays_where_its_input_is_read_twice() -> None:
+    b = Builder()
+    y = conv(b, image(b))
+    stats = [b.parameter(n, draw(3) ** 2) for n in "mvsb"]
+    b.output(b.batch_norm_infer(y, *stats), b.relu(y))
+    assert not rewrite(b, "fold_batch_norm")
+
+
+def test_an_added_constant_becomes_the_bias() -> None:
+    b = Builder()
+    y = conv(b, image(b), bias=False)
+    b.output(b.add(b.constant(draw(1, 3, 1, 1)), y))
+    assert rewrite(b, "fuse_bias")
+    assert ops(b) == ["conv2d"]
+    assert b.program.main.nodes[0].inputs[2].shape == (3,)
+
+
+def test_a_matrix_product_and_a_row_become_linear() -> None:
+    b = Builder()
+    x = b.input("x", "float32", [-1, 4])
+    y = b.matmul(x, b.parameter("w", draw(4, 6)))
+    b.output(b.add(y, b.parameter("b", draw(6))))
+    assert rewrite(b, "fuse_bias")
+    assert ops(b) == ["linear"]
+
+
+def test_a_constant_of_another_shape_is_no_bias() -> None:
+    b = Builder()
+    y = conv(b, image(b), bias=False)
+    b.output(b.add(y, b.constant(draw(5))))  # along the width
+    assert not rewrite(b, "fuse_bias")
+
+
+def test_residual_and_activation_go_into_the_convolution() -> None:
+    b = Builder()
+    x = image(b)
+    b.output(b.relu(b.add(conv(b, x), x)))
+    assert rewrite(b, "fuse_epilogue")
+    assert ops(b) == ["conv2d_act"]
+    node = b.program.main.nodes[0]
+    assert node.inputs[3] is x
+    assert node.attrs["act"] == "relu"
+
+
+def test_a_residual_after_the_activation_is_not_fused() -> None:
+    b = Builder()
+    x = image(b)
+    b.output(b.add(b.relu(conv(b, x)), x))
+    assert rewrite(b, "fuse_epilogue")
+    assert ops(b) == ["conv2d_act", "add"]
+
+
+def test_an_activation_with_other_attributes_is_not_fused() -> None:
+    b = Builder()
+    b.output(b.silu(conv(b, image(b)), beta=2.0))
+    assert not rewrite(b, "fuse_epilogue")
+
+
+def test_a_broadcast_residual_is_not_fused() -> None:
+    b = Builder()
+    r = b.input("r", "float32", [-1, 3, 1, 5])
+    b.output(b.add(conv(b, image(b)), r))
+    assert not rewrite(b, "fuse_epilogue")
+
+
+def test_the_verifier_names_what_is_wrong() -> None:
+    b = Builder()
+    x = image(b)
+    y = b.relu(x)
+    b.output(y)
+    y.shape = (7,)
+    with pytest.raises(
+        InvalidArgumentError, match=r"%relu_0.*must be float32\[-1, 3, 5"
+    ):
+        verify(b.program)
+    with pytest.raises(InvalidArgumentError, match="must fit together"):
+        b.matmul(x, b.parameter("w", draw(4, 4)))
+    with pytest.raises(InvalidArgumentError, match="axis must be int, got 'a'"):
+        b.softmax(x, axis="a")
+    with pytest.raises(InvalidArgumentError, match="attributes must be"):
+        b.relu(x, speed=1)
