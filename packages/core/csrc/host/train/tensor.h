@@ -117,11 +117,7 @@ struct TensorExtras {
   Tensor grad;
   std::string name;
   std::vector<std::shared_ptr<GradHook>> hooks;  // of a leaf; those of others are on their node
-  void* handle = nullptr;                        // of a symbolic tensor (a Python object)
-  void (*drop_handle)(void*) = nullptr;
-  ~TensorExtras() {
-    if (drop_handle != nullptr) drop_handle(handle);
-  }
+  std::shared_ptr<void> handle;                  // of a symbolic tensor
 };
 
 /// New memory for the view's shape, dtype and strides (which must be dense).
@@ -136,6 +132,7 @@ Tensor detach(const Tensor& x);
 Tensor weak(double value);
 Tensor weak(int64_t value);
 Tensor weak(bool value);
+Tensor weak_complex(double re, double im);
 /// A one-element tensor of rank 0.
 Tensor scalar(DType dtype, Scalar value);
 /// Element 0 of a host tensor as a number (real part of a complex).

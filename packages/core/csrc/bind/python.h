@@ -1,0 +1,132 @@
+#pragma once
+// What every binding file shares: the Tensor object, conversions, and the way errors cross over.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string>
+#include <vector>
+
+#include "proa/runtime/error.h"
+#include "proa/train/dispatch.h"
+#include "proa/train/host_table.h"
+#include "proa/train/tensor.h"
+
+namespace proa::bind {
+
+struct PyTensor {
+  PyObject_HEAD
+  TensorImpl* impl;
+  PyObject* weakrefs;
+};
+
+extern PyTypeObject* tensor_type;
+
+inline bool is_tensor(PyObject* o) {
+  return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
+}
+inline TensorImpl* impl_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->impl; }
+/// The Python object of the tensor: the one it has, or a new one. None for an empty tensor.
+PyObject* wrap(Tensor x);
+
+/// Thrown when a Python exception is already set.
+struct PythonError {};
+/// Sets the Python exception that the current C++ exception stands for. Call inside catch.
+void translate_exception() noexcept;
+
+/// Runs f; turns a C++ exception into a Python one and returns nullptr.
+template <class F>
+PyObject* guarded(F&& f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    translate_exception();
+    return nullptr;
+  }
+}
+template <class F>
+int guarded_int(F&& f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+
+[[noreturn]] void raise_type(const std::string& message);
+
+/// An owned reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) : object_(owned) {}
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+/// The reference, or PythonError if it is null.
+inline Ref checked(PyObject* owned) {
+  if (owned == nullptr) throw PythonError();
+  return Ref(owned);
+}
+/// A further reference that any thread may drop.
+std::shared_ptr<void> keep(PyObject* object);
+
+// -- conversions ----------------------------------------------------------------------------
+/// A tensor of a Tensor, number, NumPy array or nested list; `where` and `name` for the error.
+Tensor to_tensor(PyObject* o, const char* where, const char* name);
+/// The same for operators: empty if `o` is none of these.
+Tensor to_operand(PyObject* o);
+bool parse_dtype(PyObject* o, DType* dtype);
+/// The registered proa.dtype object (borrowed).
+PyObject* dtype_object(DType dtype);
+PyObject* shape_list(const View& view);
+/// Tensors of a sequence (None gives an empty one, if admitted).
+std::vector<Tensor> to_tensors(PyObject* o, const char* where, bool admit_none);
+/// Writes the attribute `spec` of a Python value into the struct.
+void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void* attrs);
+/// The attribute struct as a dict.
+Ref attribute_dict(const OpInfo& op, const void* attrs);
+/// The op of that name; raises if there is none.
+const OpEntry& entry_named(const char* name);
+
+// -- NumPy (numpy.cc) -----------------------------------------------------------------------
+bool init_numpy();
+bool is_array(PyObject* o);
+/// Shares the array's memory, or copies if asked to or if it cannot be shared.
+Tensor from_numpy(PyObject* array, bool copy);
+/// An array on the tensor's memory (bfloat16 as uint16).
+PyObject* to_numpy(const Tensor& x);
+
+// -- what the files add to the module -------------------------------------------------------
+extern PyNumberMethods number_methods;
+PyObject* compare(PyObject* a, PyObject* b, int op);
+PyObject* get_item(PyObject* self, PyObject* key);
+int set_item(PyObject* self, PyObject* key, PyObject* value);
+PyObject* sequence_item(PyObject* self, Py_ssize_t i);
+extern PyMethodDef dlpack_methods[];
+extern PyMethodDef module_functions[];
+extern PyMethodDef autograd_functions[];
+extern PyMethodDef symbol_functions[];
+extern PyMethodDef index_functions[];
+bool init_tensor_type(PyObject* module);
+bool add_number_slots(std::vector<PyType_Slot>* slots);
+bool init_ops(PyObject* module);
+
+template <class F>
+PyCFunction fast(F f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+
+}  // namespace proa::bind

@@ -1,0 +1,142 @@
+// Symbolic tensors: made by the recorder in Python, to which their ops go.
+#include <cstring>
+
+#include "proa/shapes/infer.h"
+#include "python.h"
+
+namespace proa::bind {
+
+namespace {
+
+PyObject* g_recorder = nullptr;
+
+View view_of(PyObject* shape, PyObject* dtype, const char* where) {
+  View view;
+  if (!parse_dtype(dtype, &view.dtype)) raise_type(std::string("[") + where + "] a dtype");
+  const Ref sizes = checked(PySequence_Fast(shape, "[symbol] the shape must be a sequence"));
+  const Py_ssize_t rank = PySequence_Fast_GET_SIZE(sizes.get());
+  if (rank > kMaxRank) {
+    throw Error(ErrorKind::kInvalidArgument, std::string("[") + where +
+                                                 "] at most 8 axes must be given, got " +
+                                                 std::to_string(rank));
+  }
+  view.rank = static_cast<int8_t>(rank);
+  for (Py_ssize_t i = 0; i < rank; ++i) {
+    PyObject* size = PySequence_Fast_GET_ITEM(sizes.get(), i);
+    view.shape[i] = size == Py_None ? kUnknown : PyLong_AsLongLong(size);
+    if (PyErr_Occurred()) throw PythonError();
+  }
+  view.set_contiguous();
+  return view;
+}
+
+// symbol(shape, dtype, handle)
+PyObject* symbol(PyObject*, PyObject* args) {
+  PyObject *shape, *dtype, *handle;
+  if (!PyArg_ParseTuple(args, "OOO", &shape, &dtype, &handle)) return nullptr;
+  return guarded([&] {
+    const View view = view_of(shape, dtype, "symbol");
+    TensorImpl* impl = TensorImpl::create();
+    Tensor x = Tensor::take(impl);
+    impl->view = view;
+    impl->flags |= TensorImpl::kSymbolic | TensorImpl::kContiguous;
+    impl->extra().handle = keep(handle);
+    return wrap(std::move(x));
+  });
+}
+
+// Asks the recorder: fn(op, inputs, attrs) -> symbolic tensor(s).
+void record(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out) {
+  if (g_recorder == nullptr) {
+    throw Error(ErrorKind::kPreconditionNotMet,
+                std::string("[") + entry.info->name +
+                    "] a program must be recorded when a symbolic tensor is used, got none");
+  }
+  const Ref inputs = checked(PyList_New(n_in));
+  for (int i = 0; i < n_in; ++i) {
+    PyList_SET_ITEM(inputs.get(), i, checked(wrap(Tensor::share(in[i]))).release());
+  }
+  const Ref dict = attribute_dict(*entry.info, attrs);
+  const Ref result = checked(
+      PyObject_CallFunction(g_recorder, "sOO", entry.info->name, inputs.get(), dict.get()));
+  const auto tensors = to_tensors(result.get(), "recorder", false);
+  if (tensors.size() != entry.info->n_out) {
+    throw Error(ErrorKind::kFatal, std::string("[") + entry.info->name +
+                                       "] the recorder must return every output");
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) out[i] = tensors[i];
+}
+
+PyObject* set_recorder(PyObject*, PyObject* function) {
+  PyObject* before = g_recorder;
+  if (function == Py_None) {
+    g_recorder = nullptr;
+  } else {
+    Py_INCREF(function);
+    g_recorder = function;
+  }
+  dispatch_hooks.record = record;
+  if (before == nullptr) Py_RETURN_NONE;
+  return before;
+}
+
+// infer(op, inputs, attrs) -> [(shape, dtype)]: inputs are Tensors, (shape, dtype) pairs or None.
+PyObject* infer_op(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject *inputs, *attributes;
+  if (!PyArg_ParseTuple(args, "sOO", &name, &inputs, &attributes)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const OpInfo& op = *entry_named(name).info;
+    const HostOp& host = kHostOps[op.id];
+    const Ref items = checked(PySequence_Fast(inputs, "[infer] inputs must be a sequence"));
+    std::vector<View> in;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+      if (item == Py_None) {
+        in.emplace_back();
+      } else if (is_tensor(item)) {
+        in.push_back(impl_of(item)->view);
+        in.back().data = nullptr;
+      } else {
+        PyObject *shape, *dtype;
+        if (!PyArg_ParseTuple(item, "OO", &shape, &dtype)) throw PythonError();
+        in.push_back(view_of(shape, dtype, "infer"));
+      }
+    }
+    alignas(16) unsigned char attrs[1024];
+    if (op.attr_size > 0) std::memcpy(attrs, op.attr_defaults, op.attr_size);
+    for (int i = host.array_count; i < host.arg_count; ++i) {
+      PyObject* value = PyDict_GetItemString(attributes, host.args[i].name);
+      if (value != nullptr) parse_attribute(name, host.args[i], value, attrs);
+    }
+    View out[kMaxOutputs];
+    Call call;
+    call.in = in.data();
+    call.n_in = static_cast<int>(in.size());
+    call.out = out;
+    call.n_out = op.n_out;
+    call.attrs = attrs;
+    const Status status = infer(op, call);
+    if (status != Status::kOk && status != Status::kNotAView) {
+      throw Error(kind_of(status),
+                  std::string("[") + name + "] shapes and attributes must fit the operator");
+    }
+    Ref list = checked(PyList_New(op.n_out));
+    for (int i = 0; i < op.n_out; ++i) {
+      PyObject* pair = Py_BuildValue("(NO)", shape_list(out[i]), dtype_object(out[i].dtype));
+      PyList_SET_ITEM(list.get(), i, checked(pair).release());
+    }
+    return list.release();
+  });
+}
+
+}  // namespace
+
+PyMethodDef symbol_functions[] = {
+    {"symbol", symbol, METH_VARARGS, "symbol(shape, dtype, handle): a tensor without data."},
+    {"set_recorder", set_recorder, METH_O,
+     "set_recorder(fn): fn(op, inputs, attrs) serves ops on symbolic tensors; returns the last one."},
+    {"infer", infer_op, METH_VARARGS, "infer(op, inputs, attrs) -> [(shape, dtype)]."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace proa::bind

@@ -1,0 +1,533 @@
+// Walks the tape backwards. A node is made after the nodes it reads from, so the order of making, backwards,
+// is an order in which every gradient is complete before it is used.
+#include <algorithm>
+#include <cstring>
+
+#include "proa/gen/ops.h"
+#include "proa/runtime/error.h"
+#include "proa/shapes/layout.h"
+#include "proa/train/dispatch.h"
+#include "proa/train/grad_call.h"
+#include "proa/train/run.h"
+#include "proa/train/tape.h"
+
+namespace proa {
+
+namespace {
+
+// A tensor of the shape and dtype without data; the symbol itself where a graph is recorded.
+Tensor like_of(const OutputMeta& meta) {
+  TensorImpl* impl = TensorImpl::create();
+  if (meta.handle != nullptr) {
+    impl->flags |= TensorImpl::kSymbolic;
+    impl->extra().handle = meta.handle;
+  }
+  impl->view.rank = meta.rank;
+  impl->view.dtype = meta.dtype;
+  std::memcpy(impl->view.shape, meta.shape, sizeof meta.shape);
+  impl->view.set_contiguous();
+  return Tensor::take(impl);
+}
+
+OutputMeta meta_of(const TensorImpl* x) {
+  OutputMeta meta;
+  std::memcpy(meta.shape, x->view.shape, sizeof meta.shape);
+  meta.rank = x->view.rank;
+  meta.dtype = x->view.dtype;
+  if (x->has(TensorImpl::kSymbolic)) meta.handle = x->extras->handle;
+  return meta;
+}
+
+Tensor filled(const OutputMeta& meta, int64_t value) {
+  Scalar number;
+  number.is_int = 1;
+  number.i = value;
+  return ops::full_like(like_of(meta), number, static_cast<int64_t>(meta.dtype));
+}
+
+bool same_shape(const View& v, const OutputMeta& meta) {
+  return v.rank == meta.rank &&
+         std::memcmp(v.shape, meta.shape, sizeof(int64_t) * static_cast<size_t>(meta.rank)) == 0;
+}
+
+// The gradient in the shape and dtype of what the edge leads to.
+Tensor fitted(Tensor grad, const Edge& edge) {
+  const OutputMeta meta =
+      edge.node != nullptr ? edge.node->outputs()[edge.index] : meta_of(edge.leaf);
+  if (is_complex(grad.dtype()) && !is_complex(meta.dtype)) grad = ops::real(grad);
+  if (!same_shape(grad.view(), meta)) {
+    Tensor like = edge.leaf != nullptr ? Tensor::share(edge.leaf) : like_of(meta);
+    const bool data_needed = grad->has(TensorImpl::kSymbolic) && edge.leaf == nullptr;
+    if (data_needed && meta.handle == nullptr) like = filled(meta, 0);
+    grad = ops::sum_to(grad, like);
+  }
+  if (grad.dtype() != meta.dtype) grad = ops::cast(grad, static_cast<int64_t>(meta.dtype));
+  return grad;
+}
+
+// True if nobody else can see the tensor's memory.
+bool exclusive(const Tensor& x) {
+  return x->refs.load(std::memory_order_acquire) == 1 && x->storage != nullptr &&
+         x->storage->unique() && !x->storage->foreign() && x->leaf();
+}
+
+void add_into(const Tensor& sum, const Tensor& x) {
+  const KeepLock keep;
+  View in[2] = {sum.view(), x.view()}, out = sum.view();
+  Call call;
+  call.in = in;
+  call.out = &out;
+  call.n_in = 2;
+  call.n_out = 1;
+  run_kernel(op_entries()[static_cast<int>(OpId::add)], &call);
+  sum->storage->bump_version();
+}
+
+void accumulate(Tensor* slot, Tensor grad, bool create_graph) {
+  if (!*slot) {
+    *slot = std::move(grad);
+  } else if (!create_graph && !grad->has(TensorImpl::kSymbolic) && exclusive(*slot) &&
+             is_dense(slot->view())) {
+    add_into(*slot, grad);
+  } else {
+    *slot = ops::add(*slot, grad);
+  }
+}
+
+// Adds to the leaf's `grad`.
+void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
+  Tensor& have = leaf->extra().grad;
+  if (grad->has(TensorImpl::kSymbolic) || create_graph) {
+    have = have ? ops::add(have, grad) : std::move(grad);
+    return;
+  }
+  if (have && have->storage != nullptr && !have->requires_grad() && same_shape(grad.view(), meta_of(have.get())) && have.dtype() == grad.dtype() &&
+      is_dense(have.view())) {
+    return add_into(have, grad);
+  }
+  if (have) {
+    have = ops::add(have, grad);
+    return;
+  }
+  if (exclusive(grad) && is_dense(grad.view())) {
+    have = std::move(grad);
+    return;
+  }
+  View layout = grad.view();
+  if (!is_dense(layout)) layout.set_contiguous();
+  have = empty_as(layout);
+  copy_into(have->view, grad.get());
+}
+
+// Gradients that arrived at one node or leaf.
+struct Task {
+  Node* node = nullptr;
+  TensorImpl* leaf = nullptr;
+  int waiting = 0;  // of a leaf: edges that have not delivered
+  bool needed = true;
+  Tensor first;
+  std::vector<Tensor> more;
+  Tensor& grad(uint32_t i) {
+    if (i == 0) return first;
+    if (more.size() < i) more.resize(i);
+    return more[i - 1];
+  }
+};
+
+// Address -> number of its task.
+class TaskMap {
+ public:
+  TaskMap() : slots_(64) {}
+  int* find(const void* key) {
+    if ((used_ + 1) * 2 > slots_.size()) grow();
+    Slot& slot = probe(key);
+    if (slot.key == nullptr) {
+      slot.key = key;
+      slot.task = -1;
+      ++used_;
+    }
+    return &slot.task;
+  }
+
+ private:
+  struct Slot {
+    const void* key = nullptr;
+    int task = -1;
+  };
+  Slot& probe(const void* key) {
+    const size_t mask = slots_.size() - 1;
+    size_t at = (reinterpret_cast<uintptr_t>(key) * 0x9E3779B97F4A7C15ull >> 20) & mask;
+    while (slots_[at].key != nullptr && slots_[at].key != key) at = (at + 1) & mask;
+    return slots_[at];
+  }
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+      if (slot.key != nullptr) probe(slot.key) = slot;
+    }
+  }
+  std::vector<Slot> slots_;
+  size_t used_ = 0;
+};
+
+// A place in the graph: an output of a node, or a leaf.
+struct Place {
+  Node* node;
+  TensorImpl* leaf;
+  uint32_t index;
+  explicit Place(const Tensor& x)
+      : node(x->grad_fn), leaf(x->grad_fn == nullptr ? x.get() : nullptr), index(x->output) {}
+  bool is(const Edge& edge) const {
+    return node != nullptr ? edge.node == node && edge.index == index : edge.leaf == leaf;
+  }
+};
+
+class RuleCall final : public GradCall {
+ public:
+  RuleCall(Node* node, Task* task, bool create_graph, std::vector<Tensor>* result)
+      : node_(node), task_(task), create_graph_(create_graph), result_(result) {}
+
+  Tensor dout(int i) override {
+    Tensor& grad = task_->grad(static_cast<uint32_t>(i));
+    if (!grad) grad = filled(node_->outputs()[i], 0);
+    return grad;
+  }
+  Tensor saved(int slot) override { return unpack(offset(slot)); }
+  std::vector<Tensor> saved_list(int slot) override {
+    const int from = offset(slot);
+    const int count = node_->edge_count() - info().saved[slot].index;
+    std::vector<Tensor> list;
+    for (int i = 0; i < count; ++i) list.push_back(unpack(from + i));
+    return list;
+  }
+  bool needs(int i) const override {
+    if (node_->op()->info->n_in != kVariadic) return node_->edges()[i].wanted();
+    for (int k = i; k < node_->edge_count(); ++k) {
+      if (node_->edges()[k].wanted()) return true;
+    }
+    return false;
+  }
+  void set(int i, Tensor grad) override { (*result_)[static_cast<size_t>(i)] = std::move(grad); }
+  void set_list(int i, std::vector<Tensor> grads) override {
+    for (size_t k = 0; k < grads.size(); ++k) {
+      (*result_)[static_cast<size_t>(i) + k] = std::move(grads[k]);
+    }
+  }
+  const void* attrs() const override { return node_->attrs(); }
+
+ private:
+  const GradInfo& info() const { return kGrads[node_->op()->info->id]; }
+  int offset(int slot) const {
+    int at = 0;
+    for (int i = 0; i < slot; ++i) {
+      const SavedSpec& spec = info().saved[i];
+      at += spec.kind == SavedSpec::kVariadic ? node_->edge_count() - spec.index : 1;
+    }
+    return at;
+  }
+  Tensor unpack(int at) {
+    const Saved& saved = node_->saved()[at];
+    if (!saved.value) return {};
+    if (saved.checked && saved.value->version() != saved.version) {
+      throw Error(ErrorKind::kPreconditionNotMet,
+                  std::string("[backward] a tensor saved by op ") + node_->name() +
+                      " was modified in place: version " + std::to_string(saved.value->version()) +
+                      ", expected " + std::to_string(saved.version));
+    }
+    if (!saved.own_output || !create_graph_) return saved.value;
+    Tensor output = detach(saved.value);
+    const int index = output_index(at);
+    node_->retain();
+    output->grad_fn = node_;
+    output->output = static_cast<uint16_t>(index);
+    output->set(TensorImpl::kStopGradient, false);
+    return output;
+  }
+  int output_index(int at) const {
+    for (int i = 0; i < info().saved_count; ++i) {
+      if (offset(i) == at) return info().saved[i].index;
+    }
+    return 0;
+  }
+
+  Node* node_;
+  Task* task_;
+  bool create_graph_;
+  std::vector<Tensor>* result_;
+};
+
+class Walk {
+ public:
+  Walk(bool retain_graph, bool create_graph, bool to_leaves)
+      : retain_graph_(retain_graph), create_graph_(create_graph), to_leaves_(to_leaves) {}
+
+  void stop_at(const Tensor& x) { stops_.emplace_back(x); }
+  void capture(const Tensor& x) { captures_.emplace_back(Place(x), Tensor()); }
+  std::vector<std::pair<Place, Tensor>>& captures() { return captures_; }
+
+  void root(const Tensor& x, Tensor grad) {
+    if (!x->requires_grad()) {
+      throw Error(ErrorKind::kPreconditionNotMet,
+                  "[backward] the tensor must take a gradient, got one with stop_gradient=True of "
+                  "shape " +
+                      shape_text(x.view()));
+    }
+    const OutputMeta meta = meta_of(x.get());
+    if (!grad) {
+      const GradMode off(false);
+      grad = filled(meta, 1);
+    } else if (!same_shape(grad.view(), meta)) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "[backward] the gradient must have the tensor's shape " + shape_text(x.view()) +
+                      ", got " + shape_text(grad.view()));
+    }
+    kept_.push_back(x);
+    const Place place(x);
+    const int task = place.node != nullptr ? visit(place.node) : visit(place.leaf);
+    if (place.leaf != nullptr) ++tasks_[static_cast<size_t>(task)].waiting;
+    roots_.push_back({task, place.leaf != nullptr ? 0 : place.index, std::move(grad)});
+  }
+
+  void run() {
+    discover();
+    for (Root& root : roots_) deliver(root.task, root.index, std::move(root.grad));
+    for (const int number : order_) {
+      if (tasks_[static_cast<size_t>(number)].node != nullptr) process(number);
+    }
+  }
+
+ private:
+  struct Root {
+    int task;
+    uint32_t index;
+    Tensor grad;
+  };
+
+  int visit(Node* node) {
+    int* number = map_.find(node);
+    if (*number < 0) {
+      *number = static_cast<int>(tasks_.size());
+      tasks_.emplace_back();
+      tasks_.back().node = node;
+      pending_.push_back(*number);
+    }
+    return *number;
+  }
+  int visit(TensorImpl* leaf) {
+    int* number = map_.find(leaf);
+    if (*number < 0) {
+      *number = static_cast<int>(tasks_.size());
+      tasks_.emplace_back();
+      tasks_.back().leaf = leaf;
+    }
+    return *number;
+  }
+  bool stopped(const Edge& edge) const {
+    for (const Place& place : stops_) {
+      if (place.is(edge)) return true;
+    }
+    return false;
+  }
+
+  void discover() {
+    while (!pending_.empty()) {
+      const int number = pending_.back();
+      pending_.pop_back();
+      order_.push_back(number);
+      Node* node = tasks_[static_cast<size_t>(number)].node;
+      for (int i = 0; i < node->edge_count(); ++i) {
+        const Edge& edge = node->edges()[i];
+        if (!edge.wanted() || stopped(edge)) continue;
+        if (edge.node != nullptr) {
+          visit(edge.node);
+        } else {
+          ++tasks_[static_cast<size_t>(visit(edge.leaf))].waiting;
+        }
+      }
+    }
+    std::sort(order_.begin(), order_.end(), [this](int a, int b) {
+      return tasks_[static_cast<size_t>(a)].node->sequence() >
+             tasks_[static_cast<size_t>(b)].node->sequence();
+    });
+    if (!to_leaves_) prune();
+  }
+
+  // Keeps what lies on a way to a captured place.
+  void prune() {
+    for (Task& task : tasks_) task.needed = false;
+    for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
+      Task& task = tasks_[static_cast<size_t>(*at)];
+      for (int i = 0; i < task.node->edge_count() && !task.needed; ++i) {
+        const Edge& edge = task.node->edges()[i];
+        if (!edge.wanted() || stopped(edge)) continue;
+        for (const auto& wanted : captures_) task.needed |= wanted.first.is(edge);
+        if (edge.node != nullptr) {
+          task.needed |= tasks_[static_cast<size_t>(*map_.find(edge.node))].needed;
+        }
+      }
+    }
+  }
+
+  void deliver(int number, uint32_t index, Tensor grad) {
+    Task& task = tasks_[static_cast<size_t>(number)];
+    if (grad) accumulate(&task.grad(index), std::move(grad), create_graph_);
+    if (task.leaf != nullptr && --task.waiting == 0) finish_leaf(number);
+  }
+
+  void finish_leaf(int number) {
+    TensorImpl* leaf = tasks_[static_cast<size_t>(number)].leaf;
+    Tensor grad = std::move(tasks_[static_cast<size_t>(number)].first);
+    if (!grad) return;
+    if (leaf->extras != nullptr) {
+      const auto hooks = leaf->extras->hooks;
+      for (const auto& hook : hooks) apply(hook.get(), &grad);
+    }
+    bool captured = false;
+    for (auto& wanted : captures_) {
+      if (wanted.first.leaf != leaf) continue;
+      wanted.second = grad;
+      captured = true;
+    }
+    if (to_leaves_ && !(captured && !captures_.empty())) {
+      deposit(leaf, std::move(grad), create_graph_);
+    }
+  }
+
+  void apply(GradHook* hook, Tensor* grad) {
+    Tensor changed = hook->call(*grad);
+    if (changed) *grad = std::move(changed);
+  }
+
+  void process(int number) {
+    Node* node = tasks_[static_cast<size_t>(number)].node;
+    bool any = false;
+    for (int i = 0; i < node->output_count(); ++i) {
+      Tensor& slot = tasks_[static_cast<size_t>(number)].grad(static_cast<uint32_t>(i));
+      if (!slot) continue;
+      any = true;
+      arrive(node, i, number);
+    }
+    std::vector<Tensor> result(static_cast<size_t>(node->edge_count()));
+    if (any && tasks_[static_cast<size_t>(number)].needed) {
+      run_node(node, number, &result);
+      if (!retain_graph_) node->free_saved();
+    }
+    tasks_[static_cast<size_t>(number)].first = Tensor();
+    tasks_[static_cast<size_t>(number)].more.clear();
+    for (int i = 0; i < node->edge_count(); ++i) {
+      const Edge& edge = node->edges()[i];
+      if (!edge.wanted() || stopped(edge)) continue;
+      const void* key = edge.node != nullptr ? static_cast<void*>(edge.node) : edge.leaf;
+      const int target = *map_.find(key);
+      Tensor grad = std::move(result[static_cast<size_t>(i)]);
+      if (grad) grad = fitted(std::move(grad), edge);
+      deliver(target, edge.index, std::move(grad));
+    }
+  }
+
+  // Hooks, kept gradients and captures of output i.
+  void arrive(Node* node, int i, int number) {
+    const auto index = static_cast<uint32_t>(i);
+    if (node->hooks() != nullptr) {
+      const auto hooks = *node->hooks();
+      for (const auto& entry : hooks) {
+        if (entry.output != i) continue;
+        Tensor grad = tasks_[static_cast<size_t>(number)].grad(index);
+        apply(entry.hook.get(), &grad);
+        tasks_[static_cast<size_t>(number)].grad(index) = std::move(grad);
+      }
+    }
+    const Tensor& grad = tasks_[static_cast<size_t>(number)].grad(index);
+    if (node->retained() != nullptr && to_leaves_) {
+      for (const auto& kept : *node->retained()) {
+        if (kept.output == i) deposit(kept.tensor, grad, create_graph_);
+      }
+    }
+    for (auto& wanted : captures_) {
+      if (wanted.first.node == node && wanted.first.index == index) wanted.second = grad;
+    }
+  }
+
+  void run_node(Node* node, int number, std::vector<Tensor>* result) {
+    if (node->freed()) {
+      throw Error(ErrorKind::kPreconditionNotMet,
+                  std::string("[backward] the graph must be kept by retain_graph=True to be walked "
+                              "twice, got one whose op ") +
+                      node->name() + " was freed");
+    }
+    // The rule may start another walk (a PyLayer): the task's gradients are moved out first.
+    Task own;
+    own.first = std::move(tasks_[static_cast<size_t>(number)].first);
+    own.more = std::move(tasks_[static_cast<size_t>(number)].more);
+    if (node->custom() == nullptr) {
+      RuleCall call(node, &own, create_graph_, result);
+      kGrads[node->op()->info->id].run(call);
+      return;
+    }
+    std::vector<Tensor> grads;
+    for (int i = 0; i < node->output_count(); ++i) {
+      Tensor& grad = own.grad(static_cast<uint32_t>(i));
+      if (!grad) grad = filled(node->outputs()[i], 0);
+      grads.push_back(std::move(grad));
+    }
+    node->custom()->run(grads, result);
+    result->resize(static_cast<size_t>(node->edge_count()));
+  }
+
+  bool retain_graph_, create_graph_, to_leaves_;
+  std::vector<Place> stops_;
+  std::vector<std::pair<Place, Tensor>> captures_;
+  std::vector<Root> roots_;
+  std::vector<Tensor> kept_;
+  std::vector<Task> tasks_;
+  std::vector<int> pending_, order_;
+  TaskMap map_;
+};
+
+}  // namespace
+
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
+              BackwardOptions options) {
+  Walk walk(options.retain_graph || options.create_graph, options.create_graph, true);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    walk.root(roots[i], i < grads.size() ? grads[i] : Tensor());
+  }
+  const GradMode mode(options.create_graph);
+  walk.run();
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& grads, const GradOptions& options) {
+  Walk walk(options.retain_graph, options.create_graph, !options.only_inputs);
+  for (const Tensor& x : inputs) {
+    if (!x->requires_grad()) {
+      throw Error(ErrorKind::kPreconditionNotMet,
+                  "[grad] every input must take a gradient, got one with stop_gradient=True of "
+                  "shape " +
+                      shape_text(x.view()));
+    }
+    walk.capture(x);
+  }
+  for (const Tensor& x : options.no_grad) walk.stop_at(x);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    walk.root(outputs[i], i < grads.size() ? grads[i] : Tensor());
+  }
+  {
+    const GradMode mode(options.create_graph);
+    walk.run();
+  }
+  std::vector<Tensor> result;
+  for (auto& capture : walk.captures()) {
+    if (!capture.second && !options.allow_unused) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "[grad] every input must be reached from the outputs (or allow_unused be True), "
+                  "got input " +
+                      std::to_string(result.size()) + " unused");
+    }
+    result.push_back(std::move(capture.second));
+  }
+  return result;
+}
+
+}  // namespace proa

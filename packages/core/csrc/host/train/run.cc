@@ -1,0 +1,286 @@
+#include "proa/train/run.h"
+
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "proa/gen/attrs.h"
+#include "proa/gen/op_ids.h"
+#include "proa/runtime/allocator.h"
+#include "proa/runtime/error.h"
+#include "proa/runtime/pool.h"
+#include "proa/shapes/infer.h"
+#include "proa/shapes/layout.h"
+#include "proa/train/tape.h"
+
+namespace proa {
+
+DispatchHooks dispatch_hooks;
+
+namespace {
+
+constexpr int64_t kLongWork = 20000;  // elements
+
+std::atomic<bool> g_check_finite{false};
+thread_local int t_keep_lock = 0;
+
+const OpEntry& entry_of(OpId id) { return op_entries()[static_cast<int>(id)]; }
+
+struct Scratch {
+  void* data = nullptr;
+  size_t capacity = 0;
+  explicit Scratch(size_t bytes) {
+    if (bytes > 0) data = allocate(bytes, &capacity);
+  }
+  ~Scratch() {
+    if (data != nullptr) release(data, capacity);
+  }
+};
+
+// Lets other Python threads run while it lives.
+struct Unlocked {
+  void* state = nullptr;
+  bool on;
+  explicit Unlocked(bool wanted)
+      : on(wanted && t_keep_lock == 0 && dispatch_hooks.unlock != nullptr) {
+    if (on) state = dispatch_hooks.unlock();
+  }
+  ~Unlocked() {
+    if (on) dispatch_hooks.lock(state);
+  }
+};
+
+template <class T>
+bool all_finite(const void* data, int64_t n, T exponent) {
+  const T* bits = static_cast<const T*>(data);
+  for (int64_t i = 0; i < n; ++i) {
+    if ((bits[i] & exponent) == exponent) return false;
+  }
+  return true;
+}
+
+// Outputs are dense, so their memory can be read in any order.
+bool finite(const View& v) {
+  const int64_t n = v.numel();
+  switch (v.dtype) {
+    case DType::kF16: return all_finite<uint16_t>(v.data, n, 0x7c00u);
+    case DType::kBF16: return all_finite<uint16_t>(v.data, n, 0x7f80u);
+    case DType::kF32: return all_finite<uint32_t>(v.data, n, 0x7f800000u);
+    case DType::kC64: return all_finite<uint32_t>(v.data, 2 * n, 0x7f800000u);
+    case DType::kF64: return all_finite<uint64_t>(v.data, n, 0x7ff0000000000000u);
+    case DType::kC128: return all_finite<uint64_t>(v.data, 2 * n, 0x7ff0000000000000u);
+    default: return true;
+  }
+}
+
+void check_outputs(const OpInfo& op, const Call& call) {
+  for (int i = 0; i < call.n_out; ++i) {
+    if (op.alias[i] >= 0 && !is_dense(call.out[i])) continue;
+    if (finite(call.out[i])) continue;
+    throw Error(ErrorKind::kPreconditionNotMet,
+                std::string("[") + op.name + "] results must be finite, got NaN or infinity in a " +
+                    name_of(call.out[i].dtype) + " output of shape " + shape_text(call.out[i]));
+  }
+}
+
+}  // namespace
+
+KeepLock::KeepLock() { ++t_keep_lock; }
+KeepLock::~KeepLock() { --t_keep_lock; }
+
+void set_check_finite(bool on) { g_check_finite.store(on); }
+bool check_finite() { return g_check_finite.load(std::memory_order_relaxed); }
+
+const char* name_of(DType dtype) {
+  static constexpr const char* kNames[kDTypeCount] = {
+      "bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
+      "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+  return kNames[static_cast<int>(dtype)];
+}
+
+std::string shape_text(const View& view) {
+  std::string text = "(";
+  for (int i = 0; i < view.rank; ++i) {
+    text += view.shape[i] == kUnknown ? "?" : std::to_string(view.shape[i]);
+    if (i + 1 < view.rank || view.rank == 1) text += i + 1 < view.rank ? ", " : ",";
+  }
+  return text + ")";
+}
+
+CallViews::CallViews(TensorImpl* const* in, int n_in, int n_out) {
+  in_ = n_in <= kOnStack
+            ? reinterpret_cast<View*>(in_stack_)
+            : static_cast<View*>(::operator new(sizeof(View) * static_cast<size_t>(n_in)));
+  for (int i = 0; i < n_in; ++i) {
+    if (in[i] != nullptr) {
+      std::memcpy(static_cast<void*>(&in_[i]), &in[i]->view, sizeof(View));
+    } else {
+      new (&in_[i]) View();
+    }
+  }
+  for (int i = 0; i < n_out; ++i) new (&out()[i]) View();
+}
+
+CallViews::~CallViews() {
+  if (in_ != reinterpret_cast<View*>(in_stack_)) ::operator delete(in_);
+}
+
+void raise_status(const OpInfo& op, const Call& call, Status status) {
+  std::string text = std::string("[") + op.name + "] ";
+  switch (status) {
+    case Status::kOutOfRange: text += "every index must lie within its axis"; break;
+    case Status::kUnimplemented: text += "this build must have a kernel"; break;
+    case Status::kResourceExhausted: text += "memory must suffice"; break;
+    default: text += "shapes and attributes must fit the operator"; break;
+  }
+  text += ", got ";
+  int shown = 0;
+  for (int i = 0; i < call.n_in; ++i) {
+    if (!call.in[i].given()) continue;
+    if (shown++ > 0) text += ", ";
+    if (shown > 8) {
+      text += "..";
+      break;
+    }
+    text += std::string(name_of(call.in[i].dtype)) + " " + shape_text(call.in[i]);
+  }
+  if (shown == 0) text += "no arrays";
+  throw Error(kind_of(status), text);
+}
+
+void check_dtype(const OpInfo& op, const Call& call) {
+  DType dtype = DType::kF32;
+  if (call.n_in > 0 && call.in[0].given()) {
+    dtype = call.in[0].dtype;
+  } else if (op.dtype_attr >= 0) {
+    dtype = output_dtype(op, call, 0);
+  } else {
+    return;
+  }
+  if ((op.dtypes >> static_cast<int>(dtype) & 1) != 0) return;
+  std::string text = std::string("[") + op.name + "] the dtype must be one of";
+  bool some = false;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if ((op.dtypes >> i & 1) == 0) continue;
+    text += std::string(some ? ", " : " ") + name_of(static_cast<DType>(i));
+    some = true;
+  }
+  throw Error(ErrorKind::kInvalidArgument, text + ", got " + name_of(dtype));
+}
+
+void run_kernel(const OpEntry& entry, Call* call) {
+  const OpInfo& op = *entry.info;
+  if (entry.kernel.run == nullptr) raise_status(op, *call, Status::kUnimplemented);
+  const Scratch scratch(entry.kernel.scratch != nullptr ? entry.kernel.scratch(*call) : 0);
+  call->scratch = scratch.data;
+  static const Parallel* pool = ThreadPool::global().parallel();
+  call->parallel = pool;
+  int64_t work = 0;
+  for (int i = 0; i < call->n_in; ++i) {
+    if (call->in[i].given()) work += call->in[i].numel();
+  }
+  for (int i = 0; i < call->n_out; ++i) work += call->out[i].numel();
+  Status status;
+  if (dispatch_hooks.profile != nullptr) {
+    const auto start = std::chrono::steady_clock::now();
+    status = entry.kernel.run(*call);
+    const auto took = std::chrono::steady_clock::now() - start;
+    dispatch_hooks.profile(op,
+                           std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  } else {
+    const Unlocked unlocked(work > kLongWork);
+    status = entry.kernel.run(*call);
+  }
+  if (status != Status::kOk) raise_status(op, *call, status);
+  if (check_finite()) check_outputs(op, *call);
+}
+
+namespace {
+
+// Shares the memory of the first input; false if it must be made row-major first.
+bool make_view(const OpEntry& entry, TensorImpl* const* in, Call* call, Tensor* out) {
+  const OpInfo& op = *entry.info;
+  const Status status = infer(op, *call);
+  if (status == Status::kNotAView) return false;
+  if (status != Status::kOk) raise_status(op, *call, status);
+  if (in[0]->storage == nullptr) return false;  // a number without memory to share
+  in[0]->storage->retain();
+  *out = on_storage(in[0]->storage, call->out[0]);
+  (*out)->flags |= TensorImpl::kView;
+  (*out)->version_at_view = in[0]->storage->version();
+  return true;
+}
+
+}  // namespace
+
+bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, bool quick,
+             Tensor* out) {
+  const OpInfo& op = *entry.info;
+  CallViews views(in, n_in, op.n_out);
+  Call call;
+  call.in = views.in();
+  call.out = views.out();
+  call.n_in = n_in;
+  call.n_out = op.n_out;
+  call.attrs = attrs;
+  check_dtype(op, call);
+  if (op.kind == OpKind::kView) return make_view(entry, in, &call, out);
+  if (quick) {
+    std::memcpy(static_cast<void*>(&views.out()[0]), &views.in()[0], sizeof(View));
+    views.out()[0].dtype = output_dtype(op, call, 0);
+    out[0] = empty_as(views.out()[0]);
+    views.out()[0].data = out[0]->view.data;
+  } else {
+    const Status status = infer(op, call);
+    if (status != Status::kOk) raise_status(op, call, status);
+    for (int i = 0; i < op.n_out; ++i) {
+      View& v = views.out()[i];
+      choose_strides(op, call, &v);
+      out[i] = empty_as(v);
+      v.data = out[i]->view.data;
+    }
+  }
+  run_kernel(entry, &call);
+  return true;
+}
+
+Tensor contiguous(TensorImpl* x) {
+  if (x->has(TensorImpl::kContiguous) && x->storage != nullptr) return Tensor::share(x);
+  View layout = x->view;
+  layout.set_contiguous();
+  Tensor out = empty_as(layout);
+  copy_into(out->view, x);
+  if (needs_node(&x, 1)) record_node(entry_of(OpId::assign), &x, 1, nullptr, &out, 1);
+  return out;
+}
+
+void copy_into(const View& to, const TensorImpl* from) {
+  View source = from->view, target = to;
+  if (source.rank != to.rank || std::memcmp(source.shape, to.shape, sizeof(int64_t) * static_cast<size_t>(to.rank)) != 0) {
+    const int lead = to.rank - source.rank;
+    View wide = to;
+    for (int i = 0; i < to.rank; ++i) {
+      const int64_t size = i < lead ? 1 : source.shape[i - lead];
+      if (lead < 0 || (size != 1 && size != to.shape[i])) {
+        throw Error(ErrorKind::kInvalidArgument, "[copy] the value must broadcast to " +
+                                                     shape_text(to) + ", got " +
+                                                     shape_text(source));
+      }
+      wide.stride[i] = size == 1 && to.shape[i] != 1 ? 0 : i < lead ? 0 : source.stride[i - lead];
+    }
+    wide.data = source.data;
+    wide.dtype = source.dtype;
+    source = wide;
+  }
+  CastAttrs attrs{};
+  attrs.dtype = static_cast<int64_t>(to.dtype);
+  const bool cast = source.dtype != to.dtype;
+  Call call;
+  call.in = &source;
+  call.out = &target;
+  call.n_in = call.n_out = 1;
+  call.attrs = cast ? &attrs : nullptr;
+  run_kernel(entry_of(cast ? OpId::cast : OpId::assign), &call);
+}
+
+}  // namespace proa

@@ -1,0 +1,53 @@
+"""The stream that random ops draw from: a seed and a count of what was drawn."""
+
+from __future__ import annotations
+
+from proa import _core
+from proa.errors import InvalidArgumentError
+
+
+class Generator:
+    """The default generator. Its state is two integers, the same on any machine."""
+
+    def manual_seed(self, value: int) -> Generator:
+        """Start the stream of this seed."""
+        if not isinstance(value, int):
+            raise InvalidArgumentError(f"[seed] must be an int, got {value!r}")
+        _core.generator_set(value & ((1 << 63) - 1), 0)
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed of the stream."""
+        return self.get_state()[0]
+
+    def get_state(self) -> tuple[int, int]:
+        """(seed, offset)."""
+        state: tuple[int, int] = _core.generator_get()
+        return state
+
+    def set_state(self, state: tuple[int, int]) -> None:
+        """Go on from a state that get_state gave."""
+        _core.generator_set(*state)
+
+    def next(self, count: int) -> tuple[int, int]:
+        """(seed, offset) for a random op that draws `count` numbers."""
+        key: tuple[int, int] = _core.generator_next(count)
+        return key
+
+
+default_generator = Generator()
+
+
+def seed(value: int) -> Generator:
+    """Seed the default generator, which makes what follows reproducible."""
+    return default_generator.manual_seed(value)
+
+
+def get_rng_state() -> tuple[int, int]:
+    """State of the default generator."""
+    return default_generator.get_state()
+
+
+def set_rng_state(state: tuple[int, int]) -> None:
+    """Put the default generator into a state that get_rng_state gave."""
+    default_generator.set_state(state)

@@ -1,0 +1,16 @@
+"""Threads of the eager engine."""
+
+from __future__ import annotations
+
+from proa import _core
+
+
+def set_num_threads(count: int) -> None:
+    """Compute with `count` threads, this one included."""
+    _core.set_num_threads(count)
+
+
+def get_num_threads() -> int:
+    """Threads that an op may use; PROA_NUM_THREADS or the usable cores to begin with."""
+    count: int = _core.get_num_threads()
+    return count
