@@ -77,8 +77,9 @@ void Nest::simplify() {
 void Cursor::seek(const Nest& nest, int64_t index) {
   for (int k = 0; k < nest.arrays; ++k) offset[k] = 0;
   for (int d = nest.rank - 1; d >= 0; --d) {
-    at[d] = index % nest.shape[d];
-    index /= nest.shape[d];
+    const int64_t size = nest.shape[d] > 0 ? nest.shape[d] : 1;
+    at[d] = index % size;
+    index /= size;
     for (int k = 0; k < nest.arrays; ++k) offset[k] += at[d] * nest.stride[k][d];
   }
 }

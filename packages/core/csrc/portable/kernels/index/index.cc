@@ -131,16 +131,17 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
     for (int64_t j = 0; j < n; j += run) {
       const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + j * index_step;
       int64_t big = at.offset[Walk::kBig] + j * bs, first = 0;
+      bool skipped = false;
       for (int k = 0; k < w.depth; ++k) {
         const Coordinate& q = w.coordinates[k];
         int64_t v = index[q.at];
-        if (k == 0) first = v == w.skip ? -1 : v < 0 ? v + q.size : v;
+        skipped |= w.skip >= 0 && v == w.skip;
         v = v < 0 ? v + q.size : v;
+        if (k == 0) first = v;
         big += v * q.stride;
       }
       uint8_t* s = w.small.as<uint8_t>() + (at.offset[Walk::kSmall] + j * ss) * size;
       uint8_t* b = w.big.as<uint8_t>() + big * size;
-      const bool skipped = w.skip >= 0 && first < 0;
       if (mode == Mode::kRead) {
         const Bytes16 zero = {0, 0};
         PROA_MOVED(size, T, {
