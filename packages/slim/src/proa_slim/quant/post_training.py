@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -134,7 +133,7 @@ def _with_fake_quant(
     program: Program, scales: dict[Value, float], config: QuantConfig
 ) -> tuple[Program, dict[str, tuple[str, float]]]:
     by_name = {value.name: scale for value, scale in scales.items()}
-    made = copy.deepcopy(program)
+    made = file.from_bytes(file.to_bytes(program))  # a copy
     names: dict[str, tuple[str, float]] = {}
     for node in products(made, config):
         x = node.inputs[0]
