@@ -102,5 +102,7 @@ def test_weight_scales_per_channel_and_per_tensor():
     [{"activation": "mean"}, {"weight": "kl"}, {"moving_rate": 1.0}, {"bins": 4}],
 )
 def test_a_config_names_the_field_it_rejects(wrong):
-    with pytest.raises(InvalidArgumentError, match=rf"\[QuantConfig\] {next(iter(wrong))}"):
+    with pytest.raises(
+        InvalidArgumentError, match=rf"\[QuantConfig\] {next(iter(wrong))}"
+    ):
         QuantConfig(**wrong)

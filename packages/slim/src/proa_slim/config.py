@@ -35,7 +35,10 @@ class QuantConfig:
     skip: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for field, kind in (("activation", ActivationObserver), ("weight", WeightObserver)):
+        for field, kind in (
+            ("activation", ActivationObserver),
+            ("weight", WeightObserver),
+        ):
             if getattr(self, field) not in get_args(kind):
                 raise InvalidArgumentError(
                     f"[QuantConfig] {field} must be one of {', '.join(get_args(kind))}, "

@@ -4,4 +4,10 @@ from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.post_training import quant_post_static
 from proa_slim.quant.training import QAT, QuantizedLayer
 
-__all__ = ["QAT", "LayerReport", "QuantizedLayer", "QuantizedModel", "quant_post_static"]
+__all__ = [
+    "QAT",
+    "LayerReport",
+    "QuantizedLayer",
+    "QuantizedModel",
+    "quant_post_static",
+]

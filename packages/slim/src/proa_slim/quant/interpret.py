@@ -15,7 +15,9 @@ from proa.ir.program import Array, Program, Value
 Watch = Callable[[Value, Array], None]
 
 
-def interpret(program: Program, inputs: Sequence[Array], watch: Watch | None = None) -> list[Array]:
+def interpret(
+    program: Program, inputs: Sequence[Array], watch: Watch | None = None
+) -> list[Array]:
     """Outputs of the program's main block for `inputs`.
 
     Raises:

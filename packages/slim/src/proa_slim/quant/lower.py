@@ -28,7 +28,15 @@ PRODUCTS = {
 }
 #: Ops that give the same elements elsewhere, or the greatest of some: rounding to a grid
 #: before or after them is the same.
-_COMMUTES = ("max_pool2d", "relu", "reshape", "flatten", "squeeze", "unsqueeze", "transpose")
+_COMMUTES = (
+    "max_pool2d",
+    "relu",
+    "reshape",
+    "flatten",
+    "squeeze",
+    "unsqueeze",
+    "transpose",
+)
 
 
 def quantizable(node: Node) -> bool:
@@ -72,7 +80,12 @@ def lower(program: Program, config: QuantConfig) -> int:
     optimize(program, 1)
     changed = True
     while changed:
-        changed = any([_move_up(program, b) or _fuse_requantize(program, b) for b in program.blocks])
+        changed = any(
+            [
+                _move_up(program, b) or _fuse_requantize(program, b)
+                for b in program.blocks
+            ]
+        )
         apply(program, ["merge_equal_nodes", "remove_dead_code"])
     return count
 
@@ -82,7 +95,9 @@ def _insert_before(block: Block, node: Node, new: Node) -> Value:
     return new.outputs[0]
 
 
-def _to_integers(program: Program, block: Block, node: Node, config: QuantConfig) -> int:
+def _to_integers(
+    program: Program, block: Block, node: Node, config: QuantConfig
+) -> int:
     fake = made_by(node.inputs[0], "fake_quant")
     weight = node.inputs[1]
     assert fake is not None and weight is not None and weight.data is not None
@@ -91,7 +106,9 @@ def _to_integers(program: Program, block: Block, node: Node, config: QuantConfig
         return 0
     op, axis = PRODUCTS[node.op]
     w_scale = weight_scale(np.asarray(weight.data), axis, config)
-    integers = quantize_array(np.asarray(weight.data), w_scale, axis if w_scale.size > 1 else -1)
+    integers = quantize_array(
+        np.asarray(weight.data), w_scale, axis if w_scale.size > 1 else -1
+    )
     x_scale = np.float32(scale.data.reshape(()))
     channels = weight.shape[axis]
     multiplier = np.broadcast_to(x_scale * w_scale, (channels,)).astype(np.float32)
@@ -134,7 +151,9 @@ def _move_up(program: Program, block: Block) -> bool:
         if only_user(block, before.outputs[0]) is not node:
             continue
 
-        early = make_node(program, "quantize", [before.inputs[0], scale], dict(node.attrs))
+        early = make_node(
+            program, "quantize", [before.inputs[0], scale], dict(node.attrs)
+        )
         moved = _insert_before(block, before, early)
         block.nodes.remove(before)
         position = block.nodes.index(node)

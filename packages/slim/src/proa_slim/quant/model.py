@@ -59,7 +59,9 @@ class QuantizedModel:
 
     def summary(self) -> str:
         """The report as a table, the worst layer first."""
-        lines = [f"{'layer':32} {'op':12} {'scale':>12} {'SQNR dB':>8} {'max error':>12}"]
+        lines = [
+            f"{'layer':32} {'op':12} {'scale':>12} {'SQNR dB':>8} {'max error':>12}"
+        ]
         for r in sorted(self.report, key=lambda r: r.sqnr_db):
             lines.append(
                 f"{r.name:32} {r.op:12} {r.input_scale:12.6g} {r.sqnr_db:8.2f} "

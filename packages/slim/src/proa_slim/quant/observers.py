@@ -74,7 +74,9 @@ class MovingAverageObserver(Observer):
         self._rate, self._state, self._weight = rate, 0.0, 0.0
 
     def _take(self, magnitudes: Array) -> None:
-        self._state = self._rate * self._state + (1 - self._rate) * float(magnitudes.max())
+        self._state = self._rate * self._state + (1 - self._rate) * float(
+            magnitudes.max()
+        )
         self._weight = self._rate * self._weight + (1 - self._rate)
 
     def _threshold(self) -> float:

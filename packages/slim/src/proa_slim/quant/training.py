@@ -42,7 +42,9 @@ class QuantizedLayer(Layer):
         super().__init__()
         self.inner = inner
         self._config = config
-        self._axis = next(a for kind, a in _CHANNEL_AXIS.items() if isinstance(inner, kind))
+        self._axis = next(
+            a for kind, a in _CHANNEL_AXIS.items() if isinstance(inner, kind)
+        )
         # The state of the moving average and its weight, as in MovingAverageObserver.
         self.register_buffer("threshold", proa.zeros([1]))
         self.register_buffer("total", proa.zeros([1]))
@@ -60,7 +62,9 @@ class QuantizedLayer(Layer):
         weight = self.inner.weight
         w_scale = weight_scale(weight.numpy(), self._axis, self._config)
         axis = self._axis if w_scale.size > 1 else -1
-        rounded_weight = _core.ops.fake_quant(weight, proa.to_tensor(w_scale), axis=axis)
+        rounded_weight = _core.ops.fake_quant(
+            weight, proa.to_tensor(w_scale), axis=axis
+        )
         return self._product(rounded, rounded_weight)
 
     def _product(self, x: Any, weight: Any) -> Any:
