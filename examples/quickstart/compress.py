@@ -1,4 +1,4 @@
-"""int8 three ways: calibrated by abs-max, calibrated by KL, and trained for one epoch."""
+"""int8 three ways: calibrated by abs-max or KL, and trained for one epoch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import proa_slim as slim
 from data import Images
 from numpy.typing import NDArray
 from train import BATCH, input_spec
 
 import proa
+import proa_slim as slim
 from proa.vision.models import LeNet
 
 CALIBRATION_BATCHES = 16
@@ -61,7 +61,9 @@ def _quantization_aware(network: LeNet, images: Images) -> slim.QuantizedModel:
     return qat.convert(student, input_spec())
 
 
-def evaluate(model: Any, x: NDArray[np.float32], batch: int = 500) -> NDArray[np.float32]:
+def evaluate(
+    model: Any, x: NDArray[np.float32], batch: int = 500
+) -> NDArray[np.float32]:
     """Logits of `model`, which takes and gives arrays, for all of `x`."""
     return np.concatenate([model(x[i : i + batch]) for i in range(0, len(x), batch)])
 

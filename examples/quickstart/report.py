@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 COLUMNS: list[tuple[str, str, str]] = [
     ("runtime", "runtime", "{}"),
@@ -86,7 +86,9 @@ def _training_curve(train: dict[str, Any]) -> Figure:
     width = max(1, len(loss) // 60)
     if len(loss) >= width:
         smooth = np.convolve(loss, np.ones(width) / width, "valid")
-        axes.plot(np.arange(len(smooth)) + width // 2, smooth, color="#1f5a99", label="mean")
+        axes.plot(
+            np.arange(len(smooth)) + width // 2, smooth, color="#1f5a99", label="mean"
+        )
     axes.set(xlabel="step", ylabel="cross-entropy", ylim=(0, None))
     right = axes.twinx()
     epochs = len(train["accuracy"])
@@ -111,7 +113,9 @@ def _confusion(
     axes.set(xlabel="predicted", ylabel="true")
     for i, j in np.ndindex(n, n):
         colour = "white" if counts[i, j] > counts.max() / 2 else "black"
-        axes.text(j, i, str(counts[i, j]), ha="center", va="center", color=colour, fontsize=7)
+        axes.text(
+            j, i, str(counts[i, j]), ha="center", va="center", color=colour, fontsize=7
+        )
     return figure
 
 
@@ -128,7 +132,11 @@ def _samples(
     for axes, i in zip(grid.ravel(), shown, strict=False):
         axes.imshow(images[i, 0], cmap="gray")
         right = guess[i] == labels[i]
-        title = classes[guess[i]] if right else f"{classes[guess[i]]}\n({classes[labels[i]]})"
+        title = (
+            classes[guess[i]]
+            if right
+            else f"{classes[guess[i]]}\n({classes[labels[i]]})"
+        )
         axes.set_title(title, fontsize=7, color="black" if right else "#b00020")
     for axes in grid.ravel():
         axes.set_axis_off()
@@ -158,12 +166,16 @@ def _page(report: dict[str, Any], pictures: dict[str, bytes]) -> str:
         "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in _cells(row)) + "</tr>"
         for row in report["runtimes"]
     )
-    seconds = ", ".join(f"{k} {v:.1f} s" for k, v in report["seconds"].items() if v is not None)
+    seconds = ", ".join(
+        f"{k} {v:.1f} s" for k, v in report["seconds"].items() if v is not None
+    )
     data = report["data"]
     return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Proa: LeNet from training to serving</title>
+<html lang="en"><meta charset="utf-8">
+<title>Proa: LeNet from training to serving</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; }}
+body {{ max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
 table {{ border-collapse: collapse; width: 100%; }}
 td, th {{ padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }}
 td:nth-child(-n+2), th:nth-child(-n+2) {{ text-align: left; }}
@@ -173,7 +185,8 @@ img {{ max-width: 100%; }} figure {{ margin: 2rem 0; }} figcaption {{ color: #55
 <p>Data: {html.escape(data["name"])} from {html.escape(data["source"])}
 ({data["train"]:,} + {data["test"]:,} images). {seconds}.</p>
 <table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
-<p>fp32 logits differ by at most {report["fp32_max_abs_diff"]:.2e} between runtimes; int8 logits are
+<p>fp32 logits differ by at most {report["fp32_max_abs_diff"]:.2e} between runtimes;
+int8 logits are
 {"bit-equal" if report["int8_bit_equal"] else "NOT bit-equal"} between them.</p>
 {picture("training", "Training: loss by step and test accuracy by epoch")}
 {picture("confusion", "Confusion matrix of the fp32 model on the test images")}
