@@ -16,9 +16,10 @@ class QuantConfig:
     """Symmetric int8 quantization, q = clamp(round(x / scale), -127, 127).
 
     Args:
-        activation: How the range of an activation is found. ``abs_max`` takes the greatest
-            magnitude seen, ``moving_average`` an exponential average of each batch's,
-            ``kl`` the threshold whose int8 histogram diverges least from the true one.
+        activation: How the range of an activation is found. ``abs_max`` takes the
+            greatest magnitude seen, ``moving_average`` an exponential average over
+            batches, ``kl`` the threshold whose int8 histogram diverges least from the
+            true one.
         weight: One scale for a weight (``abs_max``) or one per output channel.
         moving_rate: Share of the old value in the moving average, in [0, 1).
         bins: Histogram bins of ``kl``; at least 256.
@@ -41,8 +42,8 @@ class QuantConfig:
         ):
             if getattr(self, field) not in get_args(kind):
                 raise InvalidArgumentError(
-                    f"[QuantConfig] {field} must be one of {', '.join(get_args(kind))}, "
-                    f"got {getattr(self, field)!r}"
+                    f"[QuantConfig] {field} must be one of "
+                    f"{', '.join(get_args(kind))}, got {getattr(self, field)!r}"
                 )
         if not 0 <= self.moving_rate < 1:
             raise InvalidArgumentError(

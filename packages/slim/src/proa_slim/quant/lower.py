@@ -1,8 +1,8 @@
 """From fake quantization to integers: the passes that make an int8 program.
 
-A quantized program is an ordinary one in which the input of each product (convolution or
-matrix product) goes through ``fake_quant``. These passes replace the pair by the integer
-product, and let integers flow on between products.
+A quantized program is an ordinary one in which the input of each product (convolution
+or matrix product) goes through ``fake_quant``. These passes replace the pair by the
+integer product, and let integers flow on between products.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PRODUCTS = {
     "linear": ("linear_int8", 1),
     "linear_act": ("linear_int8", 1),
 }
-#: Ops that give the same elements elsewhere, or the greatest of some: rounding to a grid
-#: before or after them is the same.
+#: Ops that give the same elements elsewhere, or the greatest of some: rounding to a
+#: grid before or after them is the same.
 _COMMUTES = (
     "max_pool2d",
     "relu",
@@ -81,10 +81,8 @@ def lower(program: Program, config: QuantConfig) -> int:
     changed = True
     while changed:
         changed = any(
-            [
-                _move_up(program, b) or _fuse_requantize(program, b)
+            _move_up(program, b) or _fuse_requantize(program, b)
                 for b in program.blocks
-            ]
         )
         apply(program, ["merge_equal_nodes", "remove_dead_code"])
     return count

@@ -21,8 +21,8 @@ class LayerReport:
         name: Of the product's result in the graph.
         op: conv2d or linear, perhaps with an activation.
         input_scale: Real value of one integer step of the input.
-        sqnr_db: Signal to quantization noise of the result, 10 log10(sum y^2 / sum e^2),
-            with all layers before it quantized too.
+        sqnr_db: Signal to quantization noise of the result,
+            10 log10(sum y^2 / sum e^2), with all layers before it quantized too.
         max_abs_error: Greatest |y - y_quantized|.
     """
 
@@ -46,7 +46,7 @@ class QuantizedModel:
         self._engine: Any = None
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run on arrays (or tensors); returns an array, or a list if there are several."""
+        """Run on arrays or tensors; returns an array, or a list of several."""
         if self._engine is None:
             self._engine = _core.Engine.from_bytes(file.to_bytes(self.program))
         arrays: list[Array] = [np.asarray(x) for x in inputs]

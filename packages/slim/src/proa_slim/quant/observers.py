@@ -1,6 +1,7 @@
 """Observers watch the values of one tensor, batch by batch, and then name its scale.
 
-A scale is threshold / 127: values up to the threshold are represented, greater ones clamp.
+A scale is threshold / 127: values up to the threshold are represented, greater ones
+clamp.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from proa_slim.config import QuantConfig
 
 Array = NDArray[np.float32]
 LEVELS = 127
-#: Scale of a tensor that was zero throughout: any positive number represents it exactly.
+#: Scale of a tensor that was zero throughout: any positive number represents it
+#: exactly.
 _NO_RANGE = 1.0
 
 
@@ -40,7 +42,8 @@ class Observer(ABC):
         """
         if not self.seen:
             raise PreconditionNotMetError(
-                f"[{type(self).__name__}] scale needs at least one observed batch, got none"
+                f"[{type(self).__name__}] scale needs at least one observed batch, "
+                "got none"
             )
         threshold = self._threshold()
         return threshold / LEVELS if threshold > 0 else _NO_RANGE
@@ -84,14 +87,15 @@ class MovingAverageObserver(Observer):
 
 
 class KLObserver(Observer):
-    """The threshold whose 128-level histogram is nearest the true one (Migacz, GTC 2017).
+    """The threshold whose 128-level histogram is nearest the true one (Migacz, GTC
+    2017).
 
-    |x| is collected in a histogram that doubles its range when a greater value comes. For
-    each candidate threshold the mass above it goes to the last bin (P), the bins below are
-    merged into 128 levels and spread back evenly over their non-empty bins (Q); the
-    candidate with the least KL(P || Q) wins. Exact zeros are left out of the histogram:
-    after a ReLU they are half of all values, are represented exactly whatever the scale,
-    and would make a threshold near zero look best.
+    |x| is collected in a histogram that doubles its range when a greater value comes.
+    For each candidate threshold the mass above it goes to the last bin (P), the bins
+    below are merged into 128 levels and spread back evenly over their non-empty bins
+    (Q); the candidate with the least KL(P || Q) wins. Exact zeros are left out of the
+    histogram: after a ReLU they are half of all values, are represented exactly
+    whatever the scale, and would make a threshold near zero look best.
     """
 
     def __init__(self, bins: int) -> None:
@@ -140,7 +144,8 @@ def _divergence(counts: NDArray[np.float64], n: int) -> float:
     candidate = np.where(inside > 0, even[level], 0.0)
     p, q = reference / reference.sum(), candidate / max(candidate.sum(), 1e-30)
     held = p > 0
-    # A bin with mass in P and none in Q is infinitely far; a small floor keeps it finite.
+    # A bin with mass in P and none in Q is infinitely far; a small floor keeps it
+    # finite.
     return float(np.sum(p[held] * np.log(p[held] / np.maximum(q[held], 1e-12))))
 
 

@@ -22,7 +22,8 @@ from proa_slim.quant.lower import lower, quantizable
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.observers import Observer, activation_observer
 
-Batch = Any  # an array, a tensor, or a sequence of them (a label after the inputs is ignored)
+#: An array, a tensor, or a sequence of them (what follows the inputs is ignored).
+Batch = Any
 
 
 def program_of(network: proa.nn.Layer, input_spec: Sequence[Any]) -> Program:
@@ -52,8 +53,8 @@ def quant_post_static(
     Args:
         network: Is not changed.
         input_spec: As for `proa.jit.save`.
-        calibration: Batches of real input: arrays, tensors, or sequences whose first items
-            are the inputs. A hundred or so images will do.
+        calibration: Batches of real input: arrays, tensors, or sequences whose first
+            items are the inputs. A hundred or so images will do.
         config: How; `QuantConfig()` if not given.
 
     Raises:
@@ -65,8 +66,8 @@ def quant_post_static(
     batches = [_arrays(batch, len(program.main.inputs)) for batch in calibration]
     if not batches:
         raise PreconditionNotMetError(
-            "[quant_post_static] calibration must hold at least one batch of real input, "
-            "got none"
+            "[quant_post_static] calibration must hold at least one batch of real "
+            "input, got none"
         )
     scales = calibrate(program, batches, config)
     return convert(program, scales, config, batches[0])
@@ -118,7 +119,8 @@ def convert(
     config: QuantConfig,
     sample: Sequence[Array] | None = None,
 ) -> QuantizedModel:
-    """Put fake quantization before each product, measure what it does, and lower to int8.
+    """Put fake quantization before each product, measure what it does, and lower to
+    int8.
 
     `program` is left as it was.
     """

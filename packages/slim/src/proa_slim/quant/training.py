@@ -54,8 +54,8 @@ class QuantizedLayer(Layer):
             self._observe(x)
         if float(self.total) <= 0:
             raise PreconditionNotMetError(
-                f"[{self.inner.full_name()}] a quantized layer must see a training batch "
-                "before it is evaluated, got none"
+                f"[{self.inner.full_name()}] a quantized layer must see a training "
+                "batch before it is evaluated, got none"
             )
         scale = proa.to_tensor(np.float32([self.input_scale()]))
         rounded = _core.ops.fake_quant(x, scale)
@@ -115,7 +115,8 @@ class QAT:
         self.config = config or QuantConfig(activation="moving_average")
 
     def quantize(self, network: Layer, inplace: bool = False) -> Layer:
-        """A copy of `network` (itself if `inplace`) that trains with the rounding in place.
+        """A copy of `network` (itself if `inplace`) that trains with the rounding in
+        place.
 
         Every Linear and Conv2D, but those named in ``config.skip``, is wrapped.
         """
