@@ -81,8 +81,7 @@ def lower(program: Program, config: QuantConfig) -> int:
     changed = True
     while changed:
         changed = any(
-            _move_up(program, b) or _fuse_requantize(program, b)
-                for b in program.blocks
+            _move_up(program, b) or _fuse_requantize(program, b) for b in program.blocks
         )
         apply(program, ["merge_equal_nodes", "remove_dead_code"])
     return count
