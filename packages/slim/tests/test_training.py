@@ -1,0 +1,117 @@
+"""Post-training quantization and quantization-aware training of layers."""
+
+import numpy as np
+import pytest
+
+import proa
+from proa import nn
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.static import InputSpec
+from proa_slim import QAT, QuantConfig, QuantizedLayer, quant_post_static
+
+RNG = np.random.default_rng(4)
+SPEC = [InputSpec([None, 1, 12, 12], "float32", "x")]
+
+
+def network():
+    proa.seed(2)
+    return nn.Sequential(
+        nn.Conv2D(1, 4, 3, padding=1),
+        nn.BatchNorm2D(4),
+        nn.ReLU(),
+        nn.MaxPool2D(2, 2),
+        nn.Flatten(),
+        nn.Linear(144, 5),
+    )
+
+
+def images(n):
+    return RNG.standard_normal((n, 1, 12, 12)).astype(np.float32)
+
+
+def test_post_training_leaves_the_network_as_it_was():
+    net = network()
+    net.train()
+    before = {k: v.numpy().copy() for k, v in net.state_dict().items()}
+    quant_post_static(net, SPEC, [images(8)])
+    assert net.training
+    for key, value in net.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), before[key])
+
+
+def test_batch_norm_is_folded_and_everything_runs_in_integers():
+    net = network()
+    net(proa.to_tensor(images(32)))
+    net.eval()
+    model = quant_post_static(net, SPEC, [images(32)], QuantConfig("abs_max"))
+    ops = [n.op for n in model.program.main.nodes]
+    assert ops == ["quantize", "conv2d_int8", "max_pool2d", "flatten", "linear_int8"]
+    x = images(16)
+    exact = net(proa.to_tensor(x)).numpy()
+    assert np.abs(model(x) - exact).max() < 0.06 * np.abs(exact).max()
+
+
+def test_labels_after_the_inputs_are_ignored():
+    loader = [(images(4), np.zeros(4)), (images(4), np.zeros(4))]
+    assert quant_post_static(network(), SPEC, loader).report
+
+
+def test_no_calibration_data_is_an_error():
+    with pytest.raises(PreconditionNotMetError, match="at least one batch"):
+        quant_post_static(network(), SPEC, [])
+    with pytest.raises(InvalidArgumentError, match="must hold 1 arrays, got 0"):
+        quant_post_static(network(), SPEC, [[]])
+
+
+def test_training_wraps_products_in_a_copy():
+    net = network()
+    student = QAT().quantize(net)
+    kinds = [type(layer) for layer in student.sublayers()]
+    assert kinds.count(QuantizedLayer) == 2
+    assert not any(isinstance(layer, QuantizedLayer) for layer in net.sublayers())
+    x = proa.to_tensor(images(8))
+    np.testing.assert_allclose(student(x).numpy(), net(x).numpy(), atol=0.2)
+
+
+def test_gradients_go_straight_through_the_rounding():
+    layer = nn.Linear(6, 3)
+    student = QAT().quantize(nn.Sequential(layer))
+    x = RNG.standard_normal((20, 6)).astype(np.float32)
+    student(proa.to_tensor(x)).sum().backward()
+    weight = student.parameters()[0]
+    scale = np.abs(x).max() / 127
+    rounded = np.clip(np.rint(x / scale), -127, 127) * scale
+    want = np.repeat(rounded.sum(0)[:, None], 3, 1)
+    np.testing.assert_allclose(weight.grad.numpy(), want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_trained_student_converts_to_the_same_results():
+    student = QAT().quantize(network())
+    optimizer = proa.optimizer.SGD(0.01, parameters=student.parameters())
+    for _ in range(5):
+        student(proa.to_tensor(images(16))).square().mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+    student.eval()
+    model = QAT().convert(student, SPEC)
+    assert sum(n.op.endswith("_int8") for n in model.program.main.nodes) == 2
+    x = images(10)
+    faked = student(proa.to_tensor(x)).numpy()
+    np.testing.assert_allclose(model(x), faked, atol=0.05 * np.abs(faked).max())
+
+
+def test_a_student_that_saw_no_batch_cannot_be_evaluated():
+    student = QAT().quantize(network())
+    student.eval()
+    with pytest.raises(PreconditionNotMetError, match="must see a training batch"):
+        student(proa.to_tensor(images(1)))
+
+
+def test_the_saved_file_gives_the_same_integers(tmp_path):
+    model = quant_post_static(network(), SPEC, [images(8)])
+    path = tmp_path / "net.int8.proa"
+    model.save(path)
+    x = images(3)
+    loaded = proa.jit.load(str(path))
+    assert loaded(proa.to_tensor(x)).numpy().tobytes() == model(x).tobytes()
+    assert path.stat().st_size < 12_000
