@@ -52,20 +52,17 @@ def metadata(package: str) -> dict:
     return nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
 
 
-def wheels(session: nox.Session) -> dict[str, str]:
-    """Bring dist/ up to date and return the path of each package's wheel."""
-    python = str(session.python or sys.executable)
+def wheels(session: nox.Session, *packages: str) -> dict[str, str]:
+    """Bring dist/ up to date; return the wheel of each package (default: of all)."""
     listing = ROOT / "dist" / ".wheels.json"
+    options = [
+        "--python",
+        str(session.python or sys.executable),
+        "--json",
+        str(listing),
+    ]
     session.run(
-        *(
-            sys.executable,
-            "tools/wheels.py",
-            "--python",
-            python,
-            "--json",
-            str(listing),
-        ),
-        external=True,
+        *(sys.executable, "tools/wheels.py", *options, *packages), external=True
     )
     return json.loads(listing.read_text())
 
@@ -99,6 +96,7 @@ def compiled(session: nox.Session, package: str, folder: Path, *defines: str) ->
     session.run("cmake", "-S", f"packages/{package}", "-B", str(folder), "-G", "Ninja",
                 "-DPROA_BUILD_TESTS=ON", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
                 f"-Dpybind11_DIR={pybind.strip()}", f"-DPython_EXECUTABLE={python}",
+                f"-DPython3_EXECUTABLE={python}",
                 *defines, *session.posargs)  # fmt: skip
     session.run("cmake", "--build", str(folder), "-j", str(os.cpu_count() or 2))
 
@@ -149,44 +147,43 @@ def install_changed(session: nox.Session, built: dict[str, str]) -> None:
 @nox.parametrize("run", [nox.param(run, id=run) for run in TEST_RUNS])
 def test(session: nox.Session, run: str) -> None:
     """Test each package alone in a clean environment, then together."""
-    tested(session, run, wheels(session))
+    tested(session, run)
 
 
 @nox.session(name="test-full")
 @nox.parametrize("run", [nox.param(run, id=run) for run in TEST_RUNS])
 def test_full(session: nox.Session, run: str) -> None:
     """Like test, with the tests marked `full` too; runs lite-arm afterwards."""
-    tested(session, run, wheels(session), "-m", "")
+    tested(session, run, "-m", "")
     session.notify("lite-arm")
 
 
-def tested(
-    session: nox.Session, run: str, built: dict[str, str], *options: str, **env: str
-) -> None:
+def tested(session: nox.Session, run: str, *options: str) -> None:
     """Install one of TEST_RUNS into the session's environment and run its tests."""
-    if run == "together":
-        requirements = [f"{built[p]}{every_extra(p)}" for p in built]
-        requirements += group("integration")
-        for package in built:
-            requirements += group("test", package)
-        folder = ROOT / "tests-integration"
-    else:
-        package, _, extra = run.partition("-")
-        extras = (extra,) if extra else ()
-        needed = own_packages(package, extras)
-        requirements = [built[p] for p in needed if p != package and p in built]
-        requirements.append(built[package] + (f"[{extra}]" if extra else ""))
-        requirements += group("test", package)
-        folder = ROOT / "packages" / package / "tests"
+    package, _, extra = run.partition("-")
+    together = run == "together"
+    folder = ROOT / ("tests-integration" if together else f"packages/{package}/tests")
     if not folder.is_dir():
         session.skip(f"{folder.relative_to(ROOT)} is not there yet")
+    if together:
+        built = wheels(session)
+        requirements = [f"{built[p]}{every_extra(p)}" for p in built]
+        requirements += group("integration")
+        for each in built:
+            requirements += group("test", each)
+    else:
+        needed = own_packages(package, (extra,) if extra else ())
+        built = wheels(session, *needed)
+        requirements = [built[p] for p in needed if p != package]
+        requirements.append(built[package] + (f"[{extra}]" if extra else ""))
+        requirements += group("test", package)
     session.install(*requirements)
     # The command `pytest` (unlike `python -m pytest`) leaves sys.path alone, so that
     # the wheel is imported, never the source tree.
     session.run(
         *("pytest", "-q", "-n", WORKERS, "--dist", "loadfile", str(folder)),
         *(*options, *session.posargs),
-        env={"PYTHONPATH": None, **env},
+        env={"PYTHONPATH": None},
     )
 
 
@@ -254,8 +251,7 @@ def sanitize(session: nox.Session, kind: str) -> None:
     for package in native_packages():
         folder = ROOT / "build" / f"sanitize-{kind}" / package
         compiled(session, package, folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                 f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_C_FLAGS={flags}",
-                 "-DPROA_SANITIZED=ON")  # fmt: skip
+                 f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_C_FLAGS={flags}")  # fmt: skip
         session.run("ctest", "--test-dir", str(folder), "--output-on-failure")
 
 
@@ -288,8 +284,8 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def build(session: nox.Session) -> None:
-    """Build the five wheels into dist/ (those whose sources changed)."""
-    wheels(session)
+    """Build the wheels whose sources changed into dist/; `-- core lite` names some."""
+    wheels(session, *session.posargs)
 
 
 @nox.session(name="lite-arm", reuse_venv=True)
@@ -326,7 +322,7 @@ def matrix(session: nox.Session) -> None:
     for version in narrowed(session, pythons):
         for run in narrowed(session, TEST_RUNS):
             keep: list[str] = []
-            for isa in narrowed(session, ISAS):
+            for isa in narrowed(session, machine_isas()):
                 command = [sys.executable, "-m", "nox", "-s", f"test({run})", *keep]
                 session.log(f"Python {version}, {run}, {isa}")
                 done = subprocess.run(
@@ -345,6 +341,14 @@ def narrowed(session: nox.Session, values: Iterable[str]) -> list[str]:
     """Those of the values that the command line names, or all of them."""
     values = list(values)
     return [v for v in values if v in session.posargs] or values
+
+
+def machine_isas() -> list[str]:
+    """Those of ISAS that this CPU runs."""
+    facts = Path("/proc/cpuinfo")
+    flags = set(facts.read_text().split()) if facts.exists() else set()
+    needed = {"avx2": "avx2", "avx512": "avx512_vnni"}
+    return [isa for isa in ISAS if isa not in needed or needed[isa] in flags]
 
 
 def python_versions() -> dict[str, str]:

@@ -127,11 +127,19 @@ def build_environment(python: str) -> Path:
 
 
 def build_requirements() -> list[str]:
-    """The root pyproject.toml's `build` group, read without a TOML parser (3.10)."""
-    text = (ROOT / "pyproject.toml").read_text()
-    group = re.search(r"^build = \[(.*?)^\]", text, re.M | re.S)
-    assert group, "the root pyproject.toml has no `build` dependency group"
-    return re.findall(r'"([^"]+)"', group[1])
+    """The root's `build` group and what each package's build asks for."""
+    wanted = listed_strings(ROOT / "pyproject.toml", "build")
+    for package in present():
+        settings = ROOT / "packages" / package / "pyproject.toml"
+        wanted += listed_strings(settings, "requires")
+    return sorted(set(wanted))
+
+
+def listed_strings(settings: Path, key: str) -> list[str]:
+    """A list of strings in a TOML file (its parser comes with Python 3.11 only)."""
+    entry = rf'^{key} = (\[(?:[^"\]]|"[^"]*")*\])'
+    found = re.search(entry, settings.read_text(), re.M)
+    return re.findall(r'"([^"]*)"', found[1]) if found else []
 
 
 def install(interpreter: Path, what: list[str]) -> None:

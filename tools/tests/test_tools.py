@@ -144,10 +144,17 @@ def test_budgets_are_read_as_a_toml_parser_reads_them():
     assert size.read_budgets(text) == tomllib.loads(text)
 
 
-def test_build_requirements_are_read_as_a_toml_parser_reads_them():
+def test_lists_of_strings_are_read_as_a_toml_parser_reads_them():
     tomllib = pytest.importorskip("tomllib")
-    settings = tomllib.loads((TOOLS.parent / "pyproject.toml").read_text())
-    assert wheels.build_requirements() == settings["dependency-groups"]["build"]
+    root = TOOLS.parent
+    settings = tomllib.loads((root / "pyproject.toml").read_text())
+    listed = wheels.listed_strings(root / "pyproject.toml", "build")
+    assert listed == settings["dependency-groups"]["build"]
+    for path in root.glob("packages/*/pyproject.toml"):
+        settings = tomllib.loads(path.read_text())
+        listed = wheels.listed_strings(path, "requires")
+        assert listed == settings["build-system"]["requires"]
+        assert set(listed) <= set(wheels.build_requirements())
 
 
 def test_a_wheels_state_follows_its_sources_and_no_tests(tmp_path, monkeypatch):

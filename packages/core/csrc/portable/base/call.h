@@ -1,5 +1,6 @@
 #pragma once
-// The one calling convention of kernels and shape rules: arrays in, arrays out, a plain attribute struct.
+// The one calling convention of kernels and shape rules: arrays in, arrays out, a plain attribute
+// struct.
 #include "proa/base/status.h"
 #include "proa/base/view.h"
 
@@ -9,7 +10,7 @@ namespace proa {
 struct Ints {
   int64_t count = 0;
   int64_t v[kMaxRank] = {};
-  int64_t operator[](int i) const { return v[i]; }
+  PROA_INLINE int64_t operator[](int i) const { return v[i]; }
 };
 
 /// A number that remembers whether it was an integer, so that int64 survives.
@@ -19,8 +20,8 @@ struct Scalar {
     int64_t i;
     double f;
   };
-  double to_double() const { return is_int ? static_cast<double>(i) : f; }
-  int64_t to_int() const { return is_int ? i : static_cast<int64_t>(f); }
+  PROA_INLINE double to_double() const { return is_int ? static_cast<double>(i) : f; }
+  PROA_INLINE int64_t to_int() const { return is_int ? i : static_cast<int64_t>(f); }
 };
 
 /// Runs body(arg, begin, end) over pieces that cover [0, n), each of at least `grain` but the last.
@@ -37,20 +38,20 @@ struct Call {
   View* out = nullptr;
   int n_in = 0;
   int n_out = 0;
-  const void* attrs = nullptr;     // the op's generated struct (proa/gen/attrs.h)
-  void* scratch = nullptr;         // as many bytes as the op's scratch function asked for, 64-aligned
-  const void* packed = nullptr;    // the op's prepacked constant input, or nullptr
+  const void* attrs = nullptr;   // the op's generated struct (proa/gen/attrs.h)
+  void* scratch = nullptr;       // as many bytes as the op's scratch function asked for, 64-aligned
+  const void* packed = nullptr;  // the op's prepacked constant input, or nullptr
   const Parallel* parallel = nullptr;  // nullptr: run on the calling thread
 
   template <class A>
-  const A& attr() const {
+  PROA_INLINE const A& attr() const {
     return *static_cast<const A*>(attrs);
   }
 };
 
 using Kernel = Status (*)(const Call&);
-/// Fills rank and shape (dtype is set by the caller from the row) of every output. Dimensions may be
-/// kUnknown. For a view op it also sets `data` and `stride`, or returns kNotAView.
+/// Fills rank and shape (dtype is set by the caller from the row) of every output. Dimensions may
+/// be kUnknown. For a view op it also sets `data` and `stride`, or returns kNotAView.
 using ShapeRule = Status (*)(const Call&);
 /// Bytes of scratch, or of a prepacked input, that a kernel wants for these shapes.
 using SizeRule = size_t (*)(const Call&);
@@ -59,7 +60,7 @@ using Pack = Status (*)(const Call&, void* packed);
 
 /// Calls body(begin, end) over [0, n) in pieces of about `grain`, on the call's pool if it has one.
 template <class F>
-inline void parallel_for(const Call& call, int64_t n, int64_t grain, F&& body) {
+PROA_INLINE void parallel_for(const Call& call, int64_t n, int64_t grain, F&& body) {
   if (n <= 0) return;
   if (call.parallel == nullptr || n <= grain) {
     for (int64_t b = 0; b < n; b += grain) body(b, b + grain < n ? b + grain : n);

@@ -3,13 +3,15 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "proa/base/inline.h"
+
 namespace proa {
 
 struct BF16 {
   uint16_t bits;
   BF16() = default;
   // Round to nearest even; a NaN stays a NaN.
-  BF16(float f) {  // NOLINT(google-explicit-constructor)
+  PROA_INLINE BF16(float f) {  // NOLINT(google-explicit-constructor)
     uint32_t u;
     memcpy(&u, &f, 4);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
@@ -18,7 +20,7 @@ struct BF16 {
       bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
     }
   }
-  operator float() const {  // NOLINT(google-explicit-constructor)
+  PROA_INLINE operator float() const {  // NOLINT(google-explicit-constructor)
     uint32_t u = static_cast<uint32_t>(bits) << 16;
     float f;
     memcpy(&f, &u, 4);
@@ -30,7 +32,7 @@ struct F16 {
   uint16_t bits;
   F16() = default;
   // IEEE 754 binary16, round to nearest even, with subnormals, infinities and NaN.
-  F16(float f) {  // NOLINT(google-explicit-constructor)
+  PROA_INLINE F16(float f) {  // NOLINT(google-explicit-constructor)
     uint32_t u;
     memcpy(&u, &f, 4);
     const uint32_t sign = (u >> 16) & 0x8000u;
@@ -52,7 +54,7 @@ struct F16 {
       bits = static_cast<uint16_t>(sign | (u >> 13));
     }
   }
-  operator float() const {  // NOLINT(google-explicit-constructor)
+  PROA_INLINE operator float() const {  // NOLINT(google-explicit-constructor)
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
     const uint32_t exp = (bits >> 10) & 31u, man = bits & 0x3ffu;
     uint32_t u;

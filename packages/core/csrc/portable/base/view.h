@@ -1,6 +1,7 @@
 #pragma once
 // A tensor as kernels see it: where the elements lie, never who owns them.
 #include "proa/base/dtype.h"
+#include "proa/base/inline.h"
 
 namespace proa {
 
@@ -16,13 +17,13 @@ struct View {
   int8_t rank = -1;
   DType dtype = DType::kF32;
 
-  bool given() const { return rank >= 0; }
+  PROA_INLINE bool given() const { return rank >= 0; }
   template <class T>
-  T* as() const {
+  PROA_INLINE T* as() const {
     return static_cast<T*>(data);
   }
   /// Number of elements; kUnknown if a dimension is unknown.
-  int64_t numel() const {
+  PROA_INLINE int64_t numel() const {
     int64_t n = 1;
     for (int i = 0; i < rank; ++i) {
       if (shape[i] == kUnknown) return kUnknown;
@@ -31,7 +32,7 @@ struct View {
     return n;
   }
   /// True if the elements lie in row-major order without gaps.
-  bool contiguous() const {
+  PROA_INLINE bool contiguous() const {
     int64_t expect = 1;
     for (int i = rank - 1; i >= 0; --i) {
       if (shape[i] == 0) return true;
@@ -41,14 +42,14 @@ struct View {
     return true;
   }
   /// True for a rank-4 (N, C, H, W) view whose memory runs N, H, W, C without gaps.
-  bool channels_last() const {
+  PROA_INLINE bool channels_last() const {
     return rank == 4 && (shape[1] == 1 || stride[1] == 1) &&
            (shape[3] == 1 || stride[3] == shape[1]) &&
            (shape[2] == 1 || stride[2] == shape[1] * shape[3]) &&
            (shape[0] == 1 || stride[0] == shape[1] * shape[2] * shape[3]);
   }
   /// Sets row-major strides for the shape.
-  void set_contiguous() {
+  PROA_INLINE void set_contiguous() {
     int64_t s = 1;
     for (int i = rank - 1; i >= 0; --i) {
       stride[i] = s;
@@ -56,7 +57,7 @@ struct View {
     }
   }
   /// Sets strides of N, H, W, C memory order for a rank-4 shape.
-  void set_channels_last() {
+  PROA_INLINE void set_channels_last() {
     stride[1] = 1;
     stride[3] = shape[1] > 0 ? shape[1] : 1;
     stride[2] = stride[3] * (shape[3] > 0 ? shape[3] : 1);

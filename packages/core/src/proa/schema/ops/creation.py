@@ -23,7 +23,7 @@ op(
 )
 op(
     "arange(*, start: scalar, step: scalar, count: int, dtype: dtype)",
-    shape="count",
+    shape="arange",
     dtypes=NUMERIC,
     out="attr",
     grad=None,
@@ -32,7 +32,7 @@ op(
 )
 op(
     "linspace(*, start: float, stop: float, count: int, dtype: dtype)",
-    shape="count",
+    shape="linspace",
     dtypes=NUMERIC,
     out="attr",
     grad=None,

@@ -36,7 +36,7 @@ op(
 )
 op(
     f"randperm(*, count: int, dtype: dtype, {_KEY})",
-    shape="count",
+    shape="randperm",
     dtypes=("int32", "int64", "float32", "float64"),
     out="attr",
     grad=None,

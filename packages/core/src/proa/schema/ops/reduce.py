@@ -37,7 +37,7 @@ op(
 )
 op(
     f"expand_reduced(dy, like: shape, *, {_AXES})",
-    shape="like",
+    shape="expand_reduced",
     kind="view",
     dtypes=ALL,
     outputs=("dx",),

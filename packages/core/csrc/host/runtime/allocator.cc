@@ -1,0 +1,204 @@
+#include "proa/runtime/allocator.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "proa/runtime/error.h"
+
+namespace proa {
+
+namespace {
+
+// Classes: multiples of 64 up to 1 KiB, then four to each power of two. Blocks of up to kSmall bytes
+// also have a short list per thread, which needs no lock.
+constexpr size_t kFine = 1024;
+constexpr int kFineClasses = kFine / 64;
+constexpr int kClasses = kFineClasses + 4 * 40;
+constexpr size_t kSmall = 4096;
+constexpr int kSmallClasses = kFineClasses + 4 * 2;
+constexpr int kThreadKeeps = 64;
+constexpr size_t kHuge = size_t{4} << 20;
+
+struct Block {
+  Block* next;
+};
+
+struct SizeClass {
+  int index;
+  size_t bytes;
+};
+
+SizeClass class_of(size_t bytes) {
+  if (bytes <= kFine) {
+    const int index = bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64);
+    return {index, static_cast<size_t>(index + 1) * 64};
+  }
+  const int log = 63 - __builtin_clzll(bytes - 1);  // 2^log <= bytes - 1 < 2^(log + 1)
+  const size_t quarter = size_t{1} << (log - 2);
+  const size_t step = (bytes - 1 - (size_t{1} << log)) / quarter;  // 0..3
+  return {kFineClasses + 4 * (log - 10) + static_cast<int>(step),
+          (size_t{1} << log) + (step + 1) * quarter};
+}
+
+struct Cache {
+  std::mutex mutex;
+  Block* lists[kClasses] = {};
+  std::atomic<int64_t> allocated{0};
+  std::atomic<int64_t> peak{0};
+  std::atomic<int64_t> cached{0};
+};
+
+// Never destroyed: storages may outlive static destructors.
+Cache& cache() {
+  static Cache* instance = [] {
+    auto* made = new Cache();
+    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); },
+                   [] { cache().mutex.unlock(); });
+    return made;
+  }();
+  return *instance;
+}
+
+struct ThreadCache {
+  Block* lists[kSmallClasses] = {};
+  int counts[kSmallClasses] = {};
+  bool closed = false;
+
+  void flush() {
+    for (int i = 0; i < kSmallClasses; ++i) {
+      while (lists[i] != nullptr) {
+        Block* block = lists[i];
+        lists[i] = block->next;
+        std::free(block);
+      }
+      counts[i] = 0;
+    }
+  }
+  ~ThreadCache() {
+    flush();
+    closed = true;
+  }
+};
+
+thread_local ThreadCache t_cache;
+
+void count(int64_t bytes) {
+  Cache& c = cache();
+  const int64_t now = c.allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t peak = c.peak.load(std::memory_order_relaxed);
+  while (now > peak && !c.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
+void* from_system(size_t bytes) {
+  void* block = nullptr;
+  if (posix_memalign(&block, bytes >= kHuge ? size_t{2} << 20 : kAlignment, bytes) != 0) {
+    return nullptr;
+  }
+#ifdef MADV_HUGEPAGE
+  if (bytes >= kHuge) madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+  return block;
+}
+
+// What is kept stays below what is in use plus this.
+constexpr int64_t kKeep = int64_t{512} << 20;
+
+}  // namespace
+
+void* allocate(size_t bytes, size_t* capacity) {
+  if (bytes > (size_t{1} << 47)) {
+    throw Error(ErrorKind::kResourceExhausted, "[allocate] the size must fit in memory, got " +
+                                                   std::to_string(bytes) + " bytes");
+  }
+  const SizeClass size = class_of(bytes);
+  *capacity = size.bytes;
+  count(static_cast<int64_t>(size.bytes));
+  if (size.index < kSmallClasses) {
+    ThreadCache& own = t_cache;
+    if (Block* block = own.lists[size.index]) {
+      own.lists[size.index] = block->next;
+      --own.counts[size.index];
+      return block;
+    }
+  }
+  Cache& c = cache();
+  {
+    std::lock_guard<std::mutex> lock(c.mutex);
+    if (Block* block = c.lists[size.index]) {
+      c.lists[size.index] = block->next;
+      c.cached.fetch_sub(static_cast<int64_t>(size.bytes), std::memory_order_relaxed);
+      return block;
+    }
+  }
+  void* block = from_system(size.bytes);
+  if (block == nullptr) {
+    empty_cache();
+    block = from_system(size.bytes);
+  }
+  if (block == nullptr) {
+    count(-static_cast<int64_t>(size.bytes));
+    throw Error(ErrorKind::kResourceExhausted,
+                "[allocate] memory must be available, got none for " +
+                    std::to_string(size.bytes) + " bytes");
+  }
+  return block;
+}
+
+void release(void* memory, size_t capacity) {
+  auto* block = static_cast<Block*>(memory);
+  const SizeClass size = class_of(capacity);
+  Cache& c = cache();
+  const int64_t live =
+      c.allocated.fetch_sub(static_cast<int64_t>(capacity), std::memory_order_relaxed);
+  if (size.index < kSmallClasses) {
+    ThreadCache& own = t_cache;
+    if (!own.closed && own.counts[size.index] < kThreadKeeps) {
+      block->next = own.lists[size.index];
+      own.lists[size.index] = block;
+      ++own.counts[size.index];
+      return;
+    }
+  }
+  const auto bytes = static_cast<int64_t>(capacity);
+  if (c.cached.load(std::memory_order_relaxed) + bytes > kKeep + live) {
+    std::free(block);
+    return;
+  }
+  std::lock_guard<std::mutex> lock(c.mutex);
+  block->next = c.lists[size.index];
+  c.lists[size.index] = block;
+  c.cached.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void empty_cache() {
+  if (!t_cache.closed) t_cache.flush();
+  Cache& c = cache();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  for (Block*& head : c.lists) {
+    while (head != nullptr) {
+      Block* block = head;
+      head = block->next;
+      std::free(block);
+    }
+  }
+  c.cached.store(0, std::memory_order_relaxed);
+}
+
+MemoryStats memory_stats() {
+  Cache& c = cache();
+  return {c.allocated.load(std::memory_order_relaxed), c.peak.load(std::memory_order_relaxed),
+          c.cached.load(std::memory_order_relaxed)};
+}
+
+void reset_peak() {
+  Cache& c = cache();
+  c.peak.store(c.allocated.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+}  // namespace proa

@@ -1,0 +1,27 @@
+#pragma once
+// The caching allocator: 64-byte aligned blocks in size classes that are kept for reuse.
+#include <cstddef>
+#include <cstdint>
+
+namespace proa {
+
+constexpr size_t kAlignment = 64;
+
+struct MemoryStats {
+  int64_t allocated;  // bytes in blocks that are in use
+  int64_t peak;       // the most that `allocated` has been since the last reset
+  int64_t cached;     // bytes kept for reuse
+};
+
+/// A block of at least `bytes`, 64-byte aligned; `*capacity` is its real size, to be given to
+/// release. Thread-safe. Throws Error(kResourceExhausted) when the system has no more.
+void* allocate(size_t bytes, size_t* capacity);
+/// Keeps the block for the next allocation of its size class.
+void release(void* block, size_t capacity);
+/// Returns every cached block of this thread and of the common cache to the system.
+void empty_cache();
+MemoryStats memory_stats();
+/// Starts `peak` again from what is allocated now.
+void reset_peak();
+
+}  // namespace proa

@@ -1,0 +1,89 @@
+#include "proa/runtime/ops.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "proa/base/cpu.h"
+#include "proa/base/isa_table.h"
+#include "proa/runtime/error.h"
+
+namespace proa {
+
+namespace {
+
+bool in_build(Isa isa) {
+  for (int i = 0; i < kIsaTableCount; ++i) {
+    if (kIsaTables[i].isa == isa) return true;
+  }
+  return false;
+}
+
+bool runs_here(Isa isa) {
+  if (isa == Isa::kScalar) return true;
+  const bool x86 = isa == Isa::kAvx2 || isa == Isa::kAvx512;
+  const bool cpu_x86 = cpu_isa() == Isa::kAvx2 || cpu_isa() == Isa::kAvx512;
+  return x86 == cpu_x86 && isa <= cpu_isa();
+}
+
+Isa wanted_isa() {
+  const char* text = std::getenv("PROA_ISA");
+  if (text == nullptr || *text == 0) return cpu_isa();
+  for (int i = 0; i < kIsaCount; ++i) {
+    const auto isa = static_cast<Isa>(i);
+    if (std::strcmp(text, isa_name(isa)) != 0) continue;
+    if (!runs_here(isa)) {
+      throw Error(ErrorKind::kUnavailable,
+                  std::string("[PROA_ISA] the CPU must support the instruction set, got ") + text +
+                      " on a CPU whose best is " + isa_name(cpu_isa()));
+    }
+    if (!in_build(isa)) {
+      throw Error(ErrorKind::kUnavailable,
+                  std::string("[PROA_ISA] the instruction set must be in this build, got ") + text);
+    }
+    return isa;
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              std::string("[PROA_ISA] must be one of scalar, avx2, avx512, neon, neondot, got ") +
+                  text);
+}
+
+std::vector<OpEntry> make_entries() {
+  const Isa isa = wanted_isa();
+  bool any = false;
+  for (int i = 0; i < kIsaTableCount; ++i) any |= runs_here(kIsaTables[i].isa);
+  if (!any) {
+    throw Error(ErrorKind::kUnavailable,
+                std::string("[proa] this build must hold kernels for the CPU, got a CPU whose best "
+                            "instruction set is ") +
+                    isa_name(cpu_isa()));
+  }
+  select_isa(isa);
+  std::vector<OpEntry> entries(static_cast<size_t>(op_count()));
+  for (int i = 0; i < op_count(); ++i) {
+    entries[static_cast<size_t>(i)] = {&op_info(i), kernel_of(i)};
+  }
+  return entries;
+}
+
+}  // namespace
+
+const OpEntry* op_entries() {
+  static const std::vector<OpEntry>* entries = new std::vector<OpEntry>(make_entries());
+  return entries->data();
+}
+
+int op_entry_count() { return op_count(); }
+
+const OpEntry* find_entry(const char* name) {
+  const OpInfo* info = find_op(name);
+  return info == nullptr ? nullptr : op_entries() + info->id;
+}
+
+Isa active_isa() {
+  op_entries();
+  return selected_isa();
+}
+
+}  // namespace proa

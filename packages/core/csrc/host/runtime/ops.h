@@ -1,0 +1,22 @@
+#pragma once
+// The operator table as host code reads it: rows and this machine's kernels side by side.
+#include "proa/base/cpu.h"
+#include "proa/base/op_table.h"
+
+namespace proa {
+
+struct OpEntry {
+  const OpInfo* info;
+  KernelEntry kernel;  // of the selected ISA
+};
+
+/// Every op by its id. The first call chooses the ISA: the best of this CPU and build, or what
+/// PROA_ISA names; throws Error if that is unknown or not supported here.
+const OpEntry* op_entries();
+int op_entry_count();
+/// The entry of that name, or nullptr.
+const OpEntry* find_entry(const char* name);
+
+/// The ISA in use.
+Isa active_isa();
+}  // namespace proa

@@ -1,0 +1,67 @@
+#pragma once
+// From an op and its arguments to outputs: record, promote, infer, allocate, run, note on the tape.
+#include <initializer_list>
+
+#include "proa/runtime/ops.h"
+#include "proa/train/tensor.h"
+
+namespace proa {
+
+/// Runs the op of `entry` on in[0..n_in) (null: an optional array not given) and writes
+/// entry.info->n_out tensors to `out`. `attrs` is the op's attribute struct. Throws Error.
+void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out);
+
+/// The in-place form: output i takes over the memory of in[alias[i]] and is that tensor.
+void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs,
+                      Tensor* out);
+
+/// One output, a fixed number of arrays.
+Tensor call(const char* op, std::initializer_list<TensorImpl*> in, const void* attrs = nullptr);
+
+/// Per-thread switch: are computations noted on the tape?
+bool grad_enabled();
+void set_grad_enabled(bool on);
+
+/// Sets the switch for a scope.
+class GradMode {
+ public:
+  explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
+  ~GradMode() { set_grad_enabled(before_); }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Autocast of the thread: arrays of white ops go to `dtype`, those of black ops to float32.
+struct Autocast {
+  bool on = false;
+  DType dtype = DType::kBF16;
+  const uint8_t* classes = nullptr;  // by op id: 0 gray, 1 white, 2 black; null: the rows' own
+};
+Autocast& autocast();
+
+/// What the layer above (the bindings) adds. Any may be null.
+struct DispatchHooks {
+  /// Ops on symbolic tensors: fills n_out symbolic outputs.
+  void (*record)(const OpEntry&, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out);
+  /// Around long kernels, so that other Python threads run.
+  void* (*unlock)();
+  void (*lock)(void* state);
+  /// Called after each kernel while set.
+  void (*profile)(const OpInfo&, int64_t nanoseconds);
+};
+extern DispatchHooks dispatch_hooks;
+
+/// While on, an output with a NaN or an infinity is an error that names its op.
+void set_check_finite(bool on);
+bool check_finite();
+
+/// What `promote` of proa.schema.dtypes gives.
+DType promoted(DType a, DType b);
+const char* name_of(DType dtype);
+/// "(2, 3)" with ? for dimensions that are not known.
+std::string shape_text(const View& view);
+
+}  // namespace proa

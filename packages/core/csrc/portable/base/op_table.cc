@@ -1,0 +1,62 @@
+#include "proa/base/op_table.h"
+
+#include "proa/base/isa_table.h"
+
+namespace proa {
+
+extern const OpInfo kOps[];
+extern const uint16_t kOpsByName[];
+extern const int kOpCount;
+
+namespace {
+
+Isa chosen = Isa::kScalar;
+
+int compare(const char* a, const char* b) {
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return static_cast<unsigned char>(*a) - static_cast<unsigned char>(*b);
+}
+
+}  // namespace
+
+const OpInfo* find_op(const char* name) {
+  int low = 0, high = kOpCount;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    const OpInfo& op = kOps[kOpsByName[middle]];
+    const int order = compare(name, op.name);
+    if (order == 0) return &op;
+    if (order < 0) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return nullptr;
+}
+
+const OpInfo& op_info(int id) { return kOps[id]; }
+
+int op_count() { return kOpCount; }
+
+// A kernel that the chosen ISA lacks is taken from the next lower one. The walk is a few steps and
+// callers that care keep the entry (a plan binds it once).
+const KernelEntry& kernel_of(int id) {
+  static constexpr KernelEntry kNone{};
+  for (int i = kIsaTableCount - 1; i >= 0; --i) {
+    if (kIsaTables[i].isa > chosen) continue;
+    if (kIsaTables[i].kernels[id].run != nullptr) return kIsaTables[i].kernels[id];
+  }
+  return kNone;
+}
+
+void select_isa(Isa best) {
+  chosen = kIsaTables[0].isa;
+  for (int i = 0; i < kIsaTableCount; ++i) {
+    if (kIsaTables[i].isa <= best) chosen = kIsaTables[i].isa;
+  }
+}
+
+Isa selected_isa() { return chosen; }
+
+}  // namespace proa

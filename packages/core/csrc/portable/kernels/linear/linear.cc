@@ -1,0 +1,99 @@
+// y = act(x @ w + bias + residual): the leading axes of x are the rows of one product.
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/simd/gemm/product.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+Lines axis(const View& v, int d) { return lines_of(v, d, d + 1); }
+
+Product weights(const Call& c) {
+  const View& w = c.in[1];
+  Product p;
+  p.dtype = w.dtype;
+  p.k = w.shape[0];
+  p.n = w.shape[1];
+  p.b = w.data;
+  p.b_steps = axis(w, 0);
+  p.b_stride = w.shape[1] == 1 ? 1 : w.stride[1];
+  return p;
+}
+
+Place place_of(const View& v) {
+  Place p = {v.data, v.dtype, lines_of(v, 0, v.rank - 1), v.stride[v.rank - 1]};
+  if (v.shape[v.rank - 1] == 1) p.stride = 1;
+  return p;
+}
+
+Product product_of(const Call& c, const View* residual, int64_t act) {
+  const View &x = c.in[0], &y = c.out[0];
+  Product p = weights(c);
+  p.m = 1;
+  for (int d = 0; d + 1 < x.rank; ++d) p.m *= x.shape[d];
+  p.a = x.data;
+  p.a_rows = lines_of(x, 0, x.rank - 1);
+  p.a_steps = axis(x, x.rank - 1);
+  p.packed = c.packed;
+  if (c.n_in > 2 && c.in[2].given()) p.bias = &c.in[2];
+  p.end.out = place_of(y);
+  p.end.act = static_cast<Act>(act);
+  if (residual != nullptr && residual->given()) p.end.residual = place_of(*residual);
+  return p;
+}
+
+Product fused_of(const Call& c) {
+  return product_of(c, c.n_in > 3 ? &c.in[3] : nullptr, c.attr<LinearActAttrs>().act);
+}
+
+Status run(const Call& c, const Product& p) {
+  if (!is_floating(p.dtype)) return Status::kUnimplemented;
+  multiply(c, p, c.scratch);
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status linear(const Call& c) { return run(c, product_of(c, nullptr, 0)); }
+size_t linear_scratch(const Call& c) { return product_scratch(product_of(c, nullptr, 0)); }
+size_t linear_pack_size(const Call& c) { return product_packed_size(weights(c)); }
+Status linear_pack(const Call& c, void* packed) {
+  pack_product(weights(c), packed);
+  return Status::kOk;
+}
+
+Status linear_act(const Call& c) { return run(c, fused_of(c)); }
+size_t linear_act_scratch(const Call& c) { return product_scratch(fused_of(c)); }
+size_t linear_act_pack_size(const Call& c) { return product_packed_size(weights(c)); }
+Status linear_act_pack(const Call& c, void* packed) {
+  pack_product(weights(c), packed);
+  return Status::kOk;
+}
+
+namespace {
+
+// dw = x^T dy: k runs over all leading axes.
+Product weight_gradient(const Call& c) {
+  const View &x = c.in[0], &dy = c.in[1];
+  Product p;
+  p.dtype = x.dtype;
+  p.m = x.shape[x.rank - 1];
+  p.n = dy.shape[dy.rank - 1];
+  p.k = 1;
+  for (int d = 0; d + 1 < x.rank; ++d) p.k *= x.shape[d];
+  p.a = x.data;
+  p.a_rows = axis(x, x.rank - 1);
+  p.a_steps = lines_of(x, 0, x.rank - 1);
+  p.b = dy.data;
+  p.b_steps = lines_of(dy, 0, dy.rank - 1);
+  p.b_stride = p.n == 1 ? 1 : dy.stride[dy.rank - 1];
+  p.end.out = place_of(c.out[0]);
+  return p;
+}
+
+}  // namespace
+
+Status linear_grad_weight(const Call& c) { return run(c, weight_gradient(c)); }
+size_t linear_grad_weight_scratch(const Call& c) { return product_scratch(weight_gradient(c)); }
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,205 @@
+// z = x @ y over the last two axes. Floats go through the packed product; where y is one matrix
+// the batch of x becomes rows. Integers and complex numbers take a plain loop.
+#include "proa/gen/attrs.h"
+#include "proa/gen/kernels.h"
+#include "proa/simd/gemm/product.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int64_t kSlots = 8;            // pieces of a batch that run side by side
+constexpr int64_t kSmallWork = 1 << 21;  // multiply-adds below which a product is not split
+
+/// Batch axes of a view, aligned to those of z; broadcast axes have stride 0.
+struct Batch {
+  int rank = 0;
+  int64_t count = 1;
+  int64_t shape[kMaxRank] = {};
+  int64_t stride[3][kMaxRank] = {};  // of x, y, z
+  void at(int64_t i, int64_t offset[3]) const {
+    offset[0] = offset[1] = offset[2] = 0;
+    for (int d = rank - 1; d >= 0; --d) {
+      const int64_t r = i % shape[d];
+      i /= shape[d];
+      for (int v = 0; v < 3; ++v) offset[v] += r * stride[v][d];
+    }
+  }
+};
+
+Batch batch_of(const Call& c) {
+  const View* views[3] = {&c.in[0], &c.in[1], &c.out[0]};
+  Batch b;
+  b.rank = c.out[0].rank - 2;
+  for (int d = 0; d < b.rank; ++d) {
+    b.shape[d] = c.out[0].shape[d];
+    b.count *= b.shape[d];
+    for (int v = 0; v < 3; ++v) {
+      const int e = d - b.rank + views[v]->rank - 2;
+      if (e >= 0 && views[v]->shape[e] != 1) b.stride[v][d] = views[v]->stride[e];
+    }
+  }
+  return b;
+}
+
+bool one_matrix(const View& v) {
+  for (int d = 0; d + 2 < v.rank; ++d)
+    if (v.shape[d] != 1) return false;
+  return true;
+}
+
+void set_y(Product* p, const View& y) {
+  p->dtype = y.dtype;
+  p->k = y.shape[y.rank - 2];
+  p->n = y.shape[y.rank - 1];
+  p->b = y.data;
+  p->b_steps = lines_of(y, y.rank - 2, y.rank - 1);
+  p->b_stride = p->n == 1 ? 1 : y.stride[y.rank - 1];
+}
+
+/// The product of one pair of matrices, or of all of x with the one matrix y.
+Product product_of(const Call& c, bool folded) {
+  const View &x = c.in[0], &z = c.out[0];
+  Product p;
+  set_y(&p, c.in[1]);
+  const int first = folded ? 0 : x.rank - 2, first_z = folded ? 0 : z.rank - 2;
+  p.m = 1;
+  for (int d = first; d + 1 < x.rank; ++d) p.m *= x.shape[d];
+  p.a = x.data;
+  p.a_rows = lines_of(x, first, x.rank - 1);
+  p.a_steps = lines_of(x, x.rank - 1, x.rank);
+  p.end.out = {z.data, z.dtype, lines_of(z, first_z, z.rank - 1),
+               p.n == 1 ? 1 : z.stride[z.rank - 1]};
+  if (folded) p.packed = c.packed;
+  return p;
+}
+
+const void* shifted(const void* p, int64_t elements, DType t) {
+  return static_cast<const uint8_t*>(p) + elements * static_cast<int64_t>(size_of(t));
+}
+
+int64_t slots_of(const Product& p, int64_t count) {
+  return p.m * p.n * p.k >= kSmallWork ? 1 : count < kSlots ? count : kSlots;
+}
+
+void multiply_batch(const Call& c) {
+  const Product p = product_of(c, false);
+  const Batch batch = batch_of(c);
+  const int64_t slots = slots_of(p, batch.count);
+  const size_t bytes = (product_scratch(p) + 63) & ~size_t{63};
+  Call serial = c;
+  if (slots > 1) serial.parallel = nullptr;
+  auto run = [&](int64_t slot) {
+    for (int64_t i = slot * batch.count / slots; i < (slot + 1) * batch.count / slots; ++i) {
+      int64_t at[3];
+      batch.at(i, at);
+      Product one = p;
+      one.a = shifted(p.a, at[0], p.dtype);
+      one.b = shifted(p.b, at[1], p.dtype);
+      one.end.out.data = const_cast<void*>(shifted(p.end.out.data, at[2], p.end.out.dtype));
+      multiply(serial, one, static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(slot) * bytes);
+    }
+  };
+  if (slots == 1) return run(0);
+  parallel_for(c, slots, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) run(s);
+  });
+}
+
+// -- the plain loop --------------------------------------------------------------------------
+template <class T>
+PROA_INLINE void add_product(T& z, T x, T y) {
+  z += x * y;
+}
+PROA_INLINE void add_product(int32_t& z, int32_t x, int32_t y) {  // wraps, as NumPy does
+  z = static_cast<int32_t>(static_cast<uint32_t>(z) +
+                           static_cast<uint32_t>(x) * static_cast<uint32_t>(y));
+}
+PROA_INLINE void add_product(int64_t& z, int64_t x, int64_t y) {
+  z = static_cast<int64_t>(static_cast<uint64_t>(z) +
+                           static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+}
+template <class C>
+PROA_INLINE void add_complex(C& z, C x, C y) {
+  z.re += x.re * y.re - x.im * y.im;
+  z.im += x.re * y.im + x.im * y.re;
+}
+PROA_INLINE void add_product(C64& z, C64 x, C64 y) { add_complex(z, x, y); }
+PROA_INLINE void add_product(C128& z, C128 x, C128 y) { add_complex(z, x, y); }
+
+template <class T>
+void plain(const Call& c) {
+  const View &x = c.in[0], &y = c.in[1], &z = c.out[0];
+  const Batch batch = batch_of(c);
+  const int64_t m = x.shape[x.rank - 2], k = x.shape[x.rank - 1], n = y.shape[y.rank - 1];
+  const int64_t xs = x.stride[x.rank - 2], xk = x.stride[x.rank - 1], yk = y.stride[y.rank - 2],
+                ys = y.stride[y.rank - 1], zr = z.stride[z.rank - 2], zs = z.stride[z.rank - 1];
+  const int64_t grain = 1 + (1 << 16) / (n * k + 1);
+  parallel_for(c, batch.count * m, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t at[3];
+      batch.at(r / m, at);
+      const T* a = x.as<T>() + at[0] + r % m * xs;
+      T* to = z.as<T>() + at[2] + r % m * zr;
+      for (int64_t j = 0; j < n; ++j) to[j * zs] = T{};
+      for (int64_t p = 0; p < k; ++p) {
+        const T* b = y.as<T>() + at[1] + p * yk;
+        const T factor = a[p * xk];
+        if (ys == 1 && zs == 1)
+          for (int64_t j = 0; j < n; ++j) add_product(to[j], factor, b[j]);
+        else
+          for (int64_t j = 0; j < n; ++j) add_product(to[j * zs], factor, b[j * ys]);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+Status matmul(const Call& c) {
+  switch (c.in[0].dtype) {
+    case DType::kI32:
+      plain<int32_t>(c);
+      return Status::kOk;
+    case DType::kI64:
+      plain<int64_t>(c);
+      return Status::kOk;
+    case DType::kC64:
+      plain<C64>(c);
+      return Status::kOk;
+    case DType::kC128:
+      plain<C128>(c);
+      return Status::kOk;
+    default:
+      break;
+  }
+  if (!is_floating(c.in[0].dtype)) return Status::kUnimplemented;
+  if (one_matrix(c.in[1]))
+    multiply(c, product_of(c, true), c.scratch);
+  else
+    multiply_batch(c);
+  return Status::kOk;
+}
+
+size_t matmul_scratch(const Call& c) {
+  if (!is_floating(c.in[0].dtype)) return 0;
+  if (one_matrix(c.in[1])) return product_scratch(product_of(c, true));
+  const Product p = product_of(c, false);
+  const size_t slots = static_cast<size_t>(slots_of(p, batch_of(c).count));
+  return slots * ((product_scratch(p) + 63) & ~size_t{63});
+}
+
+size_t matmul_pack_size(const Call& c) {
+  if (!is_floating(c.in[1].dtype) || !one_matrix(c.in[1])) return 0;
+  Product p;
+  set_y(&p, c.in[1]);
+  return product_packed_size(p);
+}
+
+Status matmul_pack(const Call& c, void* packed) {
+  Product p;
+  set_y(&p, c.in[1]);
+  pack_product(p, packed);
+  return Status::kOk;
+}
+
+}  // namespace proa::PROA_ISA

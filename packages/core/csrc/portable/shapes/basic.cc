@@ -1,0 +1,91 @@
+// Shape rules that keep, broadcast or state a shape.
+#include "proa/gen/attrs.h"
+#include "proa/gen/shapes.h"
+#include "proa/shapes/dims.h"
+
+namespace proa {
+
+Status shape_same(const Call& c) {
+  for (int i = 0; i < c.n_out; ++i) copy_shape(c.in[0], &c.out[i]);
+  return Status::kOk;
+}
+
+// The last array that was given, which for `like` rows is the shape-only one.
+Status shape_last(const Call& c) {
+  int last = c.n_in - 1;
+  while (last > 0 && !c.in[last].given()) --last;
+  for (int i = 0; i < c.n_out; ++i) copy_shape(c.in[last], &c.out[i]);
+  return Status::kOk;
+}
+
+// The one shape-only array.
+Status shape_like(const Call& c) {
+  copy_shape(c.in[c.n_in - 1], &c.out[0]);
+  return Status::kOk;
+}
+
+// Output i is array i of the row, but the gradient, which is array 1.
+Status shape_inplace(const Call& c) {
+  for (int i = 0; i < c.n_in; ++i) {
+    if (c.in[i].rank != c.in[0].rank) return Status::kInvalidArgument;
+    for (int a = 0; a < c.in[0].rank; ++a) {
+      if (c.in[i].shape[a] != c.in[0].shape[a]) return Status::kInvalidArgument;
+    }
+  }
+  return shape_same(c);
+}
+
+Status shape_broadcast(const Call& c) {
+  View& out = c.out[0];
+  copy_shape(c.in[0], &out);
+  for (int i = 1; i < c.n_in; ++i) {
+    View so_far = out;
+    if (!broadcast_leading(so_far, so_far.rank, c.in[i], c.in[i].rank, &out)) {
+      return Status::kInvalidArgument;
+    }
+  }
+  return Status::kOk;
+}
+
+Status shape_scalar(const Call& c) {
+  c.out[0].rank = 0;
+  return Status::kOk;
+}
+
+namespace {
+
+Status stated(const Ints& shape, View* out) {
+  if (shape.count < 0 || shape.count > kMaxRank) return Status::kInvalidArgument;
+  out->rank = static_cast<int8_t>(shape.count);
+  for (int i = 0; i < shape.count; ++i) {
+    if (shape[i] < kUnknown) return Status::kInvalidArgument;
+    out->shape[i] = shape[i];
+  }
+  return Status::kOk;
+}
+
+Status vector_of(int64_t count, View* out) {
+  if (count < 0) return Status::kInvalidArgument;
+  out->rank = 1;
+  out->shape[0] = count;
+  return Status::kOk;
+}
+
+}  // namespace
+
+// The attribute `shape` comes first in every row of this rule, and `count` is where its row has it.
+Status shape_attr(const Call& c) { return stated(*static_cast<const Ints*>(c.attrs), &c.out[0]); }
+Status shape_arange(const Call& c) { return vector_of(c.attr<ArangeAttrs>().count, &c.out[0]); }
+Status shape_linspace(const Call& c) { return vector_of(c.attr<LinspaceAttrs>().count, &c.out[0]); }
+Status shape_randperm(const Call& c) { return vector_of(c.attr<RandpermAttrs>().count, &c.out[0]); }
+
+Status shape_eye(const Call& c) {
+  const auto& a = c.attr<EyeAttrs>();
+  if (a.rows < 0 || a.columns < 0) return Status::kInvalidArgument;
+  c.out[0].rank = 2;
+  c.out[0].shape[0] = a.rows;
+  c.out[0].shape[1] = a.columns;
+  return Status::kOk;
+}
+
+}  // namespace proa

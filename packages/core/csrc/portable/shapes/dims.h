@@ -1,0 +1,79 @@
+#pragma once
+// Arithmetic on dimensions of which some are unknown.
+#include "proa/base/call.h"
+
+namespace proa {
+
+/// An axis counted from the front; -1 if it is not in [-rank, rank).
+inline int normal_axis(int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank) return -1;
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+inline bool may_equal(int64_t a, int64_t b) { return a == b || a == kUnknown || b == kUnknown; }
+inline int64_t known_of(int64_t a, int64_t b) { return a == kUnknown ? b : a; }
+
+inline void copy_shape(const View& from, View* to) {
+  to->rank = from.rank;
+  for (int i = 0; i < from.rank; ++i) to->shape[i] = from.shape[i];
+}
+
+/// Product of shape[begin, end); kUnknown if one is unknown and none is zero.
+inline int64_t product(const View& v, int begin, int end) {
+  int64_t n = 1;
+  bool unknown = false;
+  for (int i = begin; i < end; ++i) {
+    if (v.shape[i] == 0) return 0;
+    if (v.shape[i] == kUnknown) {
+      unknown = true;
+    } else if (__builtin_mul_overflow(n, v.shape[i], &n)) {
+      return kUnknown;
+    }
+  }
+  return unknown ? kUnknown : n;
+}
+
+/// One dimension of a broadcast; false if the two do not fit.
+inline bool broadcast_dim(int64_t a, int64_t b, int64_t* out) {
+  if (a == b || b == 1) {
+    *out = a;
+  } else if (a == 1) {
+    *out = b;
+  } else if (a == kUnknown || b == kUnknown) {
+    *out = a == kUnknown ? b : a;  // the known one, which is not 1, must win
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// Broadcasts the leading `na` and `nb` dimensions of a and b into out, which gets the longer rank.
+inline bool broadcast_leading(const View& a, int na, const View& b, int nb, View* out) {
+  const int n = na > nb ? na : nb;
+  out->rank = static_cast<int8_t>(n);
+  for (int i = 0; i < n; ++i) {
+    const int ia = i - (n - na), ib = i - (n - nb);
+    const int64_t da = ia < 0 ? 1 : a.shape[ia], db = ib < 0 ? 1 : b.shape[ib];
+    if (!broadcast_dim(da, db, &out->shape[i])) return false;
+  }
+  return true;
+}
+
+/// Marks the axes that a list names (all if it is empty) in a bit set; false if one is off or
+/// twice.
+inline bool axis_mask(const Ints& axes, int rank, uint32_t* mask) {
+  *mask = 0;
+  if (axes.count <= 0) {
+    *mask = (1u << rank) - 1;
+    return true;
+  }
+  for (int i = 0; i < axes.count; ++i) {
+    const int a = normal_axis(axes[i], rank);
+    if (rank == 0 && (axes[i] == 0 || axes[i] == -1)) continue;  // as NumPy lets 0-d have axis 0
+    if (a < 0 || (*mask >> a & 1)) return false;
+    *mask |= 1u << a;
+  }
+  return true;
+}
+
+}  // namespace proa

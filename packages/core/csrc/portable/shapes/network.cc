@@ -1,0 +1,241 @@
+// Shape rules of products, convolution, pooling, normalisation and losses.
+#include "proa/gen/attrs.h"
+#include "proa/gen/shapes.h"
+#include "proa/shapes/dims.h"
+
+namespace proa {
+
+Status shape_matmul(const Call& c) {
+  const View &x = c.in[0], &y = c.in[1];
+  if (x.rank < 2 || y.rank < 2) return Status::kInvalidArgument;
+  if (!may_equal(x.shape[x.rank - 1], y.shape[y.rank - 2])) return Status::kInvalidArgument;
+  View& out = c.out[0];
+  if (!broadcast_leading(x, x.rank - 2, y, y.rank - 2, &out)) return Status::kInvalidArgument;
+  out.shape[out.rank++] = x.shape[x.rank - 2];
+  out.shape[out.rank++] = y.shape[y.rank - 1];
+  return Status::kOk;
+}
+
+// x, w, then any of multiplier, bias (of the output's last dimension) and residual (of its shape).
+Status shape_linear(const Call& c) {
+  const View &x = c.in[0], &w = c.in[1];
+  if (x.rank < 2 || w.rank != 2 || !may_equal(x.shape[x.rank - 1], w.shape[0])) {
+    return Status::kInvalidArgument;
+  }
+  View& out = c.out[0];
+  copy_shape(x, &out);
+  out.shape[out.rank - 1] = w.shape[1];
+  for (int i = 2; i < c.n_in; ++i) {
+    const View& v = c.in[i];
+    if (!v.given()) continue;
+    if (v.rank == 1 ? !may_equal(v.shape[0], w.shape[1]) : v.rank != out.rank) {
+      return Status::kInvalidArgument;
+    }
+    for (int a = 0; v.rank > 1 && a < v.rank; ++a) {
+      if (!may_equal(v.shape[a], out.shape[a])) return Status::kInvalidArgument;
+    }
+  }
+  return Status::kOk;
+}
+
+Status shape_linear_grad_weight(const Call& c) {
+  const View &x = c.in[0], &dy = c.in[1];
+  if (x.rank < 2 || x.rank != dy.rank) return Status::kInvalidArgument;
+  for (int i = 0; i + 1 < x.rank; ++i) {
+    if (!may_equal(x.shape[i], dy.shape[i])) return Status::kInvalidArgument;
+  }
+  c.out[0].rank = 2;
+  c.out[0].shape[0] = x.shape[x.rank - 1];
+  c.out[0].shape[1] = dy.shape[dy.rank - 1];
+  return Status::kOk;
+}
+
+Status shape_sum_leading(const Call& c) {
+  if (c.in[0].rank < 1) return Status::kInvalidArgument;
+  c.out[0].rank = 1;
+  c.out[0].shape[0] = c.in[0].shape[c.in[0].rank - 1];
+  return Status::kOk;
+}
+
+Status shape_sum_channels(const Call& c) {
+  if (c.in[0].rank < 2) return Status::kInvalidArgument;
+  c.out[0].rank = 1;
+  c.out[0].shape[0] = c.in[0].shape[1];
+  return Status::kOk;
+}
+
+namespace {
+
+/// Positions of a window of `reach` elements over `size` elements; kUnknown if size is.
+bool window_count(int64_t size, int64_t reach, int64_t stride, bool ceil, int64_t* out) {
+  if (stride < 1 || reach < 1) return false;
+  if (size == kUnknown) {
+    *out = kUnknown;
+    return true;
+  }
+  if (size < reach) return false;
+  *out = (size - reach + (ceil ? stride - 1 : 0)) / stride + 1;
+  return true;
+}
+
+bool is_list(const Ints& v, int count, int64_t least) {
+  if (v.count != count) return false;
+  for (int i = 0; i < count; ++i) {
+    if (v[i] < least) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// Every row of this rule begins its attributes with stride, padding, dilation, groups.
+Status shape_conv2d(const Call& c) {
+  const auto& a = c.attr<Conv2dAttrs>();
+  const View &x = c.in[0], &w = c.in[1];
+  if (x.rank != 4 || w.rank != 4) return Status::kInvalidArgument;
+  if (!is_list(a.stride, 2, 1) || !is_list(a.padding, 4, 0) || !is_list(a.dilation, 2, 1) ||
+      a.groups < 1) {
+    return Status::kInvalidArgument;
+  }
+  if (x.shape[1] != kUnknown && w.shape[1] != kUnknown && x.shape[1] != w.shape[1] * a.groups) {
+    return Status::kInvalidArgument;
+  }
+  if (w.shape[0] != kUnknown && w.shape[0] % a.groups != 0) return Status::kInvalidArgument;
+  View& out = c.out[0];
+  out.rank = 4;
+  out.shape[0] = x.shape[0];
+  out.shape[1] = w.shape[0];
+  for (int i = 0; i < 2; ++i) {
+    const int64_t d = x.shape[2 + i], k = w.shape[2 + i];
+    if (k == kUnknown) {
+      out.shape[2 + i] = kUnknown;
+      continue;
+    }
+    const int64_t padded = d == kUnknown ? d : d + a.padding[2 * i] + a.padding[2 * i + 1];
+    if (!window_count(padded, (k - 1) * a.dilation[i] + 1, a.stride[i], false, &out.shape[2 + i])) {
+      return Status::kInvalidArgument;
+    }
+  }
+  for (int i = 2; i < c.n_in; ++i) {
+    const View& v = c.in[i];
+    if (!v.given()) continue;
+    if (v.rank == 1) {
+      if (!may_equal(v.shape[0], w.shape[0])) return Status::kInvalidArgument;
+    } else {
+      if (v.rank != 4) return Status::kInvalidArgument;
+      for (int k = 0; k < 4; ++k) {
+        if (!may_equal(v.shape[k], out.shape[k])) return Status::kInvalidArgument;
+      }
+    }
+  }
+  return Status::kOk;
+}
+
+// Every row of this rule begins its attributes with kernel, stride, padding, ceil_mode.
+Status shape_pool2d(const Call& c) {
+  const auto& a = c.attr<MaxPool2dAttrs>();
+  const View& x = c.in[0];
+  if (x.rank != 4 || !is_list(a.kernel, 2, 1) || !is_list(a.stride, 2, 1) ||
+      !is_list(a.padding, 4, 0)) {
+    return Status::kInvalidArgument;
+  }
+  View& out = c.out[0];
+  copy_shape(x, &out);
+  for (int i = 0; i < 2; ++i) {
+    const int64_t d = x.shape[2 + i], low = a.padding[2 * i], high = a.padding[2 * i + 1];
+    // A window that lay in the padding alone would have nothing to pool.
+    if (low >= a.kernel[i] || high >= a.kernel[i]) return Status::kInvalidArgument;
+    const int64_t padded = d == kUnknown ? d : d + low + high;
+    if (!window_count(padded, a.kernel[i], a.stride[i], a.ceil_mode != 0, &out.shape[2 + i])) {
+      return Status::kInvalidArgument;
+    }
+    if (a.ceil_mode && d != kUnknown && (out.shape[2 + i] - 1) * a.stride[i] >= d + low) {
+      --out.shape[2 + i];
+    }
+  }
+  return Status::kOk;
+}
+
+Status shape_adaptive_pool2d(const Call& c) {
+  const Ints& size = c.attr<AdaptiveAvgPool2dAttrs>().size;
+  if (c.in[0].rank != 4 || !is_list(size, 2, 1)) return Status::kInvalidArgument;
+  copy_shape(c.in[0], &c.out[0]);
+  c.out[0].shape[2] = size[0];
+  c.out[0].shape[3] = size[1];
+  return Status::kOk;
+}
+
+Status shape_batch_norm(const Call& c) {
+  const View& x = c.in[0];
+  if (x.rank < 2) return Status::kInvalidArgument;
+  for (int i = 1; i < c.n_in; ++i) {
+    if (c.in[i].rank != 1 || !may_equal(c.in[i].shape[0], x.shape[1])) {
+      return Status::kInvalidArgument;
+    }
+  }
+  copy_shape(x, &c.out[0]);
+  copy_shape(c.in[1], &c.out[1]);
+  copy_shape(c.in[1], &c.out[2]);
+  return Status::kOk;
+}
+
+Status shape_batch_norm_grad(const Call& c) {
+  copy_shape(c.in[1], &c.out[0]);
+  copy_shape(c.in[4], &c.out[1]);
+  copy_shape(c.in[4], &c.out[2]);
+  return Status::kOk;
+}
+
+Status shape_mean_last(const Call& c) {
+  const int64_t axes = c.attr<MeanLastAttrs>().axes;
+  if (axes < 0 || axes > c.in[0].rank) return Status::kInvalidArgument;
+  copy_shape(c.in[0], &c.out[0]);
+  c.out[0].rank = static_cast<int8_t>(c.in[0].rank - axes);
+  return Status::kOk;
+}
+
+Status shape_layer_norm(const Call& c) {
+  const View& x = c.in[0];
+  const int64_t axes = c.attr<LayerNormAttrs>().axes;
+  if (axes < 1 || axes > x.rank) return Status::kInvalidArgument;
+  for (int i = 1; i < c.n_in; ++i) {
+    if (c.in[i].rank != axes) return Status::kInvalidArgument;
+    for (int a = 0; a < axes; ++a) {
+      if (!may_equal(c.in[i].shape[a], x.shape[x.rank - axes + a])) return Status::kInvalidArgument;
+    }
+  }
+  copy_shape(x, &c.out[0]);
+  for (int i = 1; i < 3; ++i) {
+    copy_shape(x, &c.out[i]);
+    c.out[i].rank = static_cast<int8_t>(x.rank - axes);
+  }
+  return Status::kOk;
+}
+
+Status shape_layer_norm_grad(const Call& c) {
+  copy_shape(c.in[1], &c.out[0]);
+  copy_shape(c.in[4], &c.out[1]);
+  copy_shape(c.in[4], &c.out[2]);
+  return Status::kOk;
+}
+
+Status shape_softmax_cross_entropy(const Call& c) {
+  const View &label = c.in[0], &logits = c.in[1];
+  if (logits.rank != label.rank + 1) return Status::kInvalidArgument;
+  for (int i = 0; i < label.rank; ++i) {
+    if (!may_equal(label.shape[i], logits.shape[i])) return Status::kInvalidArgument;
+  }
+  copy_shape(label, &c.out[0]);
+  return Status::kOk;
+}
+
+Status shape_label_mask(const Call& c) {
+  if (c.in[0].rank + 1 > kMaxRank) return Status::kInvalidArgument;
+  copy_shape(c.in[0], &c.out[0]);
+  c.out[0].shape[c.out[0].rank++] = 1;
+  return Status::kOk;
+}
+
+Status shape_label_gather(const Call& c) { return shape_softmax_cross_entropy(c); }
+
+}  // namespace proa

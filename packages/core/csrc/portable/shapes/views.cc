@@ -1,0 +1,389 @@
+// Views: the shape, and where the data is known also the strides, over the input's memory.
+#include <limits.h>
+
+#include "proa/gen/attrs.h"
+#include "proa/gen/shapes.h"
+#include "proa/shapes/dims.h"
+
+namespace proa {
+namespace {
+
+void* shifted(const View& x, int64_t elements) {
+  if (x.data == nullptr) return nullptr;
+  return static_cast<uint8_t*>(x.data) + elements * static_cast<int64_t>(size_of(x.dtype));
+}
+
+/// Strides of `out` (shape set, same elements in row-major order) over the memory of x.
+Status regroup(const View& x, View* out) {
+  out->data = x.data;
+  const int64_t total = x.numel();
+  if (total == kUnknown || out->numel() == kUnknown) return Status::kOk;
+  if (total != out->numel()) return Status::kInvalidArgument;
+  if (total == 0 || x.contiguous()) {
+    out->set_contiguous();
+    return Status::kOk;
+  }
+  // Match groups of dimensions with equal products, from the innermost; each group of x must lie
+  // evenly spaced in memory.
+  int ix = x.rank - 1, io = out->rank - 1;
+  while (ix >= 0 || io >= 0) {
+    while (ix >= 0 && x.shape[ix] == 1) --ix;
+    if (ix < 0) {
+      for (; io >= 0; --io) out->stride[io] = 1;
+      break;
+    }
+    const int64_t step = x.stride[ix];
+    int64_t have = x.shape[ix], made = 1;
+    int last = ix;
+    while (true) {
+      if (io >= 0 && made < have) {
+        out->stride[io] = step * made;
+        made *= out->shape[io--];
+      } else if (made > have) {
+        int next = last - 1;
+        while (next >= 0 && x.shape[next] == 1) --next;
+        if (next < 0) return Status::kInvalidArgument;
+        if (x.stride[next] != x.stride[last] * x.shape[last]) return Status::kNotAView;
+        have *= x.shape[next];
+        last = next;
+      } else {
+        break;
+      }
+    }
+    while (io >= 0 && out->shape[io] == 1) out->stride[io--] = step * made;
+    ix = last - 1;
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status shape_reshape(const Call& c) {
+  const Ints& shape = c.attr<ReshapeAttrs>().shape;
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  if (shape.count < 0) return Status::kInvalidArgument;
+  out.rank = static_cast<int8_t>(shape.count);
+  int open = -1;
+  for (int i = 0; i < shape.count; ++i) {
+    int64_t d = shape[i];
+    if (d == 0) {
+      if (i >= x.rank) return Status::kInvalidArgument;
+      d = x.shape[i];
+    } else if (d == -1) {
+      if (open >= 0) return Status::kInvalidArgument;
+      open = i;
+      d = 1;
+    } else if (d < 0) {
+      return Status::kInvalidArgument;
+    }
+    out.shape[i] = d;
+  }
+  if (open >= 0) {
+    // Dimensions kept by 0 cancel, so that an unknown one on both sides does no harm.
+    int64_t from = 1, to = 1;
+    bool unknown = false;
+    for (int i = 0; i < x.rank; ++i) {
+      if (i < shape.count && shape[i] == 0) continue;
+      if (x.shape[i] == kUnknown) {
+        unknown = true;
+      } else {
+        from *= x.shape[i];
+      }
+    }
+    for (int i = 0; i < shape.count; ++i) {
+      if (shape[i] > 0) to *= shape[i];
+    }
+    if (unknown) {
+      out.shape[open] = kUnknown;
+    } else if (to == 0 || from % to != 0) {
+      return Status::kInvalidArgument;
+    } else {
+      out.shape[open] = from / to;
+    }
+  }
+  return regroup(x, &out);
+}
+
+Status shape_reshape_like(const Call& c) {
+  copy_shape(c.in[1], &c.out[0]);
+  return regroup(c.in[0], &c.out[0]);
+}
+
+Status shape_flatten(const Call& c) {
+  const auto& a = c.attr<FlattenAttrs>();
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  if (x.rank == 0) {
+    out.rank = 1;
+    out.shape[0] = 1;
+    return regroup(x, &out);
+  }
+  const int start = normal_axis(a.start_axis, x.rank), stop = normal_axis(a.stop_axis, x.rank);
+  if (start < 0 || stop < start) return Status::kInvalidArgument;
+  int rank = 0;
+  for (int i = 0; i < start; ++i) out.shape[rank++] = x.shape[i];
+  out.shape[rank++] = product(x, start, stop + 1);
+  for (int i = stop + 1; i < x.rank; ++i) out.shape[rank++] = x.shape[i];
+  out.rank = static_cast<int8_t>(rank);
+  return regroup(x, &out);
+}
+
+Status shape_squeeze(const Call& c) {
+  const Ints& axes = c.attr<SqueezeAttrs>().axis;
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  uint32_t mask;
+  if (!axis_mask(axes, x.rank, &mask)) return Status::kInvalidArgument;
+  int rank = 0;
+  for (int i = 0; i < x.rank; ++i) {
+    if ((mask >> i & 1) && x.shape[i] == 1) continue;
+    out.shape[rank] = x.shape[i];
+    out.stride[rank++] = x.stride[i];
+  }
+  out.rank = static_cast<int8_t>(rank);
+  out.data = x.data;
+  return Status::kOk;
+}
+
+Status shape_unsqueeze(const Call& c) {
+  const Ints& axes = c.attr<UnsqueezeAttrs>().axis;
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  const int rank = x.rank + static_cast<int>(axes.count > 0 ? axes.count : 0);
+  if (rank > kMaxRank) return Status::kInvalidArgument;
+  uint32_t mask = 0;
+  for (int i = 0; i < axes.count; ++i) {
+    const int a = normal_axis(axes[i], rank);
+    if (a < 0 || (mask >> a & 1)) return Status::kInvalidArgument;
+    mask |= 1u << a;
+  }
+  int from = x.rank - 1;
+  int64_t stride = 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    if (mask >> i & 1) {
+      out.shape[i] = 1;
+      out.stride[i] = stride;
+    } else {
+      out.shape[i] = x.shape[from];
+      out.stride[i] = x.stride[from--];
+      stride = out.stride[i] * (out.shape[i] > 0 ? out.shape[i] : 1);
+    }
+  }
+  out.rank = static_cast<int8_t>(rank);
+  out.data = x.data;
+  return Status::kOk;
+}
+
+Status shape_transpose(const Call& c) {
+  const Ints& perm = c.attr<TransposeAttrs>().perm;
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  uint32_t mask;
+  if (perm.count != x.rank || (x.rank > 0 && !axis_mask(perm, x.rank, &mask))) {
+    return Status::kInvalidArgument;
+  }
+  for (int i = 0; i < x.rank; ++i) {
+    const int from = normal_axis(perm[i], x.rank);
+    out.shape[i] = x.shape[from];
+    out.stride[i] = x.stride[from];
+  }
+  out.rank = x.rank;
+  out.data = x.data;
+  return Status::kOk;
+}
+
+Status shape_swap_last(const Call& c) {
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  if (x.rank < 2) return Status::kInvalidArgument;
+  for (int i = 0; i < x.rank; ++i) {
+    const int from = i < x.rank - 2 ? i : 2 * x.rank - 3 - i;
+    out.shape[i] = x.shape[from];
+    out.stride[i] = x.stride[from];
+  }
+  out.rank = x.rank;
+  out.data = x.data;
+  return Status::kOk;
+}
+
+namespace {
+
+/// Zero strides over the axes along which x is repeated to the shape of out (set).
+Status broadcast_view(const View& x, View* out) {
+  const int lead = out->rank - x.rank;
+  if (lead < 0) return Status::kInvalidArgument;
+  for (int i = 0; i < out->rank; ++i) {
+    const int from = i - lead;
+    if (from < 0) {
+      out->stride[i] = 0;
+    } else if (x.shape[from] == 1 && out->shape[i] != 1) {
+      out->stride[i] = 0;
+    } else if (may_equal(x.shape[from], out->shape[i])) {
+      out->stride[i] = x.stride[from];
+    } else {
+      return Status::kInvalidArgument;
+    }
+  }
+  out->data = x.data;
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status shape_broadcast_to(const Call& c) {
+  const Ints& shape = c.attr<BroadcastToAttrs>().shape;
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  if (shape.count < x.rank) return Status::kInvalidArgument;
+  out.rank = static_cast<int8_t>(shape.count);
+  for (int i = 0; i < shape.count; ++i) {
+    const int from = i - (out.rank - x.rank);
+    if (shape[i] < -1 || (shape[i] == -1 && from < 0)) return Status::kInvalidArgument;
+    out.shape[i] = shape[i] == -1 ? x.shape[from] : shape[i];
+  }
+  return broadcast_view(x, &out);
+}
+
+Status shape_broadcast_like(const Call& c) {
+  copy_shape(c.in[1], &c.out[0]);
+  return broadcast_view(c.in[0], &c.out[0]);
+}
+
+Status shape_broadcast_channels(const Call& c) {
+  const View &x = c.in[0], &like = c.in[1];
+  View& out = c.out[0];
+  if (x.rank != 1 || like.rank < 2 || !may_equal(x.shape[0], like.shape[1])) {
+    return Status::kInvalidArgument;
+  }
+  copy_shape(like, &out);
+  for (int i = 0; i < out.rank; ++i) out.stride[i] = i == 1 ? x.stride[0] : 0;
+  out.data = x.data;
+  return Status::kOk;
+}
+
+Status shape_expand_last(const Call& c) {
+  const View &x = c.in[0], &like = c.in[1];
+  View& out = c.out[0];
+  const int64_t axes = c.attr<ExpandLastAttrs>().axes;
+  if (axes < 0 || x.rank + axes != like.rank) return Status::kInvalidArgument;
+  copy_shape(like, &out);
+  for (int i = 0; i < out.rank; ++i) {
+    if (i < x.rank && !may_equal(x.shape[i], like.shape[i])) return Status::kInvalidArgument;
+    out.stride[i] = i < x.rank ? x.stride[i] : 0;
+  }
+  out.data = x.data;
+  return Status::kOk;
+}
+
+namespace {
+
+int64_t limited(int64_t v, int64_t low, int64_t high) {
+  return v < low ? low : v > high ? high : v;
+}
+
+/// First index and number of elements of start:end:step over a dimension of size d.
+bool slice_range(int64_t d, int64_t start, int64_t end, int64_t step, int64_t* first,
+                 int64_t* count) {
+  if (step == 0) return false;
+  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? d : d - 1;
+  const auto place = [&](int64_t v) {
+    if (v < 0) v = v < -d ? low : v + d;  // INT64_MIN and the like fall below the range
+    return limited(v, low, high);
+  };
+  *first = place(start);
+  const int64_t stop = place(end);
+  const int64_t span = step > 0 ? stop - *first : *first - stop;
+  const int64_t stride = step > 0 ? step : -(step + 1) + int64_t{1};
+  *count = span > 0 ? (span - 1) / stride + 1 : 0;
+  return true;
+}
+
+}  // namespace
+
+Status shape_slice(const Call& c) {
+  const auto& a = c.attr<SliceAttrs>();
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  if (a.axes.count != a.starts.count || a.axes.count != a.ends.count ||
+      a.axes.count != a.steps.count) {
+    return Status::kInvalidArgument;
+  }
+  copy_shape(x, &out);
+  for (int i = 0; i < x.rank; ++i) out.stride[i] = x.stride[i];
+  int64_t offset = 0;
+  uint32_t seen = 0;
+  for (int i = 0; i < a.axes.count; ++i) {
+    const int axis = normal_axis(a.axes[i], x.rank);
+    if (axis < 0 || a.steps[i] == 0 || a.steps[i] == INT64_MIN || (seen >> axis & 1)) {
+      return Status::kInvalidArgument;
+    }
+    seen |= 1u << axis;
+    if (x.shape[axis] == kUnknown) {
+      const bool whole = a.steps[i] == 1 && a.starts[i] == 0 && a.ends[i] == INT64_MAX;
+      out.shape[axis] = kUnknown;
+      // A non-negative range with a stated end has at most that many; only the run tells.
+      if (!whole) out.stride[axis] = x.stride[axis] * a.steps[i];
+      continue;
+    }
+    int64_t first, count;
+    if (!slice_range(x.shape[axis], a.starts[i], a.ends[i], a.steps[i], &first, &count)) {
+      return Status::kInvalidArgument;
+    }
+    out.shape[axis] = count;
+    out.stride[axis] = x.stride[axis] * a.steps[i];
+    if (count > 0) offset += first * x.stride[axis];
+  }
+  out.data = shifted(x, offset);
+  return Status::kOk;
+}
+
+Status shape_select(const Call& c) {
+  const auto& a = c.attr<SelectAttrs>();
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  const int axis = normal_axis(a.axis, x.rank);
+  if (axis < 0) return Status::kInvalidArgument;
+  int64_t index = a.index;
+  if (x.shape[axis] != kUnknown) {
+    if (index < -x.shape[axis] || index >= x.shape[axis]) return Status::kOutOfRange;
+    if (index < 0) index += x.shape[axis];
+  }
+  int rank = 0;
+  for (int i = 0; i < x.rank; ++i) {
+    if (i == axis) continue;
+    out.shape[rank] = x.shape[i];
+    out.stride[rank++] = x.stride[i];
+  }
+  out.rank = static_cast<int8_t>(rank);
+  out.data = shifted(x, index * x.stride[axis]);
+  return Status::kOk;
+}
+
+Status shape_diagonal(const Call& c) {
+  const auto& a = c.attr<DiagonalAttrs>();
+  const View& x = c.in[0];
+  View& out = c.out[0];
+  const int row = normal_axis(a.axis1, x.rank), column = normal_axis(a.axis2, x.rank);
+  if (row < 0 || column < 0 || row == column) return Status::kInvalidArgument;
+  int rank = 0;
+  for (int i = 0; i < x.rank; ++i) {
+    if (i == row || i == column) continue;
+    out.shape[rank] = x.shape[i];
+    out.stride[rank++] = x.stride[i];
+  }
+  const int64_t down = a.offset < 0 ? -a.offset : 0, right = a.offset > 0 ? a.offset : 0;
+  int64_t length = kUnknown;
+  if (x.shape[row] != kUnknown && x.shape[column] != kUnknown) {
+    const int64_t rows = x.shape[row] - down, columns = x.shape[column] - right;
+    length = rows < columns ? rows : columns;
+    if (length < 0) length = 0;
+  }
+  out.shape[rank] = length;
+  out.stride[rank++] = x.stride[row] + x.stride[column];
+  out.rank = static_cast<int8_t>(rank);
+  out.data = shifted(x, length == 0 ? 0 : down * x.stride[row] + right * x.stride[column]);
+  return Status::kOk;
+}
+
+}  // namespace proa

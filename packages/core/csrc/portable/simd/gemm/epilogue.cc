@@ -1,0 +1,138 @@
+#include "proa/simd/gemm/epilogue.h"
+
+#include <math.h>
+
+#include "proa/simd/math.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+// hard_sigmoid has its default slope and offset.
+PROA_INLINE VF act_of(Act act, VF x) {
+  const VF zero = {};
+  switch (act) {
+    case Act::kRelu:
+      return max(zero, x);
+    case Act::kRelu6:
+      return min(splat(6.0f), max(zero, x));
+    case Act::kHardSwish:
+      return x * min(splat(6.0f), max(zero, x + 3.0f)) / 6.0f;
+    case Act::kHardSigmoid:
+      return min(splat(1.0f), max(zero, x * 0.1666667f + 0.5f));
+    case Act::kSigmoid:
+      return sigmoid(x);
+    case Act::kTanh:
+      return tanh(x);
+    case Act::kGelu:
+      return x * 0.5f * (erf(x * 0.70710678118654752f) + 1.0f);
+    case Act::kSilu:
+      return x * sigmoid(x);
+    default:
+      return x;
+  }
+}
+
+double act_of(Act act, double x) {
+  const double hard = fmin(6.0, fmax(0.0, x + 3.0));
+  switch (act) {
+    case Act::kRelu:
+      return x < 0.0 ? 0.0 : x;
+    case Act::kRelu6:
+      return x < 0.0 ? 0.0 : x > 6.0 ? 6.0 : x;
+    case Act::kHardSwish:
+      return x * hard / 6.0;
+    case Act::kHardSigmoid:
+      return fmin(1.0, fmax(0.0, x * 0.1666667 + 0.5));
+    case Act::kSigmoid:
+      return 1.0 / (1.0 + ::exp(-x));
+    case Act::kTanh:
+      return ::tanh(x);
+    case Act::kGelu:
+      return x * 0.5 * (::erf(x * 0.70710678118654752440) + 1.0);
+    case Act::kSilu:
+      return x / (1.0 + ::exp(-x));
+    default:
+      return x;
+  }
+}
+
+template <class T>
+PROA_INLINE void narrow_to(T* to, int64_t stride, const Compute<T>* from, int n) {
+  int i = 0;
+  if (stride == 1)
+    for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) store(to + i, load(from + i));
+  for (; i < n; ++i) to[i * stride] = static_cast<T>(from[i]);
+}
+
+template <class T>
+void add_residual(const Place& p, int64_t row, int64_t col, int n, T* y) {
+  T piece[kTileVecs * kLanes];
+  const int64_t at = p.rows.at(row) + col * p.stride;
+  widen(static_cast<const uint8_t*>(p.data) + at * static_cast<int64_t>(size_of(p.dtype)), p.dtype,
+        p.stride, n, piece);
+  for (int i = 0; i < n; ++i) y[i] += piece[i];
+}
+
+template <class T>
+void finish_rows(const FloatEnd& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                 int cols) {
+  for (int i = 0; i < rows; ++i, tile += ldt) {
+    if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
+    if (end.act != Act::kNone) activate(end.act, tile, cols);
+    const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
+    if constexpr (sizeof(T) == 8) {
+      T* const to = static_cast<T*>(end.out.data) + at;
+      if (to != tile) narrow_to(to, end.out.stride, tile, cols);
+    } else if (end.out.dtype == DType::kF32) {
+      T* const to = static_cast<T*>(end.out.data) + at;
+      if (to != tile) narrow_to(to, end.out.stride, tile, cols);
+    } else if (end.out.dtype == DType::kF16) {
+      narrow_to(static_cast<F16*>(end.out.data) + at, end.out.stride, tile, cols);
+    } else {
+      narrow_to(static_cast<BF16*>(end.out.data) + at, end.out.stride, tile, cols);
+    }
+  }
+}
+
+}  // namespace
+
+void activate(Act act, float* y, int64_t n) {
+  int64_t i = 0;
+  if (act == Act::kRelu) {
+    for (; i + kLanes <= n; i += kLanes) store(y + i, max(VF{}, load(y + i)));
+  }
+  for (; i < n; i += kLanes) {
+    const int64_t some = n - i < kLanes ? n - i : kLanes;
+    store_n(y + i, act_of(act, load_n(y + i, some)), some);
+  }
+}
+
+void activate(Act act, double* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = act_of(act, y[i]);
+}
+
+void finish_float(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                  int cols) {
+  const FloatEnd& end = *static_cast<const FloatEnd*>(ctx);
+  if (end.out.dtype == DType::kF64)
+    finish_rows(end, static_cast<double*>(tile), ldt, row, rows, col, cols);
+  else
+    finish_rows(end, static_cast<float*>(tile), ldt, row, rows, col, cols);
+}
+
+bool takes_tiles(const Place& out) {
+  return (out.dtype == DType::kF32 || out.dtype == DType::kF64) && out.stride == 1 &&
+         out.rows.uniform();
+}
+
+void set_output(Gemm* g, const FloatEnd* end) {
+  if (takes_tiles(end->out)) {
+    g->c = end->out.data;
+    g->ldc = end->out.rows.step();
+    if (end->act == Act::kNone && end->residual.data == nullptr) return;
+  }
+  g->finish = finish_float;
+  g->finish_ctx = end;
+}
+
+}  // namespace proa::PROA_ISA

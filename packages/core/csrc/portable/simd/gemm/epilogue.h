@@ -1,0 +1,48 @@
+#pragma once
+// What happens to a finished tile: residual, activation, conversion, and any output strides.
+#include "proa/base/dispatch.h"
+#include "proa/simd/gemm/gemm.h"
+
+namespace proa::PROA_ISA {
+
+/// In the order of the schema's `act` choices.
+enum class Act : int64_t {
+  kNone,
+  kRelu,
+  kRelu6,
+  kHardSwish,
+  kHardSigmoid,
+  kSigmoid,
+  kTanh,
+  kGelu,
+  kSilu
+};
+
+/// y = act(y) for n floats.
+void activate(Act act, float* y, int64_t n);
+void activate(Act act, double* y, int64_t n);
+
+/// A matrix in memory of some dtype: element (row, col) = data[rows.at(row) + col * stride].
+struct Place {
+  void* data = nullptr;
+  DType dtype = DType::kF32;
+  Lines rows;
+  int64_t stride = 1;
+};
+struct FloatEnd {
+  Place out;
+  Place residual;  // data == nullptr: none
+  Act act = Act::kNone;
+};
+/// Gemm::finish for float accumulators (double ones if out is kF64); ctx is a FloatEnd.
+void finish_float(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                  int cols);
+/// Lets g write to end.out: straight if it can, else through finish_float. Set before gemm().
+void set_output(Gemm* g, const FloatEnd* end);
+/// True if set_output lets g write straight to memory of that form.
+bool takes_tiles(const Place& out);
+
+/// The micro-kernel that computes a float dtype.
+inline const Micro& micro_of(DType dtype) { return dtype == DType::kF64 ? kMicroF64 : kMicroF32; }
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,202 @@
+// Blocks: a piece of b, k_block x columns, is packed to stay in the second-level cache; a panel of
+// kTileRows rows of a is packed on the stack, stays in the first-level cache and meets all of it.
+#include "proa/simd/gemm/gemm.h"
+
+#include <string.h>
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int64_t kBlockBytes = 512 * 1024;  // of packed b
+constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
+constexpr int64_t kSkinnyRows = 2 * kTileRows;
+constexpr int kStackPanel = kTileRows * 256 * 8;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/// How a product is cut up.
+struct Cut {
+  int64_t width;    // of a full panel of b
+  int64_t k_block;  // units of k at a time
+  int64_t columns;  // of b at a time, whole panels
+  int64_t height;   // rows of a panel of a
+  int64_t rows;     // panels of a
+};
+
+Cut cut(const Micro& micro, int64_t m, int64_t n, int64_t k) {
+  Cut c;
+  c.width = kTileVecs * micro.lanes;
+  c.k_block =
+      k <= micro.k_block ? most(k, 1) : round_up(pieces(k, pieces(k, micro.k_block)), micro.lanes);
+  c.rows = most(pieces(m, kTileRows), 1);
+  c.height = tile_rows(most(pieces(m, c.rows), 1));
+  c.rows = pieces(m, c.height);
+  const int64_t fit = kBlockBytes / micro.size / c.k_block / c.width * c.width;
+  c.columns = least(most(fit, c.width), round_up(n, c.width));
+  return c;
+}
+
+/// One block of b, as run_block sees it.
+struct Block {
+  const Gemm& g;
+  const Cut& cut;
+  int64_t col, cols;  // columns of c in this block
+  int64_t k0, k;
+  const uint8_t* b;  // packed panels, or the last panel alone if b is used in place
+  uint8_t* acc;      // accumulators of all of c, if it does not take them itself
+  int64_t ld_acc;
+};
+
+int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes ? 1 : kTileVecs; }
+
+/// Copies `rows` rows of `bytes` bytes.
+void copy_rows(uint8_t* to, int64_t to_step, const uint8_t* from, int64_t from_step, int rows,
+               size_t bytes) {
+  for (int i = 0; i < rows; ++i) memcpy(to + i * to_step, from + i * from_step, bytes);
+}
+
+void run_tile_at(const Block& s, const void* panel, int64_t row, int64_t col) {
+  const Gemm& g = s.g;
+  const Micro& micro = *g.micro;
+  const int64_t size = micro.size, end = s.col + s.cols;
+  const int rows = static_cast<int>(least(g.m - row, s.cut.height)), height = tile_rows(rows);
+  const int cols = static_cast<int>(least(end - col, s.cut.width));
+  const int vecs = static_cast<int>(tile_vecs(micro, cols)), width = vecs * micro.lanes;
+  alignas(64) uint8_t spare[kTileBytes];
+  uint8_t* place = spare;
+  int64_t ld = width;
+  uint8_t* const home =
+      g.c == nullptr ? nullptr : static_cast<uint8_t*>(g.c) + (row * g.ldc + col) * size;
+  const bool whole = rows == height && cols == width;
+  if (home != nullptr && whole) {
+    place = home;
+    ld = g.ldc;
+  } else if (s.acc != nullptr) {
+    place = s.acc + (row * s.ld_acc + col) * size;
+    ld = s.ld_acc;
+  } else if (home != nullptr && s.k0 > 0) {
+    copy_rows(spare, ld * size, home, g.ldc * size, rows, static_cast<size_t>(cols * size));
+  }
+  Tile t = {panel, s.b + (col - s.col) * s.k * size, width, place, ld, s.k, nullptr, s.k0 > 0};
+  if (g.in_place != nullptr) {
+    t.b = s.b;
+    if (cols == width) {
+      t.b = static_cast<const uint8_t*>(g.in_place) + (s.k0 * g.ldb + col) * size;
+      t.ldb = g.ldb;
+    }
+  }
+  if (g.init != nullptr) t.init = static_cast<const uint8_t*>(g.init) + col * size;
+  micro.run(height, vecs, t);
+  if (home != nullptr && !whole) {
+    copy_rows(home, g.ldc * size, spare, ld * size, rows, static_cast<size_t>(cols * size));
+    place = home;
+    ld = g.ldc;
+  }
+  if (g.finish != nullptr && s.k0 + s.k >= g.k)
+    g.finish(g.finish_ctx, place, ld, row, rows, col, cols);
+}
+
+/// Panel `i` of a against columns [begin, end) of the block.
+void run_panel(const Block& s, int64_t i, int64_t begin, int64_t end) {
+  alignas(64) uint8_t panel[kStackPanel + kVecBytes];
+  const int64_t row = i * s.cut.height;
+  const int rows = static_cast<int>(least(s.g.m - row, s.cut.height));
+  pack_panel(s.g.a, s.g.micro->size, row, rows, tile_rows(rows), s.k0, s.k, panel);
+  for (int64_t col = begin; col < end; col += s.cut.width) run_tile_at(s, panel, row, col);
+}
+
+/// Packs the columns of b from `begin` on, up to `end`.
+void pack_columns(const Micro& micro, const Source& b, int64_t width, int64_t origin, int64_t begin,
+                  int64_t end, int64_t k0, int64_t k, uint8_t* to) {
+  for (int64_t col = begin; col < end; col += width) {
+    const int cols = static_cast<int>(least(end - col, width));
+    const int padded = static_cast<int>(tile_vecs(micro, cols) * micro.lanes);
+    pack_panel(b, micro.size, col, cols, padded, k0, k, to + (col - origin) * k * micro.size);
+  }
+}
+
+void run_block(const Call& call, const Block& s) {
+  const int64_t panels = pieces(s.cols, s.cut.width);
+  // Where there are few rows, the columns are shared out too.
+  int64_t splits = 1;
+  if (s.cut.rows < 8) splits = least(pieces(8, s.cut.rows), panels);
+  const int64_t each = pieces(panels, splits);
+  const int64_t work = most(s.cut.height * s.k * least(each * s.cut.width, s.cols), 1);
+  const int64_t grain = pieces(kGrainWork, work);
+  parallel_for(call, s.cut.rows * splits, grain, [&](int64_t first, int64_t last) {
+    // Splits of one panel that fall into this piece are run together: a is packed once.
+    for (int64_t t = first; t < last;) {
+      const int64_t i = t / splits, stop = least(last, (i + 1) * splits);
+      const int64_t begin = s.col + (t - i * splits) * each * s.cut.width;
+      const int64_t end = s.col + least((stop - i * splits) * each * s.cut.width, s.cols);
+      if (begin < end) run_panel(s, i, begin, end);
+      t = stop;
+    }
+  });
+}
+
+}  // namespace
+
+int64_t gemm_columns(const Micro& micro, int64_t n) { return round_up(n, kTileVecs * micro.lanes); }
+
+bool gemm_is_skinny(int64_t m) { return m <= kSkinnyRows; }
+
+size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b) {
+  const Cut c = cut(micro, m, n, k);
+  int64_t bytes = 0;
+  if (!has_b) bytes += c.k_block * c.columns * micro.size;
+  if (!has_c && k > c.k_block) bytes += (m + kTileRows) * gemm_columns(micro, n) * micro.size;
+  return static_cast<size_t>(bytes) + 128;
+}
+
+void gemm(const Call& call, const Gemm& g, void* scratch) {
+  const Micro& micro = *g.micro;
+  if (g.m == 0 || g.n == 0) return;
+  const Cut c = cut(micro, g.m, g.n, g.k);
+  uint8_t* const buffer = static_cast<uint8_t*>(scratch);
+  uint8_t* acc = nullptr;
+  if (g.c == nullptr && g.k > c.k_block)
+    acc = buffer + (g.packed != nullptr ? 0 : round_up(c.k_block * c.columns * micro.size, 64));
+  const int64_t padded = gemm_columns(micro, g.n);
+  for (int64_t col = 0; col < g.n; col += c.columns) {
+    const int64_t cols = least(g.n - col, c.columns);
+    int64_t k0 = 0;
+    do {
+      const int64_t k = least(g.k - k0, c.k_block);
+      Block s = {g, c, col, cols, k0, k, buffer, acc, padded};
+      if (g.packed != nullptr) {
+        s.b = static_cast<const uint8_t*>(g.packed) + (k0 * padded + col * k) * micro.size;
+      } else if (g.in_place != nullptr) {
+        const int64_t tail = cols / c.width * c.width;
+        // The last, partial panel would be read past its end.
+        if (cols - tail != 0 && cols - tail != micro.lanes)
+          pack_columns(micro, g.b, c.width, col + tail, col + tail, col + cols, k0, k, buffer);
+      } else {
+        const int64_t work = most(k * c.width, 1), grain = pieces(kGrainWork / 16, work);
+        parallel_for(call, pieces(cols, c.width), grain, [&](int64_t first, int64_t last) {
+          pack_columns(micro, g.b, c.width, col, col + first * c.width,
+                       least(col + last * c.width, col + cols), k0, k, buffer);
+        });
+      }
+      run_block(call, s);
+      k0 += k;
+    } while (k0 < g.k);
+  }
+}
+
+size_t gemm_packed_size(const Micro& micro, int64_t n, int64_t k) {
+  return static_cast<size_t>(gemm_columns(micro, n) * k * micro.size) + kVecBytes;
+}
+
+void gemm_pack(const Micro& micro, const Source& b, int64_t n, int64_t k, void* packed) {
+  const Cut c = cut(micro, 1, n, k);
+  const int64_t padded = gemm_columns(micro, n);
+  for (int64_t k0 = 0; k0 < k; k0 += c.k_block)
+    pack_columns(micro, b, c.width, 0, 0, n, k0, least(k - k0, c.k_block),
+                 static_cast<uint8_t*>(packed) + k0 * padded * micro.size);
+}
+
+}  // namespace proa::PROA_ISA

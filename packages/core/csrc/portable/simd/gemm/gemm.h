@@ -1,0 +1,38 @@
+#pragma once
+// The matrix product: c = finish(init + a * b), blocked for the caches and spread over threads.
+// Pieces of work depend on the shapes alone, so results do not depend on the number of threads.
+#include "proa/base/call.h"
+#include "proa/simd/gemm/pack.h"
+
+namespace proa::PROA_ISA {
+
+struct Gemm {
+  const Micro* micro;
+  int64_t m, n, k;  // k in units
+  Source a;
+  Source b;                        // read if b is neither prepacked nor used in place
+  const void* packed = nullptr;    // b as written by gemm_pack
+  const void* in_place = nullptr;  // b's own rows of n neighbours, `ldb` apart, for small m
+  int64_t ldb = 0;
+  const void* init = nullptr;  // accumulators that each row starts from, gemm_columns(n) of them
+  void* c = nullptr;           // rows of n accumulators, `ldc` apart; nullptr: through scratch
+  int64_t ldc = 0;
+  /// Called for every finished tile (which lies in c if that is given); may be nullptr if c is.
+  void (*finish)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                 int cols) = nullptr;
+  const void* finish_ctx = nullptr;
+};
+
+/// n rounded up to whole vectors of accumulators.
+int64_t gemm_columns(const Micro& micro, int64_t n);
+/// Bytes of scratch for gemm(); `has_c` and `has_b` say whether c, and b packed, are given.
+size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b);
+/// True if m is so small that b had better be read in place (if its rows are contiguous).
+bool gemm_is_skinny(int64_t m);
+void gemm(const Call& call, const Gemm& g, void* scratch);
+
+/// Bytes of, and the writing of, a prepacked b.
+size_t gemm_packed_size(const Micro& micro, int64_t n, int64_t k);
+void gemm_pack(const Micro& micro, const Source& b, int64_t n, int64_t k, void* packed);
+
+}  // namespace proa::PROA_ISA

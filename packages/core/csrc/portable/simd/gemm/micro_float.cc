@@ -1,0 +1,19 @@
+// Micro-kernels of float and double. 16-bit floats are packed to float first.
+#include "proa/simd/gemm/micro_body.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+template <class T>
+struct FloatArith {
+  using Scalar = T;
+  using Vector = Vec<T>;
+  PROA_INLINE static Vector multiply_add(Vector acc, T a, Vector b) { return acc + a * b; }
+};
+
+}  // namespace
+
+const Micro kMicroF32 = {4, kLanesOf<float>, 1, 256, run_any<FloatArith<float>>};
+const Micro kMicroF64 = {8, kLanesOf<double>, 1, 192, run_any<FloatArith<double>>};
+
+}  // namespace proa::PROA_ISA

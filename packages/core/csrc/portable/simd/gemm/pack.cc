@@ -1,0 +1,147 @@
+// Panels are transposed in registers: a block of lanes is read along k a vector at a time.
+#include "proa/simd/gemm/pack.h"
+
+#include <string.h>
+
+#include "proa/base/dispatch.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+template <class T>
+struct Block {
+  static constexpr int kWidth = kLanesOf<T>;
+  Vec<T> row[kWidth];
+
+  /// Swaps rows and lanes: in step b, bit b of the two indices is exchanged.
+  template <int b>
+  PROA_INLINE void exchange() {
+    Vec<T> low, high;  // lane numbers to take from two rows
+    for (int l = 0; l < kWidth; ++l) {
+      low[l] = (l & b) == 0 ? static_cast<T>(l) : static_cast<T>(l - b + kWidth);
+      high[l] = (l & b) == 0 ? static_cast<T>(l + b) : static_cast<T>(l + kWidth);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) {
+      if ((i & b) != 0) continue;
+      const Vec<T> x = row[i], y = row[i + b];
+      row[i] = __builtin_shuffle(x, y, low);
+      row[i + b] = __builtin_shuffle(x, y, high);
+    }
+  }
+  PROA_INLINE void transpose() {
+    if constexpr (kWidth > 8) exchange<8>();
+    if constexpr (kWidth > 4) exchange<4>();
+    if constexpr (kWidth > 2) exchange<2>();
+    exchange<1>();
+  }
+};
+
+constexpr int64_t kPackBlock = 256;  // units read at once: bounds the stack
+
+/// One vector's worth of lanes into columns [0, kWidth) of a panel.
+template <class T>
+void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
+                T* panel) {
+  constexpr int kWidth = kLanesOf<T>;
+  alignas(64) T buffer[kWidth][kPackBlock];
+  const T* from[kWidth];
+  for (int i = 0; i < lanes; ++i)
+    from[i] = static_cast<const T*>(s.read(s.ctx, lane + i, k0, k, buffer[i]));
+  Block<T> block;
+  for (int64_t at = 0; at < k; at += kWidth) {
+    const int64_t n = k - at < kWidth ? k - at : kWidth;
+    for (int i = 0; i < kWidth; ++i) block.row[i] = Vec<T>{};
+    if (n == kWidth) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kWidth; ++i)
+        if (i < lanes) block.row[i] = load(from[i] + at);
+    } else {
+      for (int i = 0; i < lanes; ++i) block.row[i] = load_n(from[i] + at, n);
+    }
+    block.transpose();
+    T* to = panel + at * width;
+#pragma GCC unroll 16
+    for (int j = 0; j < kWidth; ++j)
+      if (j < n) store(to + j * width, block.row[j]);
+  }
+}
+
+template <class T>
+void pack(const Source& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k, T* panel) {
+  if (s.by_step) {
+    for (int64_t i = 0; i < k; ++i, panel += width) {
+      const void* from = s.read(s.ctx, k0 + i, lane, lanes, panel);
+      if (from != panel) memcpy(panel, from, static_cast<size_t>(lanes) * sizeof(T));
+      for (int j = lanes; j < width; ++j) panel[j] = 0;
+    }
+    return;
+  }
+  constexpr int kWidth = kLanesOf<T>;
+  for (int64_t at = 0; at < k; at += kPackBlock) {
+    const int64_t n = k - at < kPackBlock ? k - at : kPackBlock;
+    T* const to = panel + at * width;
+    // From right to left: a vector that sticks out of its row spoils the start of the next one,
+    // which is written after it.
+    for (int j = (width - 1) / kWidth * kWidth; j >= 0; j -= kWidth) {
+      const int some = lanes - j < kWidth ? lanes - j : kWidth;
+      pack_lanes(s, lane + j, some > 0 ? some : 0, width, k0 + at, n, to + j);
+    }
+  }
+}
+
+template <class T>
+void widen_from(const T* from, int64_t stride, int64_t n, Compute<T>* to) {
+  constexpr int kWidth = kLanesOf<T>;
+  int64_t i = 0;
+  if (stride == 1)
+    for (; i + kWidth <= n; i += kWidth) store(to + i, load(from + i));
+  for (; i < n; ++i) to[i] = static_cast<Compute<T>>(from[i * stride]);
+}
+
+template <class T>
+const void* read_matrix(const void* ctx, int64_t line, int64_t begin, int64_t count, void* buffer) {
+  const MatrixSource& m = *static_cast<const MatrixSource*>(ctx);
+  const T* from = static_cast<const T*>(m.data) + m.lines.at(line) + begin * m.stride;
+  if (sizeof(T) == sizeof(Compute<T>) && m.stride == 1) return from;
+  widen_from(from, m.stride, count, static_cast<Compute<T>*>(buffer));
+  return buffer;
+}
+
+}  // namespace
+
+void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, int64_t k0,
+                int64_t k, void* panel) {
+  if (size == 8)
+    pack(s, lane, lanes, width, k0, k, static_cast<int64_t*>(panel));
+  else
+    pack(s, lane, lanes, width, k0, k, static_cast<int32_t*>(panel));
+}
+
+Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lines& lanes,
+                     const Lines& steps) {
+  // Read along the axis whose elements are neighbours, if there is one.
+  const bool by_step = !steps.uniform() || (lanes.uniform() && lanes.step() == 1 &&
+                                            !(steps.rank == 1 && steps.step() == 1));
+  *ctx = {data, by_step ? steps : lanes, by_step ? lanes.step() : steps.step()};
+  Source s = {ctx, read_matrix<float>, by_step};
+  if (dtype == DType::kF64) s.read = read_matrix<double>;
+  if (dtype == DType::kF16) s.read = read_matrix<F16>;
+  if (dtype == DType::kBF16) s.read = read_matrix<BF16>;
+  return s;
+}
+
+void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to) {
+  switch (dtype) {
+    case DType::kF64:
+      return widen_from(static_cast<const double*>(from), stride, n, static_cast<double*>(to));
+    case DType::kF16:
+      return widen_from(static_cast<const F16*>(from), stride, n, static_cast<float*>(to));
+    case DType::kBF16:
+      return widen_from(static_cast<const BF16*>(from), stride, n, static_cast<float*>(to));
+    default:
+      return widen_from(static_cast<const float*>(from), stride, n, static_cast<float*>(to));
+  }
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,41 @@
+#pragma once
+// Packing: the operands of a matrix product are read through a `Source`, so that strides, dtypes,
+// and the windows of a convolution cost one copy into a panel instead of an array of their own.
+#include "proa/base/dtype.h"
+#include "proa/simd/gemm/lines.h"
+#include "proa/simd/gemm/micro.h"
+
+namespace proa::PROA_ISA {
+
+/// An operand as lanes (rows of a, columns of b) by units along k.
+///
+/// By lane: read(ctx, lane, k, count, buffer) gives `count` units of one lane from unit k on.
+/// By step: read(ctx, k, lane, count, buffer) gives `count` lanes of one unit from `lane` on.
+/// Either returns the place in memory if the units lie there as the micro-kernel wants them, or
+/// writes them to `buffer` and returns that.
+struct Source {
+  const void* ctx;
+  const void* (*read)(const void* ctx, int64_t line, int64_t begin, int64_t count, void* buffer);
+  bool by_step;
+};
+
+/// Writes `lanes` lanes from `lane` on, k units from `k0` on, as [k][width]; missing lanes are 0.
+/// May write up to kVecBytes past the end of the panel unless width is whole vectors.
+void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, int64_t k0,
+                int64_t k, void* panel);
+
+/// A strided matrix of any float dtype, read as `compute` (kF32 or kF64).
+struct MatrixSource {
+  const void* data;
+  Lines lines;     // starts of the lines read() goes along
+  int64_t stride;  // between elements of a line
+};
+/// The source of element (lane, k) = data[lanes.at(lane) + steps.at(k)]; one of the two must be
+/// uniform. Fills `ctx`, which must outlive the source.
+Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lines& lanes,
+                     const Lines& steps);
+
+/// Copies n elements of a dtype, `stride` apart, to float (or to double if dtype is kF64).
+void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to);
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,58 @@
+#include "proa/simd/gemm/product.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+Lines columns(const Product& p) {
+  Lines lines;
+  lines.add(p.n, p.b_stride);
+  return lines;
+}
+
+int64_t bias_bytes(const Product& p) {
+  if (p.bias == nullptr || !p.bias->given()) return 0;
+  return (gemm_columns(micro_of(p.dtype), p.n) * micro_of(p.dtype).size + 63) & ~int64_t{63};
+}
+
+}  // namespace
+
+size_t product_scratch(const Product& p) {
+  return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_of(p.dtype), p.m, p.n, p.k,
+                                                           takes_tiles(p.end.out),
+                                                           p.packed != nullptr);
+}
+
+void multiply(const Call& call, const Product& p, void* scratch) {
+  const Micro& micro = micro_of(p.dtype);
+  MatrixSource a, b;
+  Gemm g = {&micro, p.m, p.n, p.k, {}, {}};
+  g.a = matrix_source(&a, p.a, p.dtype, p.a_rows, p.a_steps);
+  g.b = matrix_source(&b, p.b, p.dtype, columns(p), p.b_steps);
+  g.packed = p.packed;
+  const bool native = p.dtype == DType::kF32 || p.dtype == DType::kF64;
+  if (p.packed == nullptr && gemm_is_skinny(p.m) && native && (p.b_stride == 1 || p.n == 1) &&
+      p.b_steps.uniform()) {
+    g.in_place = p.b;
+    g.ldb = p.b_steps.step();
+  }
+  uint8_t* rest = static_cast<uint8_t*>(scratch);
+  if (const int64_t bytes = bias_bytes(p); bytes > 0) {
+    widen(p.bias->data, p.bias->dtype, p.bias->stride[p.bias->rank - 1], p.n, rest);
+    g.init = rest;
+    rest += bytes;
+  }
+  set_output(&g, &p.end);
+  gemm(call, g, rest);
+}
+
+size_t product_packed_size(const Product& p) {
+  return gemm_packed_size(micro_of(p.dtype), p.n, p.k);
+}
+
+void pack_product(const Product& p, void* packed) {
+  MatrixSource b;
+  const Source s = matrix_source(&b, p.b, p.dtype, columns(p), p.b_steps);
+  gemm_pack(micro_of(p.dtype), s, p.n, p.k, packed);
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,22 @@
+"""Graphs: programs, their files, and the passes that rewrite them."""
+
+from proa.ir.builder import Builder
+from proa.ir.describe import describe, summarise
+from proa.ir.file import from_bytes, read, to_bytes, write
+from proa.ir.program import Block, Node, Program, Value
+from proa.ir.verify import verify
+
+__all__ = [
+    "Block",
+    "Builder",
+    "Node",
+    "Program",
+    "Value",
+    "describe",
+    "from_bytes",
+    "read",
+    "summarise",
+    "to_bytes",
+    "verify",
+    "write",
+]

@@ -1,0 +1,140 @@
+"""An op's attributes as Python values and as the struct that C++ reads."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from proa.errors import InvalidArgumentError, VersionError
+from proa.schema import ROWS, Attribute, Row
+from proa.schema.dtypes import CODES
+
+_NAMES = {code: name for name, code in CODES.items()}
+_MAX_INTS = 8
+
+
+def row_of(op: str) -> Row:
+    """The operator's row; VersionError if this version of Proa has no such operator."""
+    try:
+        return ROWS[op]
+    except KeyError:
+        raise VersionError(
+            f"[ir] the op must be one of this version's {len(ROWS)} rows, got {op!r}"
+        ) from None
+
+
+def _normal(row: Row, attribute: Attribute, value: Any) -> Any:
+    kind = attribute.type
+    try:
+        if kind == "int":
+            return int(value)
+        if kind == "float":
+            return float(value)
+        if kind == "bool":
+            return bool(value)
+        if kind == "ints":
+            return None if value is None else tuple(int(v) for v in value)
+        if kind == "scalar":
+            return int(value) if isinstance(value, (bool, int)) else float(value)
+        if kind == "dtype":
+            name = str(getattr(value, "name", value)).rpartition(".")[2]
+            if name in CODES:
+                return name
+        elif value in attribute.choices:
+            return value
+    except (TypeError, ValueError):
+        pass
+    raise InvalidArgumentError(
+        f"[{row.name}] {attribute.name} must be {kind}"
+        f"{' of ' + ', '.join(attribute.choices) if attribute.choices else ''}, "
+        f"got {value!r}"
+    )
+
+
+def complete(op: str, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Every attribute of the op in row order, checked, with defaults filled in."""
+    row = row_of(op)
+    unknown = set(attrs) - {a.name for a in row.attributes}
+    if unknown:
+        raise InvalidArgumentError(
+            f"[{op}] attributes must be {[a.name for a in row.attributes]}, "
+            f"got {sorted(unknown)}"
+        )
+    result: dict[str, Any] = {}
+    for a in row.attributes:
+        if a.name not in attrs and a.required:
+            raise InvalidArgumentError(f"[{op}] {a.name} must be given, got nothing")
+        result[a.name] = _normal(row, a, attrs.get(a.name, a.default))
+    return result
+
+
+def _pack_one(a: Attribute, value: Any) -> bytes:
+    if a.type == "float":
+        return struct.pack("<d", value)
+    if a.type == "ints":
+        items = () if value is None else tuple(value)
+        if len(items) > _MAX_INTS:
+            raise InvalidArgumentError(
+                f"[ir] {a.name} must have at most {_MAX_INTS} numbers, got {len(items)}"
+            )
+        count = -1 if value is None else len(items)
+        return struct.pack("<9q", count, *items, *[0] * (_MAX_INTS - len(items)))
+    if a.type == "scalar":
+        if isinstance(value, int):
+            return struct.pack("<qq", 1, value)
+        return struct.pack("<qd", 0, value)
+    if a.type == "dtype":
+        return struct.pack("<q", CODES[value])
+    if a.type == "choice":
+        return struct.pack("<q", a.choices.index(value))
+    return struct.pack("<q", value)
+
+
+def pack(op: str, attrs: Mapping[str, Any]) -> bytes:
+    """The op's attribute struct."""
+    whole = complete(op, attrs)
+    return b"".join(_pack_one(a, whole[a.name]) for a in row_of(op).attributes)
+
+
+def _unpack_one(a: Attribute, raw: bytes) -> Any:
+    if a.type == "float":
+        return struct.unpack("<d", raw)[0]
+    if a.type == "ints":
+        count, *items = struct.unpack("<9q", raw)
+        if not -1 <= count <= _MAX_INTS:
+            raise InvalidArgumentError(f"[ir] {a.name} must count -1 to 8, got {count}")
+        return None if count < 0 else tuple(items[:count])
+    if a.type == "scalar":
+        is_int = struct.unpack("<q", raw[:8])[0] != 0
+        return struct.unpack("<q" if is_int else "<d", raw[8:])[0]
+    number = struct.unpack("<q", raw)[0]
+    if a.type == "dtype":
+        if number not in _NAMES:
+            raise InvalidArgumentError(f"[ir] {a.name} must be a dtype, got {number}")
+        return _NAMES[number]
+    if a.type == "choice":
+        if not 0 <= number < len(a.choices):
+            raise InvalidArgumentError(f"[ir] {a.name} must be a choice, got {number}")
+        return a.choices[number]
+    return bool(number) if a.type == "bool" else number
+
+
+def unpack(op: str, raw: bytes) -> dict[str, Any]:
+    """The attributes in a struct that may be of an earlier version of the row."""
+    row = row_of(op)
+    attrs: dict[str, Any] = {}
+    at = 0
+    for a in row.attributes:
+        if at == len(raw):
+            break
+        if at + a.size > len(raw):
+            raise InvalidArgumentError(f"[ir] attributes of {op} end inside {a.name}")
+        attrs[a.name] = _unpack_one(a, raw[at : at + a.size])
+        at += a.size
+    if at != len(raw):
+        raise VersionError(
+            f"[ir] attributes of {op} must have at most {at} bytes, got {len(raw)}: "
+            "a newer version of Proa wrote them"
+        )
+    return complete(op, attrs)

@@ -1,0 +1,268 @@
+"""Program -> model file."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proa.errors import InvalidArgumentError
+from proa.ir.attributes import pack, row_of
+from proa.ir.file.layout import (
+    CHECKSUM_AT,
+    FORMAT,
+    GRAPH,
+    HEADER_BYTES,
+    KINDS,
+    MAGIC,
+    NO_VALUE,
+    PAD,
+    SAFETENSORS,
+    TABLES,
+    TABLES_AT,
+    align,
+)
+from proa.ir.program import NUMPY_TYPES, Array, Block, Node, Program, Value
+from proa.schema.dtypes import CODES
+
+
+class _Graph:
+    """Collects the records of the tables."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Any]] = {name: [] for name in TABLES}
+        self.text = bytearray()
+        self.attributes = bytearray()
+        self._strings: dict[str, int] = {}
+        self._ops: dict[str, int] = {}
+        self._attrs: dict[bytes, int] = {}
+        self.ids: dict[Value, int] = {}
+
+    def string(self, text: str) -> int:
+        if text not in self._strings:
+            raw = text.encode()
+            if b"\0" in raw:
+                raise InvalidArgumentError(
+                    f"[ir.write] names must have no NUL, got {text!r}"
+                )
+            self._strings[text] = len(self._strings)
+            self.rows["strings"].append((len(self.text), len(raw)))
+            self.text += raw + b"\0"
+        return self._strings[text]
+
+    def op(self, name: str) -> int:
+        if name not in self._ops:
+            self._ops[name] = len(self._ops)
+            self.rows["ops"].append((self.string(name), row_of(name).version))
+        return self._ops[name]
+
+    def value(self, value: Value, offset: int = 0, size: int = 0) -> None:
+        if value in self.ids:
+            raise InvalidArgumentError(f"[ir.write] {value} must be defined once")
+        self.ids[value] = len(self.ids)
+        shape = list(value.shape) + [0] * (8 - len(value.shape))
+        self.rows["values"].append(
+            (
+                self.string(value.name),
+                CODES[value.dtype],
+                len(value.shape),
+                KINDS.index(value.kind),
+                0,
+                shape,
+                offset,
+                size,
+            )
+        )
+
+    def _list(self, values: list[Value | None]) -> int:
+        first = len(self.rows["ids"])
+        for v in values:
+            if v is not None and v not in self.ids:
+                raise InvalidArgumentError(
+                    f"[ir.write] {v} must be defined before its use"
+                )
+            self.rows["ids"].append(NO_VALUE if v is None else self.ids[v])
+        return first
+
+    def node(self, node: Node) -> None:
+        raw = pack(node.op, node.attrs)
+        at = self._attrs.setdefault(raw, len(self.attributes))
+        if at == len(self.attributes):
+            self.attributes += raw
+        first = self._list(node.inputs)
+        output = len(self.ids)
+        for value in node.outputs:
+            self.value(value)
+        self.rows["nodes"].append(
+            (
+                self.op(node.op),
+                first,
+                len(node.inputs),
+                output,
+                len(node.outputs),
+                at,  # made an offset in the graph by bytes()
+                len(raw),
+                0,
+            )
+        )
+
+    def block(self, block: Block) -> None:
+        node_first, value_first = len(self.rows["nodes"]), len(self.ids)
+        for value in block.inputs:
+            self.value(value)
+        for node in block.nodes:
+            self.node(node)
+        self.rows["blocks"].append(
+            (
+                node_first,
+                len(block.nodes),
+                value_first,
+                len(self.ids) - value_first,
+                len(block.inputs),
+                self._list(list(block.outputs)),
+                len(block.outputs),
+                0,
+            )
+        )
+
+    def tables(self) -> dict[str, bytes]:
+        """The tables' bytes; offsets of strings and attributes made absolute."""
+        sizes = {n: len(self.rows[n]) * TABLES[n].itemsize for n in TABLES}
+        sizes["attributes"] = len(self.attributes)
+        self.offsets, at = {}, HEADER_BYTES
+        for name in TABLES:
+            self.offsets[name] = at
+            at = align(at + sizes[name], 8)
+        self.text_at, self.size = at, align(at + len(self.text))
+        self.counts = {n: sizes[n] // TABLES[n].itemsize for n in TABLES}
+        raw: dict[str, Any] = {
+            n: np.array(self.rows[n], TABLES[n]) for n in TABLES if n != "attributes"
+        }
+        raw["strings"]["offset"] += self.text_at
+        raw["nodes"]["attr_offset"] += self.offsets["attributes"]
+        result = {n: a.tobytes() for n, a in raw.items()}
+        result["attributes"] = bytes(self.attributes)
+        return result
+
+    def bytes(self, data_size: int) -> bytearray:
+        tables = self.tables()
+        out = bytearray(self.size)
+        struct.pack_into(
+            "<8sIIQQII", out, 0, MAGIC, FORMAT, HEADER_BYTES, self.size, data_size, 0, 0
+        )
+        for i, (name, raw) in enumerate(tables.items()):
+            at = self.offsets[name]
+            struct.pack_into("<II", out, TABLES_AT + 8 * i, at, self.counts[name])
+            out[at : at + len(raw)] = raw
+        out[self.text_at : self.text_at + len(self.text)] = self.text
+        return out
+
+
+def _unique_names(constants: list[Value]) -> list[str]:
+    names: dict[str, None] = {}
+    for value in constants:
+        name, k = value.name, 1
+        while name in names or name.startswith((GRAPH, PAD)) or name == "__metadata__":
+            name, k = f"{value.name}.{k}", k + 1
+        names[name] = None
+    return list(names)
+
+
+def _held(value: Value) -> Array:
+    if value.data is None:
+        raise InvalidArgumentError(
+            f"[ir.write] constant {value} must have data, got none"
+        )
+    kind = np.dtype(NUMPY_TYPES[value.dtype]).newbyteorder("<")
+    return np.ascontiguousarray(value.data, kind).reshape(value.shape)
+
+
+def _header(entries: dict[str, Any]) -> bytes:
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (align(8 + len(text)) - 8 - len(text))
+    return struct.pack("<Q", len(text)) + text
+
+
+def _entry(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def encode(program: Program) -> list[bytes | bytearray | memoryview]:
+    """The pieces of the program's file, in order."""
+    constants = list(dict.fromkeys(v for b in program.blocks for v in b.constants()))
+    arrays = [_held(v) for v in constants]
+
+    def graph(start: int) -> tuple[_Graph, list[int], int]:
+        g, at, offsets = _Graph(), start, []
+        for value, array in zip(constants, arrays, strict=True):
+            offsets.append(at)
+            g.value(value, at, array.nbytes)
+            at = align(at + array.nbytes)
+        for block in program.blocks:
+            g.block(block)
+        for key, text in program.metadata.items():
+            g.rows["metadata"].append((g.string(key), g.string(text)))
+        return g, offsets, at
+
+    first, _, _ = graph(0)
+    first.tables()  # settles the graph's size, which the offsets of weights build on
+    g, offsets, _ = graph(first.size)
+    entries: dict[str, Any] = {"__metadata__": {"format": "proa"}}
+    entries[GRAPH] = _entry("U8", [first.size], 0, first.size)
+    pieces: list[bytes | bytearray | memoryview] = []
+    end = first.size
+    names = _unique_names(constants)
+    for k, (value, array, begin) in enumerate(
+        zip(constants, arrays, offsets, strict=True)
+    ):
+        if begin > end:
+            entries[f"{PAD}{k}"] = _entry("U8", [begin - end], end, begin)
+            pieces.append(bytes(begin - end))
+        kind, parts = SAFETENSORS[value.dtype]
+        shape = [*value.shape, 2] if parts == 2 else list(value.shape)
+        end = begin + array.nbytes
+        entries[names[k]] = _entry(kind, shape, begin, end)
+        pieces.append(array.reshape(-1).view(np.uint8).data if array.size else b"")
+    table = g.bytes(end)
+    pieces = [_header(entries), table, *pieces]
+    checksum = 0
+    for piece in pieces:
+        checksum = zlib.crc32(piece, checksum)
+    struct.pack_into("<I", table, CHECKSUM_AT, checksum)
+    return pieces
+
+
+def to_bytes(program: Program) -> bytes:
+    """The program's file."""
+    return b"".join(encode(program))
+
+
+def write(program: Program, path: str | os.PathLike[str]) -> None:
+    """Write the program's file.
+
+    Whatever happens, `path` then holds a whole file or what it held before.
+    """
+    target = Path(path)
+    pieces = encode(program)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(
+        prefix=target.name + ".", suffix=".tmp", dir=target.parent
+    )
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

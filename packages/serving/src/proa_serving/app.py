@@ -1,0 +1,145 @@
+"""A whole server: models, both front ends, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from types import TracebackType
+
+from proa_serving.config import ServerConfig
+from proa_serving.grpc.server import GrpcServer
+from proa_serving.http.app import HttpApp
+from proa_serving.http.server import HttpServer, bind
+from proa_serving.metrics import Metrics
+from proa_serving.models.repository import ModelRepository
+from proa_serving.models.service import InferenceService
+from proa_serving.protocol.errors import ServingError
+
+log = logging.getLogger("proa_serving")
+
+
+class Server:
+    """Serves what ``config`` says, on the event loop that calls ``start``."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self.metrics = Metrics()
+        self.repository = ModelRepository(config, self.metrics)
+        self._service = InferenceService(config, self.repository, self.metrics)
+        self._http: HttpServer | None = None
+        self._grpc: GrpcServer | None = None
+
+    @property
+    def http_address(self) -> str | None:
+        """host:port of REST, once started."""
+        return f"{self._config.host}:{self._http.port}" if self._http else None
+
+    @property
+    def grpc_address(self) -> str | None:
+        """host:port of gRPC, once started."""
+        return f"{self._config.host}:{self._grpc.port}" if self._grpc else None
+
+    async def start(self) -> None:
+        """Take the ports, load the models, and answer.
+
+        Raises:
+            AddressInUseError: If a port is taken.
+            ServingError: If a model cannot be loaded.
+        """
+        config = self._config
+        try:
+            # Ports first: they fail fast, and a model may take long to load.
+            if config.http_port is not None:
+                held = bind(config.host, config.http_port)
+                app = HttpApp(self._service)
+                self._http = HttpServer(app, held, config.max_connections)
+            if config.grpc_port is not None:
+                self._grpc = GrpcServer(config, self._service)
+            await asyncio.to_thread(self.repository.load_all)
+            if self._grpc is not None:
+                await self._grpc.start()
+            if self._http is not None:
+                await self._http.start()
+        except BaseException:
+            await self.stop(0.0)
+            raise
+
+    async def stop(self, grace: float | None = None) -> bool:
+        """Refuse what is new, finish what is in flight; True if all was finished.
+
+        Args:
+            grace: Seconds for that; as configured where None.
+        """
+        grace = self._config.grace_s if grace is None else grace
+        end = time.monotonic() + grace
+        self._service.drain()
+        fronts = [front.stop(grace) for front in (self._http, self._grpc) if front]
+        await asyncio.gather(*fronts)
+        left = max(0.0, end - time.monotonic())
+        return await asyncio.to_thread(self.repository.close, left)
+
+
+class BackgroundServer:
+    """A :class:`Server` on a thread of its own; a context manager.
+
+    >>> with BackgroundServer(config) as server:  # doctest: +SKIP
+    ...     print(server.http_address)
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._server = Server(config)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="proa-serve", daemon=True
+        )
+
+    @property
+    def http_address(self) -> str:
+        assert self._server.http_address is not None, "no HTTP port was asked for"
+        return self._server.http_address
+
+    @property
+    def grpc_address(self) -> str:
+        assert self._server.grpc_address is not None, "no gRPC port was asked for"
+        return self._server.grpc_address
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._server.metrics
+
+    def __enter__(self) -> BackgroundServer:
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._server.start(), self._loop).result()
+        except BaseException:
+            self._end_loop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self, grace: float | None = None) -> bool:
+        """Stop as :meth:`Server.stop` does; once."""
+        stopping = asyncio.run_coroutine_threadsafe(
+            self._server.stop(grace), self._loop
+        )
+        try:
+            return stopping.result()
+        finally:
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+__all__ = ["BackgroundServer", "Server", "ServerConfig", "ServingError"]

@@ -1,0 +1,73 @@
+"""Runs ``.proa`` files by the engine of ``proa_inference``.
+
+This is the one file of the package that imports another of Proa's packages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proa_serving.backends.base import BackendOptions, Instance
+from proa_serving.protocol.datatypes import name_of_dtype
+from proa_serving.protocol.errors import ModelLoadError
+from proa_serving.protocol.messages import Array, TensorSpec
+
+
+def _specs(held: Sequence[Any]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(
+            spec.name,
+            name_of_dtype(np.dtype(spec.dtype)),
+            tuple(-1 if size is None else int(size) for size in spec.shape),
+        )
+        for spec in held
+    )
+
+
+class InferenceModel:
+    """A predictor, and the clones of it that share its weights."""
+
+    platform = "proa_inference"
+
+    def __init__(self, predictor: Any) -> None:
+        self._predictor = predictor
+        self.inputs = _specs(predictor.get_input_specs())
+        self.outputs = _specs(predictor.get_output_specs())
+
+    def instance(self) -> Instance:
+        predictor = self._predictor.clone()
+        takes = [spec.name for spec in self.inputs]
+        gives = [spec.name for spec in self.outputs]
+
+        def run(arrays: dict[str, Array]) -> Mapping[str, Array]:
+            results = predictor.run([arrays[name] for name in takes])
+            # strict: an engine that gives too few outputs must not go unnoticed.
+            return dict(zip(gives, results, strict=True))
+
+        return run
+
+
+class InferenceBackend:
+    """Loads model files written by ``proa.jit.save`` or by ``proa_slim``."""
+
+    def load(self, path: Path, options: BackendOptions) -> InferenceModel:
+        try:
+            import proa_inference
+        except ImportError as error:
+            raise ModelLoadError(
+                "backend",
+                "serving .proa files must have proa-inference installed "
+                f"(pip install proa-serving[inference]): {error}",
+            ) from error
+        try:
+            config = proa_inference.Config(str(path))
+            config.set_cpu_math_library_num_threads(options.threads)
+            return InferenceModel(proa_inference.create_predictor(config))
+        except Exception as error:  # typed by the engine; the message says which
+            raise ModelLoadError(
+                f"load {path.name}", f"the model file must be usable: {error}"
+            ) from error

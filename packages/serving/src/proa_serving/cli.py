@@ -1,0 +1,148 @@
+"""The command ``proa-serve``, which is also ``proa serve``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from proa_serving import __version__
+from proa_serving.app import Server
+from proa_serving.config import MIB, ModelSource, ServerConfig
+from proa_serving.protocol.errors import ServingError
+from proa_serving.schedule.queue import Limits
+
+log = logging.getLogger("proa_serving")
+
+
+def _parser() -> argparse.ArgumentParser:
+    default, limits = ServerConfig(models=(ModelSource("x", Path()),)), Limits()
+    parser = argparse.ArgumentParser(
+        prog="proa-serve",
+        description="Serve models over the Open Inference Protocol, version 2.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("models", nargs="*", metavar="[NAME=]MODEL.proa", help="model files to serve")
+    add("--repository", type=Path, help="folder of NAME/VERSION/model.proa")
+    add("--all-versions", action="store_true", help="serve old versions too")
+    add("--model-control", action="store_true", help="let clients load and unload")
+    add("--host", default=default.host, help="address to listen on")
+    add("--http", type=_port, metavar="PORT", help="REST; 0 picks a port")
+    add("--grpc", type=_port, metavar="PORT", help="gRPC; 0 picks a port")
+    add("--instances", type=int, default=1, help="workers for each model")
+    add("--threads", type=int, default=1, help="math threads for each worker")
+    add("--max-batch", type=int, default=limits.max_batch, help="rows in a batch")
+    add(
+        "--max-delay-us",
+        type=int,
+        default=limits.max_delay_us,
+        help="microseconds that a request waits for others to share its batch",
+    )
+    add("--queue", type=int, default=limits.queue, help="requests that may wait")
+    add(
+        "--max-request-mib",
+        type=float,
+        default=default.max_request_bytes / MIB,
+        help="largest request body",
+    )
+    add("--timeout", type=float, default=default.timeout_s, help="seconds to answer")
+    add("--grace", type=float, default=default.grace_s, help="seconds to shut down")
+    add(
+        "--max-connections",
+        type=int,
+        default=default.max_connections,
+        help="HTTP connections, and gRPC calls, at one time",
+    )
+    add("--verbose", action="store_true", help="log more")
+    add("--version", action="version", version=f"proa-serving {__version__}")
+    return parser
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 2**16:
+        raise argparse.ArgumentTypeError(f"port must be 0 to 65535, got {port}")
+    return port
+
+
+def _config(args: argparse.Namespace) -> ServerConfig:
+    nothing_said = args.http is None and args.grpc is None
+    return ServerConfig(
+        models=tuple(ModelSource.parse(text) for text in args.models),
+        repository=args.repository,
+        all_versions=args.all_versions,
+        model_control=args.model_control,
+        host=args.host,
+        http_port=8000 if nothing_said else args.http,
+        grpc_port=args.grpc,
+        instances=args.instances,
+        threads=args.threads,
+        limits=Limits(args.max_batch, args.max_delay_us, args.queue),
+        max_request_bytes=int(args.max_request_mib * MIB),
+        timeout_s=args.timeout,
+        grace_s=args.grace,
+        max_connections=args.max_connections,
+    )
+
+
+async def _serve(config: ServerConfig) -> bool:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        name = signal.Signals(number).name
+        if stop.is_set():
+            log.warning("%s again: ending at once", name)
+            os._exit(1)
+        log.info("%s: finishing what is in flight", name)
+        stop.set()
+
+    server = Server(config)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    await server.start()
+    said = ["proa-serve ready"]
+    if server.http_address:
+        said.append(f"http={server.http_address}")
+    if server.grpc_address:
+        said.append(f"grpc={server.grpc_address}")
+    said.append(f"models={','.join(server.repository.names())}")
+    print(" ".join(said), flush=True)
+    await stop.wait()
+    clean = await server.stop()
+    if not clean:
+        log.warning("some requests were not finished in %g s", config.grace_s)
+    return clean
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve until SIGINT or SIGTERM.
+
+    Returns:
+        0 after an orderly end; 1 if it could not start, or requests were cut off.
+    """
+    args = _parser().parse_args(argv)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if args.verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    for noisy in ("uvicorn", "asyncio", "grpc"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    # The event loop must get its turn quickly when workers run Python.
+    sys.setswitchinterval(5e-4)
+    try:
+        clean = asyncio.run(_serve(_config(args)))
+    except ServingError as error:
+        print(f"proa-serve: {error}", file=sys.stderr)
+        return 1
+    return 0 if clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""A client that speaks gRPC. Safe to share between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import grpc
+import numpy.typing as npt
+
+from proa_serving.client.request import make_request
+from proa_serving.protocol import rpc
+from proa_serving.protocol.errors import NotFoundError, error_from_code
+from proa_serving.protocol.generated import open_inference_pb2 as pb
+from proa_serving.protocol.messages import (
+    IndexEntry,
+    InferResponse,
+    ModelMetadata,
+    Parameters,
+    ServerMetadata,
+)
+
+
+class GrpcClient:
+    """Asks a server.
+
+    Args:
+        address: host:port.
+        timeout: Seconds that any answer may take.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 60.0) -> None:
+        self._timeout = timeout
+        self._channel = grpc.insecure_channel(
+            address,
+            options=[
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.max_send_message_length", -1),
+            ],
+        )
+        self._calls = {
+            name: self._channel.unary_unary(
+                f"/{rpc.SERVICE}/{name}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            for name, (request, response) in rpc.METHODS.items()
+        }
+
+    def __enter__(self) -> GrpcClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def infer(
+        self,
+        model: str,
+        inputs: Mapping[str, npt.ArrayLike],
+        *,
+        outputs: Sequence[str] = (),
+        version: str = "",
+        id: str = "",
+        parameters: Parameters | None = None,
+        binary: bool = True,
+    ) -> InferResponse:
+        """Run ``model`` on ``inputs`` by name; as :meth:`HttpClient.infer`.
+
+        ``binary`` chooses raw contents; typed contents otherwise.
+        """
+        request = make_request(
+            model,
+            inputs,
+            outputs=outputs,
+            version=version,
+            id=id,
+            parameters=parameters,
+            binary=binary,
+        )
+        answer = self._ask("ModelInfer", rpc.encode_request(request, binary))
+        return rpc.decode_response(answer)
+
+    def live(self) -> bool:
+        return bool(self._ask("ServerLive", pb.ServerLiveRequest()).live)
+
+    def ready(self) -> bool:
+        return bool(self._ask("ServerReady", pb.ServerReadyRequest()).ready)
+
+    def model_ready(self, model: str, version: str = "") -> bool:
+        """Whether the model answers; False also if it is not known."""
+        message = pb.ModelReadyRequest(name=model, version=version)
+        try:
+            return bool(self._ask("ModelReady", message).ready)
+        except NotFoundError:
+            return False
+
+    def server_metadata(self) -> ServerMetadata:
+        held = self._ask("ServerMetadata", pb.ServerMetadataRequest())
+        return ServerMetadata(held.name, held.version, tuple(held.extensions))
+
+    def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
+        message = pb.ModelMetadataRequest(name=model, version=version)
+        return rpc.decode_model_metadata(self._ask("ModelMetadata", message))
+
+    def repository_index(self, ready_only: bool = False) -> list[IndexEntry]:
+        held = self._ask("RepositoryIndex", pb.RepositoryIndexRequest(ready=ready_only))
+        return [
+            IndexEntry(line.name, line.version, line.state, line.reason)
+            for line in held.models
+        ]
+
+    def load_model(self, model: str) -> None:
+        self._ask(
+            "RepositoryModelLoad", pb.RepositoryModelLoadRequest(model_name=model)
+        )
+
+    def unload_model(self, model: str) -> None:
+        self._ask(
+            "RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name=model)
+        )
+
+    def _ask(self, name: str, message: Any) -> Any:
+        try:
+            return self._calls[name](message, timeout=self._timeout)
+        except grpc.RpcError as error:
+            raise error_from_code(error.code().name, error.details() or "") from error

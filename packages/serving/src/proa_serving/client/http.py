@@ -1,0 +1,226 @@
+"""A client that speaks REST over one kept connection."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import numpy.typing as npt
+
+from proa_serving.client.request import make_request
+from proa_serving.protocol.errors import (
+    RequestTimeoutError,
+    UnavailableError,
+    error_from_status,
+)
+from proa_serving.protocol.messages import (
+    IndexEntry,
+    InferResponse,
+    ModelMetadata,
+    Parameters,
+    ServerMetadata,
+    TensorSpec,
+)
+from proa_serving.protocol.rest import (
+    BINARY_TYPE,
+    HEADER_LENGTH,
+    JSON_TYPE,
+    decode_response,
+    encode_request,
+)
+
+
+class HttpClient:
+    """Asks a server. Not thread-safe: give each thread its own.
+
+    Args:
+        address: host:port.
+        timeout: Seconds that any answer may take.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 60.0) -> None:
+        self._address = address
+        self._connection = http.client.HTTPConnection(address, timeout=timeout)
+
+    def __enter__(self) -> HttpClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the next call opens a new one."""
+        self._connection.close()
+
+    def infer(
+        self,
+        model: str,
+        inputs: Mapping[str, npt.ArrayLike],
+        *,
+        outputs: Sequence[str] = (),
+        version: str = "",
+        id: str = "",
+        parameters: Parameters | None = None,
+        binary: bool = True,
+    ) -> InferResponse:
+        """Run ``model`` on ``inputs`` by name.
+
+        Args:
+            model: The model's name.
+            inputs: Arrays by name, of the dtypes that the model takes.
+            outputs: Which outputs to answer; all if empty.
+            version: The model's version; the newest if empty.
+            id: Comes back with the answer.
+            parameters: Of the protocol, such as ``timeout`` in microseconds.
+            binary: Send and receive raw bytes; JSON otherwise.
+
+        Raises:
+            ServingError: What the server raised, of the same type.
+        """
+        request = make_request(
+            model,
+            inputs,
+            outputs=outputs,
+            version=version,
+            id=id,
+            parameters=parameters,
+            binary=binary,
+        )
+        body, json_size = encode_request(request, binary)
+        headers = {"Content-Type": JSON_TYPE}
+        if json_size is not None:
+            headers = {"Content-Type": BINARY_TYPE, HEADER_LENGTH: str(json_size)}
+        path = _model_path(model, version, "/infer")
+        data, length = self._ask("POST", path, body, headers)
+        return decode_response(data, length)
+
+    def live(self) -> bool:
+        return self._status("/v2/health/live") == 200
+
+    def ready(self) -> bool:
+        return self._status("/v2/health/ready") == 200
+
+    def model_ready(self, model: str, version: str = "") -> bool:
+        """Whether the model answers; False also if it is not known."""
+        return self._status(_model_path(model, version, "/ready")) == 200
+
+    def server_metadata(self) -> ServerMetadata:
+        held = self._json("GET", "/v2")
+        return ServerMetadata(held["name"], held["version"], tuple(held["extensions"]))
+
+    def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
+        held = self._json("GET", _model_path(model, version, ""))
+        return ModelMetadata(
+            held["name"],
+            tuple(held["versions"]),
+            held["platform"],
+            tuple(TensorSpec.from_json(spec) for spec in held["inputs"]),
+            tuple(TensorSpec.from_json(spec) for spec in held["outputs"]),
+        )
+
+    def repository_index(self, ready_only: bool = False) -> list[IndexEntry]:
+        body = json.dumps({"ready": ready_only}).encode()
+        lines = self._json("POST", "/v2/repository/index", body)
+        return [
+            IndexEntry(
+                line["name"],
+                line.get("version", ""),
+                line.get("state", ""),
+                line.get("reason", ""),
+            )
+            for line in lines
+        ]
+
+    def load_model(self, model: str) -> None:
+        self._ask("POST", f"/v2/repository/models/{quote(model)}/load", b"")
+
+    def unload_model(self, model: str) -> None:
+        self._ask("POST", f"/v2/repository/models/{quote(model)}/unload", b"")
+
+    def metrics(self) -> str:
+        """The server's metrics in Prometheus' text format."""
+        return self._ask("GET", "/metrics")[0].decode()
+
+    def _json(self, method: str, path: str, body: bytes | None = None) -> Any:
+        return json.loads(self._ask(method, path, body)[0])
+
+    def _status(self, path: str) -> int:
+        return self._send("GET", path, None, {})[0]
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[bytes, str | None]:
+        status, data, length = self._send(method, path, body, headers or {})
+        if status == 200:
+            return data, length
+        try:
+            message = str(json.loads(data)["error"])
+        except (ValueError, KeyError, TypeError):
+            message = data[:500].decode("utf-8", "replace")
+        raise error_from_status(status, message)
+
+    def _send(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes, str | None]:
+        # A server may close a connection that idled; that, seen before any answer
+        # on a connection used before, is tried once more.
+        reused = self._connection.sock is not None
+        try:
+            return self._exchange(method, path, body, headers)
+        except TimeoutError as error:
+            self.close()
+            raise RequestTimeoutError(
+                "client", f"{self._address} must answer in time"
+            ) from error
+        except (http.client.HTTPException, OSError) as error:
+            self.close()
+            gone = isinstance(error, http.client.RemoteDisconnected | BrokenPipeError)
+            if not (reused and gone):
+                raise UnavailableError(
+                    "client", f"{self._address} must answer, got {error!r:.200}"
+                ) from error
+        try:
+            return self._exchange(method, path, body, headers)
+        except (http.client.HTTPException, OSError) as error:
+            self.close()
+            raise UnavailableError(
+                "client", f"{self._address} must answer, got {error!r:.200}"
+            ) from error
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes, str | None]:
+        connection = self._connection
+        if connection.sock is None:
+            connection.connect()
+            # Head and body leave as two writes, which must not wait for each other.
+            _hurry(connection.sock)
+        connection.request(method, path, body, dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.getheader(HEADER_LENGTH)
+
+
+def _model_path(model: str, version: str, rest: str) -> str:
+    path = f"/v2/models/{quote(model, safe='')}"
+    if version:
+        path += f"/versions/{quote(version, safe='')}"
+    return path + rest
+
+
+def _hurry(held: socket.socket | None) -> None:
+    if held is not None:
+        held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,98 @@
+"""What a server is told when it starts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proa_serving.protocol.errors import InvalidRequestError
+from proa_serving.schedule.queue import Limits
+
+MIB = 2**20
+# Names stand in URLs and are folders of a repository, so they are kept simple.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def check_name(name: str) -> str:
+    """``name``, if it may name a model."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequestError(
+            "model name", f"must be letters, digits and _ . -, got {name!r:.80}"
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model file and the name to serve it under."""
+
+    name: str
+    path: Path
+
+    @classmethod
+    def parse(cls, text: str) -> ModelSource:
+        """From ``path``, named by the file up to its first dot, or ``name=path``."""
+        name, equals, path = text.partition("=")
+        if not equals:
+            return cls(check_name(Path(text).name.partition(".")[0]), Path(text))
+        return cls(check_name(name), Path(path))
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """Everything that can be chosen about a server.
+
+    Args:
+        models: Model files to serve.
+        repository: A folder of NAME/VERSION/model.proa to serve too.
+        all_versions: Serve every version of the repository, not the newest alone.
+        model_control: Let clients load and unload models.
+        host: Address to listen on.
+        http_port: Port for REST; 0 picks one, None does without.
+        grpc_port: Port for gRPC; the same.
+        instances: Worker threads for each model.
+        threads: Threads that each instance uses for its mathematics.
+        limits: Of queue and batch, for each model.
+        max_request_bytes: A request body larger than this is refused.
+        timeout_s: Seconds until a request that is not answered fails.
+        grace_s: Seconds that a shutdown waits for requests in flight.
+        max_connections: HTTP connections, and gRPC calls, at one time.
+    """
+
+    models: tuple[ModelSource, ...] = ()
+    repository: Path | None = None
+    all_versions: bool = False
+    model_control: bool = False
+    host: str = "127.0.0.1"
+    http_port: int | None = 8000
+    grpc_port: int | None = None
+    instances: int = 1
+    threads: int = 1
+    limits: Limits = field(default_factory=Limits)
+    max_request_bytes: int = 64 * MIB
+    timeout_s: float = 30.0
+    grace_s: float = 10.0
+    max_connections: int = 1024
+
+    def __post_init__(self) -> None:
+        least = {
+            "instances": (self.instances, 1),
+            "threads": (self.threads, 1),
+            "max_batch": (self.limits.max_batch, 1),
+            "max_delay_us": (self.limits.max_delay_us, 0),
+            "queue": (self.limits.queue, 1),
+            "max_request_bytes": (self.max_request_bytes, 1),
+            "timeout_s": (self.timeout_s, 1e-3),
+            "grace_s": (self.grace_s, 0),
+            "max_connections": (self.max_connections, 1),
+        }
+        for name, (value, low) in least.items():
+            if not low <= value < float("inf"):
+                raise InvalidRequestError(
+                    "config", f"{name} must be at least {low}, got {value}"
+                )
+        if not self.models and self.repository is None:
+            raise InvalidRequestError("config", "must name a model or a repository")
+        if self.http_port is None and self.grpc_port is None:
+            raise InvalidRequestError("config", "must have an HTTP or a gRPC port")

@@ -1,0 +1,48 @@
+"""Listens for gRPC on the event loop that serves HTTP too."""
+
+from __future__ import annotations
+
+import grpc
+
+from proa_serving.config import ServerConfig
+from proa_serving.grpc.service import GrpcService
+from proa_serving.models.service import InferenceService
+from proa_serving.protocol.errors import AddressInUseError
+
+_MESSAGE_OVERHEAD = 4096  # A body at the limit, and the fields around it.
+
+
+class GrpcServer:
+    """Listens on the port that ``config`` names until it is stopped."""
+
+    def __init__(self, config: ServerConfig, service: InferenceService) -> None:
+        assert config.grpc_port is not None
+        limit = config.max_request_bytes + _MESSAGE_OVERHEAD
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", min(limit, 2**31 - 1)),
+                ("grpc.max_send_message_length", -1),
+                # Two servers would otherwise share one port and take turns.
+                ("grpc.so_reuseport", 0),
+            ],
+            maximum_concurrent_rpcs=config.max_connections,
+        )
+        self._server.add_generic_rpc_handlers((GrpcService(service).handler(),))
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        address = f"{host}:{config.grpc_port}"
+        try:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise AddressInUseError(
+                "grpc",
+                f"must be able to listen on {address}, got: port in use, or {error}",
+            ) from error
+        if not self.port:
+            raise AddressInUseError("grpc", f"must be able to listen on {address}")
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self, grace: float) -> None:
+        """Accept no more; let what is in flight end within ``grace`` seconds."""
+        await self._server.stop(grace)

@@ -1,0 +1,60 @@
+"""Which path means what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proa_serving.protocol.errors import MethodNotAllowedError, NotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a request asks for, and of which model."""
+
+    action: str
+    model: str = ""
+    version: str = ""
+
+
+_PLAIN = {
+    "/v2": ("GET", "server_metadata"),
+    "/v2/": ("GET", "server_metadata"),
+    "/v2/health/live": ("GET", "live"),
+    "/v2/health/ready": ("GET", "ready"),
+    "/v2/repository/index": ("POST", "index"),
+    "/metrics": ("GET", "metrics"),
+}
+# What may follow /v2/models/NAME or /v2/models/NAME/versions/VERSION.
+_MODEL = {
+    "": ("GET", "model_metadata"),
+    "ready": ("GET", "model_ready"),
+    "infer": ("POST", "infer"),
+}
+_REPOSITORY = {"load": ("POST", "load"), "unload": ("POST", "unload")}
+
+
+def find_route(method: str, path: str) -> Route:
+    """The route of a request.
+
+    Raises:
+        NotFoundError: If no path is such.
+        MethodNotAllowedError: If the path wants another method.
+    """
+    name = version = ""
+    wanted = _PLAIN.get(path)
+    if wanted is None:
+        parts = path.split("/")
+        if parts[:3] == ["", "v2", "models"] and len(parts) > 3:
+            name, rest = parts[3], parts[4:]
+            if rest[:1] == ["versions"] and len(rest) > 1:
+                version, rest = rest[1], rest[2:]
+            wanted = _MODEL.get("/".join(rest)) if rest != [""] else None
+        elif parts[:4] == ["", "v2", "repository", "models"] and len(parts) == 6:
+            name = parts[4]
+            wanted = _REPOSITORY.get(parts[5])
+    if wanted is None:
+        raise NotFoundError("http", f"path must be of the protocol, got {path!r:.120}")
+    allowed, action = wanted
+    if method != allowed and not (method == "HEAD" and allowed == "GET"):
+        raise MethodNotAllowedError("http", f"{path:.120} must be a {allowed}")
+    return Route(action, name, version)

@@ -1,0 +1,69 @@
+"""Holds a request against the model it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proa_serving.protocol.errors import InvalidRequestError
+from proa_serving.protocol.messages import InferRequest, Tensor, TensorSpec
+from proa_serving.schedule.merge import Arrays
+
+
+def fit_inputs(request: InferRequest, specs: Sequence[TensorSpec]) -> Arrays:
+    """The arrays of ``request`` by name, in the model's order.
+
+    Raises:
+        InvalidRequestError: If an input is missing, unknown, given twice, or of
+            another datatype or shape than the model's.
+    """
+    given: dict[str, Tensor] = {}
+    for tensor in request.inputs:
+        if tensor.name in given:
+            raise InvalidRequestError(
+                f"input {tensor.name!r:.80}", "must be given once, got it twice"
+            )
+        given[tensor.name] = tensor
+    names = [spec.name for spec in specs]
+    if given.keys() != set(names):
+        raise InvalidRequestError(
+            f"model {request.model}",
+            f"inputs must be {names}, got {list(given)!s:.200}",
+        )
+    for spec in specs:
+        _fit(given[spec.name], spec)
+    return {name: given[name].array for name in names}
+
+
+def _fit(tensor: Tensor, spec: TensorSpec) -> None:
+    where = f"input {spec.name!r}"
+    if tensor.datatype != spec.datatype:
+        raise InvalidRequestError(
+            where, f"datatype must be {spec.datatype}, got {tensor.datatype}"
+        )
+    shape = tensor.array.shape
+    if len(shape) != len(spec.shape) or any(
+        want not in (-1, size) for want, size in zip(spec.shape, shape, strict=True)
+    ):
+        raise InvalidRequestError(
+            where, f"shape must be {list(spec.shape)}, got {list(shape)}"
+        )
+
+
+def fit_outputs(request: InferRequest, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """The outputs to answer, in the order asked for."""
+    if not request.outputs:
+        return list(specs)
+    known = {spec.name: spec for spec in specs}
+    wanted: dict[str, TensorSpec] = {}
+    for output in request.outputs:
+        if output.name not in known:
+            raise InvalidRequestError(
+                f"model {request.model}",
+                f"outputs must be of {list(known)}, got {output.name!r:.80}",
+            )
+        if output.name in wanted:
+            raise InvalidRequestError(
+                f"output {output.name!r}", "must be asked for once, got it twice"
+            )
+        wanted[output.name] = known[output.name]
+    return list(wanted.values())

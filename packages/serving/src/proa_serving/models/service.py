@@ -1,0 +1,91 @@
+"""What the protocol offers, whichever way a request came."""
+
+from __future__ import annotations
+
+import asyncio
+
+from proa_serving import __version__
+from proa_serving.config import ServerConfig
+from proa_serving.metrics import Metrics
+from proa_serving.models.repository import ModelRepository
+from proa_serving.protocol.errors import (
+    ForbiddenError,
+    ServingError,
+    UnavailableError,
+)
+from proa_serving.protocol.messages import (
+    IndexEntry,
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    ServerMetadata,
+)
+
+METADATA = ServerMetadata(
+    "proa-serving",
+    __version__,
+    ("binary_tensor_data", "model_repository", "schedule_policy"),
+)
+
+
+class InferenceService:
+    """All that the REST and the gRPC front ends do; its methods never block."""
+
+    def __init__(
+        self, config: ServerConfig, repository: ModelRepository, metrics: Metrics
+    ) -> None:
+        self.config, self.metrics = config, metrics
+        self._repository = repository
+        self.draining = False
+
+    def drain(self) -> None:
+        """Answer what is in flight and refuse what is new."""
+        self.draining = True
+
+    def ready(self) -> bool:
+        return not self.draining and bool(self._repository.names())
+
+    def model_ready(self, name: str, version: str = "") -> bool:
+        """Raises NotFoundError if there is no such model."""
+        try:
+            self._repository.find(name, version)
+        except UnavailableError:
+            return False
+        return not self.draining
+
+    def model_metadata(self, name: str, version: str = "") -> ModelMetadata:
+        model = self._repository.find(name, version)
+        return ModelMetadata(
+            name,
+            self._repository.versions(name),
+            model.platform,
+            model.inputs,
+            model.outputs,
+        )
+
+    async def infer(self, request: InferRequest, protocol: str) -> InferResponse:
+        try:
+            if self.draining:
+                raise UnavailableError("server", "is shutting down")
+            model = self._repository.find(request.model, request.version)
+        except ServingError as error:
+            self.metrics.refused(protocol, error.reason)
+            raise
+        return await model.infer(request, protocol)
+
+    async def index(self, ready_only: bool) -> list[IndexEntry]:
+        return await asyncio.to_thread(self._repository.index, ready_only)
+
+    async def load(self, name: str) -> None:
+        self._check_control()
+        await asyncio.to_thread(self._repository.load, name)
+
+    async def unload(self, name: str) -> None:
+        self._check_control()
+        await asyncio.to_thread(self._repository.unload, name)
+
+    def _check_control(self) -> None:
+        if not self.config.model_control:
+            raise ForbiddenError(
+                "server", "must be started with --model-control to load or unload"
+            )

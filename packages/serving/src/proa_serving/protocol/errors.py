@@ -1,0 +1,144 @@
+"""What can go wrong, once: a type, its HTTP status and its gRPC code.
+
+The server raises these and the client raises them again from the answer. They stand
+here, and not on ``proa.errors``, so that a client needs nothing but this package.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ServingError(Exception):
+    """The server could not do what was asked.
+
+    Args:
+        where: The part that is speaking; it is put in brackets before the message.
+        message: What must hold, and what was got.
+    """
+
+    http_status: ClassVar[int] = 500
+    grpc_code: ClassVar[str] = "INTERNAL"
+    reason: ClassVar[str] = "internal"
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(f"[{where}] {message}" if where else message)
+
+
+class InvalidRequestError(ServingError, ValueError):
+    """The request is malformed, or does not fit the model."""
+
+    http_status = 400
+    grpc_code = "INVALID_ARGUMENT"
+    reason = "invalid"
+
+
+class ForbiddenError(ServingError, PermissionError):
+    """The server was started without leave to do this."""
+
+    http_status = 403
+    grpc_code = "PERMISSION_DENIED"
+    reason = "forbidden"
+
+
+class NotFoundError(ServingError, LookupError):
+    """No such model, version or path."""
+
+    http_status = 404
+    grpc_code = "NOT_FOUND"
+    reason = "not_found"
+
+
+class MethodNotAllowedError(ServingError):
+    """The path exists, but not for this HTTP method."""
+
+    http_status = 405
+    grpc_code = "UNIMPLEMENTED"
+    reason = "method"
+
+
+class ModelLoadError(ServingError):
+    """A model file cannot be used."""
+
+    http_status = 409
+    grpc_code = "FAILED_PRECONDITION"
+    reason = "load"
+
+
+class TooLargeError(ServingError):
+    """The request is larger than the server allows."""
+
+    http_status = 413
+    grpc_code = "OUT_OF_RANGE"
+    reason = "too_large"
+
+
+class UnsupportedError(ServingError, NotImplementedError):
+    """The protocol knows it; this server does not."""
+
+    http_status = 415
+    grpc_code = "UNIMPLEMENTED"
+    reason = "unsupported"
+
+
+class QueueFullError(ServingError):
+    """Too many requests wait already; the client should slow down."""
+
+    http_status = 429
+    grpc_code = "RESOURCE_EXHAUSTED"
+    reason = "queue_full"
+
+
+class ModelFailedError(ServingError):
+    """The model raised while it ran."""
+
+    http_status = 500
+    grpc_code = "INTERNAL"
+    reason = "model"
+
+
+class UnavailableError(ServingError):
+    """The model or the server is not ready, or is shutting down."""
+
+    http_status = 503
+    grpc_code = "UNAVAILABLE"
+    reason = "unavailable"
+
+
+class RequestTimeoutError(ServingError, TimeoutError):
+    """The answer was not ready in time."""
+
+    http_status = 504
+    grpc_code = "DEADLINE_EXCEEDED"
+    reason = "timeout"
+
+
+class AddressInUseError(ServingError, OSError):
+    """The server cannot listen where it was told to."""
+
+
+_TYPES: tuple[type[ServingError], ...] = (
+    InvalidRequestError,
+    ForbiddenError,
+    NotFoundError,
+    MethodNotAllowedError,
+    ModelLoadError,
+    TooLargeError,
+    UnsupportedError,
+    QueueFullError,
+    ModelFailedError,
+    UnavailableError,
+    RequestTimeoutError,
+)
+_BY_STATUS = {kind.http_status: kind for kind in _TYPES}
+_BY_CODE = {kind.grpc_code: kind for kind in reversed(_TYPES)}
+
+
+def error_from_status(status: int, message: str) -> ServingError:
+    """The error that an HTTP answer of ``status`` stands for."""
+    return _BY_STATUS.get(status, ServingError)("", message)
+
+
+def error_from_code(code: str, message: str) -> ServingError:
+    """The error that a gRPC answer of the code named ``code`` stands for."""
+    return _BY_CODE.get(code, ServingError)("", message)

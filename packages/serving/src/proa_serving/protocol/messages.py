@@ -1,0 +1,125 @@
+"""Requests and answers as Python holds them, whichever way they travelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from proa_serving.protocol.datatypes import name_of_dtype
+
+Array = npt.NDArray[Any]
+Parameter = bool | int | float | str
+Parameters = Mapping[str, Parameter]
+_NONE: Parameters = {}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What a model takes or gives under one name; -1 in a shape is any size."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "datatype": self.datatype,
+            "shape": list(self.shape),
+        }
+
+    @classmethod
+    def from_json(cls, held: Mapping[str, Any]) -> TensorSpec:
+        return cls(held["name"], held["datatype"], tuple(held["shape"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named array. ``datatype`` says what the bits mean, ``array`` holds them."""
+
+    name: str
+    datatype: str
+    array: Array
+
+    @classmethod
+    def of(cls, name: str, value: npt.ArrayLike) -> Tensor:
+        """The tensor that holds ``value``, of the datatype its dtype says."""
+        array = np.asarray(value)
+        return cls(name, name_of_dtype(array.dtype), array)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedOutput:
+    """An output that the client wants; ``binary`` is None where it did not say."""
+
+    name: str
+    binary: bool | None = None
+
+
+@dataclass(slots=True)
+class InferRequest:
+    """Run a model once. No ``outputs`` asks for all of them."""
+
+    model: str
+    inputs: list[Tensor]
+    version: str = ""
+    id: str = ""
+    outputs: list[RequestedOutput] = field(default_factory=list)
+    parameters: Parameters = field(default_factory=lambda: _NONE)
+    binary_output: bool = False
+
+    def wants_binary(self, name: str) -> bool:
+        """Whether output ``name`` should be answered as raw bytes."""
+        for output in self.outputs:
+            if output.name == name and output.binary is not None:
+                return output.binary
+        return self.binary_output
+
+
+@dataclass(slots=True)
+class InferResponse:
+    """What the model gave."""
+
+    model: str
+    version: str
+    outputs: list[Tensor]
+    id: str = ""
+
+    def __getitem__(self, name: str) -> Array:
+        for tensor in self.outputs:
+            if tensor.name == name:
+                return tensor.array
+        raise KeyError(name)
+
+    def as_dict(self) -> dict[str, Array]:
+        return {tensor.name: tensor.array for tensor in self.outputs}
+
+
+@dataclass(frozen=True)
+class ServerMetadata:
+    name: str
+    version: str
+    extensions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """A line of the repository's index; ``state`` is READY or UNAVAILABLE."""
+
+    name: str
+    version: str
+    state: str
+    reason: str

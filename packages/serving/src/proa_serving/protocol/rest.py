@@ -1,0 +1,275 @@
+"""Requests and answers as HTTP bodies: JSON, then the raw bytes of binary tensors.
+
+With the binary tensor data extension a body is a JSON object of
+``Inference-Header-Content-Length`` bytes followed by the tensors that named a
+``binary_data_size``, in their order. Without that header all of it is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from proa_serving.protocol.errors import InvalidRequestError, UnsupportedError
+from proa_serving.protocol.messages import (
+    InferRequest,
+    InferResponse,
+    Parameters,
+    RequestedOutput,
+    Tensor,
+)
+from proa_serving.protocol.tensors import (
+    Buffer,
+    check_shape,
+    list_from_tensor,
+    raw_from_tensor,
+    tensor_from_list,
+    tensor_from_raw,
+)
+
+HEADER_LENGTH = "Inference-Header-Content-Length"
+JSON_TYPE = "application/json"
+BINARY_TYPE = "application/octet-stream"
+
+
+def parse_json(data: Buffer, where: str) -> dict[str, Any]:
+    """The JSON object in ``data``, or a typed error."""
+    try:
+        held = json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(
+            where, f"body must be a JSON object: {error!s:.200}"
+        ) from None
+    if not isinstance(held, dict):
+        raise InvalidRequestError(
+            where, f"body must be a JSON object, got a {type(held).__name__}"
+        )
+    return held
+
+
+def dump_json(held: Any) -> bytes:
+    """Compact JSON; what is not a number is written NaN or Infinity."""
+    return json.dumps(held, separators=(",", ":")).encode()
+
+
+class _Body:
+    """A body cut into its JSON and the raw bytes that follow, taken in order."""
+
+    def __init__(self, body: Buffer, header_length: str | None, where: str) -> None:
+        self._where = where
+        self._raw = memoryview(b"")
+        if header_length is not None:
+            size = self._size_of_json(header_length, len(body))
+            self._raw = memoryview(body)[size:]
+            body = memoryview(body)[:size]
+        self.json = parse_json(body, where)
+        self._at = 0
+
+    def _size_of_json(self, text: str, limit: int) -> int:
+        # int() takes "1_0" and other digits too; the header is plain digits.
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            raise InvalidRequestError(
+                self._where, f"{HEADER_LENGTH} must be a number, got {text!r:.40}"
+            )
+        if int(text) > limit:
+            raise InvalidRequestError(
+                self._where,
+                f"{HEADER_LENGTH} must be at most the body's {limit} bytes, got {text}",
+            )
+        return int(text)
+
+    def take(self, size: Any, where: str) -> memoryview:
+        left = len(self._raw) - self._at
+        if type(size) is not int or size < 0:
+            raise InvalidRequestError(
+                where, f"binary_data_size must be a size, got {size!r:.40}"
+            )
+        if size > left:
+            raise InvalidRequestError(
+                where,
+                f"binary_data_size must be at most the {left} bytes left in the body, "
+                f"got {size}",
+            )
+        self._at += size
+        return self._raw[self._at - size : self._at]
+
+    def finish(self) -> None:
+        left = len(self._raw) - self._at
+        if left:
+            raise InvalidRequestError(
+                self._where,
+                f"the body must end with its last binary tensor, got {left} bytes more",
+            )
+
+
+def _tensors(held: Any, body: _Body, what: str) -> list[Tensor]:
+    return [_tensor(item, body, what) for item in _objects(held, what)]
+
+
+def _objects(held: Any, what: str) -> list[dict[str, Any]]:
+    if not isinstance(held, list) or not all(isinstance(item, dict) for item in held):
+        raise InvalidRequestError(
+            "request", f"{what} must be a list of objects, got {held!r:.60}"
+        )
+    return held
+
+
+def _string(held: Mapping[str, Any], key: str, where: str, default: str = "") -> str:
+    value = held.get(key, default)
+    if not isinstance(value, str):
+        raise InvalidRequestError(where, f"{key} must be a string, got {value!r:.40}")
+    return value
+
+
+def _parameters(held: Mapping[str, Any], where: str) -> Parameters:
+    value = held.get("parameters")
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidRequestError(
+            where, f"parameters must be an object, got {value!r:.40}"
+        )
+    return value
+
+
+def _flag(parameters: Parameters, key: str, where: str) -> bool | None:
+    value = parameters.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidRequestError(
+            where, f"{key} must be true or false, got {value!r:.40}"
+        )
+    return value
+
+
+def reject_extensions(parameters: Parameters, where: str) -> None:
+    """Say plainly which extensions this server does not have."""
+    for key in ("shared_memory_region", "classification"):
+        if parameters.get(key):
+            raise UnsupportedError(where, f"{key} is not supported by this server")
+
+
+def _tensor(held: dict[str, Any], body: _Body, what: str) -> Tensor:
+    name = _string(held, "name", what)
+    where = f"{what} {name!r:.80}"
+    if not name:
+        raise InvalidRequestError(what, "each tensor must have a name")
+    datatype = _string(held, "datatype", where)
+    shape = check_shape(held.get("shape"), where)
+    parameters = _parameters(held, where)
+    reject_extensions(parameters, where)
+    if "binary_data_size" in parameters:
+        if "data" in held:
+            raise InvalidRequestError(
+                where, "must have data or binary_data_size, got both"
+            )
+        raw = body.take(parameters["binary_data_size"], where)
+        return tensor_from_raw(name, datatype, shape, raw)
+    if "data" not in held:
+        raise InvalidRequestError(
+            where, "must have data or binary_data_size, got neither"
+        )
+    return tensor_from_list(name, datatype, shape, held["data"])
+
+
+def decode_request(
+    model: str, version: str, body: Buffer, header_length: str | None
+) -> InferRequest:
+    """The inference request in a body that was posted to a model's ``infer``."""
+    parts = _Body(body, header_length, "request")
+    held = parts.json
+    if "inputs" not in held:
+        raise InvalidRequestError("request", "must have inputs, got none")
+    parameters = _parameters(held, "request")
+    inputs = _tensors(held["inputs"], parts, "input")
+    parts.finish()
+    outputs = []
+    for item in _objects(held.get("outputs") or [], "outputs"):
+        name = _string(item, "name", "output")
+        where = f"output {name!r:.80}"
+        options = _parameters(item, where)
+        reject_extensions(options, where)
+        outputs.append(RequestedOutput(name, _flag(options, "binary_data", where)))
+    return InferRequest(
+        model=model,
+        version=version,
+        id=_string(held, "id", "request"),
+        inputs=inputs,
+        outputs=outputs,
+        parameters=parameters,
+        binary_output=bool(_flag(parameters, "binary_data_output", "request")),
+    )
+
+
+def _encode(
+    head: dict[str, Any], key: str, tensors: list[tuple[Tensor, bool]]
+) -> tuple[bytes, int | None]:
+    listed: list[dict[str, Any]] = []
+    raw: list[Buffer] = []
+    for tensor, binary in tensors:
+        item: dict[str, Any] = {
+            "name": tensor.name,
+            "datatype": tensor.datatype,
+            "shape": list(tensor.array.shape),
+        }
+        if binary:
+            data = raw_from_tensor(tensor)
+            item["parameters"] = {"binary_data_size": len(data)}
+            raw.append(data)
+        else:
+            item["data"] = list_from_tensor(tensor)
+        listed.append(item)
+    head[key] = listed
+    text = dump_json(head)
+    if not raw:
+        return text, None
+    return b"".join([text, *raw]), len(text)
+
+
+def encode_response(
+    response: InferResponse, request: InferRequest
+) -> tuple[bytes, int | None]:
+    """The body that answers ``request`` and, if any is binary, its JSON's length."""
+    head: dict[str, Any] = {
+        "model_name": response.model,
+        "model_version": response.version,
+    }
+    if response.id:
+        head["id"] = response.id
+    tensors = [(held, request.wants_binary(held.name)) for held in response.outputs]
+    return _encode(head, "outputs", tensors)
+
+
+def encode_request(request: InferRequest, binary: bool) -> tuple[bytes, int | None]:
+    """The body that carries ``request`` and, if any is binary, its JSON's length."""
+    head: dict[str, Any] = {}
+    if request.id:
+        head["id"] = request.id
+    parameters = dict(request.parameters)
+    if request.binary_output:
+        parameters["binary_data_output"] = True
+    if parameters:
+        head["parameters"] = parameters
+    if request.outputs:
+        head["outputs"] = [_requested(output) for output in request.outputs]
+    return _encode(head, "inputs", [(held, binary) for held in request.inputs])
+
+
+def _requested(output: RequestedOutput) -> dict[str, Any]:
+    if output.binary is None:
+        return {"name": output.name}
+    return {"name": output.name, "parameters": {"binary_data": output.binary}}
+
+
+def decode_response(body: Buffer, header_length: str | None) -> InferResponse:
+    """The answer in a body that came back from ``infer``."""
+    parts = _Body(body, header_length, "response")
+    held = parts.json
+    outputs = _tensors(held.get("outputs"), parts, "output")
+    parts.finish()
+    return InferResponse(
+        model=_string(held, "model_name", "response"),
+        version=_string(held, "model_version", "response"),
+        outputs=outputs,
+        id=_string(held, "id", "response"),
+    )

@@ -1,0 +1,218 @@
+"""Requests and answers as the protobuf messages of the gRPC service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from proa_serving.protocol.datatypes import datatype_of
+from proa_serving.protocol.errors import InvalidRequestError
+from proa_serving.protocol.generated import open_inference_pb2 as pb
+from proa_serving.protocol.messages import (
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    Parameter,
+    RequestedOutput,
+    Tensor,
+    TensorSpec,
+)
+from proa_serving.protocol.rest import reject_extensions
+from proa_serving.protocol.tensors import (
+    check_shape,
+    list_from_tensor,
+    raw_from_tensor,
+    tensor_from_list,
+    tensor_from_raw,
+)
+
+SERVICE = "inference.GRPCInferenceService"
+METHODS: dict[str, tuple[Any, Any]] = {
+    name: (getattr(pb, f"{name}Request"), getattr(pb, f"{name}Response"))
+    for name in pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name
+}
+_INTEGER = range(-(2**63), 2**63)
+
+
+def _read_parameters(held: Mapping[str, Any]) -> dict[str, Parameter]:
+    found = {}
+    for key, value in held.items():
+        choice = value.WhichOneof("parameter_choice")
+        if choice is not None:
+            found[key] = getattr(value, choice)
+    return found
+
+
+def _write_parameters(held: Any, values: Mapping[str, Parameter]) -> None:
+    for key, value in values.items():
+        if isinstance(value, bool):
+            held[key].bool_param = value
+        elif isinstance(value, int):
+            if value not in _INTEGER:
+                raise InvalidRequestError("parameter", f"{key!r} must fit 64 bits")
+            held[key].int64_param = value
+        elif isinstance(value, float):
+            held[key].double_param = value
+        else:
+            held[key].string_param = str(value)
+
+
+def _read_contents(
+    held: Any, name: str, datatype: str, shape: tuple[int, ...], where: str
+) -> Tensor:
+    row = datatype_of(datatype, where)
+    if row.contents is None:
+        raise InvalidRequestError(where, f"{datatype} must come in raw contents")
+    filled = [field.name for field, _ in held.ListFields()]
+    if filled not in ([], [row.contents]):
+        raise InvalidRequestError(
+            where, f"{datatype} must come in {row.contents}, got {', '.join(filled)}"
+        )
+    items = list(getattr(held, row.contents))
+    if datatype == "BYTES":
+        # Any bytes may be here, so they are length-prefixed rather than decoded.
+        packed = b"".join(len(item).to_bytes(4, "little") + item for item in items)
+        return tensor_from_raw(name, datatype, shape, packed)
+    return tensor_from_list(name, datatype, shape, items)
+
+
+def _read_tensors(held: Iterable[Any], raw: Any, what: str) -> list[Tensor]:
+    items = list(held)
+    if raw and len(raw) != len(items):
+        raise InvalidRequestError(
+            "request",
+            f"raw contents must be one for each {what}, got {len(raw)} for "
+            f"{len(items)}",
+        )
+    found = []
+    for at, item in enumerate(items):
+        where = f"{what} {item.name!r:.80}"
+        if not item.name:
+            raise InvalidRequestError(what, "each tensor must have a name")
+        reject_extensions(_read_parameters(item.parameters), where)
+        shape = check_shape(list(item.shape), where)
+        if not raw:
+            found.append(
+                _read_contents(item.contents, item.name, item.datatype, shape, where)
+            )
+            continue
+        if item.HasField("contents"):
+            raise InvalidRequestError(
+                where, "must have contents or raw contents, got both"
+            )
+        found.append(tensor_from_raw(item.name, item.datatype, shape, raw[at]))
+    return found
+
+
+def decode_request(message: pb.ModelInferRequest) -> InferRequest:
+    """The inference request that ``message`` carries.
+
+    The answer is raw if the inputs were, unless ``binary_data_output`` says so.
+    """
+    parameters = _read_parameters(message.parameters)
+    raw = message.raw_input_contents
+    wanted = parameters.get("binary_data_output", bool(raw))
+    outputs = []
+    for output in message.outputs:
+        options = _read_parameters(output.parameters)
+        reject_extensions(options, f"output {output.name!r:.80}")
+        outputs.append(RequestedOutput(output.name))
+    return InferRequest(
+        model=message.model_name,
+        version=message.model_version,
+        id=message.id,
+        inputs=_read_tensors(message.inputs, raw, "input"),
+        outputs=outputs,
+        parameters=parameters,
+        binary_output=bool(wanted),
+    )
+
+
+def _write_tensors(message: Any, raw: Any, tensors: list[Tensor], binary: bool) -> None:
+    for tensor in tensors:
+        item = message.add(name=tensor.name, datatype=tensor.datatype)
+        item.shape.extend(tensor.array.shape)
+        if binary:
+            raw.append(bytes(raw_from_tensor(tensor)))
+            continue
+        row = datatype_of(tensor.datatype, f"tensor {tensor.name!r}")
+        if row.contents is None:
+            raise InvalidRequestError(
+                f"tensor {tensor.name!r}", f"{row.name} must travel in raw contents"
+            )
+        if row.name == "BYTES":
+            items = [
+                held if isinstance(held, bytes) else str(held).encode()
+                for held in tensor.array.ravel()
+            ]
+        else:
+            items = list_from_tensor(tensor)
+        getattr(item.contents, row.contents).extend(items)
+
+
+def encode_response(
+    response: InferResponse, request: InferRequest
+) -> pb.ModelInferResponse:
+    """The message that answers ``request``."""
+    message = pb.ModelInferResponse(
+        model_name=response.model, model_version=response.version, id=response.id
+    )
+    # All outputs are raw or none is. FP16 and BF16 exist only raw.
+    binary = request.binary_output or any(
+        datatype_of(held.datatype, "response").contents is None
+        for held in response.outputs
+    )
+    _write_tensors(
+        message.outputs, message.raw_output_contents, response.outputs, binary
+    )
+    return message
+
+
+def encode_request(request: InferRequest, binary: bool) -> pb.ModelInferRequest:
+    """The message that carries ``request``."""
+    message = pb.ModelInferRequest(
+        model_name=request.model, model_version=request.version, id=request.id
+    )
+    parameters = dict(request.parameters)
+    if request.binary_output != binary:
+        parameters["binary_data_output"] = request.binary_output
+    _write_parameters(message.parameters, parameters)
+    for output in request.outputs:
+        message.outputs.add(name=output.name)
+    _write_tensors(message.inputs, message.raw_input_contents, request.inputs, binary)
+    return message
+
+
+def decode_response(message: pb.ModelInferResponse) -> InferResponse:
+    """The answer that ``message`` carries."""
+    return InferResponse(
+        model=message.model_name,
+        version=message.model_version,
+        id=message.id,
+        outputs=_read_tensors(message.outputs, message.raw_output_contents, "output"),
+    )
+
+
+def encode_model_metadata(metadata: ModelMetadata) -> pb.ModelMetadataResponse:
+    """The message that describes a model."""
+    message = pb.ModelMetadataResponse(
+        name=metadata.name, versions=metadata.versions, platform=metadata.platform
+    )
+    for specs, held in (
+        (metadata.inputs, message.inputs),
+        (metadata.outputs, message.outputs),
+    ):
+        for spec in specs:
+            held.add(name=spec.name, datatype=spec.datatype, shape=spec.shape)
+    return message
+
+
+def decode_model_metadata(message: pb.ModelMetadataResponse) -> ModelMetadata:
+    """The description of a model that ``message`` carries."""
+    inputs, outputs = (
+        tuple(TensorSpec(spec.name, spec.datatype, tuple(spec.shape)) for spec in held)
+        for held in (message.inputs, message.outputs)
+    )
+    return ModelMetadata(
+        message.name, tuple(message.versions), message.platform, inputs, outputs
+    )

@@ -1,0 +1,1 @@
+"""Queues requests, batches them, and runs them on worker threads."""

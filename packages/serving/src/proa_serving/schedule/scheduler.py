@@ -1,0 +1,166 @@
+"""Worker threads that take batches from a queue and run a model's instances."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from itertools import count
+from typing import Protocol
+
+from proa_serving.backends.base import Instance, Model
+from proa_serving.protocol.errors import (
+    ModelFailedError,
+    UnavailableError,
+)
+from proa_serving.protocol.messages import Array
+from proa_serving.schedule.merge import (
+    Arrays,
+    batch_key,
+    can_batch,
+    merge,
+    rows_of,
+    split,
+)
+from proa_serving.schedule.queue import Done, Job, JobQueue, Limits, Timing
+
+log = logging.getLogger("proa_serving.schedule")
+
+
+class BatchObserver(Protocol):
+    """Is told of every run of the model."""
+
+    def ran(self, rows: int, seconds: float) -> None: ...
+
+
+class Scheduler:
+    """Runs one model. Requests come from any thread; answers leave from workers.
+
+    Args:
+        name: The model's, for messages.
+        model: What to run.
+        instances: Worker threads, each with an instance of its own.
+        limits: Of the queue and of batches.
+        observer: Is told of every run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Model,
+        *,
+        instances: int,
+        limits: Limits,
+        observer: BatchObserver,
+    ) -> None:
+        self._name = name
+        self._observer = observer
+        self._batches = limits.max_batch > 1 and can_batch(model)
+        self._queue = JobQueue(name, limits)
+        self._alone = count()
+        self._outputs = {spec.name for spec in model.outputs}
+        # Made here so that an instance that cannot be made fails the load.
+        self._threads = [
+            threading.Thread(
+                target=self._work,
+                args=(model.instance(),),
+                name=f"proa-serve-{name}-{at}",
+                daemon=True,
+            )
+            for at in range(instances)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a worker."""
+        return len(self._queue)
+
+    def submit(self, inputs: Arrays, done: Done) -> Job:
+        """Queue a request; ``done`` gets its outputs or error, from a worker.
+
+        Raises:
+            QueueFullError: If too many wait.
+            UnavailableError: If the scheduler is closing.
+        """
+        rows = rows_of(inputs) if self._batches else None
+        if rows is None:
+            # A key of its own: a group of one, which is due at once by its rows.
+            job = Job(inputs, 2**62, next(self._alone), done)
+        else:
+            job = Job(inputs, rows, batch_key(inputs), done)
+        self._queue.put(job)
+        return job
+
+    def cancel(self, job: Job) -> bool:
+        """Take ``job`` back if it has not begun; its ``done`` is then not called."""
+        return self._queue.remove(job)
+
+    def close(self, grace: float) -> bool:
+        """Finish what waits and runs, within ``grace`` seconds; True if all was.
+
+        What has not begun by then is answered with an UnavailableError. A run that
+        does not end is left to its thread.
+        """
+        end = time.monotonic() + grace
+        self._queue.close()
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        left = self._queue.clear()
+        error = UnavailableError(f"model {self._name}", "the server is shutting down")
+        for job in left:
+            job.done(error, Timing(time.monotonic() - job.arrived, 0.0))
+        return not left and not any(thread.is_alive() for thread in self._threads)
+
+    def _work(self, instance: Instance) -> None:
+        while (jobs := self._queue.take()) is not None:
+            self._run(instance, jobs)
+
+    def _run(self, instance: Instance, jobs: list[Job]) -> None:
+        begin = time.monotonic()
+        try:
+            result = self._call(instance, merge([job.inputs for job in jobs]))
+            parts = split(result, [job.rows for job in jobs])
+        except Exception as error:
+            if len(jobs) > 1:  # One request must not fail its neighbours.
+                log.info("model %s: a batch failed, running it singly", self._name)
+                return self._run_singly(instance, jobs)
+            log.warning("model %s failed: %s", self._name, error)
+            failed = ModelFailedError(f"model {self._name}", f"failed: {error!s:.500}")
+            jobs[0].done(failed, Timing(begin - jobs[0].arrived, 0.0))
+            return None
+        if parts is None:
+            if self._batches:
+                log.warning(
+                    "model %s: outputs are not one row per input row; "
+                    "it is not batched from now on",
+                    self._name,
+                )
+            self._batches = False
+            return self._run_singly(instance, jobs)
+        seconds = time.monotonic() - begin
+        rows = [_rows(job) for job in jobs]
+        self._observer.ran(sum(rows), seconds)
+        for job, part in zip(jobs, parts, strict=True):
+            job.done(part, Timing(begin - job.arrived, seconds))
+        return None
+
+    def _run_singly(self, instance: Instance, jobs: list[Job]) -> None:
+        for job in jobs:
+            self._run(instance, [job])
+
+    def _call(self, instance: Instance, inputs: Arrays) -> Mapping[str, Array]:
+        outputs = instance(inputs)
+        if set(outputs) != self._outputs:
+            raise ValueError(
+                f"outputs must be {sorted(self._outputs)}, got {sorted(outputs)}"
+            )
+        return outputs
+
+
+def _rows(job: Job) -> int:
+    """Rows for the metrics, also of a request that is never batched."""
+    array = next(iter(job.inputs.values()), None)
+    return array.shape[0] if array is not None and array.ndim else 1

@@ -1,0 +1,49 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+import small_models
+
+from proa_serving.app import BackgroundServer, ServerConfig
+from proa_serving.config import ModelSource
+from proa_serving.schedule.queue import Limits
+
+small_models.register()
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """Makes a server of {name: path}; use it as a context manager."""
+
+    def make(models=None, *, limits=None, **options):
+        sources = tuple(
+            ModelSource(name, path) for name, path in (models or {}).items()
+        )
+        config = ServerConfig(
+            models=sources,
+            http_port=0,
+            grpc_port=0,
+            limits=limits or Limits(),
+            **options,
+        )
+        return BackgroundServer(config)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def server(serve, tmp_path_factory):
+    """One server with a linear model and one of strings."""
+    folder = tmp_path_factory.mktemp("models")
+    text = folder / "text.length"
+    text.write_text("")
+    models = {
+        "linear": small_models.write_linear(folder / "a.linear"),
+        "fixed": small_models.write_linear(folder / "b.linear", batch=False),
+        "text": text,
+    }
+    with serve(models, max_request_bytes=2**20) as running:
+        yield running

@@ -1,0 +1,163 @@
+"""The command as a process: it starts, says where, ends in order, or says why not."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_models
+
+from proa_serving.client import GrpcClient, HttpClient
+from proa_serving.protocol.errors import UnavailableError
+
+PROGRAM = Path(small_models.__file__)
+X = np.ones((2, 4), np.float32)
+
+
+class Process:
+    def __init__(self, *arguments):
+        self.held = subprocess.Popen(
+            [sys.executable, str(PROGRAM), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.line = self.held.stdout.readline()
+        ports = dict(re.findall(r"(http|grpc)=(\S+)", self.line))
+        self.http, self.grpc = ports.get("http"), ports.get("grpc")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.held.poll() is None:
+            self.held.kill()
+        self.held.communicate()
+
+    def end(self):
+        self.stderr = self.held.communicate(timeout=30)[1]
+        return self.held.returncode
+
+
+@pytest.mark.feature("L666")
+def test_one_command_starts_a_service(tmp_path):
+    one = small_models.write_linear(tmp_path / "one.linear")
+    two = small_models.write_linear(tmp_path / "two.linear", scale=2)
+    with Process(one, f"other={two}", "--http", 0, "--grpc", 0) as process:
+        assert "models=one,other" in process.line
+        for client in (HttpClient(process.http), GrpcClient(process.grpc)):
+            with client:
+                for name, scale in (("one", 1), ("other", 2)):
+                    y = client.infer(name, {"x": X})["y"]
+                    want = scale * small_models.linear(X)
+                    np.testing.assert_allclose(y, want, rtol=1e-5)
+        process.held.send_signal(signal.SIGINT)
+        assert process.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_requests_in_flight_finish(tmp_path, number):
+    model = small_models.write_linear(tmp_path / "m.linear", sleep=0.6)
+    with Process(model, "--http", 0, "--grpc", 0, "--max-batch", 1) as process:
+        answers, clients = [], []
+        for kind, address in ((HttpClient, process.http), (GrpcClient, process.grpc)):
+            client = kind(address)
+            assert client.live()
+            clients.append(client)
+
+        def ask(client):
+            answers.append(client.infer("m", {"x": X})["y"])
+
+        threads = [threading.Thread(target=ask, args=(held,)) for held in clients]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)
+        process.held.send_signal(number)
+        time.sleep(0.2)
+        with pytest.raises(UnavailableError):
+            HttpClient(process.http).infer("m", {"x": X})
+        for thread in threads:
+            thread.join(20)
+        assert process.end() == 0
+        assert len(answers) == 2
+        for y in answers:
+            np.testing.assert_allclose(y, small_models.linear(X), rtol=1e-6)
+
+
+def test_the_grace_time_is_a_bound(tmp_path):
+    model = small_models.write_linear(tmp_path / "m.linear", sleep=20)
+    with Process(model, "--http", 0, "--grpc", 0, "--grace", 0.5) as process:
+        errors = []
+
+        def ask(client):
+            with pytest.raises(UnavailableError) as caught:
+                client.infer("m", {"x": X})
+            errors.append(caught.value)
+
+        clients = (HttpClient(process.http), GrpcClient(process.grpc))
+        threads = [threading.Thread(target=ask, args=(held,)) for held in clients]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        began = time.monotonic()
+        process.held.send_signal(signal.SIGTERM)
+        assert process.end() == 1
+        assert time.monotonic() - began < 8
+        assert "not finished in 0.5 s" in process.stderr
+        for thread in threads:
+            thread.join(20)
+        assert len(errors) == 2
+
+
+@pytest.mark.parametrize("option", ["--http", "--grpc"])
+def test_a_port_in_use_is_said_plainly(tmp_path, option):
+    model = small_models.write_linear(tmp_path / "m.linear")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with Process(model, option, port) as process:
+            assert process.end() == 1
+        assert f"127.0.0.1:{port}" in process.stderr
+        assert "port in use" in process.stderr
+        assert "Traceback" not in process.stderr
+
+
+def test_two_servers_never_share_a_grpc_port(tmp_path):
+    model = small_models.write_linear(tmp_path / "m.linear")
+    with Process(model, "--grpc", 0) as first:
+        port = first.grpc.rpartition(":")[2]
+        with Process(model, "--grpc", port) as second:
+            assert second.end() == 1
+            assert "port in use" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "must name a model or a repository"),
+        (["absent.linear"], "must be a file, got absent.linear"),
+        (["{tmp}/bad.linear"], "must be a linear model"),
+        (["{tmp}/bad.txt"], r"must end in \.proa"),
+        (["--repository", "{tmp}/nowhere"], "must be a folder"),
+        (["--repository", "{tmp}/empty"], "must hold a model"),
+        (["{tmp}/bad.linear", "bad={tmp}/x.linear"], "names must differ"),
+        (["a/b=x.linear"], "must be letters, digits"),
+        (["{tmp}/bad.linear", "--instances", "0"], "instances must be at least 1"),
+    ],
+)
+def test_a_start_that_cannot_be_says_why(tmp_path, arguments, message):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.linear").write_text("{")
+    (tmp_path / "bad.txt").write_text("")
+    filled = [text.format(tmp=tmp_path) for text in arguments]
+    with Process(*filled, "--http", 0) as process:
+        assert process.end() == 1
+    assert re.search(message, process.stderr)
+    assert "Traceback" not in process.stderr
