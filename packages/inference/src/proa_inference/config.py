@@ -13,7 +13,7 @@ class PassBuilder:
     """The list of graph passes that a predictor runs at load, in order."""
 
     def __init__(self) -> None:
-        self._names = list(passes.DEFAULT)
+        self._names = list(passes.PASSES)
 
     def all_passes(self) -> list[str]:
         """The names, in the order they run."""

@@ -11,6 +11,6 @@ def optimized(content: bytes, names: Sequence[str]) -> bytes:
     """The model after the passes of those names, in order."""
     if not names:
         return content
-    program = file.read_bytes(content)
-    passes.run(program, names)
-    return file.write_bytes(program)
+    program = file.from_bytes(content)
+    passes.apply(program, names)
+    return file.to_bytes(program)

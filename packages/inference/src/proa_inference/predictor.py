@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
-from proa_inference import _native
 from proa_inference.config import Config
 from proa_inference.optimize import optimized
 
@@ -96,10 +96,10 @@ class Tensor:
 class Predictor:
     """A loaded model; made by `create_predictor`. One thread at a time, clone for more."""
 
-    def __init__(self, engine: _native.Engine) -> None:
+    def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
-        self._inputs = [_spec(*s) for s in engine.inputs()]
-        self._outputs = [_spec(*s) for s in engine.outputs()]
+        self._inputs = [_spec(*s) for s in engine.inputs]
+        self._outputs = [_spec(*s) for s in engine.outputs]
         self._feed: dict[str, Array] = {}
         self._fetch: dict[str, Array] = {}
 
@@ -162,14 +162,14 @@ class Predictor:
 
     def metadata(self) -> dict[str, str]:
         """What the model file says of itself."""
-        return dict(self._engine.metadata())
+        return dict(self._engine.metadata)
 
     def memory(self) -> dict[str, int]:
         """Bytes of the model, of its prepacked weights, and of this predictor's arena."""
         return {
-            "model": self._engine.model_bytes(),
-            "packed": self._engine.packed_bytes(),
-            "arena": self._engine.arena_bytes(),
+            "model": self._engine.model_bytes,
+            "packed": self._engine.packed_bytes,
+            "arena": self._engine.arena_bytes,
         }
 
     def _held(self, name: str) -> Array | None:
@@ -185,7 +185,9 @@ class Predictor:
 
 
 def _spec(name: str, dtype: str, shape: tuple[int, ...]) -> TensorSpec:
-    return TensorSpec(name, np.dtype(dtype), tuple(shape))
+    # NumPy lacks bfloat16: its bits travel as uint16.
+    kind = "uint16" if dtype == "bfloat16" else dtype
+    return TensorSpec(name, np.dtype(kind), tuple(shape))
 
 
 def _find(specs: list[TensorSpec], name: str, kind: str) -> TensorSpec:
@@ -206,11 +208,11 @@ def create_predictor(config: Config) -> Predictor:
     threads = config.cpu_math_library_num_threads()
     names = config.pass_builder().all_passes() if config.ir_optim() else []
     if names or config.model_from_memory():
-        return Predictor(_native.Engine.from_bytes(optimized(config.content(), names), threads))
+        return Predictor(_core.Engine.from_bytes(optimized(config.content(), names), threads))
     config_path = config.prog_file()
     if not config_path:
         config.content()  # says that there is no model
-    return Predictor(_native.Engine.load(config_path, threads))
+    return Predictor(_core.Engine.load(config_path, threads))
 
 
 def get_version() -> str:
