@@ -1,8 +1,8 @@
 """Runs a ``.proa`` model on a server: one file in, arrays in and out, no framework around.
 
-    config = Config("lenet.proa")
-    predictor = create_predictor(config)
-    (logits,) = predictor.run([images])
+config = Config("lenet.proa")
+predictor = create_predictor(config)
+(logits,) = predictor.run([images])
 """
 
 from proa_inference.config import Config, PassBuilder

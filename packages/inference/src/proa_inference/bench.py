@@ -29,7 +29,9 @@ class Timing:
     per_second: float
 
 
-def random_inputs(specs: Sequence[TensorSpec], batch: int, seed: int = 0) -> list[Array]:
+def random_inputs(
+    specs: Sequence[TensorSpec], batch: int, seed: int = 0
+) -> list[Array]:
     """Standard normal floats, small integers; an unknown first dimension is `batch`.
 
     Raises:
@@ -38,7 +40,9 @@ def random_inputs(specs: Sequence[TensorSpec], batch: int, seed: int = 0) -> lis
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     for spec in specs:
-        shape = tuple(batch if d == -1 and i == 0 else d for i, d in enumerate(spec.shape))
+        shape = tuple(
+            batch if d == -1 and i == 0 else d for i, d in enumerate(spec.shape)
+        )
         if -1 in shape:
             raise InvalidArgumentError(
                 f"[bench] input {spec.name!r} must have a known shape but for the batch "

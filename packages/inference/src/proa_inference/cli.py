@@ -24,13 +24,17 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--batch", type=int, default=1)
     bench.add_argument("--threads", type=int, default=1)
     bench.add_argument("--runs", type=int, default=200)
-    bench.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224")
+    bench.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1,3,224,224"
+    )
     bench.add_argument("--profile", action="store_true", help="time each op as well")
     bench.add_argument("--no-optimize", action="store_true", help="run no graph passes")
     bench.add_argument("--json", action="store_true", help="print JSON")
     inspect = commands.add_parser("inspect", help="print the graph of a model")
     inspect.add_argument("model")
-    optimize = commands.add_parser("optimize", help="write a model after its graph passes")
+    optimize = commands.add_parser(
+        "optimize", help="write a model after its graph passes"
+    )
     optimize.add_argument("model")
     optimize.add_argument("output", type=Path)
     return parser

@@ -153,7 +153,11 @@ class Config:
 
     def summary(self) -> str:
         """The settings, one a line."""
-        where = f"{len(self._buffer)} bytes in memory" if self._buffer is not None else self.prog_file()
+        where = (
+            f"{len(self._buffer)} bytes in memory"
+            if self._buffer is not None
+            else self.prog_file()
+        )
         lines = {
             "model": where or "none",
             "threads": self._threads or "shared pool",

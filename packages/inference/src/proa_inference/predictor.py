@@ -38,7 +38,9 @@ class StepTime:
 class Tensor:
     """A handle on one input or output of a predictor."""
 
-    def __init__(self, predictor: Predictor, spec: TensorSpec, *, is_input: bool) -> None:
+    def __init__(
+        self, predictor: Predictor, spec: TensorSpec, *, is_input: bool
+    ) -> None:
         self._predictor, self._spec, self._is_input = predictor, spec, is_input
 
     def name(self) -> str:
@@ -208,7 +210,9 @@ def create_predictor(config: Config) -> Predictor:
     threads = config.cpu_math_library_num_threads()
     names = config.pass_builder().all_passes() if config.ir_optim() else []
     if names or config.model_from_memory():
-        return Predictor(_core.Engine.from_bytes(optimized(config.content(), names), threads))
+        return Predictor(
+            _core.Engine.from_bytes(optimized(config.content(), names), threads)
+        )
     config_path = config.prog_file()
     if not config_path:
         config.content()  # says that there is no model
