@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from models import mlp, write_mlp
+from inference_models import mlp, write_mlp
 
 SOURCE = Path(__file__).parent.parent / "csrc" / "tests" / "capi_test.c"
 

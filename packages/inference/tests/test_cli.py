@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from models import write_mlp
+from inference_models import write_mlp
 
 from proa_inference.cli import main
 

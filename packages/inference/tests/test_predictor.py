@@ -2,7 +2,7 @@ import threading
 
 import numpy as np
 import pytest
-from models import mlp, write_mlp
+from inference_models import mlp, write_mlp
 
 from proa.errors import (
     InvalidArgumentError,
