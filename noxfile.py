@@ -276,6 +276,7 @@ def size(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation into build/docs."""
     session.install(*group("docs"))
+    session.run("python", "packages/core/codegen", "--docs", "docs/ops")
     session.run("mkdocs", "build", "--strict", "--site-dir", "build/docs")
 
 

@@ -47,8 +47,12 @@ def _row(case: harness.Case, verdict: bool) -> dict[str, object]:
 def _print(row: dict[str, object]) -> None:
     times = "  ".join(f"{n} {row[n]:10.2f} us" for n in ("proa", "torch") if n in row)
     ratio = f"  ratio {row['ratio']:.2f}" if "ratio" in row else ""
-    verdict = {True: "  kept", False: "  NOT KEPT", None: "  no verdict"}[row.get("kept")]
-    print(f"{row['case']:16} {times}{ratio} (limit {row['limit']}){verdict}", flush=True)
+    verdict = {True: "  kept", False: "  NOT KEPT", None: "  no verdict"}[
+        row.get("kept")
+    ]
+    print(
+        f"{row['case']:16} {times}{ratio} (limit {row['limit']}){verdict}", flush=True
+    )
 
 
 def _plot(rows: list[dict[str, object]], path: Path) -> None:
@@ -70,7 +74,9 @@ def _plot(rows: list[dict[str, object]], path: Path) -> None:
 def main() -> int:
     """Parse the command line and run the suites."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--suite", nargs="+", choices=sorted(SUITES), default=sorted(SUITES))
+    parser.add_argument(
+        "--suite", nargs="+", choices=sorted(SUITES), default=sorted(SUITES)
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
@@ -87,7 +93,9 @@ def main() -> int:
             rows.append(_row(case, quiet))
             _print(rows[-1])
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bench.json").write_text(json.dumps({"load": load, "rows": rows}, indent=2))
+    (options.out / "bench.json").write_text(
+        json.dumps({"load": load, "rows": rows}, indent=2)
+    )
     _plot(rows, options.out / "bench.png")
     return 1 if any(row.get("kept") is False for row in rows) else 0
 

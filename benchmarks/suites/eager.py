@@ -80,7 +80,11 @@ def _mlp_step(torch: object | None) -> Case:
     if torch is not None:
         nn = torch.nn
         peer = nn.Sequential(
-            nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+            nn.Linear(784, 512),
+            nn.ReLU(),
+            nn.Linear(512, 512),
+            nn.ReLU(),
+            nn.Linear(512, 10),
         )
         step = torch.optim.Adam(peer.parameters(), lr=1e-3)
         a, b = torch.from_numpy(data), torch.from_numpy(label)

@@ -66,10 +66,13 @@ def _run_everywhere(
     for runtime in ("inference", "lite"):
         for precision, path in paths.items():
             add(runtime, precision, str(path))
-    with measure.server(list(paths.values()), folder / "state" / "server.log") as started:
-        for runtime, address in zip(("serving-http", "serving-grpc"), started, strict=False):
-            for precision, path in paths.items():
-                add(runtime, precision, f"{path.stem}@{address}", started[2])
+    served = {f"lenet-{precision}": path for precision, path in paths.items()}
+    with measure.server(served, folder / "state" / "server.log") as started:
+        for runtime, address in zip(
+            ("serving-http", "serving-grpc"), started, strict=False
+        ):
+            for precision in paths:
+                add(runtime, precision, f"lenet-{precision}@{address}", started[2])
     test.unlink()
     return rows, logits
 
@@ -78,7 +81,10 @@ def _compare(
     logits: dict[tuple[str, str], NDArray[np.float32]], slim: NDArray[np.float32]
 ) -> tuple[float, bool]:
     fp32 = [out for (_, precision), out in logits.items() if precision == "fp32"]
-    int8 = [slim, *(out for (_, precision), out in logits.items() if precision == "int8")]
+    int8 = [
+        slim,
+        *(out for (_, precision), out in logits.items() if precision == "int8"),
+    ]
     worst = max(float(np.abs(out - fp32[0]).max()) for out in fp32)
     return worst, all(a.tobytes() == b.tobytes() for a, b in pairwise(int8))
 
@@ -92,9 +98,13 @@ def _check(summary: dict[str, Any], full_data: bool) -> list[str]:
         broken.append(f"test accuracy must reach 0.86, got {fp32:.4f}")
     for way in ("ptq_abs_max", "ptq_kl", "qat"):
         if compressed[way] < fp32 - 0.005:
-            broken.append(f"{way} must be within 0.5 points of {fp32:.4f}, got {compressed[way]:.4f}")
+            broken.append(
+                f"{way} must be within 0.5 points of {fp32:.4f}, got {compressed[way]:.4f}"
+            )
     if summary["fp32_max_abs_diff"] > 1e-5:
-        broken.append(f"fp32 logits must agree to 1e-5, got {summary['fp32_max_abs_diff']:.2e}")
+        broken.append(
+            f"fp32 logits must agree to 1e-5, got {summary['fp32_max_abs_diff']:.2e}"
+        )
     if not summary["int8_bit_equal"]:
         broken.append("int8 logits must be bit-equal between the runtimes")
     return broken
@@ -107,7 +117,9 @@ def run(folder: Path, fresh: bool) -> int:
     state.mkdir(parents=True, exist_ok=True)
     _step(1, "Data")
     images = data.load(state)
-    print(f"{images.name} from {images.source}: {len(images.train_x):,} + {len(images.test_x):,}")
+    print(
+        f"{images.name} from {images.source}: {len(images.train_x):,} + {len(images.test_x):,}"
+    )
     _step(2, "Training LeNet")
     started = time.perf_counter()
     network, history = train(images, state, fresh)
@@ -128,7 +140,9 @@ def run(folder: Path, fresh: bool) -> int:
     rows, logits = _run_everywhere(folder, images, paths, state / "lenet.pdparams")
     _step(6, "Report")
     summary = _summary(images, network, history, compressed, rows)
-    summary["fp32_max_abs_diff"], summary["int8_bit_equal"] = _compare(logits, slim_logits)
+    summary["fp32_max_abs_diff"], summary["int8_bit_equal"] = _compare(
+        logits, slim_logits
+    )
     build = os.environ.get("PROA_QUICKSTART_BUILD_SECONDS")
     summary["seconds"] = {
         "build": float(build) if build else None,
@@ -138,9 +152,16 @@ def run(folder: Path, fresh: bool) -> int:
     }
     report.print_table(rows)
     report.write(
-        folder, summary, images.test_x, images.test_y, logits["eager", "fp32"], images.classes
+        folder,
+        summary,
+        images.test_x,
+        images.test_y,
+        logits["eager", "fp32"],
+        images.classes,
     )
-    print(f"{folder / 'report.html'}, {summary['seconds']['total_without_build']:.0f} s")
+    print(
+        f"{folder / 'report.html'}, {summary['seconds']['total_without_build']:.0f} s"
+    )
     broken = _check(summary, images.name == "Fashion-MNIST")
     for line in broken:
         print(f"NOT KEPT: {line}", file=sys.stderr)
@@ -148,7 +169,11 @@ def run(folder: Path, fresh: bool) -> int:
 
 
 def _summary(
-    images: data.Images, network: LeNet, history: History, compressed: Row, rows: list[Row]
+    images: data.Images,
+    network: LeNet,
+    history: History,
+    compressed: Row,
+    rows: list[Row],
 ) -> dict[str, Any]:
     return {
         "data": {
@@ -171,7 +196,9 @@ def _summary(
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("quickstart"), help="output folder")
+    parser.add_argument(
+        "--out", type=Path, default=Path("quickstart"), help="output folder"
+    )
     parser.add_argument("--fresh", action="store_true", help="train anew")
     options = parser.parse_args()
     try:

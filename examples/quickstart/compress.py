@@ -61,7 +61,9 @@ def _quantization_aware(network: LeNet, images: Images) -> slim.QuantizedModel:
     return qat.convert(student, input_spec())
 
 
-def evaluate(model: Any, x: NDArray[np.float32], batch: int = 500) -> NDArray[np.float32]:
+def evaluate(
+    model: Any, x: NDArray[np.float32], batch: int = 500
+) -> NDArray[np.float32]:
     """Logits of `model`, which takes and gives arrays, for all of `x`."""
     return np.concatenate([model(x[i : i + batch]) for i in range(0, len(x), batch)])
 

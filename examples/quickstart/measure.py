@@ -71,7 +71,9 @@ def _client(kind: str, address: str) -> Run:
     from proa_serving import client
 
     model, _, where = address.partition("@")
-    connection: Any = (client.HttpClient if kind == "serving-http" else client.GrpcClient)(where)
+    connection: Any = (
+        client.HttpClient if kind == "serving-http" else client.GrpcClient
+    )(where)
     metadata = connection.model_metadata(model)
     name = metadata.inputs[0].name
 
@@ -135,18 +137,23 @@ def _free_port() -> int:
 
 
 @contextmanager
-def server(models: list[Path], log: Path) -> Iterator[tuple[str, str, int]]:
+def server(models: dict[str, Path], log: Path) -> Iterator[tuple[str, str, int]]:
     """A started ``proa-serve``; gives its HTTP and gRPC addresses and process id."""
     from proa_serving import client
 
     http, grpc = _free_port(), _free_port()
-    command = [sys.executable, "-m", "proa_serving.cli", *map(str, models)]
+    command = [
+        sys.executable,
+        "-m",
+        "proa_serving.cli",
+        *(f"{name}={path}" for name, path in models.items()),
+    ]
     command += ["--host", "127.0.0.1", "--http", str(http), "--grpc", str(grpc)]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + 60
-        while not client.HttpClient(f"127.0.0.1:{http}").is_ready():
+        while not client.HttpClient(f"127.0.0.1:{http}").ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the server did not start:\n{log.read_text()}")
             time.sleep(0.1)

@@ -86,7 +86,9 @@ def _training_curve(train: dict[str, Any]) -> Figure:
     width = max(1, len(loss) // 60)
     if len(loss) >= width:
         smooth = np.convolve(loss, np.ones(width) / width, "valid")
-        axes.plot(np.arange(len(smooth)) + width // 2, smooth, color="#1f5a99", label="mean")
+        axes.plot(
+            np.arange(len(smooth)) + width // 2, smooth, color="#1f5a99", label="mean"
+        )
     axes.set(xlabel="step", ylabel="cross-entropy", ylim=(0, None))
     right = axes.twinx()
     epochs = len(train["accuracy"])
@@ -111,7 +113,9 @@ def _confusion(
     axes.set(xlabel="predicted", ylabel="true")
     for i, j in np.ndindex(n, n):
         colour = "white" if counts[i, j] > counts.max() / 2 else "black"
-        axes.text(j, i, str(counts[i, j]), ha="center", va="center", color=colour, fontsize=7)
+        axes.text(
+            j, i, str(counts[i, j]), ha="center", va="center", color=colour, fontsize=7
+        )
     return figure
 
 
@@ -128,7 +132,11 @@ def _samples(
     for axes, i in zip(grid.ravel(), shown, strict=False):
         axes.imshow(images[i, 0], cmap="gray")
         right = guess[i] == labels[i]
-        title = classes[guess[i]] if right else f"{classes[guess[i]]}\n({classes[labels[i]]})"
+        title = (
+            classes[guess[i]]
+            if right
+            else f"{classes[guess[i]]}\n({classes[labels[i]]})"
+        )
         axes.set_title(title, fontsize=7, color="black" if right else "#b00020")
     for axes in grid.ravel():
         axes.set_axis_off()
@@ -158,7 +166,9 @@ def _page(report: dict[str, Any], pictures: dict[str, bytes]) -> str:
         "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in _cells(row)) + "</tr>"
         for row in report["runtimes"]
     )
-    seconds = ", ".join(f"{k} {v:.1f} s" for k, v in report["seconds"].items() if v is not None)
+    seconds = ", ".join(
+        f"{k} {v:.1f} s" for k, v in report["seconds"].items() if v is not None
+    )
     data = report["data"]
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Proa: LeNet from training to serving</title>

@@ -48,13 +48,20 @@ def input_spec() -> list[proa.static.InputSpec]:
 def train(images: Images, folder: Path, fresh: bool) -> tuple[LeNet, History]:
     """Train LeNet, or take up the weights that an earlier run of this recipe left."""
     weights, record = folder / "lenet.pdparams", folder / "history.json"
-    recipe = {"data": images.name, "epochs": EPOCHS, "batch": BATCH, "proa": proa.__version__}
+    recipe = {
+        "data": images.name,
+        "epochs": EPOCHS,
+        "batch": BATCH,
+        "proa": proa.__version__,
+    }
     proa.seed(0)
     network = LeNet()
     if not fresh and weights.exists() and record.exists():
         stored = json.loads(record.read_text())
         if stored.pop("recipe", None) == recipe:
-            print("Training: taking up the weights of an earlier run (--fresh trains anew)")
+            print(
+                "Training: taking up the weights of an earlier run (--fresh trains anew)"
+            )
             network.set_state_dict(proa.load(str(weights)))
             return network, History(**stored)
     history = History()

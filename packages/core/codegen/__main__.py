@@ -1,18 +1,26 @@
-"""Generates C++ from the operator table: ``python codegen --out DIR --isas scalar,avx2``."""
+"""Generates files from the operator table.
+
+``python codegen --out DIR --isas scalar,avx2`` writes the C++ tables that runtimes
+need, ``--host`` adds those of the eager engine, ``--stubs FILE`` the stub of
+`proa._core.ops`, ``--docs DIR`` a reference page for each family.
+"""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parent))
+import emit_docs
+import emit_grads
+import emit_host
+import emit_structs
+import emit_stubs
+import emit_tables
+from rows import load
 
-import emit_grads  # noqa: E402
-import emit_host  # noqa: E402
-import emit_structs  # noqa: E402
-import emit_tables  # noqa: E402
-from rows import load  # noqa: E402
+if TYPE_CHECKING:
+    from proa.schema.row import Row
 
 
 def write(path: Path, text: str) -> None:
@@ -22,45 +30,65 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
+def portable(rows: list[Row], out: Path, isas: list[str], kernels: Path | None) -> None:
+    """What every runtime links."""
+    headers = out / "include" / "proa" / "gen"
+    defined = None
+    if kernels:
+        defined = emit_tables.defined_functions(kernels.rglob("*.cc"))
+    write(headers / "attrs.h", emit_structs.attrs_header(rows))
+    write(headers / "op_ids.h", emit_structs.op_ids_header(rows))
+    write(headers / "shapes.h", emit_tables.shapes_header(rows))
+    write(headers / "kernels.h", emit_tables.kernels_header(rows))
+    write(out / "op_table.cc", emit_tables.op_table(rows))
+    for isa in isas:
+        table = emit_tables.kernel_table(rows, isa, defined)
+        write(out / f"kernel_table_{isa}.cc", table)
+    write(out / "isa_table.cc", emit_tables.isa_table(isas))
+
+
+def host(rows: list[Row], out: Path) -> None:
+    """What the eager engine links besides."""
+    write(out / "include" / "proa" / "gen" / "ops.h", emit_host.ops_header(rows))
+    write(out / "ops.cc", emit_host.ops_source(rows))
+    write(out / "host_table.cc", emit_host.host_table(rows))
+    write(out / "grads.cc", emit_grads.grads({row.name: row for row in rows}))
+
+
+def selected(options: argparse.Namespace) -> list[Row]:
+    """The rows that the command line asks for."""
+    rows = [row for row in load().values() if row.lite or not options.lite]
+    if options.ops is None:
+        return rows
+    chosen = set(filter(None, options.ops.split(",")))
+    unknown = chosen - {row.name for row in rows}
+    if unknown:
+        raise SystemExit(f"codegen: no such ops: {', '.join(sorted(unknown))}")
+    return [row for row in rows if row.name in chosen]
+
+
 def main() -> None:
     """Parse the command line and write every file of the chosen parts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--isas", default="scalar")
-    parser.add_argument("--ops", help="only these ops (comma-separated): a selected runtime")
-    parser.add_argument("--lite", action="store_true", help="only the mobile runtime's ops")
-    parser.add_argument("--host", action="store_true", help="also the eager engine's files")
-    parser.add_argument("--kernels", type=Path, help="leave out kernels not found below here")
+    parser.add_argument("--out", type=Path, help="folder of the C++ files")
+    parser.add_argument("--isas", default="scalar", help="comma-separated")
+    parser.add_argument("--ops", help="only these ops, comma-separated")
+    parser.add_argument("--lite", action="store_true", help="only the mobile ops")
+    parser.add_argument("--host", action="store_true", help="also for the eager engine")
+    parser.add_argument("--kernels", type=Path, help="omit kernels not found here")
+    parser.add_argument("--stubs", type=Path, help="file for the Python stub")
+    parser.add_argument("--docs", type=Path, help="folder for the reference pages")
     options = parser.parse_args()
-    every = list(load().values())
-    rows = every
-    if options.lite:
-        rows = [row for row in rows if row.lite]
-    if options.ops is not None:
-        chosen = set(filter(None, options.ops.split(",")))
-        unknown = chosen - {row.name for row in rows}
-        if unknown:
-            raise SystemExit(f"codegen: no such ops: {', '.join(sorted(unknown))}")
-        rows = [row for row in rows if row.name in chosen]
-    defined = None
-    if options.kernels:
-        defined = emit_tables.defined_functions(options.kernels.rglob("*.cc"))
-    # Sources of all ops are compiled, so declarations are complete; the tables are not.
-    out, headers = options.out, options.out / "include" / "proa" / "gen"
-    write(headers / "attrs.h", emit_structs.attrs_header(every))
-    write(headers / "op_ids.h", emit_structs.op_ids_header(rows))
-    write(headers / "shapes.h", emit_tables.shapes_header(every))
-    write(headers / "kernels.h", emit_tables.kernels_header(every))
-    write(out / "op_table.cc", emit_tables.op_table(rows))
-    isas = options.isas.split(",")
-    for isa in isas:
-        write(out / f"kernel_table_{isa}.cc", emit_tables.kernel_table(rows, isa, defined))
-    write(out / "isa_table.cc", emit_tables.isa_table(isas))
-    if options.host:
-        write(headers / "ops.h", emit_host.ops_header(rows))
-        write(out / "ops.cc", emit_host.ops_source(rows))
-        write(out / "host_table.cc", emit_host.host_table(rows))
-        write(out / "grads.cc", emit_grads.grads({row.name: row for row in rows}))
+    rows = selected(options)
+    if options.out:
+        portable(rows, options.out, options.isas.split(","), options.kernels)
+    if options.out and options.host:
+        host(rows, options.out)
+    if options.stubs:
+        write(options.stubs, emit_stubs.stubs(rows))
+    if options.docs:
+        for name, text in emit_docs.pages(rows).items():
+            write(options.docs / name, text)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,9 @@ class _Writer:
             self.names[id(node)] = f"t{i}"
             mask = self.needed_by[id(node)]
             if mask == all_roots:
-                self.lines.append(f"  {self.result_type(node)} t{i} = {self.compute(node)};")
+                self.lines.append(
+                    f"  {self.result_type(node)} t{i} = {self.compute(node)};"
+                )
             else:
                 wanted = " || ".join(
                     condition.format(i) for i in range(len(self.roots)) if mask >> i & 1
@@ -107,13 +109,14 @@ def _uses_attrs(writer: _Writer) -> bool:
 
 
 def _rule(row: Row, rows: dict[str, Row]) -> tuple[str, bool, int]:
-    """The rule's function, whether it saves tensors, and the mask of arrays with a gradient."""
+    """The rule's function, whether it saves tensors, and the arrays with a gradient."""
     assert callable(row.grad)
     traced = trace(row.grad, rows, row)
     targets = [i for i, a in enumerate(row.arrays) if not a.shape_only]
     if len(traced.roots) != len(targets):
         raise TraceError(
-            f"{row.name}: the rule must give {len(targets)} gradients, got {len(traced.roots)}"
+            f"{row.name}: the rule must give {len(targets)} gradients, "
+            f"got {len(traced.roots)}"
         )
     roots: list[Node | None] = [None] * len(row.arrays)
     for i, root in zip(targets, traced.roots, strict=True):
@@ -130,13 +133,23 @@ def _rule(row: Row, rows: dict[str, Row]) -> tuple[str, bool, int]:
         if root is None:
             continue
         setter = "set_list" if row.arrays[i].variadic else "set"
-        writer.lines.append(f"  if (c.needs({i})) c.{setter}({i}, {writer.argument(root)});")
+        writer.lines.append(
+            f"  if (c.needs({i})) c.{setter}({i}, {writer.argument(root)});"
+        )
     if _uses_attrs(writer):
         line = f"  const auto& a = *static_cast<const {attrs_type(row)}*>(c.attrs());"
         writer.lines.insert(0, line)
     body = "\n".join(writer.lines)
-    saved = f"const SavedSpec kSaved_{row.name}[] = {{{', '.join(specs)}}};\n" if specs else ""
-    return f"{saved}void grad_{row.name}(GradCall& c) {{\n{body}\n}}\n", bool(specs), everything
+    saved = (
+        f"const SavedSpec kSaved_{row.name}[] = {{{', '.join(specs)}}};\n"
+        if specs
+        else ""
+    )
+    return (
+        f"{saved}void grad_{row.name}(GradCall& c) {{\n{body}\n}}\n",
+        bool(specs),
+        everything,
+    )
 
 
 def _read(read: str, name: str, writer: _Writer, leaf: Node, everything: int) -> str:
@@ -163,7 +176,9 @@ def _composite(row: Row, rows: dict[str, Row]) -> str:
     # Without guards: every output is wanted.
     writer.needed_by = dict.fromkeys(writer.needed_by, everything)
     writer.statements(everything, "")
-    writer.lines += [f"  out[{i}] = {writer.argument(r)};" for i, r in enumerate(traced.roots)]
+    writer.lines += [
+        f"  out[{i}] = {writer.argument(r)};" for i, r in enumerate(traced.roots)
+    ]
     used = _uses_attrs(writer)
     if used:
         line = f"  const auto& a = *static_cast<const {attrs_type(row)}*>(attrs);"
@@ -186,18 +201,23 @@ def grads(rows: dict[str, Row]) -> str:
             functions.append(text)
             run = f"grad_{row.name}"
             if has_saved:
-                saved, count = f"kSaved_{row.name}", f"sizeof(kSaved_{row.name}) / sizeof(SavedSpec)"
+                saved, count = (
+                    f"kSaved_{row.name}",
+                    f"sizeof(kSaved_{row.name}) / sizeof(SavedSpec)",
+                )
         elif row.grad == "composite" or row.kind == "composite":
             functions.append(_composite(row, rows))
             composite = f"composite_{row.name}"
-        table.append(f"    {{{run}, {saved}, {count}, {hex(mask)}, {composite}}},  // {row.name}")
+        table.append(
+            f"    {{{run}, {saved}, {count}, {hex(mask)}, {composite}}},  // {row.name}"
+        )
     return (
         "#include <array>\n#include <vector>\n\n"
         '#include "proa/gen/attrs.h"\n#include "proa/gen/ops.h"\n'
         '#include "proa/train/grad_call.h"\n#include "proa/train/rule_helpers.h"\n\n'
         "namespace proa {\nnamespace {\n\n"
         + "\n".join(functions)
-        + "\n}  // namespace\n\nextern const GradInfo kGrads[];\nconst GradInfo kGrads[] = {\n"
+        + "\n}  // namespace\n\nconst GradInfo kGrads[] = {\n"
         + "\n".join(table)
         + "\n};\n\n}  // namespace proa\n"
     )

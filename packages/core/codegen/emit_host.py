@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rows import attrs_type
+from rows import attribute_kind, attrs_type
 
 if TYPE_CHECKING:
     from proa.schema.row import Attribute, Row
 
 _TYPES = {"float": "double", "ints": "const Ints&", "scalar": "Scalar"}
-_KINDS = {"int": "i", "float": "f", "bool": "b", "ints": "I", "scalar": "s", "dtype": "d"}
 
 
 _ENTRY = """namespace {
@@ -23,7 +22,9 @@ const OpEntry& entry(OpId id) { return op_entries()[static_cast<int>(id)]; }
 
 def _parameters(row: Row) -> str:
     arrays = [
-        f"const std::vector<Tensor>& {a.name}" if a.variadic else f"const Tensor& {a.name}_in"
+        f"const std::vector<Tensor>& {a.name}"
+        if a.variadic
+        else f"const Tensor& {a.name}_in"
         for a in row.arrays
     ]
     attrs = [f"{_TYPES.get(a.type, 'int64_t')} {a.name}" for a in row.attributes]
@@ -62,16 +63,13 @@ def _function(row: Row) -> str:
         name = row.arrays[0].name
         lines.append("  std::vector<TensorImpl*> in;")
         lines.append(f"  for (const Tensor& t : {name}) in.push_back(t.get());")
-        lines.append(
-            f"  dispatch(entry(OpId::{row.name}), in.data(), static_cast<int>(in.size()), "
-            f"{attrs}, {out});"
-        )
+        arrays = "in.data(), static_cast<int>(in.size())"
     else:
         pointers = ", ".join(f"{a.name}_in.get()" for a in row.arrays) or "nullptr"
         lines.append(f"  TensorImpl* in[] = {{{pointers}}};")
-        lines.append(
-            f"  dispatch(entry(OpId::{row.name}), in, {len(row.arrays)}, {attrs}, {out});"
-        )
+        arrays = f"in, {len(row.arrays)}"
+    call = "dispatch_inplace" if row.name.endswith("_") else "dispatch"
+    lines.append(f"  {call}(entry(OpId::{row.name}), {arrays}, {attrs}, {out});")
     lines.append("  return out;")
     body = "\n".join(lines)
     return f"{_result(row)} {row.name}({_parameters(row)}) {{\n{body}\n}}\n"
@@ -81,9 +79,9 @@ def ops_source(rows: Iterable[Row]) -> str:
     """The functions of ops.h, each over `dispatch`."""
     body = "\n".join(map(_function, rows))
     return (
-        '#include "proa/gen/ops.h"\n\n#include "proa/gen/attrs.h"\n#include "proa/gen/op_ids.h"\n'
-        f'#include "proa/train/dispatch.h"\n\nnamespace proa::ops {{\n\n{_ENTRY}\n{body}\n'
-        "}  // namespace proa::ops\n"
+        '#include "proa/gen/ops.h"\n\n#include "proa/gen/attrs.h"\n'
+        '#include "proa/gen/op_ids.h"\n#include "proa/train/dispatch.h"\n\n'
+        f"namespace proa::ops {{\n\n{_ENTRY}\n{body}\n}}  // namespace proa::ops\n"
     )
 
 
@@ -94,8 +92,10 @@ def _argument(row: Row, i: int, offset: int) -> str:
         required = "false" if a.optional else "true"
         return f"{{\"{a.name}\", '{kind}', {required}, 0, nullptr}}"
     attribute: Attribute = row.attributes[i - len(row.arrays)]
-    kind = _KINDS.get(attribute.type, "c")
-    choices = f"kChoices_{row.name}_{attribute.name}" if attribute.choices else "nullptr"
+    kind = "c" if attribute.choices else attribute_kind(attribute)
+    choices = (
+        f"kChoices_{row.name}_{attribute.name}" if attribute.choices else "nullptr"
+    )
     required = "true" if attribute.required else "false"
     return f"{{\"{attribute.name}\", '{kind}', {required}, {offset}, {choices}}}"
 
@@ -105,9 +105,8 @@ def _host_op(row: Row) -> tuple[str, str]:
     for a in row.attributes:
         if a.choices:
             quoted = ", ".join(f'"{c}"' for c in a.choices)
-            declarations.append(
-                f"const char* const kChoices_{row.name}_{a.name}[] = {{{quoted}, nullptr}};"
-            )
+            name = f"kChoices_{row.name}_{a.name}"
+            declarations.append(f"const char* const {name}[] = {{{quoted}, nullptr}};")
     entries, offset = [], 0
     for i in range(len(row.arrays)):
         entries.append(_argument(row, i, 0))
@@ -116,7 +115,9 @@ def _host_op(row: Row) -> tuple[str, str]:
         offset += a.size
     arguments = "nullptr"
     if entries:
-        declarations.append(f"const ArgSpec kArgs_{row.name}[] = {{{', '.join(entries)}}};")
+        declarations.append(
+            f"const ArgSpec kArgs_{row.name}[] = {{{', '.join(entries)}}};"
+        )
         arguments = f"kArgs_{row.name}"
     only = row.name.endswith("_")
     has = bool(row.inplace) and not only

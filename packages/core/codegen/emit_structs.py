@@ -20,7 +20,8 @@ def dtype_code(name: str) -> int:
 
 def _field(attribute: Attribute) -> str:
     types = {"float": "double", "ints": "Ints", "scalar": "Scalar"}
-    return f"  {types.get(attribute.type, 'int64_t')} {attribute.name}{{{_default(attribute)}}};"
+    kind = types.get(attribute.type, "int64_t")
+    return f"  {kind} {attribute.name}{{{_default(attribute)}}};"
 
 
 def _default(attribute: Attribute) -> str:
@@ -47,7 +48,9 @@ def _struct(row: Row) -> str:
     lines += [_field(a) for a in row.attributes]
     for a in row.attributes:
         for i, choice in enumerate(a.choices):
-            lines.append(f"  static constexpr int64_t k{camel(a.name)}{camel(choice)} = {i};")
+            lines.append(
+                f"  static constexpr int64_t k{camel(a.name)}{camel(choice)} = {i};"
+            )
     lines.append("};")
     size = sum(a.size for a in row.attributes)
     lines.append(f"static_assert(sizeof({attrs_type(row)}) == {size});")
@@ -59,7 +62,8 @@ def attrs_header(rows: Iterable[Row]) -> str:
     body = "\n\n".join(_struct(row) for row in rows if row.attributes)
     return (
         "#pragma once\n// Attribute structs, in row order: append only.\n"
-        f'#include "proa/base/call.h"\n\nnamespace proa {{\n\n{body}\n\n}}  // namespace proa\n'
+        '#include "proa/base/call.h"\n\n'
+        f"namespace proa {{\n\n{body}\n\n}}  // namespace proa\n"
     )
 
 

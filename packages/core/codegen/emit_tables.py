@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emit_structs import dtype_code
-from rows import attrs_type
+from rows import attribute_kind, attrs_type
 
 if TYPE_CHECKING:
     from proa.schema.row import Row
@@ -26,14 +26,15 @@ _DTYPE_RULES = {
     "sum": "kSum",
     "complex": "kComplex",
 }
-_ATTR_KINDS = {"int": "i", "float": "f", "bool": "b", "ints": "I", "scalar": "s", "dtype": "d"}
 _CHANNELS_LAST = ("conv2d",)
 _FOLLOW = ("same", "broadcast", "pool2d", "adaptive_pool2d", "batch_norm")
 
 
 def _alias(row: Row) -> list[int]:
     names = [a.name for a in row.arrays]
-    alias = [names.index(row.inplace[i]) if i < len(row.inplace) else -1 for i in range(8)]
+    alias = [
+        names.index(row.inplace[i]) if i < len(row.inplace) else -1 for i in range(8)
+    ]
     if row.kind == "view":
         alias[0] = 0
     return alias
@@ -47,13 +48,6 @@ def _layout(row: Row) -> str:
     return "kRowMajor"
 
 
-def _kinds(row: Row) -> str:
-    return "".join(
-        chr(ord("0") + len(a.choices)) if a.type == "choice" else _ATTR_KINDS[a.type]
-        for a in row.attributes
-    )
-
-
 def _info(i: int, row: Row) -> str:
     variadic = any(a.variadic for a in row.arrays)
     required = sum(not a.optional and not a.variadic for a in row.arrays)
@@ -64,6 +58,7 @@ def _info(i: int, row: Row) -> str:
             dtype_at = offset
         offset += a.size
     names = [a.name for a in row.arrays]
+    kinds = "".join(map(attribute_kind, row.attributes))
     rules = [f"DTypeRule::{_DTYPE_RULES[o]}" for o in row.out]
     fields = [
         f'"{row.name}"',
@@ -80,7 +75,7 @@ def _info(i: int, row: Row) -> str:
         "{" + ", ".join(rules) + "}",
         str(dtype_at),
         "{" + ", ".join(map(str, _alias(row))) + "}",
-        f'"{_kinds(row)}"',
+        f'"{kinds}"',
         f"Promote::k{row.promote.capitalize()}",
         str(names.index(row.pack) if row.pack else -1),
         "true" if row.elementwise else "false",

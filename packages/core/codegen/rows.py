@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from proa.schema.row import Row
+    from proa.schema.row import Attribute, Row
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "proa"
 
@@ -24,6 +24,23 @@ def load() -> dict[str, Row]:
     return rows
 
 
+_KINDS = {
+    "int": "i",
+    "float": "f",
+    "bool": "b",
+    "ints": "I",
+    "scalar": "s",
+    "dtype": "d",
+}
+
+
+def attribute_kind(attribute: Attribute) -> str:
+    """The attribute's character in OpInfo::attr_kinds."""
+    if attribute.type == "choice":
+        return chr(ord("0") + len(attribute.choices))
+    return _KINDS[attribute.type]
+
+
 def camel(name: str) -> str:
     """conv2d_grad_input -> Conv2dGradInput; a trailing underscore goes."""
     return "".join(part.capitalize() for part in name.split("_") if part)
@@ -32,5 +49,3 @@ def camel(name: str) -> str:
 def attrs_type(row: Row) -> str:
     """Name of the op's attribute struct."""
     return camel(row.name) + "Attrs"
-
-

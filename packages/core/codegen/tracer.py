@@ -1,8 +1,8 @@
-"""Traces gradient rules and composites: Python functions over ops, run once, kept as a DAG.
+"""Traces gradient rules and composites: Python functions over ops, run once.
 
-A rule gets a `Builder` as ``g``. Each ``g.op(...)`` checks the call against the op's row and
-returns a `Node`; attributes are `Expr`, C++ text with a little arithmetic. Numbers may stand
-where arrays are expected.
+A rule gets a `Builder` as ``g``. Each ``g.op(...)`` checks the call against the op's
+row and returns a `Node` of the DAG; equal calls give one node. Attributes are `Expr`,
+C++ text with a little arithmetic. Numbers may stand where arrays are expected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Expr:
 
     def __bool__(self) -> bool:
         raise TraceError(
-            f"a rule must not branch on the attribute {self.text}: call an op that takes it"
+            f"a rule must not branch on the attribute {self.text}: "
+            "call an op that takes it"
         )
 
 
@@ -76,7 +77,9 @@ class Node:
     def __iter__(self) -> Any:
         if self.row is None or len(self.row.outputs) < 2:
             raise TraceError("only a call with several outputs can be unpacked")
-        return iter([Node("output", of=self, output=i) for i in range(len(self.row.outputs))])
+        return iter(
+            [Node("output", of=self, output=i) for i in range(len(self.row.outputs))]
+        )
 
 
 class Builder:
@@ -84,6 +87,7 @@ class Builder:
 
     def __init__(self, rows: dict[str, Row]) -> None:
         self._rows = rows
+        self._calls: dict[tuple[Any, ...], Node] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self._rows:
@@ -103,8 +107,10 @@ class Builder:
         return Node("helper", text="unstack_like", args=[dy, xs], attrs=[_text(axis)])
 
     def _call(self, row: Row, arrays: tuple[Any, ...], attrs: dict[str, Any]) -> Node:
-        if len(arrays) > len(row.arrays) or row.arrays and row.arrays[0].variadic:
-            raise TraceError(f"g.{row.name} takes {len(row.arrays)} arrays, got {len(arrays)}")
+        if len(arrays) > len(row.arrays) or (row.arrays and row.arrays[0].variadic):
+            raise TraceError(
+                f"g.{row.name} takes {len(row.arrays)} arrays, got {len(arrays)}"
+            )
         args: list[Any] = []
         for i, spec in enumerate(row.arrays):
             value = arrays[i] if i < len(arrays) else None
@@ -120,7 +126,18 @@ class Builder:
         if unknown:
             raise TraceError(f"g.{row.name} has no attribute {unknown}")
         texts = [_attribute(row, a, attrs) for a in row.attributes]
-        return Node("call", row=row, args=args, attrs=texts)
+        key = (row.name, *map(_identity, args), *texts)
+        node = Node("call", row=row, args=args, attrs=texts)
+        return self._calls.setdefault(key, node)
+
+
+def _identity(arg: Node | None) -> Any:
+    """Equal for arguments that are the same value."""
+    if arg is not None and arg.kind == "scalar":
+        return (arg.text, _identity(arg.like))
+    if arg is not None and arg.kind == "output":
+        return (_identity(arg.of), arg.output)
+    return id(arg)
 
 
 def _number(value: Any) -> str:

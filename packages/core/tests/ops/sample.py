@@ -6,8 +6,9 @@
         cases=[case((2, 3), beta=1.0), case((0, 4), beta=2.0), case((), beta=0.5)],
     )
 
-Making a Sample registers it. `test_ops.py` runs every record: each dtype of the row, strided
-inputs, in-place forms, and gradients of first and second order.
+Making a Sample registers it (a family's file has `from ..sample import Sample, case`).
+`test_ops.py` and `test_gradients.py` run every record: each dtype of the row, strided,
+broadcast and empty inputs, in-place forms, gradients of first and second order.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-#: A shape (values are drawn), an array as it is (an index, a mask), a function of the random
-#: generator that returns one, or None for an optional array that is left out.
+#: A shape (values are drawn), an array as it is (an index, a mask), a function of the
+#: random generator that returns one, or None for an optional array that is left out.
 Input = tuple[int, ...] | Array | Callable[[np.random.Generator], Array] | None
 
 
@@ -33,7 +34,9 @@ class Case:
     attrs: dict[str, Any]
 
     def __str__(self) -> str:
-        parts = [str(i) if isinstance(i, tuple) else type(i).__name__ for i in self.inputs]
+        parts = [
+            str(i) if isinstance(i, tuple) else type(i).__name__ for i in self.inputs
+        ]
         return "-".join(parts + [f"{k}={v}" for k, v in self.attrs.items()])
 
 
@@ -48,10 +51,12 @@ class Sample:
 
     Args:
         name: The row.
-        ref: The op in plain NumPy on the same arrays and attributes; returns an array or a
-            tuple of arrays, one for each output. Missing optional arrays come as None.
+        ref: The op in plain NumPy on the same arrays and attributes; returns an array
+            or a tuple of arrays, one for each output. Missing optional arrays come as
+            None, floats as float64, complex numbers as complex128.
         cases: The calls.
-        dtypes: Dtypes to run (by default all of the row).
+        dtypes: Dtypes to run (by default all of the row; where those are of an index or
+            a condition, all of the arrays after it).
         domain: Range that random values are drawn from (of integers: its integer part).
         rtol, atol: Tolerances by dtype that replace the general ones, as
             ``{"float32": 1e-4}``.
@@ -60,7 +65,8 @@ class Sample:
         second: False if the second derivative cannot be checked.
         outputs: Indices of the outputs to compare (all by default).
         strided: False if inputs must be row-major.
-        check: Instead of `ref`: a function of (inputs, attributes, outputs) that asserts.
+        check: Instead of `ref`: a function of (inputs, attributes, outputs) that
+            asserts.
     """
 
     name: str

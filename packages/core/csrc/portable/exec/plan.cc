@@ -1,0 +1,407 @@
+#include "proa/exec/plan.h"
+
+#include "proa/exec/copy.h"
+#include "proa/shapes/infer.h"
+#include "proa/shapes/layout.h"
+
+namespace proa {
+
+namespace {
+
+// While a plan is built, a buffer has no address yet: its views count from here.
+constexpr uintptr_t kBase = uintptr_t{1} << (sizeof(void*) == 8 ? 46 : 30);
+
+void* at_base(int64_t offset) {
+  return reinterpret_cast<void*>(kBase + static_cast<uintptr_t>(offset));
+}
+int64_t from_base(const void* data) {
+  return static_cast<int64_t>(static_cast<intptr_t>(reinterpret_cast<uintptr_t>(data) - kBase));
+}
+size_t aligned(size_t n) { return (n + 63) & ~size_t{63}; }
+
+/// Bytes of a dense array of the view's shape; false if they do not fit an address.
+bool bytes_of(const View& v, size_t* bytes) {
+  constexpr uint64_t kLimit = uint64_t{1} << (sizeof(size_t) == 8 ? 46 : 30);
+  uint64_t n = size_of(v.dtype);
+  bool empty = false;
+  for (int i = 0; i < v.rank; ++i) {
+    if (v.shape[i] < 0) return false;
+    empty |= v.shape[i] == 0;
+    const uint64_t d = v.shape[i] > 0 ? static_cast<uint64_t>(v.shape[i]) : 1;
+    if (n > kLimit / d) return false;
+    n *= d;
+  }
+  *bytes = empty ? 0 : static_cast<size_t>(n);
+  return true;
+}
+
+bool same_place(const View& a, const View& b) {
+  if (a.rank != b.rank || a.dtype != b.dtype) return false;
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.shape[i] != b.shape[i]) return false;
+    if (a.shape[i] > 1 && a.stride[i] != b.stride[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Plan::Sizes Plan::Sizes::of(const Prepared& p) {
+  const size_t nodes = p.node_count(), outputs = p.model().output_count();
+  Sizes s;
+  s.values = p.value_count();
+  s.outputs = outputs;
+  s.steps = 2 * nodes + outputs;
+  s.slots = 2 * (nodes + outputs);
+  for (uint32_t i = 0; i < nodes; ++i) s.slots += p.node(i).n_in + p.node(i).op->n_out;
+  s.roots = s.values + 2 * nodes + outputs + 1;
+  return s;
+}
+
+size_t Plan::table_size(const Prepared& prepared) {
+  const Sizes s = Sizes::of(prepared);
+  return aligned(s.values * sizeof(View)) + aligned(s.values * 4) +
+         aligned(s.slots * sizeof(View)) + aligned(s.slots * sizeof(Ref)) + aligned(s.slots * 4) +
+         aligned(s.roots * sizeof(Root)) + aligned(s.roots * 8) + aligned(s.steps * sizeof(Step)) +
+         aligned(s.outputs * sizeof(Output)) + aligned(s.outputs * sizeof(void*)) + 64;
+}
+
+Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, size_t size) {
+  *this = Plan();
+  prepared_ = &prepared;
+  const Sizes s = Sizes::of(prepared);
+  if (size < table_size(prepared)) return Status::kResourceExhausted;
+  Arena arena(memory, size);
+  values_ = static_cast<View*>(arena.take(s.values * sizeof(View)));
+  value_roots_ = static_cast<uint32_t*>(arena.take(s.values * 4));
+  slots_ = static_cast<View*>(arena.take(s.slots * sizeof(View)));
+  refs_ = static_cast<Ref*>(arena.take(s.slots * sizeof(Ref)));
+  external_ = static_cast<uint32_t*>(arena.take(s.slots * 4));
+  roots_ = static_cast<Root*>(arena.take(s.roots * sizeof(Root)));
+  order_ = static_cast<uint32_t*>(arena.take(s.roots * 8));
+  steps_ = static_cast<Step*>(arena.take(s.steps * sizeof(Step)));
+  outputs_ = static_cast<Output*>(arena.take(s.outputs * sizeof(Output)));
+  output_data_ = static_cast<void**>(arena.take(s.outputs * sizeof(void*)));
+
+  const ModelView& model = prepared.model();
+  const uint32_t constant = add_root(RootKind::kConstant, 0, 0);
+  for (uint32_t i = 0; i < s.values; ++i) {
+    values_[i] = prepared.value(i);
+    value_roots_[i] = constant;
+  }
+  for (uint32_t i = 0; i < model.input_count(); ++i) {
+    const uint32_t id = model.input_value(i);
+    const View& declared = prepared.value(id);
+    if (inputs[i].rank != declared.rank || inputs[i].dtype != declared.dtype) {
+      return Status::kInvalidArgument;
+    }
+    for (int a = 0; a < declared.rank; ++a) {
+      const bool fits = declared.shape[a] == kUnknown || declared.shape[a] == inputs[i].shape[a];
+      if (!fits || inputs[i].shape[a] < 0) return Status::kInvalidArgument;
+    }
+    values_[id] = inputs[i];
+    values_[id].data = at_base(0);
+    value_roots_[id] = add_root(RootKind::kInput, 0, i);
+  }
+  for (uint32_t i = 0; i < prepared.node_count(); ++i) {
+    problem_node_ = i;
+    PROA_TRY(add_node(i));
+  }
+  problem_node_ = kNone;
+  PROA_TRY(add_outputs());
+  merge_in_place();
+  PROA_TRY(assign_offsets());
+  for (uint32_t i = 0; i < slot_count_; ++i) {
+    refs_[i].root = resolve(refs_[i].root);
+    const RootKind kind = roots_[refs_[i].root].kind;
+    if (slots_[i].given() && (kind == RootKind::kInput || kind == RootKind::kOutput)) {
+      external_[external_count_++] = i;
+    }
+  }
+  return Status::kOk;
+}
+
+uint32_t Plan::add_root(RootKind kind, size_t size, uint32_t index) {
+  roots_[root_count_] = {size, 0, step_count_, step_count_, kNone, index, kind, false};
+  return root_count_++;
+}
+
+/// A new arena buffer for a view whose shape and dense strides are set.
+Status Plan::add_buffer(View* view, uint32_t* root) {
+  size_t bytes;
+  if (!bytes_of(*view, &bytes)) return Status::kResourceExhausted;
+  view->data = at_base(0);
+  *root = add_root(RootKind::kArena, bytes, 0);
+  return Status::kOk;
+}
+
+/// Notes that `step` reads or writes the slots' buffers, and where in them the slots point.
+void Plan::close_slots(uint32_t slot, uint32_t n, uint32_t step) {
+  for (uint32_t i = slot; i < slot + n; ++i) {
+    if (!slots_[i].given()) continue;
+    Root& root = roots_[refs_[i].root];
+    if (root.kind == RootKind::kConstant) continue;
+    root.last = step;
+    refs_[i].offset = from_base(slots_[i].data);
+  }
+}
+
+void Plan::add_copy(uint32_t value, const View& from, uint32_t from_root, const View& to,
+                    uint32_t to_root) {
+  slots_[slot_count_] = from;
+  refs_[slot_count_] = {from_root, 0};
+  slots_[slot_count_ + 1] = to;
+  refs_[slot_count_ + 1] = {to_root, 0};
+  close_slots(slot_count_, 2, step_count_);
+  steps_[step_count_++] = {kNone, value, slot_count_, 1, 1, kNone};
+  slot_count_ += 2;
+}
+
+Status Plan::add_node(uint32_t i) {
+  const BoundNode& node = prepared_->node(i);
+  const NodeRecord& record = prepared_->model().node(i);
+  if (node.op->kind == OpKind::kView && values_[record.output_first].data != nullptr) {
+    return Status::kOk;  // a view of constants, resolved when the model was bound
+  }
+  const uint32_t* ids = prepared_->model().inputs(record);
+  const uint32_t slot = slot_count_;
+  for (uint32_t k = 0; k < node.n_in; ++k) {
+    const bool given = k < record.input_count && ids[k] != kNoValue;
+    slots_[slot + k] = given ? values_[ids[k]] : View();
+    refs_[slot + k] = {given ? value_roots_[ids[k]] : 0, 0};
+  }
+  for (uint32_t k = 0; k < record.output_count; ++k) {
+    slots_[slot + node.n_in + k] = View();
+    refs_[slot + node.n_in + k] = {0, 0};
+  }
+  Call call;
+  call.in = slots_ + slot;
+  call.out = slots_ + slot + node.n_in;
+  call.n_in = node.n_in;
+  call.n_out = static_cast<int>(record.output_count);
+  call.attrs = node.attrs;
+  call.packed = node.packed;
+  return node.op->kind == OpKind::kView ? add_view(i, &call, slot) : add_kernel(i, &call, slot);
+}
+
+/// Views take no step; where strides admit none, the input is copied first.
+Status Plan::add_view(uint32_t i, Call* call, uint32_t slot) {
+  const OpInfo& op = *prepared_->node(i).op;
+  const uint32_t first = prepared_->model().node(i).output_first;
+  if (call->n_in == 0 || !call->in[0].given()) return Status::kInvalidArgument;
+  uint32_t root = refs_[slot].root;
+  Status status = infer(op, *call);
+  if (status == Status::kNotAView) {
+    const View from = slots_[slot];
+    View to = from;
+    to.set_contiguous();
+    const uint32_t from_root = root;
+    PROA_TRY(add_buffer(&to, &root));
+    slot_count_ = slot + static_cast<uint32_t>(call->n_in + call->n_out);
+    slots_[slot] = to;
+    status = infer(op, *call);
+    add_copy(first, from, from_root, to, root);
+  }
+  PROA_TRY(status);
+  for (int k = 0; k < call->n_out; ++k) {
+    values_[first + static_cast<uint32_t>(k)] = call->out[k];
+    value_roots_[first + static_cast<uint32_t>(k)] = root;
+  }
+  return Status::kOk;
+}
+
+Status Plan::add_kernel(uint32_t i, Call* call, uint32_t slot) {
+  const BoundNode& node = prepared_->node(i);
+  const uint32_t first = prepared_->model().node(i).output_first;
+  PROA_TRY(infer(*node.op, *call));
+  for (int k = 0; k < call->n_out; ++k) {
+    View& out = call->out[k];
+    choose_strides(*node.op, *call, &out);
+    uint32_t root;
+    PROA_TRY(add_buffer(&out, &root));
+    refs_[slot + node.n_in + static_cast<uint32_t>(k)].root = root;
+    values_[first + static_cast<uint32_t>(k)] = out;
+    value_roots_[first + static_cast<uint32_t>(k)] = root;
+  }
+  uint32_t scratch = kNone;
+  const size_t wanted = node.kernel->scratch != nullptr ? node.kernel->scratch(*call) : 0;
+  if (wanted > 0) {
+    scratch = add_root(RootKind::kArena, wanted, 0);
+    roots_[scratch].scratch = true;
+  }
+  const auto n_out = static_cast<uint16_t>(call->n_out);
+  slot_count_ = slot + node.n_in + n_out;
+  close_slots(slot, node.n_in + uint32_t{n_out}, step_count_);
+  steps_[step_count_++] = {i, first, slot, node.n_in, n_out, scratch};
+  return Status::kOk;
+}
+
+/// An output that fills a buffer of its own in row-major order is made there; others are copied.
+Status Plan::add_outputs() {
+  const ModelView& model = prepared_->model();
+  for (uint32_t i = 0; i < model.output_count(); ++i) {
+    const uint32_t id = model.output_value(i);
+    const View& view = values_[id];
+    Output& output = outputs_[i];
+    output.view = view;
+    output.view.set_contiguous();
+    output.root = value_roots_[id];
+    size_t bytes;
+    if (!bytes_of(view, &bytes)) return Status::kResourceExhausted;
+    const Root& root = roots_[output.root];
+    const bool whole = root.kind == RootKind::kArena && view.contiguous() && root.size == bytes &&
+                       from_base(view.data) == 0;
+    if (!whole) {
+      PROA_TRY(add_buffer(&output.view, &output.root));
+      add_copy(id, view, value_roots_[id], output.view, output.root);
+    }
+    roots_[output.root].kind = RootKind::kOutput;
+    roots_[output.root].index = i;
+  }
+  for (uint32_t i = 0; i < model.output_count(); ++i) roots_[outputs_[i].root].last = step_count_;
+  return Status::kOk;
+}
+
+uint32_t Plan::resolve(uint32_t root) const {
+  while (roots_[root].merged != kNone) root = roots_[root].merged;
+  return root;
+}
+
+/// True if the step's output may be written over its input: nobody reads that buffer later, and
+/// every other input in it lies exactly as the output does.
+bool Plan::may_take(const Step& step, uint32_t input) const {
+  const uint32_t out = step.slot + step.n_in, in = step.slot + input;
+  if (!slots_[in].given() || !same_place(slots_[in], slots_[out])) return false;
+  const uint32_t root = resolve(refs_[in].root);
+  const Root& from = roots_[root];
+  const uint32_t index = static_cast<uint32_t>(&step - steps_);
+  if (from.kind != RootKind::kArena || from.last != index || refs_[in].offset != 0 ||
+      from.size != roots_[refs_[out].root].size) {
+    return false;
+  }
+  for (uint32_t k = step.slot; k < out; ++k) {
+    if (!slots_[k].given() || resolve(refs_[k].root) != root) continue;
+    if (refs_[k].offset != 0 || !same_place(slots_[k], slots_[out])) return false;
+  }
+  return true;
+}
+
+void Plan::merge_in_place() {
+  for (uint32_t s = 0; s < step_count_; ++s) {
+    const Step& step = steps_[s];
+    if (step.node == kNone || step.n_out != 1 || !prepared_->node(step.node).op->elementwise)
+      continue;
+    const uint32_t out = refs_[step.slot + step.n_in].root;
+    if (roots_[out].kind != RootKind::kArena) continue;
+    for (uint32_t k = 0; k < step.n_in; ++k) {
+      if (!may_take(step, k)) continue;
+      const uint32_t in = resolve(refs_[step.slot + k].root);
+      roots_[out].merged = in;
+      if (roots_[out].last > roots_[in].last) roots_[in].last = roots_[out].last;
+      break;
+    }
+  }
+}
+
+/// Largest buffer first, each into the tightest gap that is free while it lives.
+Status Plan::assign_offsets() {
+  uint32_t* by_size = order_;
+  uint32_t* placed = order_ + root_count_;
+  uint32_t n = 0, placed_count = 0;
+  for (uint32_t r = 0; r < root_count_; ++r) {
+    const bool ours = roots_[r].kind == RootKind::kArena || roots_[r].kind == RootKind::kOutput;
+    if (!ours || roots_[r].merged != kNone) continue;
+    uint32_t at = n++;
+    for (; at > 0 && roots_[by_size[at - 1]].size < roots_[r].size; --at)
+      by_size[at] = by_size[at - 1];
+    by_size[at] = r;
+  }
+  for (uint32_t i = 0; i < n; ++i) {
+    Root& root = roots_[by_size[i]];
+    const size_t size = aligned(root.size);
+    size_t end = 0, best = 0, best_gap = SIZE_MAX;
+    for (uint32_t k = 0; k < placed_count; ++k) {
+      const Root& other = roots_[placed[k]];
+      if (other.last < root.first || other.first > root.last) continue;
+      if (other.offset > end && other.offset - end >= size && other.offset - end < best_gap) {
+        best = end;
+        best_gap = other.offset - end;
+      }
+      const size_t other_end = other.offset + aligned(other.size);
+      if (other_end > end) end = other_end;
+    }
+    root.offset = best_gap != SIZE_MAX ? best : end;
+    if (size > SIZE_MAX / 2 || root.offset > SIZE_MAX / 2 - size) return Status::kResourceExhausted;
+    if (root.offset + size > arena_size_) arena_size_ = root.offset + size;
+    uint32_t at = placed_count++;
+    for (; at > 0 && roots_[placed[at - 1]].offset > root.offset; --at) placed[at] = placed[at - 1];
+    placed[at] = by_size[i];
+  }
+  return Status::kOk;
+}
+
+void Plan::place(void* arena) {
+  arena_ = static_cast<uint8_t*>(arena);
+  for (uint32_t i = 0; i < slot_count_; ++i) {
+    const Root& root = roots_[refs_[i].root];
+    if (slots_[i].given() && root.kind == RootKind::kArena) {
+      slots_[i].data = arena_ + root.offset + refs_[i].offset;
+    }
+  }
+  for (uint32_t i = 0; i < prepared_->model().output_count(); ++i) {
+    outputs_[i].view.data = arena_ + roots_[outputs_[i].root].offset;
+  }
+}
+
+Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
+                 const Profiler* profiler) {
+  const uint32_t n_outputs = prepared_->model().output_count();
+  for (uint32_t i = 0; i < n_outputs; ++i) {
+    const bool direct = outputs[i].data != nullptr && outputs[i].contiguous();
+    output_data_[i] = direct ? outputs[i].data : outputs_[i].view.data;
+  }
+  for (uint32_t e = 0; e < external_count_; ++e) {
+    const Ref& ref = refs_[external_[e]];
+    const Root& root = roots_[ref.root];
+    void* base = root.kind == RootKind::kInput ? inputs[root.index].data : output_data_[root.index];
+    slots_[external_[e]].data = static_cast<uint8_t*>(base) + ref.offset;
+  }
+  for (uint32_t s = 0; s < step_count_; ++s) {
+    const Step& step = steps_[s];
+    const int64_t start = profiler != nullptr ? profiler->now() : 0;
+    const char* name = "copy";
+    if (step.node == kNone) {
+      copy_elements(slots_[step.slot], slots_[step.slot + 1]);
+    } else {
+      const BoundNode& node = prepared_->node(step.node);
+      Call call;
+      call.in = slots_ + step.slot;
+      call.out = slots_ + step.slot + step.n_in;
+      call.n_in = step.n_in;
+      call.n_out = step.n_out;
+      call.attrs = node.attrs;
+      call.packed = node.packed;
+      call.parallel = parallel;
+      if (step.scratch != kNone) call.scratch = arena_ + roots_[step.scratch].offset;
+      name = node.op->name;
+      if (Status status = node.kernel->run(call); status != Status::kOk) {
+        problem_node_ = step.node;
+        return status;
+      }
+    }
+    if (profiler != nullptr) {
+      profiler->step(profiler->context, name, prepared_->model().name_of(step.value),
+                     profiler->now() - start);
+    }
+  }
+  for (uint32_t i = 0; i < n_outputs; ++i) {
+    if (outputs[i].data == nullptr) {
+      outputs[i] = outputs_[i].view;
+    } else if (output_data_[i] != outputs[i].data) {
+      copy_elements(outputs_[i].view, outputs[i]);
+    }
+  }
+  return Status::kOk;
+}
+
+}  // namespace proa

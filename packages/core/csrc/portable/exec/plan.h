@@ -1,0 +1,110 @@
+#pragma once
+// The steps of one model for given input shapes, with every buffer a place in one arena.
+#include "proa/exec/prepared.h"
+
+namespace proa {
+
+/// Told the time of each step: `now` in nanoseconds; `step` with the op ("copy" for a copy that the
+/// plan put in) and the name of its first output.
+struct Profiler {
+  int64_t (*now)() = nullptr;
+  void (*step)(void* context, const char* op, const char* name, int64_t nanoseconds) = nullptr;
+  void* context = nullptr;
+};
+
+/// A plan for inputs of one set of shapes and strides. Never allocates.
+///
+///     Plan plan;
+///     plan.build(prepared, inputs, tables, Plan::table_size(prepared));
+///     plan.place(arena);  // plan.arena_size() bytes, which plans that do not run at once may
+///     share plan.run(inputs, outputs, parallel);
+class Plan {
+ public:
+  /// Bytes that build() needs, for any input shapes.
+  static size_t table_size(const Prepared& prepared);
+  /// Infers all shapes, resolves views, decides where every value lies. Of `inputs` (one for each
+  /// input of the model) shape, strides and dtype count. `prepared` and `memory` must outlive the
+  /// plan.
+  Status build(const Prepared& prepared, const View* inputs, void* memory, size_t size);
+
+  size_t arena_size() const { return arena_size_; }
+  /// Sets where buffers lie; `arena` is aligned to 64. May be called again with another.
+  void place(void* arena);
+
+  /// dtype, shape and row-major strides of output i; once placed, its data after a run whose caller
+  /// gave no memory for it.
+  const View& output(uint32_t i) const { return outputs_[i].view; }
+  /// Runs on inputs as given to build(), now with data. outputs[i] with data is written there, in
+  /// any strides; without, it is set to memory in the arena.
+  Status run(const View* inputs, View* outputs, const Parallel* parallel,
+             const Profiler* profiler = nullptr);
+
+  uint32_t step_count() const { return step_count_; }
+  /// After a failed build: the node, or kNoValue. After a failed run: the node that failed.
+  uint32_t problem_node() const { return problem_node_; }
+
+ private:
+  static constexpr uint32_t kNone = 0xffffffffu;
+  enum class RootKind : uint8_t { kArena, kInput, kConstant, kOutput };
+  /// A buffer. Many values may be views of one.
+  struct Root {
+    size_t size, offset;
+    uint32_t first, last;  // steps that write it first and read it last
+    uint32_t merged;       // the root whose memory this one takes over, or kNone
+    uint32_t index;        // of the input or output
+    RootKind kind;
+    bool scratch;
+  };
+  /// Where a View of a step points: a root and bytes from its start.
+  struct Ref {
+    uint32_t root;
+    int64_t offset;
+  };
+  struct Step {
+    uint32_t node;   // kNone: a copy of slot 0 to slot 1
+    uint32_t value;  // whose name stands for the step
+    uint32_t slot;   // its Views: inputs, then outputs
+    uint16_t n_in, n_out;
+    uint32_t scratch;  // root, or kNone
+  };
+  struct Output {
+    View view;
+    uint32_t root;
+  };
+  struct Sizes {
+    size_t values, slots, roots, steps, outputs;
+    static Sizes of(const Prepared& prepared);
+  };
+
+  Status add_node(uint32_t i);
+  Status add_view(uint32_t i, Call* call, uint32_t slot);
+  Status add_kernel(uint32_t i, Call* call, uint32_t slot);
+  Status add_outputs();
+  Status add_buffer(View* view, uint32_t* root);
+  uint32_t add_root(RootKind kind, size_t size, uint32_t index);
+  void add_copy(uint32_t value, const View& from, uint32_t from_root, const View& to,
+                uint32_t to_root);
+  uint32_t resolve(uint32_t root) const;
+  void close_slots(uint32_t slot, uint32_t n, uint32_t step);
+  void merge_in_place();
+  bool may_take(const Step& step, uint32_t input) const;
+  Status assign_offsets();
+
+  const Prepared* prepared_ = nullptr;
+  View* values_ = nullptr;
+  uint32_t* value_roots_ = nullptr;
+  View* slots_ = nullptr;
+  Ref* refs_ = nullptr;
+  uint32_t* external_ = nullptr;  // slots whose address each run sets
+  Root* roots_ = nullptr;
+  uint32_t* order_ = nullptr;  // twice as many as roots, for assign_offsets
+  Step* steps_ = nullptr;
+  Output* outputs_ = nullptr;
+  void** output_data_ = nullptr;
+  uint32_t slot_count_ = 0, external_count_ = 0, root_count_ = 0, step_count_ = 0;
+  uint32_t problem_node_ = kNone;
+  size_t arena_size_ = 0;
+  uint8_t* arena_ = nullptr;
+};
+
+}  // namespace proa

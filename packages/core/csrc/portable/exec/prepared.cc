@@ -1,0 +1,228 @@
+#include "proa/exec/prepared.h"
+
+#include <string.h>
+
+#include "proa/shapes/infer.h"
+
+namespace proa {
+
+namespace {
+
+size_t aligned(size_t n) { return (n + 63) & ~size_t{63}; }
+
+size_t slots_of(const OpInfo& op, const NodeRecord& record) {
+  return op.n_in == kVariadic || record.input_count > op.n_in ? record.input_count : op.n_in;
+}
+
+bool known(const View& v) { return v.given() && v.numel() != kUnknown; }
+
+/// Bytes of leading attributes that end at a boundary, at most `size`.
+bool is_prefix(const OpInfo& op, size_t size) {
+  size_t at = 0;
+  for (const char* k = op.attr_kinds; *k != 0 && at < size; ++k) at += attribute_size(*k);
+  return at == size;
+}
+
+}  // namespace
+
+bool check_attributes(const OpInfo& op, void* attrs) {
+  auto* at = static_cast<uint8_t*>(attrs);
+  for (const char* k = op.attr_kinds; *k != 0; at += attribute_size(*k), ++k) {
+    int64_t number;
+    memcpy(&number, at, 8);
+    if (*k == 'b') {
+      number = number != 0 ? 1 : 0;
+      memcpy(at, &number, 8);
+    } else if (*k == 'd') {
+      if (number < 0 || number >= kDTypeCount) return false;
+    } else if (*k == 'I') {
+      if (number < -1 || number > kMaxRank) return false;
+    } else if (*k >= '0' && *k <= '@') {
+      if (number < 0 || number >= *k - '0') return false;
+    }
+  }
+  return true;
+}
+
+size_t Prepared::table_size(const ModelView& model) {
+  const BlockRecord& block = model.block(0);
+  size_t attrs = 0, slots = 0;
+  for (uint32_t i = 0; i < block.node_count; ++i) {
+    const NodeRecord& record = model.node(i);
+    const OpInfo* op = find_op(model.string(model.op(record.op).name));
+    if (op == nullptr) continue;
+    attrs += aligned(op->attr_size);
+    const size_t wanted = slots_of(*op, record) + op->n_out;
+    if (wanted > slots) slots = wanted;
+  }
+  const size_t values = block.value_first + block.value_count;
+  return aligned(block.node_count * sizeof(BoundNode)) + aligned(values * sizeof(View)) +
+         aligned(slots * sizeof(View)) + attrs + 64;
+}
+
+Status Prepared::fail(Status status, const char* why) {
+  problem_ = why;
+  return status;
+}
+
+Status Prepared::bind(const ModelView& model, void* memory, size_t size) {
+  model_ = model;
+  const BlockRecord& block = model.block(0);
+  value_count_ = block.value_first + block.value_count;
+  Arena arena(memory, size);
+  nodes_ = static_cast<BoundNode*>(arena.take(block.node_count * sizeof(BoundNode)));
+  values_ = static_cast<View*>(arena.take(value_count_ * sizeof(View)));
+  if (nodes_ == nullptr || values_ == nullptr) {
+    return fail(Status::kResourceExhausted, "the memory given is too small");
+  }
+  for (uint32_t i = 0; i < value_count_; ++i) values_[i] = model.view(i);
+  size_t slots = 0;
+  for (uint32_t i = 0; i < block.node_count; ++i) {
+    problem_node_ = i;
+    PROA_TRY(bind_node(i, &arena));
+    const size_t wanted = nodes_[i].n_in + nodes_[i].op->n_out;
+    if (wanted > slots) slots = wanted;
+  }
+  scratch_ = static_cast<View*>(arena.take(slots * sizeof(View)));
+  if (scratch_ == nullptr) return fail(Status::kResourceExhausted, "the memory given is too small");
+  for (uint32_t i = 0; i < block.node_count; ++i) {
+    problem_node_ = i;
+    PROA_TRY(check_node(i));
+    if (nodes_[i].kernel->pack_size == nullptr) continue;
+    Call call;
+    fill_call(i, scratch_, scratch_ + nodes_[i].n_in, &call);
+    if (call.in[nodes_[i].op->pack_input].data != nullptr) {
+      packed_size_ += aligned(nodes_[i].kernel->pack_size(call));
+    }
+  }
+  problem_node_ = kNoValue;
+  return Status::kOk;
+}
+
+Status Prepared::bind_node(uint32_t i, Arena* arena) {
+  const NodeRecord& record = model_.node(i);
+  const OpRecord& name = model_.op(record.op);
+  const OpInfo* op = find_op(model_.string(name.name));
+  if (op == nullptr) return fail(Status::kUnimplemented, "this build has the op");
+  if (name.version != op->version) return fail(Status::kVersion, "this build has the op's version");
+  BoundNode& node = nodes_[i];
+  node = {op, &kernel_of(op->id), nullptr, nullptr, 0};
+  const bool changes_input = op->name[strlen(op->name) - 1] == '_';
+  if (op->kind == OpKind::kComposite || changes_input ||
+      (op->kind == OpKind::kKernel && node.kernel->run == nullptr)) {
+    return fail(Status::kUnimplemented, "this build has a kernel of the op");
+  }
+  PROA_TRY(check_inputs(record, *op));
+  node.n_in = static_cast<uint16_t>(slots_of(*op, record));
+  return take_attrs(record, *op, arena, &node);
+}
+
+Status Prepared::check_inputs(const NodeRecord& record, const OpInfo& op) {
+  const uint32_t count = record.input_count;
+  if (count < op.n_required || count > 4096 || (op.n_in != kVariadic && count > op.n_in)) {
+    return fail(Status::kBadModel, "the op has as many inputs as its row");
+  }
+  if (record.output_count != op.n_out) {
+    return fail(Status::kBadModel, "the op has as many outputs as its row");
+  }
+  const uint32_t* ids = model_.inputs(record);
+  const View* first = nullptr;
+  for (uint32_t k = 0; k < count; ++k) {
+    if (ids[k] == kNoValue) {
+      if (k < op.n_required || op.n_in == kVariadic) {
+        return fail(Status::kBadModel, "the op's required inputs are given");
+      }
+      continue;
+    }
+    const View& v = values_[ids[k]];
+    if (k == 0 && ((op.dtypes >> static_cast<int>(v.dtype)) & 1) == 0) {
+      return fail(Status::kBadModel, "the op's first input has a dtype of its row");
+    }
+    if (k < 32 && ((op.shape_only >> k) & 1) != 0) continue;
+    if (first == nullptr) first = &v;
+    if (op.promote != Promote::kNone && v.dtype != first->dtype) {
+      return fail(Status::kBadModel, "the op's inputs have one dtype");
+    }
+  }
+  return Status::kOk;
+}
+
+Status Prepared::take_attrs(const NodeRecord& record, const OpInfo& op, Arena* arena,
+                            BoundNode* node) {
+  if (record.attr_size > op.attr_size) {
+    return fail(Status::kVersion, "this build has all attributes of the op");
+  }
+  if (!is_prefix(op, record.attr_size)) {
+    return fail(Status::kBadModel, "the attributes are whole");
+  }
+  if (op.attr_size == 0) return Status::kOk;
+  void* attrs = arena->take(op.attr_size);
+  if (attrs == nullptr) return fail(Status::kResourceExhausted, "the memory given is too small");
+  memcpy(attrs, op.attr_defaults, op.attr_size);
+  memcpy(attrs, model_.attrs(record), record.attr_size);
+  node->attrs = attrs;
+  if (!check_attributes(op, attrs)) return fail(Status::kBadModel, "the attributes are known");
+  return Status::kOk;
+}
+
+void Prepared::fill_call(uint32_t i, View* in, View* out, Call* call) const {
+  const NodeRecord& record = model_.node(i);
+  const BoundNode& node = nodes_[i];
+  const uint32_t* ids = model_.inputs(record);
+  for (uint32_t k = 0; k < node.n_in; ++k) {
+    in[k] = k < record.input_count && ids[k] != kNoValue ? values_[ids[k]] : View();
+  }
+  for (uint32_t k = 0; k < record.output_count; ++k) out[k] = values_[record.output_first + k];
+  *call = Call();
+  call->in = in;
+  call->out = out;
+  call->n_in = node.n_in;
+  call->n_out = static_cast<int>(record.output_count);
+  call->attrs = node.attrs;
+}
+
+/// Runs the shape rule on what is known before a run. A view of constants becomes constant itself.
+Status Prepared::check_node(uint32_t i) {
+  const BoundNode& node = nodes_[i];
+  Call call;
+  fill_call(i, scratch_, scratch_ + node.n_in, &call);
+  const Status status = infer(*node.op, call);
+  const bool is_view = node.op->kind == OpKind::kView && node.n_in > 0;
+  if (status == Status::kNotAView && is_view) return Status::kOk;
+  if (status != Status::kOk) return fail(status, "the op's inputs have shapes it admits");
+  bool folds = is_view && call.in[0].data != nullptr;
+  for (int k = 0; k < call.n_in; ++k) folds &= !call.in[k].given() || known(call.in[k]);
+  const uint32_t first = model_.node(i).output_first;
+  for (int k = 0; k < call.n_out; ++k) {
+    if (call.out[k].dtype != values_[first + k].dtype) {
+      return fail(Status::kBadModel, "the file's dtypes are those of the ops");
+    }
+    if (call.out[k].rank != values_[first + k].rank) {
+      return fail(Status::kBadModel, "the file's ranks are those of the ops");
+    }
+    if (folds) values_[first + k] = call.out[k];
+  }
+  return Status::kOk;
+}
+
+Status Prepared::pack(void* memory) {
+  Arena arena(memory, packed_size_);
+  for (uint32_t i = 0; i < node_count(); ++i) {
+    BoundNode& node = nodes_[i];
+    if (node.kernel->pack_size == nullptr) continue;
+    problem_node_ = i;
+    Call call;
+    fill_call(i, scratch_, scratch_ + node.n_in, &call);
+    if (call.in[node.op->pack_input].data == nullptr) continue;
+    const size_t size = node.kernel->pack_size(call);
+    if (size == 0) continue;
+    void* packed = arena.take(aligned(size));
+    if (packed == nullptr) return fail(Status::kResourceExhausted, "the memory given is too small");
+    PROA_TRY(node.kernel->pack(call, packed));
+    node.packed = packed;
+  }
+  problem_node_ = kNoValue;
+  return Status::kOk;
+}
+
+}  // namespace proa

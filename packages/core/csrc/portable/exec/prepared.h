@@ -1,0 +1,72 @@
+#pragma once
+// A model bound to this build: ops found, attributes complete and checked, weights prepacked.
+#include "proa/base/arena.h"
+#include "proa/base/op_table.h"
+#include "proa/model/model_view.h"
+
+namespace proa {
+
+/// A node with what it runs.
+struct BoundNode {
+  const OpInfo* op;
+  const KernelEntry* kernel;
+  const void* attrs;   // the op's whole struct, checked
+  const void* packed;  // the constant input of op->pack_input, prepacked, or nullptr
+  uint16_t n_in;       // slots of a call: every input of the row, given or not
+};
+
+/// Read-only once made; plans and clones share it. Keeps pointers into the model's bytes.
+///
+///     Prepared p;
+///     p.bind(model, memory, Prepared::table_size(model));
+///     p.pack(packed_memory);  // p.packed_size() bytes; optional
+class Prepared {
+ public:
+  /// Bytes that bind() needs.
+  static size_t table_size(const ModelView& model);
+  /// Finds and checks every op of the model. `memory` must outlive this object.
+  Status bind(const ModelView& model, void* memory, size_t size);
+  /// Bytes that pack() needs.
+  size_t packed_size() const { return packed_size_; }
+  /// Prepacks the constants that kernels want in another order. `memory` is aligned to 64.
+  Status pack(void* memory);
+
+  const ModelView& model() const { return model_; }
+  uint32_t node_count() const { return model_.block(0).node_count; }
+  const BoundNode& node(uint32_t i) const { return nodes_[i]; }
+  /// Values of block 0 and the constants.
+  uint32_t value_count() const { return value_count_; }
+  /// The value as an array: dimensions as the file has them; data if it is a constant, or a view of
+  /// constants.
+  const View& value(uint32_t id) const { return values_[id]; }
+
+  /// After a failure: what must hold, and the node (or kNoValue) where it does not.
+  const char* problem() const { return problem_; }
+  uint32_t problem_node() const { return problem_node_; }
+
+ private:
+  Status fail(Status status, const char* why);
+  Status bind_node(uint32_t i, Arena* arena);
+  Status check_inputs(const NodeRecord& record, const OpInfo& op);
+  Status take_attrs(const NodeRecord& record, const OpInfo& op, Arena* arena, BoundNode* node);
+  Status check_node(uint32_t i);
+  void fill_call(uint32_t i, View* in, View* out, Call* call) const;
+
+  ModelView model_;
+  BoundNode* nodes_ = nullptr;
+  View* values_ = nullptr;
+  View* scratch_ = nullptr;  // slots of the widest call
+  uint32_t value_count_ = 0;
+  size_t packed_size_ = 0;
+  const char* problem_ = "";
+  uint32_t problem_node_ = kNoValue;
+};
+
+/// True if the bytes of a struct of this op have only values that kernels expect: known choices and
+/// dtypes, lists of at most kMaxRank. Bools are made 0 or 1.
+bool check_attributes(const OpInfo& op, void* attrs);
+
+/// Bytes of one attribute of the kind, as in OpInfo::attr_kinds.
+constexpr size_t attribute_size(char kind) { return kind == 'I' ? 72 : kind == 's' ? 16 : 8; }
+
+}  // namespace proa

@@ -1,0 +1,26 @@
+"""Rewrites of programs. Importing this package fills `PASSES`, in running order."""
+
+# isort: off
+from proa.ir.passes.identity import remove_identities
+from proa.ir.passes.fold_constants import fold_constants
+from proa.ir.passes.fold_norm import fold_batch_norm
+from proa.ir.passes.fuse import fuse_bias, fuse_epilogue
+from proa.ir.passes.common import merge_equal_nodes
+from proa.ir.passes.dead_code import remove_dead_code
+from proa.ir.passes.base import PASSES, Pass, apply, optimize, register
+# isort: on
+
+__all__ = [
+    "PASSES",
+    "Pass",
+    "apply",
+    "fold_batch_norm",
+    "fold_constants",
+    "fuse_bias",
+    "fuse_epilogue",
+    "merge_equal_nodes",
+    "optimize",
+    "register",
+    "remove_dead_code",
+    "remove_identities",
+]

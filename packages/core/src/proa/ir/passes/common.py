@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from typing import Any
+
+from proa.ir.passes.base import register
+from proa.ir.program import Program
+
+
+@register(level=1)
+def merge_equal_nodes(program: Program) -> bool:
+    """Compute what is computed twice once.
+
+    1. Of nodes of one op with the same inputs and attributes the first is kept and the
+       others' readers read it.
+
+    Requires ops without effects (a random op carries its key in its attributes).
+    """
+    changed = False
+    for block in program.blocks:
+        seen: dict[Any, Any] = {}
+        kept = []
+        for node in block.nodes:
+            types = tuple(type(v) for v in node.attrs.values())  # 1 is not 1.0
+            attrs = tuple(node.attrs.items())
+            key = (node.op, tuple(map(id, node.inputs)), attrs, types)
+            first = seen.setdefault(key, node)
+            is_output = any(v in block.outputs for v in node.outputs)
+            if first is node or is_output:
+                kept.append(node)  # an output keeps a name of its own
+                continue
+            for mine, other in zip(node.outputs, first.outputs, strict=True):
+                block.replace(mine, other)
+            changed = True
+        block.nodes = kept
+    return changed

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from proa.ir.passes.base import register
+from proa.ir.program import Program
+
+
+@register(level=1)
+def remove_dead_code(program: Program) -> bool:
+    """Remove nodes that nobody needs.
+
+    1. A node none of whose outputs is read by a kept node or is an output goes.
+
+    Ensures that every node has a use.
+    """
+    changed = False
+    for block in program.blocks:
+        needed = set(block.outputs)
+        kept = []
+        for node in reversed(block.nodes):
+            if needed.isdisjoint(node.outputs):
+                continue
+            kept.append(node)
+            needed.update(v for v in node.inputs if v is not None)
+        changed |= len(kept) != len(block.nodes)
+        block.nodes = kept[::-1]
+    return changed

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+
+from proa.ir.passes.base import register
+from proa.ir.passes.match import made_by, only_user, substitute
+from proa.ir.program import Array, Block, Node, Program, Value
+
+_TYPES = ("float32", "float64", "float16")
+
+
+def _held(value: Value | None) -> Array | None:
+    if value is None or value.data is None or value.dtype not in _TYPES:
+        return None
+    return np.asarray(value.data, np.float64)
+
+
+def _parts(block: Block, norm: Node) -> tuple[Node, list[Array]] | None:
+    """The node before and [w, mean, variance, scale, bias], if all is constant."""
+    before = made_by(norm.inputs[0], "conv2d", "linear")
+    if before is None or only_user(block, before.outputs[0]) is not norm:
+        return None
+    if before.op == "linear" and len(norm.outputs[0].shape) != 2:
+        return (
+            None  # the norm is over axis 1, the last of linear's output only in rank 2
+        )
+    if len(before.inputs) > 2 and before.inputs[2] and _held(before.inputs[2]) is None:
+        return None
+    held = [_held(v) for v in (before.inputs[1], *norm.inputs[1:])]
+    if any(h is None for h in held):
+        return None
+    return before, [h for h in held if h is not None]
+
+
+@register(level=2)
+def fold_batch_norm(program: Program) -> bool:
+    """Take a batch norm with constant statistics into the weights before it.
+
+    1. batch_norm_infer(conv2d(x, w, b?)): w and b are scaled per output channel.
+    2. batch_norm_infer(linear(x, w, b?)) of rank 2: the same per column of w.
+
+    With k = scale / sqrt(variance + epsilon): w' = w * k, b' = (b - mean) * k + bias,
+    computed in float64. Requires constant w, b and statistics, and that the norm alone
+    reads the product. Its composite is the two nodes as they were.
+    """
+    changed = False
+    for block in program.blocks:
+        for norm in [n for n in block.nodes if n.op == "batch_norm_infer"]:
+            found = _parts(block, norm)
+            if found is None:
+                continue
+            before, (w, mean, variance, scale, bias) = found
+            factor = scale / np.sqrt(variance + norm.attrs["epsilon"])
+            old = _held(before.inputs[2]) if len(before.inputs) > 2 else None
+            shift = ((0.0 if old is None else old) - mean) * factor + bias
+            along = (-1, 1, 1, 1) if before.op == "conv2d" else (1, -1)
+            weight = before.inputs[1]
+            assert weight is not None and weight.data is not None
+            kind, stem = weight.data.dtype, weight.name
+            inputs: list[Value | None] = [
+                before.inputs[0],
+                program.constant((w * factor.reshape(along)).astype(kind), name=stem),
+                program.constant(shift.astype(kind), name=f"{stem}.shift"),
+            ]
+            substitute(program, block, norm, before.op, inputs, before.attrs)
+            changed = True
+    return changed

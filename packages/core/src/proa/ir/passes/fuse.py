@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from typing import Any
+
+from proa.ir.passes.base import register
+from proa.ir.passes.match import made_by, only_user, same_shape, substitute
+from proa.ir.program import Block, Node, Program, Value
+from proa.schema import ROWS
+
+_FUSED = {"conv2d": "conv2d_act", "linear": "linear_act"}
+_PRODUCTS = (*_FUSED, *_FUSED.values())
+_ACTS = [a for a in ROWS["conv2d_act"].attribute("act").choices if a != "none"]
+
+
+def _padded(node: Node, count: int) -> list[Value | None]:
+    return [*node.inputs, *[None] * (count - len(node.inputs))]
+
+
+def _product(block: Block, value: Value | None, reader: Node, *ops: str) -> Node | None:
+    """The product that makes the value, if `reader` alone reads it."""
+    node = made_by(value, *ops)
+    if node is None or only_user(block, node.outputs[0]) is not reader:
+        return None
+    return node
+
+
+def _is_bias(product: Node, value: Value) -> bool:
+    """Whether adding the value is adding a number per output channel or column."""
+    if not value.is_constant or value.dtype != product.outputs[0].dtype:
+        return False
+    weight = product.inputs[1]
+    assert weight is not None
+    size = weight.shape[0] if product.op == "conv2d" else weight.shape[-1]
+    tail = (size, 1, 1) if product.op == "conv2d" else (size,)
+    rank = len(product.outputs[0].shape)
+    shape = value.shape
+    while len(shape) > len(tail) and shape[0] == 1 and len(shape) <= rank:
+        shape = shape[1:]
+    return shape == tail
+
+
+@register(level=2)
+def fuse_bias(program: Program) -> bool:
+    """Give a product the constant that is added to it.
+
+    1. add(conv2d(x, w), c) with c of (C, 1, 1) or (1, C, 1, 1) -> conv2d(x, w, c).
+    2. add(linear(x, w), c) with c of (out,) -> linear(x, w, c).
+    3. matmul(x, w) with a constant w of rank 2 -> linear(x, w), which 2 then takes up.
+
+    Requires that the add alone reads the product. Composite: the nodes as they were.
+    """
+    changed = False
+    for block in program.blocks:
+        for node in list(block.nodes):
+            if node.op == "matmul":
+                w = node.inputs[1]
+                if w is not None and w.is_constant and len(w.shape) == 2:
+                    inputs = [node.inputs[0], w]
+                    if w.dtype in ROWS["linear"].dtypes:
+                        substitute(program, block, node, "linear", inputs, {})
+                        changed = True
+            elif node.op == "add":
+                changed |= _fuse_bias_add(program, block, node)
+    return changed
+
+
+def _fuse_bias_add(program: Program, block: Block, add: Node) -> bool:
+    for value, other in (add.inputs[:2], add.inputs[1::-1]):
+        product = _product(block, value, add, "conv2d", "linear")
+        if product is None or other is None or not _is_bias(product, other):
+            continue
+        x, w, bias = _padded(product, 3)
+        if bias is not None:
+            continue
+        assert other.data is not None
+        flat = program.constant(other.data.reshape(-1), other.dtype, other.name)
+        substitute(program, block, add, product.op, [x, w, flat], product.attrs)
+        return True
+    return False
+
+
+def _activation(node: Node) -> str | None:
+    if node.op not in _ACTS:
+        return None
+    defaults = {a.name: a.default for a in ROWS[node.op].attributes}
+    return node.op if node.attrs == defaults else None
+
+
+def _attrs(product: Node, act: str) -> dict[str, Any]:
+    return {**product.attrs, "act": act}
+
+
+@register(level=2)
+def fuse_epilogue(program: Program) -> bool:
+    """Let a product add a residual and apply an activation to what is in registers.
+
+    1. add(product, r) with r of the product's shape -> product with residual r; product
+       is conv2d, linear, or their _act form without activation and residual.
+    2. act(product) -> product with that act, if it has none; act is a choice of
+       conv2d_act with default attributes.
+
+    Requires that the add or act alone reads the product. A batch of unknown size is
+    taken to be the same for r and the product; where it is not, the run reports the
+    shape. Composite: the nodes as they were.
+    """
+    changed = False
+    for block in program.blocks:
+        for node in list(block.nodes):
+            act = _activation(node)
+            if act is not None:
+                changed |= _fuse_act(program, block, node, act)
+            elif node.op == "add":
+                changed |= _fuse_residual(program, block, node)
+    return changed
+
+
+def _fuse_act(program: Program, block: Block, node: Node, act: str) -> bool:
+    product = _product(block, node.inputs[0], node, *_PRODUCTS)
+    if product is None or product.attrs.get("act", "none") != "none":
+        return False
+    op = _FUSED.get(product.op, product.op)
+    substitute(program, block, node, op, _padded(product, 4), _attrs(product, act))
+    return True
+
+
+def _fuse_residual(program: Program, block: Block, add: Node) -> bool:
+    for value, other in (add.inputs[:2], add.inputs[1::-1]):
+        product = _product(block, value, add, *_PRODUCTS)
+        if product is None or other is None or product.outputs[0] is other:
+            continue
+        made = product.outputs[0]
+        if not same_shape(made, other) or made.dtype != other.dtype:
+            continue
+        inputs = _padded(product, 4)
+        if product.attrs.get("act", "none") != "none" or inputs[3] is not None:
+            continue
+        inputs[3] = other
+        op = _FUSED.get(product.op, product.op)
+        substitute(program, block, add, op, inputs, _attrs(product, "none"))
+        return True
+    return False

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from proa.ir.passes.base import register
+from proa.ir.program import Node, Program, Value
+
+_SHAPED = ("reshape", "broadcast_to", "squeeze", "unsqueeze", "flatten", "reshape_like")
+
+
+def _same(node: Node, x: Value) -> bool:
+    y, attrs = node.outputs[0], node.attrs
+    if node.op == "assign":
+        return True
+    if node.op in ("cast", "cast_like"):
+        return x.dtype == y.dtype
+    if node.op == "scale":
+        return bool(attrs["scale"] == 1.0 and attrs["bias"] == 0.0)
+    if node.op == "dropout":
+        return bool(attrs["p"] == 0.0)
+    if node.op == "transpose":
+        return bool(attrs["perm"] == tuple(range(len(x.shape))))
+    if node.op in _SHAPED:
+        return x.shape == y.shape and x.shape.count(-1) <= 1
+    if node.op == "pad":
+        return not any(attrs["low"]) and not any(attrs["high"])
+    return False
+
+
+@register(level=1)
+def remove_identities(program: Program) -> bool:
+    """Let readers of a node that changes nothing read its input.
+
+    1. assign; 2. cast to the dtype it has; 3. scale by 1 plus 0; 4. dropout with p = 0;
+    5. transpose in order; 6. reshape, flatten, squeeze, unsqueeze, broadcast_to that
+    keep a shape with at most one unknown dimension; 7. pad by nothing.
+
+    Leaves the nodes as dead code. Requires no in-place ops, which programs do not have.
+    """
+    changed = False
+    for block in program.blocks:
+        users = block.users()
+        for node in block.nodes:
+            x = node.inputs[0] if node.inputs else None
+            if x is None or not _same(node, x):
+                continue
+            y = node.outputs[0]
+            if y in block.outputs and (x.kind != "node" or x in block.outputs):
+                continue  # an output keeps a name of its own
+            if y in users or y in block.outputs:
+                block.replace(y, x)
+                users = block.users()
+                changed = True
+    return changed
