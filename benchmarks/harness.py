@@ -1,4 +1,5 @@
-"""Interleaved timing: every contender runs in turn, round after round; medians and ratios.
+"""Interleaved timing: every contender runs in turn, round after round; medians and
+ratios.
 
 On a machine whose speed drifts, times taken minutes apart cannot be compared. Here each
 round runs every contender of a case once, for about the same time, so that all see the

@@ -1,7 +1,8 @@
 """Run the benchmarks and print medians and ratios; write them to JSON and a plot.
 
-``nox -s bench -- [--suite eager train] [--threads 1] [--out build/bench]``. Peers are optional:
-what is not installed is left out. With a limit broken on a quiet machine the exit code is 1.
+``nox -s bench -- [--suite eager train] [--threads 1] [--out DIR]``. Peers are optional:
+what is not installed is left out. With a limit broken on a quiet machine the exit code
+is 1.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import harness  # noqa: E402
-from suites import eager, train  # noqa: E402
+import harness
+from suites import eager, train
 
-import proa  # noqa: E402
+import proa
 
 SUITES = {"eager": eager, "train": train}
 

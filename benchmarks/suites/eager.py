@@ -1,4 +1,4 @@
-"""What an operation costs beside its arithmetic: one-element adds, a chain, a small step."""
+"""What an operation costs beside its arithmetic: adds, a chain, a small step."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The main job: train, compress, export, and run one file in every runtime.
 
-``nox -s quickstart`` builds the packages and calls this. What it makes lies in quickstart/.
+``nox -s quickstart`` builds the packages and calls this. What it makes lies in
+quickstart/.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import data  # noqa: E402
-import measure  # noqa: E402
-import report  # noqa: E402
-from compress import accuracy, compress  # noqa: E402
-from train import History, input_spec, train  # noqa: E402
+import data
+import measure
+import report
+from compress import accuracy, compress
+from train import History, input_spec, train
 
-import proa  # noqa: E402
-from proa.vision.models import LeNet  # noqa: E402
+import proa
+from proa.vision.models import LeNet
 
 Row = dict[str, Any]
 
@@ -99,7 +100,8 @@ def _check(summary: dict[str, Any], full_data: bool) -> list[str]:
     for way in ("ptq_abs_max", "ptq_kl", "qat"):
         if compressed[way] < fp32 - 0.005:
             broken.append(
-                f"{way} must be within 0.5 points of {fp32:.4f}, got {compressed[way]:.4f}"
+                f"{way} must be within 0.5 points of {fp32:.4f}, "
+                f"got {compressed[way]:.4f}"
             )
     if summary["fp32_max_abs_diff"] > 1e-5:
         broken.append(
@@ -118,7 +120,8 @@ def run(folder: Path, fresh: bool) -> int:
     _step(1, "Data")
     images = data.load(state)
     print(
-        f"{images.name} from {images.source}: {len(images.train_x):,} + {len(images.test_x):,}"
+        f"{images.name} from {images.source}: "
+        f"{len(images.train_x):,} + {len(images.test_x):,}"
     )
     _step(2, "Training LeNet")
     started = time.perf_counter()

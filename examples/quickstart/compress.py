@@ -1,4 +1,4 @@
-"""int8 three ways: calibrated by abs-max, calibrated by KL, and trained for one epoch."""
+"""int8 three ways: calibrated by abs-max or KL, and trained for one epoch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import proa_slim as slim
 from data import Images
 from numpy.typing import NDArray
 from train import BATCH, input_spec
 
 import proa
+import proa_slim as slim
 from proa.vision.models import LeNet
 
 CALIBRATION_BATCHES = 16

@@ -1,9 +1,10 @@
-"""The images of the main job: Fashion-MNIST in full, or scikit-learn's digits without it.
+"""The images of the main job: Fashion-MNIST in full, or scikit-learn's digits without
+it.
 
-Fashion-MNIST (Xiao et al., 2017, MIT licence): 60,000 + 10,000 images of 28 x 28 in ten
-classes, as Debian's package ``dataset-fashion-mnist`` holds it. It is looked for on this
-machine first, then unpacked from the package without root. Where there is no ``apt-get``,
-the 1,797 digits that scikit-learn ships stand in, enlarged to 28 x 28.
+Fashion-MNIST (Xiao et al., 2017, MIT licence): 60,000 + 10,000 images of 28 x 28 in
+ten classes, as Debian's package ``dataset-fashion-mnist`` holds it. It is looked for on
+this machine first, then unpacked from the package without root. Where there is no
+``apt-get``, the 1,797 digits that scikit-learn ships stand in, enlarged to 28 x 28.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _unpack_debian_package(cache: Path) -> Path | None:
     target = cache / "fashion-mnist"
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        # Package lists of our own, so that neither root nor an earlier update is needed.
+        # Package lists of our own, so that neither root nor an earlier update is
+        # needed.
         (work / "lists" / "partial").mkdir(parents=True)
         own_lists = ["-o", f"Dir::State::Lists={work / 'lists'}"]
         attempts = [[], own_lists]
@@ -110,7 +112,7 @@ def _quiet(command: list[str], folder: Path) -> bool:
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """The IDX format: two zero bytes, type 8 (unsigned byte), rank, big-endian dimensions."""
+    """The IDX format: two zeros, type 8 (unsigned byte), rank, big-endian sizes."""
     raw = gzip.decompress(path.read_bytes())
     rank = raw[3]
     shape = struct.unpack(f">{rank}I", raw[4 : 4 + 4 * rank])

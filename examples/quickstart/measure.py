@@ -32,7 +32,8 @@ def resident_mb(pid: int | None = None) -> float:
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-# -- the runtimes, each behind "array in, array out" --------------------------------------
+# -- the runtimes, each behind "array in, array out"
+# --------------------------------------
 
 
 def _eager(model: str) -> Run:
@@ -112,7 +113,8 @@ def _main(runtime: str, model: str, images: str, result: str) -> None:
     np.savez(result, logits=logits, figures=json.dumps(figures))
 
 
-# -- the caller's side --------------------------------------------------------------------
+# -- the caller's side
+# --------------------------------------------------------------------
 
 
 def measure(

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 COLUMNS: list[tuple[str, str, str]] = [
     ("runtime", "runtime", "{}"),
@@ -171,9 +171,11 @@ def _page(report: dict[str, Any], pictures: dict[str, bytes]) -> str:
     )
     data = report["data"]
     return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Proa: LeNet from training to serving</title>
+<html lang="en"><meta charset="utf-8">
+<title>Proa: LeNet from training to serving</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; }}
+body {{ max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
 table {{ border-collapse: collapse; width: 100%; }}
 td, th {{ padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }}
 td:nth-child(-n+2), th:nth-child(-n+2) {{ text-align: left; }}
@@ -183,7 +185,8 @@ img {{ max-width: 100%; }} figure {{ margin: 2rem 0; }} figcaption {{ color: #55
 <p>Data: {html.escape(data["name"])} from {html.escape(data["source"])}
 ({data["train"]:,} + {data["test"]:,} images). {seconds}.</p>
 <table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
-<p>fp32 logits differ by at most {report["fp32_max_abs_diff"]:.2e} between runtimes; int8 logits are
+<p>fp32 logits differ by at most {report["fp32_max_abs_diff"]:.2e} between runtimes;
+int8 logits are
 {"bit-equal" if report["int8_bit_equal"] else "NOT bit-equal"} between them.</p>
 {picture("training", "Training: loss by step and test accuracy by epoch")}
 {picture("confusion", "Confusion matrix of the fp32 model on the test images")}

@@ -60,7 +60,8 @@ def train(images: Images, folder: Path, fresh: bool) -> tuple[LeNet, History]:
         stored = json.loads(record.read_text())
         if stored.pop("recipe", None) == recipe:
             print(
-                "Training: taking up the weights of an earlier run (--fresh trains anew)"
+                "Training: taking up the weights of an earlier run "
+                "(--fresh trains anew)"
             )
             network.set_state_dict(proa.load(str(weights)))
             return network, History(**stored)

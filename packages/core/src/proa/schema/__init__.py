@@ -1,4 +1,4 @@
-"""The operator table. Standard library only: the build reads it before anything is built."""
+"""The operator table. Standard library only: the build itself reads it."""
 
 from proa.schema import ops as _ops  # noqa: F401  (fills ROWS)
 from proa.schema.row import COMPOSITE, ROWS, Array, Attribute, Row, op

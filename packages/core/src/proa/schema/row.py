@@ -3,9 +3,10 @@
 A signature reads ``name(arrays, *, attributes)``. Arrays are positional:
 ``x`` (needed), ``x?`` (may be None), ``xs...`` (any number, last), ``like: shape``
 (only its shape and dtype are used, so nothing keeps its data alive). Attributes are
-keyword-only, typed ``int float bool ints dtype scalar`` or a choice ``"a"|"b"``, and may
-have defaults; ``None`` is admitted as default of ``ints`` alone. An attribute takes 8 bytes
-in the op's struct (``ints`` 72, ``scalar`` 16), in the order written: append only.
+keyword-only, typed ``int float bool ints dtype scalar`` or a choice ``"a"|"b"``, and
+may have defaults; ``None`` is admitted as default of ``ints`` alone. An attribute
+takes 8 bytes in the op's struct (``ints`` 72, ``scalar`` 16), in the order written:
+append only.
 """
 
 from __future__ import annotations
@@ -164,15 +165,16 @@ def op(
         signature: See the module's docstring.
         shape: Name of the C++ shape rule (``shape_<name>`` in csrc/portable/shapes).
         doc: One line or a paragraph; the formula first.
-        grad: A function over public ops (see `proa.codegen`'s tracer), None if the op has
-            no gradient, or COMPOSITE. Its parameters are found by name: ``g`` (the
-            ops), ``d<output>``, outputs, arrays, and keyword-only attributes.
+        grad: A function over public ops (see codegen/tracer.py), None if the op has no
+            gradient, or COMPOSITE. Its parameters are found by name: ``g`` (the ops),
+            ``d<output>``, outputs, arrays, and keyword-only attributes.
             Returns one expression (or None) for each array that is not shape-only.
         dtypes: Admitted element types of the first array.
         outputs: Names of the outputs.
-        out: Their dtype: same (as the first array), last (as the last given array), bool,
-            int64, int32, int8, float32, real (of a complex), attr (the attribute named
-            ``dtype``); one for all or one each.
+        out: Their dtype: same (as the first array), last (as the last given array),
+            bool, int64, int32, int8, float32, real (of a complex), complex (of a real),
+            sum (int64 of integers, else same), attr (the attribute named ``dtype``);
+            one for all or one each.
         kind: kernel, view (strides only, shares memory), or composite (no kernel: the
             composite is expanded where the op is called).
         composite: The same result by smaller ops: oracle and fallback.
@@ -192,6 +194,9 @@ def op(
     name, arrays, attributes = parse_signature(signature)
     if name in ROWS:
         raise ValueError(f"[schema] op names must be unique, got {name!r} twice")
+    names = [*(a.name for a in arrays), *(a.name for a in attributes), *outputs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"[schema] {name}: all names must differ, got {names}")
     outs = (out,) * len(outputs) if isinstance(out, str) else out
     if len(outs) != len(outputs):
         raise ValueError(f"[schema] {name}: {len(outputs)} outputs, {len(outs)} dtypes")

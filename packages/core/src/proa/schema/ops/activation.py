@@ -58,7 +58,9 @@ op(
 _activation(
     "relu6(x)",
     "min(max(x, 0), 6).",
-    lambda g, dy, x: _gate(g, dy, g.logical_and(g.greater_than(x, 0.0), g.less_than(x, 6.0))),
+    lambda g, dy, x: _gate(
+        g, dy, g.logical_and(g.greater_than(x, 0.0), g.less_than(x, 6.0))
+    ),
     public=_F,
 )
 _activation(
@@ -93,7 +95,9 @@ _activation(
     "softplus(x, *, beta: float = 1.0, threshold: float = 20.0)",
     "log(1 + exp(beta * x)) / beta; x where beta * x > threshold.",
     lambda g, dy, x, *, beta, threshold: g.where(
-        g.greater_than(g.mul(x, beta), threshold), dy, g.mul(dy, g.sigmoid(g.mul(x, beta)))
+        g.greater_than(g.mul(x, beta), threshold),
+        dy,
+        g.mul(dy, g.sigmoid(g.mul(x, beta))),
     ),
     public=_F,
 )
@@ -122,7 +126,7 @@ def _gelu_grad(g: Any, dy: Any, x: Any) -> Any:
 
 _activation(
     "gelu(x)",
-    "x * Phi(x), Phi being the normal distribution function (Hendrycks & Gimpel, 2016).",
+    "x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel, 2016).",
     _gelu_grad,
     composite=lambda g, x: g.mul(
         g.mul(x, 0.5), g.add(g.erf(g.mul(x, 0.7071067811865476)), 1.0)

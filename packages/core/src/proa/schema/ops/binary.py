@@ -36,7 +36,7 @@ def _binary(
     )
 
 
-# A gradient below may have the broadcast shape: the engine sums it to its array's shape.
+# A gradient below may have the broadcast shape: the engine sums it to its array's.
 _binary("add", "x + y.", lambda g, dz: (dz, dz), dtypes=ALL)
 _binary("sub", "x - y.", lambda g, dz: (dz, g.neg(dz)))
 _binary(

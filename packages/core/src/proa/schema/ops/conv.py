@@ -1,12 +1,15 @@
-"""Convolution. x is (N, C, H, W), w (O, C / groups, KH, KW); padding is top, bottom, left, right."""
+"""Convolution. x is (N, C, H, W), w (O, C / groups, KH, KW).
+
+Padding is top, bottom, left, right.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from proa.schema.dtypes import FLOATING
-from proa.schema.row import op
 from proa.schema.ops.linear import _ACT
+from proa.schema.row import op
 
 _GEOMETRY = (
     "stride: ints = [1, 1], padding: ints = [0, 0, 0, 0], dilation: ints = [1, 1], "
@@ -15,9 +18,22 @@ _GEOMETRY = (
 
 
 def _conv2d_grad(
-    g: Any, dy: Any, x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: Any
+    g: Any,
+    dy: Any,
+    x: Any,
+    w: Any,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
 ) -> Any:
-    geometry = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+    geometry = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+    }
     return (
         g.conv2d_grad_input(dy, w, x, **geometry),
         g.conv2d_grad_weight(x, dy, w, **geometry),
@@ -34,8 +50,8 @@ op(
     autocast="white",
     scratch=True,
     pack="w",
-    doc="Cross-correlation of x with the kernels w, plus a bias per output channel. The "
-    "result lies in channels-last memory.",
+    doc="Cross-correlation of x with the kernels w, plus a bias per output channel. "
+    "The result lies in channels-last memory.",
 )
 op(
     f"conv2d_grad_input(dy, w, like: shape, *, {_GEOMETRY})",
@@ -54,8 +70,8 @@ op(
     autocast="white",
     scratch=True,
     pack="w",
-    doc="Gradient of conv2d with respect to its input, which has the shape of like; also "
-    "the transposed convolution of dy.",
+    doc="Gradient of conv2d with respect to its input, which has the shape of like; "
+    "also the transposed convolution of dy.",
 )
 op(
     f"conv2d_grad_weight(x, dy, like: shape, *, {_GEOMETRY})",
@@ -101,6 +117,6 @@ op(
     grad=None,
     scratch=True,
     pack="w",
-    doc="act(conv2d(x, w, bias) + residual): what the graph passes fuse a convolution, an "
-    "add and an activation into. Inference only.",
+    doc="act(conv2d(x, w, bias) + residual): what the graph passes fuse a convolution, "
+    "an add and an activation into. Inference only.",
 )

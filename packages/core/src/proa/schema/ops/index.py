@@ -1,4 +1,4 @@
-"""Reading and writing by index arrays (int32 or int64). A negative index counts from the end."""
+"""Reading and writing by index arrays (int32 or int64); negative: from the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from proa.schema.row import op
 op(
     "gather(x, index, *, axis: int = 0)",
     shape="gather",
-    grad=lambda g, dy, x, index, *, axis: (g.gather_grad(dy, index, x, axis=axis), None),
+    grad=lambda g, dy, x, index, *, axis: (
+        g.gather_grad(dy, index, x, axis=axis),
+        None,
+    ),
     doc="x[..., index, ...] along axis; the index's own axes take the place of axis.",
 )
 op(
@@ -101,8 +104,8 @@ op(
     ),
     inplace="x",
     lite=False,
-    doc="x with the elements (or sub-arrays) at the coordinates in the last axis of index "
-    "replaced by v, which has the shape of gather_nd(x, index).",
+    doc="x with the elements (or sub-arrays) at the coordinates in the last axis of "
+    "index replaced by v, which has the shape of gather_nd(x, index).",
 )
 op(
     "count_nonzero(x)",

@@ -7,7 +7,9 @@ from typing import Any
 from proa.schema.dtypes import FLOATING, INEXACT
 from proa.schema.row import op
 
-_ACT = '"none"|"relu"|"relu6"|"hard_swish"|"hard_sigmoid"|"sigmoid"|"tanh"|"gelu"|"silu"'
+_ACT = (
+    '"none"|"relu"|"relu6"|"hard_swish"|"hard_sigmoid"|"sigmoid"|"tanh"|"gelu"|"silu"'
+)
 
 
 def _matmul_grad(g: Any, dz: Any, x: Any, y: Any) -> Any:
@@ -21,15 +23,15 @@ def _matmul_grad(g: Any, dz: Any, x: Any, y: Any) -> Any:
 op(
     "matmul(x, y)",
     shape="matmul",
-    dtypes=INEXACT + ("int32", "int64"),
+    dtypes=(*INEXACT, "int32", "int64"),
     outputs=("z",),
     grad=_matmul_grad,
     promote="common",
     autocast="white",
     scratch=True,
     pack="y",
-    doc="Matrix product of the last two axes, the axes before broadcast. Both have rank "
-    ">= 2 (callers add and remove axes for vectors). Strides are absorbed, so a "
+    doc="Matrix product of the last two axes, the axes before broadcast. Both have "
+    "rank >= 2 (callers add and remove axes for vectors). Strides are absorbed, so a "
     "transposed view costs no copy.",
 )
 
@@ -81,7 +83,7 @@ op(
 
 
 op(
-    f"linear_act(x, w, bias?, residual?, *, act: {_ACT} = \"none\")",
+    f'linear_act(x, w, bias?, residual?, *, act: {_ACT} = "none")',
     shape="linear",
     dtypes=FLOATING,
     grad=None,

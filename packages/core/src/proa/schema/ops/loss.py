@@ -69,7 +69,9 @@ op(
 )
 
 
-def _nll_grad_composite(g: Any, dy: Any, label: Any, logits: Any, *, ignore_index: Any) -> Any:
+def _nll_grad_composite(
+    g: Any, dy: Any, label: Any, logits: Any, *, ignore_index: Any
+) -> Any:
     # d loss / d logits = softmax - one_hot(label), 0 where the label is ignored.
     p = g.softmax(logits)
     keep = g.unsqueeze(dy, axis=[-1])
@@ -92,8 +94,8 @@ op(
     autocast="black",
     lite=False,
     doc="-log(softmax(logits)[label]) over the last axis: (..,) integer labels and "
-    "(.., classes) logits -> (..,). 0 where label == ignore_index; another label outside "
-    "[0, classes) is an error.",
+    "(.., classes) logits -> (..,). 0 where label == ignore_index; another label "
+    "outside [0, classes) is an error.",
 )
 op(
     "softmax_cross_entropy_grad(label, dloss, logits, *, ignore_index: int)",
@@ -115,7 +117,7 @@ op(
     out="last",
     grad=None,
     lite=False,
-    doc="(..,) -> (.., 1): 1 where label != ignore_index, else 0, in the dtype of like.",
+    doc="(..,) -> (.., 1): 1 where label != ignore_index, else 0; dtype of like.",
 )
 op(
     "label_scatter(label, dy, like: shape, *, ignore_index: int)",
@@ -128,7 +130,7 @@ op(
         g.label_gather(label, dz, ignore_index=ignore_index),
     ),
     lite=False,
-    doc="Zeros of the shape of like (.., classes), dy (..,) at the label, if not ignored.",
+    doc="Zeros shaped as like (.., classes), dy (..,) at the label, if not ignored.",
 )
 op(
     "label_gather(label, x, *, ignore_index: int)",

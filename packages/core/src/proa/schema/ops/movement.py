@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from proa.schema.dtypes import ALL, NUMERIC
+from proa.schema.dtypes import NUMERIC
 from proa.schema.row import op
 
-# -- views: shape and strides change, memory is shared ------------------------------------
+# -- views: shape and strides change, memory is shared ---------------------------------
 op(
     "reshape(x, *, shape: ints)",
     shape="reshape",
@@ -43,7 +41,7 @@ op(
     shape="broadcast_to",
     kind="view",
     grad=lambda g, dy, x: g.sum_to(dy, x),
-    doc="x repeated without copying along new axes and axes of size 1; -1 keeps a size.",
+    doc="x repeated, without copying, along new axes and axes of size 1; -1 keeps one.",
 )
 op(
     "broadcast_like(x, like: shape)",
@@ -131,12 +129,14 @@ op(
     doc="Zeros of the shape of like, with dy on the diagonal.",
 )
 
-# -- copies -------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------
 op(
     f"slice_assign(x, v, *, {_SLICE})",
     shape="same",
     grad=lambda g, dy, v, *, axes, starts, ends, steps: (
-        g.slice_assign(dy, g.mul(v, 0.0), axes=axes, starts=starts, ends=ends, steps=steps),
+        g.slice_assign(
+            dy, g.mul(v, 0.0), axes=axes, starts=starts, ends=ends, steps=steps
+        ),
         g.slice(dy, axes=axes, starts=starts, ends=ends, steps=steps),
     ),
     inplace="x",
@@ -173,7 +173,7 @@ op(
     doc="Sum of dy over the repetitions.",
 )
 op(
-    'pad(x, *, low: ints, high: ints, '
+    "pad(x, *, low: ints, high: ints, "
     'mode: "constant"|"reflect"|"replicate"|"circular" = "constant", '
     "value: scalar = 0)",
     shape="pad",
@@ -184,7 +184,7 @@ op(
     "(constant mode only).",
 )
 op(
-    'pad_grad(dy, like: shape, *, low: ints, high: ints, '
+    "pad_grad(dy, like: shape, *, low: ints, high: ints, "
     'mode: "constant"|"reflect"|"replicate"|"circular")',
     shape="like",
     dtypes=NUMERIC,

@@ -77,14 +77,22 @@ op(
     composite=_batch_norm_grad,
     lite=False,
     scratch=True,
-    doc="Gradient of batch_norm (Ioffe & Szegedy, 2015), its statistics depending on x.",
+    doc="Gradient of batch_norm (Ioffe & Szegedy, 2015); the statistics depend on x.",
 )
 
-# -- layer norm: over the last `axes` axes ------------------------------------------------
+# -- layer norm: over the last `axes` axes ---------------------------------------------
 
 
 def _layer_norm_grad(
-    g: Any, dy: Any, x: Any, mean: Any, rstd: Any, scale: Any, *, axes: Any, epsilon: Any
+    g: Any,
+    dy: Any,
+    x: Any,
+    mean: Any,
+    rstd: Any,
+    scale: Any,
+    *,
+    axes: Any,
+    epsilon: Any,
 ) -> Any:
     def average(t: Any) -> Any:
         return g.expand_last(g.mean_last(t, axes=axes), x, axes=axes)

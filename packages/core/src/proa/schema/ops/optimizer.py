@@ -1,4 +1,4 @@
-"""Optimizer steps: each updates its arrays in place, in one pass. lr is an attribute."""
+"""Optimizer steps: each updates its arrays in place, in one pass."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ op(
     doc="m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g**2; with "
     "lr_t = lr sqrt(1 - beta2**step) / (1 - beta1**step): "
     "param -= lr_t m / (sqrt(v) + epsilon sqrt(1 - beta2**step)) (Kingma & Ba, 2015). "
-    "weight_decay adds weight_decay * param to g, or if decoupled first scales param by "
-    "1 - lr * weight_decay (Loshchilov & Hutter, 2019). step counts from 1.",
+    "weight_decay adds weight_decay * param to g, or if decoupled first scales param "
+    "by 1 - lr * weight_decay (Loshchilov & Hutter, 2019). step counts from 1.",
 )

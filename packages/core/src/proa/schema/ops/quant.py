@@ -1,4 +1,6 @@
-"""Symmetric int8: q = clamp(round(x / scale), -127, 127), halves to even; x ~ q * scale.
+"""Symmetric int8: q = clamp(round(x / scale), -127, 127), halves to even.
+
+x is about q * scale.
 
 scale is an array of one element, or of the size of ``axis`` (per channel).
 """
@@ -56,7 +58,7 @@ op(
     doc="dy where abs(x) <= 127 * scale, else 0.",
 )
 op(
-    f"conv2d_int8(x, w, multiplier, bias?, *, {_GEOMETRY}, act: {_ACT} = \"none\", "
+    f'conv2d_int8(x, w, multiplier, bias?, *, {_GEOMETRY}, act: {_ACT} = "none", '
     "out_scale: float = 0.0, dtype: dtype)",
     shape="conv2d",
     dtypes=("int8",),
@@ -64,14 +66,14 @@ op(
     grad=None,
     scratch=True,
     pack="w",
-    doc="v = act(acc * multiplier[o] + bias[o]) with acc the int32 convolution of int8 x "
-    "and w, multiplier = x_scale * w_scale per output channel and bias in float32. dtype "
-    "float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). The product and "
-    "sum in float32 are separate roundings (no fused multiply-add), so that every "
-    "instruction set gives the same integers.",
+    doc="v = act(acc * multiplier[o] + bias[o]) with acc the int32 convolution of int8 "
+    "x and w, multiplier = x_scale * w_scale per output channel and bias in float32. "
+    "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). The "
+    "product and sum in float32 are separate roundings (no fused multiply-add), so that "
+    "every instruction set gives the same integers.",
 )
 op(
-    f"linear_int8(x, w, multiplier, bias?, *, act: {_ACT} = \"none\", "
+    f'linear_int8(x, w, multiplier, bias?, *, act: {_ACT} = "none", '
     "out_scale: float = 0.0, dtype: dtype)",
     shape="linear",
     dtypes=("int8",),

@@ -1,4 +1,7 @@
-"""Random numbers by Philox4x32-10 (Salmon et al., 2011): element i depends on (seed, offset, i) alone."""
+"""Random numbers by Philox4x32-10 (Salmon et al., 2011).
+
+Element i depends on (seed, offset, i) alone.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +64,6 @@ op(
         dy, p=p, seed=seed, offset=offset, upscale=upscale
     ),
     lite=False,
-    doc="x / (1 - p) (x if not upscale) with probability 1 - p, else 0 (Srivastava et al., "
-    "2014). Element i of the mask is counted in logical row-major order.",
+    doc="x / (1 - p) (x if not upscale) with probability 1 - p, else 0 (Srivastava et "
+    "al., 2014). Element i of the mask is counted in logical row-major order.",
 )

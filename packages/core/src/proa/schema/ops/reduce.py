@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.schema.dtypes import ALL, BOOL, FLOATING, NUMERIC, REAL
+from proa.schema.dtypes import ALL, BOOL, FLOATING, INEXACT, NUMERIC, REAL
 from proa.schema.row import op
 
 _AXES = "axis: ints = [], keepdim: bool = False"
@@ -27,7 +27,7 @@ op(
 op(
     f"mean(x, *, {_AXES})",
     shape="reduce",
-    dtypes=FLOATING + ("complex64", "complex128"),
+    dtypes=INEXACT,
     grad=lambda g, dy, x, *, axis, keepdim: g.mean_grad(
         dy, x, axis=axis, keepdim=keepdim
     ),
@@ -48,7 +48,7 @@ op(
 op(
     f"mean_grad(dy, like: shape, *, {_AXES})",
     shape="like",
-    dtypes=FLOATING + ("complex64", "complex128"),
+    dtypes=INEXACT,
     outputs=("dx",),
     grad=lambda g, ddx, *, axis, keepdim: g.mean(ddx, axis=axis, keepdim=keepdim),
     lite=False,
@@ -84,9 +84,7 @@ def _prod_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any, keepdim: Any) -> A
 def _prod_grad_composite(
     g: Any, dy: Any, y: Any, x: Any, *, axis: Any, keepdim: Any
 ) -> Any:
-    return g.div(
-        g.expand_reduced(g.mul(dy, y), x, axis=axis, keepdim=keepdim), x
-    )
+    return g.div(g.expand_reduced(g.mul(dy, y), x, axis=axis, keepdim=keepdim), x)
 
 
 op(
@@ -102,7 +100,7 @@ op(
 op(
     f"prod_grad(dy, y, x, *, {_AXES})",
     shape="last",
-    dtypes=FLOATING + ("complex64", "complex128"),
+    dtypes=INEXACT,
     outputs=("dx",),
     grad="composite",
     composite=_prod_grad_composite,
@@ -182,5 +180,5 @@ op(
     grad=None,
     out="float32",
     lite=False,
-    doc="Sum of the squares of all elements of all arrays, in float32 (float64 inside).",
+    doc="Sum of the squares of all elements of all arrays, added up in float64.",
 )

@@ -37,7 +37,7 @@ def _zero(g: Any, dy: Any) -> Any:
     return g.mul(dy, 0.0)
 
 
-# -- exponentials and logarithms; f16/bf16 compute in float -------------------------------
+# -- exponentials and logarithms; f16/bf16 compute in float ----------------------------
 _unary("exp", "e ** x.", lambda g, dy, y: g.mul(dy, g.conj(y)), autocast="black")
 _unary(
     "expm1",
@@ -46,7 +46,9 @@ _unary(
     dtypes=FLOATING,
     autocast="black",
 )
-_unary("log", "Natural logarithm.", lambda g, dy, x: g.div(dy, g.conj(x)), autocast="black")
+_unary(
+    "log", "Natural logarithm.", lambda g, dy, x: g.div(dy, g.conj(x)), autocast="black"
+)
 _unary(
     "log2",
     "Logarithm to base 2.",
@@ -83,7 +85,7 @@ _unary(
     autocast="black",
 )
 
-# -- trigonometric and hyperbolic ---------------------------------------------------------
+# -- trigonometric and hyperbolic ------------------------------------------------------
 _unary("sin", "Sine.", lambda g, dy, x: g.mul(dy, g.conj(g.cos(x))))
 _unary("cos", "Cosine.", lambda g, dy, x: g.neg(g.mul(dy, g.conj(g.sin(x)))))
 _unary(
@@ -110,8 +112,12 @@ _unary(
     lambda g, dy, x: g.div(dy, g.add(g.mul(x, x), 1.0)),
     dtypes=FLOATING,
 )
-_unary("sinh", "Hyperbolic sine.", lambda g, dy, x: g.mul(dy, g.cosh(x)), dtypes=FLOATING)
-_unary("cosh", "Hyperbolic cosine.", lambda g, dy, x: g.mul(dy, g.sinh(x)), dtypes=FLOATING)
+_unary(
+    "sinh", "Hyperbolic sine.", lambda g, dy, x: g.mul(dy, g.cosh(x)), dtypes=FLOATING
+)
+_unary(
+    "cosh", "Hyperbolic cosine.", lambda g, dy, x: g.mul(dy, g.sinh(x)), dtypes=FLOATING
+)
 _unary(
     "asinh",
     "Inverse hyperbolic sine.",
@@ -137,7 +143,7 @@ _unary(
     dtypes=FLOATING,
 )
 
-# -- arithmetic and rounding --------------------------------------------------------------
+# -- arithmetic and rounding -----------------------------------------------------------
 _unary("neg", "-x.", lambda g, dy: g.neg(dy), dtypes=NUMERIC, promote="none")
 _unary(
     "square",
@@ -176,7 +182,7 @@ for _name, _doc in [
 ]:
     _unary(_name, _doc, lambda g, dy: _zero(g, dy), dtypes=REAL, promote="none")
 
-# -- complex parts ------------------------------------------------------------------------
+# -- complex parts ---------------------------------------------------------------------
 _unary(
     "conj",
     "Complex conjugate; real arrays are returned unchanged.",
@@ -210,7 +216,7 @@ op(
     doc="Imaginary part.",
 )
 
-# -- tests of a value, logic --------------------------------------------------------------
+# -- tests of a value, logic -----------------------------------------------------------
 for _name, _doc in [
     ("isnan", "True where x is NaN."),
     ("isinf", "True where x is infinite."),
@@ -249,7 +255,7 @@ op(
     doc="Every bit flipped; logical not of bool.",
 )
 
-# -- with attributes ----------------------------------------------------------------------
+# -- with attributes -------------------------------------------------------------------
 op(
     "cast(x, *, dtype: dtype)",
     shape="same",
@@ -276,7 +282,7 @@ op(
     doc="A copy of x in memory of its own, row-major.",
 )
 op(
-    'clip(x, *, min: scalar, max: scalar)',
+    "clip(x, *, min: scalar, max: scalar)",
     shape="same",
     dtypes=REAL,
     grad=lambda g, dy, x, *, min, max: g.clip_grad(dy, x, min=min, max=max),

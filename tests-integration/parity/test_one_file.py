@@ -1,0 +1,124 @@
+"""One file, the same numbers: every runtime on the models that core can build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import proa
+import proa_inference
+import proa_lite
+import proa_slim as slim
+from proa import nn
+from proa.static import InputSpec
+from proa.vision.models import LeNet, resnet18
+
+RNG = np.random.default_rng(11)
+
+
+class Encoder(nn.Layer):
+    """Two post-norm transformer encoder layers over (batch, 12, 32)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0)
+        self.body = nn.TransformerEncoder(layer, 2)
+        self.head = nn.Linear(32, 5)
+
+    def forward(self, x: proa.Tensor) -> proa.Tensor:
+        return self.head(self.body(x).mean(1))
+
+
+class Mlp(nn.Sequential):
+    """Three products with a batch norm between."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Linear(20, 32), nn.BatchNorm1D(32), nn.ReLU(), nn.Linear(32, 7)
+        )
+
+
+Case = tuple[Callable[[], nn.Layer], tuple[int, ...]]
+CASES: dict[str, Case] = {
+    "lenet": (LeNet, (1, 28, 28)),
+    "resnet18": (lambda: resnet18(num_classes=10), (3, 32, 32)),
+    "encoder": (Encoder, (12, 32)),
+    "mlp": (Mlp, (20,)),
+}
+
+
+def built(name: str) -> tuple[nn.Layer, tuple[int, ...], list[InputSpec]]:
+    """The network in evaluation mode, its norms with statistics of a batch."""
+    proa.seed(3)
+    make, shape = CASES[name]
+    network = make()
+    network.train()
+    network(proa.to_tensor(RNG.standard_normal((8, *shape)).astype(np.float32)))
+    network.eval()
+    return network, shape, [InputSpec([None, *shape], "float32", "x")]
+
+
+def batch(n: int, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, *shape)).astype(np.float32)
+
+
+def runtimes(path: Path) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Array in, array out, for each runtime."""
+    plain = proa_inference.Config(path)
+    plain.switch_ir_optim(False)
+    predictors = {
+        "inference": proa_inference.create_predictor(proa_inference.Config(path)),
+        "inference, no passes": proa_inference.create_predictor(plain),
+        "lite": proa_lite.create_predictor(proa_lite.Config(path)),
+    }
+    loaded = proa.jit.load(str(path))
+    calls = {k: lambda x, p=p: p.run([x])[0] for k, p in predictors.items()}
+    calls["jit.load"] = lambda x: loaded(proa.to_tensor(x)).numpy()
+    return calls
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fp32_is_the_same_in_every_runtime(name: str, tmp_path: Path):
+    network, shape, spec = built(name)
+    path = tmp_path / f"{name}.proa"
+    proa.jit.save(network, str(path), spec)
+    for runtime, run in runtimes(path).items():
+        for n in (1, 5, 2):
+            x = batch(n, shape, seed=n)
+            with proa.no_grad():
+                want = network(proa.to_tensor(x)).numpy()
+            np.testing.assert_allclose(
+                run(x), want, rtol=1e-5, atol=1e-5, err_msg=f"{runtime}, batch {n}"
+            )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_int8_is_the_same_integers_in_every_runtime(name: str, tmp_path: Path):
+    network, shape, spec = built(name)
+    model = slim.quant_post_static(
+        network,
+        spec,
+        [batch(16, shape, seed=s) for s in range(4)],
+        slim.QuantConfig("abs_max"),
+    )
+    assert any(n.op.endswith("_int8") for n in model.program.main.nodes)
+    path = tmp_path / f"{name}.int8.proa"
+    model.save(path)
+    for n in (1, 5):
+        x = batch(n, shape, seed=n)
+        want = model(x)
+        exact = network(proa.to_tensor(x)).numpy()
+        noise = np.abs(want - exact).max() / np.abs(exact).max()
+        assert noise < 0.15, (
+            f"int8 must stay near fp32, got a relative error of {noise:.3f}"
+        )
+        for runtime, run in runtimes(path).items():
+            if name in ("lenet", "mlp"):
+                assert run(x).tobytes() == want.tobytes(), runtime
+            else:
+                np.testing.assert_allclose(
+                    run(x), want, rtol=1e-4, atol=1e-4, err_msg=runtime
+                )
