@@ -16,7 +16,7 @@ W2 = RNG.standard_normal((8, 3)).astype(np.float32)
 
 
 def write_mlp(path: Path) -> Path:
-    """(?, 6) -> relu(x @ W1 + B1) @ W2 -> (?, 3), input "x", a second output "hidden"."""
+    """x (?, 6) -> hidden = relu(x @ W1 + B1), y = hidden @ W2 (?, 3)."""
     b = Builder()
     x = b.input("x", "float32", (-1, 6))
     hidden = b.relu(b.linear(x, b.parameter("w1", W1), b.parameter("b1", B1)))

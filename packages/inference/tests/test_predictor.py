@@ -51,9 +51,7 @@ def test_handles_copy_in_and_out(predictor):
     handle.copy_from_cpu(x)
     assert handle.shape() == [5, 6]
     predictor.run()
-    check(
-        [predictor.get_output_handle(n).copy_to_cpu() for n in ("y", "hidden")], x
-    )
+    check([predictor.get_output_handle(n).copy_to_cpu() for n in ("y", "hidden")], x)
 
 
 def test_shared_input_is_read_in_place_at_the_run(predictor):
@@ -139,7 +137,7 @@ def test_the_profile_names_every_step(predictor):
 
 
 def test_wrong_inputs_are_named(predictor):
-    with pytest.raises(InvalidArgumentError, match="input 'x'.*float64"):
+    with pytest.raises(InvalidArgumentError, match=r"input 'x'.*float64"):
         predictor.run([batch(2).astype(np.float64)])
     with pytest.raises(InvalidArgumentError, match=r"input 'x'.*\(2, 5\)"):
         predictor.run([batch(2)[:, :5]])
@@ -162,7 +160,12 @@ def test_wrong_files_are_typed_errors(path, tmp_path):
     content = path.read_bytes()
     flipped = bytearray(content)
     flipped[-3] ^= 0x10
-    for damaged in (content[: len(content) // 2], b"", b"PK\3\4 not a model", bytes(flipped)):
+    for damaged in (
+        content[: len(content) // 2],
+        b"",
+        b"PK\3\4 not a model",
+        bytes(flipped),
+    ):
         config = Config()
         config.set_model_buffer(damaged)
         for optimize in (True, False):

@@ -1,4 +1,5 @@
-"""Runs a ``.proa`` model on a server: one file in, arrays in and out, no framework around.
+"""Runs a ``.proa`` model on a server: one file in, arrays in and out, no framework
+around.
 
 config = Config("lenet.proa")
 predictor = create_predictor(config)

@@ -45,7 +45,8 @@ def random_inputs(
         )
         if -1 in shape:
             raise InvalidArgumentError(
-                f"[bench] input {spec.name!r} must have a known shape but for the batch "
+                f"[bench] input {spec.name!r} must have a known shape but for the "
+                "batch "
                 f"(give one by --shape), got {spec.shape}"
             )
         if spec.dtype.kind in "fc":

@@ -73,7 +73,8 @@ def _bench(options: argparse.Namespace) -> None:
         return
     print(
         f"{timing.runs} runs of batch {timing.batch}: p50 {timing.p50_ms:.3f} ms, "
-        f"p90 {timing.p90_ms:.3f}, p99 {timing.p99_ms:.3f}; {timing.per_second:,.0f} a second"
+        f"p90 {timing.p90_ms:.3f}, p99 {timing.p99_ms:.3f}; "
+        f"{timing.per_second:,.0f} a second"
     )
     for kind, size in predictor.memory().items():
         print(f"{kind:8} {size / 2**20:8.2f} MB")

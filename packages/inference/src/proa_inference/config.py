@@ -27,7 +27,8 @@ class PassBuilder:
         """
         if name not in self._names:
             raise NotFoundError(
-                f"[PassBuilder] name must be one of {', '.join(self._names)}, got {name!r}"
+                f"[PassBuilder] name must be one of {', '.join(self._names)}, "
+                f"got {name!r}"
             )
         self._names.remove(name)
 
@@ -47,7 +48,8 @@ class PassBuilder:
         """
         if name not in passes.PASSES:
             raise NotFoundError(
-                f"[PassBuilder] name must be one of {', '.join(passes.PASSES)}, got {name!r}"
+                f"[PassBuilder] name must be one of "
+                f"{', '.join(passes.PASSES)}, got {name!r}"
             )
         self._names.insert(index, name)
 
@@ -72,7 +74,8 @@ class Config:
         if model is not None:
             self.set_model(model)
 
-    # -- the model ------------------------------------------------------------------------
+    # -- the model
+    # ------------------------------------------------------------------------
 
     def set_model(self, model: str | PathLike[str]) -> None:
         """Load this file.
@@ -112,7 +115,8 @@ class Config:
             )
         return self._path.read_bytes()
 
-    # -- how it runs ----------------------------------------------------------------------
+    # -- how it runs
+    # ----------------------------------------------------------------------
 
     def set_cpu_math_library_num_threads(self, threads: int) -> None:
         """1: the caller's thread; n: a pool of n; 0: the pool the process shares.
@@ -129,7 +133,7 @@ class Config:
         return self._threads
 
     def switch_ir_optim(self, on: bool = True) -> None:
-        """Run the passes of `pass_builder` at load (the default) or the graph as it is."""
+        """Run the passes of `pass_builder` at load (the default), or none."""
         self._optimize = on
 
     def ir_optim(self) -> bool:

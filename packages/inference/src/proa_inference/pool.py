@@ -35,6 +35,7 @@ class PredictorPool:
         """
         if not 0 <= index < len(self._predictors):
             raise OutOfRangeError(
-                f"[PredictorPool] index must be in [0, {len(self._predictors)}), got {index}"
+                f"[PredictorPool] index must be in [0, {len(self._predictors)}), "
+                f"got {index}"
             )
         return self._predictors[index]

@@ -52,7 +52,7 @@ class Tensor:
         return self._spec.dtype
 
     def shape(self) -> list[int]:
-        """Shape of the array it holds now; before that, of the model's specification."""
+        """Shape of the array it holds now; before that, what the model states."""
         held = self._predictor._held(self._spec.name)
         return list(self._spec.shape if held is None else held.shape)
 
@@ -68,15 +68,18 @@ class Tensor:
         """Set the input to `data` itself, which `run` then reads in place.
 
         Raises:
-            InvalidArgumentError: If the handle is an output's or the dtype is not the input's.
+            InvalidArgumentError: If the handle is an output's or the dtype is not the
+            input's.
         """
         if not self._is_input:
             raise InvalidArgumentError(
-                f"[Tensor] data can only be given to an input, got the output {self.name()!r}"
+                f"[Tensor] data can only be given to an input, got the output "
+                f"{self.name()!r}"
             )
         if data.dtype != self._spec.dtype:
             raise InvalidArgumentError(
-                f"[Tensor] input {self.name()!r} must be {self._spec.dtype}, got {data.dtype}"
+                f"[Tensor] input {self.name()!r} must be {self._spec.dtype}, "
+                f"got {data.dtype}"
             )
         self._predictor._feed[self._spec.name] = data
 
@@ -96,7 +99,7 @@ class Tensor:
 
 
 class Predictor:
-    """A loaded model; made by `create_predictor`. One thread at a time, clone for more."""
+    """A loaded model, by `create_predictor`. One thread at a time; clone for more."""
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
@@ -159,7 +162,7 @@ class Predictor:
         ]
 
     def clone(self) -> Predictor:
-        """A predictor for another thread, with the same weights and memory of its own."""
+        """A predictor for another thread: the same weights, memory of its own."""
         return Predictor(self._engine.clone())
 
     def metadata(self) -> dict[str, str]:
@@ -167,7 +170,7 @@ class Predictor:
         return dict(self._engine.metadata)
 
     def memory(self) -> dict[str, int]:
-        """Bytes of the model, of its prepacked weights, and of this predictor's arena."""
+        """Bytes of the model, of its prepacked weights, and of the arena."""
         return {
             "model": self._engine.model_bytes,
             "packed": self._engine.packed_bytes,
@@ -181,7 +184,8 @@ class Predictor:
         missing = [s.name for s in self._inputs if s.name not in self._feed]
         if missing:
             raise PreconditionNotMetError(
-                f"[Predictor.run] every input must be given, got none for {', '.join(missing)}"
+                f"[Predictor.run] every input must be given, got none for "
+                f"{', '.join(missing)}"
             )
         return [self._feed[s.name] for s in self._inputs]
 
