@@ -1,0 +1,205 @@
+// The C functions of proa_inference.h over the engine. No exception leaves this file.
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "proa/runtime/engine.h"
+#include "proa_inference.h"
+
+#define PROA_EXPORT extern "C" __attribute__((visibility("default")))
+
+struct proa_predictor {
+  std::unique_ptr<proa::Engine> engine;
+  std::vector<proa::View> inputs, outputs;  // reused, so that a run allocates nothing
+};
+
+namespace {
+
+using proa::Status;
+using proa::View;
+
+static_assert(PROA_MAX_RANK == proa::kMaxRank);
+static_assert(PROA_COMPLEX128 == static_cast<int>(proa::DType::kC128));
+
+thread_local std::string last_error;
+
+proa_status fail(proa_status status, std::string what) {
+  last_error = std::move(what);
+  return status;
+}
+
+proa_status status_of(Status s) {
+  return s == Status::kNotAView ? PROA_FAILED : static_cast<proa_status>(s);
+}
+
+/// Runs `body`, which may throw, and turns what it throws into a status.
+template <class Body>
+proa_status guarded(const char* where, Body&& body) {
+  try {
+    body();
+    return PROA_OK;
+  } catch (const proa::EngineError& e) {
+    return fail(status_of(e.status), e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(PROA_RESOURCE_EXHAUSTED, std::string("[") + where + "] memory is exhausted");
+  } catch (const std::exception& e) {
+    return fail(PROA_FAILED, std::string("[") + where + "] " + e.what());
+  }
+}
+
+proa_status missing(const char* where, const char* what) {
+  return fail(PROA_INVALID_ARGUMENT, std::string("[") + where + "] " + what);
+}
+
+std::unique_ptr<proa_predictor> wrap(std::unique_ptr<proa::Engine> engine) {
+  auto p = std::make_unique<proa_predictor>();
+  p->inputs.resize(engine->inputs().size());
+  p->outputs.resize(engine->outputs().size());
+  p->engine = std::move(engine);
+  return p;
+}
+
+proa::EngineOptions options(int32_t threads) {
+  proa::EngineOptions o;
+  o.threads = threads;
+  return o;
+}
+
+/// Copies a row-major array's description; false if it has no valid rank, dtype or shape.
+bool to_view(const proa_array& a, View* v) {
+  if (a.rank < 0 || a.rank > PROA_MAX_RANK || a.dtype < PROA_BOOL || a.dtype > PROA_COMPLEX128) {
+    return false;
+  }
+  v->data = a.data;
+  v->dtype = static_cast<proa::DType>(a.dtype);
+  v->rank = static_cast<int8_t>(a.rank);
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.shape[i] < 0) return false;
+    v->shape[i] = a.shape[i];
+  }
+  v->set_contiguous();
+  return true;
+}
+
+void to_array(const View& v, proa_array* a) {
+  a->data = v.data;
+  a->dtype = static_cast<proa_dtype>(v.dtype);
+  a->rank = v.rank;
+  for (int i = 0; i < v.rank; ++i) a->shape[i] = v.shape[i];
+}
+
+const char* name_at(const std::vector<proa::IoSpec>& specs, int32_t i) {
+  return i < 0 || static_cast<size_t>(i) >= specs.size() ? nullptr : specs[i].name.c_str();
+}
+
+proa_status spec_at(const char* where, const std::vector<proa::IoSpec>& specs, int32_t i,
+                    proa_array* out) {
+  if (out == nullptr) return missing(where, "spec must not be NULL");
+  if (name_at(specs, i) == nullptr) {
+    return fail(PROA_INVALID_ARGUMENT, std::string("[") + where + "] index must be in [0, " +
+                                           std::to_string(specs.size()) + "), got " +
+                                           std::to_string(i));
+  }
+  const proa::IoSpec& spec = specs[i];
+  *out = proa_array{};
+  out->dtype = static_cast<proa_dtype>(spec.dtype);
+  out->rank = static_cast<int32_t>(spec.shape.size());
+  for (int d = 0; d < out->rank; ++d) out->shape[d] = spec.shape[d];
+  return PROA_OK;
+}
+
+}  // namespace
+
+PROA_EXPORT int32_t proa_abi_version(void) { return PROA_INFERENCE_ABI; }
+
+PROA_EXPORT const char* proa_last_error(void) { return last_error.c_str(); }
+
+PROA_EXPORT proa_status proa_predictor_load(const char* path, int32_t threads,
+                                            proa_predictor** predictor) {
+  constexpr const char* kWhere = "proa_predictor_load";
+  if (predictor == nullptr) return missing(kWhere, "predictor must not be NULL");
+  *predictor = nullptr;
+  if (path == nullptr) return missing(kWhere, "path must not be NULL");
+  if (threads < 0) return missing(kWhere, "threads must be >= 0");
+  return guarded(kWhere, [&] {
+    *predictor = wrap(proa::Engine::load(path, options(threads))).release();
+  });
+}
+
+PROA_EXPORT proa_status proa_predictor_load_bytes(const void* bytes, size_t size, int32_t threads,
+                                                  proa_predictor** predictor) {
+  constexpr const char* kWhere = "proa_predictor_load_bytes";
+  if (predictor == nullptr) return missing(kWhere, "predictor must not be NULL");
+  *predictor = nullptr;
+  if (bytes == nullptr) return missing(kWhere, "bytes must not be NULL");
+  if (threads < 0) return missing(kWhere, "threads must be >= 0");
+  return guarded(kWhere, [&] {
+    *predictor = wrap(proa::Engine::from_bytes(bytes, size, options(threads))).release();
+  });
+}
+
+PROA_EXPORT proa_status proa_predictor_clone(const proa_predictor* from,
+                                             proa_predictor** predictor) {
+  constexpr const char* kWhere = "proa_predictor_clone";
+  if (predictor == nullptr) return missing(kWhere, "predictor must not be NULL");
+  *predictor = nullptr;
+  if (from == nullptr) return missing(kWhere, "from must not be NULL");
+  return guarded(kWhere, [&] { *predictor = wrap(from->engine->clone()).release(); });
+}
+
+PROA_EXPORT void proa_predictor_free(proa_predictor* predictor) { delete predictor; }
+
+PROA_EXPORT int32_t proa_input_count(const proa_predictor* p) {
+  return p == nullptr ? 0 : static_cast<int32_t>(p->engine->inputs().size());
+}
+
+PROA_EXPORT int32_t proa_output_count(const proa_predictor* p) {
+  return p == nullptr ? 0 : static_cast<int32_t>(p->engine->outputs().size());
+}
+
+PROA_EXPORT const char* proa_input_name(const proa_predictor* p, int32_t index) {
+  return p == nullptr ? nullptr : name_at(p->engine->inputs(), index);
+}
+
+PROA_EXPORT const char* proa_output_name(const proa_predictor* p, int32_t index) {
+  return p == nullptr ? nullptr : name_at(p->engine->outputs(), index);
+}
+
+PROA_EXPORT proa_status proa_input_spec(const proa_predictor* p, int32_t index, proa_array* spec) {
+  if (p == nullptr) return missing("proa_input_spec", "predictor must not be NULL");
+  return spec_at("proa_input_spec", p->engine->inputs(), index, spec);
+}
+
+PROA_EXPORT proa_status proa_output_spec(const proa_predictor* p, int32_t index,
+                                         proa_array* spec) {
+  if (p == nullptr) return missing("proa_output_spec", "predictor must not be NULL");
+  return spec_at("proa_output_spec", p->engine->outputs(), index, spec);
+}
+
+PROA_EXPORT proa_status proa_predictor_run(proa_predictor* p, const proa_array* inputs,
+                                           proa_array* outputs) {
+  constexpr const char* kWhere = "proa_predictor_run";
+  if (p == nullptr) return missing(kWhere, "predictor must not be NULL");
+  if (inputs == nullptr && !p->inputs.empty()) return missing(kWhere, "inputs must not be NULL");
+  if (outputs == nullptr && !p->outputs.empty()) return missing(kWhere, "outputs must not be NULL");
+  for (size_t i = 0; i < p->inputs.size(); ++i) {
+    if (!to_view(inputs[i], &p->inputs[i])) {
+      return missing(kWhere, "an input must have a known dtype, a rank of 0 to 8 and sizes >= 0");
+    }
+    if (inputs[i].data == nullptr && p->inputs[i].numel() != 0) {
+      return missing(kWhere, "data of an input must not be NULL");
+    }
+  }
+  for (size_t i = 0; i < p->outputs.size(); ++i) {
+    p->outputs[i] = View{};
+    if (outputs[i].data != nullptr && !to_view(outputs[i], &p->outputs[i])) {
+      return missing(kWhere, "an output with data must have a known dtype, rank and shape");
+    }
+  }
+  return guarded(kWhere, [&] {
+    p->engine->run(p->inputs.data(), p->outputs.data());
+    for (size_t i = 0; i < p->outputs.size(); ++i) to_array(p->outputs[i], &outputs[i]);
+  });
+}

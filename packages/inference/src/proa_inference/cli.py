@@ -1,0 +1,113 @@
+"""``proa-infer``: time a model, look into it, or write it optimized."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+
+from proa.errors import Error
+from proa_inference.bench import random_inputs, time_runs
+from proa_inference.config import Config
+from proa_inference.optimize import optimized
+from proa_inference.predictor import Predictor, TensorSpec, create_predictor
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="proa-infer", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    bench = commands.add_parser("bench", help="time a model on random input")
+    bench.add_argument("model")
+    bench.add_argument("--batch", type=int, default=1)
+    bench.add_argument("--threads", type=int, default=1)
+    bench.add_argument("--runs", type=int, default=200)
+    bench.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1,3,224,224"
+    )
+    bench.add_argument("--profile", action="store_true", help="time each op as well")
+    bench.add_argument("--no-optimize", action="store_true", help="run no graph passes")
+    bench.add_argument("--json", action="store_true", help="print JSON")
+    inspect = commands.add_parser("inspect", help="print the graph of a model")
+    inspect.add_argument("model")
+    optimize = commands.add_parser(
+        "optimize", help="write a model after its graph passes"
+    )
+    optimize.add_argument("model")
+    optimize.add_argument("output", type=Path)
+    return parser
+
+
+def _given_shapes(specs: list[TensorSpec], options: list[str]) -> list[TensorSpec]:
+    shapes = dict(option.split("=", 1) for option in options if "=" in option)
+    return [
+        TensorSpec(s.name, s.dtype, tuple(int(d) for d in shapes[s.name].split(",")))
+        if s.name in shapes
+        else s
+        for s in specs
+    ]
+
+
+def _print_profile(predictor: Predictor, inputs: list, runs: int) -> None:  # type: ignore[type-arg]  # any arrays
+    totals: dict[str, float] = defaultdict(float)
+    for _ in range(min(runs, 20)):
+        for step in predictor.profile(inputs):
+            totals[f"{step.op:24} {step.name}"] += step.milliseconds
+    whole = sum(totals.values())
+    for name, spent in sorted(totals.items(), key=lambda item: -item[1]):
+        print(f"{spent / whole:6.1%}  {spent / min(runs, 20):9.4f} ms  {name}")
+
+
+def _bench(options: argparse.Namespace) -> None:
+    config = Config(options.model)
+    config.set_cpu_math_library_num_threads(options.threads)
+    config.switch_ir_optim(not options.no_optimize)
+    predictor = create_predictor(config)
+    specs = _given_shapes(predictor.get_input_specs(), options.shape)
+    inputs = random_inputs(specs, options.batch)
+    timing = time_runs(predictor, inputs, options.runs)
+    if options.json:
+        print(json.dumps({**asdict(timing), "memory": predictor.memory()}))
+        return
+    print(
+        f"{timing.runs} runs of batch {timing.batch}: p50 {timing.p50_ms:.3f} ms, "
+        f"p90 {timing.p90_ms:.3f}, p99 {timing.p99_ms:.3f}; "
+        f"{timing.per_second:,.0f} a second"
+    )
+    for kind, size in predictor.memory().items():
+        print(f"{kind:8} {size / 2**20:8.2f} MB")
+    if options.profile:
+        _print_profile(predictor, inputs, options.runs)
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    from proa import ir
+
+    print(ir.describe(options.model))
+
+
+def _optimize(options: argparse.Namespace) -> None:
+    from proa.ir.file import write_atomically
+
+    config = Config(options.model)
+    write_atomically(
+        options.output, optimized(config.content(), config.pass_builder().all_passes())
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    options = _parser().parse_args(argv)
+    run = {"bench": _bench, "inspect": _inspect, "optimize": _optimize}[options.command]
+    try:
+        run(options)
+    except Error as error:
+        print(f"proa-infer: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,36 @@
+"""A C program built against the installed header and library."""
+
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inference_models import mlp, write_mlp
+
+SOURCE = Path(__file__).parent.parent / "csrc" / "tests" / "capi_test.c"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_c_program_runs_a_model(tmp_path):
+    package = Path(str(files("proa_inference")))
+    library = package / "lib"
+    program = tmp_path / "capi_test"
+    options = [f"-I{package / 'include'}", f"-L{library}", f"-Wl,-rpath,{library}"]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"]
+    subprocess.run(
+        ["cc", *flags, str(SOURCE), *options, "-lproa_inference", "-lm", "-o", program],
+        check=True,
+    )
+    x = np.random.default_rng(1).standard_normal((9, 6)).astype(np.float32)
+    x.tofile(tmp_path / "input.f32")
+    mlp(x)[0].astype(np.float32).tofile(tmp_path / "output.f32")
+    model = write_mlp(tmp_path / "mlp.proa")
+    done = subprocess.run(
+        [program, model, tmp_path / "input.f32", tmp_path / "output.f32"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,174 @@
+import threading
+
+import numpy as np
+import pytest
+from inference_models import mlp, write_mlp
+
+from proa.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+    PreconditionNotMetError,
+)
+from proa_inference import Config, PredictorPool, create_predictor
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_mlp(tmp_path_factory.mktemp("models") / "mlp.proa")
+
+
+@pytest.fixture
+def predictor(path):
+    config = Config(path)
+    config.set_cpu_math_library_num_threads(1)
+    return create_predictor(config)
+
+
+def batch(n, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, 6)).astype(np.float32)
+
+
+def check(outputs, x):
+    for got, want in zip(outputs, mlp(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_run_takes_arrays_and_gives_arrays(predictor):
+    for n in (1, 4, 0, 7):
+        check(predictor.run([batch(n)]), batch(n))
+
+
+def test_specs_say_what_the_file_says(predictor):
+    (spec,) = predictor.get_input_specs()
+    assert (spec.name, spec.dtype, spec.shape) == ("x", np.float32, (-1, 6))
+    assert predictor.get_output_names() == ["y", "hidden"]
+
+
+def test_handles_copy_in_and_out(predictor):
+    x = batch(5)
+    handle = predictor.get_input_handle("x")
+    handle.copy_from_cpu(x)
+    assert handle.shape() == [5, 6]
+    predictor.run()
+    check([predictor.get_output_handle(n).copy_to_cpu() for n in ("y", "hidden")], x)
+
+
+def test_shared_input_is_read_in_place_at_the_run(predictor):
+    x = batch(2)
+    predictor.get_input_handle("x").share_external_data(x)
+    x *= 2
+    check(predictor.run(), x)
+
+
+def test_results_are_new_arrays(predictor):
+    first = predictor.run([batch(3)])[0]
+    kept = first.copy()
+    predictor.run([batch(3, seed=1)])
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_strided_inputs_give_the_same(predictor):
+    wide = np.zeros((8, 12), np.float32)
+    wide[::2, ::2] = batch(4)
+    check(predictor.run([wide[::2, ::2]]), batch(4))
+    check(predictor.run([np.asfortranarray(batch(4))]), batch(4))
+    check(predictor.run([batch(4)[::-1]]), batch(4)[::-1])
+
+
+def test_passes_can_be_switched_off_and_give_the_same(path):
+    config = Config(path)
+    config.switch_ir_optim(False)
+    check(create_predictor(config).run([batch(4)]), batch(4))
+    config.switch_ir_optim(True)
+    names = config.pass_builder().all_passes()
+    config.delete_pass(names[0])
+    assert names[0] not in config.pass_builder().all_passes()
+    with pytest.raises(NotFoundError, match="name must be one of"):
+        config.delete_pass("no_such_pass")
+    check(create_predictor(config).run([batch(4)]), batch(4))
+
+
+def test_a_model_from_memory(path):
+    config = Config()
+    config.set_model_buffer(path.read_bytes())
+    check(create_predictor(config).run([batch(2)]), batch(2))
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_the_number_of_threads_changes_nothing(path, threads):
+    config = Config(path)
+    config.set_cpu_math_library_num_threads(threads)
+    (want, _), (got, _) = (
+        create_predictor(Config(path)).run([batch(64)]),
+        create_predictor(config).run([batch(64)]),
+    )
+    assert got.tobytes() == want.tobytes()
+
+
+def test_clones_run_in_threads_of_their_own(path):
+    pool = PredictorPool(Config(path), 4)
+    failures = []
+
+    def work(index):
+        predictor = pool.retrieve(index)
+        try:
+            for i in range(50):
+                x = batch(1 + (i + index) % 5, seed=i)
+                check(predictor.run([x]), x)
+        except AssertionError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+    assert len(pool) == 4
+    with pytest.raises(OutOfRangeError, match=r"index must be in \[0, 4\), got 4"):
+        pool.retrieve(4)
+
+
+def test_the_profile_names_every_step(predictor):
+    steps = predictor.profile([batch(4)])
+    assert len(steps) >= 2
+    assert all(s.milliseconds >= 0 and s.op for s in steps)
+
+
+def test_wrong_inputs_are_named(predictor):
+    with pytest.raises(InvalidArgumentError, match=r"input 'x'.*float64"):
+        predictor.run([batch(2).astype(np.float64)])
+    with pytest.raises(InvalidArgumentError, match=r"input 'x'.*\(2, 5\)"):
+        predictor.run([batch(2)[:, :5]])
+    with pytest.raises(InvalidArgumentError, match="1 input"):
+        predictor.run([])
+    with pytest.raises(NotFoundError, match="input name must be one of x"):
+        predictor.get_input_handle("z")
+    with pytest.raises(PreconditionNotMetError, match="got none for x"):
+        predictor.run()
+    with pytest.raises(PreconditionNotMetError, match="computed by run"):
+        predictor.get_output_handle("y").copy_to_cpu()
+    check(predictor.run([batch(2)]), batch(2))
+
+
+def test_wrong_files_are_typed_errors(path, tmp_path):
+    with pytest.raises(NotFoundError, match="must be a file"):
+        Config(tmp_path / "none.proa")
+    with pytest.raises(InvalidArgumentError, match="model must be given"):
+        create_predictor(Config())
+    content = path.read_bytes()
+    flipped = bytearray(content)
+    flipped[-3] ^= 0x10
+    for damaged in (
+        content[: len(content) // 2],
+        b"",
+        b"PK\3\4 not a model",
+        bytes(flipped),
+    ):
+        config = Config()
+        config.set_model_buffer(damaged)
+        for optimize in (True, False):
+            config.switch_ir_optim(optimize)
+            with pytest.raises(InvalidArgumentError):
+                create_predictor(config)
