@@ -1,12 +1,10 @@
-// proa._core.Engine, and the shape rules for graphs.
+// proa._core.Engine.
 #include "engine.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "proa/runtime/engine.h"
-#include "proa/runtime/ops.h"
-#include "proa/shapes/infer.h"
 
 namespace py = pybind11;
 
@@ -123,51 +121,6 @@ py::list specs_of(const std::vector<IoSpec>& specs) {
   return result;
 }
 
-using Given = std::optional<std::pair<int, std::vector<int64_t>>>;
-
-/// (dtype number, shape) of each output. ValueError if the op does not admit the inputs.
-py::list infer_shapes(const std::string& name, const std::vector<Given>& given,
-                      const py::bytes& attrs) {
-  const OpEntry* entry = find_entry(name.c_str());
-  if (entry == nullptr) throw py::key_error(name);
-  const OpInfo* op = entry->info;
-  const std::string bytes = attrs;
-  if (bytes.size() != op->attr_size) {
-    throw py::value_error("[" + name + "] the attribute struct must be this build's");
-  }
-  std::vector<int64_t> aligned_attrs((bytes.size() + 7) / 8 + 1);
-  memcpy(aligned_attrs.data(), bytes.data(), bytes.size());
-  const size_t slots =
-      op->n_in == kVariadic ? given.size() : std::max<size_t>(op->n_in, given.size());
-  std::vector<View> in(slots), out(op->n_out);
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (!given[i]) continue;
-    if (given[i]->second.size() > kMaxRank)
-      throw py::value_error("[" + name + "] rank must be <= 8");
-    in[i].dtype = static_cast<DType>(given[i]->first);
-    in[i].rank = static_cast<int8_t>(given[i]->second.size());
-    for (size_t a = 0; a < given[i]->second.size(); ++a) in[i].shape[a] = given[i]->second[a];
-    in[i].set_contiguous();
-  }
-  Call call;
-  call.in = in.data();
-  call.out = out.data();
-  call.n_in = static_cast<int>(slots);
-  call.n_out = op->n_out;
-  call.attrs = aligned_attrs.data();
-  const Status status = infer(*op, call);
-  if (status != Status::kOk && status != Status::kNotAView) {
-    throw py::value_error("[" + name + "] shapes must fit the op");
-  }
-  py::list result;
-  for (const View& v : out) {
-    py::tuple shape(v.rank);
-    for (int a = 0; a < v.rank; ++a) shape[static_cast<size_t>(a)] = v.shape[a];
-    result.append(py::make_tuple(static_cast<int>(v.dtype), shape));
-  }
-  return result;
-}
-
 }  // namespace
 
 void bind_engine(py::module_& m) {
@@ -234,7 +187,6 @@ void bind_engine(py::module_& m) {
       .def_property_readonly("model_bytes", &Engine::model_bytes)
       .def_property_readonly("packed_bytes", &Engine::packed_bytes)
       .def_property_readonly("arena_bytes", &Engine::arena_bytes);
-  m.def("infer_shapes", &infer_shapes, py::arg("op"), py::arg("inputs"), py::arg("attrs"));
 }
 
 }  // namespace proa

@@ -3,7 +3,7 @@
 
 namespace proa {
 
-/// Adds Engine and infer_shapes to the module.
+/// Adds Engine to the module.
 void bind_engine(pybind11::module_& m);
 
 }  // namespace proa

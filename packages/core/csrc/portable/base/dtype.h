@@ -28,6 +28,9 @@ constexpr int kDTypeCount = 12;
 #endif
 constexpr bool computes(DType t) { return ((PROA_DTYPES >> static_cast<int>(t)) & 1) != 0; }
 
+/// True for double, in a build that computes in it: the branch vanishes from others.
+constexpr bool is_double(DType t) { return computes(DType::kF64) && t == DType::kF64; }
+
 /// Bytes of one element.
 constexpr size_t size_of(DType t) {
   constexpr uint8_t kSize[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};

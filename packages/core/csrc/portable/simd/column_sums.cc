@@ -49,8 +49,8 @@ void sum_across(const Term<T>& s, int64_t begin, int64_t end, Compute<T>* sums) 
       const Vec<T> a = s.center == nullptr ? Vec<T>{} : load_n(s.center + j, some);
       const Vec<T> b = s.y_center == nullptr ? Vec<T>{} : load_n(s.y_center + j, some);
       for (int64_t r = begin; r < end; ++r)
-        low += (load_n(base + x.rows.at(r), some) - a) *
-               (load_n(beside + s.y->rows.at(r), some) - b);
+        low +=
+            (load_n(base + x.rows.at(r), some) - a) * (load_n(beside + s.y->rows.at(r), some) - b);
     }
     store_n(sums + j, low + high, some);
   }
@@ -140,11 +140,16 @@ size_t column_sums_scratch(const Columns& x) {
 void column_sums(const Call& call, const Columns& x, void* scratch, void* out, int64_t out_stride) {
   switch (x.dtype) {
     case DType::kF16:
-      return sum_plain<F16>(call, x, scratch, out, out_stride);
+      if constexpr (computes(DType::kF16)) return sum_plain<F16>(call, x, scratch, out, out_stride);
+      return;
     case DType::kBF16:
-      return sum_plain<BF16>(call, x, scratch, out, out_stride);
+      if constexpr (computes(DType::kBF16))
+        return sum_plain<BF16>(call, x, scratch, out, out_stride);
+      return;
     case DType::kF64:
-      return sum_plain<double>(call, x, scratch, out, out_stride);
+      if constexpr (computes(DType::kF64))
+        return sum_plain<double>(call, x, scratch, out, out_stride);
+      return;
     default:
       return sum_plain<float>(call, x, scratch, out, out_stride);
   }
@@ -154,11 +159,17 @@ void column_products(const Call& call, const Columns& x, const void* center, con
                      const void* y_center, void* scratch, void* out) {
   switch (x.dtype) {
     case DType::kF16:
-      return sum_products<F16>(call, x, center, y, y_center, scratch, out);
+      if constexpr (computes(DType::kF16))
+        return sum_products<F16>(call, x, center, y, y_center, scratch, out);
+      return;
     case DType::kBF16:
-      return sum_products<BF16>(call, x, center, y, y_center, scratch, out);
+      if constexpr (computes(DType::kBF16))
+        return sum_products<BF16>(call, x, center, y, y_center, scratch, out);
+      return;
     case DType::kF64:
-      return sum_products<double>(call, x, center, y, y_center, scratch, out);
+      if constexpr (computes(DType::kF64))
+        return sum_products<double>(call, x, center, y, y_center, scratch, out);
+      return;
     default:
       return sum_products<float>(call, x, center, y, y_center, scratch, out);
   }

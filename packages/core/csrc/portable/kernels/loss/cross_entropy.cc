@@ -84,7 +84,7 @@ Status softmax_cross_entropy(const Call& c) {
   const Labels labels(c.in[0], c.attr<SoftmaxCrossEntropyAttrs>().ignore_index);
   const View& x = c.in[1];
   if (!labels.fit(x.shape[x.rank - 1])) return Status::kOutOfRange;
-  if (x.dtype == DType::kF64)
+  if (is_double(x.dtype))
     losses<double>(c, labels);
   else
     losses<float>(c, labels);
@@ -95,7 +95,7 @@ Status softmax_cross_entropy_grad(const Call& c) {
   const Labels labels(c.in[0], c.attr<SoftmaxCrossEntropyGradAttrs>().ignore_index);
   const View& x = c.in[2];
   if (!labels.fit(x.shape[x.rank - 1])) return Status::kOutOfRange;
-  if (x.dtype == DType::kF64)
+  if (is_double(x.dtype))
     gradients<double>(c, labels);
   else
     gradients<float>(c, labels);
@@ -141,7 +141,7 @@ void gather(const Call& c, const Labels& labels) {
 
 Status label_mask(const Call& c) {
   const Labels labels(c.in[0], c.attr<LabelMaskAttrs>().ignore_index);
-  if (c.out[0].dtype == DType::kF64)
+  if (is_double(c.out[0].dtype))
     mask<double>(c, labels);
   else
     mask<float>(c, labels);
@@ -152,7 +152,7 @@ Status label_scatter(const Call& c) {
   const Labels labels(c.in[0], c.attr<LabelScatterAttrs>().ignore_index);
   const View& z = c.out[0];
   if (!labels.fit(z.shape[z.rank - 1])) return Status::kOutOfRange;
-  if (z.dtype == DType::kF64)
+  if (is_double(z.dtype))
     scatter<double>(c, labels);
   else
     scatter<float>(c, labels);
@@ -163,7 +163,7 @@ Status label_gather(const Call& c) {
   const Labels labels(c.in[0], c.attr<LabelGatherAttrs>().ignore_index);
   const View& x = c.in[1];
   if (!labels.fit(x.shape[x.rank - 1])) return Status::kOutOfRange;
-  if (x.dtype == DType::kF64)
+  if (is_double(x.dtype))
     gather<double>(c, labels);
   else
     gather<float>(c, labels);

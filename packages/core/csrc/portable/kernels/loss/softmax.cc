@@ -107,7 +107,7 @@ void log_softmax_grad_rows(const Call& c, const Rows& dy, const Rows& y, const R
 Status softmax(const Call& c) {
   const int64_t axis = c.attr<SoftmaxAttrs>().axis;
   const Rows x = along(c.in[0], axis), y = along(c.out[0], axis);
-  if (x.dtype == DType::kF64)
+  if (is_double(x.dtype))
     softmax_rows<double>(c, x, y);
   else if (plain(x) && plain(y))
     softmax_floats(c, x, y);
@@ -120,7 +120,7 @@ size_t softmax_scratch(const Call&) { return 0; }
 Status log_softmax(const Call& c) {
   const int64_t axis = c.attr<LogSoftmaxAttrs>().axis;
   const Rows x = along(c.in[0], axis), y = along(c.out[0], axis);
-  if (x.dtype == DType::kF64)
+  if (is_double(x.dtype))
     log_softmax_rows<double>(c, x, y);
   else
     log_softmax_rows<float>(c, x, y);
@@ -131,7 +131,7 @@ size_t log_softmax_scratch(const Call&) { return 0; }
 Status softmax_grad(const Call& c) {
   const int64_t axis = c.attr<SoftmaxGradAttrs>().axis;
   const Rows dy = along(c.in[0], axis), y = along(c.in[1], axis), dx = along(c.out[0], axis);
-  if (dy.dtype == DType::kF64)
+  if (is_double(dy.dtype))
     softmax_grad_rows<double>(c, dy, y, dx);
   else
     softmax_grad_rows<float>(c, dy, y, dx);
@@ -142,7 +142,7 @@ size_t softmax_grad_scratch(const Call&) { return 0; }
 Status log_softmax_grad(const Call& c) {
   const int64_t axis = c.attr<LogSoftmaxGradAttrs>().axis;
   const Rows dy = along(c.in[0], axis), y = along(c.in[1], axis), dx = along(c.out[0], axis);
-  if (dy.dtype == DType::kF64)
+  if (is_double(dy.dtype))
     log_softmax_grad_rows<double>(c, dy, y, dx);
   else
     log_softmax_grad_rows<float>(c, dy, y, dx);
@@ -168,7 +168,7 @@ void sum_rows(const Call& c, const Rows& x, const View& y, int axis) {
 Status sum_axis(const Call& c) {
   const int axis = axis_of(c.attr<SumAxisAttrs>().axis, c.in[0].rank);
   const Rows x = along(c.in[0], axis);
-  if (x.dtype == DType::kF64)
+  if (is_double(x.dtype))
     sum_rows<double>(c, x, c.out[0], axis);
   else
     sum_rows<float>(c, x, c.out[0], axis);

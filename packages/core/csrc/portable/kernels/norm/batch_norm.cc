@@ -71,9 +71,9 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
           store(to + i, (load(from + i) - center) * a +
                             (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
       for (; i < n; ++i)
-        to[i * os] = static_cast<T>(
-            (static_cast<C>(from[i * xs]) - center) * a +
-            (other == nullptr ? k : static_cast<C>(beside[i * ys]) * b + k));
+        to[i * os] =
+            static_cast<T>((static_cast<C>(from[i * xs]) - center) * a +
+                           (other == nullptr ? k : static_cast<C>(beside[i * ys]) * b + k));
       r += n;
     }
   }
@@ -82,8 +82,7 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
 template <class T>
 void map(const Call& call, const Columns& x, const Columns* other, const Columns& out,
          const Factors<Compute<T>>& f) {
-  const bool across =
-      x.stride == 1 && out.stride == 1 && (other == nullptr || other->stride == 1);
+  const bool across = x.stride == 1 && out.stride == 1 && (other == nullptr || other->stride == 1);
   parallel_for(call, x.count, 1 + 16384 / (x.n + 1), [&](int64_t begin, int64_t end) {
     if (across)
       map_across<T>(x, other, out, f, begin, end);
@@ -181,7 +180,7 @@ void gradient(const Call& c, double epsilon) {
 }
 
 size_t scratch_of(const View& x) {
-  const int64_t numbers = (kFactors + 1) * x.shape[1] * (x.dtype == DType::kF64 ? 8 : 4);
+  const int64_t numbers = (kFactors + 1) * x.shape[1] * (is_double(x.dtype) ? 8 : 4);
   return static_cast<size_t>(numbers) + column_sums_scratch(channels_of(x));
 }
 

@@ -1,4 +1,5 @@
-// Layer normalisation over the last axes: each row has its own mean and 1 / sqrt(variance + epsilon).
+// Layer normalisation over the last axes: each row has its own mean and 1 / sqrt(variance +
+// epsilon).
 #include <math.h>
 
 #include "proa/gen/attrs.h"
@@ -20,8 +21,8 @@ struct Moments {
 
 template <class C>
 Moments<C> moments_of(const Row& x, int64_t width, double epsilon) {
-  const C mean = sum_row<C>(x, width, [](Vec<C> v, int64_t, int64_t) { return v; }) /
-                 static_cast<C>(width);
+  const C mean =
+      sum_row<C>(x, width, [](Vec<C> v, int64_t, int64_t) { return v; }) / static_cast<C>(width);
   const C square = sum_row<C>(x, width, [&](Vec<C> v, int64_t, int64_t some) {
     Vec<C> d = v - mean;
     if (some < kLanesOf<C>)
@@ -78,12 +79,14 @@ void input_gradient(const Row& dy, const Row& x, const Row& scale, const Row& dx
                     const Moments<C>& m) {
   Beside<C> x1 = {x, width, {}}, x2 = {x, width, {}};
   Beside<C> s1 = {scale, width, {}}, s2 = {scale, width, {}}, s3 = {scale, width, {}};
-  const C g = sum_row<C>(dy, width, [&](Vec<C> d, int64_t i, int64_t some) {
-                return d * s1(i, some);
-              }) / static_cast<C>(width);
-  const C dot = sum_row<C>(dy, width, [&](Vec<C> d, int64_t i, int64_t some) {
-                  return d * s2(i, some) * ((x1(i, some) - m.mean) * m.rstd);
-                }) / static_cast<C>(width);
+  const C g =
+      sum_row<C>(dy, width, [&](Vec<C> d, int64_t i, int64_t some) { return d * s1(i, some); }) /
+      static_cast<C>(width);
+  const C dot = sum_row<C>(dy, width,
+                           [&](Vec<C> d, int64_t i, int64_t some) {
+                             return d * s2(i, some) * ((x1(i, some) - m.mean) * m.rstd);
+                           }) /
+                static_cast<C>(width);
   map_row<C>(dy, dx, width, [&](Vec<C> d, int64_t i, int64_t some) {
     const Vec<C> xhat = (x2(i, some) - m.mean) * m.rstd;
     return (d * s3(i, some) - g - xhat * dot) * m.rstd;
@@ -129,7 +132,7 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
 
 Status layer_norm(const Call& c) {
   const auto& a = c.attr<LayerNormAttrs>();
-  if (c.in[0].dtype == DType::kF64)
+  if (is_double(c.in[0].dtype))
     normalise<double>(c, a.axes, a.epsilon);
   else
     normalise<float>(c, a.axes, a.epsilon);
@@ -138,7 +141,7 @@ Status layer_norm(const Call& c) {
 
 Status layer_norm_grad(const Call& c) {
   const auto& a = c.attr<LayerNormGradAttrs>();
-  if (c.in[1].dtype == DType::kF64)
+  if (is_double(c.in[1].dtype))
     gradient<double>(c, a.axes, a.epsilon);
   else
     gradient<float>(c, a.axes, a.epsilon);

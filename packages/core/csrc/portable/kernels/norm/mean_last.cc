@@ -41,7 +41,7 @@ void spread(const Call& c, int64_t axes) {
 }
 
 Status reduce_any(const Call& c, int64_t axes, bool mean) {
-  if (c.in[0].dtype == DType::kF64)
+  if (is_double(c.in[0].dtype))
     reduce<double>(c, axes, mean);
   else
     reduce<float>(c, axes, mean);
@@ -55,7 +55,7 @@ Status sum_last(const Call& c) { return reduce_any(c, c.attr<SumLastAttrs>().axe
 
 Status mean_last_grad(const Call& c) {
   const int64_t axes = c.attr<MeanLastGradAttrs>().axes;
-  if (c.in[0].dtype == DType::kF64)
+  if (is_double(c.in[0].dtype))
     spread<double>(c, axes);
   else
     spread<float>(c, axes);

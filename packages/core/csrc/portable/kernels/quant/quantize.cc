@@ -27,7 +27,7 @@ struct Walk {
 
 int64_t distance(int64_t s) { return s < 0 ? -s : s; }
 
-Walk walk_of(const View& out, const View& x, const View& scale, int64_t axis, const View* dy) {
+PROA_NOINLINE Walk walk_of(const View& out, const View& x, const View& scale, int64_t axis, const View* dy) {
   int order[kMaxRank];
   for (int d = 0; d < out.rank; ++d) {
     int at = d;
@@ -77,25 +77,44 @@ PROA_INLINE VF quantized(VF x, VF scale) {
   return min(splat(127.0f), max(splat(-127.0f), round_even(x / scale)));
 }
 
-/// out = f(x, scale, dy) by vectors, gathered and scattered where the strides ask for it.
+constexpr int64_t kBlock = 256;
+
+/// n elements, `step` apart, to float; and back.
+template <class T>
+PROA_NOINLINE void gather(const T* from, int64_t step, int64_t n, float* to) {
+  if (step == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
+  } else {
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i * step]);
+  }
+}
+template <class T>
+PROA_NOINLINE void scatter(const float* from, int64_t step, int64_t n, T* to) {
+  if (step == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
+  } else {
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < n; ++i) to[i * step] = static_cast<T>(from[i]);
+  }
+}
+
+/// out = f(x, scale, dy), a block at a time.
 template <class Out, class In, class F>
 void map(const Call& c, const View& x, const View& scale, int64_t axis, const View* dy, F f) {
   const View& out = c.out[0];
   const Walk w = walk_of(out, x, scale, axis, dy);
   for_each_line(c, w, out.numel(), [&](const int64_t* at, const int64_t* step, int64_t n) {
-    Out* to = out.as<Out>() + at[0];
-    const In* from = x.as<const In>() + at[1];
-    const float* factor = scale.as<const float>() + at[2];
-    const float* beside = dy == nullptr ? factor : dy->as<const float>() + at[3];
-    for (int64_t i = 0; i < n; i += kLanes) {
-      const int64_t some = n - i < kLanes ? n - i : kLanes;
-      float v[kLanes] = {}, s[kLanes], d[kLanes] = {};
-      for (int64_t k = 0; k < some; ++k) v[k] = static_cast<float>(from[(i + k) * step[1]]);
-      for (int64_t k = 0; k < kLanes; ++k) s[k] = factor[k < some ? (i + k) * step[2] : 0];
-      if (dy != nullptr)
-        for (int64_t k = 0; k < some; ++k) d[k] = beside[(i + k) * step[3]];
-      store(v, f(load(v), load(s), load(d)));
-      for (int64_t k = 0; k < some; ++k) to[(i + k) * step[0]] = static_cast<Out>(v[k]);
+    alignas(64) float v[kBlock] = {}, s[kBlock], d[kBlock] = {};
+    for (int64_t k = 0; k < kBlock; ++k) s[k] = scale.as<const float>()[at[2]];
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t some = n - i < kBlock ? n - i : kBlock;
+      gather(x.as<const In>() + at[1] + i * step[1], step[1], some, v);
+      if (step[2] != 0) gather(scale.as<const float>() + at[2] + i * step[2], step[2], some, s);
+      if (dy != nullptr) gather(dy->as<const float>() + at[3] + i * step[3], step[3], some, d);
+      for (int64_t k = 0; k < some; k += kLanes)
+        store(v + k, f(load(v + k), load(s + k), load(d + k)));
+      scatter(v, step[0], some, out.as<Out>() + at[0] + i * step[0]);
     }
   });
 }

@@ -25,7 +25,7 @@ Way way_of(const Correlation& c) {
   // for 16 pixels past its end.
   const int64_t distance = c.step_w * c.groups * c.depth * 4;
   const bool fits = steps(c) * c.outs * 4 <= kWindowBytes && distance % 2048 != 0 && c.step_w <= 16;
-  return c.kernels.dtype != DType::kF64 && fits ? Way::kWindows : Way::kProduct;
+  return !is_double(c.kernels.dtype) && fits ? Way::kWindows : Way::kProduct;
 }
 
 /// The micro-kernel, made to take all of k at once where the frame is read in place.
@@ -65,13 +65,16 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, 
   const KernelSource& s = *static_cast<const KernelSource*>(ctx);
   switch (s.c->kernels.dtype) {
     case DType::kF64:
-      gather<double>(s, out, k, count, static_cast<double*>(buffer));
+      if constexpr (computes(DType::kF64))
+        gather<double>(s, out, k, count, static_cast<double*>(buffer));
       break;
     case DType::kF16:
-      gather<F16>(s, out, k, count, static_cast<float*>(buffer));
+      if constexpr (computes(DType::kF16))
+        gather<F16>(s, out, k, count, static_cast<float*>(buffer));
       break;
     case DType::kBF16:
-      gather<BF16>(s, out, k, count, static_cast<float*>(buffer));
+      if constexpr (computes(DType::kBF16))
+        gather<BF16>(s, out, k, count, static_cast<float*>(buffer));
       break;
     default:
       gather<float>(s, out, k, count, static_cast<float*>(buffer));
@@ -262,7 +265,7 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
     run_windows(call, s);
   else if (way_of(c) == Way::kProduct)
     run_product(call, s, scratch);
-  else if (size == 8)
+  else if (computes(DType::kF64) && size == 8)
     run_depthwise<double>(call, s);
   else
     run_depthwise<float>(call, s);
@@ -286,7 +289,7 @@ size_t correlate_packed_size(const Correlation& c) {
 
 void correlate_pack(const Correlation& c, void* packed) {
   if (way_of(c) == Way::kDepthwise) {
-    if (c.kernels.dtype == DType::kF64) return pack_depthwise(c, static_cast<double*>(packed));
+    if (is_double(c.kernels.dtype)) return pack_depthwise(c, static_cast<double*>(packed));
     return pack_depthwise(c, static_cast<float*>(packed));
   }
   const Micro micro = micro_for(c);

@@ -7,7 +7,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-int64_t element_bytes(DType t) { return t == DType::kI8 ? 1 : t == DType::kF64 ? 8 : 4; }
+int64_t element_bytes(DType t) { return t == DType::kI8 ? 1 : is_double(t) ? 8 : 4; }
 
 /// One row of the frame from column `left` of x on; `from` is column 0 of channel 0.
 template <class S>
@@ -61,7 +61,7 @@ void fill(const Call& call, const View& x, const FrameShape& s, Compute<S>* memo
 }  // namespace
 
 bool frame_in_place(const View& x, const FrameShape& s) {
-  const bool native = x.dtype == DType::kF32 || x.dtype == DType::kF64 || x.dtype == DType::kI8;
+  const bool native = x.dtype == DType::kF32 || is_double(x.dtype) || x.dtype == DType::kI8;
   return native && (x.shape[1] == 1 || x.stride[1] == 1) && s.top <= 0 && s.left <= 0 &&
          s.height - s.top <= x.shape[2] && s.width - s.left <= x.shape[3];
 }
@@ -80,13 +80,13 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
   }
   switch (x.dtype) {
     case DType::kF16:
-      fill<F16>(call, x, s, static_cast<float*>(memory));
+      if constexpr (computes(DType::kF16)) fill<F16>(call, x, s, static_cast<float*>(memory));
       break;
     case DType::kBF16:
-      fill<BF16>(call, x, s, static_cast<float*>(memory));
+      if constexpr (computes(DType::kBF16)) fill<BF16>(call, x, s, static_cast<float*>(memory));
       break;
     case DType::kF64:
-      fill<double>(call, x, s, static_cast<double*>(memory));
+      if constexpr (computes(DType::kF64)) fill<double>(call, x, s, static_cast<double*>(memory));
       break;
     case DType::kI8:
       fill<int8_t>(call, x, s, static_cast<int8_t*>(memory));

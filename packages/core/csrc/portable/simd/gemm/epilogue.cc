@@ -98,14 +98,14 @@ void activate(Act act, double* y, int64_t n) {
 void finish_float(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                   int cols) {
   const FloatEnd& end = *static_cast<const FloatEnd*>(ctx);
-  if (end.out.dtype == DType::kF64)
+  if (is_double(end.out.dtype))
     finish_rows(end, static_cast<double*>(tile), ldt, row, rows, col, cols);
   else
     finish_rows(end, static_cast<float*>(tile), ldt, row, rows, col, cols);
 }
 
 bool takes_tiles(const Place& out) {
-  return (out.dtype == DType::kF32 || out.dtype == DType::kF64) && out.stride == 1 &&
+  return (out.dtype == DType::kF32 || is_double(out.dtype)) && out.stride == 1 &&
          out.rows.uniform();
 }
 

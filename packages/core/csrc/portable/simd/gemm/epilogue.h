@@ -43,6 +43,6 @@ void set_output(Gemm* g, const FloatEnd* end);
 bool takes_tiles(const Place& out);
 
 /// The micro-kernel that computes a float dtype.
-inline const Micro& micro_of(DType dtype) { return dtype == DType::kF64 ? kMicroF64 : kMicroF32; }
+inline const Micro& micro_of(DType dtype) { return is_double(dtype) ? kMicroF64 : kMicroF32; }
 
 }  // namespace proa::PROA_ISA

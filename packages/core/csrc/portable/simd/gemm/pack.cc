@@ -120,7 +120,7 @@ const void* read_matrix(const void* ctx, int64_t line, int64_t begin, int64_t co
 
 void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, int64_t k0,
                 int64_t k, void* panel) {
-  if (size == 8)
+  if (computes(DType::kF64) && size == 8)
     pack(s, lane, lanes, width, k0, k, static_cast<int64_t*>(panel));
   else
     pack(s, lane, lanes, width, k0, k, static_cast<int32_t*>(panel));
@@ -133,20 +133,26 @@ Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lin
                                             !(steps.rank == 1 && steps.step() == 1));
   *ctx = {data, by_step ? steps : lanes, by_step ? lanes.step() : steps.step()};
   Source s = {ctx, read_matrix<float>, by_step};
-  if (dtype == DType::kF64) s.read = read_matrix<double>;
-  if (dtype == DType::kF16) s.read = read_matrix<F16>;
-  if (dtype == DType::kBF16) s.read = read_matrix<BF16>;
+  if (is_double(dtype)) s.read = read_matrix<double>;
+  if (computes(DType::kF16) && dtype == DType::kF16) s.read = read_matrix<F16>;
+  if (computes(DType::kBF16) && dtype == DType::kBF16) s.read = read_matrix<BF16>;
   return s;
 }
 
 void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to) {
   switch (dtype) {
     case DType::kF64:
-      return widen_from(static_cast<const double*>(from), stride, n, static_cast<double*>(to));
+      if constexpr (computes(DType::kF64))
+        return widen_from(static_cast<const double*>(from), stride, n, static_cast<double*>(to));
+      return;
     case DType::kF16:
-      return widen_from(static_cast<const F16*>(from), stride, n, static_cast<float*>(to));
+      if constexpr (computes(DType::kF16))
+        return widen_from(static_cast<const F16*>(from), stride, n, static_cast<float*>(to));
+      return;
     case DType::kBF16:
-      return widen_from(static_cast<const BF16*>(from), stride, n, static_cast<float*>(to));
+      if constexpr (computes(DType::kBF16))
+        return widen_from(static_cast<const BF16*>(from), stride, n, static_cast<float*>(to));
+      return;
     default:
       return widen_from(static_cast<const float*>(from), stride, n, static_cast<float*>(to));
   }
@@ -155,11 +161,17 @@ void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to) {
 void narrow(const void* from, DType dtype, int64_t stride, int64_t n, void* to) {
   switch (dtype) {
     case DType::kF64:
-      return narrow_to(static_cast<const double*>(from), stride, n, static_cast<double*>(to));
+      if constexpr (computes(DType::kF64))
+        return narrow_to(static_cast<const double*>(from), stride, n, static_cast<double*>(to));
+      return;
     case DType::kF16:
-      return narrow_to(static_cast<const float*>(from), stride, n, static_cast<F16*>(to));
+      if constexpr (computes(DType::kF16))
+        return narrow_to(static_cast<const float*>(from), stride, n, static_cast<F16*>(to));
+      return;
     case DType::kBF16:
-      return narrow_to(static_cast<const float*>(from), stride, n, static_cast<BF16*>(to));
+      if constexpr (computes(DType::kBF16))
+        return narrow_to(static_cast<const float*>(from), stride, n, static_cast<BF16*>(to));
+      return;
     default:
       return narrow_to(static_cast<const float*>(from), stride, n, static_cast<float*>(to));
   }

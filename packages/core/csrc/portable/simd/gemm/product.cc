@@ -29,7 +29,7 @@ void multiply(const Call& call, const Product& p, void* scratch) {
   g.a = matrix_source(&a, p.a, p.dtype, p.a_rows, p.a_steps);
   g.b = matrix_source(&b, p.b, p.dtype, columns(p), p.b_steps);
   g.packed = p.packed;
-  const bool native = p.dtype == DType::kF32 || p.dtype == DType::kF64;
+  const bool native = p.dtype == DType::kF32 || is_double(p.dtype);
   if (p.packed == nullptr && gemm_is_skinny(p.m) && native && (p.b_stride == 1 || p.n == 1) &&
       p.b_steps.uniform()) {
     g.in_place = p.b;

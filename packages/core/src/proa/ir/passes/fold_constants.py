@@ -14,7 +14,7 @@ _LARGEST = 1 << 20  # bytes that folding may add beyond what the inputs hold
 
 def _evaluate(node: Node) -> list[Array]:
     """The node's outputs by the eager op."""
-    from proa import _core  # type: ignore[attr-defined,unused-ignore]  # built
+    from proa import _core
 
     arrays = [
         None if v is None else _core.from_numpy(v.data, True) for v in node.inputs

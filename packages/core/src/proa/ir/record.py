@@ -1,0 +1,106 @@
+"""Symbolic tensors -> Program: what the dispatcher calls for ops on them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from proa import _core
+from proa.errors import InvalidArgumentError
+from proa.ir.builder import make_node
+from proa.ir.program import Array, Program, Value
+
+_lock = threading.RLock()
+
+
+def dtype_name(tensor: Any) -> str:
+    """``float32`` of a tensor, array or dtype."""
+    dtype = getattr(tensor, "dtype", tensor)
+    return str(getattr(dtype, "name", dtype)).rpartition(".")[2]
+
+
+def to_array(tensor: Any) -> Array:
+    """The tensor's elements as IR holds them (bfloat16 as its bits); shares memory."""
+    return np.asarray(tensor.numpy())
+
+
+def to_tensor(array: Array, dtype: str) -> Any:
+    """The inverse of `to_array`; shares memory but for bfloat16."""
+    if dtype == "bfloat16":
+        wide = (array.astype(np.uint32) << 16).view(np.float32)
+        return _core.ops.cast(_core.from_numpy(wide, True), dtype="bfloat16")
+    return _core.from_numpy(array, False)
+
+
+class Recorder:
+    """Collects the ops called on symbolic tensors into `program`.
+
+    Args:
+        names: Structured names of tensors (by id) that are to become parameters; other
+            concrete tensors become constants.
+    """
+
+    def __init__(self, names: Mapping[int, str] | None = None) -> None:
+        self.program = Program()
+        self.names = dict(names or {})
+        #: Concrete tensors met, with their values. Held so that no id is used twice.
+        self.met: dict[int, tuple[Any, Value]] = {}
+
+    def input(self, name: str, dtype: str, shape: Sequence[int]) -> Any:
+        """A symbolic tensor that is an input of the program."""
+        value = Value(name, dtype, tuple(shape), "input")
+        self.program.main.inputs.append(value)
+        return self.symbol(value)
+
+    def symbol(self, value: Value) -> Any:
+        """A symbolic tensor that stands for the value."""
+        return _core.symbol(list(value.shape), value.dtype, (self, value))
+
+    def value_of(self, tensor: Any) -> Value:
+        """The value of a symbolic tensor, or the constant of a concrete one."""
+        handle = getattr(tensor, "_handle", None)
+        if handle is not None:
+            recorder, value = handle
+            if recorder is not self:
+                raise InvalidArgumentError(
+                    "[record] symbolic tensors must belong to the program being "
+                    f"recorded, got {value} of another"
+                )
+            found: Value = value
+            return found
+        if id(tensor) in self.met:
+            return self.met[id(tensor)][1]
+        data, dtype = to_array(tensor), dtype_name(tensor)
+        name = self.names.get(id(tensor))
+        if name is None:
+            value = self.program.constant(np.array(data), dtype)
+        else:
+            value = Value(name, dtype, data.shape, "param", data)
+        self.met[id(tensor)] = (tensor, value)
+        return value
+
+    def __call__(
+        self, op: str, inputs: Sequence[Any], attrs: Mapping[str, Any]
+    ) -> list[Any]:
+        """Append a node; its outputs as symbolic tensors. The dispatcher's hook."""
+        values = [None if t is None else self.value_of(t) for t in inputs]
+        node = make_node(self.program, op, values, dict(attrs))
+        self.program.main.nodes.append(node)
+        return [self.symbol(v) for v in node.outputs]
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """While open, ops on symbolic tensors go to the recorder; gradients are off."""
+    with _lock:
+        before = _core.set_recorder(recorder)
+        enabled = _core.set_grad_enabled(False)
+        try:
+            yield recorder
+        finally:
+            _core.set_grad_enabled(enabled)
+            _core.set_recorder(before)

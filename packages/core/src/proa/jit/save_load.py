@@ -1,0 +1,237 @@
+"""jit.save and jit.load."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from proa import _core
+from proa.errors import InvalidArgumentError
+from proa.ir import Program, from_bytes, read, to_bytes, write
+from proa.ir.passes import apply, optimize
+from proa.ir.program import Value
+from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.jit.input_spec import InputSpec
+from proa.jit.static_function import StaticFunction, run_engine
+from proa.jit.structure import unflatten
+from proa.jit.trace import Trace, owner_of
+
+_SUFFIX = ".proa"
+#: What a saved program is rid of. Fusions are left to who runs it.
+_SAVED_PASSES = ("remove_identities", "merge_equal_nodes", "remove_dead_code")
+
+
+def file_of(path: str | os.PathLike[str]) -> str:
+    """The path itself if it ends in .proa, else with that added."""
+    name = os.fspath(path)
+    return name if name.endswith(_SUFFIX) else name + _SUFFIX
+
+
+@contextmanager
+def _evaluating(owner: Any) -> Iterator[None]:
+    """The Layer in evaluation mode; afterwards each of its parts as it was."""
+    parts = [] if owner is None else [owner, *owner.sublayers()]
+    modes = [(part, part.training) for part in parts]
+    for part in parts:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _as_specs(given: Sequence[Any]) -> list[InputSpec]:
+    return [s if isinstance(s, InputSpec) else InputSpec.from_tensor(s) for s in given]
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("proa")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
+    """The program of a Layer or function in evaluation mode, as `save` writes it."""
+    static = layer
+    if owner_of(layer) is layer:
+        static = layer.forward
+    specs = None if input_spec is None else _as_specs(input_spec)
+    known = static.input_spec if isinstance(static, StaticFunction) else None
+    if specs is None and known is None and not isinstance(static, StaticFunction):
+        raise InvalidArgumentError(
+            "[jit.save] input_spec must say the inputs' shapes, got None"
+        )
+    function = static.function if isinstance(static, StaticFunction) else static
+    owner = static.owner if isinstance(static, StaticFunction) else owner_of(layer)
+    if specs is None and known is None:
+        return static.traced()
+    with _evaluating(owner):
+        found = StaticFunction(function, specs or known, owner).traced()
+    program = found.program
+    program.metadata["framework"] = f"proa {_version()}"
+    program.metadata["name"] = (
+        type(layer).__name__ if owner is layer else layer.__name__
+    )
+    shapes = [[v.name, v.dtype, list(v.shape)] for v in program.main.inputs]
+    program.metadata["input_spec"] = json.dumps(shapes)
+    # A value that only Python knows cannot be stored: outputs then come as a flat list.
+    with suppress(TypeError):
+        program.metadata["outputs"] = json.dumps(found.plan)
+    return found
+
+
+def save(
+    layer: Any,
+    path: str | os.PathLike[str],
+    input_spec: Sequence[Any] | None = None,
+    **configs: object,
+) -> None:
+    """Write a Layer or function as one model file.
+
+    Args:
+        layer: A Layer (saved in evaluation mode) or a function, static or not.
+        path: The file; `.proa` is added if it does not end so.
+        input_spec: `InputSpec`s or example tensors; may be left out if `to_static` had
+            them or the function was called.
+
+    Raises:
+        InvalidArgumentError: If the inputs' shapes are not known.
+        UnimplementedError: If the code depends on a tensor's value; names the line.
+    """
+    program = export(layer, input_spec).program
+    apply(program, _SAVED_PASSES)
+    write(program, file_of(path))
+
+
+class TranslatedLayer:
+    """A loaded model: callable, with parameters that can be trained further.
+
+    Without gradients it runs as a plan; where one is wanted, op by op on the tape.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.training = False
+        self._tensors: dict[Value, Any] = {}
+        self._names: dict[str, Value] = {}
+        for value in program.main.constants():
+            assert value.data is not None
+            tensor = to_tensor(value.data.copy(), value.dtype)
+            if value.kind == "param":
+                tensor.stop_gradient = not value.dtype.startswith(("float", "bfloat"))
+                self._names[value.name] = value
+            self._tensors[value] = tensor
+        self._engine: Any = None
+        self._versions: list[int] = []
+        self._plan = json.loads(program.metadata.get("outputs", "null"))
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """Structured names and tensors."""
+        for name, value in self._names.items():
+            yield name, self._tensors[value]
+
+    def parameters(self) -> list[Any]:
+        """The model's weights."""
+        return [tensor for _, tensor in self.named_parameters()]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The model's weights by structured name."""
+        return dict(self.named_parameters())
+
+    def set_state_dict(self, state: dict[str, Any]) -> None:
+        """Replace weights of these names."""
+        for name, tensor in state.items():
+            if name not in self._names:
+                raise InvalidArgumentError(
+                    f"[TranslatedLayer] names must be of {list(self._names)}, "
+                    f"got {name!r}"
+                )
+            value = self._names[name]
+            if tuple(tensor.shape) != value.shape or dtype_name(tensor) != value.dtype:
+                raise InvalidArgumentError(
+                    f"[TranslatedLayer] {name} must be {value}, "
+                    f"got {dtype_name(tensor)} of shape {tuple(tensor.shape)}"
+                )
+            fresh = to_tensor(to_array(tensor).copy(), value.dtype)
+            fresh.stop_gradient = self._tensors[value].stop_gradient
+            self._tensors[value] = fresh
+        self._engine = None
+
+    def sublayers(self) -> list[Any]:
+        """None: the structure was lost in the graph."""
+        return []
+
+    def train(self) -> None:
+        """Let gradients flow to the weights."""
+        self.training = True
+
+    def eval(self) -> None:
+        """Run as a plan."""
+        self.training = False
+
+    def program(self, method_name: str = "forward") -> Program:
+        """The loaded program."""
+        if method_name != "forward":
+            raise InvalidArgumentError(
+                f"[TranslatedLayer] method_name must be 'forward', got {method_name!r}"
+            )
+        return self._program
+
+    def _by_ops(self, tensors: Sequence[Any]) -> list[Any]:
+        known = dict(self._tensors)
+        known.update(zip(self._program.main.inputs, tensors, strict=True))
+        for node in self._program.main.nodes:
+            arrays = [None if v is None else known[v] for v in node.inputs]
+            result = getattr(_core.ops, node.op)(*arrays, **node.attrs)
+            results = result if isinstance(result, (tuple, list)) else (result,)
+            known.update(zip(node.outputs, results, strict=True))
+        return [known[v] for v in self._program.main.outputs]
+
+    def _by_plan(self, tensors: Sequence[Any]) -> list[Any]:
+        versions = [t.inplace_version for t in self._tensors.values()]
+        if self._engine is None or versions != self._versions:
+            for value, tensor in self._tensors.items():
+                value.data = to_array(tensor)
+            program = from_bytes(to_bytes(self._program), verify=False)
+            optimize(program)
+            self._engine = _core.Engine.from_bytes(to_bytes(program), verify=False)
+            self._versions = versions
+        return run_engine(self._engine, tensors)
+
+    def forward(self, *tensors: Any) -> Any:
+        """Run the model on one tensor for each input."""
+        if len(tensors) != len(self._program.main.inputs):
+            raise InvalidArgumentError(
+                "[TranslatedLayer] the call must have "
+                f"{len(self._program.main.inputs)} tensors, got {len(tensors)}"
+            )
+        wanted = _core.is_grad_enabled() and (
+            self.training or any(not t.stop_gradient for t in tensors)
+        )
+        symbolic = any(t._handle is not None for t in tensors)
+        run = self._by_ops if wanted or symbolic else self._by_plan
+        outputs = run(tensors)
+        if self._plan is not None:
+            return unflatten(outputs, self._plan)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    __call__ = forward
+
+
+def load(path: str | os.PathLike[str], **configs: object) -> TranslatedLayer:
+    """The model that `save` wrote.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        InvalidArgumentError: If it is no sound model file.
+        VersionError: If a version of Proa wrote it that this one cannot read.
+    """
+    name = os.fspath(path)
+    return TranslatedLayer(read(name if os.path.exists(name) else file_of(name)))

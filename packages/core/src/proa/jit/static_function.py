@@ -1,0 +1,193 @@
+"""A function that runs as a planned program where that gives the same result."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from proa import _core
+from proa.errors import InvalidArgumentError
+from proa.ir import Program, from_bytes, to_bytes
+from proa.ir.passes import optimize
+from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.jit.input_spec import InputSpec
+from proa.jit.structure import flatten, unflatten
+from proa.jit.trace import Trace, is_tensor, owner_of, trace
+
+_MAX_TRACES = 32
+
+
+def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
+    """Tensors in, tensors out."""
+    arrays = engine.run([to_array(t) for t in tensors])
+    return [
+        to_tensor(array, dtype)
+        for array, (_, dtype, _) in zip(arrays, engine.outputs, strict=True)
+    ]
+
+
+class _Compiled:
+    """A trace with its engine, which is made again when a weight has changed."""
+
+    def __init__(self, found: Trace) -> None:
+        self.trace = found
+        self.engine: Any = None
+        self.versions: list[int] = []
+
+    def run(self, tensors: Sequence[Any]) -> list[Any]:
+        versions = [t.inplace_version for t in self.trace.tensors]
+        if self.engine is None or versions != self.versions:
+            program = from_bytes(to_bytes(self.trace.program), verify=False)
+            optimize(program)
+            self.engine = _core.Engine.from_bytes(to_bytes(program), verify=False)
+            self.versions = versions
+        return run_engine(self.engine, tensors)
+
+
+class StaticFunction:
+    """What `to_static` makes of a function. Calls are traced once per signature.
+
+    A call runs the program unless a gradient is wanted, the Layer is in training mode,
+    or the function is random; then it runs the function itself.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        input_spec: Sequence[InputSpec] | None = None,
+        owner: Any = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.input_spec = None if input_spec is None else list(input_spec)
+        self.owner = owner if owner is not None else owner_of(function)
+        self._compiled: dict[Any, _Compiled] = {}
+        self._bound: dict[int, tuple[Any, StaticFunction]] = {}
+
+    def __get__(self, instance: Any, kind: Any = None) -> Any:
+        if instance is None:
+            return self
+        _, bound = self._bound.get(id(instance), (None, None))
+        if bound is None:
+            method = self.function.__get__(instance)
+            bound = StaticFunction(method, self.input_spec, owner_of(method))
+            self._bound[id(instance)] = (instance, bound)
+        return bound
+
+    def _wants_function(self, tensors: Sequence[Any]) -> bool:
+        if any(t._handle is not None for t in tensors):
+            return True  # inside another trace
+        if getattr(self.owner, "training", False):
+            return True
+        if not _core.is_grad_enabled():
+            return False
+        weights = [] if self.owner is None else self.owner.parameters()
+        return any(not t.stop_gradient for t in (*tensors, *weights))
+
+    def _specs(self, tensors: Sequence[Any]) -> list[InputSpec]:
+        if self.input_spec is None:
+            return [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
+        if len(tensors) != len(self.input_spec):
+            raise InvalidArgumentError(
+                f"[to_static] the call must have {len(self.input_spec)} tensors, "
+                f"got {len(tensors)}"
+            )
+        for i, (spec, t) in enumerate(zip(self.input_spec, tensors, strict=True)):
+            if not spec.admits(t.shape) or spec.dtype != dtype_name(t):
+                raise InvalidArgumentError(
+                    f"[to_static] argument {i} must be {spec}, got {dtype_name(t)} "
+                    f"of shape {tuple(t.shape)}"
+                )
+        return self.input_spec
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors, plan = flatten((args, kwargs), is_tensor)
+        if self._wants_function(tensors):
+            return self.function(*args, **kwargs)
+        specs = self._specs(tensors)
+        compiled = self._find(specs, plan)
+        if compiled.trace.is_random:
+            return self.function(*args, **kwargs)
+        return unflatten(compiled.run(tensors), compiled.trace.plan)
+
+    def _find(self, specs: Sequence[InputSpec], plan: Any) -> _Compiled:
+        key = (tuple(specs), repr(plan))
+        found = self._compiled.get(key)
+        if found is None:
+            if len(self._compiled) >= _MAX_TRACES:
+                self._compiled.pop(next(iter(self._compiled)))
+            found = _Compiled(
+                trace(
+                    self.function,
+                    lambda symbols: unflatten(symbols, plan),
+                    specs,
+                    owner=self.owner,
+                )
+            )
+            self._compiled[key] = found
+        return found
+
+    def traced(self, input_spec: Sequence[InputSpec] | None = None) -> Trace:
+        """The trace for these specs (all arguments tensors), or for the latest call."""
+        specs = input_spec or self.input_spec
+        if specs is None:
+            if not self._compiled:
+                raise InvalidArgumentError(
+                    "[to_static] input_spec must be given before a call, got None"
+                )
+            return list(self._compiled.values())[-1].trace
+        plan = flatten((tuple(specs), {}), lambda s: isinstance(s, InputSpec))[1]
+        return self._find(specs, plan).trace
+
+    @property
+    def main_program(self) -> Program:
+        """The program of the latest trace."""
+        return self.traced().program
+
+    @property
+    def code(self) -> str:
+        """The program as text."""
+        return str(self.main_program)
+
+
+def to_static(
+    function: Any = None,
+    input_spec: Sequence[InputSpec] | None = None,
+    build_strategy: object = None,
+    backend: object = None,
+    **kwargs: object,
+) -> Any:
+    """Run a function or Layer as a planned program.
+
+    Args:
+        function: A function, or a Layer (whose `forward` is replaced). Without it, a
+            decorator is returned.
+        input_spec: Shapes and dtypes of the tensor arguments; unknown dimensions may
+            vary from call to call. Without it, each new shape is traced.
+        build_strategy, backend: Accepted for Paddle's sake; there is one engine.
+
+    Returns:
+        A `StaticFunction`, or the Layer.
+    """
+    if function is None:
+        return functools.partial(to_static, input_spec=input_spec)
+    if getattr(function, "_not_to_static", False):
+        return function
+    if isinstance(function, StaticFunction):
+        return StaticFunction(function.function, input_spec or function.input_spec)
+    if owner_of(function) is function:
+        forward = function.forward
+        if isinstance(forward, StaticFunction):
+            forward = forward.function
+        function.forward = StaticFunction(forward, input_spec, owner=function)
+        return function
+    return StaticFunction(function, input_spec)
+
+
+def not_to_static(function: Any = None) -> Any:
+    """Mark a function that `to_static` leaves as it is."""
+    if function is None:
+        return not_to_static
+    function._not_to_static = True
+    return function

@@ -1,0 +1,136 @@
+"""Function -> Program, by calling it once on symbolic tensors."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proa import _core
+from proa.errors import (
+    InvalidArgumentError,
+    PreconditionNotMetError,
+    UnimplementedError,
+)
+from proa.ir import Program, verify
+from proa.ir.attributes import row_of
+from proa.ir.record import Recorder, recording
+from proa.jit.input_spec import InputSpec
+from proa.jit.structure import flatten
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether it is a tensor, concrete or symbolic."""
+    return isinstance(thing, _core.Tensor)
+
+
+@dataclass
+class Trace:
+    """A traced function: its program, where its outputs go, and the tensors it read."""
+
+    program: Program
+    plan: Any
+    tensors: list[Any]
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two runs of the function should differ."""
+        return any(row_of(n.op).family == "rand" for n in self.program.main.nodes)
+
+
+def owner_of(function: Any) -> Any:
+    """The Layer that the function or Layer belongs to, or None."""
+    for thing in (function, getattr(function, "__self__", None)):
+        if hasattr(thing, "named_parameters") and hasattr(thing, "forward"):
+            return thing
+    return None
+
+
+def tensor_names(owner: Any) -> dict[int, str]:
+    """Structured names of a Layer's parameters and buffers, by id."""
+    if owner is None:
+        return {}
+    pairs = list(owner.named_parameters())
+    if hasattr(owner, "named_buffers"):
+        pairs += list(owner.named_buffers())
+    return {id(tensor): name for name, tensor in pairs if tensor is not None}
+
+
+def user_line(error: BaseException) -> str:
+    """``file:line: code`` of the innermost frame that is not Proa's."""
+    line = ""
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
+        if os.path.abspath(path).startswith(_HERE + os.sep) or path.startswith("<"):
+            continue
+        line = f"{path}:{number}: {linecache.getline(path, number).strip()}"
+    return line
+
+
+def input_names(function: Callable[..., Any], specs: Sequence[InputSpec]) -> list[str]:
+    """Names for the inputs: the specs' own, the function's parameters', or x0."""
+    try:
+        parameters = [
+            p.name
+            for p in inspect.signature(function).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for i, spec in enumerate(specs):
+        known = parameters[i] if i < len(parameters) else f"x{i}"
+        name = spec.name or known
+        while name in names:
+            name += f"_{i}"
+        names.append(name)
+    return names
+
+
+def trace(
+    function: Callable[..., Any],
+    arguments: Any,
+    specs: Sequence[InputSpec],
+    *,
+    owner: Any = None,
+    names: Sequence[str] | None = None,
+) -> Trace:
+    """Call the function once with symbolic tensors and note what it computes.
+
+    Args:
+        function: What to call.
+        arguments: Maps the symbolic tensors (a list) to (args, kwargs).
+        specs: One for each symbolic tensor.
+        owner: The Layer whose parameters keep their names.
+        names: Of the inputs.
+    """
+    recorder = Recorder(tensor_names(owner))
+    with recording(recorder):
+        symbols = [
+            recorder.input(name, spec.dtype, spec.shape)
+            for name, spec in zip(
+                names or input_names(function, specs), specs, strict=True
+            )
+        ]
+        args, kwargs = arguments(symbols)
+        try:
+            result = function(*args, **kwargs)
+        except (PreconditionNotMetError, UnimplementedError) as error:
+            raise UnimplementedError(
+                f"{error} (traced code must not depend on a tensor's value; "
+                f"at {user_line(error)})"
+            ) from error
+        leaves, plan = flatten(result, is_tensor)
+        if not leaves:
+            raise InvalidArgumentError(
+                f"[to_static] the function must return tensors, got {result!r}"
+            )
+        recorder.program.main.outputs = [recorder.value_of(t) for t in leaves]
+    verify(recorder.program)
+    return Trace(recorder.program, plan, [t for t, _ in recorder.met.values()])

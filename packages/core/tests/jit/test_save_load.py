@@ -1,0 +1,138 @@
+"""jit.save and jit.load: one file, the same results, weights that train further."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import proa
+from proa import _core
+from proa._core import ops
+from proa.errors import InvalidArgumentError, NotFoundError
+from proa.ir import describe, read
+from proa.jit import InputSpec, load, save
+
+
+def tensor(*shape: int, seed: int = 0) -> Any:
+    drawn = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return _core.from_numpy(drawn, True)
+
+
+class Dense:
+    """x @ w + b and an activation, by the raw ops: what a Layer offers to jit."""
+
+    def __init__(self) -> None:
+        self.training = True
+        self.w, self.b = tensor(4, 3, seed=1), tensor(3, seed=2)
+        for parameter in (self.w, self.b):
+            parameter.stop_gradient = False
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        return [("fc.weight", self.w), ("fc.bias", self.b)]
+
+    def parameters(self) -> list[Any]:
+        return [p for _, p in self.named_parameters()]
+
+    def sublayers(self) -> list[Any]:
+        return []
+
+    def forward(self, x: Any) -> Any:
+        y = ops.tanh(ops.linear(x, self.w, self.b))
+        return ops.dropout(y, p=0.5, seed=3, offset=0) if self.training else y
+
+    def __call__(self, x: Any) -> Any:
+        return self.forward(x)
+
+    def want(self, x: Any) -> np.ndarray:
+        return np.tanh(x.numpy() @ self.w.numpy() + self.b.numpy())
+
+
+def close(got: Any, want: np.ndarray) -> None:
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.feature("L203")
+@pytest.mark.feature("L204")
+@pytest.mark.feature("L206")
+def test_a_saved_layer_is_loaded_and_gives_the_same(tmp_path: Path) -> None:
+    layer = Dense()
+    save(layer, tmp_path / "dense", [InputSpec([None, 4], name="image")])
+    assert layer.training
+    assert os.listdir(tmp_path) == ["dense.proa"]
+    loaded = load(tmp_path / "dense")
+    for n in (1, 7):
+        x = tensor(n, 4)
+        with proa.no_grad():
+            close(loaded(x), layer.want(x))
+    with safe_open(tmp_path / "dense.proa", "np") as file:
+        np.testing.assert_array_equal(file.get_tensor("fc.weight"), layer.w.numpy())
+    program = read(tmp_path / "dense.proa")
+    spec = json.loads(program.metadata["input_spec"])
+    assert spec == [["image", "float32", [-1, 4]]]
+    assert "dropout" not in describe(tmp_path / "dense.proa")
+    assert [name for name, _ in loaded.named_parameters()] == ["fc.weight", "fc.bias"]
+
+
+def test_a_path_that_ends_in_proa_is_kept(tmp_path: Path) -> None:
+    save(Dense(), tmp_path / "a.proa", [tensor(2, 4)])
+    assert os.listdir(tmp_path) == ["a.proa"]
+
+
+@pytest.mark.feature("L209")
+def test_a_function_without_parameters_is_saved(tmp_path: Path) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return ops.add(x, y), [ops.mul(x, y)]
+
+    save(f, tmp_path / "f", [InputSpec([None]), InputSpec([None])])
+    x, y = tensor(5), tensor(5, seed=1)
+    total, (product,) = load(tmp_path / "f")(x, y)
+    close(total, x.numpy() + y.numpy())
+    close(product, x.numpy() * y.numpy())
+    assert [v.name for v in read(tmp_path / "f.proa").main.inputs] == ["x", "y"]
+
+
+def test_a_loaded_model_trains_further(tmp_path: Path) -> None:
+    layer = Dense()
+    save(layer, tmp_path / "m", [InputSpec([None, 4])])
+    loaded = load(tmp_path / "m")
+    loaded.train()
+    x = tensor(3, 4)
+    ops.sum(loaded(x)).backward()
+    weight = dict(loaded.named_parameters())["fc.weight"]
+    slope = 1 - layer.want(x) ** 2
+    want = x.numpy().T @ slope
+    np.testing.assert_allclose(weight.grad.numpy(), want, rtol=1e-4, atol=1e-5)
+    loaded.eval()
+    loaded.set_state_dict({"fc.bias": tensor(3, seed=8)})
+    layer.b = tensor(3, seed=8)
+    with proa.no_grad():
+        close(loaded(x), layer.want(x))
+    with pytest.raises(InvalidArgumentError, match=r"must be of .*got 'fc\.speed'"):
+        loaded.set_state_dict({"fc.speed": tensor(3)})
+    with pytest.raises(InvalidArgumentError, match=r"fc\.bias must be .*\(4,\)"):
+        loaded.set_state_dict({"fc.bias": tensor(4)})
+
+
+@pytest.mark.feature("L205")
+def test_a_loaded_model_shows_its_program(tmp_path: Path) -> None:
+    save(Dense(), tmp_path / "m", [InputSpec([None, 4])])
+    text = str(load(tmp_path / "m").program())
+    assert "input %x: float32[?, 4]" in text
+    assert "linear(%x, %fc.weight, %fc.bias)" in text
+
+
+def test_saving_needs_to_know_the_shapes(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="input_spec must say"):
+        save(Dense(), tmp_path / "m")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"none\.proa must exist"):
+        load(tmp_path / "none")
