@@ -73,7 +73,13 @@ def instruction_set() -> dict[str, str]:
         core = importlib.import_module("proa._core")
     except ImportError as error:
         return {"engine": f"cannot be loaded: {error}"}
-    facts = {"isa": str(core.isa()), "cpu features": " ".join(core.cpu_features())}
+    built: dict[str, object] = core.build_info()
+    facts = {
+        "isa": str(built["isa"]),
+        "cpu": f"runs up to {built['cpu']}",
+        "engine": f"abi {built['abi']}, file format {built['format']}, "
+        f"{built['ops']} ops, compiled by {built['compiler']}",
+    }
     if forced := os.environ.get("PROA_ISA"):
         facts["PROA_ISA"] = forced
     return facts
