@@ -1,0 +1,437 @@
+"""`Model`: train, evaluate and use a network in a few lines."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proa import _core
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa.hapi.callbacks import (
+    Callback,
+    CallbackList,
+    LRScheduler,
+    ModelCheckpoint,
+    ProgBarLogger,
+)
+from proa.hapi.summary import summary
+from proa.io import DataLoader
+from proa.metric import Metric
+from proa.nn.layer import Layer
+from proa.tensor.creation import to_tensor
+from proa.tensor.saving import load, save
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _tensors(value: Any) -> list[Any]:
+    return [v if isinstance(v, Tensor) else to_tensor(v) for v in _listed(value)]
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_arrays(v) for v in value]
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+class Model:
+    """A network with what it takes to train, measure, save and use it.
+
+    Args:
+        network: The Layer.
+        inputs: InputSpecs of its inputs; needed to save it for inference.
+        labels: InputSpecs of its labels; their number says how a batch is divided.
+    """
+
+    def __init__(self, network: Layer, inputs: Any = None, labels: Any = None) -> None:
+        if not isinstance(network, Layer):
+            raise InvalidArgumentError(
+                f"[Model] network must be a Layer, got {type(network).__name__}"
+            )
+        self.network = network
+        self._inputs, self._labels = _listed(inputs), _listed(labels)
+        self._optimizer: Any = None
+        self._loss: Callable[..., Any] | None = None
+        self._metrics: list[Metric] = []
+        self._pending = False  # gradients are being gathered over batches
+        self.stop_training = False
+
+    def prepare(
+        self,
+        optimizer: Any = None,
+        loss: Callable[..., Any] | None = None,
+        metrics: Any = None,
+        amp_configs: Any = None,
+    ) -> None:
+        """Say how to train: the optimizer, the loss (outputs…, labels…), the metrics."""
+        if amp_configs is not None:
+            raise InvalidArgumentError(
+                f"[Model.prepare] amp_configs must be None here, got {amp_configs!r}"
+            )
+        if loss is not None and not callable(loss):
+            raise InvalidArgumentError(
+                f"[Model.prepare] loss must be callable, got {loss!r}"
+            )
+        for m in _listed(metrics):
+            if not isinstance(m, Metric):
+                raise InvalidArgumentError(
+                    f"[Model.prepare] metrics must be Metrics, got {m!r}"
+                )
+        self._optimizer, self._loss = optimizer, loss
+        self._metrics = _listed(metrics)
+
+    # -- single batches ---------------------------------------------------------------
+    def _losses(self, outputs: list[Any], labels: list[Any]) -> list[Tensor]:
+        assert self._loss is not None
+        return _listed(self._loss(*outputs, *labels))
+
+    def _measure(self, outputs: list[Any], labels: list[Any]) -> list[Any]:
+        values = []
+        for metric in self._metrics:
+            given = metric.compute(*outputs, *labels)
+            values.append(metric.update(*[_arrays(g) for g in _tuple(given)]))
+        return values
+
+    def _result(self, losses: list[Any], measures: list[Any]) -> Any:
+        if self._metrics:
+            return (losses, measures) if losses else measures
+        return losses
+
+    def train_batch(
+        self, inputs: Any, labels: Any = None, update: bool = True
+    ) -> Any:
+        """Take one step; with update=False only add up gradients.
+
+        Returns the losses as a list, and with metrics also their values on this batch.
+        """
+        if self._optimizer is None or self._loss is None:
+            raise PreconditionNotMetError(
+                "[Model.train_batch] prepare(optimizer, loss) must be called before"
+            )
+        self.network.train()
+        given = _tensors(labels)
+        outputs = _listed(self.network(*_tensors(inputs)))
+        losses = self._losses(outputs, given)
+        total = losses[0]
+        for more in losses[1:]:
+            total = total + more
+        total.backward()
+        if update:
+            self._optimizer.step()
+            self._optimizer.clear_grad()
+        self._pending = not update
+        with _core.no_grad_guard():
+            measures = self._measure([o.detach() for o in outputs], given)
+        return self._result([_number(v) for v in losses], measures)
+
+    def eval_batch(self, inputs: Any, labels: Any = None) -> Any:
+        """Losses and metrics of one batch, without training."""
+        self.network.eval()
+        given = _tensors(labels)
+        with _core.no_grad_guard():
+            outputs = _listed(self.network(*_tensors(inputs)))
+            losses = self._losses(outputs, given) if self._loss and given else []
+            measures = self._measure(outputs, given)
+        return self._result([_number(v) for v in losses], measures)
+
+    def predict_batch(self, inputs: Any) -> list[Any]:
+        """The network's outputs for one batch, as arrays."""
+        self.network.eval()
+        with _core.no_grad_guard():
+            outputs = self.network(*_tensors(inputs))
+        return [_arrays(o) for o in _listed(outputs)]
+
+    # -- whole datasets ---------------------------------------------------------------
+    def _loader(
+        self, data: Any, batch_size: int, shuffle: bool, drop_last: bool, workers: int
+    ) -> Any:
+        if data is None or isinstance(data, DataLoader):
+            return data
+        if not hasattr(data, "__getitem__") and hasattr(data, "__iter__"):
+            return data  # something that yields batches
+        return DataLoader(
+            data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last,
+            num_workers=workers,
+        )  # fmt: skip
+
+    def _divided(self, batch: Any) -> tuple[list[Any], list[Any]]:
+        """A batch's inputs and labels: as many inputs as there are specs, else all but one."""
+        fields = list(batch.values()) if isinstance(batch, dict) else _listed(batch)
+        count = len(self._inputs)
+        if not count:
+            count = len(fields) - max(len(self._labels), 1) if len(fields) > 1 else 1
+        return fields[:count], fields[count:]
+
+    def _names(self) -> list[str]:
+        names = ["loss"] if self._loss is not None else []
+        for metric in self._metrics:
+            names += _listed(metric.name())
+        return names
+
+    def _logs(self, result: Any) -> dict[str, Any]:
+        """Loss of the batch, and metrics over all batches so far."""
+        losses = result[0] if isinstance(result, tuple) else result
+        logs: dict[str, Any] = {}
+        if self._loss is not None and not (self._metrics and isinstance(result, list)):
+            logs["loss"] = losses
+        for metric in self._metrics:
+            values = _listed(metric.accumulate())
+            logs.update(zip(_listed(metric.name()), values, strict=True))
+        return logs
+
+    def fit(
+        self,
+        train_data: Any = None,
+        eval_data: Any = None,
+        batch_size: int = 1,
+        epochs: int = 1,
+        eval_freq: int = 1,
+        log_freq: int = 10,
+        save_dir: str | None = None,
+        save_freq: int = 1,
+        verbose: int = 2,
+        drop_last: bool = False,
+        shuffle: bool = True,
+        num_workers: int = 0,
+        callbacks: Any = None,
+        accumulate_grad_batches: int = 1,
+        num_iters: int | None = None,
+    ) -> None:
+        """Train on a dataset (or loader), evaluating on another every eval_freq epochs.
+
+        Args:
+            train_data: A Dataset, a DataLoader, or anything that yields batches.
+            eval_data: The same, to evaluate on.
+            batch_size: Samples in a batch, where a Dataset is given.
+            epochs: How often to go through the data.
+            eval_freq: Epochs between evaluations.
+            log_freq: Steps between lines where verbose is 2.
+            save_dir: Where checkpoints go, every save_freq epochs.
+            save_freq: Epochs between checkpoints.
+            verbose: 0 silent, 1 one line that is redrawn, 2 a line every log_freq steps.
+            drop_last: Whether to leave out a last batch that is not full.
+            shuffle: Whether to shuffle.
+            num_workers: Worker processes of the loaders.
+            callbacks: Callbacks beside the ones that fit adds.
+            accumulate_grad_batches: Batches whose gradients make up one step.
+            num_iters: Steps after which to stop, whatever the epoch.
+        """
+        loader = self._loader(train_data, batch_size, shuffle, drop_last, num_workers)
+        if loader is None:
+            raise InvalidArgumentError("[Model.fit] train_data must be given, got None")
+        evaluation = self._loader(eval_data, batch_size, False, False, num_workers)
+        steps = _length(loader)
+        calls = self._callbacks(
+            callbacks, verbose, log_freq, save_dir, save_freq,
+            {"batch_size": batch_size, "epochs": epochs, "steps": steps,
+             "verbose": verbose, "save_dir": save_dir, "metrics": self._names()},
+        )  # fmt: skip
+        self.stop_training = False
+        logs: dict[str, Any] = {}
+        calls.call("on_train_begin", {})
+        left = num_iters
+        for epoch in range(epochs):
+            calls.call("on_epoch_begin", epoch, {})
+            for logs in self._epoch(loader, calls, accumulate_grad_batches, left):
+                left = None if left is None else left - 1
+            calls.call("on_epoch_end", epoch, logs)
+            if evaluation is not None and epoch % eval_freq == 0:
+                self._evaluate(evaluation, calls, None)
+            if self.stop_training or left == 0:
+                break
+        calls.call("on_train_end", logs)
+
+    def _callbacks(
+        self,
+        given: Any,
+        verbose: int,
+        log_freq: int,
+        save_dir: str | None,
+        save_freq: int,
+        params: dict[str, Any],
+    ) -> CallbackList:
+        calls: list[Callback] = _listed(given)
+        kinds = [type(c) for c in calls]
+        if ProgBarLogger not in kinds and verbose:
+            calls.insert(0, ProgBarLogger(log_freq, verbose))
+        if LRScheduler not in kinds:
+            calls.append(LRScheduler())
+        if ModelCheckpoint not in kinds and save_dir is not None:
+            calls.append(ModelCheckpoint(save_freq, save_dir))
+        return CallbackList(calls, self, params)
+
+    def _epoch(
+        self, loader: Any, calls: CallbackList, gather: int, left: int | None
+    ) -> Iterator[dict[str, Any]]:
+        """Train on every batch; yields the logs of each."""
+        for metric in self._metrics:
+            metric.reset()
+        last = (_length(loader) or 0) - 1
+        for step, batch in enumerate(loader):
+            if left is not None and step >= left:
+                return
+            inputs, labels = self._divided(batch)
+            calls.call("on_train_batch_begin", step, {})
+            update = (step + 1) % gather == 0 or step == last
+            logs = self._logs(self.train_batch(inputs, labels, update))
+            logs["batch_size"] = len(inputs[0])
+            calls.call("on_train_batch_end", step, logs)
+            yield logs
+        if self._pending:  # a stream whose end was not foreseen
+            self._optimizer.step()
+            self._optimizer.clear_grad()
+            self._pending = False
+
+    def evaluate(
+        self,
+        eval_data: Any,
+        batch_size: int = 1,
+        log_freq: int = 10,
+        verbose: int = 2,
+        num_workers: int = 0,
+        callbacks: Any = None,
+        num_iters: int | None = None,
+    ) -> dict[str, Any]:
+        """Loss and metrics over a dataset (or loader)."""
+        loader = self._loader(eval_data, batch_size, False, False, num_workers)
+        calls = self._callbacks(
+            callbacks, verbose, log_freq, None, 1,
+            {"batch_size": batch_size, "verbose": verbose, "metrics": self._names()},
+        )  # fmt: skip
+        return self._evaluate(loader, calls, num_iters)
+
+    def _evaluate(
+        self, loader: Any, calls: CallbackList, num_iters: int | None
+    ) -> dict[str, Any]:
+        for metric in self._metrics:
+            metric.reset()
+        calls.call("on_eval_begin", {"steps": _length(loader), "metrics": self._names()})
+        logs: dict[str, Any] = {}
+        total, samples = np.zeros(0), 0
+        for step, batch in enumerate(loader):
+            if num_iters is not None and step >= num_iters:
+                break
+            inputs, labels = self._divided(batch)
+            calls.call("on_eval_batch_begin", step, {})
+            logs = self._logs(self.eval_batch(inputs, labels))
+            size = len(inputs[0])
+            if "loss" in logs:
+                # The loss of the whole: each batch counts by its samples.
+                total = total + np.array(logs["loss"]) * size if samples else (
+                    np.array(logs["loss"]) * size
+                )
+                samples += size
+                logs["loss"] = (total / samples).tolist()
+            logs["batch_size"] = size
+            calls.call("on_eval_batch_end", step, logs)
+        logs.pop("batch_size", None)
+        calls.call("on_eval_end", logs)
+        return logs
+
+    def predict(
+        self,
+        test_data: Any,
+        batch_size: int = 1,
+        num_workers: int = 0,
+        stack_outputs: bool = False,
+        verbose: int = 1,
+        callbacks: Any = None,
+    ) -> list[Any]:
+        """The network's outputs over a dataset: for each a list by batch, or one array."""
+        loader = self._loader(test_data, batch_size, False, False, num_workers)
+        calls = self._callbacks(
+            callbacks, verbose, 10, None, 1,
+            {"batch_size": batch_size, "verbose": verbose, "metrics": []},
+        )  # fmt: skip
+        calls.call("on_predict_begin", {"steps": _length(loader)})
+        columns: list[list[Any]] = []
+        for step, batch in enumerate(loader):
+            inputs, _ = self._divided(batch)
+            calls.call("on_predict_batch_begin", step, {})
+            outputs = self.predict_batch(inputs)
+            columns = columns or [[] for _ in outputs]
+            for column, out in zip(columns, outputs, strict=True):
+                column.append(out)
+            calls.call("on_predict_batch_end", step, {"batch_size": len(inputs[0])})
+        calls.call("on_predict_end", {})
+        return [np.concatenate(c) for c in columns] if stack_outputs else columns
+
+    # -- state ------------------------------------------------------------------------
+    def save(self, path: str, training: bool = True) -> None:
+        """Write path.pdparams and path.pdopt; or, not for training, the model file.
+
+        The file for inference needs the InputSpecs given to Model, and is ``path.proa``.
+        """
+        if training:
+            save(self.network.state_dict(), f"{path}.pdparams")
+            if self._optimizer is not None:
+                save(self._optimizer.state_dict(), f"{path}.pdopt")
+            return
+        if not self._inputs:
+            raise PreconditionNotMetError(
+                "[Model.save] Model(network, inputs=[InputSpec]) must say the inputs to "
+                "save it for inference, got none"
+            )
+        from proa import jit
+
+        jit.save(self.network, path, self._inputs)
+
+    def load(
+        self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False
+    ) -> None:
+        """Read path.pdparams and, unless reset_optimizer, path.pdopt if it is there."""
+        state = load(f"{path}.pdparams")
+        own = self.network.state_dict()
+        for name, tensor in own.items():
+            fits = name in state and list(state[name].shape) == list(tensor.shape)
+            if fits:
+                continue
+            got = list(state[name].shape) if name in state else "nothing"
+            text = f"[Model.load] {name} must be {list(tensor.shape)}, got {got}"
+            if not skip_mismatch:
+                raise (NotFoundError if name not in state else InvalidArgumentError)(text)
+            warnings.warn(f"{text}; it is left as it was", stacklevel=2)
+            state.pop(name, None)
+        self.network.set_state_dict(state)
+        optimizer = Path(f"{path}.pdopt")
+        if self._optimizer is not None and not reset_optimizer and optimizer.exists():
+            self._optimizer.set_state_dict(load(optimizer))
+
+    def parameters(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The network's parameters."""
+        return self.network.parameters(*args, **kwargs)
+
+    def summary(self, input_size: Any = None, dtype: Any = None) -> dict[str, int]:
+        """Print a table of the layers; see `proa.summary`."""
+        size = input_size
+        if size is None:
+            if not self._inputs:
+                raise InvalidArgumentError(
+                    "[Model.summary] input_size must be given, got None"
+                )
+            size = [tuple(s.shape) for s in self._inputs]
+        return summary(self.network, size, dtype)
+
+
+def _tuple(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _number(loss: Tensor) -> float:
+    return float(loss.item())
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:
+        return None

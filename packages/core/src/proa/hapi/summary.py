@@ -1,0 +1,127 @@
+"""`summary`: a table of a network's layers, output shapes and parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from proa import _core
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError
+from proa.nn.layer import Layer
+from proa.tensor.creation import zeros
+
+
+def _shapes(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return list(value.shape)
+    if isinstance(value, (list, tuple)):
+        return [_shapes(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _shapes(v) for k, v in value.items()}
+    return "-"
+
+
+def _inputs(input_size: Any, dtypes: Any) -> list[Tensor]:
+    """Zeros for one shape, or for a list of them; unknown sizes become 1."""
+    if hasattr(input_size, "shape"):
+        input_size = tuple(input_size.shape)
+    sizes = input_size
+    if all(isinstance(n, int) or n is None for n in input_size):
+        sizes = [input_size]
+    if dtypes is None or isinstance(dtypes, str):
+        dtypes = [dtypes] * len(sizes)
+    return [
+        zeros([1 if n in (None, -1) else n for n in getattr(s, "shape", s)], d)
+        for s, d in zip(sizes, dtypes, strict=True)
+    ]
+
+
+def _run(net: Layer, inputs: list[Tensor]) -> list[tuple[str, Any, Any, int]]:
+    """(name, input shapes, output shapes, own parameters) of each layer as it is called."""
+    rows: list[tuple[str, Any, Any, int]] = []
+
+    def note(layer: Layer, given: Any, out: Any) -> None:
+        own = sum(p.size for p in layer.parameters(include_sublayers=False))
+        name = f"{type(layer).__name__}-{len(rows) + 1}"
+        rows.append((name, _shapes(given), _shapes(out), own))
+
+    leaves = [
+        layer
+        for layer in net.sublayers(include_self=True)
+        if not list(layer.children()) or layer.parameters(include_sublayers=False)
+    ]
+    handles = [layer.register_forward_post_hook(note) for layer in leaves]
+    modes = [(layer, layer.training) for layer in net.sublayers(include_self=True)]
+    net.eval()
+    try:
+        with _core.no_grad_guard():
+            net(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+        for layer, mode in modes:
+            layer.training = mode
+    return rows
+
+
+def _table(rows: list[tuple[str, Any, Any, int]]) -> list[str]:
+    head = ("Layer (type)", "Input Shape", "Output Shape", "Param #")
+    cells = [head, *((n, str(i), str(o), f"{p:,}") for n, i, o, p in rows)]
+    widths = [max(len(c[k]) for c in cells) + 2 for k in range(4)]
+    line = "-" * sum(widths)
+    body = ["".join(c[k].center(widths[k]) for k in range(4)) for c in cells]
+    return [line, body[0], "=" * len(line), *body[1:], "=" * len(line)]
+
+
+def _count(shapes: Any) -> int:
+    if shapes and isinstance(shapes, list) and all(isinstance(n, int) for n in shapes):
+        return math.prod(shapes)
+    if isinstance(shapes, dict):
+        shapes = list(shapes.values())
+    return sum(map(_count, shapes)) if isinstance(shapes, list) else 0
+
+
+def summary(
+    net: Layer, input_size: Any = None, dtypes: Any = None, input: Any = None
+) -> dict[str, int]:
+    """Print a table of the layers; returns total_params and trainable_params.
+
+    Args:
+        net: The network.
+        input_size: The input's shape with its batch axis, or a list of shapes.
+        dtypes: The inputs' element types.
+        input: The input itself, or a list or dict of them, in place of input_size.
+    """
+    if input is not None:
+        given = [input] if isinstance(input, Tensor) else input
+        inputs = list(given.values()) if isinstance(given, dict) else list(given)
+    elif input_size is not None:
+        inputs = _inputs(input_size, dtypes)
+    else:
+        raise InvalidArgumentError(
+            "[summary] input_size or input must be given, got neither"
+        )
+    rows = _run(net, inputs)
+    total = sum(p.size for p in net.parameters())
+    trainable = sum(p.size for p in net.parameters() if not p.stop_gradient)
+    megabyte = float(2**20)
+    kept = sum(p.size * p.element_size() for p in net.parameters()) / megabyte
+    size_in = sum(t.size * t.element_size() for t in inputs) / megabyte
+    passed = 2 * np.dtype("float32").itemsize * sum(_count(r[2]) for r in rows)
+    lines = _table(rows)
+    lines += [
+        f"Total params: {total:,}",
+        f"Trainable params: {trainable:,}",
+        f"Non-trainable params: {total - trainable:,}",
+        "-" * len(lines[0]),
+        f"Input size (MB): {size_in:.2f}",
+        f"Forward/backward pass size (MB): {passed / megabyte:.2f}",
+        f"Params size (MB): {kept:.2f}",
+        f"Estimated Total Size (MB): {size_in + passed / megabyte + kept:.2f}",
+        "-" * len(lines[0]),
+    ]
+    print("\n".join(lines) + "\n")
+    return {"total_params": int(total), "trainable_params": int(trainable)}

@@ -1,0 +1,15 @@
+"""Datasets, samplers and the loader of batches."""
+
+from __future__ import annotations
+
+from proa.io import dataset, sampler
+from proa.io.collate import default_collate_fn, default_convert_fn
+from proa.io.dataset import *  # noqa: F403
+from proa.io.loader import DataLoader
+from proa.io.sampler import *  # noqa: F403
+from proa.io.worker import get_worker_info
+
+__all__ = [  # noqa: PLE0604
+    "DataLoader", "default_collate_fn", "default_convert_fn", "get_worker_info",
+    *dataset.__all__, *sampler.__all__,
+]  # fmt: skip

@@ -1,0 +1,168 @@
+"""`DataLoader`: batches of a dataset, made here or by worker processes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from proa.base.random import next_key
+from proa.errors import InvalidArgumentError
+from proa.io.collate import as_tensors, default_collate_fn, default_convert_fn
+from proa.io.dataset import IterableDataset
+from proa.io.sampler import BatchSampler
+from proa.io.worker import Job, WorkerInfo
+
+
+class DataLoader:
+    """Batches of a dataset as tensors.
+
+    Args:
+        dataset: A Dataset (or anything with indices and a length) or an IterableDataset.
+        feed_list: Kept for callers; has no meaning here.
+        places: Kept for callers; batches lie on the CPU.
+        return_list: Kept for callers; batches keep the structure of samples.
+        batch_sampler: Yields lists of indices; then batch_size, shuffle and drop_last
+            are its affair.
+        batch_size: Samples in a batch; None gives samples without a batch axis.
+        shuffle: Whether to shuffle at each epoch.
+        drop_last: Whether to leave out a last batch that is not full.
+        collate_fn: Makes a batch of a list of samples.
+        num_workers: Worker processes; 0 makes batches in this process.
+        use_buffer_reader: Kept for callers; workers always work ahead.
+        prefetch_factor: Batches that each worker works ahead.
+        use_shared_memory: Whether arrays come from workers by shared memory.
+        timeout: Seconds to wait for a batch of a worker; 0 waits for ever.
+        worker_init_fn: Called with its number in each worker at its start.
+        persistent_workers: Whether workers stay for the next epoch.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        feed_list: Any = None,
+        places: Any = None,
+        return_list: bool = True,
+        batch_sampler: Any = None,
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        num_workers: int = 0,
+        use_buffer_reader: bool = True,
+        prefetch_factor: int = 2,
+        use_shared_memory: bool = True,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        persistent_workers: bool = False,
+    ) -> None:
+        for name, number, least in (
+            ("num_workers", num_workers, 0),
+            ("prefetch_factor", prefetch_factor, 1),
+            ("timeout", timeout, 0),
+        ):
+            if number < least:
+                raise InvalidArgumentError(
+                    f"[DataLoader] {name} must be at least {least}, got {number}"
+                )
+        self.dataset = dataset
+        self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
+        self.use_shared_memory, self.timeout = use_shared_memory, timeout
+        self.worker_init_fn = worker_init_fn
+        self.persistent_workers = persistent_workers
+        self._stream = isinstance(dataset, IterableDataset)
+        if self._stream and (shuffle or batch_sampler is not None):
+            raise InvalidArgumentError(
+                "[DataLoader] shuffle and batch_sampler must not be given with an "
+                "IterableDataset, got one"
+            )
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.batch_sampler = batch_sampler
+        if batch_sampler is not None:
+            self.batch_size = getattr(batch_sampler, "batch_size", None)
+        elif not self._stream and batch_size is not None:
+            self.batch_sampler = BatchSampler(
+                dataset, None, shuffle, batch_size, drop_last
+            )
+        plain = self.batch_size is None and batch_sampler is None
+        self.collate_fn = collate_fn or (
+            default_convert_fn if plain else default_collate_fn
+        )
+        self._plain = plain
+        self._pool: Any = None
+
+    def __len__(self) -> int:
+        if self._stream:
+            raise TypeError("[DataLoader] a stream has no length, got len()")
+        if self._plain:
+            return len(self.dataset)
+        return len(self.batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.num_workers == 0:
+            return map(as_tensors, self._batches_here())
+        return self._batches_from_workers()
+
+    def __call__(self) -> Iterator[Any]:
+        return iter(self)
+
+    # -- making batches ---------------------------------------------------------------
+    def _requests(self) -> Iterator[Any]:
+        if self._stream:
+            return itertools.repeat(None)
+        return iter(range(len(self.dataset)) if self._plain else self.batch_sampler)
+
+    def _fetch(self, indices: Any) -> Any:
+        """The batch of some indices (or the sample of one)."""
+        if self._plain:
+            return self.collate_fn(self.dataset[indices])
+        take = getattr(self.dataset, "get_batch", None)
+        if take is not None and self.collate_fn is default_collate_fn:
+            return take(indices)
+        return self.collate_fn([self.dataset[i] for i in indices])
+
+    def _stream_batches(self) -> Iterator[Any]:
+        samples = iter(self.dataset)
+        if self._plain:
+            yield from map(self.collate_fn, samples)
+            return
+        assert self.batch_size is not None
+        while batch := list(itertools.islice(samples, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield self.collate_fn(batch)
+
+    def _batches_here(self) -> Iterator[Any]:
+        if self._stream:
+            return self._stream_batches()
+        return map(self._fetch, self._requests())
+
+    def _jobs(self) -> list[Job]:
+        seed, offset = next_key(1)
+        base = (seed * 1_000_003 + offset) % 2**62
+        return [
+            Job(
+                self._fetch,
+                self._stream_batches if self._stream else None,
+                WorkerInfo(i, self.num_workers, self.dataset, base + i),
+                self.worker_init_fn,
+                self.use_shared_memory,
+            )
+            for i in range(self.num_workers)
+        ]
+
+    def _batches_from_workers(self) -> Iterator[Any]:
+        from proa.io.pool import WorkerPool
+
+        pool = self._pool
+        if pool is None or not pool.alive:
+            kept, self._pool = self._pool, None
+            pool = WorkerPool(self._jobs(), self.prefetch_factor, self.timeout)
+            if self.persistent_workers:
+                self._pool = pool
+            del kept
+        try:
+            for batch in pool.run(self._requests()):
+                yield as_tensors(batch)
+        finally:
+            if not self.persistent_workers:
+                pool.close()

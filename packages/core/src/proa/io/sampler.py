@@ -1,0 +1,242 @@
+"""Samplers: in what order samples are taken, and which make up a batch."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from proa.base.random import next_key
+from proa.errors import InvalidArgumentError
+from proa.io.dataset import IterableDataset
+
+__all__ = [
+    "BatchSampler", "DistributedBatchSampler", "RandomSampler", "Sampler",
+    "SequenceSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+]  # fmt: skip
+
+
+def _numpy_stream() -> np.random.Generator:
+    """A NumPy generator at the next place of our random stream."""
+    return np.random.Generator(np.random.Philox(key=list(next_key(1))))
+
+
+class Sampler:
+    """Yields the indices of samples."""
+
+    def __init__(self, data_source: Any = None) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        raise NotImplementedError(
+            f"[{type(self).__name__}] a Sampler must define __iter__, got none"
+        )
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class SequenceSampler(Sampler):
+    """Indices in order."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+
+class RandomSampler(Sampler):
+    """Indices in random order, or drawn with replacement."""
+
+    def __init__(
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Any = None,
+    ) -> None:
+        super().__init__(data_source)
+        if num_samples is not None and num_samples <= 0:
+            raise InvalidArgumentError(
+                f"[RandomSampler] num_samples must be positive, got {num_samples}"
+            )
+        self.replacement = replacement
+        self.generator = generator
+        self._num_samples = num_samples
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices an epoch has."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        if self.generator is not None:
+            for _ in range(self.num_samples):
+                try:
+                    yield next(self.generator)
+                except StopIteration:
+                    return
+            return
+        size, stream = len(self.data_source), _numpy_stream()
+        if self.replacement:
+            yield from stream.integers(0, size, self.num_samples).tolist()
+        else:
+            yield from stream.permutation(size)[: self.num_samples].tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """The given indices in random order."""
+
+    def __init__(self, indices: Sequence[int]) -> None:
+        super().__init__(indices)
+        self.indices = indices
+
+    def __iter__(self) -> Iterator[int]:
+        for i in _numpy_stream().permutation(len(self.indices)):
+            yield self.indices[i]
+
+
+class WeightedRandomSampler(Sampler):
+    """Indices drawn in proportion to weights."""
+
+    def __init__(
+        self, weights: Any, num_samples: int, replacement: bool = True
+    ) -> None:
+        super().__init__()
+        weights = weights.numpy() if hasattr(weights, "numpy") else weights
+        self.weights = np.asarray(weights, np.float64)
+        if self.weights.ndim != 1 or not (self.weights >= 0).all():
+            raise InvalidArgumentError(
+                "[WeightedRandomSampler] weights must be a line of numbers >= 0, "
+                f"got shape {self.weights.shape}"
+            )
+        able = np.count_nonzero(self.weights)
+        if num_samples <= 0 or (not replacement and num_samples > able):
+            raise InvalidArgumentError(
+                "[WeightedRandomSampler] num_samples must be positive, and without "
+                f"replacement at most {able}, got {num_samples}"
+            )
+        self.num_samples, self.replacement = num_samples, replacement
+
+    def __iter__(self) -> Iterator[int]:
+        p = self.weights / self.weights.sum()
+        drawn = _numpy_stream().choice(len(p), self.num_samples, self.replacement, p)
+        return iter(drawn.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler:
+    """Lists of indices, a batch each.
+
+    Args:
+        dataset: What to sample from; or give a sampler.
+        sampler: Yields indices.
+        shuffle: Whether to shuffle the dataset.
+        batch_size: Indices in a batch.
+        drop_last: Whether to leave out a last batch that is not full.
+    """
+
+    def __init__(
+        self,
+        dataset: Any = None,
+        sampler: Any = None,
+        shuffle: bool = False,
+        batch_size: int = 1,
+        drop_last: bool = False,
+    ) -> None:
+        if (dataset is None) == (sampler is None):
+            raise InvalidArgumentError(
+                "[BatchSampler] one of dataset and sampler must be given, got "
+                f"{dataset!r} and {sampler!r}"
+            )
+        if isinstance(dataset, IterableDataset):
+            raise InvalidArgumentError(
+                "[BatchSampler] the dataset must have indices, got an IterableDataset"
+            )
+        if not isinstance(batch_size, int) or batch_size <= 0:
+            raise InvalidArgumentError(
+                f"[BatchSampler] batch_size must be positive, got {batch_size}"
+            )
+        self.sampler: Any = sampler
+        if sampler is None:
+            kind = RandomSampler if shuffle else SequenceSampler
+            self.sampler = kind(dataset)
+        self.batch_size, self.drop_last = batch_size, drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for index in self.sampler:
+            batch.append(index)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        count = len(self.sampler)
+        extra = 0 if self.drop_last else self.batch_size - 1
+        return int((count + extra) // self.batch_size)
+
+
+class DistributedBatchSampler(BatchSampler):
+    """The batches of one process of many; every process gets as many samples.
+
+    Args:
+        num_replicas: Processes; from the environment (PADDLE_TRAINERS_NUM) if None.
+        rank: This process; from the environment (PADDLE_TRAINER_ID) if None.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = False,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(dataset, None, False, batch_size, drop_last)
+        self.dataset, self.shuffle, self.epoch = dataset, shuffle, 0
+        env = os.environ
+        if num_replicas is None:
+            num_replicas = int(env.get("PADDLE_TRAINERS_NUM", 1))
+        if rank is None:
+            rank = int(env.get("PADDLE_TRAINER_ID", 0))
+        if not 0 <= rank < num_replicas:
+            raise InvalidArgumentError(
+                f"[DistributedBatchSampler] rank must lie in [0, {num_replicas}), "
+                f"got {rank}"
+            )
+        self.nranks, self.local_rank = num_replicas, rank
+        self.num_samples = math.ceil(len(dataset) / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = np.arange(len(self.dataset))
+        if self.shuffle:
+            # Seeded by the epoch, so that all processes agree on the order.
+            order = np.random.RandomState(self.epoch).permutation(order)
+            self.epoch += 1
+        order = np.resize(order, self.total_size)
+        # Blocks of a batch go round the processes; the rest is dealt out evenly.
+        size, ranks = self.batch_size, self.nranks
+        whole = len(order) // (size * ranks) * size * ranks
+        blocks = order[:whole].reshape(-1, ranks, size)[:, self.local_rank].ravel()
+        rest = order[whole:].reshape(ranks, -1)[self.local_rank]
+        self.sampler = np.concatenate([blocks, rest]).tolist()
+        yield from super().__iter__()
+
+    def __len__(self) -> int:
+        extra = 0 if self.drop_last else self.batch_size - 1
+        return (self.num_samples + extra) // self.batch_size
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch that the order of the next iteration is seeded by."""
+        self.epoch = epoch

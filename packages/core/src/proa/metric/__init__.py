@@ -1,0 +1,7 @@
+"""Measures of how well a network does."""
+
+from __future__ import annotations
+
+from proa.metric.metrics import Accuracy, Auc, Metric, Precision, Recall, accuracy
+
+__all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]

@@ -1,0 +1,38 @@
+"""Networks: layers, the functions they call, initializers and gradient clipping."""
+
+from __future__ import annotations
+
+from proa.nn import functional, initializer
+from proa.nn.attr import ParamAttr
+from proa.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
+from proa.nn.layer import Layer
+from proa.nn.layers import (
+    activation,
+    common,
+    container,
+    conv,
+    loss,
+    norm,
+    pooling,
+    transformer,
+)
+from proa.nn.layers.activation import *  # noqa: F403
+from proa.nn.layers.common import *  # noqa: F403
+from proa.nn.layers.container import *  # noqa: F403
+from proa.nn.layers.conv import *  # noqa: F403
+from proa.nn.layers.loss import *  # noqa: F403
+from proa.nn.layers.norm import *  # noqa: F403
+from proa.nn.layers.pooling import *  # noqa: F403
+from proa.nn.layers.transformer import *  # noqa: F403
+
+__all__ = [  # noqa: PLE0604
+    "ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue", "Layer", "ParamAttr",
+    "functional", "initializer",
+    *(
+        name
+        for family in (
+            activation, common, container, conv, loss, norm, pooling, transformer,
+        )
+        for name in family.__all__
+    ),
+]  # fmt: skip

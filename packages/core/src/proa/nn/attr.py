@@ -1,0 +1,60 @@
+"""`ParamAttr`: what a user may say about one parameter of a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.errors import InvalidArgumentError
+
+
+class ParamAttr:
+    """How a layer makes one of its parameters.
+
+    Args:
+        name: The parameter's unique name.
+        initializer: What fills it.
+        learning_rate: Factor on the optimizer's learning rate.
+        regularizer: A regularizer of its own.
+        trainable: Whether it is trained.
+        do_model_average: Kept for callers; has no meaning here.
+        need_clip: Whether gradient clipping applies to it.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        initializer: Any = None,
+        learning_rate: float = 1.0,
+        regularizer: Any = None,
+        trainable: bool = True,
+        do_model_average: bool = True,
+        need_clip: bool = True,
+    ) -> None:
+        self.name = name
+        self.initializer = initializer
+        self.learning_rate = learning_rate
+        self.regularizer = regularizer
+        self.trainable = trainable
+        self.do_model_average = do_model_average
+        self.need_clip = need_clip
+
+    @staticmethod
+    def of(value: Any) -> ParamAttr | None:
+        """The attribute that ``value`` stands for; None if it means "no parameter".
+
+        None means defaults, a str a name, an initializer that initializer, False none.
+        """
+        if value is None or value is True:
+            return ParamAttr()
+        if value is False:
+            return None
+        if isinstance(value, ParamAttr):
+            return value
+        if isinstance(value, str):
+            return ParamAttr(name=value)
+        if callable(value):
+            return ParamAttr(initializer=value)
+        raise InvalidArgumentError(
+            "[ParamAttr] an attribute must be a ParamAttr, a name, an initializer, "
+            f"True, False or None, got {value!r}"
+        )

@@ -1,0 +1,17 @@
+"""Functions that networks are made of; layers hold parameters and call these."""
+
+from __future__ import annotations
+
+from proa.nn.functional import activation, common, conv, loss, norm, pooling
+from proa.nn.functional.activation import *  # noqa: F403
+from proa.nn.functional.common import *  # noqa: F403
+from proa.nn.functional.conv import *  # noqa: F403
+from proa.nn.functional.loss import *  # noqa: F403
+from proa.nn.functional.norm import *  # noqa: F403
+from proa.nn.functional.pooling import *  # noqa: F403
+
+__all__ = [  # noqa: PLE0604
+    name
+    for family in (activation, common, conv, loss, norm, pooling)
+    for name in family.__all__
+]

@@ -1,0 +1,215 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa._core.ops import elu, leaky_relu, relu, relu6, sigmoid, softplus, tanh
+from proa.base.dtype import DTypeLike
+from proa.base.random import next_key
+from proa.errors import InvalidArgumentError
+from proa.tensor.arguments import cast_if
+
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax", "maxout", "mish",
+    "prelu", "relu", "relu6", "relu_", "rrelu", "selu", "sigmoid", "silu", "softmax",
+    "softmax_", "softplus", "softshrink", "softsign", "swish", "tanh", "tanh_",
+    "tanhshrink", "thresholded_relu", "gumbel_softmax",
+]  # fmt: skip
+
+relu_ = ops.relu_
+tanh_ = ops.tanh_
+
+
+def gelu(x: Tensor, approximate: bool = False, name: Any = None) -> Tensor:
+    """x * Phi(x), or its approximation by tanh."""
+    return ops.gelu_tanh(x) if approximate else ops.gelu(x)
+
+
+def silu(x: Tensor, name: Any = None) -> Tensor:
+    """x * sigmoid(x)."""
+    return ops.silu(x)
+
+
+swish = silu
+
+
+def hardsigmoid(
+    x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: Any = None
+) -> Tensor:
+    """min(max(slope * x + offset, 0), 1)."""
+    return ops.hard_sigmoid(x, slope=slope, offset=offset)
+
+
+def hardswish(x: Tensor, name: Any = None) -> Tensor:
+    """x * min(max(x + 3, 0), 6) / 6."""
+    return ops.hard_swish(x)
+
+
+def hardtanh(
+    x: Tensor, min: float = -1.0, max: float = 1.0, name: Any = None
+) -> Tensor:
+    """x limited to [min, max]."""
+    return ops.clip(x, min=float(min), max=float(max))
+
+
+def _zero_where(condition: Tensor, x: Tensor) -> Tensor:
+    return ops.where(condition, ops.full(shape=[], value=0, dtype=x.dtype), x)
+
+
+def hardshrink(x: Tensor, threshold: float = 0.5, name: Any = None) -> Tensor:
+    """x where |x| > threshold, else 0."""
+    return _zero_where(ops.less_equal(ops.abs(x), float(threshold)), x)
+
+
+def softshrink(x: Tensor, threshold: float = 0.5, name: Any = None) -> Tensor:
+    """x moved towards 0 by threshold; 0 where |x| <= threshold."""
+    t = float(threshold)
+    return ops.sub(x, ops.clip(x, min=-t, max=t))
+
+
+def tanhshrink(x: Tensor, name: Any = None) -> Tensor:
+    """x - tanh(x)."""
+    return ops.sub(x, ops.tanh(x))
+
+
+def thresholded_relu(x: Tensor, threshold: float = 1.0, name: Any = None) -> Tensor:
+    """x where x > threshold, else 0."""
+    return _zero_where(ops.less_equal(x, float(threshold)), x)
+
+
+def softsign(x: Tensor, name: Any = None) -> Tensor:
+    """x / (1 + |x|)."""
+    return ops.div(x, ops.add(ops.abs(x), 1.0))
+
+
+def log_sigmoid(x: Tensor, name: Any = None) -> Tensor:
+    """log(1 / (1 + exp(-x)))."""
+    return ops.neg(ops.softplus(ops.neg(x)))
+
+
+def mish(x: Tensor, name: Any = None) -> Tensor:
+    """x * tanh(softplus(x))."""
+    return ops.mul(x, ops.tanh(ops.softplus(x)))
+
+
+def selu(
+    x: Tensor,
+    scale: float = 1.0507009873554804934193349852946,
+    alpha: float = 1.6732632423543772848170429916717,
+    name: Any = None,
+) -> Tensor:
+    """scale * elu(x, alpha)."""
+    return ops.scale(ops.elu(x, alpha=alpha), scale=scale)
+
+
+def celu(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:
+    """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
+    below = ops.scale(ops.expm1(ops.scale(x, scale=1.0 / alpha)), scale=alpha)
+    return ops.where(ops.greater_than(x, 0.0), x, below)
+
+
+def prelu(
+    x: Tensor, weight: Tensor, data_format: str = "NCHW", name: Any = None
+) -> Tensor:
+    """x where x > 0, else weight * x; weight is one number or one per channel."""
+    w = weight
+    if weight.size > 1:
+        axis = 1 if data_format[1] == "C" else x.ndim - 1
+        shape = [1] * x.ndim
+        shape[axis] = -1
+        w = ops.reshape(weight, shape=shape)
+    return ops.where(ops.greater_than(x, 0.0), x, ops.mul(x, w))
+
+
+def rrelu(
+    x: Tensor,
+    lower: float = 1.0 / 8.0,
+    upper: float = 1.0 / 3.0,
+    training: bool = True,
+    name: Any = None,
+) -> Tensor:
+    """Leaky ReLU whose slope is drawn from [lower, upper) while training."""
+    if not training:
+        return ops.leaky_relu(x, negative_slope=(lower + upper) / 2)
+    seed, offset = next_key(x.size)
+    slope = ops.uniform(
+        shape=x.shape, low=lower, high=upper, dtype=x.dtype, seed=seed, offset=offset
+    )
+    return ops.where(ops.greater_than(x, 0.0), x, ops.mul(x, slope))
+
+
+def maxout(x: Tensor, groups: int, axis: int = 1, name: Any = None) -> Tensor:
+    """The greatest of each group of channels."""
+    axis = axis % x.ndim
+    if x.shape[axis] % groups:
+        raise InvalidArgumentError(
+            f"[maxout] groups must divide {x.shape[axis]} channels, got {groups}"
+        )
+    shape = list(x.shape)
+    shape[axis : axis + 1] = [shape[axis] // groups, groups]
+    return ops.max(ops.reshape(x, shape=shape), axis=[axis + 1])
+
+
+def glu(x: Tensor, axis: int = -1, name: Any = None) -> Tensor:
+    """a * sigmoid(b), a and b the halves of x along axis."""
+    axis = axis % x.ndim
+    size = x.shape[axis]
+    if size % 2:
+        raise InvalidArgumentError(f"[glu] the axis must be even, got {size}")
+    a, b = (
+        ops.slice(x, axes=[axis], starts=[s], ends=[s + size // 2], steps=[1])
+        for s in (0, size // 2)
+    )
+    return ops.mul(a, ops.sigmoid(b))
+
+
+def softmax(
+    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: Any = None
+) -> Tensor:
+    """exp(x) / sum(exp(x)) along axis."""
+    return ops.softmax(cast_if(x, dtype), axis=axis)
+
+
+def softmax_(
+    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: Any = None
+) -> Tensor:
+    """`softmax` in place."""
+    return x._become(softmax(x, axis, dtype))
+
+
+def log_softmax(
+    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: Any = None
+) -> Tensor:
+    """x - log(sum(exp(x))) along axis."""
+    return ops.log_softmax(cast_if(x, dtype), axis=axis)
+
+
+def gumbel_softmax(
+    x: Tensor,
+    temperature: float = 1.0,
+    hard: bool = False,
+    axis: int = -1,
+    name: Any = None,
+) -> Tensor:
+    """Softmax of (x + Gumbel noise) / temperature; if hard, one-hot going forward."""
+    seed, offset = next_key(x.size)
+    tiny = math.ldexp(1.0, -100)
+    u = ops.uniform(
+        shape=x.shape, low=tiny, high=1.0, dtype=x.dtype, seed=seed, offset=offset
+    )
+    noise = ops.neg(ops.log(ops.neg(ops.log(ops.clip(u, min=tiny, max=1.0 - 1e-7)))))
+    soft = ops.softmax(
+        ops.scale(ops.add(x, noise), scale=1.0 / temperature), axis=axis
+    )
+    if not hard:
+        return soft
+    index = ops.argmax(soft, axis=axis, keepdim=True)
+    blank = ops.full_like(soft, value=0, dtype=soft.dtype)
+    one = ops.full_like(index, value=1, dtype=soft.dtype)
+    chosen = ops.put_along_axis(blank, index, one, axis=axis)
+    # The value of the one-hot, the gradient of the soft one.
+    return ops.add(ops.sub(chosen, soft.detach()), soft)

@@ -1,0 +1,129 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.errors import ShapeError
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
+
+
+def _channels_first(x: Tensor, data_format: str) -> tuple[Tensor, list[int] | None]:
+    """x with channels on axis 1, and the permutation that undoes it."""
+    if data_format.startswith("NC") or x.ndim <= 2:
+        return x, None
+    last = x.ndim - 1
+    back = [0, *range(2, x.ndim), 1]
+    return ops.transpose(x, perm=[0, last, *range(1, last)]), back
+
+
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+    name: Any = None,
+) -> Tensor:
+    """x normalised per channel; training takes the batch's statistics and records them.
+
+    running = momentum * running + (1 - momentum) * batch, with the biased variance.
+    """
+    image, back = _channels_first(x, data_format)
+    if image.ndim < 2 or image.shape[1] not in (-1, running_mean.shape[0]):
+        raise ShapeError(
+            "batch_norm", f"x must have {running_mean.shape[0]} channels", x.shape
+        )
+    kind = running_mean.dtype
+    if weight is None:
+        weight = ops.full_like(running_mean, value=1, dtype=kind)
+    if bias is None:
+        bias = ops.full_like(running_mean, value=0, dtype=kind)
+    if use_global_stats or (use_global_stats is None and not training):
+        y = ops.batch_norm_infer(
+            image, running_mean, running_var, weight, bias, epsilon=epsilon
+        )
+    else:
+        y, mean, variance = ops.batch_norm(image, weight, bias, epsilon=epsilon)
+        if training:
+            # p -= lr * (g + d * p) with lr = m - 1, d = -1 moves p by (1 - m) of the way.
+            step = momentum - 1.0
+            ops.sgd_(running_mean, mean, lr=step, weight_decay=-1.0)
+            ops.sgd_(running_var, variance, lr=step, weight_decay=-1.0)
+    return y if back is None else ops.transpose(y, perm=back)
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    epsilon: float = 1e-05,
+    name: Any = None,
+) -> Tensor:
+    """x normalised over its last axes, which have the shape normalized_shape."""
+    given = normalized_shape
+    shape = [given] if isinstance(given, int) else list(given)
+    if list(x.shape[x.ndim - len(shape) :]) != shape:
+        raise ShapeError("layer_norm", f"the last axes must be {shape}", x.shape)
+    if weight is None:
+        weight = ops.full(shape=shape, value=1, dtype=x.dtype)
+    if bias is None:
+        bias = ops.full(shape=shape, value=0, dtype=x.dtype)
+    weight, bias = (
+        t if list(t.shape) == shape else ops.reshape(t, shape=shape)
+        for t in (weight, bias)
+    )
+    y: Tensor = ops.layer_norm(x, weight, bias, axes=len(shape), epsilon=epsilon)[0]
+    return y
+
+
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    epsilon: float = 1e-05,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    data_format: str = "NCHW",
+    name: Any = None,
+) -> Tensor:
+    """x normalised over each group of channels of each sample."""
+    image, back = _channels_first(x, data_format)
+    channels = image.shape[1]
+    if channels % num_groups:
+        raise ShapeError("group_norm", f"channels must divide by {num_groups}", x.shape)
+    size = math.prod(image.shape[2:]) * (channels // num_groups)
+    grouped = ops.reshape(image, shape=[-1, num_groups, size])
+    y = ops.reshape_like(layer_norm(grouped, size, epsilon=epsilon), image)
+    side = [1, -1] + [1] * (image.ndim - 2)
+    if weight is not None:
+        y = ops.mul(y, ops.reshape(weight, shape=side))
+    if bias is not None:
+        y = ops.add(y, ops.reshape(bias, shape=side))
+    return y if back is None else ops.transpose(y, perm=back)
+
+
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.9,
+    eps: float = 1e-05,
+    data_format: str = "NCHW",
+    name: Any = None,
+) -> Tensor:
+    """x normalised over each channel of each sample."""
+    channels = x.shape[1] if data_format.startswith("NC") else x.shape[-1]
+    return group_norm(x, channels, eps, weight, bias, data_format)

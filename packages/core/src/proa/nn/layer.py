@@ -1,0 +1,471 @@
+"""`Layer`: parameters, buffers, sublayers, hooks, and the state they make up."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any, TypeVar
+
+from proa._core import Tensor
+from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.naming import unique_name
+from proa.base.place import check_place
+from proa.errors import AlreadyExistsError, InvalidArgumentError
+from proa.nn.attr import ParamAttr
+from proa.nn.initializer import chosen
+from proa.tensor.parameter import Parameter
+
+Self = TypeVar("Self", bound="Layer")
+
+
+class HookHandle:
+    """What registering a hook returns; `remove` takes the hook out."""
+
+    _next = 0
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self._hooks, self._id = hooks, HookHandle._next
+        HookHandle._next += 1
+        hooks[self._id] = hook
+
+    def remove(self) -> None:
+        """Take the hook out."""
+        self._hooks.pop(self._id, None)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+class Layer:
+    """A part of a network: it owns parameters and sublayers and computes `forward`.
+
+    Parameters, layers and buffers that are assigned to attributes register themselves.
+
+    Args:
+        name_scope: Prefix of the layer's name; the class's name if None.
+        dtype: Element type of the parameters it makes; None is the default dtype.
+    """
+
+    training: bool
+
+    def __init__(
+        self, name_scope: str | None = None, dtype: DTypeLike | None = None
+    ) -> None:
+        d = self.__dict__
+        d["training"] = True
+        d["_full_name"] = unique_name(name_scope or _snake(type(self).__name__))
+        d["_dtype"] = as_dtype("default" if dtype is None else dtype)
+        d["_parameters"] = OrderedDict()
+        d["_sub_layers"] = OrderedDict()
+        d["_buffers"] = OrderedDict()
+        d["_non_persistable"] = set()
+        d["_pre_hooks"] = OrderedDict()
+        d["_post_hooks"] = OrderedDict()
+        d["_state_hooks"] = OrderedDict()
+
+    # -- computing --------------------------------------------------------------------
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the layer computes; subclasses define it."""
+        raise NotImplementedError(
+            f"[{type(self).__name__}] a Layer must define forward, got none"
+        )
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        if not self._pre_hooks and not self._post_hooks:
+            return self.forward(*inputs, **kwargs)
+        for hook in tuple(self._pre_hooks.values()):
+            changed = hook(self, inputs)
+            if changed is not None:
+                inputs = changed if isinstance(changed, tuple) else (changed,)
+        outputs = self.forward(*inputs, **kwargs)
+        for hook in tuple(self._post_hooks.values()):
+            changed = hook(self, inputs, outputs)
+            if changed is not None:
+                outputs = changed
+        return outputs
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(layer, inputs)`` before forward; what it returns are the inputs."""
+        return HookHandle(self._pre_hooks, hook)
+
+    def register_forward_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(layer, inputs, outputs)`` after; what it returns are the outputs."""
+        return HookHandle(self._post_hooks, hook)
+
+    def train(self: Self) -> Self:
+        """Put this layer and all below into training mode."""
+        for layer in self.sublayers(include_self=True):
+            layer.training = True
+        return self
+
+    def eval(self: Self) -> Self:
+        """Put this layer and all below into evaluation mode; gradients are still kept."""
+        for layer in self.sublayers(include_self=True):
+            layer.training = False
+        return self
+
+    def apply(self: Self, fn: Callable[[Layer], Any]) -> Self:
+        """Call ``fn`` with every layer below, then with this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    # -- making and registering -------------------------------------------------------
+    def create_parameter(
+        self,
+        shape: Any,
+        attr: Any = None,
+        dtype: DTypeLike | None = None,
+        is_bias: bool = False,
+        default_initializer: Any = None,
+    ) -> Any:
+        """A new parameter, or None if ``attr`` is False. Assign it to register it."""
+        given = ParamAttr.of(attr)
+        if given is None:
+            return None
+        size = [int(n) for n in shape]
+        kind = self._dtype if dtype is None else as_dtype(dtype)
+        init = chosen(given.initializer, default_initializer, is_bias)
+        suffix = "b" if is_bias else "w"
+        return Parameter(
+            init.make(size, kind),
+            trainable=given.trainable,
+            name=given.name or unique_name(f"{self._full_name}.{suffix}"),
+            learning_rate=given.learning_rate,
+            regularizer=given.regularizer,
+            need_clip=given.need_clip,
+        )
+
+    def create_tensor(
+        self,
+        name: str | None = None,
+        persistable: bool | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> Tensor:
+        """An empty tensor to keep beside the parameters."""
+        from proa.tensor.creation import zeros
+
+        made = zeros([0], self._dtype if dtype is None else dtype)
+        made.name = name or unique_name(f"{self._full_name}.var")
+        made.persistable = bool(persistable)
+        return made
+
+    create_variable = create_tensor
+
+    def _check_name(self, name: str, registry: str) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise InvalidArgumentError(
+                f"[Layer] a name must be text without a dot, got {name!r}"
+            )
+        if hasattr(self, name) and name not in self.__dict__[registry]:
+            raise AlreadyExistsError(f"[Layer] the name must be free, got {name!r}")
+
+    def add_parameter(self, name: str, parameter: Any) -> Any:
+        """Register a parameter (or None) under a name."""
+        self._check_name(name, "_parameters")
+        if parameter is not None and not isinstance(parameter, Tensor):
+            raise InvalidArgumentError(
+                f"[Layer.add_parameter] it must be a Parameter, got {parameter!r}"
+            )
+        self._parameters[name] = parameter
+        return parameter
+
+    def add_sublayer(self, name: str, sublayer: Any) -> Any:
+        """Register a layer (or None) under a name."""
+        if sublayer is not None and not isinstance(sublayer, Layer):
+            raise InvalidArgumentError(
+                f"[Layer.add_sublayer] it must be a Layer, got {sublayer!r}"
+            )
+        self._sub_layers[str(name)] = sublayer
+        return sublayer
+
+    def register_buffer(
+        self, name: str, tensor: Tensor | None, persistable: bool = True
+    ) -> None:
+        """Register a tensor that is no parameter; a persistable one is saved."""
+        self._check_name(name, "_buffers")
+        self._keep_buffer(name, tensor, persistable)
+
+    def _keep_buffer(self, name: str, tensor: Tensor | None, persistable: bool) -> None:
+        self._buffers[name] = tensor
+        if persistable:
+            self._non_persistable.discard(name)
+        else:
+            self._non_persistable.add(name)
+        if tensor is not None:
+            tensor.persistable = persistable
+            if not tensor.name:
+                tensor.name = unique_name(f"{self._full_name}.buffer")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        d = self.__dict__
+        registries = ("_parameters", "_sub_layers", "_buffers")
+        if isinstance(value, (Parameter, Layer)):
+            if "_parameters" not in d:
+                raise InvalidArgumentError(
+                    f"[{type(self).__name__}] super().__init__() must be called before "
+                    f"parameters and layers are assigned, got {name!r}"
+                )
+            own = "_parameters" if isinstance(value, Parameter) else "_sub_layers"
+            d.pop(name, None)
+            for registry in registries:
+                if registry != own:
+                    d[registry].pop(name, None)
+            d[own][name] = value
+            return
+        for registry in registries:
+            if name in d.get(registry, ()):
+                if registry == "_buffers" and isinstance(value, Tensor):
+                    self._keep_buffer(name, value, name not in self._non_persistable)
+                    return
+                if value is None:
+                    d[registry][name] = None
+                    return
+                if registry == "_parameters" and isinstance(value, Tensor):
+                    raise InvalidArgumentError(
+                        f"[Layer] {name!r} must be assigned a Parameter or None, got a "
+                        "Tensor; use set_value to change its numbers"
+                    )
+                del d[registry][name]
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        d = self.__dict__
+        for registry in ("_parameters", "_sub_layers", "_buffers"):
+            if registry in d and name in d[registry]:
+                return d[registry][name]
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        for registry in ("_parameters", "_sub_layers", "_buffers"):
+            if name in self.__dict__[registry]:
+                del self.__dict__[registry][name]
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        own = [*self._parameters, *self._sub_layers, *self._buffers]
+        return [*object.__dir__(self), *own]
+
+    # -- walking ----------------------------------------------------------------------
+    def full_name(self) -> str:
+        """The layer's unique name, such as linear_0."""
+        name: str = self._full_name
+        return name
+
+    def named_children(self) -> Iterator[tuple[str, Layer]]:
+        """Names and layers right below, each layer once."""
+        seen: set[int] = set()
+        for name, layer in self._sub_layers.items():
+            if layer is not None and id(layer) not in seen:
+                seen.add(id(layer))
+                yield name, layer
+
+    def children(self) -> Iterator[Layer]:
+        """The layers right below."""
+        for _, layer in self.named_children():
+            yield layer
+
+    def named_sublayers(
+        self,
+        prefix: str = "",
+        include_self: bool = False,
+        layers_set: set[Layer] | None = None,
+    ) -> Iterator[tuple[str, Layer]]:
+        """Paths and layers at any depth below, each layer once."""
+        seen = set() if layers_set is None else layers_set
+        if self in seen:
+            return
+        if include_self:
+            seen.add(self)
+            yield prefix, self
+        for name, layer in self._sub_layers.items():
+            if layer is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from layer.named_sublayers(path, True, seen)
+
+    def sublayers(self, include_self: bool = False) -> list[Layer]:
+        """The layers at any depth below."""
+        return [layer for _, layer in self.named_sublayers(include_self=include_self)]
+
+    def _members(
+        self, registry: str, prefix: str, deep: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        layers = (
+            self.named_sublayers(prefix, include_self=True)
+            if deep
+            else iter([(prefix, self)])
+        )
+        for path, layer in layers:
+            for name, value in layer.__dict__[registry].items():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(
+        self, prefix: str = "", include_sublayers: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """Paths and parameters, each parameter once."""
+        return self._members("_parameters", prefix, include_sublayers)
+
+    def parameters(self, include_sublayers: bool = True) -> list[Any]:
+        """The parameters, each once."""
+        return [p for _, p in self.named_parameters("", include_sublayers)]
+
+    def named_buffers(
+        self, prefix: str = "", include_sublayers: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Paths and buffers, each once."""
+        return self._members("_buffers", prefix, include_sublayers)
+
+    def buffers(self, include_sublayers: bool = True) -> list[Tensor]:
+        """The buffers, each once."""
+        return [b for _, b in self.named_buffers("", include_sublayers)]
+
+    def clear_gradients(self) -> None:
+        """Forget the gradients of all parameters."""
+        for p in self.parameters():
+            p.clear_grad()
+
+    # -- state ------------------------------------------------------------------------
+    def _collect_state(self, out: dict[str, Tensor], prefix: str, deep: bool) -> None:
+        for name, value in self._parameters.items():
+            if value is not None:
+                out[prefix + name] = value
+        for name, value in self._buffers.items():
+            if value is not None and name not in self._non_persistable:
+                out[prefix + name] = value
+        if deep:
+            for name, layer in self._sub_layers.items():
+                if layer is not None:
+                    layer._collect_state(out, f"{prefix}{name}.", True)
+
+    def state_dict(
+        self,
+        destination: Any = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        use_hook: bool = True,
+    ) -> Any:
+        """Parameters and persistable buffers by path; the tensors themselves."""
+        out = OrderedDict() if destination is None else destination
+        self._collect_state(out, structured_name_prefix, include_sublayers)
+        if use_hook:
+            for hook in self._state_hooks.values():
+                changed = hook(out)
+                out = out if changed is None else changed
+        return out
+
+    to_static_state_dict = state_dict
+
+    def register_state_dict_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
+        """Call ``hook(state)`` on what state_dict returns; its result takes the place."""
+        return HookHandle(self._state_hooks, hook)
+
+    def set_state_dict(
+        self, state_dict: Mapping[str, Any], use_structured_name: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """Copy values into parameters and buffers; returns (missing, unexpected) names.
+
+        A value whose shape does not fit is warned of, left out, and counted as missing.
+        """
+        missing: list[str] = []
+        used: set[str] = set()
+        for path, own in self.state_dict(use_hook=False).items():
+            key = path if use_structured_name else own.name
+            if key not in state_dict:
+                missing.append(key)
+                continue
+            used.add(key)
+            value = state_dict[key]
+            if list(value.shape) != list(own.shape):
+                warnings.warn(
+                    f"[set_state_dict] the shape of {key} must be {list(own.shape)}, "
+                    f"got {list(value.shape)}; it is left as it was",
+                    stacklevel=2,
+                )
+                missing.append(key)
+                continue
+            own.set_value(value)
+        return missing, [k for k in state_dict if k not in used]
+
+    set_dict = set_state_dict
+    load_dict = set_state_dict
+
+    # -- converting -------------------------------------------------------------------
+    def _convert(self, dtype: Any, keep: tuple[type, ...]) -> None:
+        for layer in self.sublayers(include_self=True):
+            if keep and isinstance(layer, keep):
+                continue
+            layer.__dict__["_dtype"] = dtype
+            for registry in (layer._parameters, layer._buffers):
+                for value in registry.values():
+                    if value is not None and value.dtype.is_floating_point:
+                        value._share_from(value.detach().astype(dtype))
+
+    def to(
+        self: Self,
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+        blocking: bool | None = None,
+    ) -> Self:
+        """Move the layer and convert its floating parameters and buffers, in place."""
+        check_place("Layer.to", device)
+        if dtype is not None:
+            self._convert(as_dtype(dtype), ())
+        return self
+
+    def astype(self: Self, dtype: DTypeLike | None = None) -> Self:
+        """Convert floating parameters and buffers, in place."""
+        return self.to(dtype=dtype)
+
+    def _to_kind(self: Self, dtype: str, excluded: Any) -> Self:
+        kinds = excluded if isinstance(excluded, (list, tuple)) else [excluded]
+        self._convert(as_dtype(dtype), tuple(k for k in kinds if k is not None))
+        return self
+
+    def float(self: Self, excluded_layers: Any = None) -> Self:
+        """Convert to float32, but for layers of the excluded types."""
+        return self._to_kind("float32", excluded_layers)
+
+    def float16(self: Self, excluded_layers: Any = None) -> Self:
+        """Convert to float16, but for layers of the excluded types."""
+        return self._to_kind("float16", excluded_layers)
+
+    def bfloat16(self: Self, excluded_layers: Any = None) -> Self:
+        """Convert to bfloat16, but for layers of the excluded types."""
+        return self._to_kind("bfloat16", excluded_layers)
+
+    # -- copying and printing ---------------------------------------------------------
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        copy = object.__new__(type(self))
+        memo[id(self)] = copy
+        for key, value in self.__dict__.items():
+            copy.__dict__[key] = deepcopy(value, memo)
+        copy.__dict__["_full_name"] = unique_name(self._full_name.rsplit("_", 1)[0])
+        return copy
+
+    def deepcopy(self: Self) -> Self:
+        """A copy with parameters of its own."""
+        return deepcopy(self)
+
+    def extra_repr(self) -> str:
+        """What printing shows of the layer's own settings."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, layer in self._sub_layers.items():
+            text = repr(layer).replace("\n", "\n  ")
+            lines.append(f"  ({name}): {text}")
+        extra = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({extra})"
+        head = [f"  {extra}"] if extra else []
+        return "\n".join([f"{type(self).__name__}(", *head, *lines, ")"])

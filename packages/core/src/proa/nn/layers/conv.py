@@ -1,0 +1,203 @@
+"""Convolution layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError
+from proa.nn import functional as F
+from proa.nn.functional.conv import pair
+from proa.nn.initializer import Normal
+from proa.nn.layer import Layer
+
+__all__ = ["Conv1D", "Conv2D", "Conv2DTranspose"]
+
+
+class _Conv(Layer):
+    """Kernels, bias and geometry; kernels are normal with std sqrt(2 / fan_in)."""
+
+    _axes: int
+    _transposed = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        groups: int,
+        padding_mode: str,
+        weight_attr: Any,
+        bias_attr: Any,
+        data_format: str,
+    ) -> None:
+        super().__init__()
+        where = type(self).__name__
+        if in_channels % groups or out_channels % groups:
+            raise InvalidArgumentError(
+                f"[{where}] groups must divide both numbers of channels, got {groups} "
+                f"for {in_channels} and {out_channels}"
+            )
+        modes = ("zeros", "reflect", "replicate", "circular")
+        if padding_mode not in modes:
+            raise InvalidArgumentError(
+                f"[{where}] padding_mode must be one of {modes}, got {padding_mode!r}"
+            )
+        self._in_channels, self._out_channels = in_channels, out_channels
+        self._kernel_size = pair(where, kernel_size, self._axes)
+        self._stride = pair(where, stride, self._axes)
+        self._dilation = pair(where, dilation, self._axes)
+        self._padding, self._padding_mode = padding, padding_mode
+        self._groups, self._data_format = groups, data_format
+        channels = [out_channels, in_channels // groups]
+        if self._transposed:
+            channels = [in_channels, out_channels // groups]
+        fan_in = math.prod(self._kernel_size) * in_channels
+        self.weight = self.create_parameter(
+            [*channels, *self._kernel_size],
+            attr=weight_attr,
+            default_initializer=None
+            if self._transposed
+            else Normal(0.0, math.sqrt(2.0 / fan_in)),
+        )
+        self.bias = self.create_parameter([out_channels], attr=bias_attr, is_bias=True)
+
+    def extra_repr(self) -> str:
+        parts = [
+            f"{self._in_channels}, {self._out_channels}",
+            f"kernel_size={self._kernel_size}",
+        ]
+        if any(s != 1 for s in self._stride):
+            parts.append(f"stride={self._stride}")
+        if self._padding != 0:
+            parts.append(f"padding={self._padding}")
+        if self._padding_mode != "zeros":
+            parts.append(f"padding_mode={self._padding_mode}")
+        if any(d != 1 for d in self._dilation):
+            parts.append(f"dilation={self._dilation}")
+        if self._groups != 1:
+            parts.append(f"groups={self._groups}")
+        parts.append(f"data_format={self._data_format}")
+        return ", ".join(parts)
+
+    def _padded(self, x: Tensor) -> tuple[Tensor, Any]:
+        """x with what is not zeros put around it, and the padding left to do."""
+        if self._padding_mode == "zeros":
+            return x, self._padding
+        amount = pair(type(self).__name__, self._padding, self._axes)
+        both = [n for p in reversed(amount) for n in (p, p)]
+        return F.pad(x, both, self._padding_mode, data_format=self._data_format), 0
+
+
+class Conv2D(_Conv):
+    """Cross-correlation of an image with learned kernels.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: One number, or (height, width); likewise stride and dilation.
+        padding: A number, (height, width), (top, bottom, left, right), "same", "valid".
+        groups: Blocks of channels that do not mix.
+        padding_mode: zeros, reflect, replicate or circular.
+        weight_attr: How the kernels (out, in / groups, KH, KW) are made.
+        bias_attr: How the bias is made; False for none.
+        data_format: NCHW or NHWC.
+    """
+
+    _axes = 2
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+            padding_mode, weight_attr, bias_attr, data_format,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        image, padding = self._padded(x)
+        return F.conv2d(
+            image, self.weight, self.bias, self._stride, padding, self._dilation,
+            self._groups, self._data_format,
+        )  # fmt: skip
+
+
+class Conv1D(_Conv):
+    """Cross-correlation of a line with learned kernels."""
+
+    _axes = 1
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+            padding_mode, weight_attr, bias_attr, data_format,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        line, padding = self._padded(x)
+        return F.conv1d(
+            line, self.weight, self.bias, self._stride, padding, self._dilation,
+            self._groups, self._data_format,
+        )  # fmt: skip
+
+
+class Conv2DTranspose(_Conv):
+    """The transpose of Conv2D; its kernels are (in, out / groups, KH, KW)."""
+
+    _axes = 2
+    _transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+            "zeros", weight_attr, bias_attr, data_format,
+        )  # fmt: skip
+        self._output_padding = output_padding
+
+    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        return F.conv2d_transpose(
+            x, self.weight, self.bias, self._stride, self._padding,
+            self._output_padding, self._groups, self._dilation, output_size,
+            self._data_format,
+        )  # fmt: skip

@@ -1,0 +1,424 @@
+"""Attention and the Transformer's encoder and decoder (Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from proa._core import Tensor, ops
+from proa.base.dtype import as_dtype
+from proa.errors import InvalidArgumentError
+from proa.nn import functional as F
+from proa.nn.functional.common import add_mask
+from proa.nn.layer import Layer
+from proa.nn.layers.common import Dropout, Linear
+from proa.nn.layers.container import LayerList
+from proa.nn.layers.norm import LayerNorm
+
+__all__ = [
+    "MultiHeadAttention", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+]  # fmt: skip
+
+
+class MultiHeadAttention(Layer):
+    """softmax(q k^T / sqrt(d) + mask) v in several heads side by side.
+
+    Args:
+        embed_dim: Length of the last axis of query and output.
+        num_heads: Heads; they divide embed_dim.
+        dropout: Probability with which weights are dropped.
+        kdim: Length of the last axis of key; None is embed_dim. Likewise vdim.
+        need_weights: Whether to return the weights too.
+
+    Shape:
+        query (batch, n, embed_dim), key (batch, m, kdim), value (batch, m, vdim);
+        attn_mask broadcasts to (batch, heads, n, m): bools say what to keep, floats are
+        added. Returns (batch, n, embed_dim).
+    """
+
+    class Cache(NamedTuple):
+        """Keys and values of earlier steps, to which each call adds its own."""
+
+        k: Tensor
+        v: Tensor
+
+    class StaticCache(NamedTuple):
+        """Keys and values that stay the same."""
+
+        k: Tensor
+        v: Tensor
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        need_weights: bool = False,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+    ) -> None:
+        super().__init__()
+        if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
+            raise InvalidArgumentError(
+                "[MultiHeadAttention] num_heads must divide embed_dim, "
+                f"got {num_heads} and {embed_dim}"
+            )
+        self.embed_dim, self.num_heads = embed_dim, num_heads
+        self.head_dim = embed_dim // num_heads
+        self.dropout, self.need_weights = dropout, need_weights
+        attrs = (weight_attr, bias_attr)
+        self.q_proj = Linear(embed_dim, embed_dim, *attrs)
+        self.k_proj = Linear(kdim or embed_dim, embed_dim, *attrs)
+        self.v_proj = Linear(vdim or embed_dim, embed_dim, *attrs)
+        self.out_proj = Linear(embed_dim, embed_dim, *attrs)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        # (b, n, heads * d) -> (b, heads, n, d)
+        split = ops.reshape(x, shape=[0, 0, self.num_heads, self.head_dim])
+        return ops.transpose(split, perm=[0, 2, 1, 3])
+
+    def compute_kv(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values as heads."""
+        return self._heads(self.k_proj(key)), self._heads(self.v_proj(value))
+
+    def gen_cache(
+        self, key: Tensor, value: Tensor | None = None, type: Any = Cache
+    ) -> Any:
+        """A cache: static of key and value, or one that begins empty (or with them)."""
+        if type is MultiHeadAttention.StaticCache:
+            return self.StaticCache(*self.compute_kv(key, key if value is None else value))
+        if value is None:
+            shape = [key.shape[0], self.num_heads, 0, self.head_dim]
+            empty = ops.full(shape=shape, value=0, dtype=key.dtype)
+            return self.Cache(empty, empty)
+        return self.Cache(key, value)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        cache: Any = None,
+    ) -> Any:
+        key = query if key is None else key
+        value = key if value is None else value
+        q = self._heads(self.q_proj(query))
+        if isinstance(cache, self.StaticCache):
+            k, v = cache
+        else:
+            k, v = self.compute_kv(key, value)
+        if isinstance(cache, self.Cache):
+            k = ops.concat(cache.k, k, axis=2)
+            v = ops.concat(cache.v, v, axis=2)
+            cache = self.Cache(k, v)
+        scores = ops.matmul(ops.scale(q, scale=self.head_dim**-0.5), ops.swap_last(k))
+        if attn_mask is not None:
+            scores = add_mask(scores, attn_mask)
+        weights = ops.softmax(scores)
+        if self.dropout:
+            weights = F.dropout(weights, self.dropout, training=self.training)
+        joined = ops.transpose(ops.matmul(weights, v), perm=[0, 2, 1, 3])
+        out = self.out_proj(ops.reshape(joined, shape=[0, 0, self.embed_dim]))
+        extra = [weights] if self.need_weights else []
+        extra += [cache] if cache is not None else []
+        return (out, *extra) if extra else out
+
+
+def _first(out: Any) -> Tensor:
+    return out[0] if isinstance(out, tuple) else out
+
+
+class _FeedForward(Layer):
+    """What encoder and decoder layers share: settings and the two linear maps."""
+
+    def __init__(
+        self,
+        d_model: int,
+        dim_feedforward: int,
+        dropout: float,
+        activation: str,
+        act_dropout: float | None,
+        normalize_before: bool,
+        weight_attr: Any,
+        bias_attr: Any,
+    ) -> None:
+        super().__init__()
+        self.normalize_before = normalize_before
+        self.activation = getattr(F, activation)
+        inner = dropout if act_dropout is None else act_dropout
+        self.linear1 = Linear(d_model, dim_feedforward, weight_attr, bias_attr)
+        self.dropout = Dropout(inner)
+        self.linear2 = Linear(dim_feedforward, d_model, weight_attr, bias_attr)
+
+    def _block(self, x: Tensor, norm: Layer, dropout: Layer, part: Any) -> Tensor:
+        """x plus part(x), normalised before the part or after the sum."""
+        inner = part(norm(x) if self.normalize_before else x)
+        out: Tensor = x + dropout(inner)
+        return out if self.normalize_before else norm(out)
+
+    def _feed(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return out
+
+
+#: The arguments of encoder and decoder layers, by which copies are made.
+_SETTINGS = frozenset({
+    "d_model", "nhead", "dim_feedforward", "dropout", "activation", "attn_dropout",
+    "act_dropout", "normalize_before", "weight_attr", "bias_attr",
+})  # fmt: skip
+
+
+def _last(attr: Any, index: int) -> Any:
+    """One attribute for all parts, or a list of one for each."""
+    return attr[index] if isinstance(attr, (list, tuple)) else attr
+
+
+class TransformerEncoderLayer(_FeedForward):
+    """Self-attention and a two-layer network, each with a residual and layer norm."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        attn_dropout: float | None = None,
+        act_dropout: float | None = None,
+        normalize_before: bool = False,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+    ) -> None:
+        config = {k: v for k, v in locals().items() if k in _SETTINGS}
+        super().__init__(
+            d_model, dim_feedforward, dropout, activation, act_dropout,
+            normalize_before, _last(weight_attr, 1), _last(bias_attr, 1),
+        )  # fmt: skip
+        self._config = config
+        self.self_attn = MultiHeadAttention(
+            d_model, nhead, dropout if attn_dropout is None else attn_dropout,
+            weight_attr=_last(weight_attr, 0), bias_attr=_last(bias_attr, 0),
+        )  # fmt: skip
+        self.norm1, self.norm2 = LayerNorm(d_model), LayerNorm(d_model)
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, cache: Any = None
+    ) -> Any:
+        kept: list[Any] = []
+
+        def attend(x: Tensor) -> Tensor:
+            out = self.self_attn(x, x, x, src_mask, cache)
+            if cache is not None:
+                kept.append(out[-1])
+            return _first(out)
+
+        x = self._block(src, self.norm1, self.dropout1, attend)
+        x = self._block(x, self.norm2, self.dropout2, self._feed)
+        return (x, kept[0]) if kept else x
+
+    def gen_cache(self, src: Tensor) -> Any:
+        """A cache that begins empty."""
+        return self.self_attn.gen_cache(src)
+
+
+class TransformerEncoder(Layer):
+    """Copies of an encoder layer one after another."""
+
+    def __init__(
+        self, encoder_layer: Layer, num_layers: int, norm: Layer | None = None
+    ) -> None:
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, cache: Any = None
+    ) -> Any:
+        x, kept = src, []
+        for i, layer in enumerate(self.layers):
+            if cache is None:
+                x = layer(x, src_mask)
+            else:
+                x, own = layer(x, src_mask, cache[i])
+                kept.append(own)
+        x = x if self.norm is None else self.norm(x)
+        return x if cache is None else (x, kept)
+
+    def gen_cache(self, src: Tensor) -> list[Any]:
+        """A cache for each layer."""
+        return [layer.gen_cache(src) for layer in self.layers]
+
+
+def _copies(layer: Layer, count: int) -> LayerList:
+    """The layer and others made as it was, each with parameters of its own."""
+    config = getattr(layer, "_config", None)
+    more: list[Layer] = [
+        deepcopy(layer) if config is None else type(layer)(**config)
+        for _ in range(count - 1)
+    ]
+    return LayerList([layer, *more])
+
+
+class TransformerDecoderLayer(_FeedForward):
+    """Self-attention, attention to the encoder's output, and a two-layer network."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        attn_dropout: float | None = None,
+        act_dropout: float | None = None,
+        normalize_before: bool = False,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+    ) -> None:
+        config = {k: v for k, v in locals().items() if k in _SETTINGS}
+        super().__init__(
+            d_model, dim_feedforward, dropout, activation, act_dropout,
+            normalize_before, _last(weight_attr, 2), _last(bias_attr, 2),
+        )  # fmt: skip
+        self._config = config
+        inner = dropout if attn_dropout is None else attn_dropout
+        self.self_attn, self.cross_attn = (
+            MultiHeadAttention(
+                d_model, nhead, inner,
+                weight_attr=_last(weight_attr, i), bias_attr=_last(bias_attr, i),
+            )
+            for i in range(2)
+        )  # fmt: skip
+        self.norm1, self.norm2, self.norm3 = (LayerNorm(d_model) for _ in range(3))
+        self.dropout1, self.dropout2, self.dropout3 = (
+            Dropout(dropout) for _ in range(3)
+        )
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Any = None,
+    ) -> Any:
+        own, static = (None, None) if cache is None else cache
+        kept: list[Any] = []
+
+        def attend(x: Tensor) -> Tensor:
+            out = self.self_attn(x, x, x, tgt_mask, own)
+            if own is not None:
+                kept.append(out[-1])
+            return _first(out)
+
+        def cross(x: Tensor) -> Tensor:
+            return _first(self.cross_attn(x, memory, memory, memory_mask, static))
+
+        x = self._block(tgt, self.norm1, self.dropout1, attend)
+        x = self._block(x, self.norm2, self.dropout2, cross)
+        x = self._block(x, self.norm3, self.dropout3, self._feed)
+        return (x, (kept[0], static)) if kept else x
+
+    def gen_cache(self, memory: Tensor) -> Any:
+        """An empty cache for self-attention and a static one of the memory."""
+        static = self.cross_attn.gen_cache(
+            memory, memory, MultiHeadAttention.StaticCache
+        )
+        return self.self_attn.gen_cache(memory), static
+
+
+class TransformerDecoder(Layer):
+    """Copies of a decoder layer one after another."""
+
+    def __init__(
+        self, decoder_layer: Layer, num_layers: int, norm: Layer | None = None
+    ) -> None:
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Any = None,
+    ) -> Any:
+        x, kept = tgt, []
+        for i, layer in enumerate(self.layers):
+            if cache is None:
+                x = layer(x, memory, tgt_mask, memory_mask)
+            else:
+                x, own = layer(x, memory, tgt_mask, memory_mask, cache[i])
+                kept.append(own)
+        x = x if self.norm is None else self.norm(x)
+        return x if cache is None else (x, kept)
+
+    def gen_cache(self, memory: Tensor, do_zip: bool = False) -> list[Any]:
+        """A cache for each layer; zipped into one list for each kind if do_zip."""
+        caches = [layer.gen_cache(memory) for layer in self.layers]
+        return list(zip(*caches, strict=True)) if do_zip else caches
+
+
+class Transformer(Layer):
+    """Encoder and decoder together."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        attn_dropout: float | None = None,
+        act_dropout: float | None = None,
+        normalize_before: bool = False,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        custom_encoder: Layer | None = None,
+        custom_decoder: Layer | None = None,
+    ) -> None:
+        super().__init__()
+        rest = (
+            d_model, nhead, dim_feedforward, dropout, activation, attn_dropout,
+            act_dropout, normalize_before, weight_attr, bias_attr,
+        )  # fmt: skip
+
+        def norm() -> Layer | None:
+            return LayerNorm(d_model) if normalize_before else None
+
+        self.encoder = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(*rest), num_encoder_layers, norm()
+        )
+        self.decoder = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(*rest), num_decoder_layers, norm()
+        )
+        self.d_model, self.nhead = d_model, nhead
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+    ) -> Any:
+        memory = self.encoder(src, src_mask)
+        return self.decoder(tgt, memory, tgt_mask, memory_mask)
+
+    def generate_square_subsequent_mask(self, length: int) -> Tensor:
+        """A mask that hides later places: 0 on and below the diagonal, -inf above."""
+        full = ops.full(
+            shape=[length, length], value=float("-inf"), dtype=as_dtype("default")
+        )
+        return ops.triu(full, diagonal=1)

@@ -1,0 +1,9 @@
+"""Optimizers and learning-rate schedules."""
+
+from __future__ import annotations
+
+from proa.optimizer import lr
+from proa.optimizer.optimizer import Optimizer
+from proa.optimizer.rules import SGD, Adam, AdamW, Momentum
+
+__all__ = ["SGD", "Adam", "AdamW", "Momentum", "Optimizer", "lr"]

@@ -1,0 +1,172 @@
+"""The optimizers, each step one fused operator for each parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.errors import InvalidArgumentError
+from proa.optimizer.lr import LRScheduler
+from proa.optimizer.optimizer import DecayFilter, Group, Optimizer
+
+
+def _check_share(where: str, name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise InvalidArgumentError(f"[{where}] {name} must lie in [0, 1), got {value}")
+
+
+class SGD(Optimizer):
+    """param -= lr * grad."""
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        parameters: Iterable[Any] | None = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+
+    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
+        ops.sgd_(p, g, lr=lr, weight_decay=decay)
+
+
+class Momentum(Optimizer):
+    """velocity = momentum * velocity + grad; param -= lr * velocity (or Nesterov's).
+
+    Args:
+        momentum: Share of the velocity that is kept.
+        use_nesterov: Whether to look one step ahead.
+        rescale_grad: A factor on gradients.
+    """
+
+    _slots = ("velocity",)
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        momentum: float = 0.9,
+        parameters: Iterable[Any] | None = None,
+        use_nesterov: bool = False,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        rescale_grad: float = 1.0,
+        use_multi_tensor: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate, parameters, weight_decay, grad_clip, name,
+            momentum=momentum, use_nesterov=use_nesterov,
+        )  # fmt: skip
+        self._rescale_grad = rescale_grad
+
+    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
+        kept = self._slots_of(p)
+        if self._rescale_grad != 1.0:
+            g = ops.mul(g, self._rescale_grad)
+        ops.momentum_(
+            p, g, kept["velocity"], lr=lr, mu=group.settings["momentum"],
+            nesterov=group.settings["use_nesterov"], weight_decay=decay,
+        )  # fmt: skip
+
+
+class Adam(Optimizer):
+    """Adam (Kingma & Ba, 2015); weight_decay is a penalty in the gradient.
+
+    Args:
+        beta1: Share of the first moment that is kept.
+        beta2: Share of the second moment that is kept.
+        epsilon: Added to the root of the second moment.
+    """
+
+    _slots = ("moment1", "moment2")
+    _decoupled = False
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-08,
+        parameters: Iterable[Any] | None = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        lazy_mode: bool = False,
+        multi_precision: bool = False,
+        use_multi_tensor: bool = False,
+        name: str | None = None,
+    ) -> None:
+        where = type(self).__name__
+        beta1, beta2, epsilon = (
+            float(v.item()) if isinstance(v, Tensor) else float(v)
+            for v in (beta1, beta2, epsilon)
+        )
+        _check_share(where, "beta1", beta1)
+        _check_share(where, "beta2", beta2)
+        if epsilon < 0:
+            raise InvalidArgumentError(
+                f"[{where}] epsilon must not be negative, got {epsilon}"
+            )
+        super().__init__(
+            learning_rate, parameters, weight_decay, grad_clip, name,
+            beta1=beta1, beta2=beta2, epsilon=epsilon,
+        )  # fmt: skip
+
+    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
+        kept, settings = self._slots_of(p), group.settings
+        kept["step"] += 1
+        ops.adam_(
+            p, g, kept["moment1"], kept["moment2"], lr=lr, beta1=settings["beta1"],
+            beta2=settings["beta2"], epsilon=settings["epsilon"], step=kept["step"],
+            weight_decay=decay, decoupled=self._decoupled,
+        )  # fmt: skip
+
+
+class AdamW(Adam):
+    """Adam with decay apart from the gradient (Loshchilov & Hutter, 2019).
+
+    Args:
+        weight_decay: The coefficient, a number.
+        lr_ratio: Gives each parameter a factor on the learning rate.
+        apply_decay_param_fun: Says by its name whether a parameter decays.
+    """
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-08,
+        parameters: Iterable[Any] | None = None,
+        weight_decay: Any = 0.01,
+        lr_ratio: Callable[[Any], float] | None = None,
+        apply_decay_param_fun: DecayFilter | None = None,
+        grad_clip: Any = None,
+        lazy_mode: bool = False,
+        multi_precision: bool = False,
+        name: str | None = None,
+    ) -> None:
+        if isinstance(weight_decay, Tensor):
+            weight_decay = float(weight_decay.item())
+        if not isinstance(weight_decay, (int, float)):
+            raise InvalidArgumentError(
+                f"[AdamW] weight_decay must be a number, got {weight_decay!r}"
+            )
+        self._lr_ratio = lr_ratio
+        self._decays = apply_decay_param_fun
+        super().__init__(
+            learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip
+        )
+
+    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
+        if self._lr_ratio is not None:
+            lr *= float(self._lr_ratio(p))
+        if self._decays is not None and not self._decays(p.name):
+            decay = 0.0
+        super()._update(group, p, g, lr, decay)

@@ -1,0 +1,34 @@
+"""Paddle's functions of tensors, by family, over the operators of `proa._core.ops`."""
+
+from __future__ import annotations
+
+from proa.tensor import (
+    creation,
+    linalg,
+    logic,
+    manipulation,
+    math,
+    methods,
+    random,
+    reduction,
+    search,
+)
+from proa.tensor.creation import *  # noqa: F403
+from proa.tensor.linalg import *  # noqa: F403
+from proa.tensor.logic import *  # noqa: F403
+from proa.tensor.manipulation import *  # noqa: F403
+from proa.tensor.math import *  # noqa: F403
+from proa.tensor.random import *  # noqa: F403
+from proa.tensor.reduction import *  # noqa: F403
+from proa.tensor.search import *  # noqa: F403
+
+methods.attach()
+
+#: The public functions, which `proa` exports too.
+FUNCTIONS: tuple[str, ...] = tuple(
+    name
+    for family in (
+        creation, linalg, logic, manipulation, math, random, reduction, search,
+    )
+    for name in family.__all__
+)  # fmt: skip

@@ -1,0 +1,82 @@
+"""How the functions of `proa` read their arguments: ints, axes, dtypes, arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from proa._core import Tensor, ops
+from proa.base.dtype import DTypeLike, as_dtype
+from proa.errors import InvalidArgumentError
+
+#: A shape or a list of ints: a Tensor of ints, or a sequence of ints and 0-d Tensors.
+IntsLike: TypeAlias = "Tensor | int | Sequence[int | Tensor]"
+AxisLike: TypeAlias = "int | Sequence[int] | Tensor | None"
+
+
+def as_int(where: str, value: Any) -> int:
+    """One integer from an int, a NumPy integer or a Tensor of one element."""
+    if isinstance(value, Tensor):
+        return int(value.item())
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"[{where}] this argument must be an integer, got {value!r}"
+        ) from None
+
+
+def as_ints(where: str, value: IntsLike) -> list[int]:
+    """A list of integers, one if a single integer was given."""
+    if isinstance(value, Tensor):
+        flat = value.numpy().reshape(-1)
+        if flat.dtype.kind not in "iu":
+            raise InvalidArgumentError(
+                f"[{where}] a Tensor in place of ints must hold integers, "
+                f"got {value.dtype}"
+            )
+        return [int(v) for v in flat]
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [as_int(where, v) for v in value]
+    return [as_int(where, value)]
+
+
+def as_axes(where: str, axis: AxisLike) -> list[int]:
+    """The axes of a reduction; none (every axis) for None."""
+    return [] if axis is None else as_ints(where, axis)
+
+
+def normal_axis(where: str, axis: int, rank: int) -> int:
+    """``axis`` counted from the front."""
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise InvalidArgumentError(
+            f"[{where}] axis must lie in [{-max(rank, 1)}, {max(rank, 1)}), got {axis}"
+        )
+    return axis % max(rank, 1)
+
+
+def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
+    """``value`` as a Tensor; a Python number takes the dtype of ``like``."""
+    if isinstance(value, Tensor):
+        return value
+    if like is not None and isinstance(value, (bool, int, float)):
+        return ops.full(shape=[], value=value, dtype=like.dtype)
+    from proa.tensor.creation import to_tensor
+
+    return to_tensor(value)
+
+
+def cast_if(x: Tensor, dtype: DTypeLike | None) -> Tensor:
+    """``x`` in ``dtype``; ``x`` itself if it has that dtype or none is asked."""
+    if dtype is None:
+        return x
+    wanted = as_dtype(dtype)
+    return x if x.dtype == wanted else ops.cast(x, dtype=wanted)
+
+
+def is_floating(x: Tensor) -> bool:
+    """Whether x holds real or complex floating numbers."""
+    return x.dtype.is_floating_point or x.dtype.is_complex

@@ -1,0 +1,335 @@
+"""Tensors from data, from nothing, and from other tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proa import _core
+from proa._core import Tensor, ops
+from proa.base.dtype import DType, DTypeLike, as_dtype, get_default_dtype
+from proa.base.place import Place, check_place
+from proa.errors import InvalidArgumentError
+from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if
+
+__all__ = [
+    "arange", "assign", "clone", "complex", "diag", "diag_embed", "diagflat",
+    "empty", "empty_like", "eye", "full", "full_like", "linspace", "logspace",
+    "meshgrid", "ones", "ones_like", "to_tensor", "tril", "tril_indices", "triu",
+    "triu_indices", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def _holds_tensor(data: Any) -> bool:
+    return isinstance(data, Tensor) or (
+        isinstance(data, (list, tuple)) and any(map(_holds_tensor, data))
+    )
+
+
+def _stacked(data: Any) -> Tensor:
+    if isinstance(data, (list, tuple)):
+        return ops.stack(*[_stacked(d) for d in data], axis=0)
+    return as_tensor(data)
+
+
+def _array(data: Any) -> NDArray[Any]:
+    array = np.asarray(data)
+    if array.dtype.kind not in "biufcV":
+        raise InvalidArgumentError(
+            "[to_tensor] data must be numbers in a regular nesting, got "
+            f"{type(data).__name__} with NumPy dtype {array.dtype}"
+        )
+    if isinstance(data, (np.ndarray, np.generic)):
+        return array
+    # Python floats take the default dtype, Python ints int64.
+    if array.dtype.kind == "f":
+        return array.astype(get_default_dtype())
+    if array.dtype.kind == "c":
+        wide = get_default_dtype() == "float64"
+        return array.astype(np.complex128 if wide else np.complex64)
+    return array
+
+
+def to_tensor(
+    data: Any,
+    dtype: DTypeLike | None = None,
+    place: Place | str | None = None,
+    stop_gradient: bool = True,
+) -> Tensor:
+    """A new Tensor holding a copy of ``data``: numbers, nested lists, arrays, Tensors.
+
+    Python floats become the default dtype, Python ints int64; NumPy arrays keep theirs.
+
+    Args:
+        data: A number, nested sequence, NumPy array, or Tensor (also within lists).
+        dtype: Element type of the result; None keeps that of the data.
+        place: Where it lies.
+        stop_gradient: Whether gradients stop at the result.
+    """
+    check_place("to_tensor", place)
+    if isinstance(data, Tensor):
+        result = cast_if(data.detach(), dtype)
+        result = data.detach().clone() if result.dtype == data.dtype else result
+    elif _holds_tensor(data):
+        result = cast_if(_stacked(data).detach(), dtype)
+    elif hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
+        result = _core.from_numpy(np.from_dlpack(data), True)
+        result = cast_if(result, dtype)
+    else:
+        if dtype is not None and not isinstance(data, (np.ndarray, np.generic)):
+            array = np.asarray(data)
+            if array.dtype.kind not in "biufc":
+                array = _array(data)
+        else:
+            array = _array(data)
+        result = cast_if(_core.from_numpy(array, True), dtype)
+    result.stop_gradient = stop_gradient
+    return result
+
+
+def _filled(shape: IntsLike, value: Any, dtype: DTypeLike | None) -> Tensor:
+    return ops.full(
+        shape=as_ints("full", shape), value=value, dtype=as_dtype(dtype or "default")
+    )
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, (Tensor, np.generic)) else value
+
+
+def full(
+    shape: IntsLike, fill_value: Any, dtype: DTypeLike | None = None, name: Any = None
+) -> Tensor:
+    """``shape`` filled with one value; the dtype is that of the value by default."""
+    value = _number(fill_value)
+    if dtype is None and isinstance(value, bool):
+        dtype = "bool"
+    elif dtype is None and isinstance(value, int):
+        dtype = "int64"
+    return _filled(shape, value, dtype)
+
+
+def zeros(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """``shape`` filled with 0."""
+    return _filled(shape, 0, dtype)
+
+
+def ones(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """``shape`` filled with 1."""
+    return _filled(shape, 1, dtype)
+
+
+def empty(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """``shape`` with values that mean nothing (zeros at present)."""
+    return _filled(shape, 0, dtype)
+
+
+def _like(x: Tensor, value: Any, dtype: DTypeLike | None) -> Tensor:
+    wanted: DType = x.dtype if dtype is None else as_dtype(dtype)
+    return ops.full_like(x, value=value, dtype=wanted)
+
+
+def full_like(
+    x: Tensor, fill_value: Any, dtype: DTypeLike | None = None, name: Any = None
+) -> Tensor:
+    """The shape (and dtype) of x filled with one value."""
+    return _like(x, _number(fill_value), dtype)
+
+
+def zeros_like(x: Tensor, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """The shape (and dtype) of x filled with 0."""
+    return _like(x, 0, dtype)
+
+
+def ones_like(x: Tensor, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """The shape (and dtype) of x filled with 1."""
+    return _like(x, 1, dtype)
+
+
+def empty_like(x: Tensor, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """The shape (and dtype) of x with values that mean nothing."""
+    return _like(x, 0, dtype)
+
+
+def arange(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    dtype: DTypeLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """start, start + step, … before end; int64 if all three are integers."""
+    start, end, step = _number(start), _number(end), _number(step)
+    if end is None:
+        start, end = 0, start
+    if step == 0:
+        raise InvalidArgumentError("[arange] step must not be 0, got 0")
+    if dtype is None:
+        whole = all(isinstance(v, int) for v in (start, end, step))
+        dtype = "int64" if whole else "default"
+    if all(isinstance(v, int) for v in (start, end, step)):
+        count = max(0, -((start - end) // step))
+    else:
+        count = max(0, math.ceil((end - start) / step))
+    return ops.arange(start=start, step=step, count=count, dtype=as_dtype(dtype))
+
+
+def linspace(
+    start: Any, stop: Any, num: Any, dtype: DTypeLike | None = None, name: Any = None
+) -> Tensor:
+    """``num`` numbers evenly from start to stop, both included."""
+    count = as_int("linspace", num)
+    if count < 1:
+        raise InvalidArgumentError(f"[linspace] num must be at least 1, got {count}")
+    return ops.linspace(
+        start=float(_number(start)),
+        stop=float(_number(stop)),
+        count=count,
+        dtype=as_dtype(dtype or "default"),
+    )
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: Any,
+    base: Any = 10.0,
+    dtype: DTypeLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """``base`` to the powers evenly from start to stop."""
+    exponents = linspace(start, stop, num, "float64")
+    scaled = ops.scale(exponents, scale=math.log(float(_number(base))))
+    return cast_if(ops.exp(scaled), as_dtype(dtype or "default"))
+
+
+def eye(
+    num_rows: Any,
+    num_columns: Any = None,
+    dtype: DTypeLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """1 on the diagonal, 0 elsewhere."""
+    rows = as_int("eye", num_rows)
+    columns = rows if num_columns is None else as_int("eye", num_columns)
+    return ops.eye(rows=rows, columns=columns, dtype=as_dtype(dtype or "default"))
+
+
+def tril(x: Tensor, diagonal: int = 0, name: Any = None) -> Tensor:
+    """The part on and below the diagonal; zeros elsewhere."""
+    return ops.tril(x, diagonal=diagonal)
+
+
+def triu(x: Tensor, diagonal: int = 0, name: Any = None) -> Tensor:
+    """The part on and above the diagonal; zeros elsewhere."""
+    return ops.triu(x, diagonal=diagonal)
+
+
+def tril_indices(
+    row: int, col: int | None = None, offset: int = 0, dtype: DTypeLike = "int64"
+) -> Tensor:
+    """Row and column numbers of the lower triangle, (2, count)."""
+    pair = np.tril_indices(row, offset, row if col is None else col)
+    return to_tensor(np.stack(pair), dtype)
+
+
+def triu_indices(
+    row: int, col: int | None = None, offset: int = 0, dtype: DTypeLike = "int64"
+) -> Tensor:
+    """Row and column numbers of the upper triangle, (2, count)."""
+    pair = np.triu_indices(row, offset, row if col is None else col)
+    return to_tensor(np.stack(pair), dtype)
+
+
+def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
+    """Coordinate grids of 1-D (or 0-d) tensors: result i varies along axis i."""
+    given: Sequence[Tensor] = args
+    if len(args) == 1 and isinstance(args[0], (list, tuple)):
+        given = args[0]
+    vectors = [ops.reshape(t, shape=[-1]) for t in given]
+    shape = [v.shape[0] for v in vectors]
+    grids = []
+    for i, v in enumerate(vectors):
+        own = [1] * len(shape)
+        own[i] = -1
+        grids.append(ops.broadcast_to(ops.reshape(v, shape=own), shape=shape))
+    return grids
+
+
+def diag_embed(
+    input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1, name: Any = None
+) -> Tensor:
+    """Matrices with the last axis of ``input`` on a diagonal, zeros elsewhere."""
+    size = input.shape[-1] + abs(offset)
+    rank = input.ndim + 1
+    axis1, axis2 = dim1 % rank, dim2 % rank
+    if axis1 == axis2:
+        raise InvalidArgumentError(
+            f"[diag_embed] dim1 and dim2 must differ, got {dim1} and {dim2}"
+        )
+    mask = ops.eye(rows=size, columns=size, dtype=as_dtype("bool"))
+    low, high = max(-offset, 0), max(offset, 0)
+    # Rows low.. of a (size, size) identity shifted by offset hold the diagonal.
+    padding = [0] * (input.ndim - 1)
+    rows = ops.pad(input, low=[*padding, low], high=[*padding, high])
+    cols = ops.unsqueeze(rows, axis=[-1])  # (.., size, 1)
+    if offset:
+        mask = ops.cast(
+            ops.pad(
+                ops.eye(rows=size, columns=size, dtype=as_dtype("int32")),
+                low=[0, offset],
+                high=[0, -offset],
+            ),
+            dtype=as_dtype("bool"),
+        )
+    zero = ops.full(shape=[], value=0, dtype=input.dtype)
+    full_matrix = ops.where(mask, cols, zero)
+    order = [a for a in range(rank) if a not in (axis1, axis2)]
+    perm = [0] * rank
+    for position, axis in enumerate([*order, axis1, axis2]):
+        perm[axis] = position
+    return ops.transpose(full_matrix, perm=perm)
+
+
+def diag(
+    x: Tensor, offset: int = 0, padding_value: float = 0, name: Any = None
+) -> Tensor:
+    """Of a vector the matrix with it on a diagonal; of a matrix its diagonal."""
+    if x.ndim == 2:
+        return ops.diagonal(x, offset=offset)
+    if x.ndim > 2:
+        raise InvalidArgumentError(f"[diag] x must have rank 1 or 2, got {x.shape}")
+    matrix = diag_embed(ops.reshape(x, shape=[-1]), offset)
+    if padding_value:
+        where_diagonal = diag_embed(ones([x.size], "bool"), offset)
+        fill = ops.full(shape=[], value=padding_value, dtype=x.dtype)
+        matrix = ops.where(where_diagonal, matrix, fill)
+    return matrix
+
+
+def diagflat(x: Tensor, offset: int = 0, name: Any = None) -> Tensor:
+    """The matrix with the elements of x, flattened, on a diagonal."""
+    return diag_embed(ops.reshape(x, shape=[-1]), offset)
+
+
+def assign(x: Any, output: Tensor | None = None) -> Tensor:
+    """A copy of x (numbers, array or Tensor), written into ``output`` if given."""
+    source = as_tensor(x)
+    if output is None:
+        return ops.assign(source)
+    output.set_value(source)
+    return output
+
+
+def clone(x: Tensor, name: Any = None) -> Tensor:
+    """A copy of x through which gradients flow."""
+    return x.clone()
+
+
+def complex(real: Tensor, imag: Tensor, name: Any = None) -> Tensor:
+    """real + i * imag."""
+    return ops.make_complex(real, imag)

@@ -1,0 +1,144 @@
+"""In-place functions ``name_``: the result takes the memory of the first tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.base.random import next_key
+from proa.tensor import manipulation, math, search
+from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if
+
+#: Public name -> row, where the in-place row takes the same arguments.
+_DIRECT = {
+    "add_": "add_", "subtract_": "sub_", "multiply_": "mul_", "divide_": "div_",
+    "floor_divide_": "floor_div_", "remainder_": "mod_", "mod_": "mod_",
+    "pow_": "pow_", "maximum_": "maximum_", "minimum_": "minimum_",
+    **{
+        f"{name}_": f"{name}_"
+        for name in (
+            "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh",
+            "erf", "exp", "expm1", "floor", "log", "log10", "log1p", "log2", "neg",
+            "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
+            "square", "tan", "tanh", "trunc",
+        )
+    },
+}  # fmt: skip
+
+
+def scale_(
+    x: Tensor,
+    scale: float = 1.0,
+    bias: float = 0.0,
+    bias_after_scale: bool = True,
+    act: str | None = None,
+    name: Any = None,
+) -> Tensor:
+    """x = scale * x + bias, or scale * (x + bias)."""
+    offset = bias if bias_after_scale else bias * scale
+    ops.scale_(x, scale=float(scale), bias=float(offset))
+    if act is not None:
+        getattr(ops, f"{act}_")(x)
+    return x
+
+
+def clip_(x: Tensor, min: Any = None, max: Any = None, name: Any = None) -> Tensor:
+    """x limited to [min, max] in place."""
+    low, high = math.clip_bounds(x, min, max)
+    return ops.clip_(x, min=low, max=high)
+
+
+def _reshaped(x: Tensor, result: Tensor) -> Tensor:
+    return x._become(result)
+
+
+def reshape_(x: Tensor, shape: Any, name: Any = None) -> Tensor:
+    """x under another shape, on the same memory."""
+    return _reshaped(x, ops.reshape(x, shape=as_ints("reshape_", shape)))
+
+
+def flatten_(
+    x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: Any = None
+) -> Tensor:
+    """x with the axes start to stop merged, on the same memory."""
+    return _reshaped(x, ops.flatten(x, start_axis=start_axis, stop_axis=stop_axis))
+
+
+def squeeze_(x: Tensor, axis: Any = None, name: Any = None) -> Tensor:
+    """x without axes of size 1, on the same memory."""
+    return _reshaped(x, manipulation.squeeze(x, axis))
+
+
+def unsqueeze_(x: Tensor, axis: Any, name: Any = None) -> Tensor:
+    """x with axes of size 1 put in, on the same memory."""
+    return _reshaped(x, manipulation.unsqueeze(x, axis))
+
+
+def fill_(x: Tensor, value: Any) -> Tensor:
+    """Every element becomes value."""
+    if isinstance(value, Tensor):
+        value = value.item()
+    return x.set_value(ops.full_like(x, value=value, dtype=x.dtype))
+
+
+def zero_(x: Tensor) -> Tensor:
+    """Every element becomes 0."""
+    return fill_(x, 0)
+
+
+def uniform_(x: Tensor, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:
+    """Every element becomes uniform in [min, max)."""
+    key, offset = next_key(x.size, seed)
+    return x.set_value(
+        ops.uniform(
+            shape=x.shape, low=float(min), high=float(max), dtype=x.dtype,
+            seed=key, offset=offset,
+        )
+    )  # fmt: skip
+
+
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Every element becomes normally distributed."""
+    key, offset = next_key(x.size)
+    return x.set_value(
+        ops.gaussian(
+            shape=x.shape, mean=float(mean), std=float(std), dtype=x.dtype,
+            seed=key, offset=offset,
+        )
+    )  # fmt: skip
+
+
+def put_along_axis_(
+    arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str = "assign"
+) -> Tensor:
+    """`put_along_axis` in place."""
+    if reduce != "assign":
+        return arr._become(search.put_along_axis(arr, indices, values, axis, reduce))
+    given = cast_if(as_tensor(values, arr), arr.dtype)
+    given = ops.broadcast_to(given, shape=indices.shape)
+    return ops.put_along_axis_(
+        arr, indices, given, axis=as_int("put_along_axis_", axis)
+    )
+
+
+def scatter_(
+    x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: Any = None
+) -> Tensor:
+    """`scatter` in place."""
+    if overwrite:
+        return ops.index_put_(x, ops.reshape(index, shape=[-1, 1]), updates)
+    return x._become(search.scatter(x, index, updates, False))
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """Every in-place function by its name."""
+    table: dict[str, Callable[..., Any]] = {
+        public: getattr(ops, row) for public, row in _DIRECT.items()
+    }
+    own = (
+        scale_, clip_, reshape_, flatten_, squeeze_, unsqueeze_, fill_, zero_,
+        uniform_, normal_, put_along_axis_, scatter_,
+    )  # fmt: skip
+    table.update({f.__name__: f for f in own})
+    return table

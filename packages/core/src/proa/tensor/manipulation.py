@@ -1,0 +1,336 @@
+"""Functions that change a tensor's shape or put its elements elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor.arguments import (
+    AxisLike,
+    IntsLike,
+    as_int,
+    as_ints,
+    as_tensor,
+    normal_axis,
+)
+
+__all__ = [
+    "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop",
+    "diagonal", "expand", "expand_as", "flatten", "flip", "moveaxis",
+    "repeat_interleave", "reshape", "reverse", "roll", "rot90", "slice", "split",
+    "squeeze", "stack", "strided_slice", "swapaxes", "tile", "transpose", "unbind",
+    "unsqueeze", "unstack", "view",
+]  # fmt: skip
+
+#: As the end of a slice: to the very end, and to the very start with a negative step.
+TO_END = 2**63 - 1
+TO_START = -(2**63)
+
+
+def reshape(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
+    """The same elements under another shape. One -1 is inferred; 0 keeps a dimension."""
+    return ops.reshape(x, shape=as_ints("reshape", shape))
+
+
+def view(x: Tensor, shape_or_dtype: Any, name: Any = None) -> Tensor:
+    """x under another shape, on the same memory."""
+    if isinstance(shape_or_dtype, (list, tuple, Tensor)):
+        return reshape(x, shape_or_dtype)
+    raise InvalidArgumentError(
+        f"[view] the argument must be a shape, got {shape_or_dtype!r}"
+    )
+
+
+def transpose(x: Tensor, perm: Sequence[int], name: Any = None) -> Tensor:
+    """Axis i of the result is axis perm[i] of x."""
+    return ops.transpose(x, perm=as_ints("transpose", perm))
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any, name: Any = None) -> Tensor:
+    """Axes moved to new places; the others keep their order."""
+    rank = x.ndim
+    old = [normal_axis("moveaxis", a, rank) for a in as_ints("moveaxis", source)]
+    new = [normal_axis("moveaxis", a, rank) for a in as_ints("moveaxis", destination)]
+    if len(old) != len(new) or len(set(old)) < len(old) or len(set(new)) < len(new):
+        raise InvalidArgumentError(
+            "[moveaxis] source and destination must be as many different axes, "
+            f"got {source} and {destination}"
+        )
+    others = iter([a for a in range(rank) if a not in old])
+    target = dict(zip(new, old, strict=True))
+    perm = [target[i] if i in target else next(others) for i in range(rank)]
+    return ops.transpose(x, perm=perm)
+
+
+def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
+    """Two axes exchanged."""
+    perm = list(range(x.ndim))
+    perm[axis0], perm[axis1] = perm[axis1], perm[axis0]
+    return ops.transpose(x, perm=perm)
+
+
+def concat(
+    x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None
+) -> Tensor:
+    """Tensors joined along an axis."""
+    if isinstance(x, Tensor):
+        raise InvalidArgumentError("[concat] x must be a list of tensors, got a Tensor")
+    if not x:
+        raise InvalidArgumentError("[concat] x must hold a tensor, got none")
+    return ops.concat(*x, axis=as_int("concat", axis))
+
+
+def stack(x: Sequence[Tensor], axis: int = 0, name: Any = None) -> Tensor:
+    """Tensors of one shape joined along a new axis."""
+    if not isinstance(x, Tensor) and not x:
+        raise InvalidArgumentError("[stack] x must hold a tensor, got none")
+    return ops.stack(*x, axis=as_int("stack", axis))
+
+
+def _pieces(x: Tensor, sizes: Sequence[int], axis: int) -> list[Tensor]:
+    result, start = [], 0
+    for size in sizes:
+        result.append(
+            ops.slice(x, axes=[axis], starts=[start], ends=[start + size], steps=[1])
+        )
+        start += size
+    return result
+
+
+def split(
+    x: Tensor,
+    num_or_sections: int | Sequence[int],
+    axis: int | Tensor = 0,
+    name: Any = None,
+) -> list[Tensor]:
+    """Views of x cut along an axis into equal parts or parts of given sizes."""
+    along = normal_axis("split", as_int("split", axis), x.ndim)
+    total = x.shape[along]
+    if isinstance(num_or_sections, int):
+        if num_or_sections < 1 or total % num_or_sections:
+            raise InvalidArgumentError(
+                f"[split] the axis of size {total} must divide evenly, "
+                f"got {num_or_sections} parts"
+            )
+        sizes = [total // num_or_sections] * num_or_sections
+        return _pieces(x, sizes, along)
+    sizes = as_ints("split", num_or_sections)
+    open_sizes = [i for i, n in enumerate(sizes) if n == -1]
+    if len(open_sizes) == 1:
+        sizes[open_sizes[0]] = total - sum(sizes) - 1
+    if sum(sizes) != total or min(sizes, default=0) < 0:
+        raise InvalidArgumentError(
+            f"[split] sections must add up to {total}, got {list(num_or_sections)}"
+        )
+    return _pieces(x, sizes, along)
+
+
+def chunk(
+    x: Tensor, chunks: int, axis: int | Tensor = 0, name: Any = None
+) -> list[Tensor]:
+    """`split` into equal parts."""
+    return split(x, chunks, axis)
+
+
+def unbind(input: Tensor, axis: int = 0) -> list[Tensor]:
+    """Views of the entries along an axis, which is removed."""
+    along = normal_axis("unbind", axis, input.ndim)
+    return [ops.select(input, axis=along, index=i) for i in range(input.shape[along])]
+
+
+def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
+    """`unbind`, with a check of the number of entries."""
+    parts = unbind(x, axis)
+    if num is not None and num != len(parts):
+        raise InvalidArgumentError(f"[unstack] num must be {len(parts)}, got {num}")
+    return parts
+
+
+def squeeze(x: Tensor, axis: AxisLike = None, name: Any = None) -> Tensor:
+    """Axes of size 1 removed: all, or those named that have size 1."""
+    return ops.squeeze(x, axis=[] if axis is None else as_ints("squeeze", axis))
+
+
+def unsqueeze(x: Tensor, axis: IntsLike, name: Any = None) -> Tensor:
+    """Axes of size 1 put in one after another at the given places."""
+    axes = as_ints("unsqueeze", axis)
+    if len(axes) <= 1:
+        return ops.unsqueeze(x, axis=axes)
+    for a in axes:
+        x = ops.unsqueeze(x, axis=[a])
+    return x
+
+
+def flatten(
+    x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: Any = None
+) -> Tensor:
+    """The axes start to stop (included) merged into one."""
+    return ops.flatten(x, start_axis=start_axis, stop_axis=stop_axis)
+
+
+def expand(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
+    """x repeated without copying to ``shape``; -1 keeps a dimension."""
+    return ops.broadcast_to(x, shape=as_ints("expand", shape))
+
+
+broadcast_to = expand
+
+
+def expand_as(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+    """x repeated without copying to the shape of y."""
+    return ops.broadcast_like(x, y)
+
+
+def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]:
+    """The shape that two shapes broadcast to."""
+    rank = max(len(x_shape), len(y_shape))
+    a = [1] * (rank - len(x_shape)) + list(x_shape)
+    b = [1] * (rank - len(y_shape)) + list(y_shape)
+    if any(p != q and 1 not in (p, q) for p, q in zip(a, b, strict=True)):
+        raise ShapeError(
+            "broadcast_shape", "dimensions must be equal or 1", (x_shape, y_shape)
+        )
+    return [q if p == 1 else p for p, q in zip(a, b, strict=True)]
+
+
+def broadcast_tensors(input: Sequence[Tensor], name: Any = None) -> list[Tensor]:
+    """All tensors broadcast to their common shape."""
+    shape: list[int] = []
+    for x in input:
+        shape = broadcast_shape(shape, x.shape)
+    return [ops.broadcast_to(x, shape=shape) for x in input]
+
+
+def tile(x: Tensor, repeat_times: IntsLike, name: Any = None) -> Tensor:
+    """x repeated along each axis, aligned at the last."""
+    return ops.tile(x, repeats=as_ints("tile", repeat_times))
+
+
+def repeat_interleave(
+    x: Tensor, repeats: int | Tensor, axis: int | None = None, name: Any = None
+) -> Tensor:
+    """Each entry along an axis repeated in place."""
+    if axis is None:
+        x, axis = ops.reshape(x, shape=[-1]), 0
+    along = normal_axis("repeat_interleave", axis, x.ndim)
+    if isinstance(repeats, Tensor):
+        import numpy as np
+
+        index = np.repeat(np.arange(x.shape[along]), repeats.numpy())
+        return ops.gather(x, as_tensor(index), axis=along)
+    wide = ops.unsqueeze(x, axis=[along + 1])
+    size = [-1] * wide.ndim
+    size[along + 1] = repeats
+    return ops.flatten(
+        ops.broadcast_to(wide, shape=size), start_axis=along, stop_axis=along + 1
+    )
+
+
+def flip(x: Tensor, axis: IntsLike, name: Any = None) -> Tensor:
+    """The order along the axes reversed."""
+    axes = as_ints("flip", axis)
+    n = len(axes)
+    turned = ops.slice(
+        x, axes=axes, starts=[TO_END] * n, ends=[TO_START] * n, steps=[-1] * n
+    )
+    return ops.assign(turned)
+
+
+reverse = flip
+
+
+def roll(
+    x: Tensor, shifts: IntsLike, axis: AxisLike = None, name: Any = None
+) -> Tensor:
+    """Elements moved cyclically along axes, or over all elements if axis is None."""
+    moves = as_ints("roll", shifts)
+    if axis is None:
+        flat = ops.reshape(x, shape=[-1])
+        return ops.reshape_like(_rolled(flat, sum(moves), 0), x)
+    axes = as_ints("roll", axis)
+    if len(axes) != len(moves):
+        raise InvalidArgumentError(
+            f"[roll] there must be a shift for each axis, got {moves} and {axes}"
+        )
+    for shift, a in zip(moves, axes, strict=True):
+        x = _rolled(x, shift, normal_axis("roll", a, x.ndim))
+    return x
+
+
+def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+    size = x.shape[axis]
+    if size == 0 or shift % size == 0:
+        return ops.assign(x)
+    cut = size - shift % size
+    head, tail = _pieces(x, [cut, size - cut], axis)
+    return ops.concat(tail, head, axis=axis)
+
+
+def rot90(
+    x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: Any = None
+) -> Tensor:
+    """The plane of two axes turned k times by 90 degrees, the first towards the second."""
+    first, second = axes
+    if k % 4 == 0:
+        return ops.assign(x)
+    if k % 4 == 2:
+        return flip(flip(x, first), second)
+    if k % 4 == 1:
+        return swapaxes(flip(x, second), first, second)
+    return flip(swapaxes(x, first, second), second)
+
+
+def slice(
+    input: Tensor, axes: IntsLike, starts: IntsLike, ends: IntsLike
+) -> Tensor:
+    """input[start:end] along each of the axes; a view."""
+    along = as_ints("slice", axes)
+    return ops.slice(
+        input,
+        axes=along,
+        starts=as_ints("slice", starts),
+        ends=as_ints("slice", ends),
+        steps=[1] * len(along),
+    )
+
+
+def strided_slice(
+    x: Tensor,
+    axes: IntsLike,
+    starts: IntsLike,
+    ends: IntsLike,
+    strides: IntsLike,
+    name: Any = None,
+) -> Tensor:
+    """x[start:end:stride] along each of the axes; a view."""
+    return ops.slice(
+        x,
+        axes=as_ints("strided_slice", axes),
+        starts=as_ints("strided_slice", starts),
+        ends=as_ints("strided_slice", ends),
+        steps=as_ints("strided_slice", strides),
+    )
+
+
+def crop(
+    x: Tensor,
+    shape: IntsLike | None = None,
+    offsets: IntsLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """The block of ``shape`` that starts at ``offsets``; -1 takes all that is left."""
+    size = list(x.shape) if shape is None else as_ints("crop", shape)
+    start = [0] * x.ndim if offsets is None else as_ints("crop", offsets)
+    ends = [TO_END if n == -1 else s + n for s, n in zip(start, size, strict=True)]
+    return ops.slice(
+        x, axes=list(range(x.ndim)), starts=start, ends=ends, steps=[1] * x.ndim
+    )
+
+
+def diagonal(
+    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: Any = None
+) -> Tensor:
+    """A diagonal of the planes of two axes, as a last axis; a view."""
+    return ops.diagonal(x, offset=offset, axis1=axis1, axis2=axis2)

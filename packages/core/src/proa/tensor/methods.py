@@ -1,0 +1,256 @@
+"""Attach Paddle's methods to the C++ Tensor."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from proa import _core
+from proa._core import Tensor, ops
+from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.naming import unique_name
+from proa.base.place import CPU, Place, check_place
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor import (
+    creation,
+    indexing,
+    inplace,
+    linalg,
+    logic,
+    manipulation,
+    math,
+    printing,
+    random,
+    reduction,
+    search,
+)
+from proa.tensor.arguments import as_int, as_tensor, cast_if
+
+#: Functions whose first argument is not a tensor: no methods of these.
+_NO_METHODS = frozenset({
+    "arange", "assign", "broadcast_shape", "complex", "empty", "eye", "full",
+    "gaussian", "is_tensor", "linspace", "logspace", "meshgrid", "normal", "ones",
+    "rand", "randint", "randn", "randperm", "scatter_nd", "shape", "standard_normal",
+    "to_tensor", "tril_indices", "triu_indices", "uniform", "zeros",
+})  # fmt: skip
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that binds to its instance; builtins do not by themselves."""
+    if isinstance(function, types.FunctionType):
+        return function
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _table() -> dict[str, Callable[..., Any]]:
+    families = (
+        creation, linalg, logic, manipulation, math, random, reduction, search,
+    )  # fmt: skip
+    table: dict[str, Callable[..., Any]] = {}
+    for family in families:
+        for name in family.__all__:
+            if name not in _NO_METHODS:
+                table[name] = getattr(family, name)
+    table.update(inplace.functions())
+    return table
+
+
+# -- conversions ----------------------------------------------------------------------
+def _astype(self: Tensor, dtype: DTypeLike) -> Tensor:
+    return ops.cast(self, dtype=as_dtype(dtype))
+
+
+def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Convert: ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``."""
+    dtype = kwargs.get("dtype")
+    check_place("Tensor.to", kwargs.get("device"))
+    for value in args:
+        if isinstance(value, Tensor):
+            dtype = value.dtype
+        elif value is None or isinstance(value, bool):
+            continue
+        elif isinstance(value, Place) or (
+            isinstance(value, str) and value.split(":")[0] in ("cpu", "gpu")
+        ):
+            check_place("Tensor.to", value)
+        else:
+            dtype = value
+    return cast_if(self, dtype)
+
+
+def _tolist(self: Tensor) -> Any:
+    return self.numpy().tolist()
+
+
+def _same(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return self
+
+
+def _cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    check_place("Tensor.cuda", f"gpu:{args[0] if args else 0}")
+    return self
+
+
+def _gradient(self: Tensor) -> Any:
+    return None if self.grad is None else self.grad.numpy()
+
+
+def _clear_grad(self: Tensor, set_to_zero: bool = False) -> None:
+    if set_to_zero and self.grad is not None:
+        inplace.zero_(self.grad)
+    else:
+        self._clear_grad()
+
+
+def set_value(self: Tensor, value: Any) -> Tensor:
+    """Copy ``value``, of the same shape, into this tensor's memory; no gradient."""
+    given = cast_if(as_tensor(value, self), self.dtype)
+    if list(given.shape) != list(self.shape):
+        raise ShapeError("Tensor.set_value", f"shape must be {self.shape}", given.shape)
+    with _core.no_grad_guard():
+        self[...] = given.detach()
+    return self
+
+
+def _get_tensor(self: Tensor) -> Tensor:
+    return self
+
+
+def _numel(self: Tensor) -> Tensor:
+    return reduction.numel(self)
+
+
+def _apply(self: Tensor, func: Callable[[Tensor], Tensor]) -> Tensor:
+    if not self.stop_gradient:
+        raise InvalidArgumentError(
+            "[Tensor.apply] the tensor must have stop_gradient=True, got False"
+        )
+    return func(self)
+
+
+# -- Python protocols -----------------------------------------------------------------
+def _format(self: Tensor, spec: str) -> str:
+    return format(self.item(), spec) if self.ndim == 0 else format(str(self), spec)
+
+
+def _iterate(self: Tensor) -> Iterator[Tensor]:
+    if self.ndim == 0:
+        raise TypeError("[Tensor] iteration needs an axis, got a 0-d tensor")
+    return iter(manipulation.unbind(self, 0))
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise InvalidArgumentError(
+            "[deepcopy] the tensor must be a leaf of the graph, got a result"
+        )
+    copy = self.detach().clone()
+    copy.stop_gradient = self.stop_gradient
+    copy.persistable = self.persistable
+    copy.name = unique_name(self.name or "tensor")
+    memo[id(self)] = copy
+    return copy
+
+
+def _contains(self: Tensor, item: Any) -> bool:
+    return bool(ops.any(ops.equal(self, item)).item())
+
+
+def _reduce(self: Tensor) -> Any:
+    return _rebuilt, (self.numpy(), self.dtype.name, self.stop_gradient)
+
+
+def _rebuilt(array: np.ndarray[Any, Any], dtype: str, stop_gradient: bool) -> Tensor:
+    """What pickling a tensor between processes calls to make it again."""
+    return creation.to_tensor(array, dtype, stop_gradient=stop_gradient)
+
+
+def _element_size(self: Tensor) -> int:
+    return self.dtype.itemsize
+
+
+def _is_same_shape(self: Tensor, y: Tensor) -> bool:
+    return list(self.shape) == list(y.shape)
+
+
+def _dim(self: Tensor) -> int:
+    return self.ndim
+
+
+def _expand_method(self: Tensor, *shape: Any) -> Tensor:
+    sizes = shape[0] if len(shape) == 1 else shape
+    return manipulation.expand(self, sizes)
+
+
+def _rounded(self: Tensor, digits: int | None = None) -> Tensor:
+    if not digits:
+        return ops.round(self)
+    power = 10.0 ** as_int("round", digits)
+    return ops.div(ops.round(ops.mul(self, power)), power)
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "astype": _astype,
+    "to": _to,
+    "tolist": _tolist,
+    "cpu": _same,
+    "cuda": _cuda,
+    "pin_memory": _same,
+    "contiguous": lambda self: ops.assign(self),
+    "value": _get_tensor,
+    "get_tensor": _get_tensor,
+    "gradient": _gradient,
+    "clear_grad": _clear_grad,
+    "clear_gradient": _clear_grad,
+    "set_value": set_value,
+    "copy_": lambda self, other, *args: set_value(self, other),
+    "numel": _numel,
+    "apply": _apply,
+    "dim": _dim,
+    "ndimension": _dim,
+    "rank": lambda self: reduction.rank(self),
+    "element_size": _element_size,
+    "is_same_shape": _is_same_shape,
+    "add_n": math.add_n,
+    "expand": _expand_method,
+    "where": lambda self, x=None, y=None, name=None: search.where(self, x, y),
+    "__format__": _format,
+    "__iter__": _iterate,
+    "__deepcopy__": _deepcopy,
+    "__contains__": _contains,
+    "__reduce__": _reduce,
+    "__round__": _rounded,
+    "__repr__": printing.tensor_text,
+    "__str__": printing.tensor_text,
+}
+
+_PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
+    "place": lambda self: CPU,
+    "T": lambda self: ops.transpose(self, perm=list(range(self.ndim))[::-1]),
+    "mT": lambda self: ops.swap_last(self),
+    "data": lambda self: self.detach(),
+    "type": lambda self: "Tensor",
+}
+
+
+def attach() -> None:
+    """Give `Tensor` its methods. What C++ defines already is left as it is."""
+    native = set(vars(Tensor))
+    for name, function in _table().items():
+        if name not in native:
+            setattr(Tensor, name, _method(function))
+    for name, function in _METHODS.items():
+        setattr(Tensor, name, _method(function))
+    for name, getter in _PROPERTIES.items():
+        if name not in native:
+            setattr(Tensor, name, property(getter))
+    _core.set_index_fallback(indexing.get_item, indexing.set_item)

@@ -1,0 +1,70 @@
+"""Parameters: tensors that layers own and optimizers change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor
+from proa.base.naming import unique_name
+
+
+class Parameter(Tensor):
+    """A tensor that is trained.
+
+    Args:
+        data: Its first value, whose memory it takes over.
+        trainable: Whether gradients are computed for it.
+        name: A unique name; made up if None.
+        learning_rate: Factor on the optimizer's learning rate.
+        regularizer: A regularizer of its own, which takes the place of the optimizer's.
+        need_clip: Whether gradient clipping applies to it.
+    """
+
+    optimize_attr: dict[str, float]
+    regularizer: Any
+    need_clip: bool
+
+    def __init__(
+        self,
+        data: Tensor,
+        trainable: bool = True,
+        name: str | None = None,
+        learning_rate: float = 1.0,
+        regularizer: Any = None,
+        need_clip: bool = True,
+    ) -> None:
+        self._share_from(data)
+        self.name = name if name is not None else unique_name("parameter")
+        self.stop_gradient = not trainable
+        self.persistable = True
+        self.optimize_attr = {"learning_rate": learning_rate}
+        self.regularizer = regularizer
+        self.need_clip = need_clip
+
+    @property
+    def trainable(self) -> bool:
+        """Whether gradients are computed for it."""
+        return not self.stop_gradient
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.stop_gradient = not value
+
+    def __repr__(self) -> str:
+        from proa.tensor.printing import tensor_text
+
+        return tensor_text(self, "Parameter containing:\n")
+
+    __str__ = __repr__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        copy = Parameter(
+            self.detach().clone(),
+            self.trainable,
+            unique_name(self.name),
+            self.optimize_attr["learning_rate"],
+            self.regularizer,
+            self.need_clip,
+        )
+        memo[id(self)] = copy
+        return copy

@@ -1,0 +1,154 @@
+"""Random tensors. The same seed gives the same numbers on any thread count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.random import next_key
+from proa.errors import InvalidArgumentError
+from proa.tensor.arguments import IntsLike, as_int, as_ints
+
+__all__ = [
+    "bernoulli", "gaussian", "multinomial", "normal", "rand", "randint",
+    "randint_like", "randn", "randperm", "standard_normal", "uniform",
+]  # fmt: skip
+
+
+def uniform(
+    shape: IntsLike,
+    dtype: DTypeLike | None = None,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+    name: Any = None,
+) -> Tensor:
+    """Uniform in [min, max). A ``seed`` other than 0 gives the same numbers each time."""
+    size = as_ints("uniform", shape)
+    key, offset = next_key(math.prod(size), seed)
+    return ops.uniform(
+        shape=size, low=float(min), high=float(max),
+        dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
+    )  # fmt: skip
+
+
+def gaussian(
+    shape: IntsLike,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: int = 0,
+    dtype: DTypeLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """Normally distributed numbers."""
+    size = as_ints("gaussian", shape)
+    key, offset = next_key(math.prod(size), seed)
+    return ops.gaussian(
+        shape=size, mean=float(mean), std=float(std),
+        dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
+    )  # fmt: skip
+
+
+def rand(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """Uniform in [0, 1)."""
+    return uniform(shape, dtype, 0.0, 1.0)
+
+
+def randn(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+    """Standard normal."""
+    return gaussian(shape, dtype=dtype)
+
+
+standard_normal = randn
+
+
+def normal(
+    mean: float | Tensor = 0.0,
+    std: float | Tensor = 1.0,
+    shape: IntsLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """Normal with a mean and deviation, which may be tensors (then they give the shape)."""
+    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        total = ops.add(
+            ops.mul(mean, 0.0) if isinstance(mean, Tensor) else mean,
+            ops.mul(std, 0.0) if isinstance(std, Tensor) else std,
+        )
+        noise = gaussian(total.shape, dtype=total.dtype)
+        return ops.add(ops.mul(noise, std), mean)
+    return gaussian([1] if shape is None else shape, mean, std)
+
+
+def randint(
+    low: int = 0,
+    high: int | None = None,
+    shape: IntsLike = (1,),
+    dtype: DTypeLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """Uniform integers in [low, high), or [0, low) if high is None."""
+    if high is None:
+        low, high = 0, low
+    low, high = as_int("randint", low), as_int("randint", high)
+    if low >= high:
+        raise InvalidArgumentError(
+            f"[randint] low must be below high, got {low} and {high}"
+        )
+    size = as_ints("randint", shape)
+    key, offset = next_key(math.prod(size))
+    return ops.randint(
+        shape=size, low=low, high=high, dtype=as_dtype(dtype or "int64"),
+        seed=key, offset=offset,
+    )  # fmt: skip
+
+
+def randint_like(
+    x: Tensor,
+    low: int = 0,
+    high: int | None = None,
+    dtype: DTypeLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """Uniform integers in the shape (and dtype) of x."""
+    drawn = randint(low, high, x.shape, "int64")
+    return ops.cast(drawn, dtype=x.dtype if dtype is None else as_dtype(dtype))
+
+
+def randperm(n: int, dtype: DTypeLike = "int64", name: Any = None) -> Tensor:
+    """A random order of 0 .. n - 1."""
+    count = as_int("randperm", n)
+    key, offset = next_key(2 * count)
+    return ops.randperm(count=count, dtype=as_dtype(dtype), seed=key, offset=offset)
+
+
+def bernoulli(x: Tensor, name: Any = None) -> Tensor:
+    """1 with probability x, else 0."""
+    key, offset = next_key(x.size)
+    return ops.bernoulli(x, seed=key, offset=offset)
+
+
+def multinomial(
+    x: Tensor, num_samples: int = 1, replacement: bool = False, name: Any = None
+) -> Tensor:
+    """Indices drawn by the (unnormalised) probabilities in the last axis of x.
+
+    Without replacement by the Gumbel top-k trick: the k greatest of log p + noise.
+    """
+    rows: Sequence[int] = x.shape[:-1]
+    classes = x.shape[-1]
+    if not replacement and num_samples > classes:
+        raise InvalidArgumentError(
+            f"[multinomial] num_samples without replacement must be at most {classes}, "
+            f"got {num_samples}"
+        )
+    draws = [num_samples] if replacement else []
+    noise = uniform([*draws, *rows, classes], "float64", 1e-300, 1.0)
+    gumbel = ops.neg(ops.log(ops.neg(ops.log(noise))))
+    score = ops.add(ops.log(ops.cast(x, dtype=as_dtype("float64"))), gumbel)
+    if replacement:
+        picked = ops.argmax(score, axis=-1)  # (draws, ..)
+        return ops.transpose(picked, perm=[*range(1, picked.ndim), 0])
+    return ops.topk(score, k=num_samples, axis=-1)[1]

@@ -1,0 +1,182 @@
+"""Reductions. A reduction over every axis gives a 0-d tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.base.dtype import DTypeLike, as_dtype
+from proa.errors import InvalidArgumentError
+from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if
+
+__all__ = [
+    "all", "amax", "amin", "any", "count_nonzero", "logsumexp", "max", "mean",
+    "median", "min", "nanmean", "nansum", "numel", "prod", "rank", "shape", "std",
+    "sum", "var",
+]  # fmt: skip
+
+
+def sum(
+    x: Tensor,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    keepdim: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Sum of elements; bool and integers add up in int64."""
+    y = ops.sum(cast_if(x, dtype), axis=as_axes("sum", axis), keepdim=keepdim)
+    return cast_if(y, dtype)
+
+
+def mean(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """Arithmetic mean."""
+    return ops.mean(x, axis=as_axes("mean", axis), keepdim=keepdim)
+
+
+def max(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """Greatest element; equal ones share the gradient."""
+    return ops.max(x, axis=as_axes("max", axis), keepdim=keepdim)
+
+
+def min(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """Least element; equal ones share the gradient."""
+    return ops.min(x, axis=as_axes("min", axis), keepdim=keepdim)
+
+
+amax = max
+amin = min
+
+
+def prod(
+    x: Tensor,
+    axis: AxisLike = None,
+    keepdim: bool = False,
+    dtype: DTypeLike | None = None,
+    name: Any = None,
+) -> Tensor:
+    """Product of elements; integers multiply in int64."""
+    y = ops.prod(cast_if(x, dtype), axis=as_axes("prod", axis), keepdim=keepdim)
+    return cast_if(y, dtype)
+
+
+def all(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """Whether all are non-zero."""
+    return ops.all(x, axis=as_axes("all", axis), keepdim=keepdim)
+
+
+def any(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """Whether any is non-zero."""
+    return ops.any(x, axis=as_axes("any", axis), keepdim=keepdim)
+
+
+def logsumexp(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """log(sum(exp(x))), safe from overflow."""
+    return ops.logsumexp(x, axis=as_axes("logsumexp", axis), keepdim=keepdim)
+
+
+def var(
+    x: Tensor,
+    axis: AxisLike = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Variance; unbiased divides by n - 1."""
+    axes = as_axes("var", axis)
+    centred = ops.sub(x, ops.mean(x, axis=axes, keepdim=True))
+    spread = ops.mean(ops.square(centred), axis=axes, keepdim=keepdim)
+    if not unbiased:
+        return spread
+    count = 1
+    for a in axes or range(x.ndim):
+        count *= x.shape[a]
+    return ops.mul(spread, count / (count - 1) if count > 1 else float("nan"))
+
+
+def std(
+    x: Tensor,
+    axis: AxisLike = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Standard deviation; unbiased divides by n - 1."""
+    return ops.sqrt(var(x, axis, unbiased, keepdim))
+
+
+def median(
+    x: Tensor, axis: int | None = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """The middle element, or the mean of the two middle ones."""
+    y = x if axis is not None else ops.reshape(x, shape=[-1])
+    along = 0 if axis is None else as_int("median", axis)
+    n = y.shape[along]
+    if n == 0:
+        raise InvalidArgumentError("[median] x must hold an element, got none")
+    wide = cast_if(y, None if y.dtype.is_floating_point else as_dtype("default"))
+    order = ops.sort(wide, axis=along)[0]
+    middle = ops.slice(
+        order, axes=[along], starts=[(n - 1) // 2], ends=[n // 2 + 1], steps=[1]
+    )
+    result = ops.mean(middle, axis=[along], keepdim=keepdim)
+    if axis is None and keepdim:
+        return ops.reshape(result, shape=[1] * x.ndim)
+    return result
+
+
+def nansum(
+    x: Tensor,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    keepdim: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Sum with NaN counted as 0."""
+    zero = ops.full(shape=[], value=0, dtype=x.dtype)
+    return sum(ops.where(ops.isnan(x), zero, x), axis, dtype, keepdim)
+
+
+def nanmean(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """Mean of the elements that are not NaN."""
+    there = ops.cast(ops.logical_not(ops.isnan(x)), dtype=x.dtype)
+    count = ops.sum(there, axis=as_axes("nanmean", axis), keepdim=keepdim)
+    return ops.div(nansum(x, axis, None, keepdim), count)
+
+
+def count_nonzero(
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+) -> Tensor:
+    """Number of non-zero elements."""
+    hit = ops.not_equal(x, 0) if x.dtype != "bool" else x
+    return ops.sum(hit, axis=as_axes("count_nonzero", axis), keepdim=keepdim)
+
+
+def numel(x: Tensor, name: Any = None) -> Tensor:
+    """Number of elements, as a 0-d int64 tensor."""
+    return ops.full(shape=[], value=x.size, dtype=as_dtype("int64"))
+
+
+def shape(input: Tensor) -> Tensor:
+    """The dimensions as an int32 tensor."""
+    from proa.tensor.creation import to_tensor
+
+    return to_tensor(input.shape, "int32")
+
+
+def rank(input: Tensor) -> Tensor:
+    """The number of axes as a 0-d int32 tensor."""
+    return ops.full(shape=[], value=input.ndim, dtype=as_dtype("int32"))

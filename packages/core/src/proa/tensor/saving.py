@@ -1,0 +1,128 @@
+"""`save` and `load`: nested dicts and lists of tensors and plain values, as safetensors.
+
+A tensor at ``state["a"]["b"]`` is the file's tensor ``a.b``. What is no tensor, and how the
+whole is nested, stands as JSON in the file's metadata under ``proa``. Nothing is ever pickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proa import _core
+from proa._core import Tensor
+from proa.base import safetensors
+from proa.base.dtype import as_dtype
+from proa.base.safetensors import Stored
+from proa.errors import InvalidArgumentError
+
+_KEY = "proa"
+
+
+def save(obj: Any, path: str | Path, protocol: int = 4, **configs: Any) -> None:
+    """Write a state dict, or any nesting of dicts, lists, tensors and plain values.
+
+    Args:
+        obj: What to write: tensors, NumPy arrays, numbers, text, bool, None, and dicts
+            with text keys, lists and tuples of them.
+        path: The file. It is replaced as a whole, or not at all.
+        protocol: Has no meaning here.
+    """
+    tensors: dict[str, Stored] = {}
+    tree = _packed(obj, "", tensors)
+    safetensors.write(path, tensors, {_KEY: json.dumps(tree)})
+
+
+def load(path: str | Path, **configs: Any) -> Any:
+    """Read what `save` wrote, or any safetensors file (as a flat dict of tensors).
+
+    Args:
+        path: The file.
+        return_numpy: Give NumPy arrays instead of tensors.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        InvalidArgumentError: If it is damaged or something else (a pickle, say).
+    """
+    as_numpy = bool(configs.get("return_numpy", False))
+    tensors, metadata = safetensors.read(path)
+    if _KEY not in metadata:
+        return {name: _restored(t, as_numpy) for name, t in tensors.items()}
+    try:
+        return _unpacked(json.loads(metadata[_KEY]), tensors, as_numpy)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InvalidArgumentError(
+            f"[load] {path} must describe its own nesting: the metadata is damaged"
+        ) from None
+
+
+def stored(value: Tensor | np.ndarray[Any, Any]) -> Stored:
+    """A tensor's elements in the form that files hold."""
+    if isinstance(value, Tensor):
+        return Stored(value.detach().numpy(), value.dtype.name)
+    return Stored(value, as_dtype(value.dtype).name)
+
+
+def _restored(item: Stored, as_numpy: bool) -> Any:
+    if as_numpy:
+        return item.array.copy()
+    if item.dtype == "bfloat16":
+        wide = (item.array.astype(np.uint32) << 16).view(np.float32)
+        return _core.ops.cast(
+            _core.from_numpy(wide, True), dtype=as_dtype("bfloat16")
+        )
+    return _core.from_numpy(item.array, True)
+
+
+def _packed(value: Any, name: str, tensors: dict[str, Stored]) -> Any:
+    """JSON for ``value``; tensors go to ``tensors``."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        own, number = name or "value", 1
+        while own in tensors:  # {"a.b": t, "a": {"b": u}} would clash
+            own, number = f"{name}~{number}", number + 1
+        tensors[own] = stored(value)
+        if isinstance(value, Tensor):
+            return {"t": own}
+        return {"a": own}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return {"v": value}
+    below = f"{name}." if name else ""
+    if isinstance(value, Mapping):
+        if not all(isinstance(k, (str, int)) for k in value):
+            raise InvalidArgumentError(
+                f"[save] keys must be text or ints, got {list(value)[:3]}"
+            )
+        return {
+            "d": [[k, _packed(v, f"{below}{k}", tensors)] for k, v in value.items()]
+        }
+    if isinstance(value, (list, tuple)):
+        items = [_packed(v, f"{below}{i}", tensors) for i, v in enumerate(value)]
+        return {"l" if isinstance(value, list) else "u": items}
+    raise InvalidArgumentError(
+        "[save] values must be tensors, numbers, text, None, dicts or lists, "
+        f"got {type(value).__name__} at {name or 'the top'!r}"
+    )
+
+
+def _unpacked(node: Any, tensors: dict[str, Stored], as_numpy: bool) -> Any:
+    ((kind, value),) = node.items()
+    if kind == "t":
+        return _restored(tensors[value], as_numpy)
+    if kind == "a":
+        return tensors[value].array.copy()
+    if kind == "v":
+        return value
+    if kind == "d":
+        return {k: _unpacked(v, tensors, as_numpy) for k, v in value}
+    items = [_unpacked(v, tensors, as_numpy) for v in value]
+    if kind == "l":
+        return items
+    if kind == "u":
+        return tuple(items)
+    raise ValueError(kind)

@@ -1,0 +1,351 @@
+"""Finding, ordering and picking elements by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from proa._core import Tensor, ops
+from proa.base.dtype import DTypeLike, as_dtype
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if, normal_axis
+
+__all__ = [
+    "argmax", "argmin", "argsort", "bincount", "bucketize", "gather", "gather_nd",
+    "index_add", "index_sample", "index_select", "kthvalue", "masked_fill",
+    "masked_select", "mode", "nonzero", "put_along_axis", "scatter", "scatter_nd",
+    "scatter_nd_add", "searchsorted", "sort", "take_along_axis", "topk", "unique",
+    "unique_consecutive", "where",
+]  # fmt: skip
+
+
+def _arg(
+    name: str, x: Tensor, axis: int | None, keepdim: bool, dtype: DTypeLike
+) -> Tensor:
+    op = getattr(ops, name)
+    if axis is not None:
+        return cast_if(op(x, axis=as_int(name, axis), keepdim=keepdim), dtype)
+    found = cast_if(op(ops.reshape(x, shape=[-1]), axis=0), dtype)
+    return ops.reshape(found, shape=[1] * x.ndim) if keepdim else found
+
+
+def argmax(
+    x: Tensor,
+    axis: int | None = None,
+    keepdim: bool = False,
+    dtype: DTypeLike = "int64",
+    name: Any = None,
+) -> Tensor:
+    """Index of the greatest element (the first of equals); in the flat x if no axis."""
+    return _arg("argmax", x, axis, keepdim, dtype)
+
+
+def argmin(
+    x: Tensor,
+    axis: int | None = None,
+    keepdim: bool = False,
+    dtype: DTypeLike = "int64",
+    name: Any = None,
+) -> Tensor:
+    """Index of the least element (the first of equals); in the flat x if no axis."""
+    return _arg("argmin", x, axis, keepdim, dtype)
+
+
+def _sorted(x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
+    if x.ndim == 0:
+        return ops.assign(x), ops.full_like(x, value=0, dtype=as_dtype("int64"))
+    pair: tuple[Tensor, Tensor] = ops.sort(x, axis=axis, descending=descending)
+    return pair
+
+
+def sort(
+    x: Tensor, axis: int = -1, descending: bool = False, name: Any = None
+) -> Tensor:
+    """Elements in order along an axis."""
+    return _sorted(x, axis, descending)[0]
+
+
+def argsort(
+    x: Tensor, axis: int = -1, descending: bool = False, name: Any = None
+) -> Tensor:
+    """Where the elements of `sort` were; equal ones keep their order."""
+    return _sorted(x, axis, descending)[1]
+
+
+def topk(
+    x: Tensor,
+    k: int | Tensor,
+    axis: int | None = None,
+    largest: bool = True,
+    sorted: bool = True,
+    name: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """The k greatest (or least) elements in order, and where they were."""
+    along = -1 if axis is None else as_int("topk", axis)
+    pair: tuple[Tensor, Tensor] = ops.topk(
+        x, k=as_int("topk", k), axis=along, largest=largest
+    )
+    return pair
+
+
+def kthvalue(
+    x: Tensor, k: int, axis: int | None = None, keepdim: bool = False, name: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The k-th least element along an axis, and where it was; k counts from 1."""
+    along = normal_axis("kthvalue", -1 if axis is None else axis, x.ndim)
+    values, index = topk(x, k, along, largest=False)
+    parts = [ops.select(t, axis=along, index=k - 1) for t in (values, index)]
+    if keepdim:
+        parts = [ops.unsqueeze(t, axis=[along]) for t in parts]
+    return parts[0], parts[1]
+
+
+def mode(
+    x: Tensor, axis: int = -1, keepdim: bool = False, name: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The most frequent element along an axis (the least of equals), and its last place."""
+    along = normal_axis("mode", axis, x.ndim)
+    lines = np.moveaxis(x.numpy(), along, -1)
+    places = np.empty(lines.shape[:-1], np.int64)
+    for at in np.ndindex(*places.shape):
+        values, counts = np.unique(lines[at], return_counts=True)
+        best = values[np.argmax(counts)]
+        places[at] = np.flatnonzero(lines[at] == best)[-1]
+    index = as_tensor(np.expand_dims(places, along))
+    found = ops.take_along_axis(x, index, axis=along)
+    if keepdim:
+        return found, index
+    return ops.squeeze(found, axis=[along]), ops.squeeze(index, axis=[along])
+
+
+def gather(
+    x: Tensor, index: Tensor, axis: int | Tensor | None = None, name: Any = None
+) -> Tensor:
+    """Entries of x along an axis (0) at a vector of indices."""
+    flat = ops.squeeze(index, axis=[1]) if index.ndim == 2 else index
+    return ops.gather(x, flat, axis=0 if axis is None else as_int("gather", axis))
+
+
+def index_select(x: Tensor, index: Tensor, axis: int = 0, name: Any = None) -> Tensor:
+    """Entries of x along an axis at a vector of indices."""
+    return ops.gather(x, index, axis=axis)
+
+
+def gather_nd(x: Tensor, index: Tensor, name: Any = None) -> Tensor:
+    """x at the coordinates in the last axis of index."""
+    return ops.gather_nd(x, index)
+
+
+def index_sample(x: Tensor, index: Tensor) -> Tensor:
+    """In each row of x (n, m) the elements that the row of index (n, k) names."""
+    return ops.take_along_axis(x, index, axis=1)
+
+
+def take_along_axis(
+    arr: Tensor, indices: Tensor, axis: int, broadcast: bool = True
+) -> Tensor:
+    """y[i, j, ..] = arr[i, indices[i, j, ..], ..] along axis."""
+    return ops.take_along_axis(arr, indices, axis=axis)
+
+
+def put_along_axis(
+    arr: Tensor,
+    indices: Tensor,
+    values: Any,
+    axis: int,
+    reduce: str = "assign",
+    include_self: bool = True,
+    broadcast: bool = True,
+) -> Tensor:
+    """arr with values put (reduce "assign") or added ("add") at indices along axis."""
+    given = cast_if(as_tensor(values, arr), arr.dtype)
+    size = list(arr.shape)
+    along = normal_axis("put_along_axis", axis, arr.ndim)
+    size[along] = indices.shape[along]
+    if broadcast:
+        indices = ops.broadcast_to(indices, shape=size)
+    given = ops.broadcast_to(given, shape=indices.shape)
+    if reduce == "assign":
+        return ops.put_along_axis(arr, indices, given, axis=along)
+    if reduce == "add":
+        return ops.scatter_add_axis(arr, indices, given, axis=along)
+    if reduce in ("mul", "multiply"):
+        base = arr.numpy().copy()
+        at = list(np.ix_(*[np.arange(n) for n in indices.shape]))
+        at[along] = indices.numpy()
+        np.multiply.at(base, tuple(at), given.numpy())
+        return as_tensor(base)
+    raise InvalidArgumentError(
+        f"[put_along_axis] reduce must be assign, add or multiply, got {reduce!r}"
+    )
+
+
+def scatter(
+    x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: Any = None
+) -> Tensor:
+    """x with rows replaced by updates, or (not overwrite) set to the sum of updates."""
+    rows = ops.reshape(index, shape=[-1, 1])
+    if overwrite:
+        return ops.index_put(x, rows, updates)
+    # Rows that are named start from zero, then all their updates add up.
+    cleared = ops.index_put(x, rows, ops.full_like(updates, value=0, dtype=x.dtype))
+    return scatter_nd_add(cleared, rows, updates)
+
+
+def scatter_nd_add(
+    x: Tensor, index: Tensor, updates: Tensor, name: Any = None
+) -> Tensor:
+    """x with updates added at the coordinates in the last axis of index."""
+    return ops.add(x, ops.scatter_nd_like(updates, index, x))
+
+
+def scatter_nd(
+    index: Tensor, updates: Tensor, shape: Sequence[int], name: Any = None
+) -> Tensor:
+    """Zeros of ``shape`` with updates added at the coordinates in index."""
+    size = as_ints("scatter_nd", shape)
+    blank = ops.full(shape=size, value=0, dtype=updates.dtype)
+    return ops.scatter_nd_like(updates, index, blank)
+
+
+def index_add(
+    x: Tensor, index: Tensor, axis: int, value: Tensor, name: Any = None
+) -> Tensor:
+    """x with the entries of value added along axis at a vector of indices."""
+    along = normal_axis("index_add", axis, x.ndim)
+    places = [1] * x.ndim
+    places[along] = -1
+    spread = ops.broadcast_like(ops.reshape(index, shape=places), value)
+    return ops.scatter_add_axis(x, spread, value, axis=along)
+
+
+def masked_select(x: Tensor, mask: Tensor, name: Any = None) -> Tensor:
+    """The elements of x where mask holds, in row-major order."""
+    if x.shape != mask.shape:
+        x = ops.broadcast_to(x, shape=list(np.broadcast_shapes(x.shape, mask.shape)))
+        mask = ops.broadcast_like(mask, x)
+    return ops.gather_nd(x, nonzero(mask))
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: Any, name: Any = None) -> Tensor:
+    """x with value where mask holds."""
+    fill = cast_if(as_tensor(value, x), x.dtype)
+    return ops.where(mask, fill, x)
+
+
+def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+    """Coordinates of the non-zero elements, (count, rank), or (count, 1) for each axis."""
+    count = int(ops.count_nonzero(x).item())
+    found = ops.nonzero(x, count=count)
+    if not as_tuple:
+        return found
+    return tuple(
+        ops.slice(found, axes=[1], starts=[i], ends=[i + 1], steps=[1])
+        for i in range(x.ndim)
+    )
+
+
+def where(
+    condition: Tensor, x: Any = None, y: Any = None, name: Any = None
+) -> Any:
+    """x where condition holds, else y; the coordinates where it holds if neither is given."""
+    if x is None and y is None:
+        return nonzero(condition, as_tuple=True)
+    if x is None or y is None:
+        raise InvalidArgumentError("[where] x and y must both be given, got one")
+    if condition.dtype != "bool":
+        condition = ops.not_equal(condition, 0)
+    a = as_tensor(x, y if isinstance(y, Tensor) else None)
+    b = as_tensor(y, a)
+    if a.dtype != b.dtype:
+        from proa.schema.dtypes import promote
+
+        common = promote(a.dtype.name, b.dtype.name)
+        a, b = cast_if(a, common), cast_if(b, common)
+    return ops.where(condition, a, b)
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    values: Tensor,
+    out_int32: bool = False,
+    right: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Where values would be put into a sorted last axis; by comparison with every entry."""
+    row = ops.unsqueeze(sorted_sequence, axis=[sorted_sequence.ndim - 1])
+    if sorted_sequence.ndim == 1:
+        row = sorted_sequence
+    elif sorted_sequence.shape[:-1] != values.shape[:-1]:
+        raise ShapeError(
+            "searchsorted",
+            f"all axes but the last must be {sorted_sequence.shape[:-1]}",
+            values.shape,
+        )
+    column = ops.unsqueeze(values, axis=[-1])
+    before = ops.less_equal(row, column) if right else ops.less_than(row, column)
+    found = ops.sum(before, axis=[-1])
+    return cast_if(found, "int32" if out_int32 else "int64")
+
+
+def bucketize(
+    x: Tensor,
+    sorted_sequence: Tensor,
+    out_int32: bool = False,
+    right: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """`searchsorted` with one sequence for all of x."""
+    return searchsorted(sorted_sequence, x, out_int32, right)
+
+
+def bincount(
+    x: Tensor, weights: Tensor | None = None, minlength: int = 0, name: Any = None
+) -> Tensor:
+    """How often each number 0, 1, … occurs, or the sum of its weights."""
+    scale = None if weights is None else weights.numpy()
+    counts = np.bincount(x.numpy(), scale, minlength)
+    return cast_if(as_tensor(counts), None if weights is None else weights.dtype)
+
+
+def unique(
+    x: Tensor,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    dtype: DTypeLike = "int64",
+    name: Any = None,
+) -> Any:
+    """The different elements (or entries along axis) in order; computed by NumPy."""
+    found = np.unique(x.numpy(), return_index, return_inverse, return_counts, axis)
+    if not isinstance(found, tuple):
+        return as_tensor(found)
+    first, *rest = found
+    return (as_tensor(first), *(cast_if(as_tensor(r.ravel()), dtype) for r in rest))
+
+
+def unique_consecutive(
+    x: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    dtype: DTypeLike = "int64",
+    name: Any = None,
+) -> Any:
+    """x without the repetitions of a neighbour; computed by NumPy."""
+    array = x.numpy()
+    along = 0 if axis is None else axis
+    array = array.ravel() if axis is None else np.moveaxis(array, along, 0)
+    rows = array.reshape(len(array), -1)
+    fresh = np.ones(len(array), bool)
+    fresh[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    result = [as_tensor(np.moveaxis(array[fresh], 0, along if axis is not None else 0))]
+    if return_inverse:
+        result.append(cast_if(as_tensor(np.cumsum(fresh) - 1), dtype))
+    if return_counts:
+        ends = np.append(np.flatnonzero(fresh), len(array))
+        result.append(cast_if(as_tensor(np.diff(ends)), dtype))
+    return result[0] if len(result) == 1 else tuple(result)

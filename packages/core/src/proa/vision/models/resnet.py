@@ -1,0 +1,213 @@
+"""Residual networks (He et al., 2015)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.errors import InvalidArgumentError, UnavailableError
+from proa.nn import (
+    AdaptiveAvgPool2D,
+    BatchNorm2D,
+    Conv2D,
+    Layer,
+    Linear,
+    MaxPool2D,
+    ReLU,
+    Sequential,
+)
+
+
+def _conv(channels: int, out: int, size: int, stride: int = 1, groups: int = 1) -> Conv2D:
+    return Conv2D(
+        channels, out, size, stride, padding=size // 2, groups=groups, bias_attr=False
+    )
+
+
+class BasicBlock(Layer):
+    """Two 3 x 3 convolutions and a shortcut."""
+
+    expansion = 1
+
+    def __init__(
+        self,
+        inplanes: int,
+        planes: int,
+        stride: int = 1,
+        downsample: Layer | None = None,
+        groups: int = 1,
+        base_width: int = 64,
+    ) -> None:
+        super().__init__()
+        if groups != 1 or base_width != 64:
+            raise InvalidArgumentError(
+                "[BasicBlock] groups and base_width must be 1 and 64, "
+                f"got {groups} and {base_width}"
+            )
+        self.conv1 = _conv(inplanes, planes, 3, stride)
+        self.bn1 = BatchNorm2D(planes)
+        self.relu = ReLU()
+        self.conv2 = _conv(planes, planes, 3)
+        self.bn2 = BatchNorm2D(planes)
+        self.downsample = downsample
+
+    def forward(self, x: Tensor) -> Any:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return self.relu(out + shortcut)
+
+
+class BottleneckBlock(Layer):
+    """1 x 1, 3 x 3 and 1 x 1 convolutions and a shortcut."""
+
+    expansion = 4
+
+    def __init__(
+        self,
+        inplanes: int,
+        planes: int,
+        stride: int = 1,
+        downsample: Layer | None = None,
+        groups: int = 1,
+        base_width: int = 64,
+    ) -> None:
+        super().__init__()
+        width = int(planes * (base_width / 64.0)) * groups
+        self.conv1 = _conv(inplanes, width, 1)
+        self.bn1 = BatchNorm2D(width)
+        self.conv2 = _conv(width, width, 3, stride, groups)
+        self.bn2 = BatchNorm2D(width)
+        self.conv3 = _conv(width, planes * self.expansion, 1)
+        self.bn3 = BatchNorm2D(planes * self.expansion)
+        self.relu = ReLU()
+        self.downsample = downsample
+
+    def forward(self, x: Tensor) -> Any:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return self.relu(out + shortcut)
+
+
+_DEPTHS = {
+    18: [2, 2, 2, 2],
+    34: [3, 4, 6, 3],
+    50: [3, 4, 6, 3],
+    101: [3, 4, 23, 3],
+    152: [3, 8, 36, 3],
+}
+
+
+class ResNet(Layer):
+    """A residual network.
+
+    Args:
+        block: BasicBlock or BottleneckBlock.
+        depth: 18, 34, 50, 101 or 152.
+        width: Channels of a group in the first stage.
+        num_classes: Scores given; 0 leaves the last layer out.
+        with_pool: Whether to average over the image.
+        groups: Groups of the 3 x 3 convolutions.
+
+    Shape:
+        inputs: (N, 3, H, W), H and W at least 32 or so. Returns (N, num_classes).
+    """
+
+    def __init__(
+        self,
+        block: type[BasicBlock] | type[BottleneckBlock],
+        depth: int = 50,
+        width: int = 64,
+        num_classes: int = 1000,
+        with_pool: bool = True,
+        groups: int = 1,
+    ) -> None:
+        super().__init__()
+        if depth not in _DEPTHS:
+            raise InvalidArgumentError(
+                f"[ResNet] depth must be one of {list(_DEPTHS)}, got {depth}"
+            )
+        self.groups, self.base_width = groups, width
+        self.num_classes, self.with_pool = num_classes, with_pool
+        self.inplanes = 64
+        self.conv1 = Conv2D(3, 64, 7, stride=2, padding=3, bias_attr=False)
+        self.bn1 = BatchNorm2D(64)
+        self.relu = ReLU()
+        self.maxpool = MaxPool2D(3, stride=2, padding=1)
+        stages = [
+            self._stage(block, 64 * 2**i, count, 1 if i == 0 else 2)
+            for i, count in enumerate(_DEPTHS[depth])
+        ]
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        if with_pool:
+            self.avgpool = AdaptiveAvgPool2D((1, 1))
+        if num_classes > 0:
+            self.fc = Linear(512 * block.expansion, num_classes)
+
+    def _stage(
+        self,
+        block: type[BasicBlock] | type[BottleneckBlock],
+        planes: int,
+        count: int,
+        stride: int,
+    ) -> Sequential:
+        out = planes * block.expansion
+        shortcut = None
+        if stride != 1 or self.inplanes != out:
+            shortcut = Sequential(
+                _conv(self.inplanes, out, 1, stride), BatchNorm2D(out)
+            )
+        first = block(
+            self.inplanes, planes, stride, shortcut, self.groups, self.base_width
+        )
+        self.inplanes = out
+        more = [
+            block(out, planes, groups=self.groups, base_width=self.base_width)
+            for _ in range(count - 1)
+        ]
+        return Sequential(first, *more)
+
+    def forward(self, x: Tensor) -> Any:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        if self.with_pool:
+            x = self.avgpool(x)
+        if self.num_classes > 0:
+            x = self.fc(ops.flatten(x, start_axis=1, stop_axis=-1))
+        return x
+
+
+def _resnet(block: Any, depth: int, pretrained: bool, settings: Any) -> ResNet:
+    if pretrained:
+        raise UnavailableError(
+            "[ResNet] pretrained must be False: no weights come with this package; "
+            "load your own by set_state_dict(proa.load(path))"
+        )
+    return ResNet(block, depth, **settings)
+
+
+def resnet18(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 18 layers."""
+    return _resnet(BasicBlock, 18, pretrained, kwargs)
+
+
+def resnet34(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 34 layers."""
+    return _resnet(BasicBlock, 34, pretrained, kwargs)
+
+
+def resnet50(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 50 layers."""
+    return _resnet(BottleneckBlock, 50, pretrained, kwargs)
+
+
+def resnet101(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 101 layers."""
+    return _resnet(BottleneckBlock, 101, pretrained, kwargs)
+
+
+def resnet152(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 152 layers."""
+    return _resnet(BottleneckBlock, 152, pretrained, kwargs)
