@@ -202,6 +202,9 @@ def set_item(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value for keys with index arrays, in place; value broadcasts."""
     given = cast_if(as_tensor(value, x), x.dtype)
     entries = _expanded(x, key)
+    if not any(isinstance(e, Tensor) for e in entries):
+        x[tuple(entries)] = given
+        return
     last = max(i for i, e in enumerate(entries) if isinstance(e, Tensor))
     tail = entries[last + 1 :]
     if all(isinstance(e, slice) and e == slice(None) for e in tail):

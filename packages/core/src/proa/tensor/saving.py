@@ -54,7 +54,7 @@ def load(path: str | Path, **configs: Any) -> Any:
         return {name: _restored(t, as_numpy) for name, t in tensors.items()}
     try:
         return _unpacked(json.loads(metadata[_KEY]), tensors, as_numpy)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidArgumentError(
             f"[load] {path} must describe its own nesting: the metadata is damaged"
         ) from None

@@ -1,0 +1,27 @@
+"""Parameters outside layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.base.dtype import DTypeLike
+from proa.nn.attr import ParamAttr
+from proa.nn.layer import Layer
+
+
+def create_parameter(
+    shape: Any,
+    dtype: DTypeLike = "float32",
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Any = None,
+) -> Any:
+    """A new parameter that belongs to no layer."""
+    given = ParamAttr.of(attr)
+    if given is not None and given.name is None:
+        given.name = name
+    return Layer("create_parameter").create_parameter(
+        shape, given if given is not None else False, dtype, is_bias,
+        default_initializer,
+    )  # fmt: skip

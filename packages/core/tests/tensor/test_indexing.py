@@ -1,0 +1,114 @@
+"""x[...] and x[...] = v by NumPy's rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa.errors import OutOfRangeError
+
+A = np.arange(60.0, dtype=np.float32).reshape(3, 4, 5)
+MASK = A % 7 == 0
+I, J = np.array([2, 0]), np.array([[1], [2]])
+
+BASIC: list[Any] = [
+    0, -1, (1, 2), (0, -1, 3), slice(None), slice(1, None), slice(None, None, 2),
+    (slice(None), 1), (..., 0), (0, ..., 1), None, (slice(None), None, 2),
+    (slice(1, 3), slice(None, -1), slice(None, None, 2)), slice(5, 9),
+    (slice(None, None, -1),), (slice(None), slice(3, 0, -2)), slice(-2, None),
+]  # fmt: skip
+FANCY: list[Any] = [
+    I, [0, 2], (I, I), (slice(None), I), (slice(None), I, I), (I, slice(None), I),
+    (J, I), (slice(None), J, I), (0, I), (I, 0), (I, slice(None), 0), (..., I),
+    (I, ..., I), (None, I), (I, None), (slice(None), I, slice(None, None, -1)),
+    MASK, MASK[:, :, 0], (slice(None), MASK[0, :, 0]), (MASK[:, 0, 0], I[:1]),
+    ([True, False, True],), np.array(1), (slice(1, None), [-1, 0]), (I, 1, slice(0, 2)),
+    (0, slice(None), I), np.zeros((0,), np.int64), ([0, 1], [1, 2], [2, 3]),
+]  # fmt: skip
+
+
+def tensors(key: Any) -> Any:
+    """The key with tensors in place of arrays."""
+    if isinstance(key, tuple):
+        return tuple(tensors(k) for k in key)
+    return proa.to_tensor(key) if isinstance(key, np.ndarray) else key
+
+
+def name(key: Any) -> str:
+    return str(key).replace("\n", "")[:40]
+
+
+@pytest.mark.feature("L028", "L029")
+@pytest.mark.parametrize("key", BASIC + FANCY, ids=name)
+def test_get(key: Any) -> None:
+    x = proa.to_tensor(A)
+    for k in (key, tensors(key)):
+        y = x[k]
+        assert list(y.shape) == list(A[key].shape)
+        np.testing.assert_array_equal(y.numpy(), A[key])
+
+
+@pytest.mark.feature("L031")
+@pytest.mark.parametrize("key", BASIC + FANCY, ids=name)
+@pytest.mark.parametrize("kind", ["number", "whole", "row", "numpy"])
+def test_set(key: Any, kind: str) -> None:
+    expected = A.copy()
+    shape = expected[key].shape
+    value: Any = -1.0
+    if kind != "number":
+        size = shape if kind != "row" else shape[-1:]
+        value = np.asarray(np.random.RandomState(0).randn(*size), np.float32)
+    expected[key] = value
+    x = proa.to_tensor(A)
+    given = proa.to_tensor(value) if kind in ("whole", "row") else value
+    x[tensors(key)] = given
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+@pytest.mark.parametrize("key", FANCY, ids=name)
+def test_gradient_of_get(key: Any) -> None:
+    x = proa.to_tensor(A, stop_gradient=False)
+    y = x[tensors(key)]
+    weight = np.random.RandomState(0).randn(*A[key].shape).astype(np.float32)
+    (y * proa.to_tensor(weight)).sum().backward()
+    expected = np.zeros_like(A)
+    np.add.at(expected, key, weight)
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_gradient_of_set() -> None:
+    x = proa.to_tensor(A, stop_gradient=False)
+    v = proa.to_tensor(np.ones((2, 5), np.float32), stop_gradient=False)
+    y = x * 2
+    y[proa.to_tensor([0, 2]), 1] = v * 3
+    y.sum().backward()
+    expected = np.full_like(A, 2)
+    expected[[0, 2], 1] = 0
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    np.testing.assert_array_equal(v.grad.numpy(), np.full((2, 5), 3))
+
+
+def test_set_converts_the_value() -> None:
+    x = proa.zeros([3], "int64")
+    x[proa.to_tensor([0, 1])] = proa.to_tensor([1.7, 2.2])
+    assert x.tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "key", [(0, 0, 0, 0), (..., 0, ...), [0.5], (I, I, I, I)], ids=name
+)
+def test_wrong_indices_are_told(key: Any) -> None:
+    x = proa.to_tensor(A)
+    with pytest.raises((OutOfRangeError, IndexError)):
+        x[tensors(key)]
+
+
+def test_out_of_range_is_told() -> None:
+    x = proa.to_tensor(A)
+    with pytest.raises(IndexError):
+        x[3]
+    with pytest.raises(IndexError):
+        x[proa.to_tensor([3])]

@@ -1,0 +1,209 @@
+"""Shapes, joining, cutting, indices: against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa.errors import InvalidArgumentError
+
+RNG = np.random.RandomState(1)
+A = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+
+
+def same(x: Any, expected: Any) -> None:
+    """x equals the array, shape included."""
+    array = np.asarray(expected)
+    assert list(x.shape) == list(array.shape)
+    np.testing.assert_array_equal(x.numpy(), array)
+
+
+def test_reshape_and_its_relatives() -> None:
+    x = proa.to_tensor(A)
+    same(proa.reshape(x, [4, -1]), A.reshape(4, -1))
+    same(x.reshape([0, -1]), A.reshape(2, -1))
+    same(x.reshape([proa.to_tensor(6), 4]), A.reshape(6, 4))
+    same(proa.flatten(x, 1, 2), A.reshape(2, 12))
+    same(proa.flatten(proa.to_tensor(1.0)), [1.0])
+    same(proa.unsqueeze(x, [0, 2]), A[None, :, None])
+    same(proa.squeeze(proa.ones([1, 3, 1]), 0), np.ones((3, 1)))
+    same(proa.squeeze(proa.ones([1, 3, 1])), np.ones(3))
+    same(proa.transpose(x, [2, 0, 1]), A.transpose(2, 0, 1))
+    same(x.T, A.T)
+    same(proa.t(x[0]), A[0].T)
+    same(proa.moveaxis(x, [0, 1], [2, 0]), np.moveaxis(A, [0, 1], [2, 0]))
+    same(proa.swapaxes(x, 0, 2), A.swapaxes(0, 2))
+
+
+@pytest.mark.feature("L033")
+def test_views_share_memory() -> None:
+    x = proa.to_tensor(A)
+    y = x.reshape([6, 4])
+    y[0] = 0.0
+    assert x.numpy()[0, 0].tolist() == [0, 0, 0, 0]
+    z = x.transpose([2, 1, 0])
+    x[1, 2, 3] = -1.0
+    assert z.numpy()[3, 2, 1] == -1
+
+
+def test_broadcasting_and_repeating() -> None:
+    x = proa.to_tensor(A[:, :1])
+    same(proa.expand(x, [2, 3, 4]), np.broadcast_to(A[:, :1], (2, 3, 4)))
+    same(proa.expand(x, [5, -1, 3, -1]), np.broadcast_to(A[:, :1], (5, 2, 3, 4)))
+    same(proa.expand_as(x, proa.to_tensor(A)), np.broadcast_to(A[:, :1], A.shape))
+    same(proa.tile(x, [2, 1, 2]), np.tile(A[:, :1], (2, 1, 2)))
+    same(proa.repeat_interleave(x, 2, axis=2), np.repeat(A[:, :1], 2, 2))
+    same(
+        proa.repeat_interleave(proa.arange(3), proa.to_tensor([1, 0, 2])), [0, 2, 2]
+    )
+    p, q = proa.broadcast_tensors([x, proa.ones([3, 1])])
+    assert p.shape == q.shape == [2, 3, 4]
+    assert proa.broadcast_shape([2, 1], [3]) == [2, 3]
+
+
+def test_joining_and_cutting() -> None:
+    x, y = proa.to_tensor(A), proa.to_tensor(-A)
+    same(proa.concat([x, y], axis=-1), np.concatenate([A, -A], -1))
+    same(proa.stack([x, y], axis=1), np.stack([A, -A], 1))
+    for ours, theirs in zip(proa.split(x, 2, axis=2), np.split(A, 2, 2), strict=True):
+        same(ours, theirs)
+    first, second = proa.split(x, [1, -1], axis=1)
+    same(first, A[:, :1])
+    same(second, A[:, 1:])
+    assert [c.shape for c in proa.chunk(x, 3, 1)] == [[2, 1, 4]] * 3
+    same(proa.unbind(x, 1)[2], A[:, 2])
+    with pytest.raises(InvalidArgumentError, match="must divide evenly, got 2"):
+        proa.split(x, 2, axis=1)
+    with pytest.raises(InvalidArgumentError, match="add up to 3"):
+        proa.split(x, [1, 1], axis=1)
+
+
+@pytest.mark.feature("L039")
+def test_stack_takes_many_tensors_and_refuses_none() -> None:
+    many = [proa.full([3], i) for i in range(200)]
+    same(proa.stack(many), np.repeat(np.arange(200), 3).reshape(200, 3))
+    with pytest.raises(InvalidArgumentError):
+        proa.stack([])
+
+
+@pytest.mark.feature("L016")
+def test_turning_and_rolling() -> None:
+    x = proa.to_tensor(A)
+    same(proa.flip(x, [0, 2]), np.flip(A, (0, 2)))
+    same(proa.roll(x, 1), np.roll(A, 1))
+    same(proa.roll(x, [1, -2], [0, 2]), np.roll(A, (1, -2), (0, 2)))
+    for k in range(-1, 5):
+        same(proa.rot90(x[0], k), np.rot90(A[0], k))
+
+
+def test_slices_by_function() -> None:
+    x = proa.to_tensor(A)
+    same(proa.slice(x, [0, 2], [0, 1], [1, 3]), A[0:1, :, 1:3])
+    same(proa.slice(x, [1], [-2], [100]), A[:, -2:])
+    same(proa.strided_slice(x, [2], [3], [0], [-2]), A[:, :, 3:0:-2])
+    same(proa.crop(x, [1, -1, 2], [1, 1, 0]), A[1:2, 1:, 0:2])
+
+
+@pytest.mark.feature("L013", "L016")
+def test_sorting_and_searching() -> None:
+    a = RNG.randn(3, 5).astype(np.float32)
+    x = proa.to_tensor(a)
+    same(proa.sort(x, axis=0), np.sort(a, 0))
+    same(proa.sort(x, descending=True), -np.sort(-a))
+    same(proa.argsort(x), np.argsort(a))
+    same(proa.argsort(x, descending=True), np.argsort(-a, kind="stable"))
+    same(proa.argmax(x), a.argmax())
+    same(proa.argmax(x, axis=1, keepdim=True), a.argmax(1)[:, None])
+    same(proa.argmin(x, axis=0, dtype="int32"), a.argmin(0).astype(np.int32))
+    values, index = proa.topk(x, 2)
+    same(values, -np.sort(-a)[:, :2])
+    same(index, np.argsort(-a)[:, :2])
+    value, _ = proa.kthvalue(x, 2, axis=1)
+    same(value, np.sort(a)[:, 1])
+    modes, _ = proa.mode(proa.to_tensor([[1, 2, 2], [3, 3, 1]]))
+    same(modes, [2, 3])
+    line = np.array([1.0, 3, 5], np.float32)
+    same(
+        proa.searchsorted(proa.to_tensor(line), proa.to_tensor([0.0, 3.0, 6.0])),
+        np.searchsorted(line, [0, 3, 6]),
+    )
+    same(
+        proa.searchsorted(proa.to_tensor(line), proa.to_tensor([3.0]), right=True), [2]
+    )
+
+
+@pytest.mark.feature("L016")
+def test_picking_by_index() -> None:
+    x = proa.to_tensor(A)
+    i = proa.to_tensor([2, 0])
+    same(proa.index_select(x, i, axis=1), A[:, [2, 0]])
+    same(proa.gather(x, proa.to_tensor([1, 1, 0])), A[[1, 1, 0]])
+    same(proa.gather(x, i, axis=2), A[:, :, [2, 0]])
+    same(proa.gather_nd(x, proa.to_tensor([[0, 1], [1, 2]])), A[[0, 1], [1, 2]])
+    index = RNG.randint(0, 4, (2, 3, 2))
+    same(
+        proa.take_along_axis(x, proa.to_tensor(index), 2),
+        np.take_along_axis(A, index, 2),
+    )
+    same(proa.index_sample(x[0], proa.to_tensor([[0], [3], [1]])), [[0], [7], [9]])
+    same(proa.masked_select(x, x > 20), A[A > 20])
+    same(proa.nonzero(x > 21), np.argwhere(A > 21))
+    assert [p.shape for p in proa.nonzero(x, as_tuple=True)] == [[23, 1]] * 3
+    same(proa.where(x > 5, x, proa.zeros_like(x)), np.where(A > 5, A, 0))
+    same(proa.where(x > 5, x, -1.0), np.where(A > 5, A, -1))
+    same(proa.masked_fill(x, x > 5, 9.0), np.where(A > 5, 9, A))
+
+
+def test_putting_by_index() -> None:
+    x = proa.zeros([3, 2])
+    up = proa.to_tensor([[1.0, 1], [2, 2], [3, 3]])
+    i = proa.to_tensor([2, 1, 2])
+    same(proa.scatter(x, i, up), [[0, 0], [2, 2], [3, 3]])
+    same(proa.scatter(x + 5, i, up, overwrite=False), [[5, 5], [2, 2], [4, 4]])
+    nd = proa.scatter_nd_add(proa.ones([4]), proa.to_tensor([[1], [1]]), proa.ones([2]))
+    same(nd, [1, 3, 1, 1])
+    same(
+        proa.scatter_nd(proa.to_tensor([[1], [3]]), proa.ones([2]), [4]), [0, 1, 0, 1]
+    )
+    a = np.zeros((2, 3), np.float32)
+    np.put_along_axis(a, np.array([[1], [2]]), 7, 1)
+    same(proa.put_along_axis(proa.zeros([2, 3]), proa.to_tensor([[1], [2]]), 7.0, 1), a)
+    added = proa.put_along_axis(
+        proa.ones([2, 3]), proa.to_tensor([[1, 1], [2, 0]]), 1.0, 1, "add"
+    )
+    same(added, [[1, 3, 1], [2, 1, 2]])
+    same(
+        proa.index_add(proa.ones([3, 2]), proa.to_tensor([0, 0]), 0, proa.ones([2, 2])),
+        [[3, 3], [1, 1], [1, 1]],
+    )
+
+
+def test_unique() -> None:
+    x = proa.to_tensor([3, 1, 3, 2, 1])
+    same(proa.unique(x), [1, 2, 3])
+    values, index, inverse, counts = proa.unique(x, True, True, True)
+    a = np.array([3, 1, 3, 2, 1])
+    for ours, theirs in zip(
+        (values, index, inverse, counts), np.unique(a, True, True, True), strict=True
+    ):
+        same(ours, theirs)
+    out, back, times = proa.unique_consecutive(
+        proa.to_tensor([1, 1, 2, 2, 1]), True, True
+    )
+    same(out, [1, 2, 1])
+    same(back, [0, 0, 1, 1, 2])
+    same(times, [2, 2, 1])
+    same(proa.bincount(proa.to_tensor([1, 1, 3])), [0, 2, 0, 1])
+
+
+def test_gradients_flow_through_movement() -> None:
+    x = proa.to_tensor(A, stop_gradient=False)
+    y = proa.concat([x[:, :, ::2], proa.flip(x, [2])[:, :, :1]], axis=2)
+    proa.roll(y, 1, 2).sum().backward()
+    expected = np.zeros_like(A)
+    expected[:, :, ::2] += 1
+    expected[:, :, 3] += 1
+    same(x.grad, expected)

@@ -1,0 +1,127 @@
+"""In-place functions, conversions, copies, printing."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import proa
+from proa.errors import ShapeError, UnavailableError
+
+
+@pytest.mark.feature("L032", "L034")
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("clip_", (-1.0, 1.0)), ("scale_", (2.0, 1.0)), ("add_", (2.0,)),
+     ("subtract_", (2.0,)), ("multiply_", (2.0,)), ("ceil_", ()), ("floor_", ()),
+     ("exp_", ()), ("reciprocal_", ()), ("round_", ()), ("sqrt_", ()), ("rsqrt_", ()),
+     ("tanh_", ()), ("flatten_", ())],
+)  # fmt: skip
+def test_in_place_functions_reuse_the_memory(
+    name: str, args: tuple[float, ...]
+) -> None:
+    a = np.abs(np.random.RandomState(0).randn(2, 3)).astype(np.float32) + 0.5
+    x = proa.to_tensor(a)
+    address = x.data_ptr()
+    expected = getattr(proa.to_tensor(a), name[:-1])(*args)
+    result = getattr(x, name)(*args)
+    assert result is x
+    assert x.data_ptr() == address
+    np.testing.assert_allclose(x.numpy(), expected.numpy(), rtol=1e-6)
+    assert not hasattr(proa, name)
+
+
+def test_in_place_shapes_and_fills() -> None:
+    x = proa.ones([2, 3])
+    assert x.reshape_([3, 2]).shape == [3, 2]
+    assert x.unsqueeze_(0).shape == [1, 3, 2]
+    assert x.squeeze_(0).shape == [3, 2]
+    assert x.fill_(4.0).tolist() == [[4, 4]] * 3
+    assert x.zero_().sum().item() == 0
+    proa.seed(0)
+    assert x.uniform_(2.0, 3.0).min().item() >= 2
+    x.set_value(np.full((3, 2), 5.0))
+    assert x.tolist() == [[5, 5]] * 3
+    with pytest.raises(ShapeError, match="shape must be"):
+        x.set_value(np.ones((2, 2)))
+
+
+def test_in_place_functions_take_part_in_gradients() -> None:
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = x * 1.0
+    y.add_(1.0)
+    y.multiply_(proa.to_tensor([2.0, 3.0]))
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 3]
+
+
+def test_conversions() -> None:
+    x = proa.to_tensor([1.5, 2.5])
+    assert x.astype("int32").tolist() == [1, 2]
+    assert x.cast(proa.float64).dtype == proa.float64
+    assert x.to("float16").dtype == proa.float16
+    assert x.to(proa.zeros([1], "int64")).dtype == proa.int64
+    assert x.cpu() is x
+    assert x.dim() == 1
+    assert x.element_size() == 4
+    with pytest.raises(UnavailableError, match="CPU"):
+        x.cuda()
+    with pytest.raises(UnavailableError, match="CPU"):
+        proa.set_device("gpu:0")
+    assert proa.get_device() == "cpu"
+
+
+@pytest.mark.feature("L009")
+def test_grad_is_a_tensor_and_can_be_cleared() -> None:
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    (x * x).sum().backward()
+    assert isinstance(x.grad, proa.Tensor)
+    assert x.gradient().tolist() == [2, 4]
+    x.clear_gradient(True)
+    assert x.grad.tolist() == [0, 0]
+    x.clear_grad()
+    assert x.grad is None
+
+
+def test_copies() -> None:
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = copy.deepcopy(x)
+    y.set_value(np.zeros(2))
+    assert x.tolist() == [1, 2]
+    assert not y.stop_gradient
+    z = pickle.loads(pickle.dumps(x))
+    assert z.tolist() == [1, 2]
+    assert not z.stop_gradient
+
+
+@pytest.mark.feature("L008")
+def test_printing_follows_numpy() -> None:
+    text = str(proa.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    assert text == (
+        "Tensor(shape=[2, 3], dtype=float32, place=Place(cpu), stop_gradient=True,\n"
+        "       [[1., 2., 3.],\n"
+        "        [4., 5., 6.]])"
+    )
+    assert str(proa.to_tensor(3)).endswith("stop_gradient=True,\n       3)")
+    assert "0.10000000" in str(proa.to_tensor([0.1, 0.5]))
+    assert "e-10" in str(proa.to_tensor([1e-9, 0.5]))
+    assert "nan" in str(proa.to_tensor([float("nan"), 1.0]))
+    assert "..." in str(proa.zeros([100, 100]))
+    assert "stop_gradient=False" in repr(proa.to_tensor(1.0, stop_gradient=False))
+
+
+@pytest.mark.feature("L012")
+@pytest.mark.parametrize("shape", [[0], [0, 3], [2, 0]])
+def test_empty_tensors_print(shape: list[int]) -> None:
+    assert f"shape={shape}" in str(proa.zeros(shape))
+
+
+def test_print_options() -> None:
+    proa.set_printoptions(precision=2)
+    try:
+        assert "0.12]" in str(proa.to_tensor([0.123]))
+    finally:
+        proa.set_printoptions(precision=8)
