@@ -35,7 +35,7 @@ class Tensor:
     stop_gradient: bool
     persistable: bool
     is_leaf: bool
-    is_symbolic: bool
+    _symbolic: bool
     inplace_version: int
     grad: Tensor | None
 
@@ -101,14 +101,8 @@ def grad(
     allow_unused: bool,
 ) -> list[Tensor | None]: ...
 def is_grad_enabled() -> bool: ...
-def set_grad_enabled(on: bool) -> bool:
-    """Whether computations are noted on the tape; returns what it was."""
-
-class no_grad_guard:
-    """``with no_grad_guard():`` notes nothing on the tape."""
-
-    def __enter__(self) -> None: ...
-    def __exit__(self, *args: object) -> None: ...
+def set_grad_enabled(on: bool) -> Any:
+    """Say whether computations are noted on the tape."""
 
 def set_num_threads(count: int) -> None: ...
 def get_num_threads() -> int: ...

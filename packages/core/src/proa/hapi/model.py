@@ -11,6 +11,7 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor
+from proa.base.grad_mode import NoTape
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.hapi.callbacks import (
     Callback,
@@ -129,7 +130,7 @@ class Model:
             self._optimizer.step()
             self._optimizer.clear_grad()
         self._pending = not update
-        with _core.no_grad_guard():
+        with NoTape():
             measures = self._measure([o.detach() for o in outputs], given)
         return self._result([_number(v) for v in losses], measures)
 
@@ -137,7 +138,7 @@ class Model:
         """Losses and metrics of one batch, without training."""
         self.network.eval()
         given = _tensors(labels)
-        with _core.no_grad_guard():
+        with NoTape():
             outputs = _listed(self.network(*_tensors(inputs)))
             losses = self._losses(outputs, given) if self._loss and given else []
             measures = self._measure(outputs, given)
@@ -146,7 +147,7 @@ class Model:
     def predict_batch(self, inputs: Any) -> list[Any]:
         """The network's outputs for one batch, as arrays."""
         self.network.eval()
-        with _core.no_grad_guard():
+        with NoTape():
             outputs = self.network(*_tensors(inputs))
         return [_arrays(o) for o in _listed(outputs)]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor
+from proa.base.grad_mode import NoTape
 from proa.errors import InvalidArgumentError
 from proa.nn.layer import Layer
 from proa.tensor.creation import zeros
@@ -57,7 +58,7 @@ def _run(net: Layer, inputs: list[Tensor]) -> list[tuple[str, Any, Any, int]]:
     modes = [(layer, layer.training) for layer in net.sublayers(include_self=True)]
     net.eval()
     try:
-        with _core.no_grad_guard():
+        with NoTape():
             net(*inputs)
     finally:
         for handle in handles:

@@ -6,6 +6,7 @@ from typing import Any
 
 from proa import _core
 from proa._core import Tensor, ops
+from proa.base.grad_mode import NoTape
 
 __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
 
@@ -18,7 +19,7 @@ class ClipGrad:
 
     def __call__(self, params_grads: Pairs) -> Pairs:
         """The pairs with clipped gradients; the parameters' own ``grad`` is not changed."""
-        with _core.no_grad_guard():
+        with NoTape():
             chosen = [
                 i
                 for i, (p, g) in enumerate(params_grads)
@@ -72,7 +73,7 @@ class ClipGradByGlobalNorm(ClipGrad):
             return []
         factor = _factor(grads, self.clip_norm)
         return [
-            ops.mul(g, factor if g.dtype == factor.dtype else factor.astype(g.dtype))
+            ops.mul(g, factor if g.dtype is factor.dtype else factor.astype(g.dtype))
             for g in grads
         ]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor, ops
+from proa.base.grad_mode import NoTape
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.creation import to_tensor
@@ -29,7 +30,7 @@ class Initializer:
 
     def __call__(self, param: Tensor, block: Any = None) -> Tensor:
         """Fill ``param`` in place."""
-        with _core.no_grad_guard():
+        with NoTape():
             param[...] = self.make(list(param.shape), param.dtype)
         return param
 

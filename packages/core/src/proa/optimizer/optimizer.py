@@ -7,6 +7,7 @@ from typing import Any
 
 from proa import _core
 from proa._core import Tensor, ops
+from proa.base.grad_mode import NoTape
 from proa.base.naming import unique_name
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.optimizer.lr import LRScheduler
@@ -149,7 +150,7 @@ class Optimizer:
     def step(self) -> None:
         """Change every parameter that has a gradient."""
         lr = self.get_lr()
-        with _core.no_grad_guard():
+        with NoTape():
             for group in self._groups:
                 pairs = [
                     (p, p.grad)
@@ -171,7 +172,7 @@ class Optimizer:
             if isinstance(decay, L1Decay):
                 g = ops.add(g, ops.mul(ops.sign(p), decay.coeff))
             l2 = decay.coeff if isinstance(decay, L2Decay) else 0.0
-            if g.dtype != p.dtype:
+            if g.dtype is not p.dtype:
                 g = ops.cast(g, dtype=p.dtype)
             self._update(group, p, g, rate, l2)
 

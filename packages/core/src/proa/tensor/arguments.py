@@ -74,7 +74,7 @@ def cast_if(x: Tensor, dtype: DTypeLike | None) -> Tensor:
     if dtype is None:
         return x
     wanted = as_dtype(dtype)
-    return x if x.dtype == wanted else ops.cast(x, dtype=wanted)
+    return x if x.dtype is wanted else ops.cast(x, dtype=wanted)
 
 
 def is_floating(x: Tensor) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor, ops
+from proa.base.grad_mode import NoTape
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
 from proa.base.place import CPU, Place, check_place
@@ -116,7 +117,7 @@ def set_value(self: Tensor, value: Any) -> Tensor:
     given = cast_if(as_tensor(value, self), self.dtype)
     if list(given.shape) != list(self.shape):
         raise ShapeError("Tensor.set_value", f"shape must be {self.shape}", given.shape)
-    with _core.no_grad_guard():
+    with NoTape():
         self[...] = given.detach()
     return self
 
@@ -222,6 +223,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "is_same_shape": _is_same_shape,
     "add_n": math.add_n,
     "expand": _expand_method,
+    "__matmul__": lambda self, other: math.matmul(self, as_tensor(other)),
+    "__rmatmul__": lambda self, other: math.matmul(as_tensor(other), self),
     "where": lambda self, x=None, y=None, name=None: search.where(self, x, y),
     "__format__": _format,
     "__iter__": _iterate,

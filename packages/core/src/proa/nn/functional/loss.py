@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from proa._core import Tensor, ops
+from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import cast_if
 
@@ -15,6 +16,9 @@ __all__ = [
     "margin_ranking_loss", "mse_loss", "nll_loss", "smooth_l1_loss",
     "softmax_with_cross_entropy", "square_error_cost",
 ]  # fmt: skip
+
+
+_INT32, _INT64 = as_dtype("int32"), as_dtype("int64")
 
 
 def _reduced(where: str, loss: Tensor, reduction: str) -> Tensor:
@@ -135,12 +139,12 @@ def _axis_last(x: Tensor, axis: int) -> Tensor:
 
 def _flat_label(where: str, label: Tensor, input: Tensor, axis: int) -> Tensor:
     """Integer labels without the class axis."""
-    if not label.dtype.is_integer:
-        raise InvalidArgumentError(
-            f"[{where}] hard labels must be integers, got {label.dtype}"
-        )
-    if label.dtype not in ("int32", "int64"):
-        label = cast_if(label, "int64")
+    if label.dtype is not _INT64 and label.dtype is not _INT32:
+        if not label.dtype.is_integer:
+            raise InvalidArgumentError(
+                f"[{where}] hard labels must be integers, got {label.dtype}"
+            )
+        label = ops.cast(label, dtype=_INT64)
     axis = axis % input.ndim
     if label.ndim == input.ndim and label.shape[axis] == 1:
         label = ops.squeeze(label, axis=[axis])
@@ -191,7 +195,7 @@ def _mean_of_valid(
         total = ops.sum(factor)
         one = ops.full(shape=[], value=1, dtype=total.dtype)
         return ops.div(ops.sum(loss), ops.where(ops.equal(total, 0.0), one, total))
-    if flat.is_symbolic:
+    if flat._symbolic:
         count = ops.sum(ops.cast(ops.not_equal(flat, ignore_index), dtype=loss.dtype))
         return ops.div(ops.sum(loss), ops.maximum(count, 1.0))
     valid = int(ops.count_nonzero(ops.not_equal(flat, ignore_index)).item())

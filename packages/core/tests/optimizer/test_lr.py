@@ -1,0 +1,140 @@
+"""Learning-rate schedules against torch's and the formulae."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa.errors import InvalidArgumentError
+from proa.optimizer import lr
+
+torch = pytest.importorskip("torch")
+T = torch.optim.lr_scheduler
+
+
+def rates(schedule: lr.LRScheduler, count: int = 12) -> list[float]:
+    found = []
+    for _ in range(count):
+        found.append(schedule())
+        schedule.step()
+    return found
+
+
+def torch_rates(make: Callable[[Any], Any], base: float, count: int = 12) -> list[float]:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], base)
+    schedule = make(optimizer)
+    found = []
+    for _ in range(count):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (lr.StepDecay(0.5, 3, 0.2), lambda o: T.StepLR(o, 3, 0.2)),
+        (lr.MultiStepDecay(0.5, [2, 7], 0.3), lambda o: T.MultiStepLR(o, [2, 7], 0.3)),
+        (lr.ExponentialDecay(0.5, 0.9), lambda o: T.ExponentialLR(o, 0.9)),
+        (lr.LambdaDecay(0.5, lambda e: 0.95**e), lambda o: T.LambdaLR(o, lambda e: 0.95**e)),
+        (lr.MultiplicativeDecay(0.5, lambda e: 0.95),
+         lambda o: T.MultiplicativeLR(o, lambda e: 0.95)),
+        (lr.CosineAnnealingDecay(0.5, 10, 0.01), lambda o: T.CosineAnnealingLR(o, 10, 0.01)),
+        (lr.PolynomialDecay(0.5, 8, 0.0, 2.0), lambda o: T.PolynomialLR(o, 8, 2.0)),
+        (lr.CyclicLR(0.1, 0.5, 3, 2), lambda o: T.CyclicLR(o, 0.1, 0.5, 3, 2, cycle_momentum=False)),
+        (lr.CyclicLR(0.1, 0.5, 3, mode="triangular2"),
+         lambda o: T.CyclicLR(o, 0.1, 0.5, 3, mode="triangular2", cycle_momentum=False)),
+        (lr.OneCycleLR(0.5, 20, end_learning_rate=0.5 / 25 / 1e4),
+         lambda o: T.OneCycleLR(o, 0.5, 20)),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, lr.LRScheduler) else "",
+)  # fmt: skip
+def test_schedules_follow_torch(ours: lr.LRScheduler, theirs: Any) -> None:
+    np.testing.assert_allclose(rates(ours), torch_rates(theirs, 0.5), rtol=1e-6)
+
+
+def test_schedules_follow_their_formulae() -> None:
+    e = np.arange(12)
+    np.testing.assert_allclose(rates(lr.NaturalExpDecay(0.5, 0.1)), 0.5 * np.exp(-0.1 * e))
+    np.testing.assert_allclose(rates(lr.InverseTimeDecay(0.5, 0.1)), 0.5 / (1 + 0.1 * e))
+    assert rates(lr.PiecewiseDecay([2, 4], [1.0, 0.5, 0.1]), 6) == [1, 1, 0.5, 0.5, 0.1, 0.1]
+    noam = rates(lr.NoamDecay(64, 4, 2.0), 8)
+    assert noam[0] == 0
+    assert noam[6] == pytest.approx(2.0 * 64**-0.5 * min(6**-0.5, 6 * 4**-1.5))
+    cyclic = rates(lr.PolynomialDecay(1.0, 4, 0.0, cycle=True), 7)
+    np.testing.assert_allclose(cyclic, [1, 0.75, 0.5, 0.25, 0, 1 - 5 / 8, 1 - 6 / 8])
+
+
+@pytest.mark.feature("L105")
+def test_warmup_goes_over_to_another_schedule() -> None:
+    warm = lr.LinearWarmup(lr.ExponentialDecay(0.5, 0.5), 4, 0.0, 0.4)
+    np.testing.assert_allclose(rates(warm, 7), [0, 0.1, 0.2, 0.3, 0.5, 0.25, 0.125])
+    assert rates(lr.LinearWarmup(0.7, 2, 0.0, 0.7), 4) == [0, 0.35, 0.7, 0.7]
+
+
+def test_plateau_follows_torch() -> None:
+    measures = [1.0, 0.9, 0.9, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+    for mode, threshold in (("min", "rel"), ("min", "abs"), ("max", "rel")):
+        ours = lr.ReduceOnPlateau(
+            0.5, mode, 0.5, 2, threshold_mode=threshold, cooldown=1, min_lr=0.1
+        )
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.5)
+        theirs = T.ReduceLROnPlateau(
+            optimizer, mode, 0.5, 2, threshold_mode=threshold, cooldown=1, min_lr=0.1
+        )
+        for value in measures:
+            ours.step(proa.to_tensor(value))
+            theirs.step(value)
+            assert ours() == pytest.approx(optimizer.param_groups[0]["lr"])
+    with pytest.raises(InvalidArgumentError, match="must be given"):
+        ours.step()
+
+
+def test_schedules_go_on_from_their_state() -> None:
+    for make in (
+        lambda: lr.StepDecay(0.5, 3),
+        lambda: lr.LinearWarmup(lr.ExponentialDecay(0.5, 0.5), 4, 0.0, 0.4),
+    ):
+        one, two = make(), make()
+        for _ in range(6):
+            one.step()
+        two.set_state_dict(one.state_dict())
+        assert two() == one()
+        one.step()
+        two.step()
+        assert two() == one()
+
+
+def test_an_optimizer_takes_its_rate_from_a_schedule() -> None:
+    schedule = lr.ExponentialDecay(0.4, 0.5)
+    p = proa.create_parameter([1], default_initializer=proa.nn.initializer.Constant(1.0))
+    optimizer = proa.optimizer.SGD(schedule, [p])
+    for expected in (0.6, 0.4, 0.3):
+        p.grad = proa.ones([1])
+        optimizer.step()
+        schedule.step()
+        assert p.item() == pytest.approx(expected)
+    assert optimizer.get_lr() == pytest.approx(0.05)
+    state = optimizer.state_dict()
+    fresh = proa.optimizer.SGD(lr.ExponentialDecay(0.4, 0.5), [p])
+    fresh.set_state_dict(state)
+    assert fresh.get_lr() == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: lr.StepDecay(0.1, 0), lambda: lr.MultiStepDecay(0.1, [5, 2]),
+     lambda: lr.PiecewiseDecay([1], [0.1]), lambda: lr.LinearWarmup(0.1, 0, 0, 1),
+     lambda: lr.ExponentialDecay(-1.0, 0.5), lambda: lr.CosineAnnealingDecay(0.1, 0),
+     lambda: lr.LambdaDecay(0.1, 3), lambda: lr.NoamDecay(0, 4)],
+)  # fmt: skip
+def test_wrong_settings_are_told(make: Callable[[], Any]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        make()
+    assert math.isfinite(lr.StepDecay(0.1, 2)())
