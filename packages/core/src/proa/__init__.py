@@ -1,7 +1,7 @@
 """Proa: tensors, autograd and layers with the API of PaddlePaddle 2.x.
 
-What most programs need is imported here; larger parts (`proa.nn`, `proa.io`, …) are imported
-when they are first named.
+What most programs need is imported here; larger parts (`proa.nn`, `proa.io`, …) are
+imported when they are first named.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         vision,
     )
     from proa.autograd import enable_grad, grad, no_grad
-    from proa.hapi import Model, summary
+    from proa.hapi import Model
     from proa.nn import ParamAttr
 
 bool = as_dtype("bool")
@@ -62,6 +62,9 @@ float32 = as_dtype("float32")
 float64 = as_dtype("float64")
 complex64 = as_dtype("complex64")
 complex128 = as_dtype("complex128")
+
+if TYPE_CHECKING:
+    from proa.hapi import summary
 
 set_num_threads = _core.set_num_threads
 get_num_threads = _core.get_num_threads

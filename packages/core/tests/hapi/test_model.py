@@ -1,4 +1,4 @@
-"""Model: training, evaluation, prediction, checkpoints, callbacks, the progress line."""
+"""Model: training, evaluation, prediction, checkpoints, callbacks, progress."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_fit_learns_and_evaluate_tells(workers: int) -> None:
     assert out.shape == (200, 3)
     assert (out.argmax(1) == Y[:, 0]).mean() == pytest.approx(logs["acc"])
     log_p = out - np.log(np.exp(out).sum(1, keepdims=True))
-    assert logs["loss"][0] == pytest.approx(-log_p[np.arange(200), Y[:, 0]].mean(), rel=1e-4)
+    assert logs["loss"][0] == pytest.approx(
+        -log_p[np.arange(200), Y[:, 0]].mean(), rel=1e-4
+    )
     assert len(model.predict(DATA, batch_size=64, verbose=0)[0]) == 4
 
 
@@ -147,10 +149,12 @@ def test_the_schedule_steps_by_batch_or_epoch() -> None:
 
 def test_checkpoints_restore_network_and_optimizer(tmp_path: Path) -> None:
     model = prepared()
-    model.fit(DATA, batch_size=50, epochs=3, verbose=0, save_dir=str(tmp_path), save_freq=2)
+    model.fit(
+        DATA, batch_size=50, epochs=3, verbose=0, save_dir=str(tmp_path), save_freq=2
+    )
     names = sorted(p.name for p in tmp_path.iterdir())
     assert names == [
-        "0.pdopt", "0.pdparams", "2.pdopt", "2.pdparams", "final.pdopt", "final.pdparams",
+        f"{stem}.{end}" for stem in ("0", "2", "final") for end in ("pdopt", "pdparams")
     ]  # fmt: skip
     other = prepared()
     for p, q in zip(other.parameters(), model.parameters(), strict=True):

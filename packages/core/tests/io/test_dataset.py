@@ -74,7 +74,11 @@ def test_samplers() -> None:
     weighted = Counter(io.WeightedRandomSampler([0.0, 1.0, 3.0], 4000))
     assert weighted[0] == 0
     assert abs(weighted[2] / 4000 - 0.75) < 0.04
-    assert sorted(io.WeightedRandomSampler([1, 2, 3], 3, replacement=False)) == [0, 1, 2]
+    assert sorted(io.WeightedRandomSampler([1, 2, 3], 3, replacement=False)) == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_batch_sampler() -> None:

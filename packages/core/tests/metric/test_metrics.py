@@ -52,7 +52,9 @@ def test_precision_and_recall() -> None:
         metric.update(p[15:], y[15:])
     said = p >= 0.5
     assert precision.accumulate() == pytest.approx((said & (y == 1)).sum() / said.sum())
-    assert recall.accumulate() == pytest.approx((said & (y == 1)).sum() / (y == 1).sum())
+    assert recall.accumulate() == pytest.approx(
+        (said & (y == 1)).sum() / (y == 1).sum()
+    )
     assert Precision().accumulate() == 0
 
 

@@ -17,7 +17,9 @@ SHAPE = [300, 200]
 
 def made(init: I.Initializer, shape: list[int] | None = None) -> np.ndarray:
     proa.seed(0)
-    p = proa.create_parameter(SHAPE if shape is None else shape, default_initializer=init)
+    p = proa.create_parameter(
+        SHAPE if shape is None else shape, default_initializer=init
+    )
     array: np.ndarray = p.numpy()
     return array
 
@@ -34,7 +36,9 @@ def made(init: I.Initializer, shape: list[int] | None = None) -> np.ndarray:
         (I.KaimingNormal(fan_in=50), math.sqrt(2 / 50), None),
     ],
 )
-def test_random_initializers(init: I.Initializer, std: float, limit: float | None) -> None:
+def test_random_initializers(
+    init: I.Initializer, std: float, limit: float | None
+) -> None:
     a = made(init)
     assert abs(a.mean()) < 0.02 * std * 5
     assert abs(a.std() / std - 1) < 0.02

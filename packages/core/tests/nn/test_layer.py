@@ -32,7 +32,12 @@ def test_parameters_and_layers_register_by_assignment() -> None:
         "fc1.weight", "fc1.bias", "block.0.weight", "block.0.bias", "block.1.weight",
         "block.1.bias",
     ]  # fmt: skip
-    assert [n for n, _ in net.named_sublayers()] == ["fc1", "block", "block.0", "block.1"]
+    assert [n for n, _ in net.named_sublayers()] == [
+        "fc1",
+        "block",
+        "block.0",
+        "block.1",
+    ]
     assert [n for n, _ in net.named_buffers()] == [
         "seen", "block.1._mean", "block.1._variance",
     ]  # fmt: skip
@@ -265,7 +270,9 @@ def test_containers() -> None:
     named.update({"z": nn.Linear(1, 2)})
     assert len(named.parameters()) == 2
     assert type(named.pop("x")).__name__ == "ReLU"
-    params = nn.ParameterList([proa.create_parameter([i + 1], "float32") for i in range(2)])
+    params = nn.ParameterList(
+        [proa.create_parameter([i + 1], "float32") for i in range(2)]
+    )
     params.append(proa.create_parameter([5], "float32"))
     assert [p.shape for p in params] == [[1], [2], [5]]
     assert len(params.parameters()) == 3

@@ -52,7 +52,8 @@ ACTIVATIONS = {
     "log_sigmoid": TF.logsigmoid, "tanhshrink": TF.tanhshrink,
     "hardshrink": TF.hardshrink, "softshrink": TF.softshrink, "hardtanh": TF.hardtanh,
     "hardsigmoid": TF.hardsigmoid, "glu": TF.glu,
-    "softmax": lambda x: TF.softmax(x, -1), "log_softmax": lambda x: TF.log_softmax(x, -1),
+    "softmax": lambda x: TF.softmax(x, -1),
+    "log_softmax": lambda x: TF.log_softmax(x, -1),
     "thresholded_relu": lambda x: TF.threshold(x, 1.0, 0.0),
 }  # fmt: skip
 
@@ -78,7 +79,8 @@ def test_activations(name: str) -> None:
         (nn.LogSigmoid(), TF.logsigmoid), (nn.Tanhshrink(), TF.tanhshrink),
         (nn.Softmax(0), lambda x: TF.softmax(x, 0)), (nn.GLU(), TF.glu),
         (nn.LogSoftmax(1), lambda x: TF.log_softmax(x, 1)),
-        (nn.PReLU(), lambda x: TF.leaky_relu(x, 0.25)), (nn.Identity(3, b=4), lambda x: x * 1),
+        (nn.PReLU(), lambda x: TF.leaky_relu(x, 0.25)),
+        (nn.Identity(3, b=4), lambda x: x * 1),
         (nn.Flatten(), lambda x: x.flatten(1)),
         (nn.Maxout(2), lambda x: x.reshape(3, 2, 2).amax(2)),
         (nn.ThresholdedReLU(), lambda x: TF.threshold(x, 1.0, 0.0)),
@@ -149,7 +151,9 @@ def test_conv1d_and_conv2d_transpose() -> None:
     assert nn.Conv1D(3, 4, 3, padding=1)(proa.ones([2, 3, 9])).shape == [2, 4, 9]
 
 
-@pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, None, 0), (3, 2, 1), ([2, 3], 1, 1)])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(2, None, 0), (3, 2, 1), ([2, 3], 1, 1)]
+)
 @pytest.mark.parametrize("ceil", [False, True])
 def test_pooling(kernel: Any, stride: Any, padding: int, ceil: bool) -> None:
     x = RNG.permutation(2 * 3 * 7 * 8).reshape(2, 3, 7, 8).astype(np.float32) / 50
@@ -180,7 +184,9 @@ def test_more_pooling() -> None:
     check(lambda x: F.max_pool1d(x, 3, 2, 1), lambda x: TF.max_pool1d(x, 3, 2, 1), line)
     check(lambda x: F.avg_pool1d(x, 3), lambda x: TF.avg_pool1d(x, 3), line)
     check(
-        lambda x: F.adaptive_avg_pool1d(x, 4), lambda x: TF.adaptive_avg_pool1d(x, 4), line
+        lambda x: F.adaptive_avg_pool1d(x, 4),
+        lambda x: TF.adaptive_avg_pool1d(x, 4),
+        line,
     )
     layers = (nn.MaxPool2D(2), nn.AvgPool2D(2), nn.AdaptiveAvgPool2D([4, 3]))
     for layer in layers:
@@ -312,7 +318,9 @@ def test_embedding() -> None:
 def test_padding(mode: str) -> None:
     x = array(2, 3, 5, 6)
     check(
-        lambda x: F.pad(x, [1, 2, 3, 0], mode), lambda x: TF.pad(x, [1, 2, 3, 0], mode), x
+        lambda x: F.pad(x, [1, 2, 3, 0], mode),
+        lambda x: TF.pad(x, [1, 2, 3, 0], mode),
+        x,
     )
     last = proa.to_tensor(x.transpose(0, 2, 3, 1).copy())
     y = F.pad(last, [1, 2, 3, 0], mode, data_format="NHWC")
@@ -335,12 +343,24 @@ def test_padding_every_axis() -> None:
 
 def test_other_functions() -> None:
     x = array(2, 3, 4, 5)
-    check(lambda x: F.interpolate(x, scale_factor=2), lambda x: TF.interpolate(x, scale_factor=2), x)
-    check(lambda x: F.interpolate(x, size=[3, 7]), lambda x: TF.interpolate(x, size=[3, 7]), x)
+    check(
+        lambda x: F.interpolate(x, scale_factor=2),
+        lambda x: TF.interpolate(x, scale_factor=2),
+        x,
+    )
+    check(
+        lambda x: F.interpolate(x, size=[3, 7]),
+        lambda x: TF.interpolate(x, size=[3, 7]),
+        x,
+    )
     assert nn.Upsample(scale_factor=2)(proa.to_tensor(x)).shape == [2, 3, 8, 10]
     check(lambda x: F.normalize(x), lambda x: TF.normalize(x), x)
     check(F.cosine_similarity, TF.cosine_similarity, array(3, 4), array(3, 4))
-    check(lambda x: F.pixel_shuffle(x, 2), lambda x: TF.pixel_shuffle(x, 2), array(2, 8, 3, 3))
+    check(
+        lambda x: F.pixel_shuffle(x, 2),
+        lambda x: TF.pixel_shuffle(x, 2),
+        array(2, 8, 3, 3),
+    )
     ids = np.array([[0, 2], [1, 1]])
     np.testing.assert_array_equal(
         F.one_hot(proa.to_tensor(ids), 3).numpy(), np.eye(3)[ids]

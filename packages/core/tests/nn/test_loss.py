@@ -96,7 +96,9 @@ def test_cross_entropy_of_hard_labels(
     tw = None if weight is None else torch.tensor(weight)
     check(
         lambda x, y: F.cross_entropy(x, y, w, ignore, how),
-        lambda x, y: TF.cross_entropy(x, y.long(), tw, ignore_index=ignore, reduction=how),
+        lambda x, y: TF.cross_entropy(
+            x, y.long(), tw, ignore_index=ignore, reduction=how
+        ),
         X, LABEL.astype(kind),
     )  # fmt: skip
     column = nn.CrossEntropyLoss(w, ignore, how)(

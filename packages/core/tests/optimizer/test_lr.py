@@ -17,6 +17,10 @@ torch = pytest.importorskip("torch")
 T = torch.optim.lr_scheduler
 
 
+def cyclic(optimizer: Any, *args: Any, **settings: Any) -> Any:
+    return T.CyclicLR(optimizer, 0.1, 0.5, *args, cycle_momentum=False, **settings)
+
+
 def rates(schedule: lr.LRScheduler, count: int = 12) -> list[float]:
     found = []
     for _ in range(count):
@@ -25,7 +29,9 @@ def rates(schedule: lr.LRScheduler, count: int = 12) -> list[float]:
     return found
 
 
-def torch_rates(make: Callable[[Any], Any], base: float, count: int = 12) -> list[float]:
+def torch_rates(
+    make: Callable[[Any], Any], base: float, count: int = 12
+) -> list[float]:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], base)
     schedule = make(optimizer)
     found = []
@@ -42,14 +48,16 @@ def torch_rates(make: Callable[[Any], Any], base: float, count: int = 12) -> lis
         (lr.StepDecay(0.5, 3, 0.2), lambda o: T.StepLR(o, 3, 0.2)),
         (lr.MultiStepDecay(0.5, [2, 7], 0.3), lambda o: T.MultiStepLR(o, [2, 7], 0.3)),
         (lr.ExponentialDecay(0.5, 0.9), lambda o: T.ExponentialLR(o, 0.9)),
-        (lr.LambdaDecay(0.5, lambda e: 0.95**e), lambda o: T.LambdaLR(o, lambda e: 0.95**e)),
+        (lr.LambdaDecay(0.5, lambda e: 0.95**e),
+         lambda o: T.LambdaLR(o, lambda e: 0.95**e)),
         (lr.MultiplicativeDecay(0.5, lambda e: 0.95),
          lambda o: T.MultiplicativeLR(o, lambda e: 0.95)),
-        (lr.CosineAnnealingDecay(0.5, 10, 0.01), lambda o: T.CosineAnnealingLR(o, 10, 0.01)),
+        (lr.CosineAnnealingDecay(0.5, 10, 0.01),
+         lambda o: T.CosineAnnealingLR(o, 10, 0.01)),
         (lr.PolynomialDecay(0.5, 8, 0.0, 2.0), lambda o: T.PolynomialLR(o, 8, 2.0)),
-        (lr.CyclicLR(0.1, 0.5, 3, 2), lambda o: T.CyclicLR(o, 0.1, 0.5, 3, 2, cycle_momentum=False)),
+        (lr.CyclicLR(0.1, 0.5, 3, 2), lambda o: cyclic(o, 3, 2)),
         (lr.CyclicLR(0.1, 0.5, 3, mode="triangular2"),
-         lambda o: T.CyclicLR(o, 0.1, 0.5, 3, mode="triangular2", cycle_momentum=False)),
+         lambda o: cyclic(o, 3, mode="triangular2")),
         (lr.OneCycleLR(0.5, 20, end_learning_rate=0.5 / 25 / 1e4),
          lambda o: T.OneCycleLR(o, 0.5, 20)),
     ],
@@ -61,9 +69,20 @@ def test_schedules_follow_torch(ours: lr.LRScheduler, theirs: Any) -> None:
 
 def test_schedules_follow_their_formulae() -> None:
     e = np.arange(12)
-    np.testing.assert_allclose(rates(lr.NaturalExpDecay(0.5, 0.1)), 0.5 * np.exp(-0.1 * e))
-    np.testing.assert_allclose(rates(lr.InverseTimeDecay(0.5, 0.1)), 0.5 / (1 + 0.1 * e))
-    assert rates(lr.PiecewiseDecay([2, 4], [1.0, 0.5, 0.1]), 6) == [1, 1, 0.5, 0.5, 0.1, 0.1]
+    np.testing.assert_allclose(
+        rates(lr.NaturalExpDecay(0.5, 0.1)), 0.5 * np.exp(-0.1 * e)
+    )
+    np.testing.assert_allclose(
+        rates(lr.InverseTimeDecay(0.5, 0.1)), 0.5 / (1 + 0.1 * e)
+    )
+    assert rates(lr.PiecewiseDecay([2, 4], [1.0, 0.5, 0.1]), 6) == [
+        1,
+        1,
+        0.5,
+        0.5,
+        0.1,
+        0.1,
+    ]
     noam = rates(lr.NoamDecay(64, 4, 2.0), 8)
     assert noam[0] == 0
     assert noam[6] == pytest.approx(2.0 * 64**-0.5 * min(6**-0.5, 6 * 4**-1.5))
@@ -82,11 +101,11 @@ def test_plateau_follows_torch() -> None:
     measures = [1.0, 0.9, 0.9, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
     for mode, threshold in (("min", "rel"), ("min", "abs"), ("max", "rel")):
         ours = lr.ReduceOnPlateau(
-            0.5, mode, 0.5, 2, threshold_mode=threshold, cooldown=1, min_lr=0.1
+            0.5, mode, 0.5, 2, threshold_mode=threshold, min_lr=0.1
         )
         optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.5)
         theirs = T.ReduceLROnPlateau(
-            optimizer, mode, 0.5, 2, threshold_mode=threshold, cooldown=1, min_lr=0.1
+            optimizer, mode, 0.5, 2, threshold_mode=threshold, min_lr=0.1
         )
         for value in measures:
             ours.step(proa.to_tensor(value))
@@ -113,7 +132,9 @@ def test_schedules_go_on_from_their_state() -> None:
 
 def test_an_optimizer_takes_its_rate_from_a_schedule() -> None:
     schedule = lr.ExponentialDecay(0.4, 0.5)
-    p = proa.create_parameter([1], default_initializer=proa.nn.initializer.Constant(1.0))
+    p = proa.create_parameter(
+        [1], default_initializer=proa.nn.initializer.Constant(1.0)
+    )
     optimizer = proa.optimizer.SGD(schedule, [p])
     for expected in (0.6, 0.4, 0.3):
         p.grad = proa.ones([1])

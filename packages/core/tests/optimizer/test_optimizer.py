@@ -121,7 +121,9 @@ def test_clipping_zeros_gives_zeros() -> None:
 
 def test_parameters_may_stay_out_of_clipping_and_decay() -> None:
     attr = nn.ParamAttr(need_clip=False, regularizer=proa.regularizer.L2Decay(0.0))
-    p = proa.create_parameter([2], attr=attr, default_initializer=nn.initializer.Constant(1.0))
+    p = proa.create_parameter(
+        [2], attr=attr, default_initializer=nn.initializer.Constant(1.0)
+    )
     p.grad = proa.to_tensor([3.0, 4.0])
     proa.optimizer.SGD(
         1.0, [p], weight_decay=10.0, grad_clip=nn.ClipGradByGlobalNorm(1.0)

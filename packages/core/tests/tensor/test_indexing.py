@@ -12,7 +12,7 @@ from proa.errors import OutOfRangeError
 
 A = np.arange(60.0, dtype=np.float32).reshape(3, 4, 5)
 MASK = A % 7 == 0
-I, J = np.array([2, 0]), np.array([[1], [2]])
+P, Q = np.array([2, 0]), np.array([[1], [2]])
 
 BASIC: list[Any] = [
     0, -1, (1, 2), (0, -1, 3), slice(None), slice(1, None), slice(None, None, 2),
@@ -21,12 +21,12 @@ BASIC: list[Any] = [
     (slice(None, None, -1),), (slice(None), slice(3, 0, -2)), slice(-2, None),
 ]  # fmt: skip
 FANCY: list[Any] = [
-    I, [0, 2], (I, I), (slice(None), I), (slice(None), I, I), (I, slice(None), I),
-    (J, I), (slice(None), J, I), (0, I), (I, 0), (I, slice(None), 0), (..., I),
-    (I, ..., I), (None, I), (I, None), (slice(None), I, slice(None, None, -1)),
-    MASK, MASK[:, :, 0], (slice(None), MASK[0, :, 0]), (MASK[:, 0, 0], I[:1]),
-    ([True, False, True],), np.array(1), (slice(1, None), [-1, 0]), (I, 1, slice(0, 2)),
-    (0, slice(None), I), np.zeros((0,), np.int64), ([0, 1], [1, 2], [2, 3]),
+    P, [0, 2], (P, P), (slice(None), P), (slice(None), P, P), (P, slice(None), P),
+    (Q, P), (slice(None), Q, P), (0, P), (P, 0), (P, slice(None), 0), (..., P),
+    (P, ..., P), (None, P), (P, None), (slice(None), P, slice(None, None, -1)),
+    MASK, MASK[:, :, 0], (slice(None), MASK[0, :, 0]), (MASK[:, 0, 0], P[:1]),
+    ([True, False, True],), np.array(1), (slice(1, None), [-1, 0]), (P, 1, slice(0, 2)),
+    (0, slice(None), P), np.zeros((0,), np.int64), ([0, 1], [1, 2], [2, 3]),
 ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_set_converts_the_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [(0, 0, 0, 0), (..., 0, ...), [0.5], (I, I, I, I)], ids=name
+    "key", [(0, 0, 0, 0), (..., 0, ...), [0.5], (P, P, P, P)], ids=name
 )
 def test_wrong_indices_are_told(key: Any) -> None:
     x = proa.to_tensor(A)

@@ -56,9 +56,7 @@ def test_broadcasting_and_repeating() -> None:
     same(proa.expand_as(x, proa.to_tensor(A)), np.broadcast_to(A[:, :1], A.shape))
     same(proa.tile(x, [2, 1, 2]), np.tile(A[:, :1], (2, 1, 2)))
     same(proa.repeat_interleave(x, 2, axis=2), np.repeat(A[:, :1], 2, 2))
-    same(
-        proa.repeat_interleave(proa.arange(3), proa.to_tensor([1, 0, 2])), [0, 2, 2]
-    )
+    same(proa.repeat_interleave(proa.arange(3), proa.to_tensor([1, 0, 2])), [0, 2, 2])
     p, q = proa.broadcast_tensors([x, proa.ones([3, 1])])
     assert p.shape == q.shape == [2, 3, 4]
     assert proa.broadcast_shape([2, 1], [3]) == [2, 3]
@@ -165,9 +163,7 @@ def test_putting_by_index() -> None:
     same(proa.scatter(x + 5, i, up, overwrite=False), [[5, 5], [2, 2], [4, 4]])
     nd = proa.scatter_nd_add(proa.ones([4]), proa.to_tensor([[1], [1]]), proa.ones([2]))
     same(nd, [1, 3, 1, 1])
-    same(
-        proa.scatter_nd(proa.to_tensor([[1], [3]]), proa.ones([2]), [4]), [0, 1, 0, 1]
-    )
+    same(proa.scatter_nd(proa.to_tensor([[1], [3]]), proa.ones([2]), [4]), [0, 1, 0, 1])
     a = np.zeros((2, 3), np.float32)
     np.put_along_axis(a, np.array([[1], [2]]), 7, 1)
     same(proa.put_along_axis(proa.zeros([2, 3]), proa.to_tensor([[1], [2]]), 7.0, 1), a)

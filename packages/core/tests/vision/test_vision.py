@@ -30,7 +30,8 @@ def test_lenet() -> None:
 
 @pytest.mark.parametrize(
     ("make", "parameters"),
-    [(models.resnet18, 11689512), (models.resnet34, 21797672), (models.resnet50, 25557032)],
+    [(models.resnet18, 11689512), (models.resnet34, 21797672),
+     (models.resnet50, 25557032)],
 )  # fmt: skip
 def test_resnets_have_their_known_sizes(make: Any, parameters: int) -> None:
     assert count(make()) == parameters
@@ -145,7 +146,9 @@ def test_datasets_read_local_files(
 def test_missing_data_is_told_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datasets.FashionMNIST, "folders", classmethod(lambda cls: [tmp_path]))
+    monkeypatch.setattr(
+        datasets.FashionMNIST, "folders", classmethod(lambda cls: [tmp_path])
+    )
     with pytest.raises(NotFoundError, match="dataset-fashion-mnist"):
         datasets.FashionMNIST()
     with pytest.raises(NotFoundError, match="must exist"):

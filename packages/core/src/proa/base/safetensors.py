@@ -1,8 +1,8 @@
 """Reading and writing safetensors files with NumPy alone.
 
-A file is: the header's length (8 bytes, little-endian), the header (JSON: name -> dtype,
-shape, offsets into what follows; and ``__metadata__``, text to text), the tensors' bytes.
-bfloat16 is carried as uint16 with the dtype's name beside the array.
+A file is: the header's length (8 bytes, little-endian), the header (JSON: name, dtype,
+shape, offsets into what follows; and ``__metadata__``, text to text), the tensors'
+bytes. bfloat16 is carried as uint16 with the dtype's name beside the array.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _tensor(path: Path, name: str, entry: Any, body: memoryview) -> Stored:
         begin, end = entry["data_offsets"]
         numpy_type = np.dtype(_NUMPY[code])
         count = math.prod(shape)
-        ok = all(type(n) is int and n >= 0 for n in (*shape, begin, end))
+        ok = all(isinstance(n, int) and n >= 0 for n in (*shape, begin, end))
     except (TypeError, KeyError, ValueError):
         raise _bad(path, f"the entry of {name!r} is malformed") from None
     if not ok or not begin <= end <= len(body):
@@ -153,6 +153,6 @@ def _tensor(path: Path, name: str, entry: Any, body: memoryview) -> Stored:
     if count * numpy_type.itemsize != end - begin:
         raise _bad(path, f"{name!r} of shape {shape} cannot take {end - begin} bytes")
     array = np.frombuffer(body[begin:end], numpy_type).reshape(shape)
-    if numpy_type == bool and array.size and array.view(np.uint8).max() > 1:
+    if code == "BOOL" and array.size and array.view(np.uint8).max() > 1:
         raise _bad(path, f"{name!r} holds a bool that is neither 0 nor 1")
     return Stored(array, _DTYPES.get(code, code.lower()))

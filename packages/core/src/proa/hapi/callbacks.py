@@ -24,7 +24,8 @@ Logs = dict[str, Any]
 class Callback:
     """Called at each turn of fit, evaluate and predict; does nothing by itself.
 
-    `model` is the Model, `params` a dict of batch_size, epochs, steps, verbose, metrics.
+    `model` is the Model, `params` a dict of batch_size, epochs, steps, verbose,
+    metrics.
     """
 
     def __init__(self) -> None:
@@ -83,7 +84,7 @@ class Callback:
 
 
 class CallbackList:
-    """Hands each call on to all callbacks: ``callbacks.call("on_epoch_end", 0, logs)``."""
+    """Hands calls on to all callbacks: ``callbacks.call("on_epoch_end", 0, logs)``."""
 
     def __init__(
         self, callbacks: Sequence[Callback], model: Any, params: dict[str, Any]
@@ -171,7 +172,7 @@ class ProgBarLogger(Callback):
 
 
 class ModelCheckpoint(Callback):
-    """Save the model as save_dir/EPOCH every save_freq epochs, and as save_dir/final."""
+    """Save the model as save_dir/EPOCH every save_freq epochs, then save_dir/final."""
 
     def __init__(self, save_freq: int = 1, save_dir: str | None = None) -> None:
         super().__init__()

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from proa import _core
 from proa._core import Tensor
 from proa.base.grad_mode import NoTape
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
@@ -73,7 +72,7 @@ class Model:
         metrics: Any = None,
         amp_configs: Any = None,
     ) -> None:
-        """Say how to train: the optimizer, the loss (outputs…, labels…), the metrics."""
+        """Say how to train: the optimizer, the loss (outputs…, labels…), metrics."""
         if amp_configs is not None:
             raise InvalidArgumentError(
                 f"[Model.prepare] amp_configs must be None here, got {amp_configs!r}"
@@ -107,9 +106,7 @@ class Model:
             return (losses, measures) if losses else measures
         return losses
 
-    def train_batch(
-        self, inputs: Any, labels: Any = None, update: bool = True
-    ) -> Any:
+    def train_batch(self, inputs: Any, labels: Any = None, update: bool = True) -> Any:
         """Take one step; with update=False only add up gradients.
 
         Returns the losses as a list, and with metrics also their values on this batch.
@@ -165,7 +162,9 @@ class Model:
         )  # fmt: skip
 
     def _divided(self, batch: Any) -> tuple[list[Any], list[Any]]:
-        """A batch's inputs and labels: as many inputs as there are specs, else all but one."""
+        """A batch's inputs and labels: as many inputs as there are specs, else all but
+        one.
+        """
         fields = list(batch.values()) if isinstance(batch, dict) else _listed(batch)
         count = len(self._inputs)
         if not count:
@@ -218,7 +217,8 @@ class Model:
             log_freq: Steps between lines where verbose is 2.
             save_dir: Where checkpoints go, every save_freq epochs.
             save_freq: Epochs between checkpoints.
-            verbose: 0 silent, 1 one line that is redrawn, 2 a line every log_freq steps.
+            verbose: 0 silent, 1 one line that is redrawn, 2 a line every log_freq
+                steps.
             drop_last: Whether to leave out a last batch that is not full.
             shuffle: Whether to shuffle.
             num_workers: Worker processes of the loaders.
@@ -242,7 +242,7 @@ class Model:
         left = num_iters
         for epoch in range(epochs):
             calls.call("on_epoch_begin", epoch, {})
-            for logs in self._epoch(loader, calls, accumulate_grad_batches, left):
+            for logs in self._epoch(loader, calls, accumulate_grad_batches, left):  # noqa: B007
                 left = None if left is None else left - 1
             calls.call("on_epoch_end", epoch, logs)
             if evaluation is not None and epoch % eval_freq == 0:
@@ -315,7 +315,9 @@ class Model:
     ) -> dict[str, Any]:
         for metric in self._metrics:
             metric.reset()
-        calls.call("on_eval_begin", {"steps": _length(loader), "metrics": self._names()})
+        calls.call(
+            "on_eval_begin", {"steps": _length(loader), "metrics": self._names()}
+        )
         logs: dict[str, Any] = {}
         total, samples = np.zeros(0), 0
         for step, batch in enumerate(loader):
@@ -327,8 +329,10 @@ class Model:
             size = len(inputs[0])
             if "loss" in logs:
                 # The loss of the whole: each batch counts by its samples.
-                total = total + np.array(logs["loss"]) * size if samples else (
-                    np.array(logs["loss"]) * size
+                total = (
+                    total + np.array(logs["loss"]) * size
+                    if samples
+                    else (np.array(logs["loss"]) * size)
                 )
                 samples += size
                 logs["loss"] = (total / samples).tolist()
@@ -347,7 +351,7 @@ class Model:
         verbose: int = 1,
         callbacks: Any = None,
     ) -> list[Any]:
-        """The network's outputs over a dataset: for each a list by batch, or one array."""
+        """The outputs over a dataset: for each a list by batch, or one array."""
         loader = self._loader(test_data, batch_size, False, False, num_workers)
         calls = self._callbacks(
             callbacks, verbose, 10, None, 1,
@@ -370,7 +374,8 @@ class Model:
     def save(self, path: str, training: bool = True) -> None:
         """Write path.pdparams and path.pdopt; or, not for training, the model file.
 
-        The file for inference needs the InputSpecs given to Model, and is ``path.proa``.
+        The file for inference needs the InputSpecs given to Model, and is
+        ``path.proa``.
         """
         if training:
             save(self.network.state_dict(), f"{path}.pdparams")
@@ -379,7 +384,7 @@ class Model:
             return
         if not self._inputs:
             raise PreconditionNotMetError(
-                "[Model.save] Model(network, inputs=[InputSpec]) must say the inputs to "
+                "[Model.save] Model(network, inputs=[InputSpec]) must say them to "
                 "save it for inference, got none"
             )
         from proa import jit
@@ -399,7 +404,9 @@ class Model:
             got = list(state[name].shape) if name in state else "nothing"
             text = f"[Model.load] {name} must be {list(tensor.shape)}, got {got}"
             if not skip_mismatch:
-                raise (NotFoundError if name not in state else InvalidArgumentError)(text)
+                raise (NotFoundError if name not in state else InvalidArgumentError)(
+                    text
+                )
             warnings.warn(f"{text}; it is left as it was", stacklevel=2)
             state.pop(name, None)
         self.network.set_state_dict(state)

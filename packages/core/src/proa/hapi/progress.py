@@ -34,8 +34,8 @@ def format_time(seconds: float) -> str:
 class ProgressBar:
     """One line that is written over as work goes on.
 
-    On a terminal the line is redrawn a few times a second; elsewhere (a file, a pipe) only
-    the last state of each task is written.
+    On a terminal the line is redrawn a few times a second; elsewhere (a file, a pipe)
+    only the last state of each task is written.
 
     Args:
         total: Steps in all; None if it is not known.

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from proa import _core
 from proa._core import Tensor
 from proa.base.grad_mode import NoTape
 from proa.errors import InvalidArgumentError
@@ -41,7 +40,9 @@ def _inputs(input_size: Any, dtypes: Any) -> list[Tensor]:
 
 
 def _run(net: Layer, inputs: list[Tensor]) -> list[tuple[str, Any, Any, int]]:
-    """(name, input shapes, output shapes, own parameters) of each layer as it is called."""
+    """(name, input shapes, output shapes, own parameters) of each layer as it is
+    called.
+    """
     rows: list[tuple[str, Any, Any, int]] = []
 
     def note(layer: Layer, given: Any, out: Any) -> None:

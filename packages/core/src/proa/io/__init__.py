@@ -9,7 +9,7 @@ from proa.io.loader import DataLoader
 from proa.io.sampler import *  # noqa: F403
 from proa.io.worker import get_worker_info
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "DataLoader", "default_collate_fn", "default_convert_fn", "get_worker_info",
     *dataset.__all__, *sampler.__all__,
 ]  # fmt: skip

@@ -52,7 +52,9 @@ class IterableDataset(Dataset[T]):
         )
 
     def __len__(self) -> int:
-        raise TypeError("[IterableDataset] a stream must not be asked its length, got len()")
+        raise TypeError(
+            "[IterableDataset] a stream must not be asked its length, got len()"
+        )
 
 
 class TensorDataset(Dataset[tuple[Any, ...]]):
@@ -60,7 +62,9 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     def __init__(self, tensors: Sequence[Any]) -> None:
         if not tensors:
-            raise InvalidArgumentError("[TensorDataset] there must be a tensor, got none")
+            raise InvalidArgumentError(
+                "[TensorDataset] there must be a tensor, got none"
+            )
         rows = {len(t) for t in tensors}
         if len(rows) > 1:
             raise InvalidArgumentError(
@@ -124,7 +128,9 @@ class ConcatDataset(Dataset[T]):
     def __init__(self, datasets: Iterable[Dataset[T]]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise InvalidArgumentError("[ConcatDataset] there must be a dataset, got none")
+            raise InvalidArgumentError(
+                "[ConcatDataset] there must be a dataset, got none"
+            )
         self.cumulative_sizes = np.cumsum([len(d) for d in self.datasets]).tolist()
 
     def __len__(self) -> int:

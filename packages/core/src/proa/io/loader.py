@@ -18,7 +18,8 @@ class DataLoader:
     """Batches of a dataset as tensors.
 
     Args:
-        dataset: A Dataset (or anything with indices and a length) or an IterableDataset.
+        dataset: A Dataset (or anything with indices and a length) or an
+            IterableDataset.
         feed_list: Kept for callers; has no meaning here.
         places: Kept for callers; batches lie on the CPU.
         return_list: Kept for callers; batches keep the structure of samples.

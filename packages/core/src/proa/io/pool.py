@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -31,10 +32,8 @@ def _stop(owner: int, processes: list[Any], connections: list[Connection]) -> No
     if os.getpid() != owner:
         return  # a forked child must leave its parent's workers alone
     for c in connections:
-        try:
+        with contextlib.suppress(OSError, ValueError):
             c.send(("stop", 0, None))
-        except (OSError, ValueError):
-            pass
     for c in connections:
         c.close()
     end = time.monotonic() + 2.0
@@ -157,7 +156,7 @@ class WorkerPool:
             else:
                 done[number] = (kind, value)
         if not arrived:
-            self._report(next(ends[r] for r in ready))  # type: ignore[index]  # a sentinel
+            self._report(next(ends[r] for r in ready))
 
     def _report(self, worker: int) -> None:
         """Raise for a worker that has ended by itself."""

@@ -159,7 +159,7 @@ class BatchSampler:
             raise InvalidArgumentError(
                 "[BatchSampler] the dataset must have indices, got an IterableDataset"
             )
-        if not isinstance(batch_size, int) or batch_size <= 0:
+        if batch_size <= 0:
             raise InvalidArgumentError(
                 f"[BatchSampler] batch_size must be positive, got {batch_size}"
             )

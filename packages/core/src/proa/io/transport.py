@@ -1,9 +1,9 @@
 """Batches between processes: arrays through shared memory, the rest pickled.
 
-A worker writes the arrays of a batch into one memory file that has no name (memfd), whose
-descriptor goes to the reader once over the Unix socket. Nothing has to be cleaned up: the
-memory is freed when both processes have closed it, however they end. The reader copies a
-batch out and hands the memory back, so that two or three files serve an epoch.
+A worker writes the arrays of a batch into one memory file that has no name (memfd),
+whose descriptor goes to the reader once over the Unix socket. Nothing has to be cleaned
+up: the memory is freed when both processes have closed it, however they end. The reader
+copies a batch out and hands the memory back, so that two or three files serve an epoch.
 """
 
 from __future__ import annotations

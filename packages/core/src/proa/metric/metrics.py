@@ -18,8 +18,8 @@ def _array(value: Any) -> NDArray[Any]:
 class Metric:
     """What `proa.Model` asks of a measure.
 
-    ``compute(outputs…, labels…)`` works on tensors and gives what `update` takes as arrays;
-    `accumulate` gives the value so far, `reset` begins anew.
+    ``compute(outputs…, labels…)`` works on tensors and gives what `update` takes as
+    arrays; `accumulate` gives the value so far, `reset` begins anew.
     """
 
     def reset(self) -> None:
@@ -172,7 +172,9 @@ class Auc(Metric):
         self._negative = np.zeros(self._thresholds + 1, np.int64)
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Take in probabilities, (n,), (n, 1) or (n, 2) with the positive's last; labels."""
+        """Take in probabilities, (n,), (n, 1) or (n, 2) with the positive's last;
+        labels.
+        """
         scores = _array(preds)
         scores = scores[:, -1] if scores.ndim == 2 else scores
         true = _array(labels).ravel().astype(bool)

@@ -25,7 +25,7 @@ from proa.nn.layers.norm import *  # noqa: F403
 from proa.nn.layers.pooling import *  # noqa: F403
 from proa.nn.layers.transformer import *  # noqa: F403
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue", "Layer", "ParamAttr",
     "functional", "initializer",
     *(

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa import _core
 from proa._core import Tensor, ops
 from proa.base.grad_mode import NoTape
 
 __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
 
 #: Parameters with their gradients.
-Pairs = list[tuple[Any, Tensor]]
+Pairs = list[tuple[Any, Any]]
 
 
 class ClipGrad:
     """Changes gradients before a step; parameters with need_clip=False are left out."""
 
     def __call__(self, params_grads: Pairs) -> Pairs:
-        """The pairs with clipped gradients; the parameters' own ``grad`` is not changed."""
+        """The pairs with clipped gradients; the parameters' own ``grad`` is not
+        changed.
+        """
         with NoTape():
             chosen = [
                 i

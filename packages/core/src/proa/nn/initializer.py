@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from proa import _core
 from proa._core import Tensor, ops
 from proa.base.grad_mode import NoTape
 from proa.base.random import next_key
@@ -62,9 +61,7 @@ def _normal(shape: list[int], dtype: Any, mean: float, std: float) -> Tensor:
 class Uniform(Initializer):
     """Uniform in [low, high)."""
 
-    def __init__(
-        self, low: float = -1.0, high: float = 1.0, name: Any = None
-    ) -> None:
+    def __init__(self, low: float = -1.0, high: float = 1.0, name: Any = None) -> None:
         self.low, self.high = low, high
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
@@ -209,7 +206,9 @@ class Assign(Initializer):
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         value = to_tensor(self.value, dtype)
         if list(value.shape) != shape:
-            raise ShapeError("Assign", f"the value's shape must be {shape}", value.shape)
+            raise ShapeError(
+                "Assign", f"the value's shape must be {shape}", value.shape
+            )
         return value
 
 
@@ -246,7 +245,7 @@ class Dirac(Initializer):
         per_group = shape[0] // self.groups
         for g in range(self.groups):
             for c in range(min(per_group, shape[1])):
-                value[(g * per_group + c, c, *centre)] = 1.0
+                value[g * per_group + c, c][centre] = 1.0
         return to_tensor(value, dtype)
 
 
@@ -269,7 +268,7 @@ _global: dict[str, Initializer | None] = {"weight": None, "bias": None}
 def set_global_initializer(
     weight_init: Initializer | None, bias_init: Initializer | None = None
 ) -> None:
-    """Initializers for weights and biases whose ParamAttr names none; None undoes it."""
+    """Initializers for weights and biases that name none of their own."""
     for value in (weight_init, bias_init):
         if value is not None and not isinstance(value, Initializer):
             raise InvalidArgumentError(

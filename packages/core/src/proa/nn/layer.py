@@ -89,11 +89,11 @@ class Layer:
         return outputs
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(layer, inputs)`` before forward; what it returns are the inputs."""
+        """Call ``hook(layer, inputs)`` before forward; its result are the inputs."""
         return HookHandle(self._pre_hooks, hook)
 
     def register_forward_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(layer, inputs, outputs)`` after; what it returns are the outputs."""
+        """Call ``hook(layer, inputs, outputs)`` after; its result are the outputs."""
         return HookHandle(self._post_hooks, hook)
 
     def train(self: Self) -> Self:
@@ -103,7 +103,7 @@ class Layer:
         return self
 
     def eval(self: Self) -> Self:
-        """Put this layer and all below into evaluation mode; gradients are still kept."""
+        """Put this layer and all below into evaluation mode; gradients go on."""
         for layer in self.sublayers(include_self=True):
             layer.training = False
         return self
@@ -158,7 +158,7 @@ class Layer:
     create_variable = create_tensor
 
     def _check_name(self, name: str, registry: str) -> None:
-        if not isinstance(name, str) or not name or "." in name:
+        if not name or "." in name:
             raise InvalidArgumentError(
                 f"[Layer] a name must be text without a dot, got {name!r}"
             )
@@ -365,7 +365,7 @@ class Layer:
     to_static_state_dict = state_dict
 
     def register_state_dict_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
-        """Call ``hook(state)`` on what state_dict returns; its result takes the place."""
+        """Call ``hook(state)`` on what state_dict returns; its result replaces it."""
         return HookHandle(self._state_hooks, hook)
 
     def set_state_dict(

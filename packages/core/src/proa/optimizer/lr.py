@@ -1,4 +1,6 @@
-"""Learning-rate schedules. ``step()`` moves on by an epoch (or whatever the caller counts)."""
+"""Learning-rate schedules. ``step()`` moves on by an epoch (or whatever the caller
+counts).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
 class LRScheduler:
     """The base: subclasses define `get_lr` by ``self.last_epoch`` and ``self.base_lr``.
 
@@ -29,7 +35,7 @@ class LRScheduler:
     def __init__(
         self, learning_rate: float = 0.1, last_epoch: int = -1, verbose: bool = False
     ) -> None:
-        if not isinstance(learning_rate, (int, float)) or learning_rate < 0:
+        if not _is_number(learning_rate) or learning_rate < 0:
             raise InvalidArgumentError(
                 f"[{type(self).__name__}] learning_rate must be a number >= 0, "
                 f"got {learning_rate!r}"
@@ -53,7 +59,7 @@ class LRScheduler:
         self.last_lr = self.get_lr()
         if self.verbose:
             print(
-                f"Epoch {self.last_epoch}: {type(self).__name__} sets the learning rate "
+                f"Epoch {self.last_epoch}: {type(self).__name__} sets the rate "
                 f"to {self.last_lr}."
             )
 
@@ -100,7 +106,7 @@ class NoamDecay(LRScheduler):
         epoch = self.last_epoch
         falling = 1.0 if epoch == 0 else epoch**-0.5
         rising = epoch * self.warmup_steps**-1.5
-        return self.base_lr * self.d_model**-0.5 * min(falling, rising)
+        return float(self.base_lr * self.d_model**-0.5 * min(falling, rising))
 
 
 class PiecewiseDecay(LRScheduler):
@@ -160,7 +166,9 @@ class ExponentialDecay(NaturalExpDecay):
 
 
 class PolynomialDecay(LRScheduler):
-    """From lr to end_lr in decay_steps along (1 - t) ** power; with cycle again and again."""
+    """From lr to end_lr in decay_steps along (1 - t) ** power; with cycle again and
+    again.
+    """
 
     def __init__(
         self,
@@ -254,7 +262,9 @@ class StepDecay(LRScheduler):
                 f"[StepDecay] step_size must be positive, got {step_size}"
             )
         if gamma >= 1.0:
-            raise InvalidArgumentError(f"[StepDecay] gamma must be below 1, got {gamma}")
+            raise InvalidArgumentError(
+                f"[StepDecay] gamma must be below 1, got {gamma}"
+            )
         self.step_size, self.gamma = step_size, gamma
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -297,7 +307,7 @@ class LambdaDecay(LRScheduler):
     ) -> None:
         if not callable(lr_lambda):
             raise InvalidArgumentError(
-                f"[{type(self).__name__}] lr_lambda must be a function, got {lr_lambda!r}"
+                f"[{type(self).__name__}] lr_lambda must be callable, got {lr_lambda!r}"
             )
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
@@ -340,7 +350,9 @@ class CosineAnnealingDecay(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to max_learning_rate and down to end_learning_rate in total_steps (Smith, 2018)."""
+    """Up to max_learning_rate and down to end_learning_rate in total_steps (Smith,
+    2018).
+    """
 
     def __init__(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from proa import _core
 from proa._core import Tensor, ops
 from proa.base.grad_mode import NoTape
 from proa.base.naming import unique_name
@@ -213,7 +212,7 @@ class Optimizer:
         parameters: Any = None,
         no_grad_set: Any = None,
     ) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """Take a step with the gradients of the parameters, computing them if need be."""
+        """Take a step with the parameters' gradients, computed if there are none."""
         pairs = [(p, p.grad) for p in self._parameter_list if p.grad is not None]
         if not pairs:
             pairs = self.backward(loss)

@@ -101,10 +101,7 @@ class Adam(Optimizer):
         name: str | None = None,
     ) -> None:
         where = type(self).__name__
-        beta1, beta2, epsilon = (
-            float(v.item()) if isinstance(v, Tensor) else float(v)
-            for v in (beta1, beta2, epsilon)
-        )
+        beta1, beta2, epsilon = float(beta1), float(beta2), float(epsilon)
         _check_share(where, "beta1", beta1)
         _check_share(where, "beta2", beta2)
         if epsilon < 0:

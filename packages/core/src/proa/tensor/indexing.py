@@ -1,8 +1,9 @@
 """x[...] with index arrays, by NumPy's rules; plain ints and slices are handled in C++.
 
-An index is a tuple of slices, ints, None, Ellipsis and index arrays (Tensors, NumPy arrays,
-lists; a bool array of rank r stands for its r arrays of coordinates). Index arrays broadcast
-against each other; their axes stand where they were if they were side by side, else first.
+An index is a tuple of slices, ints, None, Ellipsis and index arrays (Tensors, arrays,
+lists; a bool array of rank r stands for its r arrays of coordinates). Index arrays
+broadcast against each other; their axes stand where they were if they were side by
+side, else first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from proa.tensor.arguments import as_tensor, cast_if
 from proa.tensor.manipulation import TO_END, TO_START
 
 #: One entry of a normalised index: a slice, None (a new axis), or an int64 Tensor.
-Entry: TypeAlias = "slice | None | Tensor"
+Entry: TypeAlias = "slice | Tensor | None"
 
 
 def _index_tensors(item: Any) -> list[Tensor]:
@@ -222,4 +223,3 @@ def set_item(x: Tensor, key: Any, value: Any) -> None:
     if extra > 0 and all(n == 1 for n in given.shape[:extra]):
         given = ops.reshape(given, shape=given.shape[extra:])
     ops.index_put_(x, index, ops.broadcast_to(given, shape=target))
-

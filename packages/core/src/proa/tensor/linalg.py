@@ -25,18 +25,16 @@ def _p_norm(x: Tensor, p: float, axis: list[int], keepdim: bool) -> Tensor:
         return ops.sum(size, axis=axis, keepdim=keepdim)
     if p == 2:
         total = ops.sum(ops.square(size), axis=axis, keepdim=keepdim)
-        root = ops.sqrt
     else:
         total = ops.sum(ops.pow(size, float(p)), axis=axis, keepdim=keepdim)
-
-        def root(s: Tensor) -> Tensor:
-            return ops.pow(s, 1.0 / p)
 
     # The root has no slope at 0; there the gradient is taken as 0 instead of NaN.
     nought = ops.equal(total, 0.0)
     one = ops.full(shape=[], value=1, dtype=total.dtype)
     zero = ops.full(shape=[], value=0, dtype=total.dtype)
-    return ops.where(nought, zero, root(ops.where(nought, one, total)))
+    safe = ops.where(nought, one, total)
+    root = ops.sqrt(safe) if p == 2 else ops.pow(safe, 1.0 / p)
+    return ops.where(nought, zero, root)
 
 
 def norm(
@@ -46,7 +44,7 @@ def norm(
     keepdim: bool = False,
     name: Any = None,
 ) -> Tensor:
-    """Vector norm over the axes (all by default); "fro" is the 2-norm of the elements."""
+    """Vector norm over the axes, by default all; "fro" is the 2-norm."""
     if isinstance(p, str):
         if p != "fro":
             raise InvalidArgumentError(f"[norm] p must be 'fro' or a number, got {p!r}")

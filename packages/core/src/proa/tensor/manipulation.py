@@ -30,7 +30,7 @@ TO_START = -(2**63)
 
 
 def reshape(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
-    """The same elements under another shape. One -1 is inferred; 0 keeps a dimension."""
+    """The same elements in another shape. One -1 is inferred; 0 keeps a size."""
     return ops.reshape(x, shape=as_ints("reshape", shape))
 
 
@@ -71,9 +71,7 @@ def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
     return ops.transpose(x, perm=perm)
 
 
-def concat(
-    x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None
-) -> Tensor:
+def concat(x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None) -> Tensor:
     """Tensors joined along an axis."""
     if isinstance(x, Tensor):
         raise InvalidArgumentError("[concat] x must be a list of tensors, got a Tensor")
@@ -271,7 +269,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 def rot90(
     x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: Any = None
 ) -> Tensor:
-    """The plane of two axes turned k times by 90 degrees, the first towards the second."""
+    """The plane of two axes turned k times by 90 degrees, first towards second."""
     first, second = axes
     if k % 4 == 0:
         return ops.assign(x)
@@ -282,9 +280,7 @@ def rot90(
     return flip(swapaxes(x, first, second), second)
 
 
-def slice(
-    input: Tensor, axes: IntsLike, starts: IntsLike, ends: IntsLike
-) -> Tensor:
+def slice(input: Tensor, axes: IntsLike, starts: IntsLike, ends: IntsLike) -> Tensor:
     """input[start:end] along each of the axes; a view."""
     along = as_ints("slice", axes)
     return ops.slice(

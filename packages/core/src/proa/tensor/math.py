@@ -132,11 +132,11 @@ def clip_bounds(x: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
     )
 
 
-def add_n(inputs: Tensor | Sequence[Tensor], name: Any = None) -> Tensor:
+def add_n(inputs: Tensor | Sequence[Tensor | None], name: Any = None) -> Tensor:
     """The sum of tensors of one shape; those that are None are passed over."""
     if isinstance(inputs, Tensor):
         return ops.assign(inputs)
-    given = [t for t in inputs if t is not None]
+    given = [t for t in inputs if isinstance(t, Tensor)]
     if not given:
         raise InvalidArgumentError("[add_n] inputs must hold a tensor, got none")
     total = given[0]

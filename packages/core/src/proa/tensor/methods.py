@@ -10,8 +10,8 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor, ops
-from proa.base.grad_mode import NoTape
 from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.grad_mode import NoTape
 from proa.base.naming import unique_name
 from proa.base.place import CPU, Place, check_place
 from proa.errors import InvalidArgumentError, ShapeError

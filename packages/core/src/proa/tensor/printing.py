@@ -60,7 +60,8 @@ def _shown(array: NDArray[Any]) -> NDArray[Any]:
         np.r_[:edge, n - edge : n] if n > 2 * edge else np.arange(n)
         for n in array.shape
     ]
-    return array[np.ix_(*index)].ravel()
+    edges: NDArray[Any] = array[np.ix_(*index)].ravel()
+    return edges
 
 
 def _format_floats(array: NDArray[Any]) -> Any:
@@ -93,8 +94,7 @@ def _format_floats(array: NDArray[Any]) -> Any:
 def array_text(array: NDArray[Any], indent: str) -> str:
     """The numbers of an array, later lines indented."""
     if array.size == 0:
-        inner = "[" * max(array.ndim, 1) + "]" * max(array.ndim, 1)
-        return inner
+        return "[" * max(array.ndim, 1) + "]" * max(array.ndim, 1)
     formatter: Any = None
     if array.dtype.kind == "f":
         formatter = {"float_kind": _format_floats(array)}
@@ -109,8 +109,8 @@ def array_text(array: NDArray[Any], indent: str) -> str:
         formatter=formatter,
     )
     # One blank line between planes, not more, however deep the nesting.
-    lines = [line for line in text.split("\n")]
-    kept = [lines[0]] if lines else []
+    lines = text.split("\n")
+    kept = lines[:1]
     for line in lines[1:]:
         if line.strip() or kept[-1].strip():
             kept.append(line)

@@ -26,7 +26,7 @@ def uniform(
     seed: int = 0,
     name: Any = None,
 ) -> Tensor:
-    """Uniform in [min, max). A ``seed`` other than 0 gives the same numbers each time."""
+    """Uniform in [min, max). A ``seed`` other than 0 always gives the same."""
     size = as_ints("uniform", shape)
     key, offset = next_key(math.prod(size), seed)
     return ops.uniform(
@@ -71,7 +71,9 @@ def normal(
     shape: IntsLike | None = None,
     name: Any = None,
 ) -> Tensor:
-    """Normal with a mean and deviation, which may be tensors (then they give the shape)."""
+    """Normal with a mean and deviation, which may be tensors (then they give the
+    shape).
+    """
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         total = ops.add(
             ops.mul(mean, 0.0) if isinstance(mean, Tensor) else mean,

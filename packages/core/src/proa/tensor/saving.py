@@ -1,7 +1,9 @@
-"""`save` and `load`: nested dicts and lists of tensors and plain values, as safetensors.
+"""`save` and `load`: nested dicts and lists of tensors and plain values, as
+safetensors.
 
-A tensor at ``state["a"]["b"]`` is the file's tensor ``a.b``. What is no tensor, and how the
-whole is nested, stands as JSON in the file's metadata under ``proa``. Nothing is ever pickled.
+A tensor at ``state["a"]["b"]`` is the file's tensor ``a.b``. What is no tensor, and how
+the whole is nested, stands as JSON in the file's metadata under ``proa``. Nothing is
+ever pickled.
 """
 
 from __future__ import annotations
@@ -72,9 +74,7 @@ def _restored(item: Stored, as_numpy: bool) -> Any:
         return item.array.copy()
     if item.dtype == "bfloat16":
         wide = (item.array.astype(np.uint32) << 16).view(np.float32)
-        return _core.ops.cast(
-            _core.from_numpy(wide, True), dtype=as_dtype("bfloat16")
-        )
+        return _core.ops.cast(_core.from_numpy(wide, True), dtype=as_dtype("bfloat16"))
     return _core.from_numpy(item.array, True)
 
 

@@ -105,7 +105,9 @@ def kthvalue(
 def mode(
     x: Tensor, axis: int = -1, keepdim: bool = False, name: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """The most frequent element along an axis (the least of equals), and its last place."""
+    """The most frequent element along an axis (the least of equals), and its last
+    place.
+    """
     along = normal_axis("mode", axis, x.ndim)
     lines = np.moveaxis(x.numpy(), along, -1)
     places = np.empty(lines.shape[:-1], np.int64)
@@ -236,7 +238,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any, name: Any = None) -> Tensor
 
 
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
-    """Coordinates of the non-zero elements, (count, rank), or (count, 1) for each axis."""
+    """Coordinates of non-zero elements, (count, rank), or (count, 1) by axis."""
     count = int(ops.count_nonzero(x).item())
     found = ops.nonzero(x, count=count)
     if not as_tuple:
@@ -247,10 +249,10 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     )
 
 
-def where(
-    condition: Tensor, x: Any = None, y: Any = None, name: Any = None
-) -> Any:
-    """x where condition holds, else y; the coordinates where it holds if neither is given."""
+def where(condition: Tensor, x: Any = None, y: Any = None, name: Any = None) -> Any:
+    """x where condition holds, else y; the coordinates where it holds if neither is
+    given.
+    """
     if x is None and y is None:
         return nonzero(condition, as_tuple=True)
     if x is None or y is None:
@@ -274,7 +276,9 @@ def searchsorted(
     right: bool = False,
     name: Any = None,
 ) -> Tensor:
-    """Where values would be put into a sorted last axis; by comparison with every entry."""
+    """Where values would be put into a sorted last axis; by comparison with every
+    entry.
+    """
     row = ops.unsqueeze(sorted_sequence, axis=[sorted_sequence.ndim - 1])
     if sorted_sequence.ndim == 1:
         row = sorted_sequence
@@ -320,7 +324,8 @@ def unique(
     name: Any = None,
 ) -> Any:
     """The different elements (or entries along axis) in order; computed by NumPy."""
-    found = np.unique(x.numpy(), return_index, return_inverse, return_counts, axis)
+    options: Any = (return_index, return_inverse, return_counts, axis)
+    found: Any = np.unique(x.numpy(), *options)
     if not isinstance(found, tuple):
         return as_tensor(found)
     first, *rest = found

@@ -49,8 +49,8 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 class MNIST(Dataset[tuple[Any, Any]]):
     """Handwritten digits: 28 x 28 grey images and labels 0 to 9.
 
-    Files are looked for at the paths given, then in the folders ``$PROA_DATA_HOME/NAME``,
-    ``/usr/share/datasets/NAME`` and ``~/.cache/proa/NAME``.
+    Files are looked for at the paths given, then in the folders
+    ``$PROA_DATA_HOME/NAME``, ``/usr/share/datasets/NAME`` and ``~/.cache/proa/NAME``.
 
     Args:
         image_path: The idx file of images.
@@ -123,8 +123,10 @@ class MNIST(Dataset[tuple[Any, Any]]):
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
         image: Any = self.images[idx]
         label = self.labels[idx : idx + 1] if idx >= 0 else self.labels[[idx]]
-        image = image.astype(np.float32) if self.transform is None else self.transform(
-            image
+        image = (
+            image.astype(np.float32)
+            if self.transform is None
+            else self.transform(image)
         )
         return image, label.astype(np.int64)
 

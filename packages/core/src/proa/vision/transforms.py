@@ -36,7 +36,8 @@ def _pair(value: Any) -> tuple[int, int]:
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Image:
     """The block of the image that begins at (top, left)."""
-    return to_array(img)[top : top + height, left : left + width]
+    block: Image = to_array(img)[top : top + height, left : left + width]
+    return block
 
 
 def center_crop(img: Any, output_size: Any) -> Image:
@@ -119,7 +120,8 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Image:
         mixed = rows[:, left] * (1 - share) + rows[:, right] * share
         whole = image.dtype.kind in "iu"
         result = (np.rint(mixed) if whole else mixed).astype(image.dtype)
-    return result.reshape(new_height, new_width, *image.shape[2:])
+    resized: Image = result.reshape(new_height, new_width, *image.shape[2:])
+    return resized
 
 
 def normalize(
@@ -138,7 +140,8 @@ def normalize(
 
 
 class BaseTransform:
-    """A transform of a sample's image; ``keys`` says which fields of a tuple are images.
+    """A transform of a sample's image; ``keys`` says which fields of a tuple are
+    images.
 
     Fields named "image" are changed, others are handed on.
     """
@@ -217,7 +220,8 @@ class Transpose(BaseTransform):
     def _apply_image(self, image: Any) -> Image:
         pixels = to_array(image)
         pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
-        return pixels.transpose(self.order)
+        moved: Image = pixels.transpose(self.order)
+        return moved
 
 
 class Resize(BaseTransform):

@@ -10,7 +10,7 @@ from proa.nn.functional.loss import *  # noqa: F403
 from proa.nn.functional.norm import *  # noqa: F403
 from proa.nn.functional.pooling import *  # noqa: F403
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     name
     for family in (activation, common, conv, loss, norm, pooling)
     for name in family.__all__

@@ -202,9 +202,7 @@ def gumbel_softmax(
         shape=x.shape, low=tiny, high=1.0, dtype=x.dtype, seed=seed, offset=offset
     )
     noise = ops.neg(ops.log(ops.neg(ops.log(ops.clip(u, min=tiny, max=1.0 - 1e-7)))))
-    soft = ops.softmax(
-        ops.scale(ops.add(x, noise), scale=1.0 / temperature), axis=axis
-    )
+    soft = ops.softmax(ops.scale(ops.add(x, noise), scale=1.0 / temperature), axis=axis)
     if not hard:
         return soft
     index = ops.argmax(soft, axis=axis, keepdim=True)

@@ -38,7 +38,8 @@ def dropout(
     mode: str = "upscale_in_train",
     name: Any = None,
 ) -> Tensor:
-    """Elements (or whole entries of other axes than ``axis``) set to 0 with probability p.
+    """Elements (or whole entries of other axes than ``axis``) set to 0 with probability
+    p.
 
     Args:
         x: The input.
@@ -188,7 +189,8 @@ def pad(
         for i in range(x.ndim - 2):
             axis = first + x.ndim - 3 - i
             low[axis], high[axis] = amount[2 * i], amount[2 * i + 1]
-    return ops.pad(x, low=low, high=high, mode=mode, value=value)
+    kind: Any = mode  # checked by the operator
+    return ops.pad(x, low=low, high=high, mode=kind, value=value)
 
 
 def zeropad2d(
@@ -208,10 +210,10 @@ def interpolate(
     data_format: str = "NCHW",
     name: Any = None,
 ) -> Tensor:
-    """Images resized to ``size`` or by ``scale_factor``; this build has mode nearest."""
+    """Images resized to ``size`` or by ``scale_factor``; only by mode nearest."""
     if mode.lower() != "nearest" or x.ndim not in (3, 4):
         raise InvalidArgumentError(
-            f"[interpolate] mode must be nearest on (N, C, L) or (N, C, H, W), got {mode!r} "
+            f"[interpolate] mode must be nearest on rank 3 or 4, got {mode!r} "
             f"on {x.shape}"
         )
     if (size is None) == (scale_factor is None):

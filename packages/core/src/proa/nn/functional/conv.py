@@ -49,8 +49,10 @@ def edges(
             total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
             result += [total // 2, total - total // 2]
         return result
-    if isinstance(padding, (list, tuple)) and padding and isinstance(
-        padding[0], (list, tuple)
+    if (
+        isinstance(padding, (list, tuple))
+        and padding
+        and isinstance(padding[0], (list, tuple))
     ):
         flat = [n for p in padding for n in as_ints(where, p)]
         spatial = [i for i, p in enumerate(padding) if any(as_ints(where, p))]
@@ -99,9 +101,7 @@ def conv2d(
     """Cross-correlation of (N, C, H, W) with (O, C / groups, KH, KW), plus a bias."""
     image = channels_first(x, data_format, "conv2d")
     steps, gaps = pair("conv2d", stride), pair("conv2d", dilation)
-    border = edges(
-        "conv2d", padding, image.shape[2:], weight.shape[2:], steps, gaps
-    )
+    border = edges("conv2d", padding, image.shape[2:], weight.shape[2:], steps, gaps)
     y = ops.conv2d(
         image, weight, bias,
         stride=steps, padding=border, dilation=gaps, groups=groups,
@@ -120,7 +120,7 @@ def conv1d(
     data_format: str = "NCL",
     name: Any = None,
 ) -> Tensor:
-    """Cross-correlation of (N, C, L) with (O, C / groups, K), as an image of height 1."""
+    """Cross-correlation of (N, C, L) with (O, C / groups, K), as a flat image."""
     if x.ndim != 3:
         raise ShapeError("conv1d", "x must have rank 3", x.shape)
     line = ops.swap_last(x) if data_format == "NLC" else x

@@ -70,7 +70,7 @@ def smooth_l1_loss(
 def kl_div(
     input: Tensor, label: Tensor, reduction: str = "mean", name: Any = None
 ) -> Tensor:
-    """label * (log(label) - input), input being log-probabilities; 0 where label <= 0."""
+    """label * (log(label) - input), of log-probabilities; 0 where label <= 0."""
     positive = ops.greater_than(label, 0.0)
     one = ops.full(shape=[], value=1, dtype=label.dtype)
     safe = ops.where(positive, label, one)
@@ -86,9 +86,7 @@ def log_loss(
 ) -> Tensor:
     """-label * log(input + e) - (1 - label) * log(1 - input + e)."""
     on = ops.mul(label, ops.log(ops.add(input, epsilon)))
-    off = ops.mul(
-        ops.sub(1.0, label), ops.log(ops.add(ops.sub(1.0, input), epsilon))
-    )
+    off = ops.mul(ops.sub(1.0, label), ops.log(ops.add(ops.sub(1.0, input), epsilon)))
     return ops.neg(ops.add(on, off))
 
 
@@ -291,15 +289,13 @@ def softmax_with_cross_entropy(
     return_softmax: bool = False,
     axis: int = -1,
 ) -> Any:
-    """Deprecated: `cross_entropy` with reduction none, the class axis kept with size 1."""
+    """Deprecated: `cross_entropy` without reduction, the class axis kept as 1."""
     warnings.warn(
         "softmax_with_cross_entropy is deprecated: use cross_entropy",
         DeprecationWarning,
         stacklevel=2,
     )
-    loss = cross_entropy(
-        logits, label, None, ignore_index, "none", soft_label, axis
-    )
+    loss = cross_entropy(logits, label, None, ignore_index, "none", soft_label, axis)
     if loss.ndim < logits.ndim:
         loss = ops.unsqueeze(loss, axis=[axis % logits.ndim])
     return (loss, ops.softmax(logits, axis=axis)) if return_softmax else loss

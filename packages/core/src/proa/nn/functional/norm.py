@@ -55,7 +55,8 @@ def batch_norm(
     else:
         y, mean, variance = ops.batch_norm(image, weight, bias, epsilon=epsilon)
         if training:
-            # p -= lr * (g + d * p) with lr = m - 1, d = -1 moves p by (1 - m) of the way.
+            # p -= lr * (g + d * p) with lr = m - 1, d = -1 moves p by (1 - m) of the
+            # way.
             step = momentum - 1.0
             ops.sgd_(running_mean, mean, lr=step, weight_decay=-1.0)
             ops.sgd_(running_var, variance, lr=step, weight_decay=-1.0)

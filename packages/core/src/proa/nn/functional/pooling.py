@@ -17,7 +17,7 @@ __all__ = [
 
 def _window(
     where: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any
-) -> dict[str, list[int]]:
+) -> dict[str, Any]:
     kernel = pair(where, kernel_size)
     steps = kernel if stride is None else pair(where, stride)
     border = edges(where, padding, x.shape[2:], kernel, steps, [1, 1])
@@ -72,7 +72,9 @@ def adaptive_avg_pool2d(
 ) -> Tensor:
     """Mean over output_size windows that cover the image; None keeps a size."""
     image = channels_first(x, data_format, "adaptive_avg_pool2d")
-    wanted = output_size if isinstance(output_size, (list, tuple)) else [output_size] * 2
+    wanted = (
+        output_size if isinstance(output_size, (list, tuple)) else [output_size] * 2
+    )
     size = [
         image.shape[2 + i] if n is None else as_ints("adaptive_avg_pool2d", n)[0]
         for i, n in enumerate(wanted)

@@ -1,4 +1,4 @@
-"""Activation layers: each calls the function of the same name in `proa.nn.functional`."""
+"""Activation layers: each calls the function of its name in `proa.nn.functional`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class _Activation(Layer):
-    """A function of one tensor and of settings, which are the layer's own attributes."""
+    """A function of one tensor and of settings, which the layer keeps."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()

@@ -90,13 +90,18 @@ class Embedding(Layer):
                 "[Embedding] num_embeddings and embedding_dim must be positive, "
                 f"got {num_embeddings} and {embedding_dim}"
             )
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+        if (
+            padding_idx is not None
+            and not -num_embeddings <= padding_idx < num_embeddings
+        ):
             raise InvalidArgumentError(
                 f"[Embedding] padding_idx must lie in [{-num_embeddings}, "
                 f"{num_embeddings}), got {padding_idx}"
             )
         self._num, self._dim = num_embeddings, embedding_dim
-        self._padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self._padding_idx = (
+            None if padding_idx is None else padding_idx % num_embeddings
+        )
         self.weight = self.create_parameter(
             [num_embeddings, embedding_dim],
             attr=weight_attr,
@@ -173,9 +178,7 @@ class Flatten(Layer):
         self.start_axis, self.stop_axis = start_axis, stop_axis
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.flatten(
-            input, start_axis=self.start_axis, stop_axis=self.stop_axis
-        )
+        return ops.flatten(input, start_axis=self.start_axis, stop_axis=self.stop_axis)
 
 
 class _Pad(Layer):

@@ -13,7 +13,9 @@ __all__ = ["LayerDict", "LayerList", "ParameterList", "Sequential"]
 
 def _place(where: str, index: int, size: int) -> int:
     if not -size <= index < size:
-        raise OutOfRangeError(f"[{where}] index must lie in [{-size}, {size}), got {index}")
+        raise OutOfRangeError(
+            f"[{where}] index must lie in [{-size}, {size}), got {index}"
+        )
     return index % size
 
 
@@ -46,7 +48,7 @@ class Sequential(Layer):
 
     def __setitem__(self, name: int | str, layer: Layer) -> None:
         if not isinstance(name, str):
-            name = list(self._sub_layers)[_place("Sequential", name, len(self))]
+            name = str(list(self._sub_layers)[_place("Sequential", name, len(self))])
         self.add_sublayer(name, layer)
 
     def __delitem__(self, name: int | str) -> None:

@@ -89,7 +89,9 @@ class MultiHeadAttention(Layer):
     ) -> Any:
         """A cache: static of key and value, or one that begins empty (or with them)."""
         if type is MultiHeadAttention.StaticCache:
-            return self.StaticCache(*self.compute_kv(key, key if value is None else value))
+            return self.StaticCache(
+                *self.compute_kv(key, key if value is None else value)
+            )
         if value is None:
             shape = [key.shape[0], self.num_heads, 0, self.head_dim]
             empty = ops.full(shape=shape, value=0, dtype=key.dtype)
@@ -129,7 +131,8 @@ class MultiHeadAttention(Layer):
 
 
 def _first(out: Any) -> Tensor:
-    return out[0] if isinstance(out, tuple) else out
+    first: Tensor = out[0] if isinstance(out, tuple) else out
+    return first
 
 
 class _FeedForward(Layer):

@@ -18,7 +18,9 @@ from proa.nn import (
 )
 
 
-def _conv(channels: int, out: int, size: int, stride: int = 1, groups: int = 1) -> Conv2D:
+def _conv(
+    channels: int, out: int, size: int, stride: int = 1, groups: int = 1
+) -> Conv2D:
     return Conv2D(
         channels, out, size, stride, padding=size // 2, groups=groups, bias_attr=False
     )
