@@ -34,6 +34,9 @@ PyObject* py_from_numpy(PyObject*, PyObject* args, PyObject* keywords) {
   });
 }
 
+// Functions made in C do not bind to instances by themselves.
+PyObject* py_as_method(PyObject*, PyObject* function) { return PyInstanceMethod_New(function); }
+
 PyObject* py_set_grad_enabled(PyObject*, PyObject* on) {
   const int truth = PyObject_IsTrue(on);
   if (truth < 0) return nullptr;
@@ -161,6 +164,7 @@ PyMethodDef module_functions[] = {
     {"from_numpy", fast(py_from_numpy), METH_VARARGS | METH_KEYWORDS,
      "A tensor on the array's memory (a copy if asked for, read-only or of foreign byte order)."},
     {"set_dtypes", set_dtypes, METH_O, nullptr},
+    {"as_method", py_as_method, METH_O, "The function as one that binds to its instance."},
     {"set_grad_enabled", py_set_grad_enabled, METH_O, "Switch recording; returns what it was."},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"set_num_threads", py_set_num_threads, METH_O, nullptr},

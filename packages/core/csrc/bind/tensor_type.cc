@@ -279,6 +279,36 @@ PyObject* share_from(PyObject* self, PyObject* other) {
   });
 }
 
+// x becomes the value `other`: its memory, shape and place on the tape. For in-place forms of ops
+// that change the shape.
+PyObject* become(PyObject* self, PyObject* other) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(other)) raise_type("[_become] a Tensor must be given");
+    TensorImpl &to = at(self), &from = at(other);
+    if (from.storage == nullptr) raise_type("[_become] the tensor must have memory");
+    if (to.leaf() && to.requires_grad() && grad_enabled()) {
+      throw Error(ErrorKind::kPreconditionNotMet,
+                  "[inplace] a leaf that requires a gradient must not be changed in place where "
+                  "gradients are recorded");
+    }
+    const Tensor kept = share(other);
+    if (from.grad_fn != nullptr) from.grad_fn->retain();
+    if (to.grad_fn != nullptr) to.grad_fn->drop();
+    to.grad_fn = from.grad_fn;
+    to.output = from.output;
+    from.storage->retain();
+    if (to.storage != nullptr) to.storage->drop();
+    to.storage = from.storage;
+    to.view = from.view;
+    to.version_at_view = from.version_at_view;
+    for (const auto bit : {TensorImpl::kContiguous, TensorImpl::kStopGradient, TensorImpl::kView}) {
+      to.set(bit, from.has(bit));
+    }
+    Py_INCREF(self);
+    return self;
+  });
+}
+
 PyObject* is_contiguous(PyObject* self, PyObject*) {
   return PyBool_FromLong(at(self).has(TensorImpl::kContiguous));
 }
@@ -308,6 +338,7 @@ PyMethodDef methods[] = {
     {"clone", clone_method, METH_NOARGS, "A copy through which gradients flow."},
     {"_clear_grad", clear_grad, METH_NOARGS, nullptr},
     {"_share_from", share_from, METH_O, nullptr},
+    {"_become", become, METH_O, nullptr},
     {"is_contiguous", is_contiguous, METH_NOARGS, "True if row-major without gaps."},
     {"_bump_inplace_version", bump_version, METH_NOARGS, nullptr},
     {"retain_grads", retain_grads, METH_NOARGS, "Keep the gradient of this computed tensor."},

@@ -67,9 +67,9 @@ def test_conversions() -> None:
     assert x.cpu() is x
     assert x.dim() == 1
     assert x.element_size() == 4
-    with pytest.raises(UnavailableError, match="CPU"):
+    with pytest.raises(UnavailableError, match="must be there"):
         x.cuda()
-    with pytest.raises(UnavailableError, match="CPU"):
+    with pytest.raises(UnavailableError, match="must be there"):
         proa.set_device("gpu:0")
     assert proa.get_device() == "cpu"
 

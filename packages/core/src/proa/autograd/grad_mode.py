@@ -69,7 +69,7 @@ def _switched_generator(function: Callable[..., Any], on: bool) -> Callable[...,
     return switched
 
 
-class no_grad(_Switch):  # noqa: N801  (PaddlePaddle's name)
+class no_grad(_Switch):
     """Nothing is recorded: ``with no_grad(): ...`` or ``@no_grad()`` or ``@no_grad``."""
 
     _on = False
@@ -86,7 +86,7 @@ class no_grad(_Switch):  # noqa: N801  (PaddlePaddle's name)
         return self(function)
 
 
-class enable_grad(_Switch):  # noqa: N801
+class enable_grad(_Switch):
     """Recording goes on inside a `no_grad` block."""
 
     _on = True
@@ -103,7 +103,7 @@ class enable_grad(_Switch):  # noqa: N801
         return self(function)
 
 
-class set_grad_enabled(_Switch):  # noqa: N801
+class set_grad_enabled(_Switch):
     """Switch recording from here on, or for a ``with`` block."""
 
     def __init__(self, mode: bool) -> None:

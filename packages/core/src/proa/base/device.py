@@ -5,31 +5,72 @@ from __future__ import annotations
 from proa.errors import InvalidArgumentError, UnavailableError
 
 
-class CPUPlace:
-    """The host's memory."""
+class Place:
+    """Where a tensor lies, e.g. ``Place(cpu)``."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
 
     def __repr__(self) -> str:
-        return "Place(cpu)"
+        return f"Place({self.device})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CPUPlace)
+        return isinstance(other, Place) and other.device == self.device
 
     def __hash__(self) -> int:
-        return hash("cpu")
+        return hash(self.device)
+
+    def is_cpu_place(self) -> bool:
+        """Whether this is the host's memory."""
+        return self.device == "cpu"
+
+    def is_gpu_place(self) -> bool:
+        """Whether this is a GPU's memory."""
+        return self.device.startswith("gpu")
 
 
-def set_device(device: str) -> CPUPlace:
+class CPUPlace(Place):
+    """The host's memory."""
+
+    def __init__(self) -> None:
+        super().__init__("cpu")
+
+
+class CUDAPlace(Place):
+    """A GPU's memory, which this build cannot use."""
+
+    def __init__(self, id: int = 0) -> None:
+        super().__init__(f"gpu:{id}")
+        check_place("CUDAPlace", self)
+
+
+CPU = CPUPlace()
+
+
+def check_place(where: str, place: object) -> None:
+    """Raise if a tensor cannot lie there; None is the CPU."""
+    device = getattr(place, "device", place)
+    if device is None or device == "cpu":
+        return
+    kind = str(device).partition(":")[0]
+    if kind in ("gpu", "cuda"):
+        raise UnavailableError(f"[{where}] the device must be there, got {device!r}")
+    raise InvalidArgumentError(
+        f"[{where}] must be 'cpu' or 'gpu:<number>', got {device!r}"
+    )
+
+
+def set_device(device: str) -> Place:
     """Choose the device of new tensors, "cpu"."""
-    kind = device.partition(":")[0]
-    if kind == "gpu":
-        raise UnavailableError(f"[set_device] the device must be there, got {device!r}")
-    if kind != "cpu":
-        raise InvalidArgumentError(
-            f"[set_device] must be 'cpu' or 'gpu:<number>', got {device!r}"
-        )
-    return CPUPlace()
+    check_place("set_device", device)
+    return CPU
 
 
 def get_device() -> str:
     """Name of the device of new tensors."""
     return "cpu"
+
+
+def is_compiled_with_cuda() -> bool:
+    """Whether this build drives CUDA devices itself: no."""
+    return False

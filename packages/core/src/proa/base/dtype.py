@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from proa.errors import InvalidArgumentError
 from proa.schema.dtypes import CODES, COMPLEX, FLOATING, INTEGERS
 
 
-class dtype:  # noqa: N801  (lower case as NumPy's)
+class dtype:
     """An element type. Equal to its name and to the NumPy type of that name."""
 
     __slots__ = ("code", "itemsize", "name")
@@ -80,6 +80,19 @@ complex64 = DTYPES["complex64"]
 complex128 = DTYPES["complex128"]
 
 
+#: What names an element type: itself, "float32", or what NumPy takes.
+DTypeLike: TypeAlias = Any
+
+
+def as_dtype(value: DTypeLike) -> dtype:
+    """`convert_dtype`, but that "default" is the default dtype."""
+    if isinstance(value, dtype):
+        return value
+    if isinstance(value, str) and value == "default":
+        return get_default_dtype()
+    return convert_dtype(value)
+
+
 def convert_dtype(value: Any) -> dtype:
     """The dtype of a dtype, a name, a NumPy type or a Python number type."""
     if isinstance(value, dtype):
@@ -104,7 +117,12 @@ def convert_dtype(value: Any) -> dtype:
 
 def set_default_dtype(value: Any) -> None:
     """Make `value` (a floating dtype) the dtype of Python floats and of new parameters."""
-    _core.set_default_dtype(convert_dtype(value))
+    wanted = convert_dtype(value)
+    if not wanted.is_floating:
+        raise InvalidArgumentError(
+            f"[set_default_dtype] must be a floating dtype, got {wanted}"
+        )
+    _core.set_default_dtype(wanted)
 
 
 def get_default_dtype() -> dtype:

@@ -51,3 +51,11 @@ def get_rng_state() -> tuple[int, int]:
 def set_rng_state(state: tuple[int, int]) -> None:
     """Put the default generator into a state that get_rng_state gave."""
     default_generator.set_state(state)
+
+
+def next_key(count: int, own_seed: int = 0) -> tuple[int, int]:
+    """(seed, offset) for ``count`` numbers, which no later call will get again.
+
+    With ``own_seed`` other than 0 the stream is left alone: that seed's start is given.
+    """
+    return (own_seed, 0) if own_seed else default_generator.next(count)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
-from proa.base.grad_mode import NoTape
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.hapi.callbacks import (
     Callback,

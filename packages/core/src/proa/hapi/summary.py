@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
-from proa.base.grad_mode import NoTape
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
 from proa.nn.layer import Layer
 from proa.tensor.creation import zeros

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.base.grad_mode import NoTape
+from proa.base.no_tape import NoTape
 
 __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor, ops
-from proa.base.grad_mode import NoTape
+from proa.base.no_tape import NoTape
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.creation import to_tensor

@@ -10,9 +10,9 @@ from copy import deepcopy
 from typing import Any, TypeVar
 
 from proa._core import Tensor
+from proa.base.device import check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
-from proa.base.place import check_place
 from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.nn.attr import ParamAttr
 from proa.nn.initializer import chosen
@@ -406,7 +406,7 @@ class Layer:
             layer.__dict__["_dtype"] = dtype
             for registry in (layer._parameters, layer._buffers):
                 for value in registry.values():
-                    if value is not None and value.dtype.is_floating_point:
+                    if value is not None and value.dtype.is_floating:
                         value._share_from(value.detach().astype(dtype))
 
     def to(

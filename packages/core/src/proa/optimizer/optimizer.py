@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.base.grad_mode import NoTape
 from proa.base.naming import unique_name
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.optimizer.lr import LRScheduler
 from proa.optimizer.regularizer import L1Decay, L2Decay, Regularizer

@@ -1,6 +1,22 @@
-"""The operator table. Standard library only: the build itself reads it."""
+"""The operator table. Standard library only: the build itself reads it.
 
-from proa.schema import ops as _ops  # noqa: F401  (fills ROWS)
-from proa.schema.row import COMPOSITE, ROWS, Array, Attribute, Row, op
+The rows are made when a name of this package is first asked for, so that `import proa`,
+which needs the element types alone, does not wait for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from proa.schema.row import COMPOSITE, ROWS, Array, Attribute, Row, op
 
 __all__ = ["COMPOSITE", "ROWS", "Array", "Attribute", "Row", "op"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'proa.schema' has no attribute {name!r}")
+    importlib.import_module("proa.schema.ops")  # fills ROWS
+    return getattr(importlib.import_module("proa.schema.row"), name)

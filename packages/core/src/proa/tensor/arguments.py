@@ -79,4 +79,4 @@ def cast_if(x: Tensor, dtype: DTypeLike | None) -> Tensor:
 
 def is_floating(x: Tensor) -> bool:
     """Whether x holds real or complex floating numbers."""
-    return x.dtype.is_floating_point or x.dtype.is_complex
+    return x.dtype.is_floating or x.dtype.is_complex

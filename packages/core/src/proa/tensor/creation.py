@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from proa import _core
 from proa._core import Tensor, ops
-from proa.base.dtype import DType, DTypeLike, as_dtype, get_default_dtype
-from proa.base.place import Place, check_place
+from proa.base.device import Place, check_place
+from proa.base.dtype import DTypeLike, as_dtype, get_default_dtype
+from proa.base.dtype import dtype as DType
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if
 
@@ -47,7 +48,7 @@ def _array(data: Any) -> NDArray[Any]:
         return array
     # Python floats take the default dtype, Python ints int64.
     if array.dtype.kind == "f":
-        return array.astype(get_default_dtype())
+        return array.astype(get_default_dtype().numpy)
     if array.dtype.kind == "c":
         wide = get_default_dtype() == "float64"
         return array.astype(np.complex128 if wide else np.complex64)

@@ -109,7 +109,7 @@ def is_empty(x: Tensor, name: Any = None) -> Tensor:
 
 def is_floating_point(x: Tensor) -> bool:
     """Whether x holds real floating numbers."""
-    return x.dtype.is_floating_point
+    return x.dtype.is_floating
 
 
 def is_complex(x: Tensor) -> bool:

@@ -10,10 +10,10 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor, ops
+from proa.base.device import CPU, Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype
-from proa.base.grad_mode import NoTape
 from proa.base.naming import unique_name
-from proa.base.place import CPU, Place, check_place
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor import (
     creation,
@@ -44,12 +44,7 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, types.FunctionType):
         return function
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
-
-    method.__name__ = method.__qualname__ = function.__name__
-    method.__doc__ = function.__doc__
-    return method
+    return _core.as_method(function)
 
 
 def _table() -> dict[str, Callable[..., Any]]:
@@ -86,10 +81,6 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         else:
             dtype = value
     return cast_if(self, dtype)
-
-
-def _tolist(self: Tensor) -> Any:
-    return self.numpy().tolist()
 
 
 def _same(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -202,7 +193,6 @@ def _rounded(self: Tensor, digits: int | None = None) -> Tensor:
 _METHODS: dict[str, Callable[..., Any]] = {
     "astype": _astype,
     "to": _to,
-    "tolist": _tolist,
     "cpu": _same,
     "cuda": _cuda,
     "pin_memory": _same,
@@ -223,8 +213,6 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "is_same_shape": _is_same_shape,
     "add_n": math.add_n,
     "expand": _expand_method,
-    "__matmul__": lambda self, other: math.matmul(self, as_tensor(other)),
-    "__rmatmul__": lambda self, other: math.matmul(as_tensor(other), self),
     "where": lambda self, x=None, y=None, name=None: search.where(self, x, y),
     "__format__": _format,
     "__iter__": _iterate,

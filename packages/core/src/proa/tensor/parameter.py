@@ -33,7 +33,8 @@ class Parameter(Tensor):
         regularizer: Any = None,
         need_clip: bool = True,
     ) -> None:
-        self._share_from(data)
+        super().__init__()  # the memory of data was taken over when this was made
+        self._is_parameter = True
         self.name = name if name is not None else unique_name("parameter")
         self.stop_gradient = not trainable
         self.persistable = True

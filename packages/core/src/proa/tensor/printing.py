@@ -123,7 +123,7 @@ def tensor_text(x: Tensor, head: str = "") -> str:
         f"{head}Tensor(shape={list(x.shape)}, dtype={x.dtype.name}, "
         f"place={x.place}, stop_gradient={x.stop_gradient}"
     )
-    if x._symbolic:
+    if x._is_symbolic:
         return facts + ", symbolic)"
     array = x.numpy()
     if x.dtype == "bfloat16" and array.dtype == np.uint16:

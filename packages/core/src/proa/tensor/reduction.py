@@ -125,7 +125,7 @@ def median(
     n = y.shape[along]
     if n == 0:
         raise InvalidArgumentError("[median] x must hold an element, got none")
-    wide = cast_if(y, None if y.dtype.is_floating_point else as_dtype("default"))
+    wide = cast_if(y, None if y.dtype.is_floating else as_dtype("default"))
     order = ops.sort(wide, axis=along)[0]
     middle = ops.slice(
         order, axes=[along], starts=[(n - 1) // 2], ends=[n // 2 + 1], steps=[1]

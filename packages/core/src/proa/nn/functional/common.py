@@ -318,7 +318,7 @@ def scaled_dot_product_attention(
 
 def add_mask(scores: Tensor, mask: Tensor) -> Tensor:
     """Scores with a mask: bools (or ints) say what to keep, floats are added."""
-    if mask.dtype.is_floating_point:
+    if mask.dtype.is_floating:
         return ops.add(scores, mask)
     keep = mask if mask.dtype == "bool" else ops.not_equal(mask, 0)
     low = ops.full(shape=[], value=-1e9, dtype=scores.dtype)

@@ -193,7 +193,7 @@ def _mean_of_valid(
         total = ops.sum(factor)
         one = ops.full(shape=[], value=1, dtype=total.dtype)
         return ops.div(ops.sum(loss), ops.where(ops.equal(total, 0.0), one, total))
-    if flat._symbolic:
+    if flat._is_symbolic:
         count = ops.sum(ops.cast(ops.not_equal(flat, ignore_index), dtype=loss.dtype))
         return ops.div(ops.sum(loss), ops.maximum(count, 1.0))
     valid = int(ops.count_nonzero(ops.not_equal(flat, ignore_index)).item())

@@ -11,8 +11,7 @@ class NoTape:
     __slots__ = ("_before",)
 
     def __enter__(self) -> None:
-        self._before = _core.is_grad_enabled()
-        _core.set_grad_enabled(False)
+        self._before = _core.set_grad_enabled(False)
 
     def __exit__(self, *args: object) -> None:
         _core.set_grad_enabled(self._before)
