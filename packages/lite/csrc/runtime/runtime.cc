@@ -7,6 +7,7 @@
 
 #include "platform.h"
 #include "proa/base/cpu.h"
+#include "proa/base/isa_table.h"
 #include "proa/exec/plan.h"
 #include "proa_lite.h"
 
@@ -109,6 +110,7 @@ proa_lite_status out_of_memory(char* error, const char* where) {
 Status choose_isa() {
   const char* wish = platform::setting("PROA_ISA");
   const proa::Isa best = proa::cpu_isa();
+  if (best < proa::kIsaTables[0].isa) return Status::kUnimplemented;
   for (int i = 0; i <= static_cast<int>(best); ++i) {
     const auto isa = static_cast<proa::Isa>(i);
     const bool named = wish != nullptr && strcmp(wish, proa::isa_name(isa)) == 0;
@@ -135,7 +137,13 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
     return fail(open_error, status_of(s), "[%s] the bytes must have the checksum they state",
                 kWhere);
   }
-  if (choose_isa() != Status::kOk) {
+  s = choose_isa();
+  if (s == Status::kUnimplemented) {
+    return fail(open_error, PROA_LITE_UNIMPLEMENTED,
+                "[%s] the CPU must have %s, which this library was built for, got %s", kWhere,
+                proa::isa_name(proa::kIsaTables[0].isa), proa::isa_name(proa::cpu_isa()));
+  }
+  if (s != Status::kOk) {
     return fail(open_error, PROA_LITE_INVALID_ARGUMENT,
                 "[%s] PROA_ISA must name an instruction set of this CPU, whose best is %s", kWhere,
                 proa::isa_name(proa::cpu_isa()));

@@ -54,7 +54,7 @@ def _add_tools(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--isa",
         action="append",
         default=[],
-        help="only these instruction sets (once for each); all by default",
+        help="only these instruction sets (once for each)",
     )
 
 
@@ -119,11 +119,11 @@ def _bench(options: argparse.Namespace) -> None:
 def _select(options: argparse.Namespace) -> None:
     if options.models:
         _need_tools("select")
-    from proa_lite.select import build, ops_of
+    from proa_lite.select import Selection, build, selection_of
 
-    ops = ops_of(options.models) if options.models else []
-    made = build(ops, options.out, options.source, options.target, options.isa)
-    print(f"{made}: {made.stat().st_size:,} bytes, {len(ops) or 'all'} ops")
+    chosen = selection_of(options.models) if options.models else Selection()
+    made = build(chosen, options.out, options.source, options.target, options.isa)
+    print(f"{made}: {made.stat().st_size:,} bytes, {len(chosen.ops) or 'all'} ops")
 
 
 def main(argv: list[str] | None = None) -> int:

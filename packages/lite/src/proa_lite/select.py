@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 from proa_lite.errors import InvalidArgumentError, NotFoundError
 
@@ -19,37 +21,70 @@ TARGETS = {
 }
 
 
-def ops_of(models: Sequence[str | PathLike[str]]) -> list[str]:
-    """Names of the ops that the models use. Needs the extra ``proa-lite[tools]``."""
+class Selection(NamedTuple):
+    """What a library must hold; empty lists stand for everything."""
+
+    ops: Sequence[str] = ()
+    dtypes: Sequence[str] = ()
+
+
+def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
+    """The ops and dtypes of the models. Needs the extra ``proa-lite[tools]``."""
     from proa.ir import read
 
-    found: set[str] = set()
+    ops: set[str] = set()
+    dtypes: set[str] = set()
     for model in models:
-        found |= {node.op for block in read(model).blocks for node in block.nodes}
-    return sorted(found)
+        for block in read(model).blocks:
+            ops |= {node.op for node in block.nodes}
+            dtypes |= {value.dtype for value in block.values()}
+    return Selection(sorted(ops), sorted(dtypes))
 
 
 def build(
-    ops: Sequence[str],
+    selection: Selection,
     output: Path,
     source: Path,
     target: str = "native",
     isas: Sequence[str] = (),
 ) -> Path:
-    """Compile the library for `target` with those ops (none named: all) into `output`.
+    """Compile the library with the selection for `target` into `output`.
+
+    Args:
+        source: The folder packages/lite of a checkout.
+        isas: Only these instruction sets; by default those of the target's usual CPUs.
 
     Raises:
         InvalidArgumentError: If the target is unknown or the sources are not there.
         NotFoundError: If a compiler or cmake is missing.
     """
-    if target not in TARGETS:
-        raise InvalidArgumentError(
-            f"[select] target must be one of {', '.join(TARGETS)}, got {target!r}"
-        )
+    options = _toolchain(target)
     if not (source / "csrc" / "runtime" / "runtime.cc").is_file():
         raise InvalidArgumentError(
             "[select] source must be the folder packages/lite of a checkout, "
             f"got {source}"
+        )
+    if selection.ops:
+        options.append(f"-DPROA_LITE_OPS={','.join(selection.ops)}")
+    if selection.dtypes:
+        options.append(f"-DPROA_LITE_DTYPES={';'.join(selection.dtypes)}")
+    if isas:
+        options.append(f"-DPROA_ISAS={';'.join(isas)}")
+    with tempfile.TemporaryDirectory() as folder:
+        _run(["cmake", "-S", str(source), "-B", folder, *options])
+        jobs = str(os.cpu_count() or 1)
+        _run(["cmake", "--build", folder, "-j", jobs, "--target", "proa_lite"])
+        output.mkdir(parents=True, exist_ok=True)
+        made = shutil.copy2(Path(folder) / "libproa_lite.so", output)
+        shutil.copy2(source / "include" / "proa_lite.h", output)
+    return Path(made)
+
+
+def _toolchain(target: str) -> list[str]:
+    """CMake's options for the target's compilers."""
+    if target not in TARGETS:
+        raise InvalidArgumentError(
+            f"[select] target must be one of {', '.join(TARGETS)}, got {target!r}"
         )
     c, cxx, processor = TARGETS[target]
     for tool in (c, cxx, "cmake"):
@@ -61,19 +96,9 @@ def build(
     if processor:
         options.append("-DCMAKE_SYSTEM_NAME=Linux")
         options.append(f"-DCMAKE_SYSTEM_PROCESSOR={processor}")
-    if ops:
-        options.append(f"-DPROA_LITE_OPS={','.join(ops)}")
-    if isas:
-        options.append(f"-DPROA_ISAS={';'.join(isas)}")
     if shutil.which("ninja"):
         options += ["-G", "Ninja"]
-    with tempfile.TemporaryDirectory() as build_folder:
-        _run(["cmake", "-S", str(source), "-B", build_folder, *options])
-        _run(["cmake", "--build", build_folder, "-j", "2", "--target", "proa_lite"])
-        output.mkdir(parents=True, exist_ok=True)
-        made = shutil.copy2(Path(build_folder) / "libproa_lite.so", output)
-        shutil.copy2(source / "include" / "proa_lite.h", output)
-    return Path(made)
+    return options
 
 
 def _run(command: list[str]) -> None:

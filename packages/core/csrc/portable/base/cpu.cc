@@ -1,6 +1,8 @@
 #include "proa/base/cpu.h"
 
-#if defined(__aarch64__) || defined(__arm__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) || defined(__arm__)
 #include <sys/auxv.h>
 #endif
 
@@ -8,13 +10,22 @@ namespace proa {
 
 Isa cpu_isa() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi2");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-  return avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kScalar;
+  // (The compiler's __builtin_cpu_supports would bring 5 KB of other processors' features.)
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return Isa::kScalar;
+  constexpr unsigned kFma = 1u << 12, kPopcnt = 1u << 23, kOsSaves = 1u << 27, kF16c = 1u << 29;
+  constexpr unsigned kLeaf1 = kFma | kPopcnt | kOsSaves | kF16c;
+  if ((c & kLeaf1) != kLeaf1 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return Isa::kScalar;
+  unsigned saved, high;  // which registers the system keeps for a thread
+  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  constexpr unsigned kAvx2 = 1u << 5, kBmi2 = 1u << 8, kWideSaved = 0x6;
+  if ((b & (kAvx2 | kBmi2)) != (kAvx2 | kBmi2) || (saved & kWideSaved) != kWideSaved)
+    return Isa::kScalar;
+  constexpr unsigned kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
+  constexpr unsigned kVnni = 1u << 11, kAllSaved = 0xe6;
+  const bool avx512 = (b & (kF | kDq | kBw | kVl)) == (kF | kDq | kBw | kVl) && (c & kVnni) != 0 &&
+                      (saved & kAllSaved) == kAllSaved;
+  return avx512 ? Isa::kAvx512 : Isa::kAvx2;
 #elif defined(__aarch64__)
   constexpr unsigned long kDotProduct = 1UL << 20;  // HWCAP_ASIMDDP
   return (getauxval(AT_HWCAP) & kDotProduct) != 0 ? Isa::kNeonDot : Isa::kNeon;

@@ -30,15 +30,15 @@ struct alignas(8) Bytes16 {
   uint64_t lo, hi;
 };
 
-#define PROA_CASE_(code, T, type, ...)                    \
-  case ::proa::DType::code: {                             \
+#define PROA_CASE_(code, T, type, ...)                     \
+  case ::proa::DType::code: {                              \
     if constexpr (::proa::computes(::proa::DType::code)) { \
-      using T = type;                                     \
-      __VA_ARGS__;                                        \
-      break;                                              \
-    } else {                                              \
-      return ::proa::Status::kUnimplemented;              \
-    }                                                     \
+      using T = type;                                      \
+      __VA_ARGS__;                                         \
+      break;                                               \
+    } else {                                               \
+      return ::proa::Status::kUnimplemented;               \
+    }                                                      \
   }
 #define PROA_CASES_WIDE_FLOAT_(T, ...)    \
   PROA_CASE_(kF32, T, float, __VA_ARGS__) \

@@ -135,6 +135,9 @@ Status Prepared::check_inputs(const NodeRecord& record, const OpInfo& op) {
       continue;
     }
     const View& v = values_[ids[k]];
+    if (k == 0 && !computes(v.dtype) && ((op.dtypes >> static_cast<int>(v.dtype)) & 1) == 0) {
+      return fail(Status::kUnimplemented, "this build computes in the dtype of the op's input");
+    }
     if (k == 0 && ((op.dtypes >> static_cast<int>(v.dtype)) & 1) == 0) {
       return fail(Status::kBadModel, "the op's first input has a dtype of its row");
     }
