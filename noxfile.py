@@ -269,7 +269,8 @@ def size(session: nox.Session) -> None:
     """Hold wheels, lite's libraries and the cost of `import proa` to their budgets."""
     built = wheels(session)
     session.install(built["core"], built["lite"], *group("build"))
-    models = {"lenet": ["packages/lite/tests/models/lenet.proa"], "full": []}
+    lenets = [f"packages/lite/tests/models/lenet{kind}.proa" for kind in ("", ".int8")]
+    models = {"lenet": lenets, "full": []}
     folders = {name: ROOT / "build" / f"size-{name}" for name in models}
     for name, chosen in models.items():
         session.run("proa-lite", "select", *chosen, "--out", str(folders[name]))

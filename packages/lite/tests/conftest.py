@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,3 +60,15 @@ def any_model(request: pytest.FixtureRequest) -> Recorded:
 @pytest.fixture
 def mlp() -> Recorded:
     return recorded("mlp")
+
+
+@pytest.fixture
+def models() -> Path:
+    """The folder of the model files."""
+    return MODELS
+
+
+@pytest.fixture(name="recorded")
+def recorded_fixture() -> Callable[[str], Recorded]:
+    """Reads a model's record by its name."""
+    return recorded

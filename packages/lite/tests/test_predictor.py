@@ -65,6 +65,23 @@ for name in NAMES:
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.feature("L653")
+def test_exp_and_tanh_are_found_by_name(recorded):
+    model = recorded("mixed")
+    assert b"exp\0" in model.path.read_bytes()
+    assert b"tanh\0" in model.path.read_bytes()
+    results = model.predictor().run(model.inputs)
+    assert_same(results[0], model.outputs[0])
+
+
+def test_every_predictor_computes_the_same_bits(any_model):
+    first = any_model.predictor().run(any_model.inputs)
+    for _ in range(5):
+        again = any_model.predictor().run(any_model.inputs)
+        for a, b in zip(first, again, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
 def test_a_batch_may_have_any_size(mlp):
     predictor = mlp.predictor()
     (x,), (y,) = mlp.inputs, mlp.outputs

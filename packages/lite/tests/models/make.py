@@ -192,9 +192,12 @@ def mixed() -> None:
     e = m.add("gather", [m.weight("table", table), ids], table[m.held[ids]], axis=0)
     t = m.add("transpose", [x], m.held[x].transpose(0, 2, 1), perm=[0, 2, 1])
     y = m.add("add", [e, t], m.held[e] + m.held[t])
+    y = m.add("tanh", [y], np.tanh(m.held[y]))
+    e = m.add("exp", [e], np.exp(m.held[e]))
     joined = np.concatenate([m.held[y], m.held[e]], 2)
     z = m.add("concat", [y, e], joined, axis=2)
-    p = m.add("softmax", [z], softmax(joined))
+    r = m.add("reshape", [z], joined.reshape(BATCH, 8, 6), shape=[0, -1, 6])
+    p = m.add("softmax", [r], softmax(m.held[r]))
     best = m.add("argmax", [z], joined.argmax(-1).astype(np.int64), axis=-1)
     m.write(p, best)
 
