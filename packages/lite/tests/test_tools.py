@@ -99,7 +99,6 @@ def test_a_cross_built_library_runs_under_emulation(target, models, tmp_path):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
     library = build(selection_of(lenets(models)), tmp_path, SOURCE, target)
-    assert library.stat().st_size <= LENET_BUDGET
     program = tmp_path / "models_test"
     source = SOURCE / "csrc" / "tests" / "models_test.c"
     compiler = [f"{prefix}-gcc", "-std=c99", f"-I{tmp_path}", str(source)]

@@ -27,8 +27,6 @@ constexpr int kDTypeCount = 12;
 #define PROA_DTYPES 0xfff
 #endif
 constexpr bool computes(DType t) { return ((PROA_DTYPES >> static_cast<int>(t)) & 1) != 0; }
-/// t == want; false if the build does not compute in `want`, so that the code for it is left out.
-constexpr bool is(DType t, DType want) { return computes(want) && t == want; }
 
 /// True for double, in a build that computes in it: the branch vanishes from others.
 constexpr bool is_double(DType t) { return computes(DType::kF64) && t == DType::kF64; }
