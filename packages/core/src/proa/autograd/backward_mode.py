@@ -49,7 +49,8 @@ def grad(
         inputs: With respect to what.
         grad_outputs: Gradients of the outputs; None means ones.
         retain_graph: Keep the graph; None means as `create_graph`.
-        create_graph: Record the computation of the gradients, to differentiate them again.
+        create_graph: Record the computation of the gradients, to differentiate them
+            again.
         only_inputs: False also adds to the `grad` of other leaves.
         allow_unused: Return None for an input that the outputs do not depend on.
         no_grad_vars: Tensors that count as constants.

@@ -1,4 +1,4 @@
-"""Switches of the tape, as context managers and decorators. They hold for one thread."""
+"""Switches of the tape, as context managers and decorators. They hold for a thread."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _switched_generator(function: Callable[..., Any], on: bool) -> Callable[...,
 
 
 class no_grad(_Switch):
-    """Nothing is recorded: ``with no_grad(): ...`` or ``@no_grad()`` or ``@no_grad``."""
+    """Nothing is recorded: ``with no_grad(): ...``, ``@no_grad()`` or ``@no_grad``."""
 
     _on = False
 

@@ -23,7 +23,9 @@ class RemovableHook:
 def register_hook(
     self: Tensor, hook: Callable[[Tensor], Tensor | None]
 ) -> RemovableHook:
-    """Call `hook` with the tensor's gradient; what it returns, if anything, replaces it."""
+    """Call `hook` with the tensor's gradient; what it returns, if anything, replaces
+    it.
+    """
     return RemovableHook(self, _core.add_hook(self, hook))
 
 

@@ -30,7 +30,7 @@ class PyLayerContext:
         for t, version in zip(self._saved, self._versions, strict=True):
             if isinstance(t, Tensor) and t.inplace_version != version:
                 raise PreconditionNotMetError(
-                    "[PyLayer] a saved tensor must not be modified in place, got version "
+                    "[PyLayer] a saved tensor must not change in place, got version "
                     f"{t.inplace_version}, expected {version}"
                 )
         return self._saved
@@ -43,8 +43,8 @@ class PyLayerContext:
 class PyLayer:
     """Subclass with static methods ``forward(ctx, ...)`` and ``backward(ctx, *grads)``.
 
-    `backward` gets a gradient for each tensor that `forward` returned and returns one (or
-    None) for each tensor among its arguments. Call it by ``apply``.
+    `backward` gets a gradient for each tensor that `forward` returned and returns one
+    (or None) for each tensor among its arguments. Call it by ``apply``.
     """
 
     @staticmethod

@@ -116,7 +116,7 @@ def convert_dtype(value: Any) -> dtype:
 
 
 def set_default_dtype(value: Any) -> None:
-    """Make `value` (a floating dtype) the dtype of Python floats and of new parameters."""
+    """Make `value` (a floating one) the dtype of Python floats and new parameters."""
     wanted = convert_dtype(value)
     if not wanted.is_floating:
         raise InvalidArgumentError(

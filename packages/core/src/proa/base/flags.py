@@ -1,4 +1,6 @@
-"""Process-wide switches, by PaddlePaddle's names; `FLAGS_...` of the environment set them too."""
+"""Process-wide switches, by PaddlePaddle's names; `FLAGS_...` of the environment set
+them too.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,6 @@ def set_num_threads(count: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Threads that an op may use; PROA_NUM_THREADS or the usable cores to begin with."""
+    """Threads that an op may use; at first PROA_NUM_THREADS or the cores."""
     count: int = _core.get_num_threads()
     return count

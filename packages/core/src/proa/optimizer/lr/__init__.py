@@ -1,0 +1,30 @@
+"""Learning-rate schedules. ``step()`` moves on by an epoch (or whatever the caller
+counts).
+"""
+
+from __future__ import annotations
+
+from proa.optimizer.lr.base import LRScheduler
+from proa.optimizer.lr.cycle import CyclicLR, OneCycleLR
+from proa.optimizer.lr.decay import (
+    CosineAnnealingDecay,
+    ExponentialDecay,
+    InverseTimeDecay,
+    LambdaDecay,
+    LinearWarmup,
+    MultiplicativeDecay,
+    MultiStepDecay,
+    NaturalExpDecay,
+    NoamDecay,
+    PiecewiseDecay,
+    PolynomialDecay,
+    StepDecay,
+)
+from proa.optimizer.lr.plateau import ReduceOnPlateau
+
+__all__ = [
+    "CosineAnnealingDecay", "CyclicLR", "ExponentialDecay", "InverseTimeDecay",
+    "LRScheduler", "LambdaDecay", "LinearWarmup", "MultiStepDecay",
+    "MultiplicativeDecay", "NaturalExpDecay", "NoamDecay", "OneCycleLR",
+    "PiecewiseDecay", "PolynomialDecay", "ReduceOnPlateau", "StepDecay",
+]  # fmt: skip
