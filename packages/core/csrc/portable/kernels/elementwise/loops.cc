@@ -218,6 +218,7 @@ Status run_loop(const Call& c, DenseLoop loop, const Operand* operands, int n, i
 }
 
 Computed choose_loop(const Loops& loops, DType t) {
+  if (!computes(t)) return {nullptr, t};
   const Computed f64 = {loops.f64, DType::kF64}, i64 = {loops.i64, DType::kI64};
   if (t == DType::kF64) return f64;
   if (is_floating(t)) return loops.f32 != nullptr ? Computed{loops.f32, DType::kF32} : f64;

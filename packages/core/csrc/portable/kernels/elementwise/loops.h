@@ -14,11 +14,21 @@ namespace proa::PROA_ISA {
 using DenseLoop = void (*)(void* const* p, int64_t n, const void* attrs);
 
 /// An op's loops; null where the type is not computed in (float may then be computed in double,
-/// int32 in int64).
+/// int32 in int64), or not in this build.
 struct Loops {
-  DenseLoop f32 = nullptr, f64 = nullptr, i32 = nullptr, i64 = nullptr, c128 = nullptr;
-  DType c128_out = DType::kC128;  // what the complex loop writes
-  bool bool_out = false;          // the loops write uint8_t 0 or 1
+  DenseLoop f32, f64, i32, i64, c128;
+  DType c128_out;         // what the complex loop writes
+  bool bool_out = false;  // the loops write uint8_t 0 or 1
+
+  constexpr Loops(DenseLoop f32_, DenseLoop f64_ = nullptr, DenseLoop i32_ = nullptr,
+                  DenseLoop i64_ = nullptr, DenseLoop c128_ = nullptr,
+                  DType c128_out_ = DType::kC128)
+      : f32(f32_),
+        f64(computes(DType::kF64) || f32_ == nullptr ? f64_ : nullptr),
+        i32(i32_),
+        i64(computes(DType::kI64) || i32_ == nullptr ? i64_ : nullptr),
+        c128(computes(DType::kC64) || computes(DType::kC128) ? c128_ : nullptr),
+        c128_out(c128_out_) {}
 };
 
 /// The dtype that `loops` computes elements of dtype `t` in, and the loop; null if there is none.

@@ -81,9 +81,10 @@ void add_run_f32(float* to, const float* from, int64_t n) {
 }
 
 void add_elements(DType t, void* to, int64_t ts, const void* from, int64_t fs, int64_t n) {
-#define PROA_ADD(code, T)                                                 \
-  case DType::code:                                                       \
-    add_run(static_cast<T*>(to), ts, static_cast<const T*>(from), fs, n); \
+#define PROA_ADD(code, T)                                                   \
+  case DType::code:                                                         \
+    if constexpr (computes(DType::code))                                    \
+      add_run(static_cast<T*>(to), ts, static_cast<const T*>(from), fs, n); \
     break;
   if (t == DType::kF32 && ts == 1 && fs == 1) {
     return add_run_f32(static_cast<float*>(to), static_cast<const float*>(from), n);

@@ -23,7 +23,13 @@ struct Reducer {
 /// An op's reducers by the type computed in; null where there is none. Small floats use f32,
 /// bool and integers i64.
 struct Reducers {
-  const Reducer *f32 = nullptr, *f64 = nullptr, *i64 = nullptr, *c128 = nullptr;
+  const Reducer *f32, *f64, *i64, *c128;
+  constexpr Reducers(const Reducer* f32_, const Reducer* f64_, const Reducer* i64_ = nullptr,
+                     const Reducer* c128_ = nullptr)
+      : f32(f32_),
+        f64(computes(DType::kF64) ? f64_ : nullptr),
+        i64(i64_),
+        c128(computes(DType::kC64) || computes(DType::kC128) ? c128_ : nullptr) {}
   const Reducer* of(DType t) const;
 };
 
