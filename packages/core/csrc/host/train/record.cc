@@ -56,7 +56,10 @@ void record_node(const OpEntry& entry, TensorImpl* const* in, int n_in, const vo
     if (at(i) != nullptr && at(i)->requires_grad()) wanted |= info.inputs & (1u << bit);
   }
   bool any_output = false;
-  for (int i = 0; i < n_out; ++i) any_output |= differentiable(out[i].dtype());
+  const auto carries = [&](int i) {
+    return (info.outputs >> i & 1) != 0 && differentiable(out[i].dtype());
+  };
+  for (int i = 0; i < n_out; ++i) any_output |= carries(i);
   if (wanted == 0 || !any_output) return bump();
 
   Node* node = Node::create(&entry, n_in, slots_of(info, n_in), n_out, attrs);
@@ -90,7 +93,7 @@ void record_node(const OpEntry& entry, TensorImpl* const* in, int n_in, const vo
     slot += spec.kind == SavedSpec::kVariadic ? n_in - spec.index : 1;
   }
   for (int i = 0; i < n_out; ++i) {
-    if (differentiable(out[i].dtype())) node->adopt(i, out[i].get());
+    if (carries(i)) node->adopt(i, out[i].get());
   }
   node->drop();
 }

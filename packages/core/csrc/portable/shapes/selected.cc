@@ -12,7 +12,7 @@ bool vector_of(const View& v, int64_t size) { return v.rank == 1 && may_equal(v.
 /// A scale of one element, or of one for each index of `axis` of x.
 bool scale_fits(const View& scale, const View& x, int64_t axis) {
   if (scale.dtype != DType::kF32 || scale.rank > 1) return false;
-  if (scale.rank == 0 || scale.shape[0] == 1) return true;
+  if (scale.rank == 0 || scale.shape[0] == 1 || scale.shape[0] == kUnknown) return true;
   const int at = normal_axis(axis, x.rank);
   return at >= 0 && may_equal(scale.shape[0], x.shape[at]);
 }

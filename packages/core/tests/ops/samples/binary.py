@@ -50,7 +50,14 @@ def _safe(function: Any) -> Any:
 
 
 Sample("floor_div", ref=_safe(np.floor_divide), cases=SHAPES, domain=(-6, 6))
-Sample("mod", ref=_safe(np.mod), cases=SHAPES, domain=(-6, 6), second=False)
+Sample(
+    "mod",
+    ref=_safe(np.mod),
+    cases=SHAPES,
+    domain=(-6, 6),
+    grad_cases=SHAPES[:4],
+    second=False,
+)
 Sample("maximum", ref=np.maximum, cases=[*SHAPES, GRID], grad_cases=SHAPES)
 Sample("minimum", ref=np.minimum, cases=[*SHAPES, GRID], grad_cases=SHAPES)
 Sample("atan2", ref=np.arctan2, cases=SHAPES, domain=(0.3, 2))
