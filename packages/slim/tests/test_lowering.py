@@ -1,5 +1,7 @@
 """Lowering to integers against integer arithmetic in plain NumPy."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ CONFIG = QuantConfig(activation="abs_max")
 
 
 def to_int(x, scale):
-    """clamp(round half to even(x / scale), -127, 127) in float32, as the op defines it."""
+    """clamp(round(x / scale), -127, 127) in float32, halves to even."""
     ratio = x.astype(np.float32) / np.float32(scale)
     return np.clip(np.rint(ratio), -127, 127).astype(np.int8)
 
@@ -39,7 +41,7 @@ def chain(shape=(6,)):
     x = b.input("x", "float32", (-1, shape[0]))
     arrays = []
     value = x
-    for i, (n, m) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (n, m) in enumerate(pairwise(sizes)):
         w = RNG.standard_normal((n, m)).astype(np.float32)
         bias = RNG.standard_normal(m).astype(np.float32)
         arrays.append((w, bias))

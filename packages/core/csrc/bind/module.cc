@@ -123,7 +123,8 @@ PyObject* py_set_check_finite(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-// set_autocast(on, dtype, classes): classes maps op names to "white", "black" or "gray", over the rows'.
+// set_autocast(on, dtype, classes): classes maps op names to "white", "black" or "gray", over the
+// rows'.
 PyObject* py_set_autocast(PyObject*, PyObject* args) {
   int on = 0;
   PyObject *dtype = Py_None, *classes = Py_None;
@@ -184,8 +185,15 @@ PyMethodDef module_functions[] = {
 
 namespace {
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "proa._core", "The engine of Proa.", -1,
-                          nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "proa._core",
+                          "The engine of Proa.",
+                          -1,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 bool fill(PyObject* module) {
   if (!init_numpy() || !init_tensor_type(module)) return false;

@@ -14,8 +14,7 @@
 namespace proa::bind {
 
 struct PyTensor {
-  PyObject_HEAD
-  TensorImpl* impl;
+  PyObject_HEAD TensorImpl* impl;
   PyObject* weakrefs;
 };
 

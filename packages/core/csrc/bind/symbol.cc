@@ -16,9 +16,9 @@ View view_of(PyObject* shape, PyObject* dtype, const char* where) {
   const Ref sizes = checked(PySequence_Fast(shape, "[symbol] the shape must be a sequence"));
   const Py_ssize_t rank = PySequence_Fast_GET_SIZE(sizes.get());
   if (rank > kMaxRank) {
-    throw Error(ErrorKind::kInvalidArgument, std::string("[") + where +
-                                                 "] at most 8 axes must be given, got " +
-                                                 std::to_string(rank));
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        std::string("[") + where + "] at most 8 axes must be given, got " + std::to_string(rank));
   }
   view.rank = static_cast<int8_t>(rank);
   for (Py_ssize_t i = 0; i < rank; ++i) {
@@ -57,12 +57,12 @@ void record(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* a
     PyList_SET_ITEM(inputs.get(), i, checked(wrap(Tensor::share(in[i]))).release());
   }
   const Ref dict = attribute_dict(*entry.info, attrs);
-  const Ref result = checked(
-      PyObject_CallFunction(g_recorder, "sOO", entry.info->name, inputs.get(), dict.get()));
+  const Ref result =
+      checked(PyObject_CallFunction(g_recorder, "sOO", entry.info->name, inputs.get(), dict.get()));
   const auto tensors = to_tensors(result.get(), "recorder", false);
   if (tensors.size() != entry.info->n_out) {
-    throw Error(ErrorKind::kFatal, std::string("[") + entry.info->name +
-                                       "] the recorder must return every output");
+    throw Error(ErrorKind::kFatal,
+                std::string("[") + entry.info->name + "] the recorder must return every output");
   }
   for (size_t i = 0; i < tensors.size(); ++i) out[i] = tensors[i];
 }
@@ -135,7 +135,8 @@ PyObject* infer_op(PyObject*, PyObject* args) {
 PyMethodDef symbol_functions[] = {
     {"symbol", symbol, METH_VARARGS, "symbol(shape, dtype, handle): a tensor without data."},
     {"set_recorder", set_recorder, METH_O,
-     "set_recorder(fn): fn(op, inputs, attrs) serves ops on symbolic tensors; returns the last one."},
+     "set_recorder(fn): fn(op, inputs, attrs) serves ops on symbolic tensors; returns the last "
+     "one."},
     {"infer", infer_op, METH_VARARGS, "infer(op, inputs, attrs) -> [(shape, dtype)]."},
     {nullptr, nullptr, 0, nullptr}};
 

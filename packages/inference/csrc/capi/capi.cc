@@ -123,9 +123,8 @@ PROA_EXPORT proa_status proa_predictor_load(const char* path, int32_t threads,
   *predictor = nullptr;
   if (path == nullptr) return missing(kWhere, "path must not be NULL");
   if (threads < 0) return missing(kWhere, "threads must be >= 0");
-  return guarded(kWhere, [&] {
-    *predictor = wrap(proa::Engine::load(path, options(threads))).release();
-  });
+  return guarded(kWhere,
+                 [&] { *predictor = wrap(proa::Engine::load(path, options(threads))).release(); });
 }
 
 PROA_EXPORT proa_status proa_predictor_load_bytes(const void* bytes, size_t size, int32_t threads,
@@ -172,8 +171,7 @@ PROA_EXPORT proa_status proa_input_spec(const proa_predictor* p, int32_t index, 
   return spec_at("proa_input_spec", p->engine->inputs(), index, spec);
 }
 
-PROA_EXPORT proa_status proa_output_spec(const proa_predictor* p, int32_t index,
-                                         proa_array* spec) {
+PROA_EXPORT proa_status proa_output_spec(const proa_predictor* p, int32_t index, proa_array* spec) {
   if (p == nullptr) return missing("proa_output_spec", "predictor must not be NULL");
   return spec_at("proa_output_spec", p->engine->outputs(), index, spec);
 }

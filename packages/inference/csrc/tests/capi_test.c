@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                  \
-  do {                                                                                    \
-    if (!(condition)) {                                                                   \
-      fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, proa_last_error());     \
-      return 1;                                                                           \
-    }                                                                                     \
+#define CHECK(condition)                                                              \
+  do {                                                                                \
+    if (!(condition)) {                                                               \
+      fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, proa_last_error()); \
+      return 1;                                                                       \
+    }                                                                                 \
   } while (0)
 
 static float* read_floats(const char* path, size_t* count) {

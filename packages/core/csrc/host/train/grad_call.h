@@ -33,8 +33,8 @@ class GradCall {
 struct SavedSpec {
   enum Kind : uint8_t { kInput, kOutput, kVariadic };
   Kind kind;
-  uint8_t index;     // of the array or output; for kVariadic where the list begins
-  bool shape_only;   // keep shape and dtype, not the data
+  uint8_t index;       // of the array or output; for kVariadic where the list begins
+  bool shape_only;     // keep shape and dtype, not the data
   uint32_t needed_by;  // bit i set: the gradient of array i reads it; keep it only if one is wanted
 };
 

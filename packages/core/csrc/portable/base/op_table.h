@@ -7,7 +7,19 @@ namespace proa {
 enum class OpKind : uint8_t { kKernel, kView, kComposite };
 
 /// How an output's dtype follows from the call; see `out=` in proa.schema.row.
-enum class DTypeRule : uint8_t { kSame, kBool, kI64, kI32, kI8, kF32, kAttr, kReal, kLast, kSum, kComplex };
+enum class DTypeRule : uint8_t {
+  kSame,
+  kBool,
+  kI64,
+  kI32,
+  kI8,
+  kF32,
+  kAttr,
+  kReal,
+  kLast,
+  kSum,
+  kComplex
+};
 
 /// What is done with inputs of unlike dtype; see `promote=` in proa.schema.row.
 enum class Promote : uint8_t { kNone, kCommon, kFloat };
@@ -25,26 +37,26 @@ constexpr int kVariadic = 255;  // n_in of an op that takes any number of arrays
 /// One row of the operator table, as the runtimes need it.
 struct OpInfo {
   const char* name;
-  uint16_t id;            // index into the tables of this build; not stable across builds
-  uint16_t version;       // of the op's meaning; stored in model files
+  uint16_t id;       // index into the tables of this build; not stable across builds
+  uint16_t version;  // of the op's meaning; stored in model files
   OpKind kind;
-  uint8_t n_in;           // or kVariadic
-  uint8_t n_required;     // leading inputs that must be given
+  uint8_t n_in;        // or kVariadic
+  uint8_t n_required;  // leading inputs that must be given
   uint8_t n_out;
-  uint16_t dtypes;        // bit i set: DType(i) admitted for the first input
-  uint16_t attr_size;     // bytes of the attribute struct, 0 if none
+  uint16_t dtypes;     // bit i set: DType(i) admitted for the first input
+  uint16_t attr_size;  // bytes of the attribute struct, 0 if none
   const void* attr_defaults;
   ShapeRule shape;
   DTypeRule out_dtype[kMaxOutputs];
-  int16_t dtype_attr;     // byte offset of the attribute that names the dtype (kAttr), else -1
+  int16_t dtype_attr;         // byte offset of the attribute that names the dtype (kAttr), else -1
   int8_t alias[kMaxOutputs];  // input whose memory output i may or must share, -1 if none
   /// One character per attribute in row order, so that bytes from a file can be checked before use:
   /// i int, f float, b bool, I ints, s scalar, d dtype; of n choices the character '0' + n.
   const char* attr_kinds = "";
   Promote promote = Promote::kNone;
-  int8_t pack_input = -1;     // input that KernelEntry::pack packs, -1 if none
-  bool elementwise = false;   // output element i depends on input elements i alone
-  uint32_t shape_only = 0;    // bit i set: of input i only shape and dtype are read
+  int8_t pack_input = -1;    // input that KernelEntry::pack packs, -1 if none
+  bool elementwise = false;  // output element i depends on input elements i alone
+  uint32_t shape_only = 0;   // bit i set: of input i only shape and dtype are read
   Layout layout = Layout::kRowMajor;
 };
 

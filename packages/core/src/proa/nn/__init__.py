@@ -17,7 +17,7 @@ from proa.nn.layers import (
     transformer,
 )
 from proa.nn.layers.activation import *  # noqa: F403
-from proa.nn.layers.common import *  # noqa: F403
+from proa.nn.layers.basic import *  # noqa: F403
 from proa.nn.layers.container import *  # noqa: F403
 from proa.nn.layers.conv import *  # noqa: F403
 from proa.nn.layers.loss import *  # noqa: F403

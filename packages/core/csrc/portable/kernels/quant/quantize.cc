@@ -27,7 +27,8 @@ struct Walk {
 
 int64_t distance(int64_t s) { return s < 0 ? -s : s; }
 
-PROA_NOINLINE Walk walk_of(const View& out, const View& x, const View& scale, int64_t axis, const View* dy) {
+PROA_NOINLINE Walk walk_of(const View& out, const View& x, const View& scale, int64_t axis,
+                           const View* dy) {
   int order[kMaxRank];
   for (int d = 0; d < out.rank; ++d) {
     int at = d;

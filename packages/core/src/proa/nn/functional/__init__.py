@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proa.nn.functional import activation, common, conv, loss, norm, pooling
 from proa.nn.functional.activation import *  # noqa: F403
-from proa.nn.functional.common import *  # noqa: F403
+from proa.nn.functional.basic import *  # noqa: F403
 from proa.nn.functional.conv import *  # noqa: F403
 from proa.nn.functional.loss import *  # noqa: F403
 from proa.nn.functional.norm import *  # noqa: F403

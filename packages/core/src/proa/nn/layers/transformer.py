@@ -9,9 +9,9 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.functional.common import add_mask
+from proa.nn.functional.basic import add_mask
 from proa.nn.layer import Layer
-from proa.nn.layers.common import Dropout, Linear
+from proa.nn.layers.basic import Dropout, Linear
 from proa.nn.layers.container import LayerList
 from proa.nn.layers.norm import LayerNorm
 
