@@ -52,7 +52,8 @@ from proa.tensor.search import *  # noqa: F403
 
 if TYPE_CHECKING:
     from proa import hapi, io, jit, metric, nn, optimizer, static, vision
-    from proa.hapi import Model, summary
+    from proa.hapi import Model
+    from proa.hapi import summary as summary  # type: ignore[no-redef]
     from proa.nn import ParamAttr
     from proa.tensor.saving import load, save
 

@@ -12,7 +12,7 @@ from proa import _core
 from proa.errors import InvalidArgumentError
 
 
-def _truth(value: Any) -> bool:
+def _truth(value: Any) -> Any:
     if isinstance(value, str):
         return value.lower() not in {"", "0", "false", "off"}
     return bool(value)

@@ -53,11 +53,10 @@ class InputSpec:
         """The spec of an array like this one."""
         return cls(list(ndarray.shape), ndarray.dtype, name)
 
-    def batch(self, batch_size: int) -> InputSpec:
+    def batch(self, batch_size: int | Sequence[int]) -> InputSpec:
         """Put a batch axis in front, in place."""
-        if isinstance(batch_size, (list, tuple)):
-            (batch_size,) = batch_size
-        self.shape = (int(batch_size), *self.shape)
+        size = batch_size if isinstance(batch_size, int) else batch_size[0]
+        self.shape = (int(size), *self.shape)
         return self
 
     def unbatch(self) -> InputSpec:

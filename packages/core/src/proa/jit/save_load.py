@@ -71,7 +71,8 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
     function = static.function if isinstance(static, StaticFunction) else static
     owner = static.owner if isinstance(static, StaticFunction) else owner_of(layer)
     if specs is None and known is None:
-        return static.traced()
+        traced: Trace = static.traced()
+        return traced
     with _evaluating(owner):
         found = StaticFunction(function, specs or known, owner).traced()
     program = found.program

@@ -8,7 +8,7 @@ from proa.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from proa.nn.layer import Layer
 from proa.nn.layers import (
     activation,
-    common,
+    basic,
     container,
     conv,
     loss,
@@ -31,7 +31,7 @@ __all__ = [
     *(
         name
         for family in (
-            activation, common, container, conv, loss, norm, pooling, transformer,
+            activation, basic, container, conv, loss, norm, pooling, transformer,
         )
         for name in family.__all__
     ),

@@ -17,7 +17,8 @@ def _evaluate(node: Node) -> list[Array]:
     from proa import _core
 
     arrays = [
-        None if v is None else _core.from_numpy(v.data, True) for v in node.inputs
+        None if v is None or v.data is None else _core.from_numpy(v.data, True)
+        for v in node.inputs
     ]
     enabled = _core.set_grad_enabled(False)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proa.nn.functional import activation, common, conv, loss, norm, pooling
+from proa.nn.functional import activation, basic, conv, loss, norm, pooling
 from proa.nn.functional.activation import *  # noqa: F403
 from proa.nn.functional.basic import *  # noqa: F403
 from proa.nn.functional.conv import *  # noqa: F403
@@ -12,6 +12,6 @@ from proa.nn.functional.pooling import *  # noqa: F403
 
 __all__ = [
     name
-    for family in (activation, common, conv, loss, norm, pooling)
+    for family in (activation, basic, conv, loss, norm, pooling)
     for name in family.__all__
 ]
