@@ -12,7 +12,6 @@ from pathlib import Path
 from proa.errors import Error
 from proa_inference.bench import random_inputs, time_runs
 from proa_inference.config import Config
-from proa_inference.optimize import optimized
 from proa_inference.predictor import Predictor, TensorSpec, create_predictor
 
 
@@ -89,12 +88,12 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from proa.ir.file import write_atomically
+    from proa.ir import file, passes
 
     config = Config(options.model)
-    write_atomically(
-        options.output, optimized(config.content(), config.pass_builder().all_passes())
-    )
+    program = file.from_bytes(config.content())
+    passes.apply(program, config.pass_builder().all_passes())
+    file.write(program, options.output)
 
 
 def main(argv: list[str] | None = None) -> int:

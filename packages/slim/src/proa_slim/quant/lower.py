@@ -55,8 +55,9 @@ def quantizable(node: Node) -> bool:
 def quantize_array(array: Array, scale: Array, axis: int) -> Array:
     """clamp(round(x / scale), -127, 127) by the op itself."""
     whole = np.ascontiguousarray(array, np.float32)
-    tensors = [_core.from_numpy(a, True) for a in (whole, np.ascontiguousarray(scale))]
-    result: Array = _core.ops.quantize(*tensors, axis=axis).numpy()
+    x = _core.from_numpy(whole, True)
+    step = _core.from_numpy(np.ascontiguousarray(scale), True)
+    result: Array = _core.ops.quantize(x, step, axis=axis).numpy()
     return np.array(result)
 
 

@@ -166,4 +166,5 @@ def weight_scale(weight: Array, axis: int, config: QuantConfig) -> Array:
         others = tuple(i for i in range(weight.ndim) if i != axis)
         peak = np.abs(weight).max(axis=others)
     scale = np.where(peak > 0, peak / np.float32(LEVELS), np.float32(_NO_RANGE))
-    return scale.astype(np.float32)
+    result: Array = scale.astype(np.float32)
+    return result

@@ -142,7 +142,7 @@ def _with_fake_quant(
         if x is None or x.name not in by_name:
             continue
         scale = by_name[x.name]
-        constant = made.constant(np.float32([scale]), name=f"{x.name}.scale")
+        constant = made.constant(np.array([scale], np.float32), name=f"{x.name}.scale")
         fake = make_node(made, "fake_quant", [x, constant], {})
         made.main.nodes.insert(made.main.nodes.index(node), fake)
         node.inputs[0] = fake.outputs[0]

@@ -57,7 +57,7 @@ class QuantizedLayer(Layer):
                 f"[{self.inner.full_name()}] a quantized layer must see a training "
                 "batch before it is evaluated, got none"
             )
-        scale = proa.to_tensor(np.float32([self.input_scale()]))
+        scale = proa.to_tensor(np.array([self.input_scale()], np.float32))
         rounded = _core.ops.fake_quant(x, scale)
         weight = self.inner.weight
         w_scale = weight_scale(weight.numpy(), self._axis, self._config)
@@ -91,8 +91,8 @@ class QuantizedLayer(Layer):
             rate = self._config.moving_rate
             state = rate * float(self.threshold) + (1 - rate) * peak
             total = rate * float(self.total) + (1 - rate)
-        self.threshold.set_value(np.float32([state]))
-        self.total.set_value(np.float32([total]))
+        self.threshold.set_value(np.array([state], np.float32))
+        self.total.set_value(np.array([total], np.float32))
 
     def input_scale(self) -> float:
         """Real value of one integer step of the input."""
