@@ -16,9 +16,9 @@ View view_of(PyObject* shape, PyObject* dtype, const char* where) {
   const Ref sizes = checked(PySequence_Fast(shape, "[symbol] the shape must be a sequence"));
   const Py_ssize_t rank = PySequence_Fast_GET_SIZE(sizes.get());
   if (rank > kMaxRank) {
-    throw Error(ErrorKind::kInvalidArgument, std::string("[") + where +
-                                                 "] at most 8 axes must be given, got " +
-                                                 std::to_string(rank));
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        std::string("[") + where + "] at most 8 axes must be given, got " + std::to_string(rank));
   }
   view.rank = static_cast<int8_t>(rank);
   for (Py_ssize_t i = 0; i < rank; ++i) {
@@ -57,12 +57,12 @@ void record(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* a
     PyList_SET_ITEM(inputs.get(), i, checked(wrap(Tensor::share(in[i]))).release());
   }
   const Ref dict = attribute_dict(*entry.info, attrs);
-  const Ref result = checked(
-      PyObject_CallFunction(g_recorder, "sOO", entry.info->name, inputs.get(), dict.get()));
+  const Ref result =
+      checked(PyObject_CallFunction(g_recorder, "sOO", entry.info->name, inputs.get(), dict.get()));
   const auto tensors = to_tensors(result.get(), "recorder", false);
   if (tensors.size() != entry.info->n_out) {
-    throw Error(ErrorKind::kFatal, std::string("[") + entry.info->name +
-                                       "] the recorder must return every output");
+    throw Error(ErrorKind::kFatal,
+                std::string("[") + entry.info->name + "] the recorder must return every output");
   }
   for (size_t i = 0; i < tensors.size(); ++i) out[i] = tensors[i];
 }
@@ -78,6 +78,27 @@ PyObject* set_recorder(PyObject*, PyObject* function) {
   dispatch_hooks.record = record;
   if (before == nullptr) Py_RETURN_NONE;
   return before;
+}
+
+// Shape rules read every array of their row: those left out at the end are absent ones.
+void check_arrays(const OpInfo& op, std::vector<View>* in) {
+  const std::string where = std::string("[") + op.name + "] ";
+  if (op.n_in != kVariadic) {
+    if (in->size() > op.n_in) {
+      throw Error(ErrorKind::kInvalidArgument, where + "at most " + std::to_string(op.n_in) +
+                                                   " arrays must be given, got " +
+                                                   std::to_string(in->size()));
+    }
+    in->resize(op.n_in);
+  } else if (in->empty()) {
+    throw Error(ErrorKind::kInvalidArgument, where + "at least one array must be given, got none");
+  }
+  for (size_t i = 0; i < in->size(); ++i) {
+    const bool needed = op.n_in == kVariadic || i < op.n_required;
+    if (!needed || (*in)[i].given()) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                where + "array " + std::to_string(i + 1) + " must be given, got None");
+  }
 }
 
 // infer(op, inputs, attrs) -> [(shape, dtype)]: inputs are Tensors, (shape, dtype) pairs or None.
@@ -103,6 +124,7 @@ PyObject* infer_op(PyObject*, PyObject* args) {
         in.push_back(view_of(shape, dtype, "infer"));
       }
     }
+    check_arrays(op, &in);
     alignas(16) unsigned char attrs[1024];
     if (op.attr_size > 0) std::memcpy(attrs, op.attr_defaults, op.attr_size);
     for (int i = host.array_count; i < host.arg_count; ++i) {
@@ -135,7 +157,8 @@ PyObject* infer_op(PyObject*, PyObject* args) {
 PyMethodDef symbol_functions[] = {
     {"symbol", symbol, METH_VARARGS, "symbol(shape, dtype, handle): a tensor without data."},
     {"set_recorder", set_recorder, METH_O,
-     "set_recorder(fn): fn(op, inputs, attrs) serves ops on symbolic tensors; returns the last one."},
+     "set_recorder(fn): fn(op, inputs, attrs) serves ops on symbolic tensors; returns the last "
+     "one."},
     {"infer", infer_op, METH_VARARGS, "infer(op, inputs, attrs) -> [(shape, dtype)]."},
     {nullptr, nullptr, 0, nullptr}};
 
