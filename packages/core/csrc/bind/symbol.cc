@@ -80,6 +80,27 @@ PyObject* set_recorder(PyObject*, PyObject* function) {
   return before;
 }
 
+// Shape rules read every array of their row: those left out at the end are absent ones.
+void check_arrays(const OpInfo& op, std::vector<View>* in) {
+  const std::string where = std::string("[") + op.name + "] ";
+  if (op.n_in != kVariadic) {
+    if (in->size() > op.n_in) {
+      throw Error(ErrorKind::kInvalidArgument, where + "at most " + std::to_string(op.n_in) +
+                                                   " arrays must be given, got " +
+                                                   std::to_string(in->size()));
+    }
+    in->resize(op.n_in);
+  } else if (in->empty()) {
+    throw Error(ErrorKind::kInvalidArgument, where + "at least one array must be given, got none");
+  }
+  for (size_t i = 0; i < in->size(); ++i) {
+    const bool needed = op.n_in == kVariadic || i < op.n_required;
+    if (!needed || (*in)[i].given()) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                where + "array " + std::to_string(i + 1) + " must be given, got None");
+  }
+}
+
 // infer(op, inputs, attrs) -> [(shape, dtype)]: inputs are Tensors, (shape, dtype) pairs or None.
 PyObject* infer_op(PyObject*, PyObject* args) {
   const char* name;
@@ -103,6 +124,7 @@ PyObject* infer_op(PyObject*, PyObject* args) {
         in.push_back(view_of(shape, dtype, "infer"));
       }
     }
+    check_arrays(op, &in);
     alignas(16) unsigned char attrs[1024];
     if (op.attr_size > 0) std::memcpy(attrs, op.attr_defaults, op.attr_size);
     for (int i = host.array_count; i < host.arg_count; ++i) {

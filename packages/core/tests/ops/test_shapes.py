@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from proa import _core
-from proa.ir.attributes import pack
 from proa.schema import ROWS
-from proa.schema.dtypes import CODES
 
 from . import samples
 from .sample import SAMPLES, Case, Sample
@@ -20,13 +18,14 @@ samples.load()
 #: The array whose last dimension is a number of coordinates: it must be known.
 INDEX_DEPTH = {"gather_nd": 1, "index_put": 1, "scatter_nd_like": 1}
 
-Spec = tuple[int, tuple[int, ...]]
+#: Shape and dtype.
+Spec = tuple[tuple[int, ...], str]
 
 
 def infer(name: str, specs: list[Spec | None], attrs: dict[str, Any]) -> list[Spec]:
-    """(dtype code, shape) of the outputs."""
-    outputs = _core.infer_shapes(name, specs, pack(name, attrs))
-    return [(code, tuple(shape)) for code, shape in outputs]
+    """What the outputs are."""
+    outputs = _core.infer(name, specs, attrs)
+    return [(tuple(shape), str(dtype).rpartition(".")[2]) for shape, dtype in outputs]
 
 
 def one_dimension_unknown(
@@ -38,14 +37,14 @@ def one_dimension_unknown(
     """
     ways = []
     for i, spec in enumerate(specs):
-        for axis in range(len(spec[1])) if spec is not None else ():
+        for axis in range(len(spec[0])) if spec is not None else ():
             assert spec is not None
-            if name == "squeeze" and spec[1][axis] == 1:
+            if name == "squeeze" and spec[0][axis] == 1:
                 continue
-            if INDEX_DEPTH.get(name) == i and axis == len(spec[1]) - 1:
+            if INDEX_DEPTH.get(name) == i and axis == len(spec[0]) - 1:
                 continue
-            shape = tuple(-1 if a == axis else d for a, d in enumerate(spec[1]))
-            ways.append([*specs[:i], (spec[0], shape), *specs[i + 1 :]])
+            shape = tuple(-1 if a == axis else d for a, d in enumerate(spec[0]))
+            ways.append([*specs[:i], (shape, spec[1]), *specs[i + 1 :]])
     return ways
 
 
@@ -64,14 +63,21 @@ def test_a_rule_says_less_of_unknown_dimensions_never_otherwise(
     admitted = dtypes_of(sample)
     dtype = "float32" if "float32" in admitted else admitted[0]
     arrays = draw(sample, case, dtype)
-    specs = [None if a is None else (CODES[a.dtype.name], a.shape) for a in arrays]
+    specs = [None if a is None else (a.shape, a.dtype.name) for a in arrays]
     known = infer(row.name, specs, case.attrs)
     results = run(row, [tensor_of(a, dtype) for a in arrays], case.attrs)
-    assert [shape for _, shape in known] == [numpy_of(r).shape for r in results]
+    assert [shape for shape, _ in known] == [numpy_of(r).shape for r in results]
     for way in one_dimension_unknown(row.name, specs):
         told = infer(row.name, way, case.attrs)
-        for (code, shape), (known_code, known_shape) in zip(told, known, strict=True):
-            assert code == known_code
+        for (shape, found), (known_shape, known_dtype) in zip(told, known, strict=True):
+            assert found == known_dtype
             assert len(shape) == len(known_shape)
             pairs = zip(shape, known_shape, strict=True)
             assert all(a in (-1, b) for a, b in pairs), (way, shape, known_shape)
+
+
+def test_a_rule_is_not_asked_about_arrays_that_are_missing():
+    with pytest.raises(ValueError, match=r"\[add\] array 2 must be given"):
+        _core.infer("add", [((2,), "float32")], {})
+    with pytest.raises(ValueError, match=r"\[add\] at most 2 arrays"):
+        _core.infer("add", [((2,), "float32")] * 3, {})
