@@ -11,8 +11,8 @@ class PythonHook final : public GradHook {
   explicit PythonHook(PyObject* function) : function_(keep(function)) {}
   Tensor call(const Tensor& grad) override {
     const Ref argument = checked(wrap(grad));
-    const Ref result = checked(
-        PyObject_CallOneArg(static_cast<PyObject*>(function_.get()), argument.get()));
+    const Ref result =
+        checked(PyObject_CallOneArg(static_cast<PyObject*>(function_.get()), argument.get()));
     if (result.get() == Py_None) return {};
     if (!is_tensor(result.get())) raise_type("[hook] a Tensor or None must be returned");
     return Tensor::share(impl_of(result.get()));
@@ -75,7 +75,8 @@ PyObject* py_backward(PyObject*, PyObject* args) {
   });
 }
 
-// grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, no_grad_vars)
+// grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+// no_grad_vars)
 PyObject* py_grad(PyObject*, PyObject* args) {
   PyObject *outputs, *inputs, *seeds = Py_None, *no_grad = Py_None;
   int retain = 0, create = 0, only = 1, unused = 0;
@@ -92,8 +93,8 @@ PyObject* py_grad(PyObject*, PyObject* args) {
     if (no_grad != Py_None) options.no_grad = to_tensors(no_grad, "grad", false);
     std::vector<Tensor> given;
     if (seeds != Py_None) given = to_tensors(seeds, "grad", true);
-    auto result = grad(to_tensors(outputs, "grad", false), to_tensors(inputs, "grad", false), given,
-                       options);
+    auto result =
+        grad(to_tensors(outputs, "grad", false), to_tensors(inputs, "grad", false), given, options);
     Ref list = checked(PyList_New(static_cast<Py_ssize_t>(result.size())));
     for (size_t i = 0; i < result.size(); ++i) {
       PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
@@ -174,12 +175,11 @@ PyObject* py_record_custom(PyObject*, PyObject* args) {
 
 }  // namespace
 
-PyMethodDef autograd_functions[] = {
-    {"backward", py_backward, METH_VARARGS, nullptr},
-    {"grad", py_grad, METH_VARARGS, nullptr},
-    {"add_hook", py_add_hook, METH_VARARGS, nullptr},
-    {"remove_hook", py_remove_hook, METH_VARARGS, nullptr},
-    {"record_custom", py_record_custom, METH_VARARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef autograd_functions[] = {{"backward", py_backward, METH_VARARGS, nullptr},
+                                    {"grad", py_grad, METH_VARARGS, nullptr},
+                                    {"add_hook", py_add_hook, METH_VARARGS, nullptr},
+                                    {"remove_hook", py_remove_hook, METH_VARARGS, nullptr},
+                                    {"record_custom", py_record_custom, METH_VARARGS, nullptr},
+                                    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace proa::bind

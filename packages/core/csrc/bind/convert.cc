@@ -128,7 +128,8 @@ void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void*
       *static_cast<int64_t*>(at) = truth;
       return;
     }
-    case 'I': return parse_ints(op, spec, value, static_cast<Ints*>(at));
+    case 'I':
+      return parse_ints(op, spec, value, static_cast<Ints*>(at));
     case 's':
       if (!to_scalar(value, static_cast<Scalar*>(at))) bad_attribute(op, spec, "a number", value);
       return;
@@ -138,7 +139,8 @@ void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void*
       *static_cast<int64_t*>(at) = static_cast<int64_t>(dtype);
       return;
     }
-    default: return parse_choice(op, spec, value, static_cast<int64_t*>(at));
+    default:
+      return parse_choice(op, spec, value, static_cast<int64_t*>(at));
   }
 }
 
@@ -148,16 +150,22 @@ PyObject* attribute_value(const ArgSpec& spec, const void* attrs) {
   const void* at = static_cast<const char*>(attrs) + spec.offset;
   const int64_t i = *static_cast<const int64_t*>(at);
   switch (spec.kind) {
-    case 'i': return PyLong_FromLongLong(i);
-    case 'f': return PyFloat_FromDouble(*static_cast<const double*>(at));
-    case 'b': return PyBool_FromLong(i != 0);
-    case 'd': return PyUnicode_FromString(name_of(static_cast<DType>(i)));
-    case 'c': return PyUnicode_FromString(spec.choices[i]);
+    case 'i':
+      return PyLong_FromLongLong(i);
+    case 'f':
+      return PyFloat_FromDouble(*static_cast<const double*>(at));
+    case 'b':
+      return PyBool_FromLong(i != 0);
+    case 'd':
+      return PyUnicode_FromString(name_of(static_cast<DType>(i)));
+    case 'c':
+      return PyUnicode_FromString(spec.choices[i]);
     case 's': {
       const Scalar& s = *static_cast<const Scalar*>(at);
       return s.is_int ? PyLong_FromLongLong(s.i) : PyFloat_FromDouble(s.f);
     }
-    default: break;
+    default:
+      break;
   }
   const Ints& ints = *static_cast<const Ints*>(at);
   if (ints.count < 0) Py_RETURN_NONE;
@@ -235,10 +243,9 @@ bool parse_dtype(PyObject* o, DType* dtype) {
     return true;
   }
   if (PyUnicode_Check(o)) return parse_dtype_name(PyUnicode_AsUTF8(o), dtype);
-  const PyObject* const kinds[] = {reinterpret_cast<PyObject*>(&PyBool_Type),
-                                   reinterpret_cast<PyObject*>(&PyLong_Type),
-                                   reinterpret_cast<PyObject*>(&PyFloat_Type),
-                                   reinterpret_cast<PyObject*>(&PyComplex_Type)};
+  const PyObject* const kinds[] = {
+      reinterpret_cast<PyObject*>(&PyBool_Type), reinterpret_cast<PyObject*>(&PyLong_Type),
+      reinterpret_cast<PyObject*>(&PyFloat_Type), reinterpret_cast<PyObject*>(&PyComplex_Type)};
   const DType theirs[] = {DType::kBool, DType::kI64, default_dtype(),
                           default_dtype() == DType::kF64 ? DType::kC128 : DType::kC64};
   for (int i = 0; i < 4; ++i) {

@@ -8,13 +8,20 @@ namespace {
 
 const char* class_of(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kInvalidArgument: return "InvalidArgumentError";
-    case ErrorKind::kOutOfRange: return "OutOfRangeError";
-    case ErrorKind::kUnimplemented: return "UnimplementedError";
-    case ErrorKind::kResourceExhausted: return "ResourceExhaustedError";
-    case ErrorKind::kPreconditionNotMet: return "PreconditionNotMetError";
-    case ErrorKind::kUnavailable: return "UnavailableError";
-    default: return "FatalError";
+    case ErrorKind::kInvalidArgument:
+      return "InvalidArgumentError";
+    case ErrorKind::kOutOfRange:
+      return "OutOfRangeError";
+    case ErrorKind::kUnimplemented:
+      return "UnimplementedError";
+    case ErrorKind::kResourceExhausted:
+      return "ResourceExhaustedError";
+    case ErrorKind::kPreconditionNotMet:
+      return "PreconditionNotMetError";
+    case ErrorKind::kUnavailable:
+      return "UnavailableError";
+    default:
+      return "FatalError";
   }
 }
 

@@ -85,10 +85,9 @@ bool parse(const View& v, PyObject* key, Basic* b) {
     used += items[i] != Py_None && items[i] != Py_Ellipsis;
   }
   if (used > v.rank) {
-    throw Error(ErrorKind::kOutOfRange,
-                "[getitem] at most " + std::to_string(v.rank) +
-                    " indices must be given for shape " + shape_text(v) + ", got " +
-                    std::to_string(used));
+    throw Error(ErrorKind::kOutOfRange, "[getitem] at most " + std::to_string(v.rank) +
+                                            " indices must be given for shape " + shape_text(v) +
+                                            ", got " + std::to_string(used));
   }
   int axis = 0;
   bool ellipsis = false;
@@ -203,7 +202,8 @@ PyObject* set_index_fallback(PyObject*, PyObject* args) {
 PyObject* get_item(PyObject* self, PyObject* key) {
   return guarded([&]() -> PyObject* {
     Basic b;
-    if (!parse(impl_of(self)->view, key, &b)) return fall_back(g_get, "getitem", self, key, nullptr);
+    if (!parse(impl_of(self)->view, key, &b))
+      return fall_back(g_get, "getitem", self, key, nullptr);
     return wrap(apply(Tensor::share(impl_of(self)), b));
   });
 }

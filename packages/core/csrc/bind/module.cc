@@ -123,7 +123,8 @@ PyObject* py_set_check_finite(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-// set_autocast(on, dtype, classes): classes maps op names to "white", "black" or "gray", over the rows'.
+// set_autocast(on, dtype, classes): classes maps op names to "white", "black" or "gray", over the
+// rows'.
 PyObject* py_set_autocast(PyObject*, PyObject* args) {
   int on = 0;
   PyObject *dtype = Py_None, *classes = Py_None;
@@ -166,6 +167,7 @@ PyMethodDef module_functions[] = {
     {"set_dtypes", set_dtypes, METH_O, nullptr},
     {"as_method", py_as_method, METH_O, "The function as one that binds to its instance."},
     {"set_grad_enabled", py_set_grad_enabled, METH_O, "Switch recording; returns what it was."},
+    {"grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"set_num_threads", py_set_num_threads, METH_O, nullptr},
     {"get_num_threads", py_get_num_threads, METH_NOARGS, nullptr},
@@ -184,13 +186,20 @@ PyMethodDef module_functions[] = {
 
 namespace {
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "proa._core", "The engine of Proa.", -1,
-                          nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "proa._core",
+                          "The engine of Proa.",
+                          -1,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 bool fill(PyObject* module) {
   if (!init_numpy() || !init_tensor_type(module)) return false;
-  for (PyMethodDef* list :
-       {module_functions, autograd_functions, symbol_functions, index_functions}) {
+  for (PyMethodDef* list : {module_functions, autograd_functions, symbol_functions, index_functions,
+                            dlpack_functions}) {
     if (PyModule_AddFunctions(module, list) < 0) return false;
   }
   dispatch_hooks.unlock = []() -> void* { return PyEval_SaveThread(); };

@@ -41,7 +41,8 @@ PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
   const bool two = (PyLong_CheckExact(b) && PyLong_AsLong(b) == 2) ||
                    (PyFloat_CheckExact(b) && PyFloat_AS_DOUBLE(b) == 2.0);
   if (PyErr_Occurred()) PyErr_Clear();
-  if (two && is_tensor(a) && impl_of(a)->view.dtype >= (PyLong_Check(b) ? DType::kU8 : DType::kF16)) {
+  if (two && is_tensor(a) &&
+      impl_of(a)->view.dtype >= (PyLong_Check(b) ? DType::kU8 : DType::kF16)) {
     return unary<OpId::square>(a);
   }
   return binary<OpId::pow>(a, b);
@@ -119,30 +120,34 @@ PyType_Slot slot(int id, F f) {
 }  // namespace
 
 bool add_number_slots(std::vector<PyType_Slot>* slots) {
-  slots->insert(slots->end(),
-                {slot(Py_nb_add, binary<OpId::add>), slot(Py_nb_subtract, binary<OpId::sub>),
-                 slot(Py_nb_multiply, binary<OpId::mul>), slot(Py_nb_true_divide, binary<OpId::div>),
-                 slot(Py_nb_floor_divide, binary<OpId::floor_div>),
-                 slot(Py_nb_remainder, binary<OpId::mod>), slot(Py_nb_power, power),
-                 slot(Py_nb_matrix_multiply, matrix_product), slot(Py_nb_negative, unary<OpId::neg>),
-                 slot(Py_nb_positive, positive), slot(Py_nb_absolute, unary<OpId::abs>),
-                 slot(Py_nb_invert, unary<OpId::bitwise_not>),
-                 slot(Py_nb_and, binary<OpId::bitwise_and>),
-                 slot(Py_nb_or, binary<OpId::bitwise_or>),
-                 slot(Py_nb_xor, binary<OpId::bitwise_xor>), slot(Py_nb_bool, truth),
-                 slot(Py_nb_float, as_float), slot(Py_nb_int, as_int),
-                 slot(Py_nb_index, as_index)});
+  slots->insert(
+      slots->end(),
+      {slot(Py_nb_add, binary<OpId::add>), slot(Py_nb_subtract, binary<OpId::sub>),
+       slot(Py_nb_multiply, binary<OpId::mul>), slot(Py_nb_true_divide, binary<OpId::div>),
+       slot(Py_nb_floor_divide, binary<OpId::floor_div>), slot(Py_nb_remainder, binary<OpId::mod>),
+       slot(Py_nb_power, power), slot(Py_nb_matrix_multiply, matrix_product),
+       slot(Py_nb_negative, unary<OpId::neg>), slot(Py_nb_positive, positive),
+       slot(Py_nb_absolute, unary<OpId::abs>), slot(Py_nb_invert, unary<OpId::bitwise_not>),
+       slot(Py_nb_and, binary<OpId::bitwise_and>), slot(Py_nb_or, binary<OpId::bitwise_or>),
+       slot(Py_nb_xor, binary<OpId::bitwise_xor>), slot(Py_nb_bool, truth),
+       slot(Py_nb_float, as_float), slot(Py_nb_int, as_int), slot(Py_nb_index, as_index)});
   return true;
 }
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   switch (op) {
-    case Py_EQ: return binary<OpId::equal>(a, b);
-    case Py_NE: return binary<OpId::not_equal>(a, b);
-    case Py_LT: return binary<OpId::less_than>(a, b);
-    case Py_LE: return binary<OpId::less_equal>(a, b);
-    case Py_GT: return binary<OpId::greater_than>(a, b);
-    default: return binary<OpId::greater_equal>(a, b);
+    case Py_EQ:
+      return binary<OpId::equal>(a, b);
+    case Py_NE:
+      return binary<OpId::not_equal>(a, b);
+    case Py_LT:
+      return binary<OpId::less_than>(a, b);
+    case Py_LE:
+      return binary<OpId::less_equal>(a, b);
+    case Py_GT:
+      return binary<OpId::greater_than>(a, b);
+    default:
+      return binary<OpId::greater_equal>(a, b);
   }
 }
 

@@ -12,8 +12,8 @@ namespace proa::bind {
 namespace {
 
 // By DType; bfloat16 travels as uint16.
-constexpr int kNumpyTypes[kDTypeCount] = {NPY_BOOL,  NPY_UINT8,   NPY_INT8,    NPY_INT16,
-                                          NPY_INT32, NPY_INT64,   NPY_FLOAT16, NPY_UINT16,
+constexpr int kNumpyTypes[kDTypeCount] = {NPY_BOOL,    NPY_UINT8,   NPY_INT8,      NPY_INT16,
+                                          NPY_INT32,   NPY_INT64,   NPY_FLOAT16,   NPY_UINT16,
                                           NPY_FLOAT32, NPY_FLOAT64, NPY_COMPLEX64, NPY_COMPLEX128};
 
 bool dtype_of(int type, DType* dtype) {
@@ -115,7 +115,8 @@ PyObject* to_numpy(const Tensor& x) {
   }
   PyArray_Descr* descr = PyArray_DescrFromType(kNumpyTypes[static_cast<int>(v.dtype)]);
   if (x->storage == nullptr) {
-    Ref array = checked(PyArray_NewFromDescr(&PyArray_Type, descr, v.rank, shape, nullptr, nullptr, 0, nullptr));
+    Ref array = checked(
+        PyArray_NewFromDescr(&PyArray_Type, descr, v.rank, shape, nullptr, nullptr, 0, nullptr));
     std::memcpy(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.get())), v.data,
                 size_of(v.dtype));
     return array.release();

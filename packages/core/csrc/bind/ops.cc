@@ -1,5 +1,5 @@
-// `_core.ops`: one fast-call function for each op and in-place form, all served by one parser over the
-// generated argument tables.
+// `_core.ops`: one fast-call function for each op and in-place form, all served by one parser over
+// the generated argument tables.
 #include <cstring>
 
 #include "python.h"
@@ -29,7 +29,9 @@ struct Parsed {
   Ref sequence;
 };
 
-bool is_variadic(const Binding& b) { return b.host->array_count == 1 && b.host->args[0].kind == 'V'; }
+bool is_variadic(const Binding& b) {
+  return b.host->array_count == 1 && b.host->args[0].kind == 'V';
+}
 
 void take_positional(const Binding& b, PyObject* const* args, Py_ssize_t count, Parsed* p) {
   if (!is_variadic(b)) {

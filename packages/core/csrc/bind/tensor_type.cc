@@ -327,7 +327,8 @@ PyObject* retain_grads(PyObject* self, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"numpy", numpy, METH_NOARGS, "The values as a NumPy array on the same memory (bfloat16 as uint16)."},
+    {"numpy", numpy, METH_NOARGS,
+     "The values as a NumPy array on the same memory (bfloat16 as uint16)."},
     {"__array__", fast(array), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"item", item, METH_VARARGS, "The one element, or that at the index, as a Python number."},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},
@@ -386,12 +387,18 @@ bool init_tensor_type(PyObject* module) {
   }
   all->push_back({nullptr, nullptr, 0, nullptr});
   std::vector<PyType_Slot> slots = {
-      slot(Py_tp_new, make),           slot(Py_tp_init, initialize),
-      slot(Py_tp_dealloc, deallocate), slot(Py_tp_getset, attributes),
-      slot(Py_tp_methods, all->data()), slot(Py_tp_members, members),
-      slot(Py_tp_hash, hash),          slot(Py_tp_richcompare, compare),
-      slot(Py_mp_length, length),      slot(Py_mp_subscript, get_item),
-      slot(Py_mp_ass_subscript, set_item), slot(Py_sq_item, sequence_item),
+      slot(Py_tp_new, make),
+      slot(Py_tp_init, initialize),
+      slot(Py_tp_dealloc, deallocate),
+      slot(Py_tp_getset, attributes),
+      slot(Py_tp_methods, all->data()),
+      slot(Py_tp_members, members),
+      slot(Py_tp_hash, hash),
+      slot(Py_tp_richcompare, compare),
+      slot(Py_mp_length, length),
+      slot(Py_mp_subscript, get_item),
+      slot(Py_mp_ass_subscript, set_item),
+      slot(Py_sq_item, sequence_item),
       slot(Py_tp_doc, "An n-dimensional array that gradients can flow through.")};
   add_number_slots(&slots);
   slots.push_back({0, nullptr});

@@ -14,8 +14,8 @@ namespace proa {
 
 namespace {
 
-// Classes: multiples of 64 up to 1 KiB, then four to each power of two. Blocks of up to kSmall bytes
-// also have a short list per thread, which needs no lock.
+// Classes: multiples of 64 up to 1 KiB, then four to each power of two. Blocks of up to kSmall
+// bytes also have a short list per thread, which needs no lock.
 constexpr size_t kFine = 1024;
 constexpr int kFineClasses = kFine / 64;
 constexpr int kClasses = kFineClasses + 4 * 40;
@@ -113,8 +113,8 @@ constexpr int64_t kKeep = int64_t{512} << 20;
 
 void* allocate(size_t bytes, size_t* capacity) {
   if (bytes > (size_t{1} << 47)) {
-    throw Error(ErrorKind::kResourceExhausted, "[allocate] the size must fit in memory, got " +
-                                                   std::to_string(bytes) + " bytes");
+    throw Error(ErrorKind::kResourceExhausted,
+                "[allocate] the size must fit in memory, got " + std::to_string(bytes) + " bytes");
   }
   const SizeClass size = class_of(bytes);
   *capacity = size.bytes;
@@ -144,8 +144,8 @@ void* allocate(size_t bytes, size_t* capacity) {
   if (block == nullptr) {
     count(-static_cast<int64_t>(size.bytes));
     throw Error(ErrorKind::kResourceExhausted,
-                "[allocate] memory must be available, got none for " +
-                    std::to_string(size.bytes) + " bytes");
+                "[allocate] memory must be available, got none for " + std::to_string(size.bytes) +
+                    " bytes");
   }
   return block;
 }

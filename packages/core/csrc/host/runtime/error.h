@@ -32,11 +32,16 @@ class Error : public std::runtime_error {
 /// The kind that a portable function's status becomes.
 inline ErrorKind kind_of(Status status) {
   switch (status) {
-    case Status::kOutOfRange: return ErrorKind::kOutOfRange;
-    case Status::kUnimplemented: return ErrorKind::kUnimplemented;
-    case Status::kResourceExhausted: return ErrorKind::kResourceExhausted;
-    case Status::kVersion: return ErrorKind::kUnavailable;
-    default: return ErrorKind::kInvalidArgument;
+    case Status::kOutOfRange:
+      return ErrorKind::kOutOfRange;
+    case Status::kUnimplemented:
+      return ErrorKind::kUnimplemented;
+    case Status::kResourceExhausted:
+      return ErrorKind::kResourceExhausted;
+    case Status::kVersion:
+      return ErrorKind::kUnavailable;
+    default:
+      return ErrorKind::kInvalidArgument;
   }
 }
 

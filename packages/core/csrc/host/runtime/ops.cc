@@ -44,9 +44,9 @@ Isa wanted_isa() {
     }
     return isa;
   }
-  throw Error(ErrorKind::kInvalidArgument,
-              std::string("[PROA_ISA] must be one of scalar, avx2, avx512, neon, neondot, got ") +
-                  text);
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      std::string("[PROA_ISA] must be one of scalar, avx2, avx512, neon, neondot, got ") + text);
 }
 
 std::vector<OpEntry> make_entries() {

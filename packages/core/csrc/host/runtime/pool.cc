@@ -37,8 +37,8 @@ void run_inline(int64_t n, int64_t grain, Parallel::Body body, void* arg) {
 }  // namespace
 
 // The loop in progress is one word: its number in the high half, the next unit to claim in the low
-// half. A worker reads the word, then the loop's description, then claims by compare-exchange: if that
-// succeeds, the loop was open all the while and the description is the loop's own.
+// half. A worker reads the word, then the loop's description, then claims by compare-exchange: if
+// that succeeds, the loop was open all the while and the description is the loop's own.
 struct ThreadPool::Crew {
   std::atomic<uint64_t> word{0};
   std::atomic<uint32_t> units{0};  // claimable units of the loop, each `batch` chunks
@@ -106,7 +106,8 @@ struct ThreadPool::Crew {
       std::unique_lock<std::mutex> lock(mutex);
       sleepers.fetch_add(1, std::memory_order_seq_cst);
       wake.wait(lock, [&] {
-        return stop.load() || static_cast<uint32_t>(word.load(std::memory_order_seq_cst) >> 32) != last;
+        return stop.load() ||
+               static_cast<uint32_t>(word.load(std::memory_order_seq_cst) >> 32) != last;
       });
       sleepers.fetch_sub(1, std::memory_order_relaxed);
     }

@@ -8,10 +8,10 @@
 
 namespace proa {
 
-/// A pool of `threads` including the caller. Chunks are claimed, not dealt out, so a thread that the
-/// system holds up delays nobody. Waiting is a bounded spin, then sleep. A call from inside a body, or
-/// while another thread uses the pool, runs on the caller alone. Threads start at first use, again
-/// so in a forked child.
+/// A pool of `threads` including the caller. Chunks are claimed, not dealt out, so a thread that
+/// the system holds up delays nobody. Waiting is a bounded spin, then sleep. A call from inside a
+/// body, or while another thread uses the pool, runs on the caller alone. Threads start at first
+/// use, again so in a forked child.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

@@ -20,8 +20,8 @@ thread_local bool t_grad_enabled = true;
 struct Company {
   uint16_t any_flags = 0;
   uint16_t all_flags = 0xffff;
-  bool alike = true;    // one dtype
-  bool same = true;     // and one shape
+  bool alike = true;  // one dtype
+  bool same = true;   // and one shape
   bool missing = false;
 };
 
@@ -57,7 +57,8 @@ void check_count(const OpInfo& op, TensorImpl* const* in, int n_in) {
   for (int i = 0; i < op.n_required; ++i) {
     if (i < n_in && in[i] != nullptr) continue;
     throw Error(ErrorKind::kInvalidArgument, std::string("[") + op.name + "] array " +
-                                                 std::to_string(i + 1) + " must be given, got None");
+                                                 std::to_string(i + 1) +
+                                                 " must be given, got None");
   }
 }
 
@@ -186,22 +187,25 @@ void check_target(const OpInfo& op, const TensorImpl* x, bool tape) {
   }
   if (t_grad_enabled && x->leaf() && x->requires_grad()) {
     throw Error(ErrorKind::kPreconditionNotMet,
-                where + "a leaf that takes a gradient must not be changed in place outside "
-                        "no_grad, got one of shape " +
+                where +
+                    "a leaf that takes a gradient must not be changed in place outside "
+                    "no_grad, got one of shape " +
                     shape_text(x->view));
   }
   if (tape && x->has(TensorImpl::kView)) {
     throw Error(ErrorKind::kPreconditionNotMet,
-                where + "a view must not be changed in place where gradients are recorded (its "
-                        "base would not know); index the base, or clone() the view, got a view "
-                        "of shape " +
+                where +
+                    "a view must not be changed in place where gradients are recorded (its "
+                    "base would not know); index the base, or clone() the view, got a view "
+                    "of shape " +
                     shape_text(x->view));
   }
   for (int i = 0; i < x->view.rank; ++i) {
     if (x->view.shape[i] > 1 && x->view.stride[i] == 0) {
       throw Error(ErrorKind::kPreconditionNotMet,
-                  where + "an expanded tensor must be cloned before it is changed in place, got "
-                          "shape " +
+                  where +
+                      "an expanded tensor must be cloned before it is changed in place, got "
+                      "shape " +
                       shape_text(x->view) + " with stride 0");
     }
   }
@@ -252,9 +256,9 @@ void promote_to_target(const OpEntry& entry, const TensorImpl* target, Inputs* i
                     (is_complex(joint) && is_complex(own)) ||
                     (is_integer(joint) && own >= DType::kU8);
   if (!fits) {
-    throw Error(ErrorKind::kInvalidArgument,
-                std::string("[") + op.name + "_] the result must fit the array's dtype " +
-                    name_of(own) + ", got " + name_of(joint));
+    throw Error(ErrorKind::kInvalidArgument, std::string("[") + op.name +
+                                                 "_] the result must fit the array's dtype " +
+                                                 name_of(own) + ", got " + name_of(joint));
   }
   for (int i = 0; i < inputs->count; ++i) {
     TensorImpl* x = inputs->in[i];
@@ -321,8 +325,9 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   }
   if (tape && kGrads[op.id].run == nullptr) {
     throw Error(ErrorKind::kPreconditionNotMet,
-                std::string("[") + op.name + "_] an op without a gradient must not change a tensor "
-                                             "in place where gradients are recorded");
+                std::string("[") + op.name +
+                    "_] an op without a gradient must not change a tensor "
+                    "in place where gradients are recorded");
   }
   for (int i = 0; i < op.n_out; ++i) out[i] = Tensor::share(in[op.alias[i]]);
   Tensor before = tape ? snapshot(target) : Tensor();

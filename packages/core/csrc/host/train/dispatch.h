@@ -9,7 +9,8 @@ namespace proa {
 
 /// Runs the op of `entry` on in[0..n_in) (null: an optional array not given) and writes
 /// entry.info->n_out tensors to `out`. `attrs` is the op's attribute struct. Throws Error.
-void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out);
+void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs,
+              Tensor* out);
 
 /// The in-place form: output i takes over the memory of in[alias[i]] and is that tensor.
 void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs,

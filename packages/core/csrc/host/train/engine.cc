@@ -1,5 +1,5 @@
-// Walks the tape backwards. A node is made after the nodes it reads from, so the order of making, backwards,
-// is an order in which every gradient is complete before it is used.
+// Walks the tape backwards. A node is made after the nodes it reads from, so the order of making,
+// backwards, is an order in which every gradient is complete before it is used.
 #include <algorithm>
 #include <cstring>
 
@@ -101,7 +101,8 @@ void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
     have = have ? ops::add(have, grad) : std::move(grad);
     return;
   }
-  if (have && have->storage != nullptr && !have->requires_grad() && same_shape(grad.view(), meta_of(have.get())) && have.dtype() == grad.dtype() &&
+  if (have && have->storage != nullptr && !have->requires_grad() &&
+      same_shape(grad.view(), meta_of(have.get())) && have.dtype() == grad.dtype() &&
       is_dense(have.view())) {
     return add_into(have, grad);
   }

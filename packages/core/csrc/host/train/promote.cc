@@ -12,8 +12,8 @@ namespace proa {
 
 namespace {
 
-// bool, integers, floats, complex: a Python number changes an array's dtype only if its own category is
-// the higher.
+// bool, integers, floats, complex: a Python number changes an array's dtype only if its own
+// category is the higher.
 int category(DType dtype) {
   if (dtype == DType::kBool) return 0;
   if (is_integer(dtype)) return 1;
@@ -22,10 +22,14 @@ int category(DType dtype) {
 
 DType default_of(DType weak_dtype) {
   switch (category(weak_dtype)) {
-    case 0: return DType::kBool;
-    case 1: return DType::kI64;
-    case 2: return default_dtype();
-    default: return default_dtype() == DType::kF64 ? DType::kC128 : DType::kC64;
+    case 0:
+      return DType::kBool;
+    case 1:
+      return DType::kI64;
+    case 2:
+      return default_dtype();
+    default:
+      return default_dtype() == DType::kF64 ? DType::kC128 : DType::kC64;
   }
 }
 
@@ -42,9 +46,7 @@ bool is_where(const OpInfo& op) { return op.id == static_cast<uint16_t>(OpId::wh
 
 }  // namespace
 
-DType promoted(DType a, DType b) {
-  return kPromotion[static_cast<int>(a)][static_cast<int>(b)];
-}
+DType promoted(DType a, DType b) { return kPromotion[static_cast<int>(a)][static_cast<int>(b)]; }
 
 void Inputs::replace(int i, Tensor x) {
   if (count <= 16) {

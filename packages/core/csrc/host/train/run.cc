@@ -63,13 +63,20 @@ bool all_finite(const void* data, int64_t n, T exponent) {
 bool finite(const View& v) {
   const int64_t n = v.numel();
   switch (v.dtype) {
-    case DType::kF16: return all_finite<uint16_t>(v.data, n, 0x7c00u);
-    case DType::kBF16: return all_finite<uint16_t>(v.data, n, 0x7f80u);
-    case DType::kF32: return all_finite<uint32_t>(v.data, n, 0x7f800000u);
-    case DType::kC64: return all_finite<uint32_t>(v.data, 2 * n, 0x7f800000u);
-    case DType::kF64: return all_finite<uint64_t>(v.data, n, 0x7ff0000000000000u);
-    case DType::kC128: return all_finite<uint64_t>(v.data, 2 * n, 0x7ff0000000000000u);
-    default: return true;
+    case DType::kF16:
+      return all_finite<uint16_t>(v.data, n, 0x7c00u);
+    case DType::kBF16:
+      return all_finite<uint16_t>(v.data, n, 0x7f80u);
+    case DType::kF32:
+      return all_finite<uint32_t>(v.data, n, 0x7f800000u);
+    case DType::kC64:
+      return all_finite<uint32_t>(v.data, 2 * n, 0x7f800000u);
+    case DType::kF64:
+      return all_finite<uint64_t>(v.data, n, 0x7ff0000000000000u);
+    case DType::kC128:
+      return all_finite<uint64_t>(v.data, 2 * n, 0x7ff0000000000000u);
+    default:
+      return true;
   }
 }
 
@@ -128,10 +135,18 @@ CallViews::~CallViews() {
 void raise_status(const OpInfo& op, const Call& call, Status status) {
   std::string text = std::string("[") + op.name + "] ";
   switch (status) {
-    case Status::kOutOfRange: text += "every index must lie within its axis"; break;
-    case Status::kUnimplemented: text += "this build must have a kernel"; break;
-    case Status::kResourceExhausted: text += "memory must suffice"; break;
-    default: text += "shapes and attributes must fit the operator"; break;
+    case Status::kOutOfRange:
+      text += "every index must lie within its axis";
+      break;
+    case Status::kUnimplemented:
+      text += "this build must have a kernel";
+      break;
+    case Status::kResourceExhausted:
+      text += "memory must suffice";
+      break;
+    default:
+      text += "shapes and attributes must fit the operator";
+      break;
   }
   text += ", got ";
   int shown = 0;
@@ -185,8 +200,7 @@ void run_kernel(const OpEntry& entry, Call* call) {
     const auto start = std::chrono::steady_clock::now();
     status = entry.kernel.run(*call);
     const auto took = std::chrono::steady_clock::now() - start;
-    dispatch_hooks.profile(op,
-                           std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+    dispatch_hooks.profile(op, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
   } else {
     const Unlocked unlocked(work > kLongWork);
     status = entry.kernel.run(*call);
@@ -256,15 +270,16 @@ Tensor contiguous(TensorImpl* x) {
 
 void copy_into(const View& to, const TensorImpl* from) {
   View source = from->view, target = to;
-  if (source.rank != to.rank || std::memcmp(source.shape, to.shape, sizeof(int64_t) * static_cast<size_t>(to.rank)) != 0) {
+  if (source.rank != to.rank ||
+      std::memcmp(source.shape, to.shape, sizeof(int64_t) * static_cast<size_t>(to.rank)) != 0) {
     const int lead = to.rank - source.rank;
     View wide = to;
     for (int i = 0; i < to.rank; ++i) {
       const int64_t size = i < lead ? 1 : source.shape[i - lead];
       if (lead < 0 || (size != 1 && size != to.shape[i])) {
-        throw Error(ErrorKind::kInvalidArgument, "[copy] the value must broadcast to " +
-                                                     shape_text(to) + ", got " +
-                                                     shape_text(source));
+        throw Error(
+            ErrorKind::kInvalidArgument,
+            "[copy] the value must broadcast to " + shape_text(to) + ", got " + shape_text(source));
       }
       wide.stride[i] = size == 1 && to.shape[i] != 1 ? 0 : i < lead ? 0 : source.stride[i - lead];
     }

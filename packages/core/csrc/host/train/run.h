@@ -35,8 +35,8 @@ struct KeepLock {
 void check_dtype(const OpInfo& op, const Call& call);
 /// Runs the kernel; call.in and call.out are complete. Checks the outputs if asked to.
 void run_kernel(const OpEntry& entry, Call* call);
-/// Outputs of the op on concrete arrays, not noted on the tape. `quick`: elementwise, and all arrays are
-/// row-major, of one shape. False if a view op needs its first array row-major first.
+/// Outputs of the op on concrete arrays, not noted on the tape. `quick`: elementwise, and all
+/// arrays are row-major, of one shape. False if a view op needs its first array row-major first.
 bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, bool quick,
              Tensor* out);
 /// x itself if it is row-major in memory of its own, else a row-major copy, noted on the tape.

@@ -109,8 +109,8 @@ class Node {
   Node* next_dead_ = nullptr;
 };
 
-/// Notes the call on the tape: makes `out` the outputs of a new node. `before` holds, for an in-place
-/// form, what to save in place of in[i] (null where in[i] itself is right); may be null.
+/// Notes the call on the tape: makes `out` the outputs of a new node. `before` holds, for an
+/// in-place form, what to save in place of in[i] (null where in[i] itself is right); may be null.
 void record_node(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs,
                  Tensor* out, int n_out, TensorImpl* const* before = nullptr);
 /// True if grad mode is on and some input takes a gradient.
@@ -123,8 +123,8 @@ struct BackwardOptions {
   bool create_graph = false;
 };
 
-/// Adds the gradients of `roots` to the leaves' `grad`. An empty gradient means ones (of a root with one
-/// element, else an error).
+/// Adds the gradients of `roots` to the leaves' `grad`. An empty gradient means ones (of a root
+/// with one element, else an error).
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
               BackwardOptions options);
 

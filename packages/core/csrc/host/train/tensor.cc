@@ -10,8 +10,8 @@ namespace proa {
 
 namespace {
 
-// Free impls of this thread. A thread-local pointer without a destructor, so that access stays cheap and
-// safe while the thread ends; `Sweeper` empties the list.
+// Free impls of this thread. A thread-local pointer without a destructor, so that access stays
+// cheap and safe while the thread ends; `Sweeper` empties the list.
 thread_local TensorImpl* t_free = nullptr;
 thread_local int t_free_count = 0;
 constexpr int kKeep = 256;
@@ -132,18 +132,30 @@ Tensor small_scalar(DType dtype) {
 void put_number(void* at, DType dtype, Scalar value) {
   const double f = value.to_double();
   switch (dtype) {
-    case DType::kBool: return put<uint8_t>(at, f != 0.0);
-    case DType::kU8: return put(at, static_cast<uint8_t>(value.to_int()));
-    case DType::kI8: return put(at, static_cast<int8_t>(value.to_int()));
-    case DType::kI16: return put(at, static_cast<int16_t>(value.to_int()));
-    case DType::kI32: return put(at, static_cast<int32_t>(value.to_int()));
-    case DType::kI64: return put(at, value.to_int());
-    case DType::kF16: return put(at, F16(static_cast<float>(f)));
-    case DType::kBF16: return put(at, BF16(static_cast<float>(f)));
-    case DType::kF32: return put(at, static_cast<float>(f));
-    case DType::kF64: return put(at, f);
-    case DType::kC64: return put(at, C64{static_cast<float>(f), 0.0f});
-    case DType::kC128: return put(at, C128{f, 0.0});
+    case DType::kBool:
+      return put<uint8_t>(at, f != 0.0);
+    case DType::kU8:
+      return put(at, static_cast<uint8_t>(value.to_int()));
+    case DType::kI8:
+      return put(at, static_cast<int8_t>(value.to_int()));
+    case DType::kI16:
+      return put(at, static_cast<int16_t>(value.to_int()));
+    case DType::kI32:
+      return put(at, static_cast<int32_t>(value.to_int()));
+    case DType::kI64:
+      return put(at, value.to_int());
+    case DType::kF16:
+      return put(at, F16(static_cast<float>(f)));
+    case DType::kBF16:
+      return put(at, BF16(static_cast<float>(f)));
+    case DType::kF32:
+      return put(at, static_cast<float>(f));
+    case DType::kF64:
+      return put(at, f);
+    case DType::kC64:
+      return put(at, C64{static_cast<float>(f), 0.0f});
+    case DType::kC128:
+      return put(at, C128{f, 0.0});
   }
 }
 
@@ -187,17 +199,28 @@ double to_double(const Tensor& x) {
   const void* at = x->view.data;
   switch (x->view.dtype) {
     case DType::kBool:
-    case DType::kU8: return *static_cast<const uint8_t*>(at);
-    case DType::kI8: return *static_cast<const int8_t*>(at);
-    case DType::kI16: return *static_cast<const int16_t*>(at);
-    case DType::kI32: return *static_cast<const int32_t*>(at);
-    case DType::kI64: return static_cast<double>(*static_cast<const int64_t*>(at));
-    case DType::kF16: return static_cast<float>(*static_cast<const F16*>(at));
-    case DType::kBF16: return static_cast<float>(*static_cast<const BF16*>(at));
-    case DType::kF32: return *static_cast<const float*>(at);
-    case DType::kF64: return *static_cast<const double*>(at);
-    case DType::kC64: return static_cast<const C64*>(at)->re;
-    case DType::kC128: return static_cast<const C128*>(at)->re;
+    case DType::kU8:
+      return *static_cast<const uint8_t*>(at);
+    case DType::kI8:
+      return *static_cast<const int8_t*>(at);
+    case DType::kI16:
+      return *static_cast<const int16_t*>(at);
+    case DType::kI32:
+      return *static_cast<const int32_t*>(at);
+    case DType::kI64:
+      return static_cast<double>(*static_cast<const int64_t*>(at));
+    case DType::kF16:
+      return static_cast<float>(*static_cast<const F16*>(at));
+    case DType::kBF16:
+      return static_cast<float>(*static_cast<const BF16*>(at));
+    case DType::kF32:
+      return *static_cast<const float*>(at);
+    case DType::kF64:
+      return *static_cast<const double*>(at);
+    case DType::kC64:
+      return static_cast<const C64*>(at)->re;
+    case DType::kC128:
+      return static_cast<const C128*>(at)->re;
   }
   return 0.0;
 }

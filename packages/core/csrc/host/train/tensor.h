@@ -28,20 +28,20 @@ struct TensorExtras;
 /// A tensor's value. Counted by Tensor; comes from a list of free ones of the thread.
 struct TensorImpl {
   enum Flag : uint16_t {
-    kStopGradient = 1,   // no gradient flows to it
-    kPersistable = 2,    // part of a model's state
-    kRetainGrad = 4,     // a computed tensor that keeps its gradient
-    kContiguous = 8,     // row-major without gaps
-    kWeak = 16,          // a Python number: takes the dtype of its company
-    kSymbolic = 32,      // stands for a value of a graph being recorded; has no data
-    kView = 64,          // made by a view op: shares another tensor's memory
-    kParameter = 128,    // trained by optimizers
+    kStopGradient = 1,  // no gradient flows to it
+    kPersistable = 2,   // part of a model's state
+    kRetainGrad = 4,    // a computed tensor that keeps its gradient
+    kContiguous = 8,    // row-major without gaps
+    kWeak = 16,         // a Python number: takes the dtype of its company
+    kSymbolic = 32,     // stands for a value of a graph being recorded; has no data
+    kView = 64,         // made by a view op: shares another tensor's memory
+    kParameter = 128,   // trained by optimizers
   };
 
   std::atomic<int32_t> refs{1};
   uint16_t flags = kStopGradient;
-  uint16_t output = 0;             // which output of grad_fn it is
-  uint32_t version_at_view = 0;    // of the storage when a view was recorded
+  uint16_t output = 0;           // which output of grad_fn it is
+  uint32_t version_at_view = 0;  // of the storage when a view was recorded
   View view;
   Storage* storage = nullptr;      // null: a weak number (data in `small`) or symbolic
   Node* grad_fn = nullptr;         // counted
@@ -50,9 +50,7 @@ struct TensorImpl {
   alignas(16) unsigned char small[16];
 
   bool has(Flag flag) const { return (flags & flag) != 0; }
-  void set(Flag flag, bool on) {
-    flags = static_cast<uint16_t>(on ? flags | flag : flags & ~flag);
-  }
+  void set(Flag flag, bool on) { flags = static_cast<uint16_t>(on ? flags | flag : flags & ~flag); }
   void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
   void drop() {
     if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
