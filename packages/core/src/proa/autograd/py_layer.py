@@ -13,19 +13,19 @@ class PyLayerContext:
     """What `forward` hands to `backward`; attributes may be set freely."""
 
     def __init__(self) -> None:
-        self._saved: tuple[Tensor, ...] = ()
+        self._saved: tuple[Any, ...] = ()
         self._versions: tuple[int, ...] = ()
         self._constants: set[int] = set()
         self.needs_input_grad: tuple[bool, ...] = ()
 
-    def save_for_backward(self, *tensors: Tensor) -> None:
+    def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors; a later change in place is found out."""
         self._saved = tensors
         self._versions = tuple(
             t.inplace_version if isinstance(t, Tensor) else 0 for t in tensors
         )
 
-    def saved_tensor(self) -> tuple[Tensor, ...]:
+    def saved_tensor(self) -> tuple[Any, ...]:
         """What save_for_backward kept."""
         for t, version in zip(self._saved, self._versions, strict=True):
             if isinstance(t, Tensor) and t.inplace_version != version:
