@@ -167,6 +167,7 @@ PyMethodDef module_functions[] = {
     {"set_dtypes", set_dtypes, METH_O, nullptr},
     {"as_method", py_as_method, METH_O, "The function as one that binds to its instance."},
     {"set_grad_enabled", py_set_grad_enabled, METH_O, "Switch recording; returns what it was."},
+    {"grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"set_num_threads", py_set_num_threads, METH_O, nullptr},
     {"get_num_threads", py_get_num_threads, METH_NOARGS, nullptr},
@@ -197,8 +198,8 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 bool fill(PyObject* module) {
   if (!init_numpy() || !init_tensor_type(module)) return false;
-  for (PyMethodDef* list :
-       {module_functions, autograd_functions, symbol_functions, index_functions}) {
+  for (PyMethodDef* list : {module_functions, autograd_functions, symbol_functions, index_functions,
+                            dlpack_functions}) {
     if (PyModule_AddFunctions(module, list) < 0) return false;
   }
   dispatch_hooks.unlock = []() -> void* { return PyEval_SaveThread(); };

@@ -115,6 +115,7 @@ PyObject* get_item(PyObject* self, PyObject* key);
 int set_item(PyObject* self, PyObject* key, PyObject* value);
 PyObject* sequence_item(PyObject* self, Py_ssize_t i);
 extern PyMethodDef dlpack_methods[];
+extern PyMethodDef dlpack_functions[];
 extern PyMethodDef module_functions[];
 extern PyMethodDef autograd_functions[];
 extern PyMethodDef symbol_functions[];

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import proa.base.pickling  # noqa: F401  (tells pickle of tensors)
 from proa._core import Tensor as Tensor
 from proa.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from proa.base.device import (

@@ -77,7 +77,7 @@ class no_grad(_Switch):
     @overload
     def __new__(cls) -> no_grad: ...
     @overload
-    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator too
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         if function is None:
@@ -94,7 +94,7 @@ class enable_grad(_Switch):
     @overload
     def __new__(cls) -> enable_grad: ...
     @overload
-    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator too
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         if function is None:

@@ -1,0 +1,90 @@
+// Allocator and storage: alignment, reuse, statistics, versions, borrowed memory, threads.
+#include "proa/runtime/storage.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "proa/runtime/allocator.h"
+#include "proa/runtime/error.h"
+
+using proa::Storage;
+
+namespace {
+
+void check(bool held, const char* what) {
+  if (held) return;
+  std::printf("FAIL %s\n", what);
+  std::exit(1);
+}
+
+}  // namespace
+
+int main() {
+  const int64_t before = proa::memory_stats().allocated;
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{64}, size_t{65}, size_t{1000},
+                             size_t{1025}, size_t{4097}, size_t{1} << 20, (size_t{8} << 20) + 3}) {
+    size_t capacity = 0;
+    void* block = proa::allocate(bytes, &capacity);
+    check(reinterpret_cast<uintptr_t>(block) % 64 == 0, "alignment");
+    check(capacity >= bytes && (bytes < 1024 || capacity <= bytes + bytes / 4 + 64), "capacity");
+    std::memset(block, 1, bytes);
+    proa::release(block, capacity);
+    size_t again = 0;
+    void* same = proa::allocate(bytes, &again);
+    check(same == block && again == capacity, "reuse");
+    proa::release(same, again);
+  }
+  check(proa::memory_stats().allocated == before, "what is freed is not counted");
+  check(proa::memory_stats().peak >= before + (8 << 20), "peak");
+  proa::empty_cache();
+  check(proa::memory_stats().cached == 0, "empty_cache");
+  proa::reset_peak();
+  check(proa::memory_stats().peak == before, "reset_peak");
+
+  Storage* storage = Storage::create(100);
+  check(reinterpret_cast<uintptr_t>(storage->data()) % 64 == 0, "data alignment");
+  check(storage->version() == 0 && storage->unique(), "a new storage");
+  storage->bump_version();
+  storage->retain();
+  check(storage->version() == 1 && !storage->unique(), "version and count");
+  storage->drop();
+  storage->drop();
+
+  static int freed = 0;
+  char own[16];
+  Storage* borrowed = Storage::borrow(own, sizeof own, [](void*) { ++freed; }, nullptr);
+  check(borrowed->data() == own && borrowed->foreign(), "borrowed memory");
+  borrowed->drop();
+  check(freed == 1, "the deleter runs once");
+
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      std::vector<Storage*> held;
+      for (int i = 0; i < 20000; ++i) {
+        held.push_back(Storage::create(static_cast<size_t>(i * 37 % 9000)));
+        if (held.size() > 50) {
+          held[static_cast<size_t>(i) % 50]->drop();
+          held[static_cast<size_t>(i) % 50] = held.back();
+          held.pop_back();
+        }
+      }
+      for (Storage* s : held) s->drop();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  check(proa::memory_stats().allocated == before, "nothing lost by threads");
+
+  bool refused = false;
+  try {
+    size_t capacity = 0;
+    proa::allocate(size_t{1} << 60, &capacity);
+  } catch (const proa::Error& e) {
+    refused = e.kind() == proa::ErrorKind::kResourceExhausted;
+  }
+  check(refused, "a size beyond memory is a typed error");
+  return 0;
+}
