@@ -79,7 +79,7 @@ def _client(kind: str, address: str) -> Run:
     name = metadata.inputs[0].name
 
     def run(x: NDArray[np.float32]) -> NDArray[np.float32]:
-        (out,) = connection.infer(model, {name: x}).values()
+        (out,) = connection.infer(model, {name: x}).as_dict().values()
         return np.asarray(out, np.float32)
 
     return run
@@ -138,11 +138,19 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _answers(address: str) -> bool:
+    from proa_serving.client import HttpClient
+    from proa_serving.protocol.errors import UnavailableError
+
+    try:
+        return HttpClient(address).ready()
+    except UnavailableError:
+        return False  # nobody listens yet
+
+
 @contextmanager
 def server(models: dict[str, Path], log: Path) -> Iterator[tuple[str, str, int]]:
     """A started ``proa-serve``; gives its HTTP and gRPC addresses and process id."""
-    from proa_serving import client
-
     http, grpc = _free_port(), _free_port()
     command = [
         sys.executable,
@@ -155,7 +163,7 @@ def server(models: dict[str, Path], log: Path) -> Iterator[tuple[str, str, int]]
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + 60
-        while not client.HttpClient(f"127.0.0.1:{http}").ready():
+        while not _answers(f"127.0.0.1:{http}"):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the server did not start:\n{log.read_text()}")
             time.sleep(0.1)

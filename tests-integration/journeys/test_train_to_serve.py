@@ -91,5 +91,5 @@ def test_a_served_model_answers_as_the_network_does(trained, digits, tmp_path):
             HttpClient(server.http_address),
             GrpcClient(server.grpc_address),
         ):
-            (got,) = client.infer("digits", {"x": x}).values()
+            (got,) = client.infer("digits", {"x": x}).as_dict().values()
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
