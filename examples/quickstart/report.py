@@ -44,7 +44,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         table.add_column(title, justify="left" if i < 2 else "right")
     for row in rows:
         table.add_row(*_cells(row))
-    Console().print(table)
+    Console(width=max(Console().width, 110)).print(table)
 
 
 def write(
