@@ -25,25 +25,24 @@ constexpr Known kKnown[] = {
 int main() {
   int failures = 0;
   for (const Known& known : kKnown) {
-    PhiloxBlock block;
+    PhiloxState state;
+    for (int j = 0; j < 4; ++j) state.word[j] = splat(uint64_t{known.counter[j]});
+    philox(&state, known.key[0], known.key[1]);
     for (int j = 0; j < 4; ++j) {
-      for (int k = 0; k < kPhiloxWays; ++k) block.word[j][k] = known.counter[j];
-    }
-    philox(&block, known.key[0], known.key[1]);
-    for (int j = 0; j < 4; ++j) {
-      for (int k = 0; k < kPhiloxWays; ++k) {
-        if (block.word[j][k] == known.answer[j]) continue;
-        printf("FAIL word %d: got %08x, want %08x\n", j, block.word[j][k], known.answer[j]);
+      for (int k = 0; k < kLanesOf<uint64_t>; ++k) {
+        const uint32_t got = static_cast<uint32_t>(state.word[j][k]);
+        if (got == known.answer[j]) continue;
+        printf("FAIL word %d: got %08x, want %08x\n", j, got, known.answer[j]);
         ++failures;
       }
     }
   }
   // Element i of a stream is word i, whichever block it is computed in.
-  uint32_t all[8 * kPhiloxWays], part[4 * kPhiloxWays];
+  uint32_t all[8 * kPhiloxCounters], part[4 * kPhiloxCounters];
   philox_words(11, 13, 0, all);
-  philox_words(11, 13, kPhiloxWays, all + 4 * kPhiloxWays);
+  philox_words(11, 13, kPhiloxCounters, all + 4 * kPhiloxCounters);
   philox_words(11, 13, 5, part);
-  for (int i = 0; i < 4 * kPhiloxWays; ++i) failures += part[i] != all[i + 20];
+  for (int i = 0; i < 4 * kPhiloxCounters; ++i) failures += part[i] != all[i + 20];
   printf("%d failures\n", failures);
   return failures != 0;
 }

@@ -13,8 +13,8 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kWords = 4 * kPhiloxWays;  // of one call of philox
-constexpr int64_t kBlock = 4 * kWords;       // words handled at once
+constexpr int64_t kWords = 4 * kPhiloxCounters;  // of one call of philox
+constexpr int64_t kBlock = 4 * kWords;           // words handled at once
 constexpr int64_t kGrain = 64 * kBlock;
 
 struct Stream {
@@ -28,7 +28,9 @@ struct Stream {
 };
 
 /// The top 24 bits as a float in [0, 1).
-PROA_INLINE float unit(uint32_t w) { return static_cast<float>(w >> 8) * 0x1p-24f; }
+PROA_INLINE float unit(uint32_t w) {
+  return static_cast<float>(static_cast<int32_t>(w >> 8)) * 0x1p-24f;
+}
 /// The top 53 bits of two words as a double in [0, 1).
 PROA_INLINE double unit(uint32_t low, uint32_t high) {
   const uint64_t w = static_cast<uint64_t>(high) << 32 | low;

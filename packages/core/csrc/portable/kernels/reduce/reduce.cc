@@ -114,15 +114,13 @@ template <bool kSquare>
 void row_sum_f32(void* acc, const void* p, int64_t n) {
   const float* x = static_cast<const float*>(p);
   auto term = [](VF v) { return kSquare ? v * v : v; };
-  constexpr int kHalf = kLanes / 2;
   VD wide[4] = {};
   auto widen = [&](VF s, int at) {
-    float lanes[kLanes];
-    store(lanes, s);
-    VD low, high;
-    for (int k = 0; k < kHalf; ++k) low[k] = lanes[k], high[k] = lanes[k + kHalf];
-    wide[at] += low;
-    wide[at + 1] += high;
+    typedef float Half __attribute__((vector_size(kVecBytes / 2)));
+    Half halves[2];
+    __builtin_memcpy(halves, &s, sizeof s);
+    wide[at] += __builtin_convertvector(halves[0], VD);
+    wide[at + 1] += __builtin_convertvector(halves[1], VD);
   };
   int64_t i = 0;
   for (; i + 8 * kLanes <= n; i += 8 * kLanes) {

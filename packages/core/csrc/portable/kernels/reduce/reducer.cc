@@ -75,15 +75,33 @@ void reduce_rows(const Call& c, const Job& job, int64_t outputs, int64_t length)
     const int64_t parts = length / kGrain < kMaxParts ? length / kGrain : kMaxParts;
     return reduce_in_parts(c, job, outputs, length, parts);
   }
+  const bool dense = job.s.reduced.rank <= 1 && job.s.reduced.inner_stride(0) == 1 &&
+                     job.x.dtype == job.r.in && length > 0;
   const int64_t grain = length < kGrain ? kGrain / (length + 1) + 1 : 1;
   parallel_for(c, outputs, grain, [&](int64_t begin, int64_t end) {
+    // Several outputs at a time, side by side along the last kept dimension.
+    constexpr int64_t kGroup = 64;
+    alignas(64) uint8_t acc[kGroup * 16];
+    const int64_t inner = job.s.kept.inner(), step = job.s.kept.inner_stride(0);
     Cursor at;
     at.seek(job.s.kept, begin);
-    for (int64_t o = begin; o < end; ++o, at.advance(job.s.kept, 1)) {
-      alignas(64) uint8_t acc[16];
-      job.r.init(acc, 1);
-      reduce_run(job, element(job.x, at.offset[0]), 0, length, acc);
-      write_results(job, at, acc, 1);
+    for (int64_t o = begin; o < end;) {
+      int64_t n = job.s.kept.rank > 0 ? inner - at.at[job.s.kept.rank - 1] : 1;
+      n = n < end - o ? n : end - o;
+      n = n < kGroup ? n : kGroup;
+      job.r.init(acc, n);
+      for (int64_t i = 0; i < n; ++i) {
+        const uint8_t* x = element(job.x, at.offset[0] + i * step);
+        uint8_t* to = acc + i * job.r.accumulator;
+        if (dense) {
+          job.r.row(to, x, length);
+        } else {
+          reduce_run(job, x, 0, length, to);
+        }
+      }
+      write_results(job, at, acc, n);
+      at.advance(job.s.kept, n);
+      o += n;
     }
   });
 }
