@@ -8,31 +8,58 @@ from proa.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from proa.nn.layer import Layer
 from proa.nn.layers import (
     activation,
-    basic,
     container,
     conv,
+    distance,
+    dropout,
+    embedding,
+    linear,
     loss,
     norm,
+    padding,
     pooling,
+    resizing,
     transformer,
 )
 from proa.nn.layers.activation import *  # noqa: F403
-from proa.nn.layers.basic import *  # noqa: F403
 from proa.nn.layers.container import *  # noqa: F403
 from proa.nn.layers.conv import *  # noqa: F403
+from proa.nn.layers.distance import *  # noqa: F403
+from proa.nn.layers.dropout import *  # noqa: F403
+from proa.nn.layers.embedding import *  # noqa: F403
+from proa.nn.layers.linear import *  # noqa: F403
 from proa.nn.layers.loss import *  # noqa: F403
 from proa.nn.layers.norm import *  # noqa: F403
+from proa.nn.layers.padding import *  # noqa: F403
 from proa.nn.layers.pooling import *  # noqa: F403
+from proa.nn.layers.resizing import *  # noqa: F403
 from proa.nn.layers.transformer import *  # noqa: F403
 
 __all__ = [
-    "ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue", "Layer", "ParamAttr",
-    "functional", "initializer",
+    "ClipGradByGlobalNorm",
+    "ClipGradByNorm",
+    "ClipGradByValue",
+    "Layer",
+    "ParamAttr",
+    "functional",
+    "initializer",
     *(
         name
         for family in (
-            activation, basic, container, conv, loss, norm, pooling, transformer,
+            activation,
+            container,
+            conv,
+            distance,
+            dropout,
+            embedding,
+            linear,
+            loss,
+            norm,
+            padding,
+            pooling,
+            resizing,
+            transformer,
         )
         for name in family.__all__
     ),
-]  # fmt: skip
+]

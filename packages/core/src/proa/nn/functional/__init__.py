@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
-from proa.nn.functional import activation, basic, conv, loss, norm, pooling
+from proa.nn.functional import (
+    activation,
+    attention,
+    conv,
+    distance,
+    dropping,
+    linear_map,
+    lookup,
+    loss,
+    norm,
+    padding,
+    pooling,
+    resizing,
+    sequence,
+)
 from proa.nn.functional.activation import *  # noqa: F403
-from proa.nn.functional.basic import *  # noqa: F403
+from proa.nn.functional.attention import *  # noqa: F403
 from proa.nn.functional.conv import *  # noqa: F403
+from proa.nn.functional.distance import *  # noqa: F403
+from proa.nn.functional.dropping import *  # noqa: F403
+from proa.nn.functional.linear_map import *  # noqa: F403
+from proa.nn.functional.lookup import *  # noqa: F403
 from proa.nn.functional.loss import *  # noqa: F403
 from proa.nn.functional.norm import *  # noqa: F403
+from proa.nn.functional.padding import *  # noqa: F403
 from proa.nn.functional.pooling import *  # noqa: F403
+from proa.nn.functional.resizing import *  # noqa: F403
+from proa.nn.functional.sequence import *  # noqa: F403
 
 __all__ = [
     name
-    for family in (activation, basic, conv, loss, norm, pooling)
+    for family in (
+        activation,
+        attention,
+        conv,
+        distance,
+        dropping,
+        linear_map,
+        lookup,
+        loss,
+        norm,
+        padding,
+        pooling,
+        resizing,
+        sequence,
+    )
     for name in family.__all__
 ]

@@ -360,7 +360,7 @@ def cosine_embedding_loss(
     name: Any = None,
 ) -> Tensor:
     """1 - cos where label is 1, max(0, cos - margin) where it is -1."""
-    from proa.nn.functional.basic import cosine_similarity
+    from proa.nn.functional.distance import cosine_similarity
 
     cos = cosine_similarity(input1, input2, axis=-1)
     apart = ops.relu(ops.sub(cos, float(margin)))

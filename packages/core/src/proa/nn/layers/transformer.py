@@ -9,10 +9,11 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.functional.basic import add_mask
+from proa.nn.functional.attention import add_mask
 from proa.nn.layer import Layer
-from proa.nn.layers.basic import Dropout, Linear
 from proa.nn.layers.container import LayerList
+from proa.nn.layers.dropout import Dropout
+from proa.nn.layers.linear import Linear
 from proa.nn.layers.norm import LayerNorm
 
 __all__ = [

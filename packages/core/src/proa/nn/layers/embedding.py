@@ -1,0 +1,71 @@
+"""Embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError
+from proa.nn import functional as F
+from proa.nn.layer import Layer
+
+__all__ = ["Embedding"]
+
+
+class Embedding(Layer):
+    """Rows of a learned table.
+
+    Args:
+        num_embeddings: Rows of the table.
+        embedding_dim: Length of a row.
+        padding_idx: The index that gives zeros and is not trained.
+        sparse: Kept for callers; gradients are dense.
+        weight_attr: How the table is made.
+
+    Shape:
+        x: any shape, int32 or int64. Returns (.., embedding_dim).
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        sparse: bool = False,
+        weight_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        if num_embeddings <= 0 or embedding_dim <= 0:
+            raise InvalidArgumentError(
+                "[Embedding] num_embeddings and embedding_dim must be positive, "
+                f"got {num_embeddings} and {embedding_dim}"
+            )
+        if (
+            padding_idx is not None
+            and not -num_embeddings <= padding_idx < num_embeddings
+        ):
+            raise InvalidArgumentError(
+                f"[Embedding] padding_idx must lie in [{-num_embeddings}, "
+                f"{num_embeddings}), got {padding_idx}"
+            )
+        self._num, self._dim = num_embeddings, embedding_dim
+        self._padding_idx = (
+            None if padding_idx is None else padding_idx % num_embeddings
+        )
+        self.weight = self.create_parameter(
+            [num_embeddings, embedding_dim],
+            attr=weight_attr,
+        )
+        if self._padding_idx is not None:
+            table = self.weight.numpy().copy()
+            table[self._padding_idx] = 0
+            self.weight.set_value(table)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.embedding(x, self.weight, self._padding_idx)
+
+    def extra_repr(self) -> str:
+        text = f"{self._num}, {self._dim}"
+        pad = self._padding_idx
+        return text if pad is None else f"{text}, padding_idx={pad}"

@@ -1,0 +1,67 @@
+"""Linear maps and changes of shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.nn import functional as F
+from proa.nn.layer import Layer
+
+__all__ = ["Flatten", "Identity", "Linear"]
+
+
+class Identity(Layer):
+    """The input as it is; takes and ignores any arguments."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Any) -> Any:
+        return input
+
+
+class Linear(Layer):
+    """x @ weight + bias.
+
+    Args:
+        in_features: Length of the input's last axis.
+        out_features: Length of the output's last axis.
+        weight_attr: How the weight (in, out) is made.
+        bias_attr: How the bias (out,) is made; False for none.
+
+    Shape:
+        x: (.., in), floating. Returns (.., out).
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = self.create_parameter(
+            [in_features, out_features], attr=weight_attr
+        )
+        self.bias = self.create_parameter([out_features], attr=bias_attr, is_bias=True)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+class Flatten(Layer):
+    """The axes start to stop (included) merged into one."""
+
+    def __init__(self, start_axis: int = 1, stop_axis: int = -1) -> None:
+        super().__init__()
+        self.start_axis, self.stop_axis = start_axis, stop_axis
+
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.flatten(input, start_axis=self.start_axis, stop_axis=self.stop_axis)

@@ -1,0 +1,70 @@
+"""Resizing of images and moving of channels into space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor
+from proa.nn import functional as F
+from proa.nn.layer import Layer
+
+__all__ = ["PixelShuffle", "Upsample", "UpsamplingNearest2D"]
+
+
+class Upsample(Layer):
+    """Images resized to a size or by a factor."""
+
+    def __init__(
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool = False,
+        align_mode: int = 0,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.size, self.scale_factor, self.mode = size, scale_factor, mode
+        self.align_corners, self.align_mode = align_corners, align_mode
+        self.data_format = data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(
+            x, self.size, self.scale_factor, self.mode, self.align_corners,
+            self.align_mode, self.data_format,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        which = (
+            f"size={self.size}"
+            if self.size is not None
+            else f"scale_factor={self.scale_factor}"
+        )
+        return f"{which}, mode={self.mode}, data_format={self.data_format}"
+
+
+class UpsamplingNearest2D(Upsample):
+    """Images resized by taking the nearest pixel."""
+
+    def __init__(
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(size, scale_factor, "nearest", data_format=data_format)
+
+
+class PixelShuffle(Layer):
+    """(N, C r r, H, W) -> (N, C, H r, W r)."""
+
+    def __init__(
+        self, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._factor, self._data_format = upscale_factor, data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pixel_shuffle(x, self._factor, self._data_format)
