@@ -19,6 +19,8 @@ from proa.nn.layers import (
     padding,
     pooling,
     resizing,
+    rnn,
+    rnn_cells,
     transformer,
 )
 from proa.nn.layers.activation import *  # noqa: F403
@@ -33,6 +35,8 @@ from proa.nn.layers.norm import *  # noqa: F403
 from proa.nn.layers.padding import *  # noqa: F403
 from proa.nn.layers.pooling import *  # noqa: F403
 from proa.nn.layers.resizing import *  # noqa: F403
+from proa.nn.layers.rnn import *  # noqa: F403
+from proa.nn.layers.rnn_cells import *  # noqa: F403
 from proa.nn.layers.transformer import *  # noqa: F403
 
 __all__ = [
@@ -58,6 +62,8 @@ __all__ = [
             padding,
             pooling,
             resizing,
+            rnn,
+            rnn_cells,
             transformer,
         )
         for name in family.__all__

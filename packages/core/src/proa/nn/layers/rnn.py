@@ -1,0 +1,375 @@
+"""Recurrent networks: a cell along a sequence, one or both ways, in layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.errors import InvalidArgumentError, PreconditionNotMetError, ShapeError
+from proa.nn import functional as F
+from proa.nn.layer import Layer
+from proa.nn.layers.container import LayerList
+from proa.nn.layers.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
+
+__all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]
+
+
+def _map(fn: Callable[..., Any], *nests: Any) -> Any:
+    """fn over the tensors at the same places of nests of one structure."""
+    if isinstance(nests[0], (list, tuple)):
+        parts = [_map(fn, *parts) for parts in zip(*nests, strict=True)]
+        return parts if isinstance(nests[0], list) else tuple(parts)
+    return fn(*nests)
+
+
+def _steps(x: Any, axis: int) -> int:
+    """Steps of a nest of sequences, which must agree."""
+    while isinstance(x, (list, tuple)):
+        x = x[0]
+    if x.ndim < 2:
+        raise ShapeError("RNN", "inputs must have axes of batch and time", x.shape)
+    count = int(x.shape[axis])
+    if count == -1:
+        raise PreconditionNotMetError(
+            "[RNN] a cell of one's own can be recorded only for a known number of "
+            f"steps, got shape {x.shape}"
+        )
+    if count == 0:
+        raise ShapeError("RNN", "inputs must have at least one step", x.shape)
+    return count
+
+
+def _kept(inside: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """new in the samples that are inside their length, else old."""
+    mask = ops.unsqueeze(inside, axis=list(range(1, new.ndim)))
+    return ops.where(mask, new, old)
+
+
+def _zeros(like: Tensor) -> Tensor:
+    return ops.full_like(like, value=0, dtype=like.dtype)
+
+
+def _walk(
+    cell: Any,
+    inputs: Any,
+    states: Any,
+    length: Tensor | None,
+    reverse: bool,
+    axis: int,
+    extra: dict[str, Any],
+) -> tuple[Any, Any]:
+    """The cell step by step; axis is that of time."""
+    count = _steps(inputs, axis)
+    outputs: list[Any] = [None] * count
+    for t in reversed(range(count)) if reverse else range(count):
+        now = _map(lambda x, t=t: ops.select(x, axis=axis, index=t), inputs)
+        out, new = cell(now, states, **extra)
+        if length is not None:
+            inside = ops.greater_than(length, t)
+            out = _map(lambda y, m=inside: _kept(m, y, _zeros(y)), out)
+            new = _map(lambda n, o, m=inside: _kept(m, n, o), new, states)
+        outputs[t], states = out, new
+    return _map(lambda *ys: ops.stack(*ys, axis=axis), *outputs), states
+
+
+class RNN(Layer):
+    """A cell run along a sequence.
+
+    Args:
+        cell: The cell; anything called as ``cell(inputs, states)`` that returns
+            (outputs, new states) and has `get_initial_states`.
+        is_reverse: Whether to run from the end to the beginning; outputs stay in the
+            order of the inputs.
+        time_major: Whether inputs and outputs are (time, batch, ..) and not
+            (batch, time, ..).
+
+    Shape:
+        inputs (batch, time, ..) or a nest of such. sequence_length (batch,) of
+        integers: steps at and after it leave the states as they are and give outputs
+        of 0. Further keyword arguments go to the cell. Returns (outputs, final states).
+    """
+
+    def __init__(
+        self, cell: Any, is_reverse: bool = False, time_major: bool = False
+    ) -> None:
+        super().__init__()
+        self.cell = cell
+        self.is_reverse, self.time_major = is_reverse, time_major
+
+    def forward(
+        self,
+        inputs: Any,
+        initial_states: Any = None,
+        sequence_length: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, Any]:
+        if initial_states is None:
+            initial_states = self.cell.get_initial_states(
+                inputs, batch_dim_idx=1 if self.time_major else 0
+            )
+        return _walk(
+            self.cell, inputs, initial_states, sequence_length, self.is_reverse,
+            0 if self.time_major else 1, kwargs,
+        )  # fmt: skip
+
+
+class BiRNN(Layer):
+    """Two cells, one along a sequence and one against it.
+
+    Args:
+        cell_fw: The cell that runs forward.
+        cell_bw: The cell that runs backward.
+        time_major: Whether inputs and outputs are (time, batch, ..).
+
+    Shape:
+        inputs (batch, time, ..); initial_states a pair of the cells' states. Returns
+        (outputs, (states forward, states backward)), outputs joined on the last axis.
+    """
+
+    def __init__(self, cell_fw: Any, cell_bw: Any, time_major: bool = False) -> None:
+        super().__init__()
+        sizes = [getattr(c, "input_size", None) for c in (cell_fw, cell_bw)]
+        if sizes[0] != sizes[1]:
+            raise InvalidArgumentError(
+                "[BiRNN] both cells must have one input_size, "
+                f"got {sizes[0]} and {sizes[1]}"
+            )
+        self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
+
+    def forward(
+        self,
+        inputs: Any,
+        initial_states: Any = None,
+        sequence_length: Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, Any]:
+        cells = (self.cell_fw, self.cell_bw)
+        if initial_states is None:
+            initial_states = [
+                cell.get_initial_states(
+                    inputs, batch_dim_idx=1 if self.time_major else 0
+                )
+                for cell in cells
+            ]
+        elif len(initial_states) != 2:
+            raise InvalidArgumentError(
+                "[BiRNN] initial_states must be of both cells, "
+                f"got {len(initial_states)}"
+            )
+        axis = 0 if self.time_major else 1
+        (y, forward), (z, backward) = (
+            _walk(cell, inputs, states, sequence_length, reverse, axis, kwargs)
+            for cell, states, reverse in zip(
+                cells, initial_states, (False, True), strict=True
+            )
+        )
+        joined = _map(lambda a, b: ops.concat(a, b, axis=-1), y, z)
+        return joined, (forward, backward)
+
+
+class _RecurrentStack(LayerList):
+    """Recurrent layers one on another, the parameters also under flat names.
+
+    Those are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, then the same with
+    _reverse for the second direction, then layer 1 (_l1) and on.
+    """
+
+    _components = 1
+
+    def __init__(
+        self,
+        cell: Callable[[int], RNNCellBase],
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        direction: str,
+        time_major: bool,
+        dropout: float,
+        biases: tuple[Any, Any],
+    ) -> None:
+        super().__init__()
+        where = type(self).__name__
+        if direction not in ("forward", "bidirect", "bidirectional"):
+            raise InvalidArgumentError(
+                f"[{where}] direction must be forward, bidirect or bidirectional, "
+                f"got {direction!r}"
+            )
+        if num_layers < 1:
+            raise InvalidArgumentError(
+                f"[{where}] num_layers must be positive, got {num_layers}"
+            )
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.num_layers, self.dropout = num_layers, dropout
+        self.time_major = time_major
+        self.num_directions = 1 if direction == "forward" else 2
+        self.state_components = self._components
+        for i in range(num_layers):
+            size = input_size if i == 0 else self.num_directions * hidden_size
+            if self.num_directions == 1:
+                self.append(RNN(cell(size), False, time_major))
+            else:
+                self.append(BiRNN(cell(size), cell(size), time_major))
+        self._name_parameters(biases)
+
+    def _name_parameters(self, biases: tuple[Any, Any]) -> None:
+        names = ["weight_ih", "weight_hh"]
+        for name, attr in zip(("bias_ih", "bias_hh"), biases, strict=True):
+            names += [name] if attr is not False else []
+        for i, layer in enumerate(self):
+            cells = layer._sub_layers.values()
+            for cell, suffix in zip(cells, ("", "_reverse"), strict=False):
+                for name in names:
+                    setattr(self, f"{name}_l{i}{suffix}", getattr(cell, name))
+
+    def _split(self, states: Any) -> list[Any]:
+        """States (layers * directions, batch, hidden) for each layer and direction."""
+        count, where = self.num_layers * self.num_directions, type(self).__name__
+        parts = (states,) if self._components == 1 else tuple(states)
+        if len(parts) != self._components:
+            raise InvalidArgumentError(
+                f"[{where}] initial_states must be a pair (h, c), got {len(parts)}"
+            )
+        for part in parts:
+            if part.ndim != 3 or part.shape[0] not in (-1, count):
+                raise ShapeError(
+                    where,
+                    f"initial_states must be ({count}, batch, {self.hidden_size})",
+                    part.shape,
+                )
+        each = [
+            tuple(ops.select(part, axis=0, index=i) for part in parts)
+            for i in range(count)
+        ]
+        return [e[0] for e in each] if self._components == 1 else list(each)
+
+    def forward(
+        self,
+        inputs: Tensor,
+        initial_states: Any = None,
+        sequence_length: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        split = None if initial_states is None else self._split(initial_states)
+        ways = self.num_directions
+        finals: list[Any] = []
+        out = inputs
+        for i, layer in enumerate(self):
+            if i > 0 and self.dropout:
+                out = F.dropout(out, self.dropout, training=self.training)
+            own = None if split is None else split[i * ways : (i + 1) * ways]
+            if own is not None and ways == 1:
+                own = own[0]
+            out, final = layer(out, own, sequence_length)
+            finals += [final] if ways == 1 else list(final)
+        return out, _map(lambda *s: ops.stack(*s, axis=0), *finals)
+
+    def flatten_parameters(self) -> None:
+        """Kept for callers; the parameters stay where they are."""
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if self.time_major:
+            text += f", time_major={self.time_major}"
+        return text + (f", dropout={self.dropout}" if self.dropout else "")
+
+
+class SimpleRNN(_RecurrentStack):
+    """Layers of `SimpleRNNCell`.
+
+    Args:
+        input_size: Length of the input's last axis.
+        hidden_size: Length of a state.
+        num_layers: Layers one on another.
+        direction: forward, or bidirect(ional): two cells a layer, outputs joined.
+        time_major: Whether inputs and outputs are (time, batch, ..).
+        dropout: Share of a layer's outputs dropped before the next, in training.
+        activation: tanh or relu.
+        weight_ih_attr: See `SimpleRNNCell`, also for the others.
+
+    Shape:
+        inputs (batch, time, input_size), initial_states (layers * directions, batch,
+        hidden_size) or None for 0, sequence_length (batch,) or None. Returns outputs
+        (batch, time, directions * hidden_size), 0 after a sequence's end, and the final
+        states shaped as the initial ones.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        activation: str = "tanh",
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(
+            lambda size: SimpleRNNCell(size, hidden_size, activation, *attrs),
+            input_size, hidden_size, num_layers, direction, time_major, dropout,
+            attrs[2:],
+        )  # fmt: skip
+        self.activation = activation
+
+
+class LSTM(_RecurrentStack):
+    """Layers of `LSTMCell`; arguments as `SimpleRNN` but for activation.
+
+    Shape:
+        As `SimpleRNN`, the states a pair (h, c).
+    """
+
+    _components = 2
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(
+            lambda size: LSTMCell(size, hidden_size, *attrs),
+            input_size, hidden_size, num_layers, direction, time_major, dropout,
+            attrs[2:],
+        )  # fmt: skip
+
+
+class GRU(_RecurrentStack):
+    """Layers of `GRUCell`; arguments and shapes as `SimpleRNN` but for activation."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(
+            lambda size: GRUCell(size, hidden_size, *attrs),
+            input_size, hidden_size, num_layers, direction, time_major, dropout,
+            attrs[2:],
+        )  # fmt: skip

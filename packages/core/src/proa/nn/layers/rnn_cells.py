@@ -1,0 +1,303 @@
+"""One step of a recurrent network: the cells that `RNN` runs along a sequence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.base.dtype import as_dtype
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.nn.initializer import Constant, Uniform
+from proa.nn.layer import Layer
+
+__all__ = ["GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(n, int) for n in value)
+
+
+def _filled(shape: Any, batch: Tensor, axis: int, value: float, dtype: Any) -> Any:
+    """A tensor (batch, \\*shape), or the same nest of them as of shapes."""
+    if not _is_shape(shape):
+        return tuple(_filled(s, batch, axis, value, dtype) for s in shape)
+    size = [n for n in shape if n != -1]
+    count = batch.shape[axis]
+    if count != -1:
+        return ops.full(shape=[count, *size], value=value, dtype=dtype)
+    # Unknown while recording: the batch's length is that of a line of batch_ref.
+    line = batch
+    for other in reversed(range(batch.ndim)):
+        if other != axis % batch.ndim:
+            line = ops.select(line, axis=other, index=0)
+    line = ops.reshape(line, shape=[0] + [1] * len(size))
+    wide = ops.broadcast_to(line, shape=[-1, *size])
+    return ops.full_like(wide, value=value, dtype=dtype)
+
+
+class RNNCellBase(Layer):
+    """A cell: ``outputs, new_states = cell(inputs, states)``.
+
+    Subclasses define `forward` and the property `state_shape`.
+    """
+
+    @property
+    def state_shape(self) -> Any:
+        """Shape of the state without the batch axis, or a (nested) tuple of such."""
+        raise NotImplementedError(
+            f"[{type(self).__name__}] a cell must define state_shape, got none"
+        )
+
+    @property
+    def state_dtype(self) -> Any:
+        """Element type of the states."""
+        return self._dtype
+
+    def get_initial_states(
+        self,
+        batch_ref: Any,
+        shape: Any = None,
+        dtype: Any = None,
+        init_value: float = 0.0,
+        batch_dim_idx: int = 0,
+    ) -> Any:
+        """States filled with ``init_value`` for the batch that ``batch_ref`` has.
+
+        Args:
+            batch_ref: A tensor (or a nest of them; the first counts) whose axis
+                ``batch_dim_idx`` is the batch.
+            shape: Shapes of the states without the batch axis, nested as the states
+                shall be; None is `state_shape`.
+            dtype: Their element type; None is `state_dtype`.
+            init_value: What they are filled with.
+            batch_dim_idx: Which axis of batch_ref is the batch.
+        """
+        while isinstance(batch_ref, (list, tuple)):
+            batch_ref = batch_ref[0]
+        wanted = self.state_shape if shape is None else shape
+        kind = as_dtype(self.state_dtype if dtype is None else dtype)
+        return _filled(wanted, batch_ref, batch_dim_idx, float(init_value), kind)
+
+
+class _GateCell(RNNCellBase):
+    """A cell with one input and one recurrent product for all of its gates."""
+
+    _gates: int
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+    ) -> None:
+        super().__init__()
+        if hidden_size <= 0:
+            raise InvalidArgumentError(
+                f"[{type(self).__name__}] hidden_size must be greater than 0, "
+                f"got {hidden_size}"
+            )
+        self.input_size, self.hidden_size = input_size, hidden_size
+        rows = self._gates * hidden_size
+        self.weight_ih = self._made([rows, input_size], weight_ih_attr, 1.0)
+        self.weight_hh = self._made([rows, hidden_size], weight_hh_attr, 1.0)
+        self.bias_ih = self._made([rows], bias_ih_attr, 0.0, is_bias=True)
+        self.bias_hh = self._made([rows], bias_hh_attr, 0.0, is_bias=True)
+
+    def _made(
+        self, shape: list[int], attr: Any, fixed: float, is_bias: bool = False
+    ) -> Any:
+        """A parameter; where attr is False one that stays at ``fixed``."""
+        limit = 1.0 / math.sqrt(self.hidden_size)
+        init = Constant(fixed) if attr is False else Uniform(-limit, limit)
+        made = self.create_parameter(
+            shape, attr=None if attr is False else attr, is_bias=is_bias,
+            default_initializer=init,
+        )  # fmt: skip
+        if attr is False:
+            init(made)
+            made.stop_gradient = True
+        return made
+
+    def _projected(self, inputs: Tensor) -> Tensor:
+        """(.., input_size) -> (.., gates * hidden_size), the input's part of gates."""
+        if inputs.shape[-1] not in (-1, self.input_size):
+            raise ShapeError(
+                type(self).__name__,
+                f"the last axis of inputs must be {self.input_size}",
+                inputs.shape,
+            )
+        return ops.linear(inputs, ops.swap_last(self.weight_ih), self.bias_ih)
+
+    def _recurrent(self, hidden: Tensor) -> Tensor:
+        return ops.linear(hidden, ops.swap_last(self.weight_hh), self.bias_hh)
+
+    def _chunk(self, gates: Tensor, index: int) -> Tensor:
+        size = self.hidden_size
+        return ops.slice(
+            gates, axes=[1], starts=[index * size], ends=[(index + 1) * size],
+            steps=[1],
+        )  # fmt: skip
+
+    @property
+    def state_shape(self) -> Any:
+        """(hidden_size,)."""
+        return (self.hidden_size,)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class SimpleRNNCell(_GateCell):
+    """h' = act(W_ih x + b_ih + W_hh h + b_hh) (Elman, 1990).
+
+    Args:
+        input_size: Length of the input.
+        hidden_size: Length of the state.
+        activation: tanh or relu.
+        weight_ih_attr: How W_ih (hidden_size, input_size) is made. An attribute that is
+            False fixes a weight at 1 and a bias at 0.
+        weight_hh_attr: How W_hh (hidden_size, hidden_size) is made.
+        bias_ih_attr: How b_ih is made.
+        bias_hh_attr: How b_hh is made.
+
+    Shape:
+        inputs (batch, input_size), states (batch, hidden_size), zeros if None. Returns
+        (outputs, new states), both (batch, hidden_size) and the same.
+    """
+
+    _gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        activation: str = "tanh",
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        if activation not in ("tanh", "relu"):
+            raise InvalidArgumentError(
+                f"[SimpleRNNCell] activation must be tanh or relu, got {activation!r}"
+            )
+        super().__init__(
+            input_size, hidden_size, weight_ih_attr, weight_hh_attr, bias_ih_attr,
+            bias_hh_attr,
+        )  # fmt: skip
+        self.activation = activation
+
+    def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Tensor]:
+        h = self.get_initial_states(inputs) if states is None else states
+        total = ops.add(self._projected(inputs), self._recurrent(h))
+        h = ops.tanh(total) if self.activation == "tanh" else ops.relu(total)
+        return h, h
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, activation={self.activation}"
+
+
+class LSTMCell(_GateCell):
+    """Long short-term memory (Hochreiter & Schmidhuber, 1997).
+
+    With (i, f, g, o) = W_ih x + b_ih + W_hh h + b_hh:
+    c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c').
+
+    Args:
+        input_size: Length of the input.
+        hidden_size: Length of the states.
+        weight_ih_attr: How W_ih (4 hidden_size, input_size) is made. An attribute that
+            is False fixes a weight at 1 and a bias at 0.
+        weight_hh_attr: How W_hh (4 hidden_size, hidden_size) is made.
+        bias_ih_attr: How b_ih is made.
+        bias_hh_attr: How b_hh is made.
+
+    Shape:
+        inputs (batch, input_size), states (h, c), each (batch, hidden_size), zeros if
+        None. Returns (h', (h', c')).
+    """
+
+    _gates = 4
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            input_size, hidden_size, weight_ih_attr, weight_hh_attr, bias_ih_attr,
+            bias_hh_attr,
+        )  # fmt: skip
+
+    def forward(
+        self, inputs: Tensor, states: Any = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        h, c = self.get_initial_states(inputs) if states is None else states
+        gates = ops.add(self._projected(inputs), self._recurrent(h))
+        i, f, g, o = (self._chunk(gates, k) for k in range(4))
+        kept = ops.mul(ops.sigmoid(f), c)
+        c = ops.add(kept, ops.mul(ops.sigmoid(i), ops.tanh(g)))
+        h = ops.mul(ops.sigmoid(o), ops.tanh(c))
+        return h, (h, c)
+
+    @property
+    def state_shape(self) -> Any:
+        """((hidden_size,), (hidden_size,)): of h and c."""
+        return ((self.hidden_size,), (self.hidden_size,))
+
+
+class GRUCell(_GateCell):
+    """Gated recurrent unit (Cho et al., 2014), the reset applied after the product.
+
+    With (r, z, n) = W_ih x + b_ih and (R, Z, N) = W_hh h + b_hh:
+    c = tanh(n + sigmoid(r + R) N), h' = z' h + (1 - z') c, z' = sigmoid(z + Z).
+
+    Args:
+        input_size: Length of the input.
+        hidden_size: Length of the state.
+        weight_ih_attr: How W_ih (3 hidden_size, input_size) is made. An attribute that
+            is False fixes a weight at 1 and a bias at 0.
+        weight_hh_attr: How W_hh (3 hidden_size, hidden_size) is made.
+        bias_ih_attr: How b_ih is made.
+        bias_hh_attr: How b_hh is made.
+
+    Shape:
+        inputs (batch, input_size), states (batch, hidden_size), zeros if None. Returns
+        (outputs, new states), both (batch, hidden_size) and the same.
+    """
+
+    _gates = 3
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            input_size, hidden_size, weight_ih_attr, weight_hh_attr, bias_ih_attr,
+            bias_hh_attr,
+        )  # fmt: skip
+
+    def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Tensor]:
+        h = self.get_initial_states(inputs) if states is None else states
+        x, y = self._projected(inputs), self._recurrent(h)
+        r = ops.sigmoid(ops.add(self._chunk(x, 0), self._chunk(y, 0)))
+        z = ops.sigmoid(ops.add(self._chunk(x, 1), self._chunk(y, 1)))
+        c = ops.tanh(ops.add(self._chunk(x, 2), ops.mul(r, self._chunk(y, 2))))
+        h = ops.add(ops.mul(ops.sub(h, c), z), c)
+        return h, h
