@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError, UnavailableError
+from proa.errors import InvalidArgumentError
 from proa.nn import (
     AdaptiveAvgPool2D,
     BatchNorm2D,
@@ -16,6 +16,7 @@ from proa.nn import (
     ReLU,
     Sequential,
 )
+from proa.vision.models.weights import with_weights
 
 
 def _conv(
@@ -181,35 +182,80 @@ class ResNet(Layer):
         return x
 
 
-def _resnet(block: Any, depth: int, pretrained: bool, settings: Any) -> ResNet:
-    if pretrained:
-        raise UnavailableError(
-            "[ResNet] pretrained must be False: no weights come with this package; "
-            "load your own by set_state_dict(proa.load(path))"
-        )
-    return ResNet(block, depth, **settings)
+def _resnet(
+    name: str, block: Any, depth: int, pretrained: Any, settings: Any
+) -> ResNet:
+    return with_weights(ResNet(block, depth, **settings), pretrained, name)
 
 
-def resnet18(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet of 18 layers."""
-    return _resnet(BasicBlock, 18, pretrained, kwargs)
+def resnet18(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNet of 18 layers; ``kwargs`` go to :class:`ResNet`."""
+    return _resnet("resnet18", BasicBlock, 18, pretrained, kwargs)
 
 
-def resnet34(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet of 34 layers."""
-    return _resnet(BasicBlock, 34, pretrained, kwargs)
+def resnet34(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNet of 34 layers; ``kwargs`` go to :class:`ResNet`."""
+    return _resnet("resnet34", BasicBlock, 34, pretrained, kwargs)
 
 
-def resnet50(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet of 50 layers."""
-    return _resnet(BottleneckBlock, 50, pretrained, kwargs)
+def resnet50(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNet of 50 layers; ``kwargs`` go to :class:`ResNet`."""
+    return _resnet("resnet50", BottleneckBlock, 50, pretrained, kwargs)
 
 
-def resnet101(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet of 101 layers."""
-    return _resnet(BottleneckBlock, 101, pretrained, kwargs)
+def resnet101(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNet of 101 layers; ``kwargs`` go to :class:`ResNet`."""
+    return _resnet("resnet101", BottleneckBlock, 101, pretrained, kwargs)
 
 
-def resnet152(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """ResNet of 152 layers."""
-    return _resnet(BottleneckBlock, 152, pretrained, kwargs)
+def resnet152(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNet of 152 layers; ``kwargs`` go to :class:`ResNet`."""
+    return _resnet("resnet152", BottleneckBlock, 152, pretrained, kwargs)
+
+
+def _wider(
+    name: str, depth: int, groups: int, width: int, pretrained: Any, settings: Any
+) -> ResNet:
+    """A ResNet whose 3 x 3 convolutions have these groups of this width."""
+    settings = {**settings, "groups": groups, "width": width}
+    return _resnet(name, BottleneckBlock, depth, pretrained, settings)
+
+
+def resnext50_32x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNeXt (Xie et al., 2016) of 50 layers, 32 groups of width 4."""
+    return _wider("resnext50_32x4d", 50, 32, 4, pretrained, kwargs)
+
+
+def resnext50_64x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNeXt (Xie et al., 2016) of 50 layers, 64 groups of width 4."""
+    return _wider("resnext50_64x4d", 50, 64, 4, pretrained, kwargs)
+
+
+def resnext101_32x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNeXt (Xie et al., 2016) of 101 layers, 32 groups of width 4."""
+    return _wider("resnext101_32x4d", 101, 32, 4, pretrained, kwargs)
+
+
+def resnext101_64x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNeXt (Xie et al., 2016) of 101 layers, 64 groups of width 4."""
+    return _wider("resnext101_64x4d", 101, 64, 4, pretrained, kwargs)
+
+
+def resnext152_32x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNeXt (Xie et al., 2016) of 152 layers, 32 groups of width 4."""
+    return _wider("resnext152_32x4d", 152, 32, 4, pretrained, kwargs)
+
+
+def resnext152_64x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """ResNeXt (Xie et al., 2016) of 152 layers, 64 groups of width 4."""
+    return _wider("resnext152_64x4d", 152, 64, 4, pretrained, kwargs)
+
+
+def wide_resnet50_2(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """Wide ResNet (Zagoruyko, 2016) of 50 layers, twice as wide inside."""
+    return _wider("wide_resnet50_2", 50, 1, 128, pretrained, kwargs)
+
+
+def wide_resnet101_2(pretrained: Any = False, **kwargs: Any) -> ResNet:
+    """Wide ResNet (Zagoruyko, 2016) of 101 layers, twice as wide inside."""
+    return _wider("wide_resnet101_2", 101, 1, 128, pretrained, kwargs)
