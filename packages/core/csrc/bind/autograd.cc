@@ -25,8 +25,9 @@ class PythonHook final : public GradHook {
 // The backward of a PyLayer: calls function(*grads).
 class PythonBackward final : public CustomBackward {
  public:
-  PythonBackward(std::string name, PyObject* function, size_t inputs)
-      : name_(std::move(name)), function_(keep(function)), inputs_(inputs) {}
+  PythonBackward(std::string name, PyObject* function, size_t inputs, bool zeros)
+      : name_(std::move(name)), function_(keep(function)), inputs_(inputs), zeros_(zeros) {}
+  bool wants_zeros() const override { return zeros_; }
   const char* name() const override { return name_.c_str(); }
   void run(std::vector<Tensor>& grads, std::vector<Tensor>* result) override {
     const Ref args = checked(PyTuple_New(static_cast<Py_ssize_t>(grads.size())));
@@ -55,6 +56,7 @@ class PythonBackward final : public CustomBackward {
   std::string name_;
   std::shared_ptr<void> function_;
   size_t inputs_;
+  bool zeros_;
 };
 
 PyObject* py_backward(PyObject*, PyObject* args) {
@@ -155,15 +157,19 @@ PyObject* py_remove_hook(PyObject*, PyObject* args) {
   Py_RETURN_FALSE;
 }
 
-// record_custom(name, inputs, outputs, backward): outputs become those of a node over the inputs.
+// record_custom(name, inputs, outputs, backward, zeros=True): outputs become those of a node over
+// the inputs. `zeros` stand for gradients that no output got, else None.
 PyObject* py_record_custom(PyObject*, PyObject* args) {
   const char* name;
   PyObject *inputs, *outputs, *function;
-  if (!PyArg_ParseTuple(args, "sOOO", &name, &inputs, &outputs, &function)) return nullptr;
+  int zeros = 1;
+  if (!PyArg_ParseTuple(args, "sOOO|p", &name, &inputs, &outputs, &function, &zeros)) {
+    return nullptr;
+  }
   return guarded([&]() -> PyObject* {
     const auto in = to_tensors(inputs, name, false);
     const auto out = to_tensors(outputs, name, false);
-    auto custom = std::make_unique<PythonBackward>(name, function, in.size());
+    auto custom = std::make_unique<PythonBackward>(name, function, in.size(), zeros != 0);
     Node* node = Node::create_custom(std::move(custom), static_cast<int>(in.size()),
                                      static_cast<int>(out.size()));
     for (size_t i = 0; i < in.size(); ++i) node->connect(static_cast<int>(i), in[i].get());

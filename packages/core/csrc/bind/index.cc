@@ -145,7 +145,29 @@ Tensor aligned(Tensor v, const View& x, const Basic& b) {
   return ops::unsqueeze(v, axes);
 }
 
+// v without the axes that None in the key puts into the result, and without leading axes of size 1
+// that the result does not have.
+Tensor without_new_axes(Tensor v, const Basic& b) {
+  const int extra = v.rank() - b.result_rank;
+  Ints axes;
+  for (int i = 0; i < extra; ++i) axes.v[axes.count++] = i;
+  for (int i = 0; i < b.inserted.count; ++i) {
+    const int64_t axis = b.inserted.v[i] + extra;
+    if (axis >= 0) axes.v[axes.count++] = axis;
+  }
+  for (int i = 0; i < axes.count; ++i) {
+    const int64_t size = v->view.shape[axes.v[i]];
+    if (size != 1 && size != kUnknown) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "[setitem] axis " + std::to_string(axes.v[i]) +
+                      " of the value must have size 1, got shape " + shape_text(v->view));
+    }
+  }
+  return axes.count == 0 ? v : ops::squeeze(v, axes);
+}
+
 void assign_recorded(const Tensor& x, Tensor v, Basic b) {
+  v = without_new_axes(std::move(v), b);
   v = aligned(std::move(v), x.view(), b);
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (!b.is_int[axis]) continue;
@@ -223,10 +245,6 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     if (!symbolic && !needs_node(both, 2)) {
       assign(x, v, b);
       return 0;
-    }
-    if (b.inserted.count > 0) {
-      throw Error(ErrorKind::kUnimplemented,
-                  "[setitem] None in the key must not be used where gradients are recorded");
     }
     assign_recorded(x, std::move(v), b);
     return 0;

@@ -14,7 +14,10 @@ from proa._core import Tensor as Tensor
 from proa.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from proa.base.device import (
     CPUPlace,
+    CUDAPinnedPlace,
     CUDAPlace,
+    NPUPlace,
+    XPUPlace,
     get_device,
     is_compiled_with_cuda,
     set_device,
@@ -37,10 +40,13 @@ from proa.base.dtype import (
 )
 from proa.base.dtype import bool_ as bool
 from proa.base.flags import get_flags, set_flags
+from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.base.random import get_rng_state, seed, set_rng_state
 from proa.base.threads import get_num_threads, set_num_threads
 from proa.tensor import FUNCTIONS
+from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
+from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403
 from proa.tensor.manipulation import *  # noqa: F403
@@ -55,13 +61,15 @@ if TYPE_CHECKING:
     from proa import hapi, io, jit, metric, nn, optimizer, static, vision
     from proa.hapi import Model
     from proa.hapi import summary as summary  # type: ignore[no-redef]
+    from proa.io.batching import batch
     from proa.nn import ParamAttr
     from proa.tensor.saving import load, save
 
 #: Submodules that are imported when they are first named.
 _MODULES = frozenset({
-    "amp", "autograd", "base", "device", "distributed", "errors", "hapi", "interop",
-    "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static", "vision",
+    "amp", "autograd", "base", "device", "distributed", "errors", "fft", "hapi",
+    "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
+    "vision",
 })  # fmt: skip
 #: Name -> where it is: (module, name in it), or (module, None) for the module itself.
 _LAZY: dict[str, tuple[str, str | None]] = {
@@ -69,9 +77,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "ParamAttr": ("proa.nn.attr", "ParamAttr"),
     "callbacks": ("proa.hapi.callbacks", None),
     "create_parameter": ("proa.nn.create", "create_parameter"),
-    "disable_static": ("proa.static", "disable_static"),
-    "enable_static": ("proa.static", "enable_static"),
-    "in_dynamic_mode": ("proa.static", "in_dynamic_mode"),
+    "batch": ("proa.io.batching", "batch"),
     "load": ("proa.tensor.saving", "load"),
     "regularizer": ("proa.optimizer.regularizer", None),
     "save": ("proa.tensor.saving", "save"),
@@ -79,7 +85,8 @@ _LAZY: dict[str, tuple[str, str | None]] = {
 }
 
 __all__ = [
-    "CPUPlace", "CUDAPlace", "Model", "ParamAttr", "Parameter", "Tensor",
+    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "NPUPlace", "XPUPlace",
+    "batch", "Model", "ParamAttr", "Parameter", "Tensor",
     "bfloat16", "bool", "complex128", "complex64", "dtype", "enable_grad", "float16",
     "float32", "float64", "get_default_dtype", "get_device", "get_flags",
     "get_num_threads",
@@ -88,6 +95,7 @@ __all__ = [
     "jit", "load", "metric", "nn", "no_grad", "optimizer",
     "save", "seed", "set_default_dtype", "set_device", "set_flags", "set_grad_enabled",
     "set_num_threads",
+    "disable_static", "enable_static", "in_dynamic_mode",
     "set_printoptions", "set_rng_state", "static", "summary", "uint8", "vision",
     *FUNCTIONS,
 ]  # fmt: skip

@@ -12,28 +12,28 @@ import pytest
 
 import proa
 from proa import _core
-from proa.base.dtype import DTYPES, convert_dtype
+from proa.base.dtype import DTYPES, as_dtype
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 
 
 def test_dtypes_equal_their_names_and_numpy_types():
     for name, dtype in DTYPES.items():
-        assert dtype == name and convert_dtype(name) is dtype
+        assert dtype == name and as_dtype(name) is dtype
         assert str(dtype) == f"proa.{name}" and dtype == f"paddle.{name}"
         if name != "bfloat16":
-            assert dtype == np.dtype(name) and convert_dtype(np.dtype(name)) is dtype
-    assert proa.float32 != "float64" and convert_dtype(np.int8) is proa.int8
+            assert dtype == np.dtype(name) and as_dtype(np.dtype(name)) is dtype
+    assert proa.float32 != "float64" and as_dtype(np.int8) is proa.int8
     assert len({proa.float32, proa.float64, DTYPES["float32"]}) == 2
     with pytest.raises(InvalidArgumentError, match="got 'float31'"):
-        convert_dtype("float31")
+        as_dtype("float31")
 
 
 def test_the_default_dtype_is_that_of_python_floats():
     x = _core.from_numpy(np.array([1]), True)
     proa.set_default_dtype("float64")
     try:
-        assert (x + 0.5).dtype == "float64" and convert_dtype(float) == "float64"
+        assert (x + 0.5).dtype == "float64" and as_dtype(float) == "float64"
     finally:
         proa.set_default_dtype("float32")
     assert (x + 0.5).dtype == "float32" and proa.get_default_dtype() == "float32"

@@ -31,7 +31,7 @@ def test_in_place_functions_reuse_the_memory(
     assert result is x
     assert x.data_ptr() == address
     np.testing.assert_allclose(x.numpy(), expected.numpy(), rtol=1e-6)
-    assert not hasattr(proa, name)
+    assert not hasattr(proa, name) or name == "tanh_"  # the one Paddle has too
 
 
 def test_in_place_shapes_and_fills() -> None:
@@ -125,3 +125,47 @@ def test_print_options() -> None:
         assert "0.12]" in str(proa.to_tensor([0.123]))
     finally:
         proa.set_printoptions(precision=8)
+
+
+def test_small_functions_of_whole_tensors() -> None:
+    x = proa.to_tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert [t.tolist() for t in proa.unstack(x, axis=1)] == [[1, 3], [2, 4]]
+    assert proa.empty_like(x).shape == [2, 2] and proa.tolist(x) == [[1, 2], [3, 4]]
+    assert bool(proa.is_empty(proa.zeros([0, 2]))) and not bool(x.is_empty())
+    assert proa.is_tensor(x) and not proa.is_tensor([1]) and x.is_tensor()
+    count = proa.zeros([1])
+    assert proa.increment(count, 2.0) is count and count.tolist() == [2.0]
+    assert x.expand(shape=[3, 2, 2], name="e").shape == [3, 2, 2]
+    assert x.expand(3, 2, 2).shape == [3, 2, 2] and int(x.numel(name="n")) == 4
+    assert x.broadcast_shape is not None
+
+
+def test_in_place_functions_of_the_module() -> None:
+    x = proa.zeros([1, 3])
+    address = x.data_ptr()
+    assert proa.squeeze_(x, 0) is x and x.shape == [3]
+    assert proa.unsqueeze_(x, 1) is x and x.shape == [3, 1]
+    assert proa.reshape_(x, [3]) is x and x.shape == [3]
+    proa.scatter_(x, proa.to_tensor([0, 2]), proa.to_tensor([1.0, 2.0]))
+    assert x.tolist() == [1, 0, 2] and x.data_ptr() == address
+    proa.scatter_(x, proa.to_tensor([0, 0]), proa.to_tensor([1.0, 2.0]), False)
+    assert x.tolist() == [3, 0, 2]
+
+
+def test_where_as_a_method_takes_a_condition_by_name() -> None:
+    x, y = proa.to_tensor([1.0, 2.0]), proa.to_tensor([8.0, 9.0])
+    yes = proa.to_tensor([True, False])
+    assert x.where(condition=yes, y=y).tolist() == [1, 9]
+    assert yes.where(x, y).tolist() == [1, 9]
+    assert yes.where()[0].tolist() == [[0]]
+
+
+def test_numpy_on_the_left_gives_tensors() -> None:
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = np.array([3.0, 4.0], "float32") * x
+    assert isinstance(y, proa.Tensor) and not y.stop_gradient
+    assert (np.float32(2) ** x).tolist() == [2, 4]
+    assert isinstance(np.array([1.0]) > x, proa.Tensor)
+    np.testing.assert_allclose(np.sin(x.detach()), np.sin([1, 2]), rtol=1e-6)
+    assert x.__div__(2).tolist() == [0.5, 1] and x.__rdiv__(2).tolist() == [2, 1]
+    assert proa.to_tensor([3.7]).__long__() == 3

@@ -469,7 +469,7 @@ class Walk {
     std::vector<Tensor> grads;
     for (int i = 0; i < node->output_count(); ++i) {
       Tensor& grad = own.grad(static_cast<uint32_t>(i));
-      if (!grad) grad = filled(node->outputs()[i], 0);
+      if (!grad && node->custom()->wants_zeros()) grad = filled(node->outputs()[i], 0);
       grads.push_back(std::move(grad));
     }
     node->custom()->run(grads, result);

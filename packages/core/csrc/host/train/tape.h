@@ -41,6 +41,8 @@ struct CustomBackward {
   /// Gradients of the outputs in, of the inputs out (one for each edge).
   virtual void run(std::vector<Tensor>& grads, std::vector<Tensor>* result) = 0;
   virtual void free_saved() {}
+  /// Whether `run` gets zeros for outputs that no gradient reached, or null tensors.
+  virtual bool wants_zeros() const { return true; }
 };
 
 /// A recorded computation. Counted; owned by the tensors it made and the nodes that follow.

@@ -119,6 +119,10 @@ class set_grad_enabled(_Switch):
         self._entered = True
         self._before.append(self._first)
 
+    def clone(self) -> set_grad_enabled:
+        """Another switch to the same mode."""
+        return type(self)(self._on)
+
 
 def is_grad_enabled() -> bool:
     """True if computations are recorded in this thread."""

@@ -16,6 +16,7 @@ class PyLayerContext:
         self._saved: tuple[Any, ...] = ()
         self._versions: tuple[int, ...] = ()
         self._constants: set[int] = set()
+        self._materialize = True
         self.needs_input_grad: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -38,6 +39,18 @@ class PyLayerContext:
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """No gradient flows through these outputs."""
         self._constants.update(id(t) for t in tensors)
+
+    def mark_not_inplace(self, *args: Tensor) -> None:
+        """These inputs, if `forward` returns them, become tensors of their own.
+
+        They do so anyway: what `apply` returns is never its argument.
+        """
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether `backward` gets zeros (the default) or None for an output that no
+        gradient reached.
+        """
+        self._materialize = bool(value)
 
 
 class PyLayer:
@@ -80,6 +93,10 @@ class PyLayer:
                 values[i] = value = value.detach()
             outputs.append(value)
         _core.record_custom(
-            cls.__name__, inputs, outputs, lambda *grads: cls.backward(ctx, *grads)
+            cls.__name__,
+            inputs,
+            outputs,
+            lambda *grads: cls.backward(ctx, *grads),
+            ctx._materialize,
         )
         return type(result)(values) if isinstance(result, (tuple, list)) else values[0]

@@ -44,6 +44,30 @@ class CUDAPlace(Place):
         check_place("CUDAPlace", self)
 
 
+class CUDAPinnedPlace(Place):
+    """Host memory that a GPU reads fast, which this build cannot use."""
+
+    def __init__(self) -> None:
+        super().__init__("gpu_pinned")
+        check_place("CUDAPinnedPlace", self)
+
+
+class XPUPlace(Place):
+    """A Kunlun XPU's memory, which this build cannot use."""
+
+    def __init__(self, id: int = 0) -> None:
+        super().__init__(f"xpu:{id}")
+        check_place("XPUPlace", self)
+
+
+class NPUPlace(Place):
+    """An Ascend NPU's memory, which this build cannot use."""
+
+    def __init__(self, id: int = 0) -> None:
+        super().__init__(f"npu:{id}")
+        check_place("NPUPlace", self)
+
+
 CPU = CPUPlace()
 
 
@@ -53,7 +77,7 @@ def check_place(where: str, place: object) -> None:
     if device is None or device == "cpu":
         return
     kind = str(device).partition(":")[0]
-    if kind in ("gpu", "cuda"):
+    if kind in ("gpu", "cuda", "gpu_pinned", "xpu", "npu"):
         raise UnavailableError(f"[{where}] the device must be there, got {device!r}")
     raise InvalidArgumentError(
         f"[{where}] must be 'cpu' or 'gpu:<number>', got {device!r}"

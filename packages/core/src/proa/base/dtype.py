@@ -58,7 +58,7 @@ class dtype:
         return NotImplemented
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return convert_dtype, (self.name,)
+        return as_dtype, (self.name,)
 
 
 _SIZES = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16)
@@ -85,19 +85,13 @@ DTypeLike: TypeAlias = Any
 
 
 def as_dtype(value: DTypeLike) -> dtype:
-    """`convert_dtype`, but that "default" is the default dtype."""
+    """The dtype of a dtype, a name, a NumPy type or a Python number type.
+
+    `float` and "default" are the default dtype, `int` is int64.
+    """
     if isinstance(value, dtype):
         return value
-    if isinstance(value, str) and value == "default":
-        return get_default_dtype()
-    return convert_dtype(value)
-
-
-def convert_dtype(value: Any) -> dtype:
-    """The dtype of a dtype, a name, a NumPy type or a Python number type."""
-    if isinstance(value, dtype):
-        return value
-    if value is float:
+    if value is float or (isinstance(value, str) and value == "default"):
         return get_default_dtype()
     if value is int:
         return int64
@@ -115,9 +109,9 @@ def convert_dtype(value: Any) -> dtype:
     return found
 
 
-def set_default_dtype(value: Any) -> None:
-    """Make `value` (a floating one) the dtype of Python floats and new parameters."""
-    wanted = convert_dtype(value)
+def set_default_dtype(d: DTypeLike) -> None:
+    """Make ``d`` (a floating one) the dtype of Python floats and new parameters."""
+    wanted = as_dtype(d)
     if not wanted.is_floating:
         raise InvalidArgumentError(
             f"[set_default_dtype] must be a floating dtype, got {wanted}"

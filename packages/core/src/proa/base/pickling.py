@@ -9,13 +9,13 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor
-from proa.base.dtype import convert_dtype
+from proa.base.dtype import as_dtype
 
 
 def _rebuild(
     array: np.ndarray[Any, Any], dtype: str, stop_gradient: bool, persistable: bool
 ) -> Tensor:
-    x: Tensor = _core.from_numpy(array, True, convert_dtype(dtype))
+    x: Tensor = _core.from_numpy(array, True, as_dtype(dtype))
     x.stop_gradient, x.persistable = stop_gradient, persistable
     return x
 

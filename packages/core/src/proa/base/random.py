@@ -38,9 +38,9 @@ class Generator:
 default_generator = Generator()
 
 
-def seed(value: int) -> Generator:
+def seed(seed: int) -> Generator:
     """Seed the default generator, which makes what follows reproducible."""
-    return default_generator.manual_seed(value)
+    return default_generator.manual_seed(seed)
 
 
 def get_rng_state() -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -115,9 +115,18 @@ class TranslatedLayer:
     """A loaded model: callable, with parameters that can be trained further.
 
     Without gradients it runs as a plan; where one is wanted, op by op on the tape.
+
+    Args:
+        programs: The program, or {"forward": program}.
+        persistable_vars: Tensors by structured name that replace the program's.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(
+        self,
+        programs: Program | Mapping[str, Program],
+        persistable_vars: Mapping[str, Any] | None = None,
+    ) -> None:
+        program = programs if isinstance(programs, Program) else programs["forward"]
         self._program = program
         self.training = False
         self._tensors: dict[Value, Any] = {}
@@ -132,6 +141,7 @@ class TranslatedLayer:
         self._engine: Any = None
         self._versions: list[int] = []
         self._plan = json.loads(program.metadata.get("outputs", "null"))
+        self.set_state_dict(dict(persistable_vars or {}))
 
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
         """Structured names and tensors."""

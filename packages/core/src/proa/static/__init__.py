@@ -1,5 +1,35 @@
-"""What recorded graphs and their inputs are described with."""
+"""Static mode: its switch, and what recorded graphs' inputs are described with.
 
+Graphs are recorded from functions by `proa.jit.to_static`; the classes that build them
+statement by statement (`Program`, `Executor`, `data`, …) are not part of this version.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.base.mode import disable_static, enable_static, in_dynamic_mode
+from proa.errors import UnimplementedError
 from proa.jit.input_spec import InputSpec
 
-__all__ = ["InputSpec"]
+__all__ = ["InputSpec", "disable_static", "enable_static", "in_dynamic_mode"]
+
+_GRAPH_BUILDING = frozenset({
+    "CompiledProgram", "Executor", "Program", "Variable", "append_backward", "data",
+    "default_main_program", "default_startup_program", "global_scope", "gradients",
+    "load_inference_model", "name_scope", "nn", "program_guard",
+    "save_inference_model", "scope_guard",
+})  # fmt: skip
+
+
+class _NotThereError(UnimplementedError, AttributeError):
+    """Also an AttributeError, so that `hasattr` says no."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _GRAPH_BUILDING:
+        raise _NotThereError(
+            f"[static.{name}] graphs must be recorded by proa.jit.to_static in this "
+            f"version, got a use of proa.static.{name}"
+        )
+    raise AttributeError(f"module 'proa.static' has no attribute {name!r}")

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from proa.tensor import (
-    creation,
-    linalg,
-    logic,
-    manipulation,
-    math,
-    methods,
-    random,
-    reduction,
-    search,
-)
+from proa.tensor import methods
+from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
+from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403
 from proa.tensor.manipulation import *  # noqa: F403
@@ -26,9 +18,5 @@ methods.attach()
 
 #: The public functions, which `proa` exports too.
 FUNCTIONS: tuple[str, ...] = tuple(
-    name
-    for family in (
-        creation, linalg, logic, manipulation, math, random, reduction, search,
-    )
-    for name in family.__all__
-)  # fmt: skip
+    name for family in methods.FAMILIES for name in family.__all__
+)

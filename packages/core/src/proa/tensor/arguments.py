@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
 
+F = TypeVar("F", bound=Callable[..., Any])
 #: A shape or a list of ints: a Tensor of ints, or a sequence of ints and 0-d Tensors.
 IntsLike: TypeAlias = "Tensor | int | Sequence[int | Tensor]"
 AxisLike: TypeAlias = "int | Sequence[int] | Tensor | None"
@@ -75,6 +77,27 @@ def cast_if(x: Tensor, dtype: DTypeLike | None) -> Tensor:
         return x
     wanted = as_dtype(dtype)
     return x if x.dtype is wanted else ops.cast(x, dtype=wanted)
+
+
+def written(result: Tensor, out: Tensor | None) -> Tensor:
+    """``result``, copied into ``out`` if that is given."""
+    return result if out is None else out.set_value(result)
+
+
+def renamed(**names: str) -> Callable[[F], F]:
+    """Let a function take keywords by their names in another version: new="old"."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def called(*args: Any, **keywords: Any) -> Any:
+            for new, old in names.items():
+                if old in keywords:
+                    keywords[new] = keywords.pop(old)
+            return function(*args, **keywords)
+
+        return called  # type: ignore[return-value]  # the same signature and more
+
+    return decorate
 
 
 def is_floating(x: Tensor) -> bool:

@@ -13,15 +13,14 @@ from proa import _core
 from proa._core import Tensor, ops
 from proa.base.device import Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype, get_default_dtype
-from proa.base.dtype import dtype as DType
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if
+from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if, renamed
 
 __all__ = [
     "arange", "assign", "clone", "complex", "diag", "diag_embed", "diagflat",
     "empty", "empty_like", "eye", "full", "full_like", "linspace", "logspace",
-    "meshgrid", "ones", "ones_like", "to_tensor", "tril", "tril_indices", "triu",
-    "triu_indices", "zeros", "zeros_like",
+    "meshgrid", "ones", "ones_like", "to_tensor", "tolist", "tril",
+    "tril_indices", "triu", "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -130,8 +129,7 @@ def empty(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> 
 
 
 def _like(x: Tensor, value: Any, dtype: DTypeLike | None) -> Tensor:
-    wanted: DType = x.dtype if dtype is None else as_dtype(dtype)
-    return ops.full_like(x, value=value, dtype=wanted)
+    return ops.full_like(x, value=value, dtype=as_dtype(dtype or x.dtype))
 
 
 def full_like(
@@ -220,11 +218,13 @@ def eye(
     return ops.eye(rows=rows, columns=columns, dtype=as_dtype(dtype or "default"))
 
 
+@renamed(x="input")
 def tril(x: Tensor, diagonal: int = 0, name: Any = None) -> Tensor:
     """The part on and below the diagonal; zeros elsewhere."""
     return ops.tril(x, diagonal=diagonal)
 
 
+@renamed(x="input")
 def triu(x: Tensor, diagonal: int = 0, name: Any = None) -> Tensor:
     """The part on and above the diagonal; zeros elsewhere."""
     return ops.triu(x, diagonal=diagonal)
@@ -329,6 +329,11 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
 def clone(x: Tensor, name: Any = None) -> Tensor:
     """A copy of x through which gradients flow."""
     return x.clone()
+
+
+def tolist(x: Tensor) -> Any:
+    """The elements as nested lists of Python numbers; a number if x is 0-d."""
+    return x.tolist()
 
 
 def complex(real: Tensor, imag: Tensor, name: Any = None) -> Tensor:

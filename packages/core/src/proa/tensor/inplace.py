@@ -10,6 +10,11 @@ from proa.base.random import next_key
 from proa.tensor import manipulation, math, search
 from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if
 
+#: Those that are functions of `proa` too; the others are methods only.
+__all__ = ["reshape_", "scatter_", "squeeze_", "tanh_", "unsqueeze_"]
+
+tanh_ = ops.tanh_
+
 #: Public name -> row, where the in-place row takes the same arguments.
 _DIRECT = {
     "add_": "add_", "subtract_": "sub_", "multiply_": "mul_", "divide_": "div_",

@@ -6,7 +6,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
-from proa.tensor.arguments import as_tensor
+from proa.tensor.arguments import as_tensor, written
 
 from proa._core.ops import (  # isort: skip
     equal,
@@ -25,37 +25,30 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _written(result: Tensor, out: Tensor | None) -> Tensor:
-    if out is None:
-        return result
-    out.set_value(result)
-    return out
-
-
 def logical_and(
     x: Tensor, y: Tensor, out: Tensor | None = None, name: Any = None
 ) -> Tensor:
     """True where both are non-zero."""
-    return _written(ops.logical_and(x, y), out)
+    return written(ops.logical_and(x, y), out)
 
 
 def logical_or(
     x: Tensor, y: Tensor, out: Tensor | None = None, name: Any = None
 ) -> Tensor:
     """True where either is non-zero."""
-    return _written(ops.logical_or(x, y), out)
+    return written(ops.logical_or(x, y), out)
 
 
 def logical_xor(
     x: Tensor, y: Tensor, out: Tensor | None = None, name: Any = None
 ) -> Tensor:
     """True where exactly one is non-zero."""
-    return _written(ops.logical_xor(x, y), out)
+    return written(ops.logical_xor(x, y), out)
 
 
 def logical_not(x: Tensor, out: Tensor | None = None, name: Any = None) -> Tensor:
     """True where x is zero or False."""
-    return _written(ops.logical_not(x), out)
+    return written(ops.logical_not(x), out)
 
 
 def isclose(

@@ -14,6 +14,7 @@ from proa.tensor.arguments import (
     as_ints,
     as_tensor,
     normal_axis,
+    renamed,
 )
 
 __all__ = [
@@ -193,6 +194,7 @@ def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]
     return [q if p == 1 else p for p, q in zip(a, b, strict=True)]
 
 
+@renamed(input="inputs")
 def broadcast_tensors(input: Sequence[Tensor], name: Any = None) -> list[Tensor]:
     """All tensors broadcast to their common shape."""
     shape: list[int] = []

@@ -8,7 +8,13 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_int, as_tensor, cast_if, is_floating
+from proa.tensor.arguments import (
+    as_int,
+    as_tensor,
+    cast_if,
+    is_floating,
+    written,
+)
 
 # Rows that are the public function as they stand.
 from proa._core.ops import (  # isort: skip
@@ -293,9 +299,11 @@ def matmul(
     return ops.squeeze(ops.matmul(a, b), axis=drop)
 
 
-def mm(input: Tensor, mat2: Tensor, name: Any = None) -> Tensor:
-    """Matrix product without transposition."""
-    return matmul(input, mat2)
+def mm(
+    input: Tensor, mat2: Tensor, name: Any = None, *, out: Tensor | None = None
+) -> Tensor:
+    """Matrix product without transposition, written into ``out`` if given."""
+    return written(matmul(input, mat2), out)
 
 
 def bmm(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
@@ -352,8 +360,10 @@ def addmm(
     return ops.add(input if beta == 1.0 else ops.mul(input, beta), product)
 
 
-def kron(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
-    """Kronecker product."""
+def kron(
+    x: Tensor, y: Tensor, name: Any = None, *, out: Tensor | None = None
+) -> Tensor:
+    """Kronecker product, written into ``out`` if given."""
     x, y = as_tensor(x), as_tensor(y)
     rank = max(x.ndim, y.ndim)
     a = [1] * (rank - x.ndim) + x.shape
@@ -361,7 +371,8 @@ def kron(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
     left = [v for size in a for v in (size, 1)]
     right = [v for size in b for v in (1, size)]
     product = ops.mul(ops.reshape(x, shape=left), ops.reshape(y, shape=right))
-    return ops.reshape(product, shape=[p * q for p, q in zip(a, b, strict=True)])
+    blocks = ops.reshape(product, shape=[p * q for p, q in zip(a, b, strict=True)])
+    return written(blocks, out)
 
 
 def trace(

@@ -16,6 +16,7 @@ from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor import (
+    counting,
     creation,
     indexing,
     inplace,
@@ -30,11 +31,16 @@ from proa.tensor import (
 )
 from proa.tensor.arguments import as_int, as_tensor, cast_if
 
+#: The modules whose `__all__` are functions of `proa`, and methods but for these few.
+FAMILIES = (
+    counting, creation, inplace, linalg, logic, manipulation, math, random, reduction,
+    search,
+)  # fmt: skip
 #: Functions whose first argument is not a tensor: no methods of these.
 _NO_METHODS = frozenset({
-    "arange", "assign", "broadcast_shape", "complex", "empty", "eye", "full",
-    "gaussian", "is_tensor", "linspace", "logspace", "meshgrid", "normal", "ones",
-    "rand", "randint", "randn", "randperm", "scatter_nd", "shape", "standard_normal",
+    "arange", "assign", "complex", "empty", "eye", "full",
+    "gaussian", "linspace", "logspace", "meshgrid", "normal", "ones",
+    "rand", "randint", "randn", "randperm", "shape", "standard_normal",
     "to_tensor", "tril_indices", "triu_indices", "uniform", "zeros",
 })  # fmt: skip
 
@@ -48,11 +54,8 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _table() -> dict[str, Callable[..., Any]]:
-    families = (
-        creation, linalg, logic, manipulation, math, random, reduction, search,
-    )  # fmt: skip
     table: dict[str, Callable[..., Any]] = {}
-    for family in families:
+    for family in FAMILIES:
         for name in family.__all__:
             if name not in _NO_METHODS:
                 table[name] = getattr(family, name)
@@ -117,10 +120,6 @@ def _get_tensor(self: Tensor) -> Tensor:
     return self
 
 
-def _numel(self: Tensor) -> Tensor:
-    return reduction.numel(self)
-
-
 def _apply(self: Tensor, func: Callable[[Tensor], Tensor]) -> Tensor:
     if not self.stop_gradient:
         raise InvalidArgumentError(
@@ -178,9 +177,46 @@ def _dim(self: Tensor) -> int:
     return self.ndim
 
 
-def _expand_method(self: Tensor, *shape: Any) -> Tensor:
-    sizes = shape[0] if len(shape) == 1 else shape
-    return manipulation.expand(self, sizes)
+def _expand(self: Tensor, shape: Any, *more: int, name: Any = None) -> Tensor:
+    """`expand` to a list of sizes, or to sizes given one by one."""
+    return manipulation.expand(self, [shape, *more] if more else shape)
+
+
+def _where(
+    self: Tensor,
+    x: Any = None,
+    y: Any = None,
+    name: Any = None,
+    *,
+    condition: Tensor | None = None,
+) -> Any:
+    """`where` with this tensor as the condition, or as x if a condition is named."""
+    if condition is None:
+        return search.where(self, x, y)
+    return search.where(condition, self, x if y is None else y)
+
+
+_UFUNCS: dict[str, Callable[..., Tensor]] = {
+    "add": ops.add, "subtract": ops.sub, "multiply": ops.mul, "divide": ops.div,
+    "true_divide": ops.div, "floor_divide": ops.floor_div, "remainder": ops.mod,
+    "power": ops.pow, "equal": ops.equal, "not_equal": ops.not_equal,
+    "less": ops.less_than, "less_equal": ops.less_equal,
+    "greater": ops.greater_than, "greater_equal": ops.greater_equal,
+    "matmul": math.matmul, "maximum": ops.maximum, "minimum": ops.minimum,
+    "bitwise_and": ops.bitwise_and, "bitwise_or": ops.bitwise_or,
+    "bitwise_xor": ops.bitwise_xor,
+}  # fmt: skip
+
+
+def _array_ufunc(
+    self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
+) -> Any:
+    """``array + tensor`` and its kin give Tensors; other functions of NumPy arrays."""
+    function = _UFUNCS.get(ufunc.__name__)
+    if function is not None and method == "__call__" and not options:
+        return function(*(as_tensor(i) for i in inputs))
+    arrays = [np.asarray(i) if isinstance(i, Tensor) else i for i in inputs]
+    return getattr(ufunc, method)(*arrays, **options)
 
 
 def _rounded(self: Tensor, digits: int | None = None) -> Tensor:
@@ -204,7 +240,6 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "clear_gradient": _clear_grad,
     "set_value": set_value,
     "copy_": lambda self, other, *args: set_value(self, other),
-    "numel": _numel,
     "apply": _apply,
     "dim": _dim,
     "ndimension": _dim,
@@ -212,8 +247,12 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "element_size": _element_size,
     "is_same_shape": _is_same_shape,
     "add_n": math.add_n,
-    "expand": _expand_method,
-    "where": lambda self, x=None, y=None, name=None: search.where(self, x, y),
+    "expand": _expand,
+    "where": _where,
+    "__array_ufunc__": _array_ufunc,
+    "__div__": lambda self, other: ops.div(self, other),
+    "__rdiv__": lambda self, other: ops.div(as_tensor(other, self), self),
+    "__long__": int,
     "__format__": _format,
     "__iter__": _iterate,
     "__deepcopy__": _deepcopy,

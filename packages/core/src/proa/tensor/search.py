@@ -13,11 +13,11 @@ from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if, normal_axis
 
 __all__ = [
-    "argmax", "argmin", "argsort", "bincount", "bucketize", "gather", "gather_nd",
-    "index_add", "index_sample", "index_select", "kthvalue", "masked_fill",
-    "masked_select", "mode", "nonzero", "put_along_axis", "scatter", "scatter_nd",
-    "scatter_nd_add", "searchsorted", "sort", "take_along_axis", "topk", "unique",
-    "unique_consecutive", "where",
+    "argmax", "argmin", "argsort", "bucketize", "gather", "gather_nd", "index_add",
+    "index_sample", "index_select", "kthvalue", "masked_fill", "masked_select",
+    "multiplex", "nonzero", "put_along_axis", "scatter", "scatter_nd",
+    "scatter_nd_add", "searchsorted", "shard_index", "sort", "take_along_axis",
+    "topk", "where",
 ]  # fmt: skip
 
 
@@ -100,26 +100,6 @@ def kthvalue(
     if keepdim:
         parts = [ops.unsqueeze(t, axis=[along]) for t in parts]
     return parts[0], parts[1]
-
-
-def mode(
-    x: Tensor, axis: int = -1, keepdim: bool = False, name: Any = None
-) -> tuple[Tensor, Tensor]:
-    """The most frequent element along an axis (the least of equals), and its last
-    place.
-    """
-    along = normal_axis("mode", axis, x.ndim)
-    lines = np.moveaxis(x.numpy(), along, -1)
-    places = np.empty(lines.shape[:-1], np.int64)
-    for at in np.ndindex(*places.shape):
-        values, counts = np.unique(lines[at], return_counts=True)
-        best = values[np.argmax(counts)]
-        places[at] = np.flatnonzero(lines[at] == best)[-1]
-    index = as_tensor(np.expand_dims(places, along))
-    found = ops.take_along_axis(x, index, axis=along)
-    if keepdim:
-        return found, index
-    return ops.squeeze(found, axis=[along]), ops.squeeze(index, axis=[along])
 
 
 def gather(
@@ -305,52 +285,48 @@ def bucketize(
     return searchsorted(sorted_sequence, x, out_int32, right)
 
 
-def bincount(
-    x: Tensor, weights: Tensor | None = None, minlength: int = 0, name: Any = None
+def multiplex(inputs: Sequence[Tensor], index: Tensor, name: Any = None) -> Tensor:
+    """Row i of the tensor that index[i] names, for every i.
+
+    Args:
+        inputs: Tensors of one shape (n, ..).
+        index: int32 or int64, (n,) or (n, 1).
+
+    Returns:
+        The shape and dtype of the inputs.
+    """
+    if not inputs:
+        raise InvalidArgumentError("[multiplex] inputs must hold a tensor, got none")
+    which = cast_if(ops.reshape(index, shape=[-1]), "int64")
+    row = ops.cumsum(ops.full_like(which, value=1, dtype=which.dtype), axis=0)
+    place = ops.stack(which, ops.sub(row, 1), axis=-1)
+    return ops.gather_nd(ops.stack(*inputs, axis=0), place)
+
+
+def shard_index(
+    input: Tensor,
+    index_num: int,
+    nshards: int,
+    shard_id: int,
+    ignore_value: int = -1,
+    name: Any = None,
 ) -> Tensor:
-    """How often each number 0, 1, … occurs, or the sum of its weights."""
-    scale = None if weights is None else weights.numpy()
-    counts = np.bincount(x.numpy(), scale, minlength)
-    return cast_if(as_tensor(counts), None if weights is None else weights.dtype)
+    """Indices relative to the shard that holds them; elsewhere ``ignore_value``.
 
+    Shard s holds ceil(index_num / nshards) indices from s times as many on.
 
-def unique(
-    x: Tensor,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    dtype: DTypeLike = "int64",
-    name: Any = None,
-) -> Any:
-    """The different elements (or entries along axis) in order; computed by NumPy."""
-    options: Any = (return_index, return_inverse, return_counts, axis)
-    found: Any = np.unique(x.numpy(), *options)
-    if not isinstance(found, tuple):
-        return as_tensor(found)
-    first, *rest = found
-    return (as_tensor(first), *(cast_if(as_tensor(r.ravel()), dtype) for r in rest))
-
-
-def unique_consecutive(
-    x: Tensor,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    dtype: DTypeLike = "int64",
-    name: Any = None,
-) -> Any:
-    """x without the repetitions of a neighbour; computed by NumPy."""
-    array = x.numpy()
-    along = 0 if axis is None else axis
-    array = array.ravel() if axis is None else np.moveaxis(array, along, 0)
-    rows = array.reshape(len(array), -1)
-    fresh = np.ones(len(array), bool)
-    fresh[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    result = [as_tensor(np.moveaxis(array[fresh], 0, along if axis is not None else 0))]
-    if return_inverse:
-        result.append(cast_if(as_tensor(np.cumsum(fresh) - 1), dtype))
-    if return_counts:
-        ends = np.append(np.flatnonzero(fresh), len(array))
-        result.append(cast_if(as_tensor(np.diff(ends)), dtype))
-    return result[0] if len(result) == 1 else tuple(result)
+    Args:
+        input: Integers in [0, index_num).
+        index_num: How many indices there are.
+        nshards: How many shards.
+        shard_id: Which one this is.
+        ignore_value: Stands for indices of other shards.
+    """
+    if nshards < 1 or not 0 <= shard_id < nshards:
+        raise InvalidArgumentError(
+            f"[shard_index] shard_id must lie in [0, {nshards}), got {shard_id}"
+        )
+    size = -(-index_num // nshards)
+    here = ops.equal(ops.floor_div(input, size), shard_id)
+    other = ops.full(shape=[], value=ignore_value, dtype=input.dtype)
+    return ops.where(here, ops.mod(input, size), other)

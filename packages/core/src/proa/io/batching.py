@@ -1,0 +1,39 @@
+"""Batches of a reader, the generator functions of PaddlePaddle 1.x programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, TypeAlias
+
+from proa.errors import InvalidArgumentError
+
+#: A function that, called, iterates over samples.
+Reader: TypeAlias = Callable[[], Any]
+
+
+def batch(
+    reader: Reader, batch_size: int, drop_last: bool = False
+) -> Callable[[], Iterator[list[Any]]]:
+    """A reader of lists of ``batch_size`` samples of ``reader``.
+
+    Args:
+        reader: Called anew for each pass; iterates over samples.
+        batch_size: Samples in a list, positive.
+        drop_last: Whether a last, shorter list is left out.
+
+    Raises:
+        InvalidArgumentError: If batch_size is not positive.
+    """
+    if batch_size <= 0:
+        raise InvalidArgumentError(
+            f"[batch] batch_size must be positive, got {batch_size}"
+        )
+
+    def batched() -> Iterator[list[Any]]:
+        samples = iter(reader())
+        while found := list(islice(samples, batch_size)):
+            if len(found) == batch_size or not drop_last:
+                yield found
+
+    return batched

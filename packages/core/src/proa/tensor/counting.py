@@ -1,0 +1,236 @@
+"""How often values occur: histograms, counts, modes, and the different elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from proa._core import Tensor, ops
+from proa.base.dtype import DTypeLike, as_dtype
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor.arguments import as_tensor, cast_if, normal_axis
+
+__all__ = [
+    "bincount", "histogram", "mode", "unique", "unique_consecutive",
+]  # fmt: skip
+
+
+def _counted(place: Tensor, values: Tensor, size: int) -> Tensor:
+    """Zeros (size,) with values added at place; both (n,)."""
+    blank = ops.full(shape=[size], value=0, dtype=values.dtype)
+    return ops.scatter_nd_like(values, ops.reshape(place, shape=[-1, 1]), blank)
+
+
+def histogram(
+    input: Tensor, bins: int = 100, min: float = 0, max: float = 0, name: Any = None
+) -> Tensor:
+    """How many elements lie in each of ``bins`` equal parts of [min, max].
+
+    Args:
+        input: Real numbers of any shape.
+        bins: Number of parts, positive.
+        min, max: The range, max included; if both are equal, that of the elements.
+            Elements outside are not counted.
+
+    Returns:
+        int64 of shape (bins,).
+
+    Raises:
+        InvalidArgumentError: If bins is not positive or max is less than min.
+    """
+    if bins < 1 or max < min:
+        raise InvalidArgumentError(
+            "[histogram] bins must be positive and max at least min, "
+            f"got bins={bins}, min={min}, max={max}"
+        )
+    if input.size == 0:
+        return ops.full(shape=[bins], value=0, dtype=as_dtype("int64"))
+    x = ops.cast(ops.reshape(input, shape=[-1]), dtype=as_dtype("float64"))
+    if min == max:
+        low, high = ops.min(x), ops.max(x)
+    else:
+        low, high = (
+            ops.full(shape=[], value=float(v), dtype=x.dtype) for v in (min, max)
+        )
+    # Elements that are all equal get a range of width 2 around them.
+    flat = ops.cast(ops.equal(low, high), dtype=x.dtype)
+    low, high = ops.sub(low, flat), ops.add(high, flat)
+    inside = ops.logical_and(ops.greater_equal(x, low), ops.less_equal(x, high))
+    part = ops.floor(ops.mul(ops.div(ops.sub(x, low), ops.sub(high, low)), float(bins)))
+    zero = ops.full(shape=[], value=0, dtype=x.dtype)
+    part = ops.minimum(ops.where(inside, part, zero), float(bins - 1))
+    place = ops.cast(part, dtype=as_dtype("int64"))
+    return _counted(place, ops.cast(inside, dtype=as_dtype("int64")), bins)
+
+
+def bincount(
+    x: Tensor, weights: Tensor | None = None, minlength: int = 0, name: Any = None
+) -> Tensor:
+    """How often each number 0, 1, … occurs, or the sum of its weights.
+
+    Args:
+        x: Integers >= 0, (n,).
+        weights: (n,); None counts.
+        minlength: Least length of the result.
+
+    Returns:
+        (max(x) + 1,) or longer; int64, or the dtype of the weights.
+
+    Raises:
+        InvalidArgumentError: If x is no vector of integers >= 0.
+    """
+    if x.ndim != 1 or not x.dtype.is_integer:
+        raise InvalidArgumentError(
+            f"[bincount] x must be a vector of integers, got {x.dtype} {x.shape}"
+        )
+    if minlength < 0:
+        raise InvalidArgumentError(
+            f"[bincount] minlength must not be negative, got {minlength}"
+        )
+    if weights is not None and weights.shape != x.shape:
+        raise ShapeError("bincount", f"weights must be {tuple(x.shape)}", weights.shape)
+    size = minlength
+    if x.size:
+        least, greatest = int(ops.min(x).item()), int(ops.max(x).item())
+        if least < 0:
+            raise InvalidArgumentError(
+                f"[bincount] x must not be negative, got {least}"
+            )
+        size = max(size, greatest + 1)
+    one = ops.full(shape=x.shape, value=1, dtype=as_dtype("int64"))
+    place = cast_if(x, "int64")
+    return _counted(place, one if weights is None else weights, size)
+
+
+def mode(
+    x: Tensor, axis: int = -1, keepdim: bool = False, name: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The most frequent element along an axis (the least of equals), and its last
+    place. The gradient goes to that place.
+    """
+    if x.ndim == 0:
+        return ops.assign(x), ops.full(shape=[], value=0, dtype=as_dtype("int64"))
+    along = normal_axis("mode", axis, x.ndim)
+    if x.shape[along] == 0:
+        raise ShapeError("mode", f"axis {along} must have an element", x.shape)
+    last = ops.transpose(x, perm=[*(a for a in range(x.ndim) if a != along), along])
+    order, where = ops.sort(last, axis=-1)
+    n = order.shape[-1]
+    # In a sorted line, element i belongs to a run that began at start[i].
+    ramp = ops.arange(start=0, step=1, count=n, dtype=as_dtype("int64"))
+    later = ops.slice(order, axes=[-1], starts=[1], ends=[n], steps=[1])
+    before = ops.slice(order, axes=[-1], starts=[0], ends=[n - 1], steps=[1])
+    fresh = ops.pad(
+        ops.cast(ops.not_equal(later, before), dtype=as_dtype("int64")),
+        low=[0] * (x.ndim - 1) + [1],
+        high=[0] * x.ndim,
+    )
+    starts = ops.mul(fresh, ramp)
+    begin = _running_max(starts)
+    best = ops.argmax(ops.sub(ramp, begin), axis=-1, keepdim=True)
+    index = ops.take_along_axis(where, best, axis=-1)
+    back = [*range(along), x.ndim - 1, *range(along, x.ndim - 1)]
+    index = ops.transpose(index, perm=back)
+    found = ops.take_along_axis(x, index, axis=along)
+    if keepdim:
+        return found, index
+    return ops.squeeze(found, axis=[along]), ops.squeeze(index, axis=[along])
+
+
+def _running_max(x: Tensor) -> Tensor:
+    """Greatest element so far along the last axis, by doubling the reach."""
+    n, reach = x.shape[-1], 1
+    while reach < n:
+        head = ops.slice(x, axes=[-1], starts=[0], ends=[reach], steps=[1])
+        tail = ops.slice(x, axes=[-1], starts=[reach], ends=[n], steps=[1])
+        earlier = ops.slice(x, axes=[-1], starts=[0], ends=[n - reach], steps=[1])
+        x = ops.concat(head, ops.maximum(tail, earlier), axis=-1)
+        reach *= 2
+    return x
+
+
+def _rows_of(x: Tensor, axis: int | None, where: str) -> tuple[Tensor, int]:
+    """The entries to compare along axis 0, and the axis."""
+    if axis is None:
+        return ops.reshape(x, shape=[-1]), 0
+    along = normal_axis(where, axis, x.ndim)
+    perm = [along, *(a for a in range(x.ndim) if a != along)]
+    return (ops.transpose(x, perm=perm) if along else x), along
+
+
+def _put_back(rows: Tensor, along: int) -> Tensor:
+    perm = [*range(1, along + 1), 0, *range(along + 1, rows.ndim)]
+    return ops.transpose(rows, perm=perm) if along else rows
+
+
+def _first_of_runs(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Where an entry differs from the one before it."""
+    fresh = np.ones(len(rows), bool)
+    flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
+    fresh[1:] = (flat[1:] != flat[:-1]).any(axis=1)
+    return fresh
+
+
+def unique(
+    x: Tensor,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    dtype: DTypeLike = "int64",
+    name: Any = None,
+) -> Any:
+    """The different elements (or entries along axis) in order.
+
+    Args:
+        x: Any shape; compared as a flat list if axis is None.
+        return_index: Also where each first occurs.
+        return_inverse: Also for each element its number in the result.
+        return_counts: Also how often each occurs.
+        axis: Axis along which whole entries are compared.
+        dtype: int32 or int64, of the three further results.
+
+    Returns:
+        The different elements, through which gradients flow to their first
+        occurrences; a tuple with the further results if any is asked for.
+    """
+    rows, along = _rows_of(x, axis, "unique")
+    array = rows.numpy()
+    _, first, inverse, counts = np.unique(
+        array, True, True, True, None if axis is None else 0
+    )
+    place = as_tensor(first.astype(np.int64))
+    found = _put_back(ops.gather(rows, place, axis=0), along)
+    asked = [
+        (return_index, first),
+        (return_inverse, inverse.ravel()),
+        (return_counts, counts),
+    ]
+    return _with_more(found, asked, dtype)
+
+
+def _with_more(found: Tensor, asked: Sequence[Any], dtype: DTypeLike) -> Any:
+    more = [cast_if(as_tensor(a.astype(np.int64)), dtype) for yes, a in asked if yes]
+    return (found, *more) if more else found
+
+
+def unique_consecutive(
+    x: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    dtype: DTypeLike = "int64",
+    name: Any = None,
+) -> Any:
+    """x without the repetitions of a neighbour; arguments as those of `unique`."""
+    rows, along = _rows_of(x, axis, "unique_consecutive")
+    fresh = _first_of_runs(rows.numpy())
+    place = np.flatnonzero(fresh)
+    found = _put_back(ops.gather(rows, as_tensor(place), axis=0), along)
+    asked = [
+        (return_inverse, np.cumsum(fresh) - 1),
+        (return_counts, np.diff(np.append(place, len(fresh)))),
+    ]
+    return _with_more(found, asked, dtype)

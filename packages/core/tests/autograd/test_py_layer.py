@@ -1,0 +1,91 @@
+"""What a PyLayer's context can say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa.autograd import PyLayer, PyLayerContext
+
+
+class Split(PyLayer):
+    """x -> (2 x, 3 x); notes the gradients that come."""
+
+    materialize = True
+    seen: tuple[Any, ...] = ()
+
+    @staticmethod
+    def forward(ctx: PyLayerContext, x: Any) -> Any:
+        ctx.set_materialize_grads(Split.materialize)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx: PyLayerContext, *grads: Any) -> Any:
+        Split.seen = grads
+        parts = [g * k for g, k in zip(grads, (2, 3), strict=True) if g is not None]
+        return proa.add_n(parts)
+
+
+@pytest.mark.feature("L055")
+@pytest.mark.parametrize("materialize", [True, False])
+def test_gradients_that_did_not_come_are_zeros_or_none(materialize: bool):
+    Split.materialize = materialize
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    Split.apply(x)[1].sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    if materialize:
+        assert Split.seen[0].tolist() == [0.0, 0.0]
+    else:
+        assert Split.seen[0] is None
+
+
+def test_what_is_marked_not_inplace_is_a_tensor_of_its_own():
+    class Same(PyLayer):
+        @staticmethod
+        def forward(ctx: PyLayerContext, x: Any) -> Any:
+            ctx.mark_not_inplace(x)
+            return x
+
+        @staticmethod
+        def backward(ctx: PyLayerContext, grad: Any) -> Any:
+            return grad * 5
+
+    x = proa.to_tensor([1.0], stop_gradient=False)
+    y = Same.apply(x)
+    assert y is not x and x.is_leaf and not y.is_leaf
+    y.backward()
+    assert x.grad.tolist() == [5.0]
+
+
+def test_outputs_marked_non_differentiable_stop_gradients():
+    class Order(PyLayer):
+        @staticmethod
+        def forward(ctx: PyLayerContext, x: Any) -> Any:
+            index = proa.argsort(x)
+            ctx.mark_non_differentiable(index)
+            ctx.save_for_backward(index)
+            return proa.sort(x), index
+
+        @staticmethod
+        def backward(ctx: PyLayerContext, *grads: Any) -> Any:
+            (index,) = ctx.saved_tensor()
+            back = np.zeros(3, "float32")
+            back[index.numpy()] = grads[0].numpy()
+            return proa.to_tensor(back)
+
+    x = proa.to_tensor([3.0, 1.0, 2.0], stop_gradient=False)
+    values, index = Order.apply(x)
+    assert index.stop_gradient and not values.stop_gradient
+    (values * proa.to_tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert x.grad.tolist() == [3.0, 1.0, 2.0]
+
+
+def test_set_grad_enabled_clones():
+    switch = proa.set_grad_enabled(False)
+    proa.set_grad_enabled(True)
+    with switch.clone():
+        assert not proa.is_grad_enabled()
+    assert proa.is_grad_enabled()
