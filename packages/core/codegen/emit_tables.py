@@ -30,7 +30,7 @@ EVERY_DTYPE = 0xFFF
 # NEON's dot product changes int8 arithmetic alone: for other rows the tables' look-up
 # goes on to plain NEON, whose code would be the same.
 _ONLY_FOR = {"neondot": "_int8"}
-_CHANNELS_LAST = ("conv2d",)
+_CHANNELS_LAST = ("conv2d", "conv2d_transpose")
 #: Rules whose first output has the shape of an input, or one window by window.
 _FOLLOW = {
     "adaptive_pool2d",
@@ -45,6 +45,7 @@ _FOLLOW = {
     "pool_gather",
     "put_along_axis",
     "quantize",
+    "resize_axis",
     "same",
     "same_all",
     "slice_assign",

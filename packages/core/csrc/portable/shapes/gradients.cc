@@ -52,6 +52,8 @@ Status shape_mean_grad(const Call& c) { return of_one(c, shape_reduce); }
 Status shape_mean_last_grad(const Call& c) { return of_one(c, shape_mean_last); }
 Status shape_pool2d_grad(const Call& c) { return of_one(c, shape_pool2d); }
 Status shape_adaptive_pool2d_grad(const Call& c) { return of_one(c, shape_adaptive_pool2d); }
+Status shape_windows_grad(const Call& c) { return of_one(c, shape_windows); }
+Status shape_resize_axis_grad(const Call& c) { return of_one(c, shape_resize_axis); }
 Status shape_gather_grad(const Call& c) { return of_indexed(c, shape_gather); }
 Status shape_scatter_nd_like(const Call& c) { return of_indexed(c, shape_gather_nd); }
 Status shape_take_along_axis_grad(const Call& c) { return of_indexed(c, shape_take_along_axis); }
@@ -84,6 +86,24 @@ Status shape_conv2d_grad_input(const Call& c) {
 Status shape_conv2d_grad_weight(const Call& c) {
   const View in[] = {c.in[0], c.in[2]};
   PROA_TRY(fits(c, shape_conv2d, in, 2, c.in[1]));
+  copy_shape(c.in[2], &c.out[0]);
+  return Status::kOk;
+}
+
+// (dy, index, weight, like)
+Status shape_blend_rows_scatter(const Call& c) {
+  const View in[] = {c.in[3], c.in[1], c.in[2]};
+  if (c.in[0].dtype != c.in[3].dtype) return Status::kInvalidArgument;
+  PROA_TRY(fits(c, shape_blend_rows, in, 3, c.in[0]));
+  copy_shape(c.in[3], &c.out[0]);
+  return Status::kOk;
+}
+
+// (dy, x, index)
+Status shape_blend_rows_dot(const Call& c) {
+  const View in[] = {c.in[1], c.in[2], c.in[2]};
+  if (c.in[0].dtype != c.in[1].dtype) return Status::kInvalidArgument;
+  PROA_TRY(fits(c, shape_blend_rows, in, 2, c.in[0]));
   copy_shape(c.in[2], &c.out[0]);
   return Status::kOk;
 }

@@ -131,6 +131,37 @@ Status shape_conv2d(const Call& c) {
   return extras_fit(c, w.shape[0]) ? Status::kOk : Status::kInvalidArgument;
 }
 
+Status shape_conv2d_transpose(const Call& c) {
+  const auto& a = c.attr<Conv2dTransposeAttrs>();
+  const View &x = c.in[0], &w = c.in[1];
+  if (x.rank != 4 || w.rank != 4) return Status::kInvalidArgument;
+  if (!is_list(a.stride, 2, 1) || !is_list(a.padding, 4, 0) || !is_list(a.dilation, 2, 1) ||
+      !is_list(a.output_padding, 2, 0) || a.groups < 1 || a.groups > INT32_MAX) {
+    return Status::kInvalidArgument;
+  }
+  if (!may_equal(x.shape[1], w.shape[0])) return Status::kInvalidArgument;
+  const int64_t channels = known_of(x.shape[1], w.shape[0]);
+  if (channels != kUnknown && channels % a.groups != 0) return Status::kInvalidArgument;
+  View& out = c.out[0];
+  out.rank = 4;
+  out.shape[0] = x.shape[0];
+  out.shape[1] = w.shape[1] == kUnknown ? kUnknown : w.shape[1] * a.groups;
+  for (int i = 0; i < 2; ++i) {
+    const int64_t d = x.shape[2 + i], k = w.shape[2 + i];
+    // More would be positions that conv2d answers.
+    if (a.output_padding[i] >= a.stride[i]) return Status::kInvalidArgument;
+    int64_t size = kUnknown;
+    if (d != kUnknown && k != kUnknown) {
+      if (d < 1 || k < 1 || d > INT32_MAX || k > INT32_MAX) return Status::kInvalidArgument;
+      size = (d - 1) * a.stride[i] + (k - 1) * a.dilation[i] + 1 + a.output_padding[i];
+      size -= a.padding[2 * i] + a.padding[2 * i + 1];
+      if (size < 1) return Status::kInvalidArgument;
+    }
+    out.shape[2 + i] = size;
+  }
+  return extras_fit(c, out.shape[1]) ? Status::kOk : Status::kInvalidArgument;
+}
+
 // Every row of this rule begins its attributes with kernel, stride, padding, ceil_mode.
 Status shape_pool2d(const Call& c) {
   const auto& a = c.attr<MaxPool2dAttrs>();

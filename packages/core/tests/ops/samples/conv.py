@@ -81,6 +81,30 @@ def _grad_input(
     return dx[:, :, top : top + like.shape[2], left : left + like.shape[3]]
 
 
+def conv2d_transpose(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    stride: Any = (1, 1),
+    padding: Any = (0,) * 4,
+    dilation: Any = (1, 1),
+    groups: int = 1,
+    output_padding: Any = (0, 0),
+) -> Any:
+    """The transpose of conv2d: x (N, C, H, W), w (C, O / groups, KH, KW)."""
+    size = [
+        (x.shape[2 + i] - 1) * stride[i] + dilation[i] * (w.shape[2 + i] - 1) + 1
+        + output_padding[i] - padding[2 * i] - padding[2 * i + 1]
+        for i in range(2)
+    ]  # fmt: skip
+    like = np.empty((x.shape[0], w.shape[1] * groups, *size))
+    y = _grad_input(
+        x, w, like, stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+    return y if bias is None else y + bias[:, None, None]
+
+
 def _grad_weight(
     x: Any,
     dy: Any,
@@ -155,6 +179,30 @@ Sample(
     ref=_grad_weight,
     cases=[case(x, y, w, **a) for x, w, y, a in GEOMETRIES],
     grad_cases=[case(x, y, w, **a) for x, w, y, a in _SMALL],
+)
+# y, w, the bias's shape, and geometry with what conv2d of GEOMETRIES leaves over.
+_TRANSPOSED: list[tuple[Any, Any, Any, dict[str, Any]]] = [
+    ((2, 4, 3, 5), (4, 3, 3, 2), (3,), {}),
+    (
+        (1, 3, 4, 3),
+        (3, 2, 3, 3),
+        (2,),
+        {"stride": [2, 3], "padding": [1, 2, 0, 1], "output_padding": [1, 2]},
+    ),
+    ((1, 3, 4, 4), (3, 2, 3, 2), None, {"dilation": [2, 3]}),
+    ((2, 6, 5, 5), (6, 2, 3, 3), (4,), {"padding": [1, 1, 1, 1], "groups": 2}),
+    ((1, 3, 2, 2), (3, 4, 1, 1), (4,), {"stride": [2, 3]}),
+    ((0, 3, 2, 2), (3, 2, 3, 3), (2,), {}),
+]
+
+Sample(
+    "conv2d_transpose",
+    ref=conv2d_transpose,
+    cases=[case(x, w, b, **a) for x, w, b, a in _TRANSPOSED],
+    grad_cases=[
+        case((1, 2, 2, 3), (2, 1, 2, 2), (2,), stride=[2, 1], groups=2),
+        case((1, 1, 2, 2), (1, 2, 3, 2), (2,), stride=[2, 2], output_padding=[1, 0]),
+    ],
 )
 Sample(
     "sum_channels",

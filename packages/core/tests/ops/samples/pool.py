@@ -46,12 +46,18 @@ def _max(x: Any, **a: Any) -> Any:
 
 
 def _index(x: Any, **a: Any) -> Any:
+    return _places(x, _windows(x, a))
+
+
+def _places(x: Any, grid: Any) -> Any:
+    """h * W + w of the greatest element of each window."""
+
     def place(part: Any, h: slice, w: slice) -> Any:
         best = part.reshape(*part.shape[:2], _area(h, w)).argmax(-1)
         width = w.stop - w.start
         return (h.start + best // width) * x.shape[3] + w.start + best % width
 
-    return _pooled(x, _windows(x, a), place).astype(np.int32)
+    return _pooled(x, grid, place).astype(np.int32)
 
 
 def _divisor(h: slice, w: slice, a: dict[str, Any]) -> int:
@@ -181,3 +187,22 @@ Sample(
     cases=[case((2, 3, 2, 3), (2, 3, 5, 7), size=[2, 3])],
     grad_cases=[case((1, 1, 2, 2), (1, 1, 3, 3), size=[2, 2])],
 )
+
+_ADAPTIVE = [case((2, 3, 5, 7), size=s) for s in ([1, 1], [2, 3], [5, 7])]
+
+
+def _adaptive_index(x: Any, *, size: Any) -> Any:
+    return _places(x, _adaptive_grid(x, size))
+
+
+Sample(
+    "adaptive_max_pool2d",
+    ref=lambda x, *, size: _pooled(
+        x, _adaptive_grid(x, size), lambda part, h, w: part.max(axis=(2, 3))
+    ),
+    cases=_ADAPTIVE,
+    grad_cases=[
+        case(lambda rng: rng.permutation(30).reshape(1, 2, 5, 3) / 8.0, size=[2, 2])
+    ],
+)
+Sample("adaptive_max_pool2d_index", ref=_adaptive_index, cases=_ADAPTIVE)

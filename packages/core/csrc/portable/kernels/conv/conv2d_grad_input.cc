@@ -1,6 +1,7 @@
 // dx(h, w) gathers dy(i, j) over the taps with i * stride + tap * dilation - padding = h. The taps
 // that fit depend on h modulo the stride only, so each residue ("phase") is a correlation of dy
-// with some of the kernels' taps, turned round, at stride 1.
+// with some of the kernels' taps, turned round, at stride 1. conv2d_transpose is the same, with a
+// bias where that has the shape of x; its attributes begin alike.
 #include "proa/gen/attrs.h"
 #include "proa/gen/kernels.h"
 #include "proa/kernels/conv/geometry.h"
@@ -71,48 +72,61 @@ Correlation phase_correlation(const Call& c, int64_t ph, int64_t pw) {
 }
 
 template <class F>
-void for_each_phase(const Call& c, F body) {
+void for_each_phase(const Call& c, const View* bias, F body) {
   const auto& a = c.attr<Conv2dGradInputAttrs>();
   size_t offset = 0;  // of the phase's prepacked kernels
   for (int64_t h = 0; h < a.stride[0]; ++h)
     for (int64_t w = 0; w < a.stride[1]; ++w) {
       Correlation r = phase_correlation(c, h, w);
+      r.bias = bias;
       if (c.packed != nullptr) r.packed = static_cast<const uint8_t*>(c.packed) + offset;
       body(r, offset);
       offset += (correlate_packed_size(r) + 63) & ~size_t{63};
     }
 }
 
-}  // namespace
-
-Status conv2d_grad_input(const Call& c) {
+Status run(const Call& c, const View* bias) {
   if (!is_floating(c.in[0].dtype)) return Status::kUnimplemented;
-  for_each_phase(c, [&](const Correlation& r, size_t) { correlate(c, r, c.scratch); });
+  for_each_phase(c, bias, [&](const Correlation& r, size_t) { correlate(c, r, c.scratch); });
   return Status::kOk;
 }
 
-size_t conv2d_grad_input_scratch(const Call& c) {
+size_t scratch(const Call& c, const View* bias) {
   size_t most = 0;
-  for_each_phase(c, [&](const Correlation& r, size_t) {
+  for_each_phase(c, bias, [&](const Correlation& r, size_t) {
     const size_t bytes = correlate_scratch(r);
     most = bytes > most ? bytes : most;
   });
   return most;
 }
 
+const View* bias_of(const Call& c) {
+  return c.n_in > 2 && c.in[2].given() ? &c.in[2] : nullptr;
+}
+
+}  // namespace
+
+Status conv2d_grad_input(const Call& c) { return run(c, nullptr); }
+size_t conv2d_grad_input_scratch(const Call& c) { return scratch(c, nullptr); }
 size_t conv2d_grad_input_pack_size(const Call& c) {
   size_t end = 0;
-  for_each_phase(c, [&](const Correlation& r, size_t offset) {
+  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
     end = offset + correlate_packed_size(r) + 64;
   });
   return end;
 }
-
 Status conv2d_grad_input_pack(const Call& c, void* packed) {
-  for_each_phase(c, [&](const Correlation& r, size_t offset) {
+  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
     correlate_pack(r, static_cast<uint8_t*>(packed) + offset);
   });
   return Status::kOk;
+}
+
+Status conv2d_transpose(const Call& c) { return run(c, bias_of(c)); }
+size_t conv2d_transpose_scratch(const Call& c) { return scratch(c, bias_of(c)); }
+size_t conv2d_transpose_pack_size(const Call& c) { return conv2d_grad_input_pack_size(c); }
+Status conv2d_transpose_pack(const Call& c, void* packed) {
+  return conv2d_grad_input_pack(c, packed);
 }
 
 }  // namespace proa::PROA_ISA

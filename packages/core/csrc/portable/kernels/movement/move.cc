@@ -144,6 +144,23 @@ Status tile_grad(const Call& c) {
   }
 }
 
+// -- windows -------------------------------------------------------------------------------------
+
+Status windows_grad(const Call& c) {
+  const auto& a = c.attr<WindowsGradAttrs>();
+  const View &dy = c.in[0], &dx = c.out[0];
+  const int axis = axis_of(a.axis, dx.rank);
+  PROA_TRY(clear(c, dx));
+  for (int64_t k = 0; k < a.size; ++k) {
+    // Element k of every window; no two of them come from one place.
+    View from = narrow(dy, dx.rank, k, 1), to = narrow(dx, axis, k * a.dilation, dy.shape[axis]);
+    from.rank = dx.rank;
+    to.stride[axis] *= a.step;
+    PROA_TRY(add_to(c, from, to));
+  }
+  return Status::kOk;
+}
+
 // -- pad -----------------------------------------------------------------------------------------
 
 namespace {

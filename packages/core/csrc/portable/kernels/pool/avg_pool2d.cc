@@ -21,7 +21,7 @@ Pooling pooling_of(const A& a, const View& x, const View& y) {
           a.exclusive ? 0 : a.kernel[0] * a.kernel[1]};
 }
 Pooling adaptive_of(const View& x, const View& y) {
-  return {{x.shape[2], y.shape[2], 0, 0, 0}, {x.shape[3], y.shape[3], 0, 0, 0}, 0};
+  return {adaptive_axis(2, x, y), adaptive_axis(3, x, y), 0};
 }
 
 /// The mean of one window for `some` channels from `from` on.

@@ -157,15 +157,10 @@ void max_int8(const View& x, const View& y, int64_t n, int64_t i, const Axis& do
   }
 }
 
-}  // namespace
-
-Status max_pool2d(const Call& c) {
-  const auto& a = c.attr<MaxPool2dAttrs>();
+Status pool(const Call& c, const Axis& down, const Axis& along, int64_t area) {
   const View &x = c.in[0], &y = c.out[0];
-  const Axis down = axis_of(a, 0, x.shape[2], y.shape[2]);
-  const Axis along = axis_of(a, 1, x.shape[3], y.shape[3]);
   if (x.dtype == DType::kI8 && channels_adjoin(x) && channels_adjoin(y)) {
-    for_each_line(c, y, a.kernel[0] * a.kernel[1],
+    for_each_line(c, y, area,
                   [&](int64_t n, int64_t i) { max_int8(x, y, n, i, down, along); });
     return Status::kOk;
   }
@@ -173,13 +168,34 @@ Status max_pool2d(const Call& c) {
   return Status::kOk;
 }
 
+Status index(const Call& c, const Axis& down, const Axis& along) {
+  PROA_REAL(c.in[0].dtype, T, max_index<T>(c, down, along));
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status max_pool2d(const Call& c) {
+  const auto& a = c.attr<MaxPool2dAttrs>();
+  const View &x = c.in[0], &y = c.out[0];
+  return pool(c, axis_of(a, 0, x.shape[2], y.shape[2]), axis_of(a, 1, x.shape[3], y.shape[3]),
+              a.kernel[0] * a.kernel[1]);
+}
+
 Status max_pool2d_index(const Call& c) {
   const auto& a = c.attr<MaxPool2dIndexAttrs>();
   const View &x = c.in[0], &y = c.out[0];
-  const Axis down = axis_of(a, 0, x.shape[2], y.shape[2]);
-  const Axis along = axis_of(a, 1, x.shape[3], y.shape[3]);
-  PROA_REAL(x.dtype, T, max_index<T>(c, down, along));
-  return Status::kOk;
+  return index(c, axis_of(a, 0, x.shape[2], y.shape[2]), axis_of(a, 1, x.shape[3], y.shape[3]));
+}
+
+Status adaptive_max_pool2d(const Call& c) {
+  const View &x = c.in[0], &y = c.out[0];
+  return pool(c, adaptive_axis(2, x, y), adaptive_axis(3, x, y), 4);
+}
+
+Status adaptive_max_pool2d_index(const Call& c) {
+  const View &x = c.in[0], &y = c.out[0];
+  return index(c, adaptive_axis(2, x, y), adaptive_axis(3, x, y));
 }
 
 }  // namespace proa::PROA_ISA

@@ -26,6 +26,11 @@ Axis axis_of(const A& a, int d, int64_t size, int64_t count) {
   return {size, count, a.kernel[d], a.stride[d], a.padding[2 * d]};
 }
 
+/// The windows of an adaptive pooling of x to y along axis d.
+inline Axis adaptive_axis(int d, const View& x, const View& y) {
+  return {x.shape[d], y.shape[d], 0, 0, 0};
+}
+
 /// Calls body(n, i) for every line of windows, some lines at a time on the pool.
 template <class F>
 void for_each_line(const Call& call, const View& y, int64_t work, F&& body) {

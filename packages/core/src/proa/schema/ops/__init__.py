@@ -15,6 +15,7 @@ from proa.schema.ops import (  # noqa: F401
     quant,
     rand,
     reduce,
+    sampling,
     sort,
     unary,
 )

@@ -92,6 +92,45 @@ op(
     lite=False,
     doc="Gradient of conv2d with respect to its kernels, which have the shape of like.",
 )
+
+
+def _transpose_grad(
+    g: Any,
+    dy: Any,
+    x: Any,
+    w: Any,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+) -> Any:
+    geometry = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+    }
+    return (
+        g.conv2d(dy, w, **geometry),
+        g.conv2d_grad_weight(dy, x, w, **geometry),
+        g.sum_channels(dy),
+    )
+
+
+op(
+    f"conv2d_transpose(x, w, bias?, *, {_GEOMETRY}, output_padding: ints = [0, 0])",
+    shape="conv2d_transpose",
+    dtypes=FLOATING,
+    grad=_transpose_grad,
+    promote="common",
+    autocast="white",
+    scratch=True,
+    pack="w",
+    doc="The transpose of conv2d with kernels w (C, O / groups, KH, KW), plus a bias per "
+    "output channel. output_padding < stride adds rows and columns at the end, which "
+    "conv2d would have left over.",
+)
 op(
     "sum_channels(x)",
     shape="sum_channels",

@@ -98,3 +98,21 @@ op(
     lite=False,
     doc="dy spread evenly over the windows it came from.",
 )
+op(
+    "adaptive_max_pool2d(x, *, size: ints)",
+    shape="adaptive_pool2d",
+    dtypes=REAL,
+    grad=lambda g, dy, x, *, size: g.pool_scatter(
+        dy, g.adaptive_max_pool2d_index(x, size=size), x
+    ),
+    doc="Greatest element of each of the windows of adaptive_avg_pool2d.",
+)
+op(
+    "adaptive_max_pool2d_index(x, *, size: ints)",
+    shape="adaptive_pool2d",
+    dtypes=REAL,
+    grad=None,
+    out="int32",
+    lite=False,
+    doc="h * W + w of the greatest element of each window, the first of equals.",
+)
