@@ -9,9 +9,7 @@ import numpy as np
 from ..sample import Sample, case
 
 
-def _windows(
-    x: Any, *, axis: int, size: int, step: int = 1, dilation: int = 1
-) -> Any:
+def _windows(x: Any, *, axis: int, size: int, step: int = 1, dilation: int = 1) -> Any:
     reach = (size - 1) * dilation + 1
     view = np.lib.stride_tricks.sliding_window_view(x, reach, axis)
     count = [slice(None)] * view.ndim
@@ -38,9 +36,7 @@ Sample("windows", ref=_windows, cases=[case(x, **a) for x, a in _WINDOWS])
 Sample(
     "windows_grad",
     ref=_windows_grad,
-    cases=[
-        case(y, x, **a) for y, (x, a) in zip(_WINDOW_SHAPES, _WINDOWS, strict=True)
-    ],
+    cases=[case(y, x, **a) for y, (x, a) in zip(_WINDOW_SHAPES, _WINDOWS, strict=True)],
 )
 
 
@@ -66,7 +62,7 @@ def resize_matrix(
     if corners:
         ratio = (n - 1) / max(count - 1, 1)
     at = np.arange(count) * (ratio if count > 1 else 0.0)
-    if (half and mode == "linear" or mode == "cubic") and not corners:
+    if ((half and mode == "linear") or mode == "cubic") and not corners:
         at = at + 0.5 * (ratio if count > 1 else 0.0) - 0.5
     matrix = np.zeros((count, n))
     for i, p in enumerate(at):

@@ -100,9 +100,7 @@ size_t scratch(const Call& c, const View* bias) {
   return most;
 }
 
-const View* bias_of(const Call& c) {
-  return c.n_in > 2 && c.in[2].given() ? &c.in[2] : nullptr;
-}
+const View* bias_of(const Call& c) { return c.n_in > 2 && c.in[2].given() ? &c.in[2] : nullptr; }
 
 }  // namespace
 

@@ -160,8 +160,7 @@ void max_int8(const View& x, const View& y, int64_t n, int64_t i, const Axis& do
 Status pool(const Call& c, const Axis& down, const Axis& along, int64_t area) {
   const View &x = c.in[0], &y = c.out[0];
   if (x.dtype == DType::kI8 && channels_adjoin(x) && channels_adjoin(y)) {
-    for_each_line(c, y, area,
-                  [&](int64_t n, int64_t i) { max_int8(x, y, n, i, down, along); });
+    for_each_line(c, y, area, [&](int64_t n, int64_t i) { max_int8(x, y, n, i, down, along); });
     return Status::kOk;
   }
   PROA_REAL(x.dtype, T, max_pool<T>(c, down, along));

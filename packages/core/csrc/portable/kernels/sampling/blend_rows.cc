@@ -76,8 +76,7 @@ void blend(const Call& c) {
   const bool whole = adjoin(c.in[0]) && adjoin(y);
   const int64_t work = index.shape[1] * y.shape[1];
   parallel_for(c, y.shape[0], 1 + 16384 / (work + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      whole ? blend_row<T>(c, r) : blend_row_apart<T>(c, r);
+    for (int64_t r = begin; r < end; ++r) whole ? blend_row<T>(c, r) : blend_row_apart<T>(c, r);
   });
 }
 

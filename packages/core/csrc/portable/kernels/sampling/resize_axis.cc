@@ -86,7 +86,7 @@ int axis_of(const A& a, const View& v) {
 
 /// A task: `n` neighbouring lines along the axis of `to` and of `from`.
 struct Part {
-  int64_t to, from;            // offsets of the first line
+  int64_t to, from;               // offsets of the first line
   int64_t n, to_step, from_step;  // lines and what lies between them
 };
 
@@ -155,8 +155,7 @@ void blend(const Call& c, const View& x, const View& y, int axis, const Taps* ta
         const Taps& t = taps[i];
         Compute<T> sum = 0;
         for (int64_t j = 0; j < t.count; ++j)
-          sum += static_cast<Compute<T>>(from[t.at[j] * xs]) *
-                 static_cast<Compute<T>>(t.weight[j]);
+          sum += static_cast<Compute<T>>(from[t.at[j] * xs]) * static_cast<Compute<T>>(t.weight[j]);
         to[i * ys] = static_cast<T>(sum);
       }
   });

@@ -56,16 +56,15 @@ void find(const Call& c) {
       const int64_t n = image.dtype == DType::kI64 ? image.as<const int64_t>()[r * image.stride[0]]
                                                    : image.as<const int32_t>()[r * image.stride[0]];
       const auto edge = [&](int64_t k) {
-        return static_cast<double>(
-            static_cast<Compute<T>>(boxes.as<const T>()[r * boxes.stride[0] + k * boxes.stride[1]]));
+        return static_cast<double>(static_cast<Compute<T>>(
+            boxes.as<const T>()[r * boxes.stride[0] + k * boxes.stride[1]]));
       };
       const Bins down = bins_of(edge(1), edge(3), a.scale, a.size[0], x.shape[2]);
       const Bins along = bins_of(edge(0), edge(2), a.scale, a.size[1], x.shape[3]);
       for (int64_t k = 0; k < x.shape[1]; ++k)
         for (int64_t i = 0; i < a.size[0]; ++i)
           for (int64_t j = 0; j < a.size[1]; ++j)
-            y.as<int64_t>()[r * y.stride[0] + k * y.stride[1] + i * y.stride[2] +
-                            j * y.stride[3]] =
+            y.as<int64_t>()[r * y.stride[0] + k * y.stride[1] + i * y.stride[2] + j * y.stride[3]] =
                 place_of_max<T>(x, n, k, down.at(i), along.at(j));
     }
   });

@@ -16,6 +16,7 @@ from proa.nn.functional import (
     pooling,
     resizing,
     sequence,
+    unpooling,
 )
 from proa.nn.functional.activation import *  # noqa: F403
 from proa.nn.functional.attention import *  # noqa: F403
@@ -30,6 +31,7 @@ from proa.nn.functional.padding import *  # noqa: F403
 from proa.nn.functional.pooling import *  # noqa: F403
 from proa.nn.functional.resizing import *  # noqa: F403
 from proa.nn.functional.sequence import *  # noqa: F403
+from proa.nn.functional.unpooling import *  # noqa: F403
 
 __all__ = [
     name
@@ -47,6 +49,7 @@ __all__ = [
         pooling,
         resizing,
         sequence,
+        unpooling,
     )
     for name in family.__all__
 ]

@@ -1,4 +1,12 @@
-"""Convolutions."""
+"""Convolutions. All are conv2d or its transpose.
+
+A line is an image of one row. A volume is taken apart along its depth D: the frames a
+kernel meets at one depth become channels of one image,
+
+    (N, C, D, H, W) -> (N * D', C * KD, H, W),   (O, C, KD, KH, KW) -> (O, C * KD, ..)
+
+so that one conv2d over it sums over the depth of the kernel as well.
+"""
 
 from __future__ import annotations
 
@@ -6,106 +14,80 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_ints
+from proa.nn.functional.geometry import (
+    channels_first,
+    edges,
+    per_axis,
+    restored,
+    split_axis,
+)
 
-__all__ = ["conv1d", "conv2d", "conv2d_transpose"]
-
-
-def pair(where: str, value: Any, count: int = 2) -> list[int]:
-    """One number for each of ``count`` axes."""
-    numbers = as_ints(where, value)
-    if len(numbers) == 1:
-        return numbers * count
-    if len(numbers) != count:
-        raise InvalidArgumentError(
-            f"[{where}] there must be one number or {count}, got {value}"
-        )
-    return numbers
+__all__ = [
+    "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d",
+    "conv3d_transpose",
+]  # fmt: skip
 
 
-def edges(
+def _checked(where: str, weight: Tensor, axes: int) -> list[int]:
+    """The size of the kernels."""
+    if weight.ndim != axes + 2:
+        raise ShapeError(where, f"weight must have rank {axes + 2}", weight.shape)
+    return weight.shape[2:]
+
+
+def _depth_as_channels(
+    x: Tensor, size: int, stride: int, padding: list[int], dilation: int
+) -> tuple[Tensor, int]:
+    """(N, C, D, H, W) -> (N * D', C * size, H, W), and D'."""
+    if any(padding):
+        x = ops.pad(x, low=[0, 0, padding[0], 0, 0], high=[0, 0, padding[1], 0, 0])
+    frames = ops.windows(x, axis=2, size=size, step=stride, dilation=dilation)
+    frames = ops.transpose(frames, perm=[0, 2, 1, 5, 3, 4])  # N, D', C, size, H, W
+    count = frames.shape[1]
+    merged = ops.flatten(frames, start_axis=0, stop_axis=1)
+    return ops.flatten(merged, start_axis=1, stop_axis=2), count
+
+
+def _conv(
     where: str,
-    padding: Any,
-    size: list[int],
-    kernel: list[int],
-    stride: list[int],
-    dilation: list[int],
-) -> list[int]:
-    """Padding as top, bottom, left, right.
-
-    It may be given as a number, (height, width), (top, bottom, left, right), pairs for
-    every axis, "same" or "valid".
-    """
-    if isinstance(padding, str):
-        kind = padding.lower()
-        if kind == "valid":
-            return [0, 0, 0, 0]
-        if kind != "same":
-            raise InvalidArgumentError(
-                f"[{where}] padding must be numbers, 'same' or 'valid', got {padding!r}"
-            )
-        result = []
-        for n, k, s, d in zip(size, kernel, stride, dilation, strict=True):
-            total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
-            result += [total // 2, total - total // 2]
-        return result
-    if (
-        isinstance(padding, (list, tuple))
-        and padding
-        and isinstance(padding[0], (list, tuple))
-    ):
-        flat = [n for p in padding for n in as_ints(where, p)]
-        spatial = [i for i, p in enumerate(padding) if any(as_ints(where, p))]
-        if len(flat) == 8:
-            return flat[4:] if not spatial or min(spatial) >= 2 else flat[2:6]
-        return flat
-    numbers = as_ints(where, padding)
-    if len(numbers) == 1:
-        return numbers * 4
-    if len(numbers) == 2:
-        return [numbers[0], numbers[0], numbers[1], numbers[1]]
-    if len(numbers) != 4:
-        raise InvalidArgumentError(
-            f"[{where}] padding must be 1, 2 or 4 numbers, got {padding}"
-        )
-    return numbers
-
-
-def channels_first(x: Tensor, data_format: str, where: str) -> Tensor:
-    """x as (N, C, H, W) whatever its format; a view."""
-    if data_format not in ("NCHW", "NHWC"):
-        raise InvalidArgumentError(
-            f"[{where}] data_format must be NCHW or NHWC, got {data_format!r}"
-        )
-    if x.ndim != 4:
-        raise ShapeError(where, "x must have rank 4", x.shape)
-    return ops.transpose(x, perm=[0, 3, 1, 2]) if data_format == "NHWC" else x
-
-
-def restored(y: Tensor, data_format: str) -> Tensor:
-    """y, which is (N, C, H, W), in the format of the call."""
-    return ops.transpose(y, perm=[0, 2, 3, 1]) if data_format == "NHWC" else y
-
-
-def conv2d(
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    data_format: str = "NCHW",
-    name: Any = None,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_format: str,
+    axes: int,
 ) -> Tensor:
-    """Cross-correlation of (N, C, H, W) with (O, C / groups, KH, KW), plus a bias."""
-    image = channels_first(x, data_format, "conv2d")
-    steps, gaps = pair("conv2d", stride), pair("conv2d", dilation)
-    border = edges("conv2d", padding, image.shape[2:], weight.shape[2:], steps, gaps)
+    image = channels_first(x, data_format, where, axes)
+    kernel = _checked(where, weight, axes)
+    channels = image.shape[1]
+    if channels >= 0 and channels != weight.shape[1] * groups:
+        raise ShapeError(
+            where, f"x must have {weight.shape[1] * groups} channels", x.shape
+        )
+    steps = per_axis(where, stride, axes, "stride")
+    gaps = per_axis(where, dilation, axes, "dilation")
+    border = edges(where, padding, image.shape[2:], kernel, steps, gaps, data_format)
+    if axes == 1:
+        image, weight = ops.unsqueeze(image, axis=[2]), ops.unsqueeze(weight, axis=[2])
+        steps, gaps, border = [1, *steps], [1, *gaps], [0, 0, *border]
+    depth = 0
+    if axes == 3:
+        image, depth = _depth_as_channels(
+            image, kernel[0], steps[0], border[:2], gaps[0]
+        )
+        weight = ops.flatten(weight, start_axis=1, stop_axis=2)
+        steps, gaps, border = steps[1:], gaps[1:], border[2:]
     y = ops.conv2d(
         image, weight, bias,
         stride=steps, padding=border, dilation=gaps, groups=groups,
     )  # fmt: skip
+    if axes == 1:
+        y = ops.squeeze(y, axis=[2])
+    if axes == 3:
+        y = ops.transpose(split_axis(y, 0, [x.shape[0], depth]), perm=[0, 2, 1, 3, 4])
     return restored(y, data_format)
 
 
@@ -120,22 +102,208 @@ def conv1d(
     data_format: str = "NCL",
     name: Any = None,
 ) -> Tensor:
-    """Cross-correlation of (N, C, L) with (O, C / groups, K), as a flat image."""
-    if x.ndim != 3:
-        raise ShapeError("conv1d", "x must have rank 3", x.shape)
-    line = ops.swap_last(x) if data_format == "NLC" else x
-    image, kernel = ops.unsqueeze(line, axis=[2]), ops.unsqueeze(weight, axis=[2])
-    along = padding
-    if not isinstance(padding, str):
-        amount = as_ints("conv1d", padding)
-        along = [0, 0, amount[0], amount[-1]]
-    y = conv2d(
-        image, kernel, bias,
-        [1, *pair("conv1d", stride, 1)], along, [1, *pair("conv1d", dilation, 1)],
-        groups,
+    """Cross-correlation of (N, C, L) with kernels (O, C / groups, K), plus a bias.
+
+    Arguments are those of `conv2d` for one axis.
+    """
+    return _conv(
+        "conv1d", x, weight, bias, stride, padding, dilation, groups, data_format, 1
+    )
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCHW",
+    name: Any = None,
+) -> Tensor:
+    """Cross-correlation of images with kernels, plus a bias.
+
+    y[n, o, i, j] = bias[o] + sum over c, p, q of
+    weight[o, c, p, q] * x[n, c, i * stride - top + p * dilation, j * stride - ..]
+
+    Args:
+        x: (N, C, H, W), or (N, H, W, C) by data_format.
+        weight: (O, C / groups, KH, KW) in either format.
+        bias: (O,) or None.
+        stride: One number or one for each axis; likewise dilation.
+        padding: One number, (height, width), (top, bottom, left, right), pairs for
+            every axis, "same" (ceil(size / stride) positions) or "valid".
+        dilation: Distance of the kernels' taps.
+        groups: Blocks of channels that do not mix.
+        data_format: NCHW or NHWC.
+
+    Raises:
+        ShapeError: If ranks or channels do not fit.
+        InvalidArgumentError: If another argument is not as described.
+    """
+    return _conv(
+        "conv2d", x, weight, bias, stride, padding, dilation, groups, data_format, 2
+    )
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCDHW",
+    name: Any = None,
+) -> Tensor:
+    """Cross-correlation of (N, C, D, H, W) with (O, C / groups, KD, KH, KW).
+
+    Arguments are those of `conv2d` for three axes.
+    """
+    return _conv(
+        "conv3d", x, weight, bias, stride, padding, dilation, groups, data_format, 3
+    )
+
+
+def _left_over(
+    where: str,
+    output_padding: Any,
+    output_size: Any,
+    least: list[int],
+    steps: list[int],
+) -> list[int]:
+    """Elements after the last window, from either of the ways to ask for them."""
+    axes = len(steps)
+    extra = per_axis(where, output_padding, axes, "output_padding")
+    if output_size is None:
+        low, what = [0] * axes, "output_padding"
+    else:
+        if any(extra):
+            raise InvalidArgumentError(
+                f"[{where}] output_padding must be 0 where output_size is given, "
+                f"got {output_padding}"
+            )
+        low, what = least, "output_size"
+        size = per_axis(where, output_size, axes, what)
+        if min(least) < 0:
+            raise InvalidArgumentError(
+                f"[{where}] output_size must not be given for x of unknown size, "
+                f"got {output_size}"
+            )
+        extra = [n - m for n, m in zip(size, least, strict=True)]
+    if any(not 0 <= e < s for e, s in zip(extra, steps, strict=True)):
+        limits = ", ".join(f"[{n}, {n + s})" for n, s in zip(low, steps, strict=True))
+        got = output_padding if output_size is None else output_size
+        raise InvalidArgumentError(f"[{where}] {what} must lie in {limits}, got {got}")
+    return extra
+
+
+def _channels_as_depth(
+    y: Tensor,
+    sizes: tuple[int, int, int],
+    stride: int,
+    padding: list[int],
+    dilation: int,
+    extra: int,
+) -> Tensor:
+    """(N * D, O * KD, H, W) -> (N, O, D', H, W): every frame added where it belongs.
+
+    ``sizes`` are N, D (one of which may be unknown) and KD.
+    """
+    count, depth, taps = sizes
+    frames = split_axis(split_axis(y, 0, [count, depth]), 2, [y.shape[1] // taps, taps])
+    frames = ops.transpose(frames, perm=[0, 2, 1, 4, 5, 3])  # N, O, D, H, W, KD
+    if depth < 0:
+        raise InvalidArgumentError(
+            "[conv3d_transpose] the depth of x must be known, got -1"
+        )
+    whole = (depth - 1) * stride + dilation * (taps - 1) + 1 + extra
+    one = ops.slice(frames, axes=[2, 5], starts=[0, 0], ends=[1, 1], steps=[1, 1])
+    like = ops.broadcast_to(ops.squeeze(one, axis=[5]), shape=[-1, -1, whole, -1, -1])
+    y = ops.windows_grad(
+        frames, like, axis=2, size=taps, step=stride, dilation=dilation
+    )
+    if not any(padding):
+        return y
+    end = whole - padding[1]
+    return ops.slice(y, axes=[2], starts=[padding[0]], ends=[end], steps=[1])
+
+
+def _conv_transpose(
+    where: str,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    dilation: Any,
+    groups: int,
+    output_size: Any,
+    data_format: str,
+    axes: int,
+) -> Tensor:
+    image = channels_first(x, data_format, where, axes)
+    kernel, size = _checked(where, weight, axes), image.shape[2:]
+    if image.shape[1] >= 0 and image.shape[1] != weight.shape[0]:
+        raise ShapeError(where, f"x must have {weight.shape[0]} channels", x.shape)
+    steps = per_axis(where, stride, axes, "stride")
+    gaps = per_axis(where, dilation, axes, "dilation")
+    border = edges(where, padding, size, kernel, steps, gaps, data_format)
+    least = [
+        -1
+        if size[i] < 0
+        else (size[i] - 1) * steps[i] + gaps[i] * (kernel[i] - 1) + 1
+        - border[2 * i] - border[2 * i + 1]
+        for i in range(axes)
+    ]  # fmt: skip
+    extra = _left_over(where, output_padding, output_size, least, steps)
+    if axes == 3:
+        image = ops.transpose(image, perm=[0, 2, 1, 3, 4])
+        image = ops.flatten(image, start_axis=0, stop_axis=1)
+        weight = ops.flatten(weight, start_axis=1, stop_axis=2)
+    if axes == 1:
+        image, weight = ops.unsqueeze(image, axis=[2]), ops.unsqueeze(weight, axis=[2])
+        steps, gaps, extra = [1, *steps], [1, *gaps], [0, *extra]
+        border = [0, 0, *border]
+    y = ops.conv2d_transpose(
+        image, weight, None if axes == 3 else bias,
+        stride=steps[-2:], padding=border[-4:], dilation=gaps[-2:], groups=groups,
+        output_padding=extra[-2:],
     )  # fmt: skip
-    y = ops.squeeze(y, axis=[2])
-    return ops.swap_last(y) if data_format == "NLC" else y
+    if axes == 1:
+        y = ops.squeeze(y, axis=[2])
+    if axes == 3:
+        sizes = (x.shape[0], size[0], kernel[0])
+        y = _channels_as_depth(y, sizes, steps[0], border[:2], gaps[0], extra[0])
+        if bias is not None:
+            y = ops.add(y, ops.reshape(bias, shape=[1, -1, 1, 1, 1]))
+    return restored(y, data_format)
+
+
+def conv1d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    output_size: Any = None,
+    data_format: str = "NCL",
+    name: Any = None,
+) -> Tensor:
+    """The transpose of conv1d: (N, C, L) with weight (C, O / groups, K).
+
+    Arguments are those of `conv2d_transpose` for one axis.
+    """
+    return _conv_transpose(
+        "conv1d_transpose", x, weight, bias, stride, padding, output_padding, dilation,
+        groups, output_size, data_format, 1,
+    )  # fmt: skip
 
 
 def conv2d_transpose(
@@ -147,31 +315,54 @@ def conv2d_transpose(
     output_padding: Any = 0,
     groups: int = 1,
     dilation: Any = 1,
-    output_size: Any = None,
     data_format: str = "NCHW",
+    output_size: Any = None,
     name: Any = None,
 ) -> Tensor:
-    """The transpose of conv2d: (N, C, H, W) with weight (C, O / groups, KH, KW)."""
-    image = channels_first(x, data_format, "conv2d_transpose")
-    steps = pair("conv2d_transpose", stride)
-    gaps = pair("conv2d_transpose", dilation)
-    border = edges(
-        "conv2d_transpose", padding, image.shape[2:], weight.shape[2:], steps, gaps
-    )
-    extra = pair("conv2d_transpose", output_padding)
-    size = [
-        (image.shape[2 + i] - 1) * steps[i] - border[2 * i] - border[2 * i + 1]
-        + gaps[i] * (weight.shape[2 + i] - 1) + 1 + extra[i]
-        for i in range(2)
-    ]  # fmt: skip
-    if output_size is not None:
-        size = pair("conv2d_transpose", output_size)
-    shape = [image.shape[0], weight.shape[1] * groups, *size]
-    like = ops.full(shape=shape, value=0, dtype=image.dtype)
-    y = ops.conv2d_grad_input(
-        image, weight, like,
-        stride=steps, padding=border, dilation=gaps, groups=groups,
+    """The transpose of conv2d: every x[n, c, i, j] adds itself times kernel c.
+
+    H' = (H - 1) * stride - top - bottom + dilation * (KH - 1) + 1 + output_padding
+
+    Args:
+        x: (N, C, H, W), or (N, H, W, C) by data_format.
+        weight: (C, O / groups, KH, KW) in either format.
+        bias: (O,) or None.
+        stride: One number or one for each axis; likewise dilation.
+        padding: What is cut off the border, in the forms that `conv2d` takes.
+        output_padding: What is added at the end, less than the stride.
+        groups: Blocks of channels that do not mix.
+        dilation: Distance of the kernels' taps.
+        data_format: NCHW or NHWC.
+        output_size: H' and W', in place of output_padding.
+
+    Raises:
+        ShapeError: If ranks or channels do not fit.
+        InvalidArgumentError: If another argument is not as described.
+    """
+    return _conv_transpose(
+        "conv2d_transpose", x, weight, bias, stride, padding, output_padding, dilation,
+        groups, output_size, data_format, 2,
     )  # fmt: skip
-    if bias is not None:
-        y = ops.add(y, ops.reshape(bias, shape=[1, -1, 1, 1]))
-    return restored(y, data_format)
+
+
+def conv3d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    data_format: str = "NCDHW",
+    output_size: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """The transpose of conv3d: (N, C, D, H, W) with (C, O / groups, KD, KH, KW).
+
+    Arguments are those of `conv2d_transpose` for three axes.
+    """
+    return _conv_transpose(
+        "conv3d_transpose", x, weight, bias, stride, padding, output_padding, dilation,
+        groups, output_size, data_format, 3,
+    )  # fmt: skip

@@ -8,11 +8,14 @@ from typing import Any
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.functional.conv import pair
+from proa.nn.functional.geometry import edges, per_axis, spatial_size
 from proa.nn.initializer import Normal
 from proa.nn.layer import Layer
 
-__all__ = ["Conv1D", "Conv2D", "Conv2DTranspose"]
+__all__ = [
+    "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",
+    "Conv3DTranspose",
+]  # fmt: skip
 
 
 class _Conv(Layer):
@@ -48,9 +51,9 @@ class _Conv(Layer):
                 f"[{where}] padding_mode must be one of {modes}, got {padding_mode!r}"
             )
         self._in_channels, self._out_channels = in_channels, out_channels
-        self._kernel_size = pair(where, kernel_size, self._axes)
-        self._stride = pair(where, stride, self._axes)
-        self._dilation = pair(where, dilation, self._axes)
+        self._kernel_size = per_axis(where, kernel_size, self._axes)
+        self._stride = per_axis(where, stride, self._axes)
+        self._dilation = per_axis(where, dilation, self._axes)
         self._padding, self._padding_mode = padding, padding_mode
         self._groups, self._data_format = groups, data_format
         channels = [out_channels, in_channels // groups]
@@ -88,9 +91,49 @@ class _Conv(Layer):
         """x with what is not zeros put around it, and the padding left to do."""
         if self._padding_mode == "zeros":
             return x, self._padding
-        amount = pair(type(self).__name__, self._padding, self._axes)
-        both = [n for p in reversed(amount) for n in (p, p)]
+        border = edges(
+            type(self).__name__, self._padding, spatial_size(x, self._data_format),
+            self._kernel_size, self._stride, self._dilation, self._data_format,
+        )  # fmt: skip
+        if not any(border):
+            return x, 0
+        # F.pad begins with the last axis.
+        both = [
+            n for i in reversed(range(self._axes)) for n in border[2 * i : 2 * i + 2]
+        ]
         return F.pad(x, both, self._padding_mode, data_format=self._data_format), 0
+
+
+class Conv1D(_Conv):
+    """Cross-correlation of a line with learned kernels; arguments as of `Conv2D`."""
+
+    _axes = 1
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+            padding_mode, weight_attr, bias_attr, data_format,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        padded, padding = self._padded(x)
+        return F.conv1d(
+            padded, self.weight, self.bias, self._stride, padding, self._dilation,
+            self._groups, self._data_format,
+        )  # fmt: skip
 
 
 class Conv2D(_Conv):
@@ -106,6 +149,10 @@ class Conv2D(_Conv):
         weight_attr: How the kernels (out, in / groups, KH, KW) are made.
         bias_attr: How the bias is made; False for none.
         data_format: NCHW or NHWC.
+
+    Shape:
+        x: (N, in, H, W). Returns (N, out, H', W') with
+        H' = (H + top + bottom - dilation * (KH - 1) - 1) // stride + 1.
     """
 
     _axes = 2
@@ -130,17 +177,17 @@ class Conv2D(_Conv):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        image, padding = self._padded(x)
+        padded, padding = self._padded(x)
         return F.conv2d(
-            image, self.weight, self.bias, self._stride, padding, self._dilation,
+            padded, self.weight, self.bias, self._stride, padding, self._dilation,
             self._groups, self._data_format,
         )  # fmt: skip
 
 
-class Conv1D(_Conv):
-    """Cross-correlation of a line with learned kernels."""
+class Conv3D(_Conv):
+    """Cross-correlation of a volume with learned kernels; arguments as of `Conv2D`."""
 
-    _axes = 1
+    _axes = 3
 
     def __init__(
         self,
@@ -154,7 +201,7 @@ class Conv1D(_Conv):
         padding_mode: str = "zeros",
         weight_attr: Any = None,
         bias_attr: Any = None,
-        data_format: str = "NCL",
+        data_format: str = "NCDHW",
     ) -> None:
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
@@ -162,15 +209,69 @@ class Conv1D(_Conv):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        line, padding = self._padded(x)
-        return F.conv1d(
-            line, self.weight, self.bias, self._stride, padding, self._dilation,
+        padded, padding = self._padded(x)
+        return F.conv3d(
+            padded, self.weight, self.bias, self._stride, padding, self._dilation,
             self._groups, self._data_format,
         )  # fmt: skip
 
 
+class Conv1DTranspose(_Conv):
+    """The transpose of Conv1D; its kernels are (in, out / groups, K).
+
+    Arguments are those of `Conv2DTranspose`.
+    """
+
+    _axes = 1
+    _transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+            "zeros", weight_attr, bias_attr, data_format,
+        )  # fmt: skip
+        self._output_padding = output_padding
+
+    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        return F.conv1d_transpose(
+            x, self.weight, self.bias, self._stride, self._padding,
+            self._output_padding if output_size is None else 0, self._groups,
+            self._dilation, output_size=output_size, data_format=self._data_format,
+        )  # fmt: skip
+
+
 class Conv2DTranspose(_Conv):
-    """The transpose of Conv2D; its kernels are (in, out / groups, KH, KW)."""
+    """The transpose of Conv2D; its kernels are (in, out / groups, KH, KW).
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: One number, or (height, width); likewise stride and dilation.
+        padding: What is cut off the border, in the forms that `Conv2D` takes.
+        output_padding: What is added at the end, less than the stride.
+        groups: Blocks of channels that do not mix.
+        weight_attr: How the kernels are made.
+        bias_attr: How the bias is made; False for none.
+        data_format: NCHW or NHWC.
+
+    Shape:
+        x: (N, in, H, W). Returns (N, out, H', W') with H' = (H - 1) * stride - top -
+        bottom + dilation * (KH - 1) + 1 + output_padding, or what forward's
+        output_size says.
+    """
 
     _axes = 2
     _transposed = True
@@ -183,8 +284,8 @@ class Conv2DTranspose(_Conv):
         stride: Any = 1,
         padding: Any = 0,
         output_padding: Any = 0,
-        dilation: Any = 1,
         groups: int = 1,
+        dilation: Any = 1,
         weight_attr: Any = None,
         bias_attr: Any = None,
         data_format: str = "NCHW",
@@ -198,6 +299,43 @@ class Conv2DTranspose(_Conv):
     def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
         return F.conv2d_transpose(
             x, self.weight, self.bias, self._stride, self._padding,
-            self._output_padding, self._groups, self._dilation, output_size,
-            self._data_format,
+            self._output_padding if output_size is None else 0, self._groups,
+            self._dilation, output_size=output_size, data_format=self._data_format,
+        )  # fmt: skip
+
+
+class Conv3DTranspose(_Conv):
+    """The transpose of Conv3D; its kernels are (in, out / groups, KD, KH, KW).
+
+    Arguments are those of `Conv2DTranspose`.
+    """
+
+    _axes = 3
+    _transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCDHW",
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+            "zeros", weight_attr, bias_attr, data_format,
+        )  # fmt: skip
+        self._output_padding = output_padding
+
+    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        return F.conv3d_transpose(
+            x, self.weight, self.bias, self._stride, self._padding,
+            self._output_padding if output_size is None else 0, self._groups,
+            self._dilation, output_size=output_size, data_format=self._data_format,
         )  # fmt: skip

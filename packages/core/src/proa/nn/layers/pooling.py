@@ -9,8 +9,9 @@ from proa.nn import functional as F
 from proa.nn.layer import Layer
 
 __all__ = [
-    "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AvgPool1D", "AvgPool2D", "MaxPool1D",
-    "MaxPool2D",
+    "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D",
+    "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "AvgPool1D", "AvgPool2D", "AvgPool3D",
+    "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxUnPool1D", "MaxUnPool2D", "MaxUnPool3D",
 ]  # fmt: skip
 
 
@@ -26,8 +27,38 @@ class _Pool(Layer):
         )
 
 
+class _Adaptive(Layer):
+    _output_size: Any
+
+    def extra_repr(self) -> str:
+        return f"output_size={self._output_size}"
+
+
+class MaxPool1D(_Pool):
+    """Greatest element of each window of (N, C, L); see `F.max_pool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.return_mask, self.ceil_mode = return_mask, ceil_mode
+
+    def forward(self, x: Tensor) -> Any:
+        return F.max_pool1d(
+            x, self.kernel_size, self.stride, self.padding, self.return_mask,
+            self.ceil_mode,
+        )  # fmt: skip
+
+
 class MaxPool2D(_Pool):
-    """Greatest element of each window."""
+    """Greatest element of each window of (N, C, H, W); see `F.max_pool2d`."""
 
     def __init__(
         self,
@@ -41,18 +72,66 @@ class MaxPool2D(_Pool):
     ) -> None:
         super().__init__()
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self._return_mask, self._ceil_mode = return_mask, ceil_mode
-        self._data_format = data_format
+        self.return_mask, self.ceil_mode = return_mask, ceil_mode
+        self.data_format = data_format
 
     def forward(self, x: Tensor) -> Any:
         return F.max_pool2d(
-            x, self.kernel_size, self.stride, self.padding, self._return_mask,
-            self._ceil_mode, self._data_format,
+            x, self.kernel_size, self.stride, self.padding, self.return_mask,
+            self.ceil_mode, self.data_format,
+        )  # fmt: skip
+
+
+class MaxPool3D(_Pool):
+    """Greatest element of each window of (N, C, D, H, W); see `F.max_pool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.return_mask, self.ceil_mode = return_mask, ceil_mode
+        self.data_format = data_format
+
+    def forward(self, x: Tensor) -> Any:
+        return F.max_pool3d(
+            x, self.kernel_size, self.stride, self.padding, self.return_mask,
+            self.ceil_mode, self.data_format,
+        )  # fmt: skip
+
+
+class AvgPool1D(_Pool):
+    """Mean of each window of (N, C, L); see `F.avg_pool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        exclusive: bool = True,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.ceil_mode, self.exclusive = ceil_mode, exclusive
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool1d(
+            x, self.kernel_size, self.stride, self.padding,
+            self.exclusive, self.ceil_mode,
         )  # fmt: skip
 
 
 class AvgPool2D(_Pool):
-    """Mean of each window, padding left out if exclusive."""
+    """Mean of each window of (N, C, H, W); see `F.avg_pool2d`."""
 
     def __init__(
         self,
@@ -67,18 +146,55 @@ class AvgPool2D(_Pool):
     ) -> None:
         super().__init__()
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self._ceil_mode, self._exclusive = ceil_mode, exclusive
-        self._divisor, self._data_format = divisor_override, data_format
+        self.ceil_mode, self.exclusive = ceil_mode, exclusive
+        self.divisor, self.data_format = divisor_override, data_format
 
     def forward(self, x: Tensor) -> Tensor:
         return F.avg_pool2d(
-            x, self.kernel_size, self.stride, self.padding, self._ceil_mode,
-            self._exclusive, self._divisor, self._data_format,
+            x, self.kernel_size, self.stride, self.padding,
+            self.ceil_mode, self.exclusive, self.divisor, self.data_format,
         )  # fmt: skip
 
 
-class AdaptiveAvgPool2D(Layer):
-    """Mean over output_size windows that cover the image."""
+class AvgPool3D(_Pool):
+    """Mean of each window of (N, C, D, H, W); see `F.avg_pool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: float | None = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.ceil_mode, self.exclusive = ceil_mode, exclusive
+        self.divisor, self.data_format = divisor_override, data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool3d(
+            x, self.kernel_size, self.stride, self.padding,
+            self.ceil_mode, self.exclusive, self.divisor, self.data_format,
+        )  # fmt: skip
+
+
+class AdaptiveAvgPool1D(_Adaptive):
+    """Mean over output_size windows that cover (N, C, L); None keeps a size."""
+
+    def __init__(self, output_size: Any, name: str | None = None) -> None:
+        super().__init__()
+        self._output_size = output_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.adaptive_avg_pool1d(x, self._output_size)
+
+
+class AdaptiveAvgPool2D(_Adaptive):
+    """Mean over output_size windows that cover (N, C, H, W); None keeps a size."""
 
     def __init__(
         self, output_size: Any, data_format: str = "NCHW", name: str | None = None
@@ -89,65 +205,123 @@ class AdaptiveAvgPool2D(Layer):
     def forward(self, x: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(x, self._output_size, self._data_format)
 
-    def extra_repr(self) -> str:
-        return f"output_size={self._output_size}"
 
-
-class MaxPool1D(_Pool):
-    """Greatest element of each window of (N, C, L)."""
+class AdaptiveAvgPool3D(_Adaptive):
+    """Mean over output_size windows that cover (N, C, D, H, W); None keeps a size."""
 
     def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        return_mask: bool = False,
-        ceil_mode: bool = False,
-        name: str | None = None,
+        self, output_size: Any, data_format: str = "NCDHW", name: str | None = None
     ) -> None:
         super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self._return_mask, self._ceil_mode = return_mask, ceil_mode
+        self._output_size, self._data_format = output_size, data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.adaptive_avg_pool3d(x, self._output_size, self._data_format)
+
+
+class AdaptiveMaxPool1D(_Adaptive):
+    """Greatest element of output_size windows that cover (N, C, L)."""
+
+    def __init__(
+        self, output_size: Any, return_mask: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._output_size, self._return_mask = output_size, return_mask
 
     def forward(self, x: Tensor) -> Any:
-        return F.max_pool1d(
-            x, self.kernel_size, self.stride, self.padding, self._return_mask,
-            self._ceil_mode,
-        )  # fmt: skip
+        return F.adaptive_max_pool1d(x, self._output_size, self._return_mask)
 
 
-class AvgPool1D(_Pool):
-    """Mean of each window of (N, C, L)."""
+class AdaptiveMaxPool2D(_Adaptive):
+    """Greatest element of output_size windows that cover (N, C, H, W)."""
+
+    def __init__(
+        self, output_size: Any, return_mask: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._output_size, self._return_mask = output_size, return_mask
+
+    def forward(self, x: Tensor) -> Any:
+        return F.adaptive_max_pool2d(x, self._output_size, self._return_mask)
+
+
+class AdaptiveMaxPool3D(_Adaptive):
+    """Greatest element of output_size windows that cover (N, C, D, H, W)."""
+
+    def __init__(
+        self, output_size: Any, return_mask: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._output_size, self._return_mask = output_size, return_mask
+
+    def forward(self, x: Tensor) -> Any:
+        return F.adaptive_max_pool3d(x, self._output_size, self._return_mask)
+
+
+class MaxUnPool1D(_Pool):
+    """(N, C, L) put where max_pool1d found it; zeros elsewhere."""
 
     def __init__(
         self,
         kernel_size: Any,
         stride: Any = None,
         padding: Any = 0,
-        exclusive: bool = True,
-        ceil_mode: bool = False,
+        data_format: str = "NCL",
+        output_size: Any = None,
         name: str | None = None,
     ) -> None:
         super().__init__()
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self._exclusive, self._ceil_mode = exclusive, ceil_mode
+        self.data_format, self.output_size = data_format, output_size
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.avg_pool1d(
-            x, self.kernel_size, self.stride, self.padding, self._exclusive,
-            self._ceil_mode,
+    def forward(self, x: Tensor, indices: Tensor) -> Tensor:
+        return F.max_unpool1d(
+            x, indices, self.kernel_size, self.stride, self.padding, self.data_format,
+            self.output_size,
         )  # fmt: skip
 
 
-class AdaptiveAvgPool1D(Layer):
-    """Mean over output_size windows that cover (N, C, L)."""
+class MaxUnPool2D(_Pool):
+    """(N, C, H, W) put where max_pool2d found it; zeros elsewhere."""
 
-    def __init__(self, output_size: int, name: str | None = None) -> None:
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        data_format: str = "NCHW",
+        output_size: Any = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__()
-        self._output_size = output_size
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.data_format, self.output_size = data_format, output_size
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.adaptive_avg_pool1d(x, self._output_size)
+    def forward(self, x: Tensor, indices: Tensor) -> Tensor:
+        return F.max_unpool2d(
+            x, indices, self.kernel_size, self.stride, self.padding, self.data_format,
+            self.output_size,
+        )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        return f"output_size={self._output_size}"
+
+class MaxUnPool3D(_Pool):
+    """(N, C, D, H, W) put where max_pool3d found it; zeros elsewhere."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        data_format: str = "NCDHW",
+        output_size: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.data_format, self.output_size = data_format, output_size
+
+    def forward(self, x: Tensor, indices: Tensor) -> Tensor:
+        return F.max_unpool3d(
+            x, indices, self.kernel_size, self.stride, self.padding, self.data_format,
+            self.output_size,
+        )  # fmt: skip

@@ -127,9 +127,9 @@ op(
     autocast="white",
     scratch=True,
     pack="w",
-    doc="The transpose of conv2d with kernels w (C, O / groups, KH, KW), plus a bias per "
-    "output channel. output_padding < stride adds rows and columns at the end, which "
-    "conv2d would have left over.",
+    doc="The transpose of conv2d with kernels w (C, O / groups, KH, KW), plus a bias. "
+    "output_padding < stride adds rows and columns at the end, which conv2d would have "
+    "left over.",
 )
 op(
     "sum_channels(x)",

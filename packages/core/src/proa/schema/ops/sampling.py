@@ -15,8 +15,8 @@ op(
     grad=lambda g, dy, x, *, axis, size, step, dilation: g.windows_grad(
         dy, x, axis=axis, size=size, step=step, dilation=dilation
     ),
-    doc="y[.., i, .., k] = x[.., i * step + k * dilation, ..] for the windows i of size "
-    "elements along axis that fit; k is a new last axis. The windows share memory.",
+    doc="y[.., i, .., k] = x[.., i * step + k * dilation, ..] for windows i of size "
+    "elements along axis that fit; k is a new last axis. Windows share memory.",
 )
 op(
     "windows_grad(dy, like: shape, *, axis: int, size: int, step: int = 1, "
@@ -75,8 +75,8 @@ op(
     dtypes=ALL,
     grad=_resize_grad,
     scratch=True,
-    doc="x resampled along one axis to size elements (size 0: floor(n * scale)). Element "
-    "i lies at r * i; linear with half and cubic: r * (i + 0.5) - 0.5. r is 1 / scale, "
+    doc="x resampled along axis to size elements (size 0: floor(n * scale)). Element i "
+    "lies at r * i; linear with half and cubic: r * (i + 0.5) - 0.5. r is 1 / scale, "
     "n / size without scale, (n - 1) / (size - 1) by corners, 0 for one element. cubic "
     "is Keys's kernel with a = -0.75. Only nearest takes integers.",
 )
@@ -100,8 +100,8 @@ op(
         None,
         g.blend_rows_dot(dy, x, index),
     ),
-    doc="y[r] = sum over k of weight[r, k] * x[index[r, k]]: weighted sums of rows of x "
-    "(m, c). A negative index adds nothing, whatever its weight.",
+    doc="y[r] = sum over k of weight[r, k] * x[index[r, k]]: weighted sums of rows of "
+    "x (m, c). A negative index adds nothing, whatever its weight.",
 )
 op(
     "blend_rows_scatter(dy, index, weight, like: shape)",
@@ -137,7 +137,7 @@ op(
     out="int64",
     grad=None,
     lite=False,
-    doc="Of each of size[0] x size[1] bins of each box (x1, y1, x2, y2) * scale, rounded "
+    doc="Of each of size[0] x size[1] bins of boxes (x1, y1, x2, y2) * scale, rounded "
     "to whole pixels, on x[image]: the place of the greatest element in x (N, C, H, W) "
     "counted in row-major order; -1 for a bin without elements.",
 )

@@ -1,0 +1,138 @@
+"""How functions over images read their arguments: layouts, windows and padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor.arguments import as_ints
+
+__all__ = [
+    "channels_first",
+    "edges",
+    "per_axis",
+    "restored",
+    "spatial_size",
+    "split_axis",
+]
+
+#: Channels first and last, by the number of spatial axes.
+FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+
+
+def per_axis(where: str, value: Any, axes: int, what: str = "an argument") -> list[int]:
+    """One integer for each of ``axes`` axes, from one or from as many."""
+    numbers = as_ints(where, value)
+    if len(numbers) == 1:
+        return numbers * axes
+    if len(numbers) != axes:
+        raise InvalidArgumentError(
+            f"[{where}] {what} must be one number or {axes}, got {value}"
+        )
+    return numbers
+
+
+def channels_first(x: Tensor, data_format: str, where: str, axes: int = 2) -> Tensor:
+    """x as (N, C, spatial axes) whatever its format; a view."""
+    formats = FORMATS[axes]
+    if data_format not in formats:
+        raise InvalidArgumentError(
+            f"[{where}] data_format must be {formats[0]} or {formats[1]}, "
+            f"got {data_format!r}"
+        )
+    if x.ndim != axes + 2:
+        raise ShapeError(where, f"x must have rank {axes + 2}", x.shape)
+    if data_format == formats[0]:
+        return x
+    return ops.transpose(x, perm=[0, axes + 1, *range(1, axes + 1)])
+
+
+def restored(y: Tensor, data_format: str) -> Tensor:
+    """y, which is (N, C, spatial axes), in the format of the call."""
+    if data_format.startswith("NC"):
+        return y
+    return ops.transpose(y, perm=[0, *range(2, y.ndim), 1])
+
+
+def spatial_size(x: Tensor, data_format: str) -> list[int]:
+    """The dimensions of x that are neither batch nor channels."""
+    return x.shape[2:] if data_format.startswith("NC") else x.shape[1:-1]
+
+
+def _pairs(where: str, padding: Any, axes: int, last: bool) -> list[int]:
+    """Pairs for every axis, or for the spatial ones alone, as a list of the latter."""
+    pairs = [as_ints(where, p) for p in padding]
+    if len(pairs) == axes + 2:
+        outer = [pairs[0], pairs.pop() if last else pairs.pop(1)]
+        pairs = pairs[1:]
+        if any(n for p in outer for n in p):
+            raise InvalidArgumentError(
+                f"[{where}] padding of the batch and channel axes must be 0, "
+                f"got {padding}"
+            )
+    if len(pairs) != axes or any(len(p) != 2 for p in pairs):
+        raise InvalidArgumentError(
+            f"[{where}] padding must have a pair for each of {axes} or {axes + 2} "
+            f"axes, got {padding}"
+        )
+    return [n for p in pairs for n in p]
+
+
+def _same(where: str, size: int, reach: int, stride: int) -> list[int]:
+    """Padding by which a window of ``reach`` gives ceil(size / stride) positions."""
+    if size < 0 and stride != 1:
+        raise InvalidArgumentError(
+            f"[{where}] padding 'same' with a stride must know the size of x, got -1"
+        )
+    total = (
+        reach - 1 if stride == 1 else (-(-size // stride) - 1) * stride + reach - size
+    )
+    total = max(total, 0)
+    return [total // 2, total - total // 2]
+
+
+def edges(
+    where: str,
+    padding: Any,
+    size: list[int],
+    kernel: list[int],
+    stride: list[int],
+    dilation: list[int],
+    data_format: str,
+) -> list[int]:
+    """Padding as before, after for every spatial axis.
+
+    It may be given as one number, one or two numbers for each spatial axis, pairs for
+    the spatial or for all axes, "same" or "valid".
+    """
+    axes = len(size)
+    if isinstance(padding, str):
+        kind = padding.lower()
+        if kind == "valid":
+            return [0] * (2 * axes)
+        if kind != "same":
+            raise InvalidArgumentError(
+                f"[{where}] padding must be numbers, 'same' or 'valid', got {padding!r}"
+            )
+        found = [
+            _same(where, n, d * (k - 1) + 1, s)
+            for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)
+        ]
+        return [n for p in found for n in p]
+    if isinstance(padding, (list, tuple)) and any(
+        isinstance(p, (list, tuple)) for p in padding
+    ):
+        return _pairs(where, padding, axes, not data_format.startswith("NC"))
+    numbers = as_ints(where, padding)
+    if len(numbers) == 2 * axes:
+        return numbers
+    return [n for p in per_axis(where, numbers, axes, "padding") for n in (p, p)]
+
+
+def split_axis(x: Tensor, axis: int, sizes: list[int]) -> Tensor:
+    """Axis ``axis`` as the two axes ``sizes``; dimensions may be unknown (-1)."""
+    wide = ops.unsqueeze(x, axis=[axis])
+    shape = [0] * wide.ndim
+    shape[axis : axis + 2] = sizes
+    return ops.reshape(wide, shape=shape)
