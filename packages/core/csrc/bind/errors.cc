@@ -10,6 +10,8 @@ const char* class_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kInvalidArgument:
       return "InvalidArgumentError";
+    case ErrorKind::kType:
+      return "InvalidTypeError";
     case ErrorKind::kOutOfRange:
       return "OutOfRangeError";
     case ErrorKind::kUnimplemented:
@@ -25,15 +27,18 @@ const char* class_of(ErrorKind kind) {
   }
 }
 
-void set_error(const char* name, const char* message) {
+// proa.errors words it: the class by its name, the user's line, the C++ stack if there is one.
+void set_error(const char* name, const char* message, const std::string& stack) {
   const Ref module(PyImport_ImportModule("proa.errors"));
-  const Ref type(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
-  if (!type) {
+  const Ref error(
+      module ? PyObject_CallMethod(module.get(), "raised", "sss", name, message, stack.c_str())
+             : nullptr);
+  if (!error) {
     PyErr_Clear();
     PyErr_SetString(PyExc_RuntimeError, message);
     return;
   }
-  PyErr_SetString(type.get(), message);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
 }
 
 }  // namespace
@@ -43,15 +48,11 @@ void translate_exception() noexcept {
     throw;
   } catch (const PythonError&) {
   } catch (const Error& e) {
-    if (e.kind() == ErrorKind::kType) {
-      PyErr_SetString(PyExc_TypeError, e.what());
-    } else {
-      set_error(class_of(e.kind()), e.what());
-    }
+    set_error(class_of(e.kind()), e.what(), e.stack());
   } catch (const std::bad_alloc&) {
-    set_error("ResourceExhaustedError", "[proa] memory must be available, got none");
+    set_error("ResourceExhaustedError", "[proa] memory must be available, got none", "");
   } catch (const std::exception& e) {
-    set_error("FatalError", e.what());
+    set_error("FatalError", e.what(), "");
   }
 }
 

@@ -66,8 +66,10 @@ PyObject* py_get_num_threads(PyObject*, PyObject*) {
 
 PyObject* py_memory_stats(PyObject*, PyObject*) {
   const MemoryStats s = memory_stats();
-  return Py_BuildValue("{s:L,s:L,s:L}", "allocated", static_cast<long long>(s.allocated), "peak",
-                       static_cast<long long>(s.peak), "cached", static_cast<long long>(s.cached));
+  return Py_BuildValue("{s:L,s:L,s:L,s:L}", "allocated", static_cast<long long>(s.allocated),
+                       "peak", static_cast<long long>(s.peak), "cached",
+                       static_cast<long long>(s.cached), "reserved_peak",
+                       static_cast<long long>(s.reserved_peak));
 }
 PyObject* py_empty_cache(PyObject*, PyObject*) {
   empty_cache();
@@ -75,6 +77,10 @@ PyObject* py_empty_cache(PyObject*, PyObject*) {
 }
 PyObject* py_reset_peak(PyObject*, PyObject*) {
   reset_peak();
+  Py_RETURN_NONE;
+}
+PyObject* py_reset_reserved_peak(PyObject*, PyObject*) {
+  reset_reserved_peak();
   Py_RETURN_NONE;
 }
 
@@ -114,13 +120,6 @@ PyObject* py_get_default_dtype(PyObject*, PyObject*) {
     Py_INCREF(dtype);
     return dtype;
   });
-}
-
-PyObject* py_set_check_finite(PyObject*, PyObject* on) {
-  const int truth = PyObject_IsTrue(on);
-  if (truth < 0) return nullptr;
-  set_check_finite(truth != 0);
-  Py_RETURN_NONE;
 }
 
 // set_autocast(on, dtype, classes): classes maps op names to "white", "black" or "gray", over the
@@ -174,12 +173,12 @@ PyMethodDef module_functions[] = {
     {"memory_stats", py_memory_stats, METH_NOARGS, nullptr},
     {"empty_cache", py_empty_cache, METH_NOARGS, nullptr},
     {"reset_peak", py_reset_peak, METH_NOARGS, nullptr},
+    {"reset_reserved_peak", py_reset_reserved_peak, METH_NOARGS, nullptr},
     {"generator_set", py_generator_set, METH_VARARGS, nullptr},
     {"generator_get", py_generator_get, METH_NOARGS, nullptr},
     {"generator_next", py_generator_next, METH_O, nullptr},
     {"set_default_dtype", py_set_default_dtype, METH_O, nullptr},
     {"get_default_dtype", py_get_default_dtype, METH_NOARGS, nullptr},
-    {"set_check_finite", py_set_check_finite, METH_O, nullptr},
     {"set_autocast", py_set_autocast, METH_VARARGS, nullptr},
     {"build_info", py_build_info, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
@@ -199,9 +198,10 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 bool fill(PyObject* module) {
   if (!init_numpy() || !init_tensor_type(module)) return false;
   for (PyMethodDef* list : {module_functions, autograd_functions, symbol_functions, index_functions,
-                            dlpack_functions}) {
+                            dlpack_functions, debug_functions}) {
     if (PyModule_AddFunctions(module, list) < 0) return false;
   }
+  init_debug();
   dispatch_hooks.unlock = []() -> void* { return PyEval_SaveThread(); };
   dispatch_hooks.lock = [](void* state) {
     PyEval_RestoreThread(static_cast<PyThreadState*>(state));

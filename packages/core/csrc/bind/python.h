@@ -120,9 +120,11 @@ extern PyMethodDef module_functions[];
 extern PyMethodDef autograd_functions[];
 extern PyMethodDef symbol_functions[];
 extern PyMethodDef index_functions[];
+extern PyMethodDef debug_functions[];
 bool init_tensor_type(PyObject* module);
 bool add_number_slots(std::vector<PyType_Slot>* slots);
 bool init_ops(PyObject* module);
+void init_debug();
 
 template <class F>
 PyCFunction fast(F f) {

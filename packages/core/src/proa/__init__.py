@@ -39,7 +39,7 @@ from proa.base.dtype import (
     uint8,
 )
 from proa.base.dtype import bool_ as bool
-from proa.base.flags import get_flags, set_flags
+from proa.base.flags import disable_signal_handler, get_flags, set_flags
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.base.random import get_rng_state, seed, set_rng_state
 from proa.base.threads import get_num_threads, set_num_threads
@@ -88,6 +88,7 @@ __all__ = [
     "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "NPUPlace", "XPUPlace",
     "batch", "Model", "ParamAttr", "Parameter", "Tensor",
     "bfloat16", "bool", "complex128", "complex64", "dtype", "enable_grad", "float16",
+    "disable_signal_handler",
     "float32", "float64", "get_default_dtype", "get_device", "get_flags",
     "get_num_threads",
     "get_rng_state", "grad", "hapi", "int16", "int32", "int64", "int8", "io",

@@ -5,6 +5,17 @@ Each type also derives from the Python type that fits, so `except ValueError` wo
 
 from __future__ import annotations
 
+import linecache
+import os
+import sys
+from types import FrameType
+
+#: How much an error tells beyond its message (FLAGS_call_stack_level): 0 nothing, 1 the
+#: user's line, 2 also the C++ stack, and of a failed backward where the op was called.
+stack_level = 1
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
 
 class Error(Exception):
     """Any error that Proa raises on purpose."""
@@ -16,6 +27,10 @@ class InvalidArgumentError(Error, ValueError):
 
 class NotFoundError(Error, RuntimeError):
     """A file, name or key that does not exist."""
+
+
+class InvalidTypeError(Error, TypeError):
+    """An argument of a kind that the function does not take."""
 
 
 class OutOfRangeError(Error, IndexError):
@@ -58,3 +73,43 @@ class ShapeError(InvalidArgumentError):
             got = tuple(got) if isinstance(got, (list, tuple)) else got
             where = f"[{where}] {must}, got {got}"
         super().__init__(where)
+
+
+def is_own_code(path: str) -> bool:
+    """Whether a file is part of this package (or no file at all)."""
+    return path.startswith((_HERE, "<frozen"))
+
+
+def _line_of(frame: FrameType) -> str:
+    path, number = frame.f_code.co_filename, frame.f_lineno
+    code = linecache.getline(path, number).strip()
+    return f"{path}:{number}: {code}" if code else f"{path}:{number}"
+
+
+def user_line() -> str:
+    """``file:line: code`` of the innermost running frame that is not Proa's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not is_own_code(frame.f_code.co_filename):
+            return _line_of(frame)
+        frame = frame.f_back
+    return ""
+
+
+def annotate(error: BaseException, text: str) -> None:
+    """Add a line that is shown below the error's message."""
+    if sys.version_info >= (3, 11):
+        error.add_note(text)
+    else:
+        error.args = (f"{error.args[0] if error.args else ''}\n{text}", *error.args[1:])
+
+
+def raised(kind: str, message: str, stack: str = "") -> Error:
+    """The error of C++ code, with what FLAGS_call_stack_level asks for."""
+    error: Error = globals()[kind](message)
+    line = user_line() if stack_level >= 1 else ""
+    if line:
+        annotate(error, f"at {line}")
+    if stack and stack_level >= 2:
+        annotate(error, f"C++ calls, the last first:\n{stack}")
+    return error

@@ -50,7 +50,9 @@ struct Cache {
   Block* lists[kClasses] = {};
   std::atomic<int64_t> allocated{0};
   std::atomic<int64_t> peak{0};
-  std::atomic<int64_t> cached{0};
+  std::atomic<int64_t> cached{0};  // in `lists`; what threads keep is not counted
+  std::atomic<int64_t> reserved{0};
+  std::atomic<int64_t> reserved_peak{0};
 };
 
 // Never destroyed: storages may outlive static destructors.
@@ -64,6 +66,24 @@ Cache& cache() {
   return *instance;
 }
 
+void raise_to(std::atomic<int64_t>* peak, int64_t now) {
+  int64_t most = peak->load(std::memory_order_relaxed);
+  while (now > most && !peak->compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  }
+}
+
+void to_system(Block* block, size_t bytes) {
+  std::free(block);
+  cache().reserved.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+}
+
+size_t bytes_of_class(int index) {
+  if (index < kFineClasses) return static_cast<size_t>(index + 1) * 64;
+  const int log = 10 + (index - kFineClasses) / 4;
+  const auto step = static_cast<size_t>((index - kFineClasses) % 4);
+  return (size_t{1} << log) + (step + 1) * (size_t{1} << (log - 2));
+}
+
 struct ThreadCache {
   Block* lists[kSmallClasses] = {};
   int counts[kSmallClasses] = {};
@@ -74,7 +94,7 @@ struct ThreadCache {
       while (lists[i] != nullptr) {
         Block* block = lists[i];
         lists[i] = block->next;
-        std::free(block);
+        to_system(block, bytes_of_class(i));
       }
       counts[i] = 0;
     }
@@ -90,9 +110,7 @@ thread_local ThreadCache t_cache;
 void count(int64_t bytes) {
   Cache& c = cache();
   const int64_t now = c.allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  int64_t peak = c.peak.load(std::memory_order_relaxed);
-  while (now > peak && !c.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-  }
+  raise_to(&c.peak, now);
 }
 
 void* from_system(size_t bytes) {
@@ -103,6 +121,9 @@ void* from_system(size_t bytes) {
 #ifdef MADV_HUGEPAGE
   if (bytes >= kHuge) madvise(block, bytes, MADV_HUGEPAGE);
 #endif
+  Cache& c = cache();
+  const auto size = static_cast<int64_t>(bytes);
+  raise_to(&c.reserved_peak, c.reserved.fetch_add(size, std::memory_order_relaxed) + size);
   return block;
 }
 
@@ -167,7 +188,7 @@ void release(void* memory, size_t capacity) {
   }
   const auto bytes = static_cast<int64_t>(capacity);
   if (c.cached.load(std::memory_order_relaxed) + bytes > kKeep + live) {
-    std::free(block);
+    to_system(block, capacity);
     return;
   }
   std::lock_guard<std::mutex> lock(c.mutex);
@@ -180,11 +201,11 @@ void empty_cache() {
   if (!t_cache.closed) t_cache.flush();
   Cache& c = cache();
   std::lock_guard<std::mutex> lock(c.mutex);
-  for (Block*& head : c.lists) {
-    while (head != nullptr) {
-      Block* block = head;
-      head = block->next;
-      std::free(block);
+  for (int i = 0; i < kClasses; ++i) {
+    while (c.lists[i] != nullptr) {
+      Block* block = c.lists[i];
+      c.lists[i] = block->next;
+      to_system(block, bytes_of_class(i));
     }
   }
   c.cached.store(0, std::memory_order_relaxed);
@@ -192,13 +213,20 @@ void empty_cache() {
 
 MemoryStats memory_stats() {
   Cache& c = cache();
-  return {c.allocated.load(std::memory_order_relaxed), c.peak.load(std::memory_order_relaxed),
-          c.cached.load(std::memory_order_relaxed)};
+  const int64_t allocated = c.allocated.load(std::memory_order_relaxed);
+  return {allocated, c.peak.load(std::memory_order_relaxed),
+          c.reserved.load(std::memory_order_relaxed) - allocated,
+          c.reserved_peak.load(std::memory_order_relaxed)};
 }
 
 void reset_peak() {
   Cache& c = cache();
   c.peak.store(c.allocated.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+void reset_reserved_peak() {
+  Cache& c = cache();
+  c.reserved_peak.store(c.reserved.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 }  // namespace proa

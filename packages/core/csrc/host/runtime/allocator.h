@@ -8,9 +8,10 @@ namespace proa {
 constexpr size_t kAlignment = 64;
 
 struct MemoryStats {
-  int64_t allocated;  // bytes in blocks that are in use
-  int64_t peak;       // the most that `allocated` has been since the last reset
-  int64_t cached;     // bytes kept for reuse
+  int64_t allocated;      // bytes in blocks that are in use
+  int64_t peak;           // the most that `allocated` has been since the last reset
+  int64_t cached;         // bytes kept for reuse
+  int64_t reserved_peak;  // the most that allocated and cached bytes have been together
 };
 
 /// A block of at least `bytes`, 64-byte aligned; `*capacity` is its real size, to be given to
@@ -23,5 +24,7 @@ void empty_cache();
 MemoryStats memory_stats();
 /// Starts `peak` again from what is allocated now.
 void reset_peak();
+/// Starts `reserved_peak` again.
+void reset_reserved_peak();
 
 }  // namespace proa

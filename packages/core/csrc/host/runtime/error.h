@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "proa/base/status.h"
 
@@ -22,12 +23,22 @@ enum class ErrorKind : uint8_t {
 /// A failed call; `what()` reads "[where] what must hold, got what".
 class Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  Error(ErrorKind kind, const std::string& message);
   ErrorKind kind() const { return kind_; }
+  /// The calls that led here, one a line; empty unless set_error_stacks(true) was called before.
+  std::string stack() const;
+  /// The same failure in other words.
+  Error with(const std::string& message) const;
 
  private:
   ErrorKind kind_;
+  std::vector<void*> frames_;
 };
+
+/// Whether errors note the C++ calls that led to them.
+void set_error_stacks(bool on);
+/// Text of return addresses, one a line, names demangled.
+std::string stack_text(void* const* frames, int count);
 
 /// The kind that a portable function's status becomes.
 inline ErrorKind kind_of(Status status) {

@@ -10,6 +10,7 @@
 #include "proa/train/promote.h"
 #include "proa/train/run.h"
 #include "proa/train/tape.h"
+#include "proa/train/watch.h"
 
 namespace proa {
 
@@ -96,6 +97,11 @@ void view_of_copy(const OpEntry& entry, Inputs* inputs, const void* attrs, Tenso
 
 }  // namespace
 
+std::string output_name(const OpInfo& op, int i) {
+  return dispatch_hooks.output_name == nullptr ? std::to_string(i)
+                                               : dispatch_hooks.output_name(op, i);
+}
+
 bool grad_enabled() { return t_grad_enabled; }
 void set_grad_enabled(bool on) { t_grad_enabled = on; }
 
@@ -111,6 +117,7 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
               Tensor* out) {
   const OpInfo& op = *entry.info;
   check_count(op, in, n_in);
+  const Timed timed(op.name, EventKind::kOp, in, n_in);
   Inputs inputs(in, n_in);
   if (autocast().on) autocast_inputs(entry, &inputs);
   Company all = look_at(inputs.in, n_in);
@@ -293,7 +300,7 @@ void compute_inplace(const OpEntry& entry, const Inputs& inputs, const void* att
     views.out()[i] = target;
   }
   const bool direct = op.elementwise || (out[0]->flags & TensorImpl::kContiguous) != 0;
-  if (direct) return run_kernel(entry, &call);
+  if (direct) return run_kernel(entry, &call, out);
   Tensor fresh[kMaxOutputs];
   compute(entry, inputs.in, inputs.count, attrs, false, fresh);
   for (int i = 0; i < op.n_out; ++i) copy_into(out[i]->view, fresh[i].get());
@@ -305,6 +312,7 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
                       Tensor* out) {
   const OpInfo& op = *entry.info;
   check_count(op, in, n_in);
+  const Timed timed(op.name, EventKind::kOp, in, n_in);
   TensorImpl* target = in[op.alias[0]];
   if (look_at(in, n_in).any_flags & TensorImpl::kSymbolic) {
     Tensor fresh[kMaxOutputs];

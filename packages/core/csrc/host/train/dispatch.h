@@ -50,18 +50,20 @@ struct DispatchHooks {
   /// Around long kernels, so that other Python threads run.
   void* (*unlock)();
   void (*lock)(void* state);
-  /// Called after each kernel while set.
-  void (*profile)(const OpInfo&, int64_t nanoseconds);
+  /// Name of an output in the op's row.
+  std::string (*output_name)(const OpInfo&, int i);
+  /// "file:line: code" of the innermost frame of the user's own code.
+  std::string (*user_line)();
+  /// Adds to a failure of Python code that is passing through.
+  void (*annotate)(const std::string& text);
 };
 extern DispatchHooks dispatch_hooks;
-
-/// While on, an output with a NaN or an infinity is an error that names its op.
-void set_check_finite(bool on);
-bool check_finite();
 
 /// What `promote` of proa.schema.dtypes gives.
 DType promoted(DType a, DType b);
 const char* name_of(DType dtype);
+/// The row's name of the op's output i, or its number where nobody knows.
+std::string output_name(const OpInfo& op, int i);
 /// "(2, 3)" with ? for dimensions that are not known.
 std::string shape_text(const View& view);
 

@@ -10,6 +10,7 @@
 #include "proa/train/grad_call.h"
 #include "proa/train/run.h"
 #include "proa/train/tape.h"
+#include "proa/train/watch.h"
 
 namespace proa {
 
@@ -258,6 +259,13 @@ class RuleCall final : public GradCall {
   std::vector<Tensor>* result_;
 };
 
+// The op whose backward failed, and where that op was called if that was noted.
+std::string in_backward_of(const Node* node) {
+  std::string text = std::string("in the backward of ") + node->name();
+  if (!node->made_at().empty()) text += ", called at " + node->made_at();
+  return text;
+}
+
 class Walk {
  public:
   Walk(bool retain_graph, bool create_graph, bool to_leaves)
@@ -291,6 +299,7 @@ class Walk {
   }
 
   void run() {
+    const BackwardScope scope;
     discover();
     for (Root& root : roots_) deliver(root.task, root.index, std::move(root.grad));
     for (const int number : order_) {
@@ -411,7 +420,15 @@ class Walk {
     }
     std::vector<Tensor> result(static_cast<size_t>(node->edge_count()));
     if (any && tasks_[static_cast<size_t>(number)].needed) {
-      run_node(node, number, &result);
+      check_kept(node);
+      try {
+        run_node(node, number, &result);
+      } catch (const Error& error) {
+        throw error.with(std::string(error.what()) + "; " + in_backward_of(node));
+      } catch (...) {  // the code of a hook or PyLayer
+        if (dispatch_hooks.annotate != nullptr) dispatch_hooks.annotate(in_backward_of(node));
+        throw;
+      }
       if (!retain_graph_) node->free_saved();
     }
     tasks_[static_cast<size_t>(number)].first = Tensor();
@@ -450,13 +467,18 @@ class Walk {
     }
   }
 
+  static void check_kept(const Node* node) {
+    if (!node->freed()) return;
+    throw Error(ErrorKind::kPreconditionNotMet,
+                std::string("[backward] the graph must be kept by retain_graph=True to be walked "
+                            "twice, got one whose op ") +
+                    node->name() + " was freed");
+  }
+
   void run_node(Node* node, int number, std::vector<Tensor>* result) {
-    if (node->freed()) {
-      throw Error(ErrorKind::kPreconditionNotMet,
-                  std::string("[backward] the graph must be kept by retain_graph=True to be walked "
-                              "twice, got one whose op ") +
-                      node->name() + " was freed");
-    }
+    const Timed timed(node->custom() == nullptr ? node->name() : interned(node->name()),
+                      EventKind::kBackward);
+    const Unchecked unchecked(node->unchecked());
     // The rule may start another walk (a PyLayer): the task's gradients are moved out first.
     Task own;
     own.first = std::move(tasks_[static_cast<size_t>(number)].first);

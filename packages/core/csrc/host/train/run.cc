@@ -1,6 +1,5 @@
 #include "proa/train/run.h"
 
-#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -12,6 +11,7 @@
 #include "proa/shapes/infer.h"
 #include "proa/shapes/layout.h"
 #include "proa/train/tape.h"
+#include "proa/train/watch.h"
 
 namespace proa {
 
@@ -21,7 +21,6 @@ namespace {
 
 constexpr int64_t kLongWork = 20000;  // elements
 
-std::atomic<bool> g_check_finite{false};
 thread_local int t_keep_lock = 0;
 
 const OpEntry& entry_of(OpId id) { return op_entries()[static_cast<int>(id)]; }
@@ -50,53 +49,10 @@ struct Unlocked {
   }
 };
 
-template <class T>
-bool all_finite(const void* data, int64_t n, T exponent) {
-  const T* bits = static_cast<const T*>(data);
-  for (int64_t i = 0; i < n; ++i) {
-    if ((bits[i] & exponent) == exponent) return false;
-  }
-  return true;
-}
-
-// Outputs are dense, so their memory can be read in any order.
-bool finite(const View& v) {
-  const int64_t n = v.numel();
-  switch (v.dtype) {
-    case DType::kF16:
-      return all_finite<uint16_t>(v.data, n, 0x7c00u);
-    case DType::kBF16:
-      return all_finite<uint16_t>(v.data, n, 0x7f80u);
-    case DType::kF32:
-      return all_finite<uint32_t>(v.data, n, 0x7f800000u);
-    case DType::kC64:
-      return all_finite<uint32_t>(v.data, 2 * n, 0x7f800000u);
-    case DType::kF64:
-      return all_finite<uint64_t>(v.data, n, 0x7ff0000000000000u);
-    case DType::kC128:
-      return all_finite<uint64_t>(v.data, 2 * n, 0x7ff0000000000000u);
-    default:
-      return true;
-  }
-}
-
-void check_outputs(const OpInfo& op, const Call& call) {
-  for (int i = 0; i < call.n_out; ++i) {
-    if (op.alias[i] >= 0 && !is_dense(call.out[i])) continue;
-    if (finite(call.out[i])) continue;
-    throw Error(ErrorKind::kPreconditionNotMet,
-                std::string("[") + op.name + "] results must be finite, got NaN or infinity in a " +
-                    name_of(call.out[i].dtype) + " output of shape " + shape_text(call.out[i]));
-  }
-}
-
 }  // namespace
 
 KeepLock::KeepLock() { ++t_keep_lock; }
 KeepLock::~KeepLock() { --t_keep_lock; }
-
-void set_check_finite(bool on) { g_check_finite.store(on); }
-bool check_finite() { return g_check_finite.load(std::memory_order_relaxed); }
 
 const char* name_of(DType dtype) {
   static constexpr const char* kNames[kDTypeCount] = {
@@ -183,7 +139,7 @@ void check_dtype(const OpInfo& op, const Call& call) {
   throw Error(ErrorKind::kInvalidArgument, text + ", got " + name_of(dtype));
 }
 
-void run_kernel(const OpEntry& entry, Call* call) {
+void run_kernel(const OpEntry& entry, Call* call, const Tensor* out) {
   const OpInfo& op = *entry.info;
   if (entry.kernel.run == nullptr) raise_status(op, *call, Status::kUnimplemented);
   const Scratch scratch(entry.kernel.scratch != nullptr ? entry.kernel.scratch(*call) : 0);
@@ -196,17 +152,13 @@ void run_kernel(const OpEntry& entry, Call* call) {
   }
   for (int i = 0; i < call->n_out; ++i) work += call->out[i].numel();
   Status status;
-  if (dispatch_hooks.profile != nullptr) {
-    const auto start = std::chrono::steady_clock::now();
-    status = entry.kernel.run(*call);
-    const auto took = std::chrono::steady_clock::now() - start;
-    dispatch_hooks.profile(op, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
-  } else {
+  {
+    const Timed timed(op.name, EventKind::kKernel);
     const Unlocked unlocked(work > kLongWork);
     status = entry.kernel.run(*call);
   }
   if (status != Status::kOk) raise_status(op, *call, status);
-  if (check_finite()) check_outputs(op, *call);
+  if (watching(kWatchFinite)) check_finite(op, *call, out);
 }
 
 namespace {
@@ -245,6 +197,7 @@ bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* 
     out[0] = empty_as(views.out()[0]);
     views.out()[0].data = out[0]->view.data;
   } else {
+    const Timed timed(op.name, EventKind::kPrepare);
     const Status status = infer(op, call);
     if (status != Status::kOk) raise_status(op, call, status);
     for (int i = 0; i < op.n_out; ++i) {
@@ -254,7 +207,7 @@ bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* 
       v.data = out[i]->view.data;
     }
   }
-  run_kernel(entry, &call);
+  run_kernel(entry, &call, out);
   return true;
 }
 

@@ -6,6 +6,8 @@
 
 #include "proa/runtime/allocator.h"
 #include "proa/runtime/error.h"
+#include "proa/train/dispatch.h"
+#include "proa/train/watch.h"
 
 namespace proa {
 
@@ -41,6 +43,10 @@ Node* Node::allocate_node(int edges, int saved, int outputs, size_t attr_bytes) 
   for (int i = 0; i < outputs; ++i) new (&node->output_[i]) OutputMeta;
   node->attrs_ = attr_bytes > 0 ? block + at_attrs : nullptr;
   node->sequence_ = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  if (watching(kWatchFinite)) node->unchecked_ = Unchecked::here();
+  if (watching(kWatchLine) && dispatch_hooks.user_line != nullptr) {
+    node->made_at_ = std::make_unique<std::string>(dispatch_hooks.user_line());
+  }
   return node;
 }
 
@@ -55,6 +61,11 @@ Node* Node::create_custom(std::unique_ptr<CustomBackward> custom, int edges, int
   Node* node = allocate_node(edges, 0, outputs, 0);
   node->custom_ = std::move(custom);
   return node;
+}
+
+const std::string& Node::made_at() const {
+  static const std::string unknown;
+  return made_at_ == nullptr ? unknown : *made_at_;
 }
 
 const char* Node::name() const { return op_ != nullptr ? op_->info->name : custom_->name(); }

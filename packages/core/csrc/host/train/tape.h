@@ -75,6 +75,10 @@ class Node {
   /// Lets go of saved tensors; a later backward through the node is an error if it had some.
   void free_saved();
   bool freed() const { return freed_; }
+  /// Where the user's code made the node; empty unless lines are watched.
+  const std::string& made_at() const;
+  /// Results of its backward are not searched for NaN: it was made where the forward was not.
+  bool unchecked() const { return unchecked_; }
 
   struct OutputHook {
     int output;
@@ -97,7 +101,7 @@ class Node {
 
   std::atomic<int32_t> refs_{1};
   uint16_t edges_ = 0, saved_ = 0, outputs_ = 0;
-  bool freed_ = false;
+  bool freed_ = false, unchecked_ = false;
   const OpEntry* op_ = nullptr;
   uint64_t sequence_ = 0;
   size_t capacity_ = 0;
@@ -108,6 +112,7 @@ class Node {
   std::unique_ptr<CustomBackward> custom_;
   std::unique_ptr<std::vector<OutputHook>> hooks_;
   std::unique_ptr<std::vector<Retained>> retained_;
+  std::unique_ptr<std::string> made_at_;
   Node* next_dead_ = nullptr;
 };
 

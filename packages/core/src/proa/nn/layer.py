@@ -6,6 +6,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from proa._core import Tensor
 from proa.base.device import check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
+from proa.base.observers import layer_observers
 from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.nn.attr import ParamAttr
 from proa.nn.initializer import chosen
@@ -75,8 +77,16 @@ class Layer:
         )
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        if layer_observers:
+            with ExitStack() as stack:
+                for observe in layer_observers:
+                    stack.enter_context(observe(self))
+                return self._compute(inputs, kwargs)
         if not self._pre_hooks and not self._post_hooks:
             return self.forward(*inputs, **kwargs)
+        return self._compute(inputs, kwargs)
+
+    def _compute(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook in tuple(self._pre_hooks.values()):
             changed = hook(self, inputs)
             if changed is not None:

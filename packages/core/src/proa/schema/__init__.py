@@ -12,11 +12,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proa.schema.row import COMPOSITE, ROWS, Array, Attribute, Row, op
 
-__all__ = ["COMPOSITE", "ROWS", "Array", "Attribute", "Row", "op"]
+
+def output_name(op: str, number: int) -> str:
+    """The row's name of an op's output; its number if there is no such row."""
+    from proa import schema
+
+    row = schema.ROWS.get(op)
+    if row is None or number >= len(row.outputs):
+        return str(number)
+    return row.outputs[number]
+
+
+__all__ = ["COMPOSITE", "ROWS", "Array", "Attribute", "Row", "op", "output_name"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in __all__ or name == "output_name":
         raise AttributeError(f"module 'proa.schema' has no attribute {name!r}")
     importlib.import_module("proa.schema.ops")  # fills ROWS
     return getattr(importlib.import_module("proa.schema.row"), name)

@@ -1,0 +1,39 @@
+"""Devices, and the memory that tensors take on them."""
+
+from proa.base.device import get_device, is_compiled_with_cuda, set_device
+from proa.device import cpu, cuda
+from proa.device.cpu import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    reset_max_memory_allocated,
+    reset_max_memory_reserved,
+)
+from proa.device.kinds import (
+    get_all_custom_device_type,
+    get_all_device_type,
+    get_available_custom_device,
+    get_available_device,
+    get_cudnn_version,
+    is_compiled_with_cinn,
+    is_compiled_with_custom_device,
+    is_compiled_with_distribute,
+    is_compiled_with_ipu,
+    is_compiled_with_npu,
+    is_compiled_with_rocm,
+    is_compiled_with_xpu,
+    synchronize,
+)
+
+__all__ = [
+    "cpu", "cuda", "empty_cache", "get_all_custom_device_type", "get_all_device_type",
+    "get_available_custom_device", "get_available_device", "get_cudnn_version",
+    "get_device", "is_compiled_with_cinn", "is_compiled_with_cuda",
+    "is_compiled_with_custom_device", "is_compiled_with_distribute",
+    "is_compiled_with_ipu", "is_compiled_with_npu", "is_compiled_with_rocm",
+    "is_compiled_with_xpu", "max_memory_allocated", "max_memory_reserved",
+    "memory_allocated", "memory_reserved", "reset_max_memory_allocated",
+    "reset_max_memory_reserved", "set_device", "synchronize",
+]  # fmt: skip

@@ -1,0 +1,187 @@
+"""FLAGS_check_nan_inf: what is found, how it is named, and what is left out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import proa
+from proa import nn
+from proa.errors import Error, InvalidArgumentError, PreconditionNotMetError
+
+
+@pytest.fixture(autouse=True)
+def checked() -> Iterator[None]:
+    before = proa.get_flags([
+        "FLAGS_check_nan_inf", "FLAGS_check_nan_inf_level",
+        "FLAGS_check_nan_inf_skip_ops", "FLAGS_check_nan_inf_skip_layers",
+    ])  # fmt: skip
+    proa.set_flags({"FLAGS_check_nan_inf": True})
+    yield
+    proa.set_flags(before)
+
+
+@pytest.mark.feature("L271")
+def test_the_error_names_op_output_and_counts():
+    x = proa.to_tensor(np.array([-1.0, 0.0, 1.0, np.e, 1.0], "float32"))
+    with pytest.raises(PreconditionNotMetError) as caught:
+        proa.log(x)
+    text = str(caught.value)
+    assert "[log]" in text and "log.y" in text and "float32 of shape (5,)" in text
+    assert "1 NaN and 1 infinite among 5" in text and "other 3 lie in [0, 1]" in text
+
+
+@pytest.mark.feature("L271")
+def test_a_parameter_that_an_optimizer_spoils_is_named():
+    w = proa.create_parameter([2], "float32", name="spoiled")
+    (w * 3e38).sum().backward()
+    sgd = proa.optimizer.SGD(learning_rate=3e38, parameters=[w])
+    with pytest.raises(Error, match=r"\(spoiled\)"):
+        sgd.step()
+
+
+@pytest.mark.feature("L271")
+def test_a_failed_backward_names_the_forward_op_and_its_line():
+    x = proa.to_tensor([4.0, 0.0], stop_gradient=False)
+    y = proa.sqrt(x)  # made here
+    with pytest.raises(Error, match=r"backward of sqrt, called at .*# made here"):
+        y.sum().backward()
+
+
+@pytest.mark.feature("L273")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("size", [1, 5, 2049, 200_001])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_one_bad_element_is_found_in_every_dtype_and_place(dtype, size, bad):
+    for at in {0, size // 2, size - 1}:
+        a = np.ones(size, "float32")
+        proa.scale(proa.to_tensor(a).astype(dtype), 1.0)
+        a[at] = bad
+        proa.set_flags({"FLAGS_check_nan_inf": False})
+        x = proa.to_tensor(a).astype(dtype)
+        proa.set_flags({"FLAGS_check_nan_inf": True})
+        with pytest.raises(Error, match=f"among {size} elements"):
+            proa.tanh(x) if np.isnan(bad) else proa.exp(proa.abs(x))
+
+
+def test_the_largest_finite_numbers_are_no_infinities():
+    for dtype in ("float16", "float32", "float64"):
+        most = np.finfo(dtype).max
+        proa.abs(proa.to_tensor(np.array([most, -most], dtype)))
+
+
+def test_complex_results_are_searched():
+    with pytest.raises(Error, match="complex64"):
+        proa.to_tensor(np.array([1 + 1j], "complex64")) * float("inf")
+
+
+@pytest.mark.feature("L273")
+@pytest.mark.parametrize("skipped", ["log", "log:y", "exp,log", ["log"], "forward"])
+def test_ops_outputs_and_roles_can_be_left_out(skipped):
+    proa.set_flags({"FLAGS_check_nan_inf_skip_ops": skipped})
+    assert np.isinf(proa.log(proa.zeros([1])).item())
+    if skipped != "forward":
+        with pytest.raises(Error, match=r"\[rsqrt\]"):
+            proa.rsqrt(proa.zeros([1]))
+
+
+def test_the_backward_can_be_left_out():
+    proa.set_flags({"FLAGS_check_nan_inf_skip_ops": "backward"})
+    x = proa.zeros([1])
+    x.stop_gradient = False
+    proa.sqrt(x).backward()
+    assert np.isinf(x.grad.item())
+
+
+class _Log(nn.Layer):
+    def forward(self, x: proa.Tensor) -> proa.Tensor:
+        return proa.log(x)
+
+
+def test_layers_can_be_left_out_with_their_backward():
+    x = proa.zeros([1])
+    x.stop_gradient = False
+    with pytest.raises(Error, match=r"\[log\]"):
+        _Log()(x)
+    one = _Log()
+    for name in ("_Log", one.full_name()):
+        proa.set_flags({"FLAGS_check_nan_inf_skip_layers": name})
+        proa.exp(one(x)).backward()
+        x.clear_grad()
+    with pytest.raises(Error, match=r"\[log\]"):
+        proa.log(x)  # outside of the Layer
+
+
+def test_a_layer_that_fails_does_not_stop_the_search():
+    class Fails(nn.Layer):
+        def forward(self, x: proa.Tensor) -> proa.Tensor:
+            raise KeyError("no")
+
+    proa.set_flags({"FLAGS_check_nan_inf_skip_layers": ["Fails"]})
+    with pytest.raises(KeyError):
+        Fails()(proa.zeros([1]))
+    with pytest.raises(Error, match=r"\[log\]"):
+        proa.log(proa.zeros([1]))
+
+
+def test_level_1_warns_and_goes_on(capfd):
+    proa.set_flags({"FLAGS_check_nan_inf_level": 1})
+    assert np.isinf(proa.log(proa.zeros([1])).item())
+    assert "[log] results must be finite, got 0 NaN and 1 inf" in capfd.readouterr().err
+
+
+def test_values_that_are_asked_for_are_not_errors():
+    assert np.isinf(proa.full([2], float("-inf")).numpy()).all()
+
+
+@pytest.mark.feature("L273")
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"FLAGS_check_nan_inf": "1", "PADDLE_INF_NAN_SKIP_OP": "log"},
+        {"FLAGS_check_nan_inf": "1", "PADDLE_INF_NAN_SKIP_VAR": "log:y"},
+        {"FLAGS_check_nan_inf": "1", "FLAGS_check_nan_inf_skip_ops": "log"},
+    ],
+)
+def test_the_environment_sets_the_flags(variables):
+    code = """
+        import proa
+        proa.log(proa.zeros([1]))
+        try:
+            proa.rsqrt(proa.zeros([1]))
+        except RuntimeError as error:
+            assert "[rsqrt]" in str(error)
+        else:
+            raise SystemExit("nothing was found")
+    """
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, **variables},
+        check=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"FLAGS_nothing": 1}, "must be of FLAGS_check_nan_inf, .*got 'FLAGS_nothing'"),
+        ({"FLAGS_check_nan_inf": "maybe"}, "must be a bool, got 'maybe'"),
+        ({"FLAGS_call_stack_level": 9}, "an int of 0 to 2, got 9"),
+        ({"FLAGS_check_nan_inf_skip_ops": "nope"}, "got 'nope'"),
+        ({"FLAGS_check_nan_inf_skip_ops": "log:z"}, "one of .*'y'.*, got log:z"),
+        ({"FLAGS_check_nan_inf_skip_ops": 3}, "must be names, .*got 3"),
+    ],
+)
+def test_a_bad_flag_changes_nothing(flags, message):
+    before = proa.get_flags("FLAGS_check_nan_inf_level")
+    with pytest.raises(InvalidArgumentError, match=message):
+        proa.set_flags({"FLAGS_check_nan_inf_level": 1, **flags})
+    assert proa.get_flags("FLAGS_check_nan_inf_level") == before
+    with pytest.raises(Error, match=r"\[log\]"):
+        proa.log(proa.zeros([1]))
