@@ -284,9 +284,8 @@ def matmul(
 
     A vector is a row on the left and a column on the right; its axis is then removed.
     """
-    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-        return ops.matmul(x, y)  # arrays, or an error that tells what was given
-    x_rank, y_rank = x.ndim, y.ndim
+    # What is no tensor is left to the op, which says so.
+    x_rank, y_rank = getattr(x, "ndim", 2), getattr(y, "ndim", 2)
     if x_rank > 1 and y_rank > 1:
         a = ops.swap_last(x) if transpose_x else x
         b = ops.swap_last(y) if transpose_y else y
