@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proa.nn import functional, initializer
+from proa.nn import functional, initializer, utils
 from proa.nn.attr import ParamAttr
 from proa.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from proa.nn.layer import Layer
@@ -10,6 +10,7 @@ from proa.nn.layers import (
     activation,
     container,
     conv,
+    decoding,
     distance,
     dropout,
     embedding,
@@ -21,11 +22,13 @@ from proa.nn.layers import (
     resizing,
     rnn,
     rnn_cells,
+    spectral_norm,
     transformer,
 )
 from proa.nn.layers.activation import *  # noqa: F403
 from proa.nn.layers.container import *  # noqa: F403
 from proa.nn.layers.conv import *  # noqa: F403
+from proa.nn.layers.decoding import *  # noqa: F403
 from proa.nn.layers.distance import *  # noqa: F403
 from proa.nn.layers.dropout import *  # noqa: F403
 from proa.nn.layers.embedding import *  # noqa: F403
@@ -37,6 +40,7 @@ from proa.nn.layers.pooling import *  # noqa: F403
 from proa.nn.layers.resizing import *  # noqa: F403
 from proa.nn.layers.rnn import *  # noqa: F403
 from proa.nn.layers.rnn_cells import *  # noqa: F403
+from proa.nn.layers.spectral_norm import *  # noqa: F403
 from proa.nn.layers.transformer import *  # noqa: F403
 
 __all__ = [
@@ -47,12 +51,14 @@ __all__ = [
     "ParamAttr",
     "functional",
     "initializer",
+    "utils",
     *(
         name
         for family in (
             activation,
             container,
             conv,
+            decoding,
             distance,
             dropout,
             embedding,
@@ -64,6 +70,7 @@ __all__ = [
             resizing,
             rnn,
             rnn_cells,
+            spectral_norm,
             transformer,
         )
         for name in family.__all__

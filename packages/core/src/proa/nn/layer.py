@@ -457,6 +457,9 @@ class Layer:
         copy = object.__new__(type(self))
         memo[id(self)] = copy
         for key, value in self.__dict__.items():
+            if isinstance(value, Tensor) and not value.is_leaf:
+                # A result kept as an attribute, such as a normalised weight.
+                value = value.detach()
             copy.__dict__[key] = deepcopy(value, memo)
         copy.__dict__["_full_name"] = unique_name(self._full_name.rsplit("_", 1)[0])
         return copy

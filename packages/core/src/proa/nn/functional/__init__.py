@@ -5,6 +5,7 @@ from __future__ import annotations
 from proa.nn.functional import (
     activation,
     attention,
+    class_loss,
     conv,
     distance,
     dropping,
@@ -16,10 +17,12 @@ from proa.nn.functional import (
     pooling,
     resizing,
     sequence,
+    sequence_loss,
     unpooling,
 )
 from proa.nn.functional.activation import *  # noqa: F403
 from proa.nn.functional.attention import *  # noqa: F403
+from proa.nn.functional.class_loss import *  # noqa: F403
 from proa.nn.functional.conv import *  # noqa: F403
 from proa.nn.functional.distance import *  # noqa: F403
 from proa.nn.functional.dropping import *  # noqa: F403
@@ -31,25 +34,32 @@ from proa.nn.functional.padding import *  # noqa: F403
 from proa.nn.functional.pooling import *  # noqa: F403
 from proa.nn.functional.resizing import *  # noqa: F403
 from proa.nn.functional.sequence import *  # noqa: F403
+from proa.nn.functional.sequence_loss import *  # noqa: F403
 from proa.nn.functional.unpooling import *  # noqa: F403
+from proa.tensor.creation import diag_embed
 
 __all__ = [
-    name
-    for family in (
-        activation,
-        attention,
-        conv,
-        distance,
-        dropping,
-        linear_map,
-        lookup,
-        loss,
-        norm,
-        padding,
-        pooling,
-        resizing,
-        sequence,
-        unpooling,
-    )
-    for name in family.__all__
+    "diag_embed",
+    *(
+        name
+        for family in (
+            activation,
+            attention,
+            class_loss,
+            conv,
+            distance,
+            dropping,
+            linear_map,
+            lookup,
+            loss,
+            norm,
+            padding,
+            pooling,
+            resizing,
+            sequence,
+            sequence_loss,
+            unpooling,
+        )
+        for name in family.__all__
+    ),
 ]

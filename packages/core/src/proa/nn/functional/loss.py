@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.base.dtype import as_dtype
-from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import cast_if
+from proa.errors import ShapeError
+from proa.nn.functional.class_loss import cross_entropy
+from proa.nn.functional.distance import cosine_similarity
+from proa.nn.functional.reduction import reduced
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
-    "cross_entropy", "hinge_embedding_loss", "kl_div", "l1_loss", "log_loss",
-    "margin_ranking_loss", "mse_loss", "nll_loss", "smooth_l1_loss",
-    "softmax_with_cross_entropy", "square_error_cost",
+    "dice_loss", "hinge_embedding_loss", "kl_div", "l1_loss", "log_loss",
+    "margin_ranking_loss", "mse_loss", "npair_loss", "sigmoid_focal_loss",
+    "smooth_l1_loss", "square_error_cost",
 ]  # fmt: skip
-
-
-_INT32, _INT64 = as_dtype("int32"), as_dtype("int64")
-
-
-def _reduced(where: str, loss: Tensor, reduction: str) -> Tensor:
-    if reduction == "mean":
-        return ops.mean(loss)
-    if reduction == "sum":
-        return ops.sum(loss)
-    if reduction == "none":
-        return loss
-    raise InvalidArgumentError(
-        f"[{where}] reduction must be mean, sum or none, got {reduction!r}"
-    )
 
 
 def mse_loss(
     input: Tensor, label: Tensor, reduction: str = "mean", name: Any = None
 ) -> Tensor:
     """(input - label) ** 2."""
-    return _reduced("mse_loss", ops.square(ops.sub(input, label)), reduction)
+    return reduced("mse_loss", ops.square(ops.sub(input, label)), reduction)
 
 
 def square_error_cost(input: Tensor, label: Tensor) -> Tensor:
@@ -49,7 +34,7 @@ def l1_loss(
     input: Tensor, label: Tensor, reduction: str = "mean", name: Any = None
 ) -> Tensor:
     """|input - label|."""
-    return _reduced("l1_loss", ops.abs(ops.sub(input, label)), reduction)
+    return reduced("l1_loss", ops.abs(ops.sub(input, label)), reduction)
 
 
 def smooth_l1_loss(
@@ -64,7 +49,7 @@ def smooth_l1_loss(
     near = ops.minimum(d, float(delta))
     # With n = min(d, delta) both cases read n * (d - n / 2).
     loss = ops.mul(near, ops.sub(d, ops.scale(near, scale=0.5)))
-    return _reduced("smooth_l1_loss", loss, reduction)
+    return reduced("smooth_l1_loss", loss, reduction)
 
 
 def kl_div(
@@ -78,7 +63,7 @@ def kl_div(
     loss = ops.mul(loss, ops.cast(positive, dtype=loss.dtype))
     if reduction == "batchmean":
         return ops.div(ops.sum(loss), float(input.shape[0]))
-    return _reduced("kl_div", loss, reduction)
+    return reduced("kl_div", loss, reduction)
 
 
 def log_loss(
@@ -102,7 +87,7 @@ def binary_cross_entropy(
     off = ops.maximum(ops.log(ops.sub(1.0, input)), -100.0)
     loss = ops.neg(ops.add(ops.mul(label, on), ops.mul(ops.sub(1.0, label), off)))
     loss = loss if weight is None else ops.mul(loss, weight)
-    return _reduced("binary_cross_entropy", loss, reduction)
+    return reduced("binary_cross_entropy", loss, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -125,203 +110,7 @@ def binary_cross_entropy_with_logits(
         factor = ops.add(ops.mul(ops.sub(pos_weight, 1.0), label), 1.0)
         loss = ops.add(off, ops.mul(factor, minus))
     loss = loss if weight is None else ops.mul(loss, weight)
-    return _reduced("binary_cross_entropy_with_logits", loss, reduction)
-
-
-def _axis_last(x: Tensor, axis: int) -> Tensor:
-    axis = axis % x.ndim
-    if axis == x.ndim - 1:
-        return x
-    return ops.transpose(x, perm=[*(a for a in range(x.ndim) if a != axis), axis])
-
-
-def _flat_label(where: str, label: Tensor, input: Tensor, axis: int) -> Tensor:
-    """Integer labels without the class axis."""
-    if label.dtype is not _INT64 and label.dtype is not _INT32:
-        if not label.dtype.is_integer:
-            raise InvalidArgumentError(
-                f"[{where}] hard labels must be integers, got {label.dtype}"
-            )
-        label = ops.cast(label, dtype=_INT64)
-    axis = axis % input.ndim
-    if label.ndim == input.ndim and label.shape[axis] == 1:
-        label = ops.squeeze(label, axis=[axis])
-    wanted = [n for i, n in enumerate(input.shape) if i != axis]
-    if list(label.shape) != wanted and -1 not in (*wanted, *label.shape):
-        raise ShapeError(
-            where, f"labels must be {wanted}, or with a 1 at axis {axis}", label.shape
-        )
-    return label
-
-
-def _hard(
-    where: str,
-    input: Tensor,
-    label: Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    axis: int,
-    use_softmax: bool,
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Loss without the class axis, each label's weight, and the flat label."""
-    flat = _flat_label(where, label, input, axis)
-    classes = _axis_last(input, axis)
-    if use_softmax:
-        loss = ops.softmax_cross_entropy(flat, classes, ignore_index=ignore_index)
-    else:
-        # The input holds probabilities: -log of the one at the label.
-        picked = ops.label_gather(flat, classes, ignore_index=ignore_index)
-        ignored = ops.equal(flat, ignore_index)
-        one = ops.full(shape=[], value=1, dtype=picked.dtype)
-        loss = ops.neg(ops.log(ops.where(ignored, one, picked)))
-    if weight is None:
-        return loss, None, flat
-    kept = ops.not_equal(flat, ignore_index)
-    safe = ops.where(kept, flat, ops.full_like(flat, value=0, dtype=flat.dtype))
-    factor = ops.mul(
-        ops.gather(cast_if(weight, loss.dtype), safe),
-        ops.cast(kept, dtype=loss.dtype),
-    )
-    return ops.mul(loss, factor), factor, flat
-
-
-def _mean_of_valid(
-    loss: Tensor, factor: Tensor | None, flat: Tensor, ignore_index: int
-) -> Tensor:
-    """Mean over labels that count; 0 if there is none."""
-    if factor is not None:
-        total = ops.sum(factor)
-        one = ops.full(shape=[], value=1, dtype=total.dtype)
-        return ops.div(ops.sum(loss), ops.where(ops.equal(total, 0.0), one, total))
-    if flat._is_symbolic:
-        count = ops.sum(ops.cast(ops.not_equal(flat, ignore_index), dtype=loss.dtype))
-        return ops.div(ops.sum(loss), ops.maximum(count, 1.0))
-    valid = int(ops.count_nonzero(ops.not_equal(flat, ignore_index)).item())
-    if valid == flat.size:
-        return ops.mean(loss)
-    return ops.scale(ops.sum(loss), scale=1.0 / max(valid, 1))
-
-
-def _soft(
-    input: Tensor,
-    label: Tensor,
-    weight: Tensor | None,
-    axis: int,
-    use_softmax: bool,
-    reduction: str,
-) -> Tensor:
-    if label.shape != input.shape:
-        raise ShapeError(
-            "cross_entropy", f"soft labels must be {input.shape}", label.shape
-        )
-    axis = axis % input.ndim
-    log_p = ops.log_softmax(input, axis=axis) if use_softmax else ops.log(input)
-    loss = ops.neg(ops.sum(ops.mul(label, log_p), axis=[axis], keepdim=True))
-    if weight is None:
-        return _reduced("cross_entropy", loss, reduction)
-    shape = [1] * input.ndim
-    shape[axis] = -1
-    share = ops.mul(label, ops.reshape(weight, shape=shape))
-    factor = ops.sum(share, axis=[axis], keepdim=True)
-    loss = ops.mul(loss, factor)
-    if reduction == "mean":
-        return ops.div(ops.sum(loss), ops.sum(factor))
-    return _reduced("cross_entropy", loss, reduction)
-
-
-def cross_entropy(
-    input: Tensor,
-    label: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    soft_label: bool = False,
-    axis: int = -1,
-    use_softmax: bool = True,
-    label_smoothing: float = 0.0,
-    name: Any = None,
-) -> Tensor:
-    """-log of the probability that ``input`` gives to the label.
-
-    Args:
-        input: Scores (.., classes, ..), classes along axis; probabilities if not
-            use_softmax.
-        label: Integers without the class axis, or with size 1 there; with soft_label
-            probabilities in the shape of input.
-        weight: A factor for each class; the mean is then weighted.
-        ignore_index: The label that does not count.
-        reduction: mean (over labels that count), sum or none.
-        soft_label: Whether labels are probabilities.
-        axis: Where the classes are.
-        use_softmax: Whether input are scores.
-        label_smoothing: Share of an even distribution mixed into the labels.
-    """
-    if not soft_label and label_smoothing > 0:
-        flat = _flat_label("cross_entropy", label, input, axis)
-        hot = ops.one_hot(flat, depth=input.shape[axis])
-        last = input.ndim - 1
-        if axis % input.ndim != last:
-            perm = list(range(last))
-            perm.insert(axis % input.ndim, last)
-            hot = ops.transpose(hot, perm=perm)
-        label, soft_label = cast_if(hot, input.dtype), True
-    if soft_label:
-        if label_smoothing > 0:
-            even = label_smoothing / input.shape[axis]
-            label = ops.scale(label, scale=1.0 - label_smoothing, bias=even)
-        return _soft(input, label, weight, axis, use_softmax, reduction)
-    loss, factor, flat = _hard(
-        "cross_entropy", input, label, weight, ignore_index, axis, use_softmax
-    )
-    if reduction == "mean":
-        return _mean_of_valid(loss, factor, flat, ignore_index)
-    if reduction == "none" and label.ndim == input.ndim:
-        loss = ops.unsqueeze(loss, axis=[axis % input.ndim])
-    return _reduced("cross_entropy", loss, reduction)
-
-
-def softmax_with_cross_entropy(
-    logits: Tensor,
-    label: Tensor,
-    soft_label: bool = False,
-    ignore_index: int = -100,
-    numeric_stable_mode: bool = True,
-    return_softmax: bool = False,
-    axis: int = -1,
-) -> Any:
-    """Deprecated: `cross_entropy` without reduction, the class axis kept as 1."""
-    warnings.warn(
-        "softmax_with_cross_entropy is deprecated: use cross_entropy",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    loss = cross_entropy(logits, label, None, ignore_index, "none", soft_label, axis)
-    if loss.ndim < logits.ndim:
-        loss = ops.unsqueeze(loss, axis=[axis % logits.ndim])
-    return (loss, ops.softmax(logits, axis=axis)) if return_softmax else loss
-
-
-def nll_loss(
-    input: Tensor,
-    label: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    name: Any = None,
-) -> Tensor:
-    """-input at the label, input being log-probabilities with classes on axis 1."""
-    flat = _flat_label("nll_loss", label, input, 1)
-    classes = _axis_last(input, 1)
-    loss = ops.neg(ops.label_gather(flat, classes, ignore_index=ignore_index))
-    factor = None
-    if weight is not None:
-        kept = ops.not_equal(flat, ignore_index)
-        safe = ops.where(kept, flat, ops.full_like(flat, value=0, dtype=flat.dtype))
-        factor = ops.mul(ops.gather(weight, safe), ops.cast(kept, dtype=loss.dtype))
-        loss = ops.mul(loss, factor)
-    if reduction == "mean":
-        return _mean_of_valid(loss, factor, flat, ignore_index)
-    return _reduced("nll_loss", loss, reduction)
+    return reduced("binary_cross_entropy_with_logits", loss, reduction)
 
 
 def margin_ranking_loss(
@@ -335,7 +124,7 @@ def margin_ranking_loss(
     """max(0, -label * (input - other) + margin)."""
     gap = ops.neg(ops.mul(label, ops.sub(input, other)))
     loss = ops.relu(ops.add(gap, float(margin)))
-    return _reduced("margin_ranking_loss", loss, reduction)
+    return reduced("margin_ranking_loss", loss, reduction)
 
 
 def hinge_embedding_loss(
@@ -348,7 +137,7 @@ def hinge_embedding_loss(
     """input where label is 1, max(0, margin - input) where it is -1."""
     other = ops.relu(ops.sub(float(margin), input))
     loss = ops.where(ops.equal(label, 1), input, other)
-    return _reduced("hinge_embedding_loss", loss, reduction)
+    return reduced("hinge_embedding_loss", loss, reduction)
 
 
 def cosine_embedding_loss(
@@ -360,9 +149,89 @@ def cosine_embedding_loss(
     name: Any = None,
 ) -> Tensor:
     """1 - cos where label is 1, max(0, cos - margin) where it is -1."""
-    from proa.nn.functional.distance import cosine_similarity
-
     cos = cosine_similarity(input1, input2, axis=-1)
     apart = ops.relu(ops.sub(cos, float(margin)))
     loss = ops.where(ops.equal(label, 1), ops.sub(1.0, cos), apart)
-    return _reduced("cosine_embedding_loss", loss, reduction)
+    return reduced("cosine_embedding_loss", loss, reduction)
+
+
+def dice_loss(
+    input: Tensor, label: Tensor, epsilon: float = 1e-05, name: Any = None
+) -> Tensor:
+    """1 - 2 |X and Y| / (|X| + |Y|), averaged over the batch (Milletari et al., 2016).
+
+    Args:
+        input: Probabilities (N, .., classes).
+        label: Integers (N, .., 1).
+        epsilon: Added to the denominator.
+    """
+    if label.ndim != input.ndim or label.shape[-1] != 1:
+        raise ShapeError(
+            "dice_loss", f"labels must be {[*input.shape[:-1], 1]}", label.shape
+        )
+    hot = ops.one_hot(ops.squeeze(label, axis=[-1]), depth=input.shape[-1])
+    hot = ops.cast(hot, dtype=input.dtype)
+    axes = list(range(1, input.ndim))
+    both = ops.sum(ops.mul(input, hot), axis=axes)
+    total = ops.add(ops.sum(input, axis=axes), ops.sum(hot, axis=axes))
+    share = ops.div(ops.scale(both, scale=2.0), ops.add(total, float(epsilon)))
+    return ops.mean(ops.sub(1.0, share))
+
+
+def npair_loss(
+    anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float = 0.002
+) -> Tensor:
+    """Each anchor against all positives of the batch (Sohn, 2016).
+
+    Cross entropy of anchor @ positive^T with the pairs of equal labels, plus
+    l2_reg / 4 times the mean squared lengths.
+
+    Args:
+        anchor: (N, d).
+        positive: (N, d).
+        labels: (N,).
+    """
+    lengths = ops.add(
+        ops.mean(ops.sum(ops.square(anchor), axis=[1])),
+        ops.mean(ops.sum(ops.square(positive), axis=[1])),
+    )
+    column = ops.reshape(labels, shape=[-1, 1])
+    same = ops.cast(ops.equal(column, ops.swap_last(column)), dtype=anchor.dtype)
+    same = ops.div(same, ops.sum(same, axis=[1], keepdim=True))
+    scores = ops.matmul(anchor, ops.swap_last(positive))
+    loss = cross_entropy(scores, same, soft_label=True, reduction="none")
+    loss = ops.mean(ops.sum(ops.mul(same, loss), axis=[0]))
+    return ops.add(loss, ops.scale(lengths, scale=0.25 * l2_reg))
+
+
+def sigmoid_focal_loss(
+    logit: Tensor,
+    label: Tensor,
+    normalizer: Tensor | None = None,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    reduction: str = "sum",
+    name: Any = None,
+) -> Tensor:
+    """-a (1 - p) ** gamma log(p), p the probability of the truth (Lin et al., 2017).
+
+    Args:
+        logit: Scores of any shape.
+        label: 0 or 1 for each.
+        normalizer: One number that divides the loss, such as the count of positives.
+        alpha: a where the label is 1; 1 - alpha where it is 0.
+        gamma: How much easy examples are played down.
+    """
+    if normalizer is not None and normalizer.size != 1:
+        raise ShapeError(
+            "sigmoid_focal_loss", "normalizer must be one number", normalizer.shape
+        )
+    off = ops.sub(1.0, label)
+    loss = binary_cross_entropy_with_logits(logit, label, reduction="none")
+    p = ops.sigmoid(logit)
+    missed = ops.add(ops.mul(ops.sub(1.0, p), label), ops.mul(p, off))
+    share = ops.add(ops.scale(label, scale=alpha), ops.scale(off, scale=1.0 - alpha))
+    loss = ops.mul(ops.mul(loss, share), ops.pow(missed, float(gamma)))
+    if normalizer is not None:
+        loss = ops.div(loss, ops.reshape(normalizer, shape=[]))
+    return reduced("sigmoid_focal_loss", loss, reduction)

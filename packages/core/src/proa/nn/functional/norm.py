@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.errors import ShapeError
+from proa.errors import InvalidArgumentError, ShapeError
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+]
 
 
 def _channels_first(x: Tensor, data_format: str) -> tuple[Tensor, list[int] | None]:
@@ -128,3 +134,41 @@ def instance_norm(
     """x normalised over each channel of each sample."""
     channels = x.shape[1] if data_format.startswith("NC") else x.shape[-1]
     return group_norm(x, channels, eps, weight, bias, data_format)
+
+
+def local_response_norm(
+    x: Tensor,
+    size: int,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    k: float = 1.0,
+    data_format: str = "NCHW",
+    name: Any = None,
+) -> Tensor:
+    """x / (k + alpha * mean of squares over near channels) ** beta.
+
+    Args:
+        x: (N, C, ..) of rank 3 to 5, or (N, .., C) by data_format.
+        size: How many channels the mean is over: size // 2 before each and
+            (size - 1) // 2 after it, zeros beyond the ends (Krizhevsky et al., 2012).
+    """
+    if not 3 <= x.ndim <= 5:
+        raise ShapeError("local_response_norm", "rank must be 3, 4 or 5", x.shape)
+    if size < 1:
+        raise InvalidArgumentError(
+            f"[local_response_norm] size must be positive, got {size}"
+        )
+    axis = 1 if data_format.startswith("NC") else x.ndim - 1
+    low, high = [0] * x.ndim, [0] * x.ndim
+    low[axis], high[axis] = size // 2, (size - 1) // 2
+    squares = ops.pad(ops.square(x), low=low, high=high, value=0)
+    channels = x.shape[axis]
+    near = [
+        ops.slice(squares, axes=[axis], starts=[i], ends=[i + channels], steps=[1])
+        for i in range(size)
+    ]
+    total = near[0]
+    for other in near[1:]:
+        total = ops.add(total, other)
+    inner = ops.scale(total, scale=alpha / size, bias=float(k))
+    return ops.div(x, ops.pow(inner, float(beta)))

@@ -1,4 +1,4 @@
-"""Sequences of unequal lengths."""
+"""Sequences of unequal lengths, and paths of a beam search."""
 
 from __future__ import annotations
 
@@ -6,15 +6,54 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
+from proa.errors import ShapeError
 
-__all__ = ["sequence_mask"]
+__all__ = ["gather_tree", "sequence_mask"]
 
 
 def sequence_mask(
-    x: Tensor, maxlen: int | None = None, dtype: Any = "int64", name: Any = None
+    x: Tensor,
+    maxlen: int | Tensor | None = None,
+    dtype: Any = "int64",
+    name: Any = None,
 ) -> Tensor:
-    """1 in the first x[i] places of row i, else 0."""
-    length = int(ops.max(x).item()) if maxlen is None else int(maxlen)
+    """1 in the first x[i] places of row i, else 0.
+
+    Args:
+        x: Lengths of any shape, integers.
+        maxlen: Length of the last axis that is added; None is the greatest of x.
+        dtype: Element type of the result.
+    """
+    if maxlen is None:
+        length = int(ops.max(x).item())
+    else:
+        length = int(maxlen.item() if isinstance(maxlen, Tensor) else maxlen)
     places = ops.arange(start=0, step=1, count=length, dtype=x.dtype)
     inside = ops.less_than(places, ops.unsqueeze(x, axis=[-1]))
     return ops.cast(inside, dtype=as_dtype(dtype))
+
+
+def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
+    """Whole sequences from the steps of a beam search, read from the end.
+
+    Args:
+        ids: What was chosen at each step (time, batch, beam), integers.
+        parents: Which beam of the step before it follows, in the same shape.
+
+    Returns (time, batch, beam): along the first axis the path that ends in each beam.
+    """
+    if ids.ndim != 3 or ids.shape != parents.shape:
+        raise ShapeError(
+            "gather_tree", f"parents must be {ids.shape}, of rank 3", parents.shape
+        )
+    steps = ids.shape[0]
+    if steps == 0:
+        return ids
+    path = [ops.select(ids, axis=0, index=steps - 1)]
+    parent = ops.select(parents, axis=0, index=steps - 1)
+    for t in reversed(range(steps - 1)):
+        here = ops.select(ids, axis=0, index=t)
+        path.append(ops.take_along_axis(here, parent, axis=1))
+        above = ops.select(parents, axis=0, index=t)
+        parent = ops.take_along_axis(above, parent, axis=1)
+    return ops.stack(*reversed(path), axis=0)

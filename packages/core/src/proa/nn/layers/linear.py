@@ -8,7 +8,7 @@ from proa._core import Tensor, ops
 from proa.nn import functional as F
 from proa.nn.layer import Layer
 
-__all__ = ["Flatten", "Identity", "Linear"]
+__all__ = ["Bilinear", "Flatten", "Identity", "Linear"]
 
 
 class Identity(Layer):
@@ -65,3 +65,43 @@ class Flatten(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         return ops.flatten(input, start_axis=self.start_axis, stop_axis=self.stop_axis)
+
+
+class Bilinear(Layer):
+    """x1^T W_k x2 + b_k for each output k.
+
+    Args:
+        in1_features: Length of x1's last axis.
+        in2_features: Length of x2's last axis.
+        out_features: Outputs.
+        weight_attr: How the weight (out, in1, in2) is made.
+        bias_attr: How the bias (1, out) is made; False for none.
+
+    Shape:
+        x1 (N, in1), x2 (N, in2). Returns (N, out).
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._sizes = (in1_features, in2_features, out_features)
+        self.weight = self.create_parameter(
+            [out_features, in1_features, in2_features], attr=weight_attr
+        )
+        self.bias = self.create_parameter(
+            [1, out_features], attr=bias_attr, is_bias=True
+        )
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.bilinear(x1, x2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        in1, in2, out = self._sizes
+        return f"in1_features={in1}, in2_features={in2}, out_features={out}"

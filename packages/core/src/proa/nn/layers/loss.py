@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
+from proa.nn.initializer import Uniform
 from proa.nn.layer import Layer
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
-    "HingeEmbeddingLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss",
+    "CrossEntropyLoss", "HSigmoidLoss", "HingeEmbeddingLoss",
+    "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
     "NLLLoss", "SmoothL1Loss",
 ]  # fmt: skip
 
@@ -193,3 +196,79 @@ class CosineEmbeddingLoss(_Loss):
         return F.cosine_embedding_loss(
             input1, input2, label, self.margin, self.reduction
         )
+
+
+class CTCLoss(_Loss):
+    """Connectionist temporal classification; see `functional.ctc_loss`."""
+
+    def __init__(self, blank: int = 0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.blank = blank
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        labels: Tensor,
+        input_lengths: Tensor,
+        label_lengths: Tensor,
+        norm_by_times: bool = False,
+    ) -> Tensor:
+        return F.ctc_loss(
+            log_probs, labels, input_lengths, label_lengths, self.blank,
+            self.reduction, norm_by_times,
+        )  # fmt: skip
+
+
+class HSigmoidLoss(Layer):
+    """Hierarchical sigmoid; see `functional.hsigmoid_loss`.
+
+    Args:
+        feature_size: Length of the input.
+        num_classes: Leaves of the default tree; rows of the weight if is_custom.
+        weight_attr: How the weight (inner nodes, feature_size) is made.
+        bias_attr: How the bias (inner nodes, 1) is made; False for none.
+        is_custom: Whether forward is given the paths of a tree of one's own.
+        is_sparse: Kept for callers; gradients are dense.
+    """
+
+    def __init__(
+        self,
+        feature_size: int,
+        num_classes: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        is_custom: bool = False,
+        is_sparse: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        if num_classes < 2 and not is_custom:
+            raise InvalidArgumentError(
+                f"[HSigmoidLoss] num_classes must be at least 2, got {num_classes}"
+            )
+        self._num_classes, self._is_custom = num_classes, is_custom
+        nodes = num_classes if is_custom else num_classes - 1
+        limit = 1.0 / math.sqrt(feature_size)
+        init = Uniform(-limit, limit)
+        self.weight = self.create_parameter(
+            [nodes, feature_size], attr=weight_attr, default_initializer=init
+        )
+        self.bias = self.create_parameter(
+            [nodes, 1], attr=bias_attr, is_bias=True, default_initializer=init
+        )
+
+    def forward(
+        self,
+        input: Tensor,
+        label: Tensor,
+        path_table: Tensor | None = None,
+        path_code: Tensor | None = None,
+    ) -> Tensor:
+        if self._is_custom and path_table is None:
+            raise InvalidArgumentError(
+                "[HSigmoidLoss] path_table and path_code must be given, got None"
+            )
+        return F.hsigmoid_loss(
+            input, label, self._num_classes, self.weight, self.bias, path_table,
+            path_code,
+        )  # fmt: skip

@@ -15,6 +15,7 @@ from proa.tensor.creation import ones, zeros
 __all__ = [
     "BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "GroupNorm",
     "InstanceNorm1D", "InstanceNorm2D", "InstanceNorm3D", "LayerNorm",
+    "LocalResponseNorm",
 ]  # fmt: skip
 
 
@@ -260,3 +261,34 @@ class InstanceNorm3D(_InstanceNorm):
     """Normalise each channel of each volume."""
 
     _rank = 5
+
+
+class LocalResponseNorm(Layer):
+    """x / (k + alpha * mean of squares over near channels) ** beta.
+
+    See `functional.local_response_norm`.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        alpha: float = 0.0001,
+        beta: float = 0.75,
+        k: float = 1.0,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+        self.data_format = data_format
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(
+            input, self.size, self.alpha, self.beta, self.k, self.data_format
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"size={self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}, "
+            f"data_format={self.data_format}"
+        )

@@ -11,16 +11,9 @@ from proa.nn import functional as F
 from proa.nn.layer import Layer
 from proa.nn.layers.container import LayerList
 from proa.nn.layers.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
+from proa.nn.nest import map_nest
 
 __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]
-
-
-def _map(fn: Callable[..., Any], *nests: Any) -> Any:
-    """fn over the tensors at the same places of nests of one structure."""
-    if isinstance(nests[0], (list, tuple)):
-        parts = [_map(fn, *parts) for parts in zip(*nests, strict=True)]
-        return parts if isinstance(nests[0], list) else tuple(parts)
-    return fn(*nests)
 
 
 def _steps(x: Any, axis: int) -> int:
@@ -63,14 +56,14 @@ def _walk(
     count = _steps(inputs, axis)
     outputs: list[Any] = [None] * count
     for t in reversed(range(count)) if reverse else range(count):
-        now = _map(lambda x, t=t: ops.select(x, axis=axis, index=t), inputs)
+        now = map_nest(lambda x, t=t: ops.select(x, axis=axis, index=t), inputs)
         out, new = cell(now, states, **extra)
         if length is not None:
             inside = ops.greater_than(length, t)
-            out = _map(lambda y, m=inside: _kept(m, y, _zeros(y)), out)
-            new = _map(lambda n, o, m=inside: _kept(m, n, o), new, states)
+            out = map_nest(lambda y, m=inside: _kept(m, y, _zeros(y)), out)
+            new = map_nest(lambda n, o, m=inside: _kept(m, n, o), new, states)
         outputs[t], states = out, new
-    return _map(lambda *ys: ops.stack(*ys, axis=axis), *outputs), states
+    return map_nest(lambda *ys: ops.stack(*ys, axis=axis), *outputs), states
 
 
 class RNN(Layer):
@@ -164,7 +157,7 @@ class BiRNN(Layer):
                 cells, initial_states, (False, True), strict=True
             )
         )
-        joined = _map(lambda a, b: ops.concat(a, b, axis=-1), y, z)
+        joined = map_nest(lambda a, b: ops.concat(a, b, axis=-1), y, z)
         return joined, (forward, backward)
 
 
@@ -261,7 +254,7 @@ class _RecurrentStack(LayerList):
                 own = own[0]
             out, final = layer(out, own, sequence_length)
             finals += [final] if ways == 1 else list(final)
-        return out, _map(lambda *s: ops.stack(*s, axis=0), *finals)
+        return out, map_nest(lambda *s: ops.stack(*s, axis=0), *finals)
 
     def flatten_parameters(self) -> None:
         """Kept for callers; the parameters stay where they are."""

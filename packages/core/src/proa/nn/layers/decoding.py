@@ -1,0 +1,229 @@
+"""Decoding step by step: the loop, and beam search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from proa._core import Tensor, ops
+from proa.base.dtype import as_dtype
+from proa.errors import InvalidArgumentError
+from proa.nn import functional as F
+from proa.nn.nest import map_nest
+
+__all__ = ["BeamSearchDecoder", "dynamic_decode"]
+
+_INT64, _BOOL = as_dtype("int64"), as_dtype("bool")
+#: Minus the logarithm of a probability that never wins.
+_HUGE = 1e9
+
+
+class BeamSearchDecoder:
+    """Keeps the ``beam_size`` likeliest beginnings of each sequence.
+
+    Args:
+        cell: ``outputs, new_states = cell(inputs, states)``, such as a recurrent cell.
+        start_token: The id each sequence begins with.
+        end_token: The id that ends one.
+        beam_size: How many beginnings are kept.
+        embedding_fn: From ids to the cell's inputs; None gives it the ids.
+        output_fn: From the cell's outputs to scores of the vocabulary; None leaves
+            them as they are.
+
+    Shapes: states and inputs are (batch, beam, ..) here and (batch * beam, ..) for the
+    cell, embedding_fn's results (batch, beam, ..).
+    """
+
+    class OutputWrapper(NamedTuple):
+        """One step: scores, ids and the beams they go on from, (batch, beam)."""
+
+        scores: Any
+        predicted_ids: Any
+        parent_ids: Any
+
+    class StateWrapper(NamedTuple):
+        """The cell's states and each beam's log-probability, end and length."""
+
+        cell_states: Any
+        log_probs: Any
+        finished: Any
+        lengths: Any
+
+    def __init__(
+        self,
+        cell: Any,
+        start_token: int,
+        end_token: int,
+        beam_size: int,
+        embedding_fn: Callable[[Tensor], Any] | None = None,
+        output_fn: Callable[[Any], Tensor] | None = None,
+    ) -> None:
+        if beam_size < 1:
+            raise InvalidArgumentError(
+                f"[BeamSearchDecoder] beam_size must be positive, got {beam_size}"
+            )
+        self.cell, self.beam_size = cell, beam_size
+        self.embedding_fn, self.output_fn = embedding_fn, output_fn
+        self.start_token, self.end_token = int(start_token), int(end_token)
+
+    @staticmethod
+    def tile_beam_merge_with_batch(x: Tensor, beam_size: int) -> Tensor:
+        """(batch, ..) -> (batch * beam, ..), each sample repeated."""
+        return _merged(_expanded(x, beam_size))
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        """True: beams change places, so their ends are told by the states."""
+        return True
+
+    def initialize(self, initial_cell_states: Any) -> tuple[Any, Any, Tensor]:
+        """First inputs, states and ends, from states (batch, ..) of the cell."""
+        states = map_nest(lambda s: _expanded(s, self.beam_size), initial_cell_states)
+        first = initial_cell_states
+        while isinstance(first, (list, tuple)):
+            first = first[0]
+        shape = [first.shape[0], self.beam_size]
+        start = ops.full(shape=shape, value=self.start_token, dtype=_INT64)
+        places = ops.arange(start=0, step=1, count=self.beam_size, dtype=_INT64)
+        # The beams are equal at first; only one of them may go on.
+        low = ops.where(ops.equal(places, 0), 0.0, -_HUGE)
+        log_probs = ops.broadcast_to(ops.cast(low, dtype=first.dtype), shape=shape)
+        finished = ops.full(shape=shape, value=False, dtype=_BOOL)
+        lengths = ops.full(shape=shape, value=0, dtype=_INT64)
+        inputs = start if self.embedding_fn is None else self.embedding_fn(start)
+        return inputs, self.StateWrapper(states, log_probs, finished, lengths), finished
+
+    def _chosen(self, logits: Tensor, next_states: Any, state: Any) -> tuple[Any, Any]:
+        vocabulary = logits.shape[-1]
+        step = ops.log_softmax(logits)
+        # A beam that has ended goes on with end_token at no cost, and nothing else.
+        ids = ops.arange(start=0, step=1, count=vocabulary, dtype=_INT64)
+        ended = ops.where(ops.equal(ids, self.end_token), 0.0, -_HUGE)
+        over = ops.unsqueeze(state.finished, axis=[2])
+        step = ops.where(over, ops.cast(ended, dtype=step.dtype), step)
+        total = ops.add(step, ops.unsqueeze(state.log_probs, axis=[2]))
+        scores, index = ops.topk(
+            ops.flatten(total, start_axis=1, stop_axis=2), k=self.beam_size
+        )
+        parent = ops.floor_div(index, vocabulary)
+        token = ops.sub(index, ops.mul(parent, vocabulary))
+        finished = ops.take_along_axis(state.finished, parent, axis=1)
+        running = ops.cast(ops.logical_not(finished), dtype=_INT64)
+        lengths = ops.add(ops.take_along_axis(state.lengths, parent, axis=1), running)
+        finished = ops.logical_or(finished, ops.equal(token, self.end_token))
+        cells = map_nest(lambda s: _picked(s, parent), next_states)
+        return (
+            self.OutputWrapper(scores, token, parent),
+            self.StateWrapper(cells, scores, finished, lengths),
+        )
+
+    def step(
+        self, time: Any, inputs: Any, states: Any, **kwargs: Any
+    ) -> tuple[Any, Any, Any, Tensor]:
+        """One step: (output, states, next inputs, which beams have ended)."""
+        out, cells = self.cell(
+            map_nest(_merged, inputs), map_nest(_merged, states.cell_states), **kwargs
+        )
+        out = out if self.output_fn is None else self.output_fn(out)
+        beam = self.beam_size
+        logits = _split(out, beam)
+        output, new = self._chosen(
+            logits, map_nest(lambda s: _split(s, beam), cells), states
+        )
+        ids = output.predicted_ids
+        inputs = ids if self.embedding_fn is None else self.embedding_fn(ids)
+        return output, new, inputs, new.finished
+
+    def finalize(
+        self, outputs: Any, final_states: Any, sequence_lengths: Any
+    ) -> tuple[Any, Any]:
+        """Whole sequences (time, batch, beam), the likeliest first."""
+        return F.gather_tree(outputs.predicted_ids, outputs.parent_ids), final_states
+
+
+def _expanded(x: Tensor, beam: int) -> Tensor:
+    """(batch, ..) -> (batch, beam, ..)."""
+    shape = [-1] * (x.ndim + 1)
+    shape[1] = beam
+    return ops.broadcast_to(ops.unsqueeze(x, axis=[1]), shape=shape)
+
+
+def _merged(x: Tensor) -> Tensor:
+    """(batch, beam, ..) -> (batch * beam, ..)."""
+    return ops.flatten(x, start_axis=0, stop_axis=1)
+
+
+def _split(x: Tensor, beam: int) -> Tensor:
+    """(batch * beam, ..) -> (batch, beam, ..)."""
+    return ops.reshape(x, shape=[-1, beam, *x.shape[1:]])
+
+
+def _picked(x: Tensor, parent: Tensor) -> Tensor:
+    """The beams of x (batch, beam, ..) named by parent (batch, beam)."""
+    index = ops.unsqueeze(parent, axis=list(range(2, x.ndim)))
+    return ops.take_along_axis(x, index, axis=1)
+
+
+def dynamic_decode(
+    decoder: Any,
+    inits: Any = None,
+    max_step_num: int | None = None,
+    output_time_major: bool = False,
+    impute_finished: bool = False,
+    is_test: bool = False,
+    return_length: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Call ``decoder.step`` until every sequence has ended.
+
+    Args:
+        decoder: Has ``initialize(inits)`` -> (inputs, states, finished),
+            ``step(time, inputs, states, **kwargs)`` -> (outputs, states, inputs,
+            finished), and may have ``finalize(outputs, states, lengths)`` and
+            ``tracks_own_finished``.
+        inits: What initialize is given.
+        max_step_num: The last step's number (steps count from 0); None for no end.
+        output_time_major: Whether outputs are (time, batch, ..) and not (batch, time).
+        impute_finished: Whether states of ended sequences stay as they are (for
+            decoders that do not track ends themselves).
+        is_test: Kept for callers; has no meaning here.
+        return_length: Whether to return the sequences' lengths too.
+
+    Returns (outputs, final states) and, if asked for, lengths.
+    """
+    inputs, states, finished = decoder.initialize(inits)
+    own = bool(getattr(decoder, "tracks_own_finished", False))
+    lengths = ops.full_like(finished, value=0, dtype=_INT64)
+    steps: list[Any] = []
+    while not bool(ops.all(finished).item()):
+        time = ops.full(shape=[1], value=len(steps), dtype=_INT64)
+        output, new, inputs, ended = decoder.step(time, inputs, states, **kwargs)
+        if own:
+            lengths = getattr(new, "lengths", lengths)
+        else:
+            ended = ops.logical_or(ended, finished)
+            running = ops.cast(ops.logical_not(finished), dtype=_INT64)
+            lengths = ops.add(lengths, running)
+            if impute_finished:
+                new = map_nest(lambda n, o, f=finished: _stopped(n, o, f), new, states)
+        states, finished = new, ended
+        steps.append(output)
+        if max_step_num is not None and len(steps) > max_step_num:
+            break
+    if not steps:
+        raise InvalidArgumentError(
+            "[dynamic_decode] a sequence must be unfinished at first, got none"
+        )
+    outputs = map_nest(lambda *ys: ops.stack(*ys, axis=0), *steps)
+    if hasattr(decoder, "finalize"):
+        outputs, states = decoder.finalize(outputs, states, lengths)
+    if not output_time_major:
+        outputs = map_nest(
+            lambda y: ops.transpose(y, perm=[1, 0, *range(2, y.ndim)]), outputs
+        )
+    return (outputs, states, lengths) if return_length else (outputs, states)
+
+
+def _stopped(new: Tensor, old: Tensor, finished: Tensor) -> Tensor:
+    mask = ops.unsqueeze(finished, axis=list(range(finished.ndim, new.ndim)))
+    return ops.where(mask, old, new)

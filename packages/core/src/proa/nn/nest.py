@@ -1,0 +1,17 @@
+"""The same function over every tensor of a nest of lists and tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def map_nest(fn: Callable[..., Any], *nests: Any) -> Any:
+    """fn over what is at the same places of nests of one structure, which is kept."""
+    first = nests[0]
+    if isinstance(first, (list, tuple)):
+        parts = [map_nest(fn, *p) for p in zip(*nests, strict=True)]
+        if hasattr(first, "_fields"):
+            return type(first)(*parts)
+        return parts if isinstance(first, list) else tuple(parts)
+    return fn(*nests)

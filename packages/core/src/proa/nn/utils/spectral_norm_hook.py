@@ -1,0 +1,73 @@
+"""Spectral normalisation of a layer's parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.errors import InvalidArgumentError
+from proa.nn.functional.spectral import power_iteration, spectral_scaled, unit_vector
+from proa.nn.layer import Layer
+from proa.tensor.parameter import Parameter
+
+__all__ = ["spectral_norm"]
+
+
+class _SpectralNorm:
+    """The hook that computes the weight before each forward."""
+
+    def __init__(self, name: str, dim: int, rounds: int, eps: float) -> None:
+        self.name, self.dim, self.rounds, self.eps = name, dim, rounds, eps
+
+    def __call__(self, layer: Layer, inputs: Any) -> None:
+        w = getattr(layer, self.name + "_orig")
+        u, v = getattr(layer, self.name + "_u"), getattr(layer, self.name + "_v")
+        if layer.training:
+            power_iteration(w, u, v, self.dim, self.rounds, self.eps)
+        setattr(layer, self.name, spectral_scaled(w, u, v, self.dim))
+
+
+def spectral_norm(
+    layer: Layer,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> Layer:
+    """Divide a parameter by its largest singular value (Miyato et al., 2018).
+
+    The value is estimated by power iteration, continued at each forward in training.
+
+    Args:
+        layer: The layer, which is changed and returned.
+        name: Its parameter; it lives on as ``name + "_orig"``, beside the buffers
+            ``name + "_u"`` and ``name + "_v"``.
+        n_power_iterations: Rounds at each forward.
+        eps: Smallest length that vectors are divided by.
+        dim: The axis that makes the rows of the matrix; None is 1 for linear layers and
+            transposed convolutions, else 0.
+    """
+    w = layer._parameters.get(name)
+    if w is None:
+        raise InvalidArgumentError(
+            f"[spectral_norm] the layer must have the parameter, got {name!r}"
+        )
+    if n_power_iterations <= 0:
+        raise InvalidArgumentError(
+            "[spectral_norm] n_power_iterations must be positive, "
+            f"got {n_power_iterations}"
+        )
+    if dim is None:
+        kind = type(layer).__name__
+        dim = 1 if kind == "Linear" or kind.endswith("Transpose") else 0
+    del layer._parameters[name]
+    kept = Parameter(w.detach(), name=w.name, trainable=not w.stop_gradient)
+    layer.add_parameter(name + "_orig", kept)
+    rows = w.shape[dim]
+    layer.register_buffer(name + "_u", unit_vector(rows, w.dtype, eps))
+    layer.register_buffer(name + "_v", unit_vector(w.size // rows, w.dtype, eps))
+    hook = _SpectralNorm(name, dim, n_power_iterations, eps)
+    u, v = getattr(layer, name + "_u"), getattr(layer, name + "_v")
+    power_iteration(kept, u, v, dim, 15, eps)
+    setattr(layer, name, spectral_scaled(kept, u, v, dim))
+    layer.register_forward_pre_hook(hook)
+    return layer
