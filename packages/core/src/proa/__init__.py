@@ -67,9 +67,9 @@ if TYPE_CHECKING:
 
 #: Submodules that are imported when they are first named.
 _MODULES = frozenset({
-    "amp", "autograd", "base", "device", "distributed", "errors", "fft", "hapi",
+    "amp", "autograd", "base", "device", "distributed", "errors", "fft", "hapi", "hub",
     "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
-    "vision",
+    "utils", "vision",
 })  # fmt: skip
 #: Name -> where it is: (module, name in it), or (module, None) for the module itself.
 _LAZY: dict[str, tuple[str, str | None]] = {

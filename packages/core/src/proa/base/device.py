@@ -55,8 +55,8 @@ class CUDAPinnedPlace(Place):
 class XPUPlace(Place):
     """A Kunlun XPU's memory, which this build cannot use."""
 
-    def __init__(self, id: int = 0) -> None:
-        super().__init__(f"xpu:{id}")
+    def __init__(self, dev_id: int = 0) -> None:
+        super().__init__(f"xpu:{dev_id}")
         check_place("XPUPlace", self)
 
 
@@ -68,6 +68,14 @@ class NPUPlace(Place):
         check_place("NPUPlace", self)
 
 
+class IPUPlace(Place):
+    """A Graphcore IPU's memory, which this build cannot use."""
+
+    def __init__(self) -> None:
+        super().__init__("ipu")
+        check_place("IPUPlace", self)
+
+
 CPU = CPUPlace()
 
 
@@ -77,7 +85,7 @@ def check_place(where: str, place: object) -> None:
     if device is None or device == "cpu":
         return
     kind = str(device).partition(":")[0]
-    if kind in ("gpu", "cuda", "gpu_pinned", "xpu", "npu"):
+    if kind in ("gpu", "cuda", "gpu_pinned", "xpu", "npu", "ipu"):
         raise UnavailableError(f"[{where}] the device must be there, got {device!r}")
     raise InvalidArgumentError(
         f"[{where}] must be 'cpu' or 'gpu:<number>', got {device!r}"

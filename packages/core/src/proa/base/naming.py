@@ -6,22 +6,42 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_counts: defaultdict[str, int] = defaultdict(int)
+
+class NameGenerator:
+    """Counts names by their beginning; all of its names begin with ``prefix``."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+        self._counts: defaultdict[str, int] = defaultdict(int)
+
+    def __call__(self, key: str) -> str:
+        """``key_N`` with the next N of that key."""
+        number = self._counts[key]
+        self._counts[key] = number + 1
+        return f"{self.prefix}{key}_{number}"
+
+
+_generator = NameGenerator()
 
 
 def unique_name(prefix: str) -> str:
     """``prefix_N`` with the next N of that prefix."""
-    number = _counts[prefix]
-    _counts[prefix] = number + 1
-    return f"{prefix}_{number}"
+    return _generator(prefix)
+
+
+def switch_names(generator: NameGenerator | None = None) -> NameGenerator:
+    """Go on with another generator (a new one if None); returns the one before."""
+    global _generator
+    before = _generator
+    _generator = NameGenerator() if generator is None else generator
+    return before
 
 
 @contextmanager
-def fresh_names() -> Iterator[None]:
+def fresh_names(generator: NameGenerator | None = None) -> Iterator[None]:
     """Count from 0 inside the block, as a new program would."""
-    global _counts
-    outer, _counts = _counts, defaultdict(int)
+    before = switch_names(generator)
     try:
         yield
     finally:
-        _counts = outer
+        switch_names(before)

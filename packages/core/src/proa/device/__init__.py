@@ -1,6 +1,14 @@
 """Devices, and the memory that tensors take on them."""
 
-from proa.base.device import get_device, is_compiled_with_cuda, set_device
+from proa.base.device import (
+    CPUPlace,
+    CUDAPlace,
+    IPUPlace,
+    XPUPlace,
+    get_device,
+    is_compiled_with_cuda,
+    set_device,
+)
 from proa.device import cpu, cuda
 from proa.device.cpu import (
     empty_cache,
@@ -28,6 +36,7 @@ from proa.device.kinds import (
 )
 
 __all__ = [
+    "CPUPlace", "CUDAPlace", "IPUPlace", "XPUPlace",
     "cpu", "cuda", "empty_cache", "get_all_custom_device_type", "get_all_device_type",
     "get_available_custom_device", "get_available_device", "get_cudnn_version",
     "get_device", "is_compiled_with_cinn", "is_compiled_with_cuda",
