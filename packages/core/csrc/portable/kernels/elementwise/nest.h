@@ -4,7 +4,7 @@
 
 namespace proa::PROA_ISA {
 
-constexpr int kMaxOperands = 8;
+constexpr int kMaxOperands = 10;
 
 /// stride[k][d] is the step of array k along dimension d; the last dimension is the innermost.
 struct Nest {

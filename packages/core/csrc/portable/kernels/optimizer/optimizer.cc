@@ -43,6 +43,12 @@ PROA_INLINE VD sqrt(VD x) {
 }
 PROA_INLINE VF sqrt(VF x) { return proa::PROA_ISA::sqrt(x); }
 
+PROA_INLINE VD max(VD a, VD b) {
+  for (int i = 0; i < kLanesOf<double>; ++i) a[i] = a[i] > b[i] ? a[i] : b[i];
+  return a;
+}
+PROA_INLINE VF max(VF a, VF b) { return proa::PROA_ISA::max(a, b); }
+
 template <class V>
 struct Adam {
   static constexpr int kOut = 3, kIn = 4;
@@ -64,6 +70,112 @@ struct Adam {
     const V m = beta1 * in[2] + rest1 * grad;
     const V v = beta2 * in[3] + rest2 * (grad * grad);
     out[0] = param - rate * m / (sqrt(v) + epsilon);
+    out[1] = m;
+    out[2] = v;
+  }
+};
+
+template <class V>
+struct Adagrad {
+  static constexpr int kOut = 2, kIn = 3;
+  V lr, epsilon, decay;
+  explicit Adagrad(const AdagradAttrs& a)
+      : lr(constant<V>(a.lr)),
+        epsilon(constant<V>(a.epsilon)),
+        decay(constant<V>(a.weight_decay)) {}
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V grad = in[1] + decay * in[0];
+    out[1] = in[2] + grad * grad;
+    out[0] = in[0] - lr * grad / (sqrt(out[1]) + epsilon);
+  }
+};
+
+template <class V>
+struct Adamax {
+  static constexpr int kOut = 3, kIn = 4;
+  V beta1, rest1, beta2, rate, epsilon, decay;
+  explicit Adamax(const AdamaxAttrs& a)
+      : beta1(constant<V>(a.beta1)),
+        rest1(constant<V>(1 - a.beta1)),
+        beta2(constant<V>(a.beta2)),
+        rate(constant<V>(a.lr / (1 - ::pow(a.beta1, static_cast<double>(a.step))))),
+        epsilon(constant<V>(a.epsilon)),
+        decay(constant<V>(a.weight_decay)) {}
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V grad = in[1] + decay * in[0];
+    const V kept = beta2 * in[3] + epsilon;
+    out[1] = beta1 * in[2] + rest1 * grad;
+    out[2] = max(max(grad, -grad), kept);
+    out[0] = in[0] - rate * out[1] / out[2];
+  }
+};
+
+template <class V>
+struct RmsProp {
+  static constexpr int kOut = 4, kIn = 5;
+  V lr, rho, rest, epsilon, momentum, decay;
+  bool centered;
+  explicit RmsProp(const RmspropAttrs& a)
+      : lr(constant<V>(a.lr)),
+        rho(constant<V>(a.rho)),
+        rest(constant<V>(1 - a.rho)),
+        epsilon(constant<V>(a.epsilon)),
+        momentum(constant<V>(a.momentum)),
+        decay(constant<V>(a.weight_decay)),
+        centered(a.centered != 0) {}
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V grad = in[1] + decay * in[0];
+    const V square = rho * in[2] + rest * (grad * grad);
+    const V mean = centered ? rho * in[4] + rest * grad : in[4];
+    const V spread = centered ? square - mean * mean : square;
+    const V velocity = momentum * in[3] + lr * grad / sqrt(spread + epsilon);
+    out[0] = in[0] - velocity;
+    out[1] = square;
+    out[2] = velocity;
+    out[3] = mean;
+  }
+};
+
+template <class V>
+struct Adadelta {
+  static constexpr int kOut = 3, kIn = 4;
+  V lr, rho, rest, epsilon, decay;
+  explicit Adadelta(const AdadeltaAttrs& a)
+      : lr(constant<V>(a.lr)),
+        rho(constant<V>(a.rho)),
+        rest(constant<V>(1 - a.rho)),
+        epsilon(constant<V>(a.epsilon)),
+        decay(constant<V>(a.weight_decay)) {}
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V grad = in[1] + decay * in[0];
+    const V square = rho * in[2] + rest * (grad * grad);
+    const V change = grad * sqrt((in[3] + epsilon) / (square + epsilon));
+    out[0] = in[0] - lr * change;
+    out[1] = square;
+    out[2] = rho * in[3] + rest * (change * change);
+  }
+};
+
+// out[0] is the direction; its length is set by the caller, who knows both norms.
+template <class V>
+struct Lamb {
+  static constexpr int kOut = 3, kIn = 5;
+  V beta1, rest1, beta2, rest2, scale1, scale2, epsilon, decay;
+  explicit Lamb(const LambAttrs& a) {
+    const double step = static_cast<double>(a.step);
+    beta1 = constant<V>(a.beta1);
+    rest1 = constant<V>(1 - a.beta1);
+    beta2 = constant<V>(a.beta2);
+    rest2 = constant<V>(1 - a.beta2);
+    scale1 = constant<V>(1 / (1 - ::pow(a.beta1, step)));
+    scale2 = constant<V>(1 / (1 - ::pow(a.beta2, step)));
+    epsilon = constant<V>(a.epsilon);
+    decay = constant<V>(a.weight_decay);
+  }
+  PROA_INLINE void operator()(V* out, const V* in) const {
+    const V m = beta1 * in[1] + rest1 * in[4];
+    const V v = beta2 * in[2] + rest2 * (in[4] * in[4]);
+    out[0] = scale1 * m / (sqrt(scale2 * v) + epsilon) + decay * in[3];
     out[1] = m;
     out[2] = v;
   }
@@ -93,16 +205,17 @@ void step_loop(void* const* p, int64_t n, const void* attrs) {
   }
 }
 
+// Computes in double for double parameters, else in float: gradients and parameters may have 16
+// bits.
 template <template <class> class Step, class Attrs>
 Status update(const Call& c) {
-  const DType t = c.in[0].dtype;
-  if (t != DType::kF32 && t != DType::kF64) return Status::kUnimplemented;
+  const bool wide = c.in[0].dtype == DType::kF64;
+  const DType t = wide ? DType::kF64 : DType::kF32;
   Operand operands[kMaxOperands];
   int n = 0;
   for (int i = 0; i < c.n_out; ++i) operands[n++] = {c.out[i], t};
   for (int i = 0; i < c.n_in; ++i) operands[n++] = {c.in[i], t};
-  const DenseLoop loop =
-      t == DType::kF32 ? step_loop<float, Step, Attrs> : step_loop<double, Step, Attrs>;
+  const DenseLoop loop = wide ? step_loop<double, Step, Attrs> : step_loop<float, Step, Attrs>;
   return run_loop(c, loop, operands, n, c.n_out, c.attrs);
 }
 
@@ -111,5 +224,10 @@ Status update(const Call& c) {
 Status sgd_(const Call& c) { return update<Sgd, SgdAttrs>(c); }
 Status momentum_(const Call& c) { return update<Momentum, MomentumAttrs>(c); }
 Status adam_(const Call& c) { return update<Adam, AdamAttrs>(c); }
+Status adagrad_(const Call& c) { return update<Adagrad, AdagradAttrs>(c); }
+Status adamax_(const Call& c) { return update<Adamax, AdamaxAttrs>(c); }
+Status rmsprop_(const Call& c) { return update<RmsProp, RmspropAttrs>(c); }
+Status adadelta_(const Call& c) { return update<Adadelta, AdadeltaAttrs>(c); }
+Status lamb_(const Call& c) { return update<Lamb, LambAttrs>(c); }
 
 }  // namespace proa::PROA_ISA
