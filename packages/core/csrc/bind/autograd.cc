@@ -179,6 +179,27 @@ PyObject* py_record_custom(PyObject*, PyObject* args) {
   });
 }
 
+// row_sparse(rows, values, height): a gradient that is zero but for some rows.
+PyObject* py_row_sparse(PyObject*, PyObject* args) {
+  PyObject *rows, *values;
+  long long height;
+  if (!PyArg_ParseTuple(args, "OOL", &rows, &values, &height)) return nullptr;
+  return guarded([&] {
+    return wrap(row_sparse(to_tensor(rows, "row_sparse", "rows"),
+                           to_tensor(values, "row_sparse", "values"), height));
+  });
+}
+// (rows, values) of a row-sparse tensor, None of any other.
+PyObject* py_row_sparse_parts(PyObject*, PyObject* x) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(x)) raise_type("[row_sparse_parts] a Tensor must be given");
+    if (!is_row_sparse(impl_of(x))) Py_RETURN_NONE;
+    const Ref rows = checked(wrap(impl_of(x)->extras->rows));
+    const Ref values = checked(wrap(impl_of(x)->extras->values));
+    return PyTuple_Pack(2, rows.get(), values.get());
+  });
+}
+
 }  // namespace
 
 PyMethodDef autograd_functions[] = {{"backward", py_backward, METH_VARARGS, nullptr},
@@ -186,6 +207,8 @@ PyMethodDef autograd_functions[] = {{"backward", py_backward, METH_VARARGS, null
                                     {"add_hook", py_add_hook, METH_VARARGS, nullptr},
                                     {"remove_hook", py_remove_hook, METH_VARARGS, nullptr},
                                     {"record_custom", py_record_custom, METH_VARARGS, nullptr},
+                                    {"row_sparse", py_row_sparse, METH_VARARGS, nullptr},
+                                    {"row_sparse_parts", py_row_sparse_parts, METH_O, nullptr},
                                     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace proa::bind

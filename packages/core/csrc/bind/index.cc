@@ -239,7 +239,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       const Ref done = checked(fall_back(g_set, "setitem", self, key, value));
       return 0;
     }
-    Tensor v = to_tensor(value, "setitem", "the value");
+    Tensor v = dense(to_tensor(value, "setitem", "the value"));
+    if (is_row_sparse(x.get())) raise_type("[setitem] a row-sparse gradient cannot be changed");
     const bool symbolic = x->has(TensorImpl::kSymbolic) || v->has(TensorImpl::kSymbolic);
     TensorImpl* both[] = {x.get(), v.get()};
     if (!symbolic && !needs_node(both, 2)) {

@@ -67,7 +67,7 @@ PyObject* matrix_product(PyObject* a, PyObject* b) {
 }
 
 Tensor one_element(PyObject* self, const char* what) {
-  Tensor x = Tensor::share(impl_of(self));
+  const Tensor x = dense(Tensor::share(impl_of(self)));
   if (x->has(TensorImpl::kSymbolic)) {
     throw Error(ErrorKind::kPreconditionNotMet,
                 std::string("[") + what +

@@ -102,7 +102,8 @@ Tensor from_numpy(PyObject* object, bool copy) {
   return on_storage(storage, view);
 }
 
-PyObject* to_numpy(const Tensor& x) {
+PyObject* to_numpy(const Tensor& given) {
+  const Tensor x = dense(given);
   if (x->has(TensorImpl::kSymbolic)) {
     throw Error(ErrorKind::kPreconditionNotMet,
                 "[numpy] a value must be known, got a tensor of a graph being recorded");

@@ -9,6 +9,7 @@
 #include "proa/runtime/error.h"
 #include "proa/train/dispatch.h"
 #include "proa/train/host_table.h"
+#include "proa/train/row_sparse.h"
 #include "proa/train/tensor.h"
 
 namespace proa::bind {

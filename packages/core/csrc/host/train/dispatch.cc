@@ -8,6 +8,7 @@
 #include "proa/shapes/infer.h"
 #include "proa/train/grad_call.h"
 #include "proa/train/promote.h"
+#include "proa/train/row_sparse.h"
 #include "proa/train/run.h"
 #include "proa/train/tape.h"
 #include "proa/train/watch.h"
@@ -86,6 +87,14 @@ void run_composite(const OpEntry& entry, const Inputs& inputs, const void* attrs
   kGrads[entry.info->id].composite(arrays.data(), inputs.count, attrs, out);
 }
 
+// Ops see row-sparse gradients as dense arrays.
+void make_dense(Inputs* inputs) {
+  for (int i = 0; i < inputs->count; ++i) {
+    TensorImpl* x = inputs->in[i];
+    if (x != nullptr && is_row_sparse(x)) inputs->replace(i, dense(Tensor::share(x)));
+  }
+}
+
 // A view op whose input's strides admit no view: of a row-major copy.
 void view_of_copy(const OpEntry& entry, Inputs* inputs, const void* attrs, Tensor* out) {
   inputs->replace(0, contiguous(inputs->in[0]));
@@ -121,6 +130,10 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   Inputs inputs(in, n_in);
   if (autocast().on) autocast_inputs(entry, &inputs);
   Company all = look_at(inputs.in, n_in);
+  if ((all.any_flags & TensorImpl::kRowSparse) != 0) {
+    make_dense(&inputs);
+    all = look_at(inputs.in, n_in);
+  }
   const bool floats = op.promote == Promote::kFloat;
   if (!all.alike || (all.any_flags & TensorImpl::kWeak) != 0 ||
       (floats && n_in > 0 && inputs.in[0]->view.dtype < DType::kF16)) {
@@ -190,7 +203,9 @@ void check_target(const OpInfo& op, const TensorImpl* x, bool tape) {
   const std::string where = std::string("[") + op.name + "_] ";
   if (x == nullptr || x->has(TensorImpl::kWeak) || x->storage == nullptr) {
     throw Error(ErrorKind::kInvalidArgument,
-                where + "the array to change must be a tensor, got a number or a view of one");
+                where +
+                    "the array to change must be a tensor in memory, got a number, a view of "
+                    "one or a row-sparse gradient");
   }
   if (t_grad_enabled && x->leaf() && x->requires_grad()) {
     throw Error(ErrorKind::kPreconditionNotMet,
@@ -314,7 +329,8 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   check_count(op, in, n_in);
   const Timed timed(op.name, EventKind::kOp, in, n_in);
   TensorImpl* target = in[op.alias[0]];
-  if (look_at(in, n_in).any_flags & TensorImpl::kSymbolic) {
+  const uint16_t any_flags = look_at(in, n_in).any_flags;
+  if (any_flags & TensorImpl::kSymbolic) {
     Tensor fresh[kMaxOutputs];
     dispatch(entry, in, n_in, attrs, fresh);
     for (int i = 0; i < op.n_out; ++i) {
@@ -327,6 +343,7 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   const bool tape = !updates && needs_node(in, n_in);
   if (!updates) check_target(op, target, tape);
   Inputs inputs(in, n_in);
+  if (any_flags & TensorImpl::kRowSparse) make_dense(&inputs);
   if (!updates) {
     promote_to_target(entry, target, &inputs);
     separate(target, op.alias[0], &inputs);

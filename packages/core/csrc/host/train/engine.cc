@@ -8,6 +8,7 @@
 #include "proa/shapes/layout.h"
 #include "proa/train/dispatch.h"
 #include "proa/train/grad_call.h"
+#include "proa/train/row_sparse.h"
 #include "proa/train/run.h"
 #include "proa/train/tape.h"
 #include "proa/train/watch.h"
@@ -87,9 +88,11 @@ void add_into(const Tensor& sum, const Tensor& x) {
 void accumulate(Tensor* slot, Tensor grad, bool create_graph) {
   if (!*slot) {
     *slot = std::move(grad);
+  } else if (is_row_sparse(slot->get()) && is_row_sparse(grad.get())) {
+    *slot = joined(*slot, grad);
   } else if (!create_graph && !grad->has(TensorImpl::kSymbolic) && exclusive(*slot) &&
              is_dense(slot->view())) {
-    add_into(*slot, grad);
+    add_into(*slot, dense(grad));
   } else {
     *slot = ops::add(*slot, grad);
   }
@@ -101,6 +104,13 @@ void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
   if (grad->has(TensorImpl::kSymbolic) || create_graph) {
     have = have ? ops::add(have, grad) : std::move(grad);
     return;
+  }
+  if (is_row_sparse(grad.get())) {
+    if (!have || is_row_sparse(have.get())) {
+      have = have ? joined(have, grad) : std::move(grad);
+      return;
+    }
+    grad = dense(grad);
   }
   if (have && have->storage != nullptr && !have->requires_grad() &&
       same_shape(grad.view(), meta_of(have.get())) && have.dtype() == grad.dtype() &&
@@ -508,6 +518,12 @@ class Walk {
   TaskMap map_;
 };
 
+// Gradients are computed in the dtypes of the forward pass, whatever autocast is on around them.
+struct AutocastOff {
+  bool before = std::exchange(autocast().on, false);
+  ~AutocastOff() { autocast().on = before; }
+};
+
 }  // namespace
 
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
@@ -517,6 +533,7 @@ void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads
     walk.root(roots[i], i < grads.size() ? grads[i] : Tensor());
   }
   const GradMode mode(options.create_graph);
+  const AutocastOff plain;
   walk.run();
 }
 
@@ -538,6 +555,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   }
   {
     const GradMode mode(options.create_graph);
+    const AutocastOff plain;
     walk.run();
   }
   std::vector<Tensor> result;

@@ -140,19 +140,43 @@ Autocast& autocast() {
   return state;
 }
 
+namespace {
+
+bool is_low(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+bool admits(const OpInfo& op, DType dtype) {
+  return (op.dtypes >> static_cast<int>(dtype) & 1) != 0;
+}
+
+// True if the op has no kernel for `low`, or is given both `low` and float32 without a preference.
+bool stays_f32(const OpInfo& op, AutocastClass kind, const Inputs& inputs, DType low) {
+  if (admits(op, DType::kF32) && !admits(op, low)) return true;
+  if (kind != AutocastClass::kGray || op.promote != Promote::kNone) return false;
+  bool narrow = false, wide = false;
+  for (int i = 0; i < inputs.count; ++i) {
+    const TensorImpl* x = inputs.in[i];
+    if (x == nullptr || x->has(TensorImpl::kWeak)) continue;
+    narrow |= is_low(x->view.dtype);
+    wide |= x->view.dtype == DType::kF32;
+  }
+  return narrow && wide;
+}
+
+}  // namespace
+
 void autocast_inputs(const OpEntry& entry, Inputs* inputs) {
   const Autocast& state = autocast();
-  const uint8_t kind = state.classes != nullptr
-                           ? state.classes[entry.info->id]
-                           : static_cast<uint8_t>(kHostOps[entry.info->id].autocast);
-  if (kind == 0) return;
-  const DType target = kind == 1 ? state.dtype : DType::kF32;
+  AutocastClass kind = state.classes != nullptr
+                           ? static_cast<AutocastClass>(state.classes[entry.info->id])
+                           : kHostOps[entry.info->id].autocast;
+  if (stays_f32(*entry.info, kind, *inputs, state.dtype)) kind = AutocastClass::kBlack;
+  if (kind == AutocastClass::kGray) return;
+  const DType target = kind == AutocastClass::kWhite ? state.dtype : DType::kF32;
   for (int i = 0; i < inputs->count; ++i) {
     TensorImpl* x = inputs->in[i];
     if (x == nullptr || x->has(TensorImpl::kWeak)) continue;
     const DType dtype = x->view.dtype;
-    const bool low = dtype == DType::kF16 || dtype == DType::kBF16;
-    if (kind == 1 ? (dtype == DType::kF32 || (low && dtype != target)) : low) {
+    const bool low = is_low(dtype);
+    if (kind == AutocastClass::kWhite ? (dtype == DType::kF32 || (low && dtype != target)) : low) {
       inputs->replace(i, cast_to(x, target));
     }
   }

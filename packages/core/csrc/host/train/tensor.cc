@@ -103,10 +103,15 @@ Tensor empty(DType dtype, const int64_t* shape, int rank) {
 Tensor detach(const Tensor& x) {
   TensorImpl* impl = TensorImpl::create();
   impl->view = x->view;
-  constexpr int kKept = TensorImpl::kContiguous | TensorImpl::kWeak | TensorImpl::kSymbolic;
+  constexpr int kKept =
+      TensorImpl::kContiguous | TensorImpl::kWeak | TensorImpl::kSymbolic | TensorImpl::kRowSparse;
   impl->flags = static_cast<uint16_t>((x->flags & kKept) | TensorImpl::kStopGradient);
   if (x->has(TensorImpl::kSymbolic) && x->extras != nullptr) {
     impl->extra().handle = x->extras->handle;
+  }
+  if (x->has(TensorImpl::kRowSparse)) {
+    impl->extra().rows = x->extras->rows;
+    impl->extra().values = x->extras->values;
   }
   if (x->storage != nullptr) {
     impl->storage = x->storage;

@@ -36,6 +36,7 @@ struct TensorImpl {
     kSymbolic = 32,     // stands for a value of a graph being recorded; has no data
     kView = 64,         // made by a view op: shares another tensor's memory
     kParameter = 128,   // trained by optimizers
+    kRowSparse = 256,   // a gradient given by some rows (row_sparse.h); has no data
   };
 
   std::atomic<int32_t> refs{1};
@@ -116,6 +117,7 @@ struct TensorExtras {
   std::string name;
   std::vector<std::shared_ptr<GradHook>> hooks;  // of a leaf; those of others are on their node
   std::shared_ptr<void> handle;                  // of a symbolic tensor
+  Tensor rows, values;                           // of a row-sparse tensor
 };
 
 /// New memory for the view's shape, dtype and strides (which must be dense).
