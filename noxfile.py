@@ -168,7 +168,7 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
     if together:
         built = wheels(session)
         requirements = [f"{built[p]}{every_extra(p)}" for p in built]
-        requirements += group("integration")
+        requirements += group("integration") + group("quickstart")
         for each in built:
             requirements += group("test", each)
     else:

@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parent.parent / "csrc" / "tests" / "capi_test.c"
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.feature("L519")
 def test_a_c_program_runs_a_model(tmp_path):
     package = Path(str(files("proa_inference")))
     library = package / "lib"

@@ -54,6 +54,7 @@ def test_handles_copy_in_and_out(predictor):
     check([predictor.get_output_handle(n).copy_to_cpu() for n in ("y", "hidden")], x)
 
 
+@pytest.mark.feature("L514")
 def test_shared_input_is_read_in_place_at_the_run(predictor):
     x = batch(2)
     predictor.get_input_handle("x").share_external_data(x)
@@ -106,6 +107,8 @@ def test_the_number_of_threads_changes_nothing(path, threads):
     assert got.tobytes() == want.tobytes()
 
 
+@pytest.mark.feature("L513")
+@pytest.mark.feature("L565")
 def test_clones_run_in_threads_of_their_own(path):
     pool = PredictorPool(Config(path), 4)
     failures = []

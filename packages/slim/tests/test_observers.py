@@ -39,6 +39,7 @@ def test_kl_cuts_an_outlier_that_abs_max_keeps():
     assert 2.5 < kl < 10.0
 
 
+@pytest.mark.feature("L467")
 def test_kl_leaves_out_the_zeros_of_a_relu():
     values = np.maximum(RNG.standard_normal(200_000), 0)
     with_zeros = observed(QuantConfig(activation="kl"), values)

@@ -5,7 +5,7 @@ import pytest
 
 import proa
 from proa import nn
-from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.static import InputSpec
 from proa_slim import QAT, QuantConfig, QuantizedLayer, quant_post_static
 
@@ -115,3 +115,39 @@ def test_the_saved_file_gives_the_same_integers(tmp_path):
     loaded = proa.jit.load(str(path))
     assert loaded(proa.to_tensor(x)).numpy().tobytes() == model(x).tobytes()
     assert path.stat().st_size < 12_000
+
+
+@pytest.mark.feature("L465")
+def test_ops_choose_what_is_quantized(tmp_path):
+    for op, kind in (("conv2d", nn.Conv2D), ("linear", nn.Linear)):
+        config = QuantConfig("abs_max", ops=(op,))
+        model = quant_post_static(network(), SPEC, [images(8)], config)
+        ops = [n.op for n in model.program.main.nodes]
+        assert [o for o in ops if o.endswith("_int8")] == [f"{op}_int8"]
+        student = QAT(config).quantize(network())
+        wrapped = [x for x in student.sublayers() if isinstance(x, QuantizedLayer)]
+        assert [type(x.inner) for x in wrapped] == [kind]
+    with pytest.raises(
+        InvalidArgumentError, match=r"some of conv2d, linear, got \['lstm"
+    ):
+        QuantConfig(ops=("lstm",))
+
+
+@pytest.mark.feature("L463")
+def test_skipped_layers_are_trained_and_converted_in_float():
+    net = network()
+    config = QuantConfig("moving_average", skip=(net[5].full_name(),))
+    student = QAT(config).quantize(net)
+    assert isinstance(student[0], QuantizedLayer)
+    assert isinstance(student[5], nn.Linear)
+    student(proa.to_tensor(images(8)))
+    student.eval()
+    trained = QAT(config).convert(student, SPEC)
+    calibrated = quant_post_static(net, SPEC, [images(8)], config)
+    by_path = quant_post_static(net, SPEC, [images(8)], QuantConfig(skip=("5",)))
+    for model in (trained, calibrated, by_path):
+        ops = [n.op for n in model.program.main.nodes]
+        assert "linear" in ops and "conv2d_int8" in ops
+        assert "linear_int8" not in ops
+    with pytest.raises(NotFoundError, match="skip must name layers of the network"):
+        QAT(QuantConfig(skip=("head",))).quantize(net)

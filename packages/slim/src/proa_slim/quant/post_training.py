@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,11 @@ def quant_post_static(
     Raises:
         PreconditionNotMetError: If `calibration` holds no batch.
         InvalidArgumentError: If a batch has fewer arrays than the network has inputs.
+        NotFoundError: If `config.skip` names a layer that the network does not have.
     """
     config = config or QuantConfig()
+    # The parameters of the program bear the paths of their layers.
+    config = replace(config, skip=tuple(config.skipped(network)))
     program = program_of(network, input_spec)
     batches = [_arrays(batch, len(program.main.inputs)) for batch in calibration]
     if not batches:
@@ -83,11 +87,12 @@ def _arrays(batch: Batch, count: int) -> list[Array]:
 
 
 def products(program: Program, config: QuantConfig) -> list[Node]:
-    """The nodes to quantize, in order; those of skipped layers are left out."""
+    """The nodes to quantize, in order, without skipped layers and ops not chosen."""
     return [
         node
         for node in program.main.nodes
         if quantizable(node)
+        and node.op.removesuffix("_act") in config.ops
         and not any(
             node.inputs[1] is not None and node.inputs[1].name.startswith(f"{layer}.")
             for layer in config.skip

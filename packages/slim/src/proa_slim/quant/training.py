@@ -24,6 +24,7 @@ from proa_slim.quant.post_training import program_of
 
 #: Output-channel axis of the weight of each layer that is quantized.
 _CHANNEL_AXIS: dict[type[Layer], int] = {Conv2D: 0, Linear: 1}
+_OP: dict[type[Layer], str] = {Conv2D: "conv2d", Linear: "linear"}
 
 
 class QuantizedLayer(Layer):
@@ -118,19 +119,29 @@ class QAT:
         """A copy of `network` (itself if `inplace`) that trains with the rounding in
         place.
 
-        Every Linear and Conv2D, but those named in ``config.skip``, is wrapped.
+        Every Linear and Conv2D is wrapped, but for those named in ``config.skip`` and
+        kinds that ``config.ops`` does not have.
         """
         student = network if inplace else copy.deepcopy(network)
-        for parent in student.sublayers(include_self=True):
+        wrapped: dict[Layer, QuantizedLayer] = {}
+        # By path: a copy's layers have full names of their own.
+        skipped = self.config.skipped(network)
+        for path, parent in list(student.named_sublayers(include_self=True)):
             if isinstance(parent, QuantizedLayer):
                 continue
             for name, child in list(parent.named_children()):
-                if isinstance(child, tuple(_CHANNEL_AXIS)) and not self._skipped(child):
-                    setattr(parent, name, QuantizedLayer(child, self.config))
+                own = f"{path}.{name}" if path else name
+                if own not in skipped and self._chosen(child):
+                    if child not in wrapped:
+                        wrapped[child] = QuantizedLayer(child, self.config)
+                    setattr(parent, name, wrapped[child])
         return student
 
-    def _skipped(self, layer: Layer) -> bool:
-        return layer.full_name() in self.config.skip
+    def _chosen(self, layer: Layer) -> bool:
+        return any(
+            isinstance(layer, kind) and op in self.config.ops
+            for kind, op in _OP.items()
+        )
 
     def convert(self, student: Layer, input_spec: Sequence[Any]) -> QuantizedModel:
         """The int8 model of a trained student.
