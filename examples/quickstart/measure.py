@@ -122,9 +122,12 @@ def measure(
 ) -> tuple[dict[str, Any], NDArray[np.float32]]:
     """Run `runtime` in a process of its own; returns its figures and logits."""
     result = folder / f"{runtime}.npz"
-    subprocess.run(
-        [sys.executable, __file__, runtime, model, str(images), str(result)], check=True
-    )
+    command = [sys.executable, __file__, runtime, model, str(images), str(result)]
+    code = subprocess.run(command, check=False).returncode
+    if code == 130:
+        raise KeyboardInterrupt
+    if code:
+        raise subprocess.CalledProcessError(code, command)
     with np.load(result) as stored:
         figures: dict[str, Any] = json.loads(str(stored["figures"]))
         logits: NDArray[np.float32] = stored["logits"]
@@ -174,4 +177,7 @@ def server(models: dict[str, Path], log: Path) -> Iterator[tuple[str, str, int]]
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    try:
+        _main(*sys.argv[1:])
+    except KeyboardInterrupt:  # the caller says what became of it
+        raise SystemExit(130) from None
