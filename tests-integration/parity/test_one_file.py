@@ -96,6 +96,9 @@ def test_fp32_is_the_same_in_every_runtime(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.feature("L474")
+@pytest.mark.feature("L544")
+@pytest.mark.feature("L554")
 def test_int8_is_the_same_integers_in_every_runtime(name: str, tmp_path: Path):
     network, shape, spec = built(name)
     model = slim.quant_post_static(

@@ -1,9 +1,11 @@
+import io
 import threading
 
 import numpy as np
 import pytest
 from inference_models import mlp, write_mlp
 
+import proa
 from proa.errors import (
     InvalidArgumentError,
     NotFoundError,
@@ -94,6 +96,45 @@ def test_a_model_from_memory(path):
     config = Config()
     config.set_model_buffer(path.read_bytes())
     check(create_predictor(config).run([batch(2)]), batch(2))
+
+
+@pytest.mark.feature("L526")
+def test_a_model_that_is_never_a_plain_file(tmp_path):
+    network = proa.nn.Linear(6, 3)
+    spec = [proa.static.InputSpec([None, 6], "float32", "x")]
+    buffer = io.BytesIO()
+    proa.jit.save(network, buffer, spec)
+    key = np.random.default_rng(0).integers(0, 256, len(buffer.getvalue()), np.uint8)
+    secret = tmp_path / "model.secret"
+    secret.write_bytes((np.frombuffer(buffer.getvalue(), np.uint8) ^ key).tobytes())
+    config = Config()
+    config.set_model_buffer(
+        (np.frombuffer(secret.read_bytes(), np.uint8) ^ key).tobytes()
+    )
+    (y,) = create_predictor(config).run([batch(2)])
+    want = batch(2) @ network.weight.numpy() + network.bias.numpy()
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+    buffer.seek(0)
+    again = proa.jit.load(buffer)(proa.to_tensor(batch(2))).numpy()
+    np.testing.assert_allclose(again, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.feature("L518")
+def test_passes_are_listed_deleted_and_inserted(path):
+    config = Config(path)
+    builder = config.pass_builder()
+    before = builder.all_passes()
+    builder.delete_pass(before[1])
+    assert builder.all_passes() == [before[0], *before[2:]]
+    builder.insert_pass(0, before[1])
+    builder.append_pass(before[0])
+    assert builder.all_passes() == [before[1], before[0], *before[2:], before[0]]
+    check(create_predictor(config).run([batch(4)]), batch(4))
+    with pytest.raises(NotFoundError, match="name must be one of"):
+        builder.insert_pass(0, "no_such_pass")
+    builder.turn_off()
+    assert builder.all_passes() == []
+    check(create_predictor(config).run([batch(4)]), batch(4))
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2])

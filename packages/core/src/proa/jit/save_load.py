@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import IO, Any
 
 from proa import _core
 from proa.errors import InvalidArgumentError
@@ -90,7 +90,7 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
 
 def save(
     layer: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | IO[bytes],
     input_spec: Sequence[Any] | None = None,
     **configs: object,
 ) -> None:
@@ -98,7 +98,8 @@ def save(
 
     Args:
         layer: A Layer (saved in evaluation mode) or a function, static or not.
-        path: The file; `.proa` is added if it does not end so.
+        path: The file's path (`.proa` is added if it does not end so), or a file open
+            for writing bytes, such as `io.BytesIO`.
         input_spec: `InputSpec`s or example tensors; may be left out if `to_static` had
             them or the function was called.
 
@@ -108,7 +109,10 @@ def save(
     """
     program = export(layer, input_spec).program
     apply(program, _SAVED_PASSES)
-    write(program, file_of(path))
+    if isinstance(path, (str, os.PathLike)):
+        write(program, file_of(path))
+    else:
+        path.write(to_bytes(program))
 
 
 class TranslatedLayer:
@@ -236,13 +240,17 @@ class TranslatedLayer:
     __call__ = forward
 
 
-def load(path: str | os.PathLike[str], **configs: object) -> TranslatedLayer:
-    """The model that `save` wrote.
+def load(
+    path: str | os.PathLike[str] | IO[bytes], **configs: object
+) -> TranslatedLayer:
+    """The model that `save` wrote, from its path or a file open for reading bytes.
 
     Raises:
         NotFoundError: If there is no such file.
         InvalidArgumentError: If it is no sound model file.
         VersionError: If a version of Proa wrote it that this one cannot read.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        return TranslatedLayer(from_bytes(path.read()))
     name = os.fspath(path)
     return TranslatedLayer(read(name if os.path.exists(name) else file_of(name)))
