@@ -8,6 +8,7 @@
 #include "platform.h"
 #include "proa/base/cpu.h"
 #include "proa/base/isa_table.h"
+#include "proa/base/settings.h"
 #include "proa/exec/plan.h"
 #include "proa_lite.h"
 
@@ -106,8 +107,10 @@ proa_lite_status out_of_memory(char* error, const char* where) {
   return fail(error, PROA_LITE_RESOURCE_EXHAUSTED, "[%s] memory must not be spent", where);
 }
 
-/// The best instruction set of this CPU, or the lower one that PROA_ISA names.
+/// The best instruction set of this CPU, or the lower one that PROA_ISA names; and settings.
 Status choose_isa() {
+  const char* winograd = platform::setting("PROA_WINOGRAD");
+  proa::settings().winograd = winograd == nullptr || strcmp(winograd, "0") != 0;
   const char* wish = platform::setting("PROA_ISA");
   const proa::Isa best = proa::cpu_isa();
   if (best < proa::kIsaTables[0].isa) return Status::kUnimplemented;

@@ -7,6 +7,7 @@
 
 #include "proa/base/cpu.h"
 #include "proa/base/isa_table.h"
+#include "proa/base/settings.h"
 #include "proa/runtime/error.h"
 
 namespace proa {
@@ -60,6 +61,8 @@ std::vector<OpEntry> make_entries() {
                     isa_name(cpu_isa()));
   }
   select_isa(isa);
+  const char* winograd = std::getenv("PROA_WINOGRAD");
+  settings().winograd = winograd == nullptr || std::strcmp(winograd, "0") != 0;
   std::vector<OpEntry> entries(static_cast<size_t>(op_count()));
   for (int i = 0; i < op_count(); ++i) {
     entries[static_cast<size_t>(i)] = {&op_info(i), kernel_of(i)};

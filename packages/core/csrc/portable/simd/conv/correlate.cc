@@ -1,15 +1,18 @@
-// Three ways, chosen by the kernels' shape alone so that packed kernels fit whatever x comes:
+// Four ways, chosen by the kernels' shape alone so that packed kernels fit whatever x comes:
 // - depthwise: the channels are the vector;
+// - winograd: 3 x 3 kernels over many channels, with fewer products;
 // - windows: small kernels stay in the second-level cache, the micro-kernel reads the frame itself;
 // - product: large kernels; the windows become rows of a packed matrix product.
 #include "proa/simd/conv/correlate.h"
 
 #include <string.h>
 
+#include "proa/simd/conv/winograd.h"
+
 namespace proa::PROA_ISA {
 namespace {
 
-enum class Way { kDepthwise, kWindows, kProduct };
+enum class Way { kDepthwise, kWinograd, kWindows, kProduct };
 
 constexpr int64_t kWindowBytes = 512 * 1024;  // of kernels, for Way::kWindows
 constexpr int64_t kGrainWork = 1 << 19;
@@ -21,6 +24,7 @@ int64_t steps(const Correlation& c) { return c.taps_h * c.taps_w * c.depth; }
 
 Way way_of(const Correlation& c) {
   if (c.depth == 1 && c.outs == 1 && c.groups > 1) return Way::kDepthwise;
+  if (winograd_takes(c)) return Way::kWinograd;
   // Rows of a tile whose distance is a multiple of 2 KiB would evict each other; a frame has room
   // for 16 pixels past its end.
   const int64_t distance = c.step_w * c.groups * c.depth * 4;
@@ -35,9 +39,14 @@ Micro micro_for(const Correlation& c) {
   return m;
 }
 
+/// The part of x that goes into the frame: what is read, with its padding, or all of x alone.
+FrameShape framed(const Correlation& c) {
+  return way_of(c) == Way::kWinograd ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
+}
+
 bool in_place(const Correlation& c) {
   // Tiles have an even height: with an odd row the last one reads a pixel too many.
-  return (way_of(c) != Way::kWindows || c.cols % 2 == 0) && frame_in_place(c.x, frame_of(c));
+  return (way_of(c) != Way::kWindows || c.cols % 2 == 0) && frame_in_place(c.x, framed(c));
 }
 
 // -- kernels -------------------------------------------------------------------------------------
@@ -242,6 +251,7 @@ size_t bias_bytes(const Correlation& c) {
 }
 
 size_t product_bytes(const Correlation& c) {
+  if (way_of(c) == Way::kWinograd) return winograd_scratch(c);
   if (way_of(c) != Way::kProduct) return 0;
   return gemm_scratch(micro_for(c), c.x.shape[0] * c.rows * c.cols, c.outs, steps(c),
                       takes_tiles(c.end.out), true);
@@ -261,7 +271,9 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
   set_output(&s.g, &end);
   if (s.init != nullptr) s.init += first * size;
   s.frame.data = static_cast<const uint8_t*>(s.frame.data) + group * channels * size;
-  if (way_of(c) == Way::kWindows)
+  if (way_of(c) == Way::kWinograd)
+    winograd(call, c, s.frame, s.packed, reinterpret_cast<const float*>(s.init), s.g, scratch);
+  else if (way_of(c) == Way::kWindows)
     run_windows(call, s);
   else if (way_of(c) == Way::kProduct)
     run_product(call, s, scratch);
@@ -284,6 +296,7 @@ FrameShape frame_of(const Correlation& c) {
 size_t correlate_packed_size(const Correlation& c) {
   if (way_of(c) == Way::kDepthwise)
     return static_cast<size_t>(steps(c) * c.groups * micro_for(c).size) + kVecBytes;
+  if (way_of(c) == Way::kWinograd) return winograd_packed_size(c);
   return group_bytes(c) * static_cast<size_t>(c.groups);
 }
 
@@ -292,6 +305,7 @@ void correlate_pack(const Correlation& c, void* packed) {
     if (is_double(c.kernels.dtype)) return pack_depthwise(c, static_cast<double*>(packed));
     return pack_depthwise(c, static_cast<float*>(packed));
   }
+  if (way_of(c) == Way::kWinograd) return winograd_pack(c, packed);
   const Micro micro = micro_for(c);
   for (int64_t g = 0; g < c.groups; ++g) {
     const KernelSource s = {&c, g};
@@ -303,7 +317,7 @@ void correlate_pack(const Correlation& c, void* packed) {
 size_t correlate_scratch(const Correlation& c) {
   size_t bytes = 64 + align64(bias_bytes(c)) + product_bytes(c);
   if (c.packed == nullptr) bytes += align64(correlate_packed_size(c));
-  if (!in_place(c)) bytes += align64(frame_bytes(c.x, frame_of(c)));
+  if (!in_place(c)) bytes += align64(frame_bytes(c.x, framed(c)));
   return bytes;
 }
 
@@ -323,8 +337,8 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
     packed = memory;
   }
   const bool here = in_place(c);
-  void* const memory = here ? nullptr : take(frame_bytes(c.x, frame_of(c)));
-  const Frame frame = make_frame(call, c.x, frame_of(c), here, memory);
+  void* const memory = here ? nullptr : take(frame_bytes(c.x, framed(c)));
+  const Frame frame = make_frame(call, c.x, framed(c), here, memory);
   uint8_t* bias = nullptr;
   if (bias_bytes(c) > 0) {
     bias = take(bias_bytes(c));

@@ -1,0 +1,247 @@
+#include "proa/simd/conv/winograd.h"
+
+#include "proa/base/settings.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int kOut = 4;                 // results along an edge of a tile
+constexpr int kEdge = 6;                // elements of x along it
+constexpr int kPoints = kEdge * kEdge;  // products of a tile
+// Of transformed tiles and products at a time, unless that were too few tiles for large kernels.
+constexpr int64_t kTakenBytes = 1 << 20, kTakenLeast = 3 * kTileRows;
+constexpr int64_t kGrainWork = 1 << 17;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// -- the transforms, one line of vectors each; a line is applied along both axes -----------------
+/// B^T d: six elements of x.
+PROA_INLINE void transform_input(const VF* d, VF* to) {
+  const VF a = d[4] - 4.0f * d[2], b = d[3] - 4.0f * d[1];
+  const VF e = d[4] - d[2], f = 2.0f * (d[3] - d[1]);
+  to[0] = 4.0f * d[0] - 5.0f * d[2] + d[4];
+  to[1] = a + b;
+  to[2] = a - b;
+  to[3] = e + f;
+  to[4] = e - f;
+  to[5] = 4.0f * d[1] - 5.0f * d[3] + d[5];
+}
+
+/// G g: three taps.
+PROA_INLINE void transform_kernel(const VF* g, VF* to) {
+  const VF sum = (g[0] + g[2]) * (-1.0f / 6), half = g[1] * (1.0f / 6);
+  const VF near = g[0] * (1.0f / 24) + g[2] * (1.0f / 6), far = g[1] * (1.0f / 12);
+  to[0] = 0.25f * g[0];
+  to[1] = sum - half;
+  to[2] = sum + half;
+  to[3] = near + far;
+  to[4] = near - far;
+  to[5] = g[2];
+}
+
+/// A^T m: six products make four results.
+PROA_INLINE void transform_output(const VF* m, VF* to) {
+  const VF a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
+  to[0] = m[0] + a + c;
+  to[1] = b + 2.0f * d;
+  to[2] = a + 4.0f * c;
+  to[3] = b + 8.0f * d + m[5];
+}
+
+/// Distance in floats between the packed kernels of two points; not a power of two, so that all
+/// can be written side by side without evicting each other.
+int64_t kernels_point(const Correlation& c) {
+  return round_up(c.outs, kTileVecs * kLanes) * c.depth + kTileVecs * kLanes;
+}
+
+/// How the tiles of a correlation are cut up and lie in scratch.
+struct Layout {
+  int64_t down, across, tiles;  // tiles of an image, and of all
+  int64_t taken;                // tiles handled at once
+  int64_t in, out;              // distance of tiles, of one point, in floats
+  int64_t in_point, out_point;  // distance of points
+};
+
+Layout layout_of(const Correlation& c) {
+  Layout l;
+  l.down = (c.rows + kOut - 1) / kOut;
+  l.across = (c.cols + kOut - 1) / kOut;
+  l.tiles = c.x.shape[0] * l.down * l.across;
+  // Rows whose distance is a power of two would evict each other.
+  l.in = round_up(c.depth, kLanes) + kLanes;
+  l.out = round_up(c.outs, kTileVecs * kLanes);
+  const int64_t fit = kTakenBytes / 4 / kPoints / (l.in + l.out);
+  l.taken = least(l.tiles, round_up(fit > kTakenLeast ? fit : kTakenLeast, kTileRows));
+  // The micro-kernel works on an even number of rows.
+  l.in_point = (l.taken + 1) * l.in;
+  l.out_point = (l.taken + 1) * l.out;
+  return l;
+}
+
+struct Job {
+  const Correlation& c;
+  Layout l;
+  Frame frame;
+  const float* kernels;
+  const float* bias;
+  const Gemm& end;
+  float* in;   // [point][tile][depth]
+  float* out;  // [point][tile][outs]
+};
+
+/// Tile `tile` of all becomes tile `at` of those taken.
+void take_in(const Job& s, int64_t tile, int64_t at) {
+  const Correlation& c = s.c;
+  const int64_t line = tile / s.l.across, n = line / s.l.down;
+  const int64_t top = (line - n * s.l.down) * kOut - c.top;
+  const int64_t left = (tile - line * s.l.across) * kOut - c.left;
+  const float* const image = static_cast<const float*>(s.frame.data) + n * s.frame.image;
+  for (int64_t k = 0; k < c.depth; k += kLanes) {
+    const int64_t some = least(c.depth - k, kLanes);
+    VF half[kEdge][kEdge];
+    for (int j = 0; j < kEdge; ++j) {
+      VF d[kEdge];
+      for (int i = 0; i < kEdge; ++i) {
+        const int64_t h = top + i, w = left + j;
+        const bool inside = h >= 0 && h < c.x.shape[2] && w >= 0 && w < c.x.shape[3];
+        const float* const from = image + h * s.frame.row + w * s.frame.pixel + k;
+        d[i] = !inside ? VF{} : some == kLanes ? load(from) : load_n(from, some);
+      }
+      VF t[kEdge];
+      transform_input(d, t);
+      for (int i = 0; i < kEdge; ++i) half[i][j] = t[i];
+    }
+    float* to = s.in + at * s.l.in + k;
+    for (int i = 0; i < kEdge; ++i) {
+      VF t[kEdge];
+      transform_input(half[i], t);
+      for (int j = 0; j < kEdge; ++j, to += s.l.in_point) store(to, t[j]);
+    }
+  }
+}
+
+/// The products of one point, for the first `tiles` tiles taken.
+void multiply(const Job& s, int64_t point, int64_t tiles) {
+  const Correlation& c = s.c;
+  const int64_t panel = kTileVecs * kLanes;
+  const Windows rows = {s.l.in, 1, 1, 0, 0};
+  for (int64_t row = 0; row < tiles; row += kTileRows) {
+    const int height = tile_rows(tiles - row);
+    for (int64_t col = 0; col < c.outs; col += panel) {
+      Tile t = {};
+      t.a = s.in + point * s.l.in_point + row * s.l.in;
+      t.b = s.kernels + point * kernels_point(c) + col * c.depth;
+      t.ldb = panel;
+      t.c = s.out + point * s.l.out_point + row * s.l.out + col;
+      t.ldc = s.l.out;
+      t.k = c.depth;
+      kMicroF32.run_windows(height, kTileVecs, t, rows);
+    }
+  }
+}
+
+/// The results of tile `tile`, from the products of the taken one `at`.
+void give_out(const Job& s, int64_t tile, int64_t at) {
+  const Correlation& c = s.c;
+  const int64_t line = tile / s.l.across, n = line / s.l.down;
+  const int64_t top = (line - n * s.l.down) * kOut, left = (tile - line * s.l.across) * kOut;
+  const int count = static_cast<int>(least(c.cols - left, kOut));
+  for (int64_t col = 0; col < c.outs; col += kLanes) {
+    const int64_t some = least(c.outs - col, kLanes);
+    const VF bias = s.bias == nullptr ? VF{} : load(s.bias + col);
+    VF half[kOut][kEdge];
+    for (int j = 0; j < kEdge; ++j) {
+      VF m[kEdge], t[kOut];
+      const float* const from = s.out + j * s.l.out_point + at * s.l.out + col;
+      for (int i = 0; i < kEdge; ++i) m[i] = load(from + i * kEdge * s.l.out_point);
+      transform_output(m, t);
+      for (int i = 0; i < kOut; ++i) half[i][j] = t[i];
+    }
+    for (int i = 0; i < kOut && top + i < c.rows; ++i) {
+      VF t[kOut];
+      transform_output(half[i], t);
+      const int64_t row = (n * c.rows + top + i) * c.cols + left;
+      alignas(64) float spare[kOut * kLanes];
+      float* place = spare;
+      int64_t ld = kLanes;
+      if (s.end.c != nullptr) {
+        ld = s.end.ldc;
+        place = static_cast<float*>(s.end.c) + row * ld + col;
+      }
+      for (int j = 0; j < count; ++j) store_n(place + j * ld, t[j] + bias, some);
+      if (s.end.finish != nullptr)
+        s.end.finish(s.end.finish_ctx, place, ld, row, count, col, static_cast<int>(some));
+    }
+  }
+}
+
+}  // namespace
+
+bool winograd_takes(const Correlation& c) {
+  return settings().winograd && c.kernels.dtype == DType::kF32 && c.taps_h == 3 && c.taps_w == 3 &&
+         c.tap_h == 1 && c.tap_w == 1 && c.step_h == 1 && c.step_w == 1 && c.groups == 1 &&
+         c.depth >= 32 && c.outs >= 32 && c.depth * c.outs <= 256 * 256;
+}
+
+size_t winograd_packed_size(const Correlation& c) {
+  return static_cast<size_t>(kPoints * kernels_point(c) * 4);
+}
+
+void winograd_pack(const Correlation& c, void* packed) {
+  const int64_t panel = kTileVecs * kLanes, point = kernels_point(c);
+  const Kernels w = c.kernels;
+  for (int64_t col = 0; col < round_up(c.outs, panel); col += kLanes) {
+    // As gemm_pack lays a product's columns: panels of [k][panel].
+    float* to = static_cast<float*>(packed) + col / panel * panel * c.depth + col % panel;
+    const float* from = static_cast<const float*>(w.data) + col * w.out;
+    const int64_t some = least(c.outs - col, kLanes);
+    for (int64_t k = 0; k < c.depth; ++k, to += panel, from += w.depth) {
+      VF half[kEdge][3];
+      for (int q = 0; q < 3; ++q) {
+        alignas(64) float taps[3][kLanes] = {};
+        for (int p = 0; p < 3; ++p) {
+          const float* const tap = from + p * w.tap_h + q * w.tap_w;
+          for (int64_t o = 0; o < some; ++o) taps[p][o] = tap[o * w.out];
+        }
+        const VF g[3] = {load(taps[0]), load(taps[1]), load(taps[2])};
+        VF t[kEdge];
+        transform_kernel(g, t);
+        for (int i = 0; i < kEdge; ++i) half[i][q] = t[i];
+      }
+      float* at = to;
+      for (int i = 0; i < kEdge; ++i) {
+        VF t[kEdge];
+        transform_kernel(half[i], t);
+        for (int j = 0; j < kEdge; ++j, at += point) store(at, t[j]);
+      }
+    }
+  }
+}
+
+size_t winograd_scratch(const Correlation& c) {
+  const Layout l = layout_of(c);
+  return static_cast<size_t>(kPoints * (l.in_point + l.out_point) * 4) + 128;
+}
+
+void winograd(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
+              const float* bias, const Gemm& end, void* scratch) {
+  const Layout l = layout_of(c);
+  float* const in = static_cast<float*>(scratch);
+  const Job s = {c,    l,   frame, static_cast<const float*>(packed),
+                 bias, end, in,    in + round_up(kPoints * l.in_point, 16)};
+  for (int64_t first = 0; first < l.tiles; first += l.taken) {
+    const int64_t count = least(l.tiles - first, l.taken);
+    parallel_for(call, count, 1 + kGrainWork / (kPoints * l.in), [&](int64_t begin, int64_t stop) {
+      for (int64_t t = begin; t < stop; ++t) take_in(s, first + t, t);
+    });
+    parallel_for(call, kPoints, 1, [&](int64_t begin, int64_t stop) {
+      for (int64_t p = begin; p < stop; ++p) multiply(s, p, count);
+    });
+    parallel_for(call, count, 1 + kGrainWork / (kPoints * l.out), [&](int64_t begin, int64_t stop) {
+      for (int64_t t = begin; t < stop; ++t) give_out(s, first + t, t);
+    });
+  }
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,90 @@
+"""3 x 3 convolutions with many channels: fewer products, a stated error."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import proa
+from proa.nn import functional as F
+
+RNG = np.random.default_rng(5)
+# batch, depth, outs, height, width, padding
+SHAPES = [(2, 32, 40, 9, 13, 1), (1, 50, 32, 4, 4, 0), (3, 64, 64, 3, 5, 2)]
+
+
+def direct(x, w, padding):
+    """The sums of products and of their magnitudes in float64."""
+    padded = np.pad(
+        x.astype(np.float64), [(0, 0), (0, 0), (padding,) * 2, (padding,) * 2]
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    total = np.einsum("ncijpq,ocpq->noij", windows, w.astype(np.float64))
+    return total, np.einsum("ncijpq,ocpq->noij", np.abs(windows), np.abs(w))
+
+
+def worst(shape):
+    """Greatest error of the result and of its gradient, over the magnitudes summed."""
+    n, depth, outs, h, w, padding = shape
+    x = RNG.standard_normal((n, depth, h, w)).astype(np.float32)
+    kernels = RNG.standard_normal((outs, depth, 3, 3)).astype(np.float32)
+    a, b = proa.to_tensor(x, stop_gradient=False), proa.to_tensor(kernels)
+    y = F.conv2d(a, b, padding=padding)
+    want, size = direct(x, kernels, padding)
+    dy = RNG.standard_normal(y.shape).astype(np.float32)
+    (dx,) = proa.grad([y], [a], [proa.to_tensor(dy)])
+    # The input's gradient correlates dy with the kernels turned round.
+    turned = np.flip(kernels, (2, 3)).transpose(1, 0, 2, 3)
+    want_dx, size_dx = direct(dy, turned, 2 - padding)
+    return max(
+        float((np.abs(y.numpy() - want) / size).max()),
+        float((np.abs(dx.numpy() - want_dx) / size_dx).max()),
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_error_is_within_the_bound(shape):
+    assert worst(shape) < 2e-5
+
+
+def test_bias_and_strided_inputs():
+    x = RNG.standard_normal((2, 8, 9, 64)).astype(np.float32)
+    w = RNG.standard_normal((32, 32, 3, 3)).astype(np.float32)
+    bias = RNG.standard_normal(32).astype(np.float32)
+    view = proa.to_tensor(x)[:, :, :, ::2].transpose([0, 3, 1, 2])
+    got = F.conv2d(view, proa.to_tensor(w), proa.to_tensor(bias), padding=1).numpy()
+    want, size = direct(x[:, :, :, ::2].transpose(0, 3, 1, 2), w, 1)
+    assert (np.abs(got - want - bias[:, None, None]) / size).max() < 2e-5
+
+
+def test_a_batch_is_the_same_as_its_parts():
+    x = proa.to_tensor(RNG.standard_normal((40, 32, 6, 6)).astype(np.float32))
+    w = proa.to_tensor(RNG.standard_normal((48, 32, 3, 3)).astype(np.float32))
+    whole = F.conv2d(x, w, padding=1).numpy()
+    for i in (0, 17, 39):
+        part = F.conv2d(x[i : i + 1], w, padding=1).numpy()
+        assert part.tobytes() == whole[i : i + 1].tobytes()
+
+
+@pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
+def test_every_instruction_set_and_the_direct_way(isa):
+    for winograd, bound in (("1", 2e-5), ("0", 1e-6)):
+        done = subprocess.run(
+            [sys.executable, __file__],
+            env={**os.environ, "PROA_ISA": isa, "PROA_WINOGRAD": winograd},
+            capture_output=True,
+            text=True,
+        )
+        if "PROA_ISA" in done.stderr:
+            pytest.skip(f"{isa} is not in this build or not of this CPU")
+        assert done.returncode == 0, done.stderr
+        error = float(done.stdout)
+        assert error < bound
+        if winograd == "1":
+            assert error > 2e-7  # this is the other algorithm
+
+
+if __name__ == "__main__":
+    print(max(worst(shape) for shape in SHAPES))
