@@ -111,6 +111,27 @@ def adaptive_windows(size: int, count: int) -> list[slice]:
     return [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
+def resample(x: Any, axis: int, at: Any, kind: str) -> Any:
+    """x at the places ``at`` along an axis: nearest (below), linear or cubic."""
+    n = x.shape[axis]
+
+    def line(v: Any) -> Any:
+        if kind == "linear":
+            return np.interp(at, np.arange(n), v)
+        if kind == "nearest":
+            return v[np.minimum(at.astype(int), n - 1)]
+        first = np.floor(at).astype(int)
+        total = np.zeros(len(at))
+        for k in range(-1, 3):
+            d = np.abs(at - first - k)
+            near = 1.25 * d**3 - 2.25 * d**2 + 1
+            far = -0.75 * (d**3 - 5 * d**2 + 8 * d - 4)
+            total += v[np.clip(first + k, 0, n - 1)] * np.where(d <= 1, near, far)
+        return total
+
+    return np.apply_along_axis(line, axis, x)
+
+
 def channels_last(x: Any) -> Any:
     """(N, C, axes) -> (N, axes, C)."""
     return np.moveaxis(x, 1, -1)

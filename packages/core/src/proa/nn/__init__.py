@@ -19,6 +19,7 @@ from proa.nn.layers import (
     norm,
     padding,
     pooling,
+    rearranging,
     resizing,
     rnn,
     rnn_cells,
@@ -37,6 +38,7 @@ from proa.nn.layers.loss import *  # noqa: F403
 from proa.nn.layers.norm import *  # noqa: F403
 from proa.nn.layers.padding import *  # noqa: F403
 from proa.nn.layers.pooling import *  # noqa: F403
+from proa.nn.layers.rearranging import *  # noqa: F403
 from proa.nn.layers.resizing import *  # noqa: F403
 from proa.nn.layers.rnn import *  # noqa: F403
 from proa.nn.layers.rnn_cells import *  # noqa: F403
@@ -67,6 +69,7 @@ __all__ = [
             norm,
             padding,
             pooling,
+            rearranging,
             resizing,
             rnn,
             rnn_cells,

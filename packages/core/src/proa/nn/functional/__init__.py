@@ -15,10 +15,12 @@ from proa.nn.functional import (
     norm,
     padding,
     pooling,
+    rearranging,
     resizing,
     sequence,
     sequence_loss,
     unpooling,
+    vision,
 )
 from proa.nn.functional.activation import *  # noqa: F403
 from proa.nn.functional.attention import *  # noqa: F403
@@ -32,10 +34,12 @@ from proa.nn.functional.loss import *  # noqa: F403
 from proa.nn.functional.norm import *  # noqa: F403
 from proa.nn.functional.padding import *  # noqa: F403
 from proa.nn.functional.pooling import *  # noqa: F403
+from proa.nn.functional.rearranging import *  # noqa: F403
 from proa.nn.functional.resizing import *  # noqa: F403
 from proa.nn.functional.sequence import *  # noqa: F403
 from proa.nn.functional.sequence_loss import *  # noqa: F403
 from proa.nn.functional.unpooling import *  # noqa: F403
+from proa.nn.functional.vision import *  # noqa: F403
 from proa.tensor.creation import diag_embed
 
 __all__ = [
@@ -55,10 +59,12 @@ __all__ = [
             norm,
             padding,
             pooling,
+            rearranging,
             resizing,
             sequence,
             sequence_loss,
             unpooling,
+            vision,
         )
         for name in family.__all__
     ),

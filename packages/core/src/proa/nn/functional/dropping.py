@@ -8,9 +8,10 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
+from proa.nn.functional.geometry import channels_first, restored
 from proa.tensor.arguments import as_ints
 
-__all__ = ["alpha_dropout", "dropout", "dropout2d"]
+__all__ = ["alpha_dropout", "dropout", "dropout2d", "dropout3d"]
 
 
 def dropout(
@@ -63,7 +64,25 @@ def dropout2d(
     name: Any = None,
 ) -> Tensor:
     """Whole channels set to 0 with probability p."""
-    return dropout(x, p, [0, 1] if data_format == "NCHW" else [0, 3], training)
+    return _drop_channels("dropout2d", x, p, training, data_format, 2)
+
+
+def dropout3d(
+    x: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    data_format: str = "NCDHW",
+    name: Any = None,
+) -> Tensor:
+    """Whole channels of volumes set to 0 with probability p."""
+    return _drop_channels("dropout3d", x, p, training, data_format, 3)
+
+
+def _drop_channels(
+    where: str, x: Tensor, p: float, training: bool, data_format: str, axes: int
+) -> Tensor:
+    image = channels_first(x, data_format, where, axes)
+    return restored(dropout(image, p, [0, 1], training), data_format)
 
 
 def alpha_dropout(

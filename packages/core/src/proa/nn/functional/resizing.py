@@ -1,15 +1,102 @@
-"""Resizing of images and moving of channels into space."""
+"""Resizing of images. Every mode but area goes axis by axis."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from proa._core import Tensor, ops
-from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
+from proa.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
 from proa.tensor.arguments import as_ints
 
-__all__ = ["interpolate", "pixel_shuffle", "upsample"]
+__all__ = ["interpolate", "upsample"]
+
+#: Mode -> the row's mode, and the ranks it takes.
+_MODES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "nearest": ("nearest", (3, 4, 5)),
+    "linear": ("linear", (3,)),
+    "bilinear": ("linear", (4,)),
+    "trilinear": ("linear", (5,)),
+    "bicubic": ("cubic", (4,)),
+    "area": ("area", (3, 4, 5)),
+}
+#: What data_format may be at each rank; NCHW, the default, is channels first at any.
+_FORMATS = {
+    3: ("NCW", "NWC", "NCL", "NLC", "NCHW"),
+    4: ("NCHW", "NHWC"),
+    5: ("NCDHW", "NDHWC", "NCHW"),
+}
+
+
+def _factors(scale_factor: Any, axes: int) -> list[float]:
+    """One factor for each axis."""
+    if isinstance(scale_factor, Tensor):
+        scale_factor = scale_factor.numpy()
+    values = np.asarray(
+        [s.item() if isinstance(s, Tensor) else s for s in scale_factor]
+        if isinstance(scale_factor, (list, tuple))
+        else scale_factor,
+        np.float64,
+    ).reshape(-1)
+    factors = [float(v) for v in values] * (axes if len(values) == 1 else 1)
+    if len(factors) != axes or not all(0 < f < float("inf") for f in factors):
+        raise InvalidArgumentError(
+            f"[interpolate] scale_factor must be positive, one number or {axes}, "
+            f"got {scale_factor}"
+        )
+    return factors
+
+
+def _sizes(size: Any, axes: int) -> list[int]:
+    sizes = as_ints("interpolate", size)
+    sizes = sizes * (axes if len(sizes) == 1 else 1)
+    if len(sizes) != axes or min(sizes) < 1:
+        raise InvalidArgumentError(
+            f"[interpolate] size must be positive, one number or {axes}, got {size}"
+        )
+    return sizes
+
+
+def _check(
+    x: Tensor, size: Any, scale: Any, mode: str, corners: bool, align: int, layout: str
+) -> None:
+    if mode not in _MODES:
+        raise InvalidArgumentError(
+            f"[interpolate] mode must be one of {', '.join(_MODES)}, got {mode!r}"
+        )
+    ranks = _MODES[mode][1]
+    if x.ndim not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        raise ShapeError("interpolate", f"{mode} takes x of rank {wanted}", x.shape)
+    if layout not in _FORMATS[x.ndim]:
+        raise InvalidArgumentError(
+            f"[interpolate] data_format must be one of {_FORMATS[x.ndim]}, "
+            f"got {layout!r}"
+        )
+    if (size is None) == (scale is None):
+        raise InvalidArgumentError(
+            "[interpolate] one of size and scale_factor must be given, got "
+            f"{size} and {scale}"
+        )
+    if corners and mode in ("nearest", "area"):
+        raise InvalidArgumentError(
+            "[interpolate] align_corners must be False in modes nearest and area, "
+            f"got {corners}"
+        )
+    if align not in (0, 1):
+        raise InvalidArgumentError(
+            f"[interpolate] align_mode must be 0 or 1, got {align}"
+        )
+    if mode != "nearest" and not x.dtype.is_floating:
+        raise InvalidArgumentError(
+            f"[interpolate] {mode} takes floating x, got {x.dtype}"
+        )
 
 
 def interpolate(
@@ -22,72 +109,59 @@ def interpolate(
     data_format: str = "NCHW",
     name: Any = None,
 ) -> Tensor:
-    """Images resized to ``size`` or by ``scale_factor``; only by mode nearest."""
-    if mode.lower() != "nearest" or x.ndim not in (3, 4):
-        raise InvalidArgumentError(
-            f"[interpolate] mode must be nearest on rank 3 or 4, got {mode!r} "
-            f"on {x.shape}"
-        )
-    if (size is None) == (scale_factor is None):
-        raise InvalidArgumentError(
-            "[interpolate] one of size and scale_factor must be given, got "
-            f"{size} and {scale_factor}"
-        )
+    """Lines, images or volumes resized to ``size`` or by ``scale_factor``.
+
+    Element i of an axis of n elements, resized to m, lies at r * (i + 0.5) - 0.5 with
+    r = n / m, or 1 / scale_factor where that is given. With align_corners it lies at
+    i * (n - 1) / (m - 1), with align_mode 1 (linear modes) and by nearest at r * i. An
+    element with weight 0 is not read: a NaN does not spread to where it has no part.
+
+    Args:
+        x: (N, C, axes) or (N, axes, C) by data_format. Nearest takes every dtype, the
+            other modes floating ones.
+        size: The new size, one number for each axis.
+        scale_factor: Instead of it the factor, one number or one for each axis; the new
+            size is rounded down.
+        mode: nearest, linear (of lines), bilinear, bicubic (of images), trilinear (of
+            volumes), area (means of windows that cover x).
+        align_corners: Whether the first and the last elements stay where they are.
+        align_mode: 0: elements have their middles at i + 0.5; 1: at i.
+        data_format: NCL, NCHW, NCDHW; NLC, NHWC, NDHWC.
+
+    Raises:
+        ShapeError: If mode does not take this rank.
+        InvalidArgumentError: If another argument is not as described.
+    """
+    mode = mode.lower()
+    _check(x, size, scale_factor, mode, align_corners, align_mode, data_format)
+    kind: Any = _MODES[mode][0]
+    axes = x.ndim - 2
     first = 2 if data_format.startswith("NC") else 1
-    spatial = range(first, first + x.ndim - 2)
-    if size is not None:
-        target = as_ints("interpolate", size)
-    else:
-        factors = scale_factor
-        if not isinstance(factors, (list, tuple)):
-            factors = [factors] * len(spatial)
-        target = [
-            int(x.shape[a] * float(f)) for a, f in zip(spatial, factors, strict=True)
-        ]
-    target = target * len(spatial) if len(target) == 1 else target
-    for axis, new in zip(spatial, target, strict=True):
-        old = x.shape[axis]
-        if new % old == 0 and not align_corners:
-            x = _repeated(x, axis, new // old)
-            continue
-        top = max(new - 1, 1) if align_corners else new
-        span = old - 1 if align_corners else old
-        shift = 0.5 if align_corners else 0.0
-        places = [min(int(i * span / top + shift), old - 1) for i in range(new)]
-        index = ops.stack(
-            *[ops.full(shape=[], value=i, dtype=as_dtype("int64")) for i in places],
-            axis=0,
-        )
-        x = ops.gather(x, index, axis=axis)
+    sizes = _sizes(size, axes) if size is not None else [0] * axes
+    factors = _factors(scale_factor, axes) if size is None else [0.0] * axes
+    if kind == "area":
+        if size is None:
+            known = zip(x.shape[first : first + axes], factors, strict=True)
+            sizes = [int(n * f) for n, f in known]
+        return _area(x, sizes, first)
+    for i, (new, factor) in enumerate(zip(sizes, factors, strict=True)):
+        if factor == 1 or (size is not None and new == x.shape[first + i]):
+            continue  # every element lies where it lay
+        x = ops.resize_axis(
+            x, axis=first + i, size=new, scale=factor, mode=kind,
+            corners=align_corners, half=align_mode == 0,
+        )  # fmt: skip
     return x
 
 
-def _repeated(x: Tensor, axis: int, times: int) -> Tensor:
-    """Every entry along axis ``times`` times."""
-    if times == 1:
-        return x
-    wide = ops.unsqueeze(x, axis=[axis + 1])
-    shape = [-1] * wide.ndim
-    shape[axis + 1] = times
-    return ops.flatten(
-        ops.broadcast_to(wide, shape=shape), start_axis=axis, stop_axis=axis + 1
-    )
+def _area(x: Tensor, sizes: list[int], first: int) -> Tensor:
+    if x.ndim == 3:
+        if first == 2:
+            return adaptive_avg_pool1d(x, sizes)
+        return ops.swap_last(adaptive_avg_pool1d(ops.swap_last(x), sizes))
+    pool = adaptive_avg_pool2d if x.ndim == 4 else adaptive_avg_pool3d
+    formats = {4: ("NHWC", "NCHW"), 5: ("NDHWC", "NCDHW")}
+    return pool(x, sizes, formats[x.ndim][first - 1])
 
 
 upsample = interpolate
-
-
-def pixel_shuffle(
-    x: Tensor, upscale_factor: int, data_format: str = "NCHW", name: Any = None
-) -> Tensor:
-    """(N, C r r, H, W) -> (N, C, H r, W r)."""
-    r = upscale_factor
-    if data_format == "NHWC":
-        y = pixel_shuffle(ops.transpose(x, perm=[0, 3, 1, 2]), r)
-        return ops.transpose(y, perm=[0, 2, 3, 1])
-    n, c, h, w = x.shape
-    if c % (r * r):
-        raise ShapeError("pixel_shuffle", f"channels must divide by {r * r}", x.shape)
-    y = ops.reshape(x, shape=[n, c // (r * r), r, r, h, w])
-    y = ops.transpose(y, perm=[0, 1, 4, 2, 5, 3])
-    return ops.reshape(y, shape=[n, c // (r * r), h * r, w * r])

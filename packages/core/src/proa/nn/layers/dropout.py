@@ -8,7 +8,7 @@ from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer import Layer
 
-__all__ = ["AlphaDropout", "Dropout", "Dropout2D"]
+__all__ = ["AlphaDropout", "Dropout", "Dropout2D", "Dropout3D"]
 
 
 class Dropout(Layer):
@@ -42,6 +42,22 @@ class Dropout2D(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.data_format)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, data_format={self.data_format}"
+
+
+class Dropout3D(Layer):
+    """Whole channels of volumes set to 0 with probability p while training."""
+
+    def __init__(
+        self, p: float = 0.5, data_format: str = "NCDHW", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self.p, self.data_format = p, data_format
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.data_format)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, data_format={self.data_format}"

@@ -1,4 +1,4 @@
-"""Resizing of images and moving of channels into space."""
+"""Resizing layers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer import Layer
 
-__all__ = ["PixelShuffle", "Upsample", "UpsamplingNearest2D"]
+__all__ = ["Upsample", "UpsamplingBilinear2D", "UpsamplingNearest2D"]
 
 
 class Upsample(Layer):
-    """Images resized to a size or by a factor."""
+    """Lines, images or volumes resized by size or by factor; see `F.interpolate`."""
 
     def __init__(
         self,
@@ -57,14 +57,16 @@ class UpsamplingNearest2D(Upsample):
         super().__init__(size, scale_factor, "nearest", data_format=data_format)
 
 
-class PixelShuffle(Layer):
-    """(N, C r r, H, W) -> (N, C, H r, W r)."""
+class UpsamplingBilinear2D(Upsample):
+    """Images resized by straight lines between the pixels, whose corners stay."""
 
     def __init__(
-        self, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
     ) -> None:
-        super().__init__()
-        self._factor, self._data_format = upscale_factor, data_format
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.pixel_shuffle(x, self._factor, self._data_format)
+        super().__init__(
+            size, scale_factor, "bilinear", align_corners=True, data_format=data_format
+        )

@@ -1,0 +1,120 @@
+"""Layers that move channels into space and back, and windows into channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor
+from proa.nn import functional as F
+from proa.nn.layer import Layer
+
+__all__ = ["ChannelShuffle", "Fold", "PixelShuffle", "PixelUnshuffle", "Unfold"]
+
+
+class PixelShuffle(Layer):
+    """(N, C r r, H, W) -> (N, C, H r, W r); see `F.pixel_shuffle`."""
+
+    def __init__(
+        self, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._factor, self._data_format = upscale_factor, data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pixel_shuffle(x, self._factor, self._data_format)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self._factor}"
+
+
+class PixelUnshuffle(Layer):
+    """(N, C, H r, W r) -> (N, C r r, H, W), undoing `PixelShuffle`."""
+
+    def __init__(
+        self, downscale_factor: int, data_format: str = "NCHW", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._factor, self._data_format = downscale_factor, data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pixel_unshuffle(x, self._factor, self._data_format)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self._factor}"
+
+
+class ChannelShuffle(Layer):
+    """Channels of groups taken by turns; see `F.channel_shuffle`."""
+
+    def __init__(
+        self, groups: int, data_format: str = "NCHW", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._groups, self._data_format = groups, data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.channel_shuffle(x, self._groups, self._data_format)
+
+    def extra_repr(self) -> str:
+        return f"groups={self._groups}"
+
+
+class Unfold(Layer):
+    """The windows of images as columns; see `F.unfold`."""
+
+    def __init__(
+        self,
+        kernel_sizes: Any = None,
+        dilations: Any = 1,
+        paddings: Any = 0,
+        strides: Any = 1,
+        name: str | None = None,
+        *,
+        kernel_size: Any = None,
+        dilation: Any = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_sizes = kernel_size if kernel_sizes is None else kernel_sizes
+        self.dilations = dilations if dilation is None else dilation
+        self.paddings, self.strides = paddings, strides
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.unfold(
+            input, self.kernel_sizes, self.strides, self.paddings, self.dilations
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_sizes}, dilation={self.dilations}, "
+            f"padding={self.paddings}, stride={self.strides}"
+        )
+
+
+class Fold(Layer):
+    """Columns added up where `Unfold` takes them from; see `F.fold`."""
+
+    def __init__(
+        self,
+        output_sizes: Any,
+        kernel_sizes: Any,
+        dilations: Any = 1,
+        paddings: Any = 0,
+        strides: Any = 1,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.output_sizes, self.kernel_sizes = output_sizes, kernel_sizes
+        self.dilations, self.paddings, self.strides = dilations, paddings, strides
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.fold(
+            input, self.output_sizes, self.kernel_sizes, self.strides, self.paddings,
+            self.dilations,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return (
+            f"output_sizes={self.output_sizes}, kernel_size={self.kernel_sizes}, "
+            f"dilation={self.dilations}, padding={self.paddings}, "
+            f"stride={self.strides}"
+        )
