@@ -61,6 +61,8 @@ def test_to_tensor_and_normalize() -> None:
     assert transforms.ToTensor("HWC")(image).shape == [4, 5, 3]
     one = transforms.Normalize(127.5, 127.5, data_format="HWC")(image)
     np.testing.assert_allclose(one, (image - 127.5) / 127.5, rtol=1e-6)
+    digit = transforms.Normalize([127.5], [127.5], data_format="CHW")(image[:, :, 0])
+    np.testing.assert_allclose(digit, (image[None, :, :, 0] - 127.5) / 127.5, rtol=1e-6)
     moved, label = transforms.Transpose()((image, 3))
     assert moved.shape == (3, 4, 5)
     assert label == 3
@@ -85,7 +87,7 @@ def test_cropping_and_flipping() -> None:
     image = np.arange(20).reshape(4, 5)
     np.testing.assert_array_equal(transforms.hflip(image), image[:, ::-1])
     np.testing.assert_array_equal(transforms.vflip(image), image[::-1])
-    np.testing.assert_array_equal(transforms.CenterCrop(2)(image), image[1:3, 1:3])
+    np.testing.assert_array_equal(transforms.CenterCrop(2)(image), image[1:3, 2:4])
     assert transforms.Pad([1, 2])(image).shape == (8, 7)
     assert transforms.RandomCrop(3, padding=1)(image).shape == (3, 3)
     always, never = (transforms.RandomHorizontalFlip(p) for p in (1.0, 0.0))

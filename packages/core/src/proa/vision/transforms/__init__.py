@@ -1,0 +1,14 @@
+"""Transforms of images: PIL images, arrays (H, W[, C]) and tensors (C, H, W)."""
+
+from __future__ import annotations
+
+from proa.vision.transforms import fixed, functional, randomized
+from proa.vision.transforms.base import BaseTransform, Compose
+from proa.vision.transforms.fixed import *  # noqa: F403
+from proa.vision.transforms.functional import *  # noqa: F403
+from proa.vision.transforms.randomized import *  # noqa: F403
+
+__all__ = [
+    "BaseTransform", "Compose",
+    *fixed.__all__, *functional.__all__, *randomized.__all__,
+]  # fmt: skip

@@ -1,0 +1,88 @@
+"""The three kinds of image: PIL images, arrays (H, W[, C]), tensors (…, C, H, W)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError, UnavailableError
+
+Array = NDArray[Any]
+
+
+def pil() -> Any:
+    """The module PIL.Image.
+
+    Raises:
+        UnavailableError: If Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UnavailableError(
+            "[vision] Pillow must be installed to work on PIL images: "
+            "pip install pillow"
+        ) from None
+    return Image
+
+
+def is_pil(image: Any) -> bool:
+    """Whether this is a PIL image (Pillow is not imported to find out)."""
+    return type(image).__module__.startswith("PIL.")
+
+
+def to_array(image: Any) -> Array:
+    """An image as an array: arrays as they are, PIL images by their pixels."""
+    return image.numpy() if isinstance(image, Tensor) else np.asarray(image)
+
+
+def checked(image: Any, where: str) -> Any:
+    """The image, if it is one.
+
+    Raises:
+        InvalidArgumentError: If it has no height and width.
+    """
+    if is_pil(image):
+        return image
+    if not isinstance(image, (Tensor, np.ndarray)) or image.ndim < 2:
+        got = (
+            f"shape {tuple(image.shape)}"
+            if isinstance(image, (Tensor, np.ndarray))
+            else type(image).__name__
+        )
+        raise InvalidArgumentError(
+            f"[{where}] img must be a PIL image, an array (H, W[, C]) or a tensor "
+            f"(..., C, H, W), got {got}"
+        )
+    return image
+
+
+def size_of(image: Any) -> tuple[int, int]:
+    """Height and width."""
+    if is_pil(image):
+        return int(image.height), int(image.width)
+    if isinstance(image, Tensor):
+        return int(image.shape[-2]), int(image.shape[-1])
+    return int(image.shape[0]), int(image.shape[1])
+
+
+def channels_of(image: Any) -> int:
+    """Channels; an image without a channel axis has one."""
+    if isinstance(image, Tensor):
+        return int(image.shape[-3]) if image.ndim > 2 else 1
+    pixels = np.asarray(image) if is_pil(image) else image
+    return int(pixels.shape[2]) if pixels.ndim > 2 else 1
+
+
+def through(image: Any, change: Callable[[Any], Any]) -> Any:
+    """``change`` applied to an array or tensor; PIL images go through an array."""
+    if not is_pil(image):
+        return change(image)
+    done = pil().fromarray(np.ascontiguousarray(change(np.asarray(image))))
+    if image.mode == "P":
+        done.putpalette(image.getpalette())
+    return done
