@@ -58,7 +58,7 @@ from proa.tensor.reduction import *  # noqa: F403
 from proa.tensor.search import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from proa import hapi, io, jit, metric, nn, optimizer, static, vision
+    from proa import hapi, io, jit, metric, nn, optimizer, static, text, vision
     from proa.hapi import Model
     from proa.hapi import summary as summary  # type: ignore[no-redef]
     from proa.io.batching import batch
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 _MODULES = frozenset({
     "amp", "autograd", "base", "device", "distributed", "errors", "fft", "hapi", "hub",
     "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
+    "text",
     "utils", "vision",
 })  # fmt: skip
 #: Name -> where it is: (module, name in it), or (module, None) for the module itself.
@@ -97,7 +98,7 @@ __all__ = [
     "save", "seed", "set_default_dtype", "set_device", "set_flags", "set_grad_enabled",
     "set_num_threads",
     "disable_static", "enable_static", "in_dynamic_mode",
-    "set_printoptions", "set_rng_state", "static", "summary", "uint8", "vision",
+    "set_printoptions", "set_rng_state", "static", "summary", "text", "uint8", "vision",
     *FUNCTIONS,
 ]  # fmt: skip
 

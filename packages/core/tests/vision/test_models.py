@@ -126,6 +126,17 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     assert all(np.isfinite(p.grad.numpy()).all() for p in trained)
 
 
+def test_classes_take_the_settings_of_their_functions() -> None:
+    for net in (
+        models.MobileNetV1(0.25, num_classes=3),
+        models.MobileNetV2(scale=0.25, num_classes=3),
+        models.MobileNetV3Small(0.5, 3),
+        models.MobileNetV3Large(0.5, num_classes=3, with_pool=True),
+    ):
+        net.eval()
+        assert net(proa.ones([1, 3, 32, 32])).shape == [1, 3]
+
+
 @pytest.mark.parametrize("name", ["mobilenet_v1", "squeezenet1_1", "resnet18"])
 def test_the_head_can_be_left_out(name: str) -> None:
     net = getattr(models, name)(num_classes=0, with_pool=False)

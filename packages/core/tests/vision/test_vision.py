@@ -120,7 +120,7 @@ def test_datasets_read_local_files(
 ) -> None:
     images, labels = fill(tmp_path / "fashion-mnist", compress)
     monkeypatch.setenv("PROA_DATA_HOME", str(tmp_path))
-    data = datasets.FashionMNIST(mode="test")
+    data = datasets.FashionMNIST(mode="test", backend="cv2")
     image, label = data[3]
     np.testing.assert_array_equal(image, images[3].astype(np.float32))
     assert label.tolist() == [labels[3]]
@@ -134,6 +134,7 @@ def test_datasets_read_local_files(
     assert ys.shape == [4, 1]
     end = ".gz" if compress else ""
     folder = tmp_path / "fashion-mnist"
+    assert np.asarray(datasets.FashionMNIST()[2][0]).tolist() == images[2].tolist()
     given = datasets.MNIST(
         str(folder / f"train-images-idx3-ubyte{end}"),
         str(folder / f"train-labels-idx1-ubyte{end}"),
@@ -149,7 +150,7 @@ def test_missing_data_is_told_with_the_way_out(
     )
     with pytest.raises(NotFoundError, match="dataset-fashion-mnist"):
         datasets.FashionMNIST()
-    with pytest.raises(NotFoundError, match="must exist"):
+    with pytest.raises(NotFoundError, match="image_path must be a file"):
         datasets.MNIST(image_path=str(tmp_path / "x"))
     with pytest.raises(InvalidArgumentError, match="train or test"):
         datasets.MNIST(mode="valid")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.io import Dataset
+from proa.io.local_files import data_folders, local_file
+from proa.vision.image import chosen_backend, from_array
 
 __all__ = ["MNIST", "FashionMNIST", "read_idx"]
 
@@ -49,17 +50,22 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 class MNIST(Dataset[tuple[Any, Any]]):
     """Handwritten digits: 28 x 28 grey images and labels 0 to 9.
 
-    Files are looked for at the paths given, then in the folders
-    ``$PROA_DATA_HOME/NAME``, ``/usr/share/datasets/NAME`` and ``~/.cache/proa/NAME``.
+    Files are looked for at the paths given, then where :func:`data_folders` says.
 
     Args:
         image_path: The idx file of images.
         label_path: The idx file of labels.
         mode: "train" or "test".
-        transform: Called with each image, uint8 (28, 28); without one an image is
-            float32 (28, 28), 0 to 255.
+        transform: Called with each image.
         download: Kept for callers; nothing is ever downloaded.
-        backend: Kept for callers; images are NumPy arrays.
+        backend: "pil": images are PIL images; "cv2": arrays (28, 28), float32 0 to 255
+            after the transform; "tensor": tensors (1, 28, 28) of bytes. None: the
+            backend in use.
+
+    Raises:
+        NotFoundError: If a file is not there.
+        InvalidArgumentError: If a file is damaged.
+        UnavailableError: For images of the backend "pil" without Pillow.
     """
 
     NAME = "mnist"
@@ -80,9 +86,14 @@ class MNIST(Dataset[tuple[Any, Any]]):
             )
         self.mode = mode.lower()
         self.transform = transform
+        self.backend = chosen_backend(backend, type(self).__name__)
         stem = "train" if self.mode == "train" else "t10k"
-        self.image_path = self._find(image_path, f"{stem}-images-idx3-ubyte")
-        self.label_path = self._find(label_path, f"{stem}-labels-idx1-ubyte")
+        self.image_path = self._find(
+            image_path, "image_path", f"{stem}-images-idx3-ubyte"
+        )
+        self.label_path = self._find(
+            label_path, "label_path", f"{stem}-labels-idx1-ubyte"
+        )
         self.images = read_idx(self.image_path)
         self.labels = read_idx(self.label_path)
         if self.images.ndim != 3 or len(self.images) != len(self.labels):
@@ -94,40 +105,22 @@ class MNIST(Dataset[tuple[Any, Any]]):
     @classmethod
     def folders(cls) -> list[Path]:
         """Where files are looked for, in order."""
-        home = os.environ.get("PROA_DATA_HOME")
-        cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-        return [
-            *([Path(home) / cls.NAME, Path(home)] if home else []),
-            Path("/usr/share/datasets") / cls.NAME,
-            Path(cache) / "proa" / cls.NAME,
-        ]
+        return data_folders(cls.NAME)
 
     @classmethod
-    def _find(cls, given: str | None, stem: str) -> Path:
-        if given is not None:
-            if not Path(given).is_file():
-                raise NotFoundError(
-                    f"[{cls.__name__}] the file must exist, got {given}"
-                )
-            return Path(given)
-        for folder in cls.folders():
-            for name in (f"{stem}.gz", stem):
-                if (folder / name).is_file():
-                    return folder / name
-        looked = ", ".join(map(str, cls.folders()))
-        raise NotFoundError(
-            f"[{cls.__name__}] {stem}.gz must lie in one of: {looked}; got none. "
-            f"Nothing is downloaded: {cls._HELP}, or give image_path and label_path."
-        )
+    def _find(cls, given: str | None, argument: str, stem: str) -> Path:
+        return local_file(
+            cls.__name__, argument, given, cls.NAME, [f"{stem}.gz", stem],
+            cls._HELP, cls.folders(),
+        )  # fmt: skip
 
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
-        image: Any = self.images[idx]
         label = self.labels[idx : idx + 1] if idx >= 0 else self.labels[[idx]]
-        image = (
-            image.astype(np.float32)
-            if self.transform is None
-            else self.transform(image)
-        )
+        image: Any = from_array(self.images[idx], self.backend)
+        if self.transform is not None:
+            image = self.transform(image)
+        if isinstance(image, np.ndarray):
+            image = image.astype(np.float32)
         return image, label.astype(np.int64)
 
     def __len__(self) -> int:

@@ -1,0 +1,20 @@
+"""Text: data sets from local files, and decoding of tag sequences."""
+
+from __future__ import annotations
+
+from proa.text import datasets
+from proa.text.datasets import (
+    WMT14,
+    WMT16,
+    Conll05st,
+    Imdb,
+    Imikolov,
+    Movielens,
+    UCIHousing,
+)
+from proa.text.viterbi import ViterbiDecoder, viterbi_decode
+
+__all__ = [
+    "WMT14", "WMT16", "Conll05st", "Imdb", "Imikolov", "Movielens", "UCIHousing",
+    "ViterbiDecoder", "datasets", "viterbi_decode",
+]  # fmt: skip
