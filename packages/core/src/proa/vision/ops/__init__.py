@@ -1,0 +1,18 @@
+"""Operators of detection: regions, boxes, YOLO heads, deformable convolution."""
+
+from __future__ import annotations
+
+from proa.vision.ops import anchors, boxes, deform, files, proposals, regions, yolo
+from proa.vision.ops.anchors import *  # noqa: F403
+from proa.vision.ops.boxes import *  # noqa: F403
+from proa.vision.ops.deform import *  # noqa: F403
+from proa.vision.ops.files import *  # noqa: F403
+from proa.vision.ops.proposals import *  # noqa: F403
+from proa.vision.ops.regions import *  # noqa: F403
+from proa.vision.ops.yolo import *  # noqa: F403
+
+__all__ = [
+    name
+    for family in (anchors, boxes, deform, files, proposals, regions, yolo)
+    for name in family.__all__
+]

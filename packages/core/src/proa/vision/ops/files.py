@@ -1,0 +1,56 @@
+"""Images from files."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError, UnavailableError
+from proa.tensor.arguments import as_tensor
+
+__all__ = ["decode_jpeg", "read_file"]
+
+
+def read_file(filename: str, name: Any = None) -> Tensor:
+    """The bytes of a file, uint8 (n,)."""
+    with open(filename, "rb") as file:
+        return as_tensor(np.frombuffer(file.read(), np.uint8).copy())
+
+
+def decode_jpeg(x: Tensor, mode: str = "unchanged", name: Any = None) -> Tensor:
+    """The picture in the bytes of a JPEG file, uint8 (C, H, W).
+
+    Args:
+        x: The bytes, as `read_file` gives them.
+        mode: unchanged, gray or rgb.
+
+    Raises:
+        UnavailableError: If Pillow is not installed.
+        InvalidArgumentError: If mode or the bytes are not as described.
+    """
+    modes = {"unchanged": None, "gray": "L", "rgb": "RGB"}
+    if mode not in modes:
+        raise InvalidArgumentError(
+            f"[decode_jpeg] mode must be one of {', '.join(modes)}, got {mode!r}"
+        )
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise UnavailableError(
+            "[decode_jpeg] Pillow must be installed (pip install pillow)"
+        ) from None
+    try:
+        image: Image.Image = Image.open(
+            io.BytesIO(np.asarray(x.numpy(), np.uint8).tobytes())
+        )
+        if modes[mode] is not None:
+            image = image.convert(modes[mode])
+        pixels = np.asarray(image)
+    except (UnidentifiedImageError, OSError) as error:
+        raise InvalidArgumentError(
+            f"[decode_jpeg] x must be the bytes of a picture, got {error}"
+        ) from None
+    return as_tensor(np.ascontiguousarray(np.moveaxis(np.atleast_3d(pixels), -1, 0)))
