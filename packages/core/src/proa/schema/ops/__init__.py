@@ -14,6 +14,7 @@ from proa.schema.ops import (  # noqa: F401
     pool,
     quant,
     rand,
+    recurrent,
     reduce,
     sampling,
     sort,

@@ -1,0 +1,282 @@
+// Gradient of a recurrent cell along a sequence: the steps in reverse, each with the gradients of
+// its gates and one product that hands them to the state before; then one product over all steps
+// for the weight.
+#include "proa/kernels/recurrent/cell.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+struct Inputs {
+  const View *dy, *dh, *dc, *y, *reserve, *w, *h0, *c0, *length;
+};
+
+Inputs inputs_of(const Call& c) {
+  return {&c.in[0],
+          &c.in[1],
+          &c.in[2],
+          &c.in[3],
+          &c.in[4],
+          &c.in[5],
+          &c.in[6],
+          optional_input(c, 7),
+          optional_input(c, 8)};
+}
+
+template <class C>
+struct Work {
+  C* dgates;          // (time, batch, gates): of the recurrent part of the gates
+  C* previous;        // (time, batch, hidden): the state before each step, 0 where there is no step
+  C *dh, *pass, *dc;  // (batch, hidden): what goes to the step before, past the product, and of c
+  C* lines;           // buffers of a sample
+  int64_t line_size;
+  uint8_t *packed, *product;
+  size_t bytes;
+};
+
+/// w as the right side of dgates @ w.
+Product weight_of(const CellSizes& s, const View& w) {
+  Product p;
+  p.dtype = w.dtype;
+  p.n = s.hidden;
+  p.k = s.gates;
+  p.b = w.data;
+  p.b_steps = lines(s.gates, w.stride[0]);
+  p.b_stride = stride_of(w, 1);
+  return p;
+}
+
+/// dh = dgates of step t @ w + pass.
+template <class C>
+Product step_product(const CellSizes& s, const Work<C>& work, int64_t t) {
+  Product p;
+  p.dtype = dtype_of<C>();
+  p.m = s.batch;
+  p.n = s.hidden;
+  p.k = s.gates;
+  p.a = work.dgates + t * s.batch * s.gates;
+  p.a_rows = lines(s.batch, s.gates);
+  p.a_steps = lines(s.gates, 1);
+  p.b_steps = lines(s.gates, s.hidden);
+  p.packed = work.packed == nullptr ? static_cast<const void*>(&s) : work.packed;
+  p.end.out = rows_in(work.dh, s.batch, s.hidden);
+  p.end.residual = rows_in(work.pass, s.batch, s.hidden);
+  return p;
+}
+
+/// dw = dgates^T @ previous over all steps and samples.
+template <class C>
+Product weight_product(const CellSizes& s, const Work<C>& work, const View& dw) {
+  Product p;
+  p.dtype = dtype_of<C>();
+  p.m = s.gates;
+  p.n = s.hidden;
+  p.k = s.time * s.batch;
+  p.a = work.dgates;
+  p.a_rows = lines(s.gates, 1);
+  p.a_steps = lines(p.k, s.gates);
+  p.b = work.previous;
+  p.b_steps = lines(p.k, s.hidden);
+  p.end.out = {dw.data, dw.dtype, lines(s.gates, dw.stride[0]), stride_of(dw, 1)};
+  return p;
+}
+
+template <class C>
+Work<C> work_of(const Call& c, const CellSizes& s, void* memory) {
+  Pieces pieces(memory);
+  Work<C> w = {};
+  w.dgates = pieces.take<C>(s.time * s.batch * s.gates);
+  w.previous = pieces.take<C>(s.time * s.batch * s.hidden);
+  w.dh = pieces.take<C>(s.batch * s.hidden);
+  w.pass = pieces.take<C>(s.batch * s.hidden);
+  w.dc = pieces.take<C>(s.batch * s.hidden);
+  w.line_size = s.kept + s.gates + 3 * s.hidden;
+  w.lines = pieces.take<C>(s.batch * w.line_size);
+  w.packed = pieces.take<uint8_t>(
+      static_cast<int64_t>(product_packed_size(weight_of(s, *inputs_of(c).w))));
+  const size_t step = product_scratch(step_product(s, w, 0));
+  const size_t weight = product_scratch(weight_product(s, w, c.out[1]));
+  w.product = pieces.take<uint8_t>(static_cast<int64_t>(step > weight ? step : weight));
+  w.bytes = pieces.bytes();
+  return w;
+}
+
+/// One sample's step. All arrays are lines of `hidden` (or gates, kept) values.
+template <class C>
+struct Step {
+  const C *dy, *y, *reserve, *previous, *previous_c;
+  C *dgates, *dinput;  // of the recurrent and of the input's part; equal but for gru
+  C *dh, *pass, *dc;
+  int64_t hidden;
+};
+
+template <class C>
+void simple(const Step<C>& s, bool relu) {
+  using L = Lanes<C>;
+  using V = typename L::V;
+  for_lanes<C>(s.hidden, [&](int64_t i, int64_t n) {
+    const V d = L::get(s.dh + i, n) + L::get(s.dy + i, n), y = L::get(s.y + i, n);
+    L::put(s.dgates + i, relu ? (y > 0 ? d : V{}) : d * (1 - y * y), n);
+    L::put(s.pass + i, V{}, n);
+  });
+}
+
+template <class C>
+void lstm(const Step<C>& s) {
+  using L = Lanes<C>;
+  using V = typename L::V;
+  const int64_t h = s.hidden;
+  for_lanes<C>(h, [&](int64_t j, int64_t n) {
+    const auto kept = [&](int64_t k) { return L::get(s.reserve + k * h + j, n); };
+    const V i = kept(0), f = kept(1), g = kept(2), o = kept(3), t = tanh(kept(4));
+    const V dh = L::get(s.dh + j, n) + L::get(s.dy + j, n);
+    const V dc = L::get(s.dc + j, n) + dh * o * (1 - t * t);
+    L::put(s.dgates + j, dc * g * i * (1 - i), n);
+    L::put(s.dgates + h + j, dc * L::get(s.previous_c + j, n) * f * (1 - f), n);
+    L::put(s.dgates + 2 * h + j, dc * i * (1 - g * g), n);
+    L::put(s.dgates + 3 * h + j, dh * t * o * (1 - o), n);
+    L::put(s.dc + j, dc * f, n);
+    L::put(s.pass + j, V{}, n);
+  });
+}
+
+template <class C>
+void gru(const Step<C>& s) {
+  using L = Lanes<C>;
+  using V = typename L::V;
+  const int64_t h = s.hidden;
+  for_lanes<C>(h, [&](int64_t j, int64_t n) {
+    const auto kept = [&](int64_t k) { return L::get(s.reserve + k * h + j, n); };
+    const V r = kept(0), z = kept(1), fresh = kept(2), part = kept(3);
+    const V dh = L::get(s.dh + j, n) + L::get(s.dy + j, n);
+    const V dfresh = dh * (1 - z) * (1 - fresh * fresh);
+    const V dr = dfresh * part * r * (1 - r);
+    const V dz = dh * (L::get(s.previous + j, n) - fresh) * z * (1 - z);
+    L::put(s.dgates + j, dr, n);
+    L::put(s.dgates + h + j, dz, n);
+    L::put(s.dgates + 2 * h + j, dfresh * r, n);
+    L::put(s.dinput + j, dr, n);
+    L::put(s.dinput + h + j, dz, n);
+    L::put(s.dinput + 2 * h + j, dfresh, n);
+    L::put(s.pass + j, dh * z, n);
+  });
+}
+
+template <class C>
+void sample(const Call& c, const CellSizes& s, const Work<C>& work, bool reverse, int64_t t,
+            int64_t b) {
+  const Inputs in = inputs_of(c);
+  const View& dxg = c.out[0];
+  const int64_t h = s.hidden, row = t * s.batch + b;
+  C* const previous = work.previous + row * h;
+  C* buffer = work.lines + b * work.line_size;
+  Step<C> step = {};
+  step.dgates = work.dgates + row * s.gates;
+  step.dh = work.dh + b * h;
+  step.pass = work.pass + b * h;
+  step.dc = work.dc + b * h;
+  step.hidden = h;
+  const int64_t count = steps_of(in.length, b, s.time);
+  if (t >= count) {  // no step: states and their gradients stay
+    for (int64_t i = 0; i < s.gates; ++i) step.dgates[i] = 0;
+    for (int64_t i = 0; i < h; ++i) previous[i] = 0;
+    for (int64_t i = 0; i < h; ++i) step.pass[i] = step.dh[i];
+    write(dxg, line(dxg, t, b), s.gates, step.dgates);
+    return;
+  }
+  const bool first = t == (reverse ? count - 1 : 0);
+  const int64_t before = reverse ? t + 1 : t - 1;
+  const View& from = first ? *in.h0 : *in.y;
+  widen(first ? line(from, b) : line(from, before, b), from.dtype, stride_of(from, from.rank - 1),
+        h, previous);
+  step.previous = previous;
+  step.reserve = read(*in.reserve, line(*in.reserve, t, b), s.kept, buffer);
+  buffer += s.kept;
+  step.dinput = s.cell == Cell::kGru ? buffer : step.dgates;
+  buffer += s.gates;
+  step.dy = read(*in.dy, line(*in.dy, t, b), h, buffer);
+  step.y = read(*in.y, line(*in.y, t, b), h, buffer + h);
+  if (s.cell == Cell::kLstm) {
+    const View& r = *in.reserve;
+    const int64_t part = 4 * h * stride_of(r, 2) * static_cast<int64_t>(size_of(r.dtype));
+    step.previous_c = first ? read(*in.c0, line(*in.c0, b), h, buffer + 2 * h)
+                            : read(r, line(r, before, b) + part, h, buffer + 2 * h);
+    lstm(step);
+  } else if (s.cell == Cell::kGru) {
+    gru(step);
+  } else {
+    simple(step, s.cell == Cell::kRelu);
+  }
+  write(dxg, line(dxg, t, b), s.gates, step.dinput);
+}
+
+template <class C>
+void start(const View& from, const CellSizes& s, C* to) {
+  for (int64_t b = 0; b < s.batch; ++b) {
+    widen(line(from, b), from.dtype, stride_of(from, 1), s.hidden, to + b * s.hidden);
+  }
+}
+
+template <class C>
+void finish(const View& to, const CellSizes& s, const C* from) {
+  for (int64_t b = 0; b < s.batch; ++b) write(to, line(to, b), s.hidden, from + b * s.hidden);
+}
+
+/// dbias: the sum of dgates over steps and samples, in their order.
+template <class C>
+void sum_gates(const Call& c, const CellSizes& s, const C* dgates) {
+  using L = Lanes<C>;
+  const View& to = c.out[2];
+  const int64_t rows = s.time * s.batch;
+  parallel_for(c, s.gates, 64, [&](int64_t begin, int64_t end) {
+    for_lanes<C>(end - begin, [&](int64_t i, int64_t n) {
+      typename L::V sum = {};
+      for (int64_t r = 0; r < rows; ++r) sum += L::get(dgates + r * s.gates + begin + i, n);
+      C values[L::kCount];
+      L::put(values, sum, n);
+      const int64_t stride = stride_of(to, 0);
+      narrow(values, to.dtype, stride, n, line_at(to, (begin + i) * stride));
+    });
+  });
+}
+
+template <class C>
+Status run(const Call& c, const CellSizes& s, bool reverse) {
+  const Inputs in = inputs_of(c);
+  const Work<C> work = work_of<C>(c, s, c.scratch);
+  pack_product(weight_of(s, *in.w), work.packed);
+  start(*in.dh, s, work.dh);
+  if (s.cell == Cell::kLstm) start(*in.dc, s, work.dc);
+  for (int64_t k = s.time - 1; k >= 0; --k) {
+    const int64_t t = reverse ? s.time - 1 - k : k;
+    parallel_for(c, s.batch, sample_grain(s), [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) sample(c, s, work, reverse, t, b);
+    });
+    multiply(c, step_product(s, work, t), work.product);
+  }
+  finish(c.out[3], s, work.dh);
+  if (s.cell == Cell::kLstm) finish(c.out[4], s, work.dc);
+  multiply(c, weight_product(s, work, c.out[1]), work.product);
+  sum_gates(c, s, work.dgates);
+  return Status::kOk;
+}
+
+CellSizes sizes_of(const Call& c) {
+  return cell_sizes(c.attr<RecurrentGradAttrs>().cell, c.in[0].shape[0], c.in[5], c.in[6]);
+}
+
+}  // namespace
+
+Status recurrent_grad(const Call& c) {
+  const CellSizes s = sizes_of(c);
+  const bool reverse = c.attr<RecurrentGradAttrs>().reverse != 0;
+  if (!is_floating(c.in[0].dtype)) return Status::kUnimplemented;
+  return is_double(c.in[0].dtype) ? run<double>(c, s, reverse) : run<float>(c, s, reverse);
+}
+
+size_t recurrent_grad_scratch(const Call& c) {
+  const CellSizes s = sizes_of(c);
+  return is_double(c.in[0].dtype) ? work_of<double>(c, s, nullptr).bytes
+                                  : work_of<float>(c, s, nullptr).bytes;
+}
+
+}  // namespace proa::PROA_ISA
