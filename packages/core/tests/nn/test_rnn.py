@@ -232,9 +232,78 @@ def test_recorded_networks_equal_eager_ones(kind: str) -> None:
     net = _network(kind, direction="bidirect")
     x = _random(BATCH, TIME, INPUT)
     want = net(proa.to_tensor(x))[0].numpy()
-    recorded = to_static(net, input_spec=[InputSpec([None, TIME, INPUT], "float32")])
+    recorded = to_static(net, input_spec=[InputSpec([None, None, INPUT], "float32")])
     got = recorded(proa.to_tensor(x))[0].numpy()
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
+def _penalty(net: Any, x: Any, length: Any) -> Any:
+    """A loss of first derivatives, as a gradient penalty is."""
+    out, _ = net(x, None, length)
+    inner = [x, *net.parameters()]
+    grads = proa.grad((out * out * out).sum(), inner, create_graph=True)
+    return sum((g * g).sum() for g in grads)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("with_length", [False, True])
+def test_second_derivatives_equal_finite_differences(
+    kind: str, with_length: bool
+) -> None:
+    proa.seed(11)
+    net = _network(kind, direction="bidirect").astype("float64")
+    value = np.random.default_rng(3).normal(size=(2, 3, INPUT))
+    x = proa.to_tensor(value, stop_gradient=False)
+    length = proa.to_tensor([3, 2]) if with_length else None
+    _penalty(net, x, length).backward()
+    rng = np.random.default_rng(0)
+    for p in [x, *net.parameters()]:
+        base, way = p.numpy().copy(), rng.normal(size=p.shape)
+        sides = []
+        for e in (1e-6, -1e-6):
+            p.set_value(base + e * way)
+            sides.append(_penalty(net, x, length).item())
+        p.set_value(base)
+        numeric = (sides[0] - sides[1]) / 2e-6
+        np.testing.assert_allclose(
+            (p.grad.numpy() * way).sum(), numeric, rtol=1e-5, atol=1e-5
+        )
+
+
+def test_a_state_that_depends_on_the_weight_counts_once() -> None:
+    proa.seed(2)
+    net = nn.GRU(INPUT, HIDDEN).astype("float64")
+    x = proa.to_tensor(np.random.default_rng(1).normal(size=(2, 4, INPUT)))
+    w = net.weight_hh_l0
+    whole = net(x)[0].sum()
+    first, state = net(x[:, :2])
+    parts = first.sum() + net(x[:, 2:], state)[0].sum()
+    want, got = (
+        proa.grad(loss, [w], create_graph=True)[0].numpy() for loss in (whole, parts)
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+class _OwnLSTM(nn.LSTMCell):
+    """Runs step by step, since it might compute anything."""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_operator_equals_the_cell_step_by_step(reverse: bool) -> None:
+    fused = nn.LSTMCell(INPUT, HIDDEN)
+    own = _OwnLSTM(INPUT, HIDDEN)
+    own.set_state_dict(fused.state_dict())
+    assert fused.runs_fused and not own.runs_fused
+    x, length = proa.to_tensor(_random(BATCH, TIME, INPUT)), proa.to_tensor([6, 2, 0])
+    results = [
+        nn.RNN(cell, is_reverse=reverse)(x, sequence_length=length)
+        for cell in (fused, own)
+    ]
+    (y, (h, c)), (y2, (h2, c2)) = results
+    for a, b in [(y, y2), (h, h2), (c, c2)]:
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+    fused.register_forward_post_hook(lambda layer, inputs, outputs: None)
+    assert not fused.runs_fused
 
 
 def test_fixed_weights_and_missing_biases() -> None:

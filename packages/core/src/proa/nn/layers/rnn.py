@@ -52,7 +52,13 @@ def _walk(
     axis: int,
     extra: dict[str, Any],
 ) -> tuple[Any, Any]:
-    """The cell step by step; axis is that of time."""
+    """The cell along the sequence; axis is that of time."""
+    if getattr(cell, "runs_fused", False) and isinstance(inputs, Tensor) and not extra:
+        if inputs.ndim != 3:
+            raise ShapeError("RNN", "inputs must be of rank 3", inputs.shape)
+        x = inputs if axis == 0 else ops.transpose(inputs, perm=[1, 0, 2])
+        y, states = cell.along(x, states, length, reverse)
+        return y if axis == 0 else ops.transpose(y, perm=[1, 0, 2]), states
     count = _steps(inputs, axis)
     outputs: list[Any] = [None] * count
     for t in reversed(range(count)) if reverse else range(count):

@@ -8,6 +8,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
+from proa.nn.functional.recurrent import Cell, recurrent, step
 from proa.nn.initializer import Constant, Uniform
 from proa.nn.layer import Layer
 
@@ -132,15 +133,36 @@ class _GateCell(RNNCellBase):
             )
         return ops.linear(inputs, ops.swap_last(self.weight_ih), self.bias_ih)
 
-    def _recurrent(self, hidden: Tensor) -> Tensor:
-        return ops.linear(hidden, ops.swap_last(self.weight_hh), self.bias_hh)
+    @property
+    def _kind(self) -> Cell:
+        """The operator's name of the cell."""
+        raise NotImplementedError
 
-    def _chunk(self, gates: Tensor, index: int) -> Tensor:
-        size = self.hidden_size
-        return ops.slice(
-            gates, axes=[1], starts=[index * size], ends=[(index + 1) * size],
-            steps=[1],
+    def _step(self, inputs: Tensor, h: Tensor, c: Any) -> tuple[Tensor, Any]:
+        r = ops.linear(h, ops.swap_last(self.weight_hh), self.bias_hh)
+        return step(self._kind, self._projected(inputs), r, h, c)
+
+    @property
+    def runs_fused(self) -> bool:
+        """Whether a sequence may go through the operator of this cell: no subclass or
+        hook may change what a step does.
+        """
+        plain = type(self) in (SimpleRNNCell, LSTMCell, GRUCell)
+        return plain and not self._pre_hooks and not self._post_hooks
+
+    def along(
+        self, inputs: Tensor, states: Any, length: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, Any]:
+        """Outputs (time, batch, hidden) and final states for inputs (time, batch, ..)
+        by one operator; see `RNN`.
+        """
+        pair = isinstance(self, LSTMCell)
+        h0, c0 = states if pair else (states, None)
+        y, h, c = recurrent(
+            self._projected(inputs), self.weight_hh, h0, c0, self.bias_hh, length,
+            cell=self._kind, reverse=reverse,
         )  # fmt: skip
+        return y, (h, c) if pair else h
 
     @property
     def state_shape(self) -> Any:
@@ -192,10 +214,13 @@ class SimpleRNNCell(_GateCell):
         )  # fmt: skip
         self.activation = activation
 
+    @property
+    def _kind(self) -> Cell:
+        return "tanh" if self.activation == "tanh" else "relu"
+
     def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Tensor]:
         h = self.get_initial_states(inputs) if states is None else states
-        total = ops.add(self._projected(inputs), self._recurrent(h))
-        h = ops.tanh(total) if self.activation == "tanh" else ops.relu(total)
+        h = self._step(inputs, h, None)[0]
         return h, h
 
     def extra_repr(self) -> str:
@@ -243,12 +268,12 @@ class LSTMCell(_GateCell):
         self, inputs: Tensor, states: Any = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         h, c = self.get_initial_states(inputs) if states is None else states
-        gates = ops.add(self._projected(inputs), self._recurrent(h))
-        i, f, g, o = (self._chunk(gates, k) for k in range(4))
-        kept = ops.mul(ops.sigmoid(f), c)
-        c = ops.add(kept, ops.mul(ops.sigmoid(i), ops.tanh(g)))
-        h = ops.mul(ops.sigmoid(o), ops.tanh(c))
+        h, c = self._step(inputs, h, c)
         return h, (h, c)
+
+    @property
+    def _kind(self) -> Cell:
+        return "lstm"
 
     @property
     def state_shape(self) -> Any:
@@ -293,11 +318,11 @@ class GRUCell(_GateCell):
             bias_hh_attr,
         )  # fmt: skip
 
+    @property
+    def _kind(self) -> Cell:
+        return "gru"
+
     def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Tensor]:
         h = self.get_initial_states(inputs) if states is None else states
-        x, y = self._projected(inputs), self._recurrent(h)
-        r = ops.sigmoid(ops.add(self._chunk(x, 0), self._chunk(y, 0)))
-        z = ops.sigmoid(ops.add(self._chunk(x, 1), self._chunk(y, 1)))
-        c = ops.tanh(ops.add(self._chunk(x, 2), ops.mul(r, self._chunk(y, 2))))
-        h = ops.add(ops.mul(ops.sub(h, c), z), c)
+        h = self._step(inputs, h, None)[0]
         return h, h

@@ -44,12 +44,13 @@ op(
     autocast="black",
     scratch=True,
     doc="A recurrent cell along a sequence. xg (time, batch, gates * hidden) is the "
-    "input's part of the gates, w (gates * hidden, hidden) the recurrent weight, bias "
-    "(gates * hidden,) is added to its product, h0 and c0 (batch, hidden) are the first "
-    "states, c0 of lstm alone. Gates in order: lstm i f g o, gru r z n. y (time, batch, "
-    "hidden) is 0 and the states stay from step length[b] on; reverse runs from the end. "
-    "h and c are the final states (c (batch, 0) without c0). reserve is kept for the "
-    "gradient: lstm i f g o c, gru r z n and the recurrent part of n, else nothing.",
+    "input's part of the gates, w (gates * hidden, hidden) the recurrent weight, "
+    "bias (gates * hidden,) is added to its product, h0 and c0 (batch, hidden) are "
+    "the first states, c0 of lstm alone. Gates in order: lstm i f g o, gru r z n. y "
+    "(time, batch, hidden) is 0 and the states stay from step length[b] on; reverse "
+    "runs from the end. h and c are the final states (c (batch, 0) without c0). "
+    "reserve is kept for the gradient: lstm i f g o c, gru r z n and the recurrent "
+    "part of n, else nothing.",
 )
 op(
     "recurrent_grad(dy, dh, dc, y, reserve, w, h0, c0?, length?, *, "
