@@ -26,6 +26,11 @@ const Shape kShapes[] = {
     {1, 8, 7, 9, 12, 3, 3, {1, 2}, {0, 2, 1, 0}, {2, 1}, 4},
     {1, 17, 8, 7, 17, 3, 3, {2, 2}, {1, 1, 1, 1}, {1, 1}, 17},
     {1, 512, 3, 4, 70, 1, 1, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
+    {1, 2048, 2, 3, 7, 1, 1, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
+    {1, 3, 15, 19, 33, 7, 7, {2, 2}, {3, 3, 3, 3}, {1, 1}, 1},
+    {2, 64, 7, 7, 48, 3, 3, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+    {1, 64, 9, 10, 64, 3, 3, {1, 1}, {0, 0, 0, 0}, {1, 1}, 64},
+    {1, 40, 9, 10, 40, 5, 3, {2, 1}, {2, 2, 1, 1}, {1, 2}, 40},
 };
 
 /// Calls body(x index, w index, y index) for every product of the convolution.
@@ -81,11 +86,16 @@ void check_float(const Shape& s, bool prepack) {
   run("conv2d_grad_input", {dy.view, w.view, x.view}, &dx.view, &input, prepack);
   run("conv2d_grad_weight", {x.view, dy.view, w.view}, &dw.view, &weight, false);
   expect_near("conv2d", y.data.data(), ry.data(), ry.size() - 1, 3e-6);
+  auto act = attributes<proa::Conv2dActAttrs>(s);
+  act.act = proa::Conv2dActAttrs::kActRelu;
+  run("conv2d_act", {x.view, w.view}, &y.view, &act, prepack);
+  for (double& v : ry) v = v > 0 ? v : 0;
+  expect_near("conv2d_act", y.data.data(), ry.data(), ry.size() - 1, 3e-6);
   expect_near("conv2d_grad_input", dx.data.data(), rx.data(), rx.size() - 1, 3e-6);
   expect_near("conv2d_grad_weight", dw.data.data(), rw.data(), rw.size() - 1, 3e-6);
 }
 
-void check_int8(const Shape& s, bool prepack) {
+void check_int8(const Shape& s, bool prepack, bool relu) {
   Array<int8_t> x({s.n, s.c, s.h, s.w}, DType::kI8),
       w({s.o, s.c / s.groups, s.kh, s.kw}, DType::kI8),
       y({s.n, s.o, s.rows(), s.cols()}, DType::kI8);
@@ -95,7 +105,7 @@ void check_int8(const Shape& s, bool prepack) {
   scale.fill(3, 100, 1e-5);
   bias.fill(4, 100, 1e-2);
   auto a = attributes<proa::Conv2dInt8Attrs>(s);
-  a.act = proa::Conv2dInt8Attrs::kActRelu;
+  a.act = relu ? proa::Conv2dInt8Attrs::kActRelu : proa::Conv2dInt8Attrs::kActNone;
   a.out_scale = 0.02;
   a.dtype = static_cast<int64_t>(DType::kI8);
   run("conv2d_int8", {x.view, w.view, scale.view, bias.view}, &y.view, &a, prepack);
@@ -106,8 +116,8 @@ void check_int8(const Shape& s, bool prepack) {
     const int64_t o = i / plane % s.o;
     volatile float v = static_cast<float>(sums[i]) * scale.data[o];  // rounded before the sum
     v = v + bias.data[o];
-    const float q = nearbyintf((v > 0 ? v : 0.0f) / 0.02f);
-    if (y.data[i] != static_cast<int8_t>(q > 127 ? 127 : q)) {
+    const float q = nearbyintf((relu && v < 0 ? 0.0f : v) / 0.02f);
+    if (y.data[i] != static_cast<int8_t>(q > 127 ? 127 : q < -127 ? -127 : q)) {
       printf("FAIL conv2d_int8: element %d is %d, must be %g\n", static_cast<int>(i), y.data[i],
              static_cast<double>(q));
       ++failures;
@@ -123,7 +133,7 @@ int main() {
     for (const Shape& s : kShapes)
       for (bool prepack : {false, true}) {
         check_float(s, prepack);
-        check_int8(s, prepack);
+        check_int8(s, prepack, prepack);
       }
   });
   return report();

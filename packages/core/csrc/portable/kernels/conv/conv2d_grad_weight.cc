@@ -47,6 +47,7 @@ Job job_of(const Call& call) {
   j.c.kernels.dtype = j.dy.dtype;
   j.size = micro_of(j.dy.dtype).size;
   j.x_shape = frame_of(j.c);
+  j.x_shape.pixel = 0;
   j.dy_shape = {0, 0, j.c.rows, j.c.cols};
   j.depthwise = j.c.depth == 1 && j.c.outs == 1 && j.c.groups > 1;
   const View& x = j.c.x;
@@ -92,6 +93,8 @@ void add_line(const Job& j, int64_t t, int64_t line, bool first, uint8_t* sums) 
   tile.ldc = j.columns;
   tile.k = c.cols;
   tile.accumulate = !first;
+  tile.count = tile_rows(rows);
+  tile.last = micro.lanes;
   const uint8_t* dy = static_cast<const uint8_t*>(j.dy_frame.data) +
                       (n * j.dy_frame.image + i * j.dy_frame.row + g * c.outs) * j.size;
   for (int64_t col = 0; col < j.columns; col += kTileVecs * micro.lanes) {

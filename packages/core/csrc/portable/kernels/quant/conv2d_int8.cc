@@ -1,116 +1,259 @@
-// The windows of a channels-last frame are the rows of an int8 product, group by group.
+// The windows of a channels-last frame are the rows of an int8 product, group by group; in a
+// depthwise convolution the channels are the vector.
+#include <string.h>
+
 #include "proa/gen/attrs.h"
 #include "proa/gen/kernels.h"
 #include "proa/kernels/quant/int8_product.h"
 #include "proa/simd/conv/frame.h"
+#include "proa/simd/conv/windows.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
+
 struct Geometry {
-  int64_t groups, outs, k;  // of one group
+  int64_t groups;
+  bool depthwise;
+  Int8Kernels w;  // of the first group
   FrameShape shape;
-  bool here;
 };
 
 Geometry geometry_of(const Call& c) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
   const View &w = c.in[1], &y = c.out[0];
-  Geometry g = {a.groups, w.shape[0] / a.groups, w.shape[1] * w.shape[2] * w.shape[3], {}, false};
+  const int64_t depth = w.shape[1], channels = depth * a.groups, outs = w.shape[0] / a.groups;
+  // Windows whose distance is a multiple of 2 KiB would evict each other from the cache.
+  const int64_t distance = a.stride[1] * channels * static_cast<int64_t>(sizeof(Int8Step));
+  const bool collides = distance % 2048 == 0;
+  const bool joined = a.groups == 1 && a.dilation[1] == 1 && !collides;  // taps of a row
+  Geometry g = {a.groups, depth == 1 && outs == 1 && a.groups > 1, {}, {}};
+  g.w = {w.as<const int8_t>(),
+         w.stride[0],
+         w.stride[2],
+         w.stride[3],
+         w.stride[1],
+         outs,
+         w.shape[2],
+         depth,
+         joined ? 1 : w.shape[3],
+         joined ? w.shape[3] * depth : depth};
   auto extent = [&](int d) {
     if (y.shape[2 + d] <= 0) return int64_t{0};
     return (y.shape[2 + d] - 1) * a.stride[d] + (w.shape[2 + d] - 1) * a.dilation[d] + 1;
   };
   g.shape = {a.padding[0], a.padding[2], extent(0), extent(1)};
-  g.here = frame_in_place(c.in[0], g.shape);
+  if (collides && !g.depthwise) g.shape.pixel = channels + 64;
   return g;
 }
 
-size_t group_bytes(const Geometry& g) { return (int8_packed_size(g.outs, g.k) + 63) & ~size_t{63}; }
+// -- depthwise -----------------------------------------------------------------------------------
+// On x86 the factors are the low halves of int32, so that one instruction multiplies and adds.
+PROA_INLINE VI add_product(VI acc, VI x, VI w) {
+#if defined(__AVX512VNNI__)
+  return (VI)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)x, (__m512i)w);
+#elif defined(__AVX2__)
+  return acc + (VI)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+#elif defined(__SSE2__)
+  return acc + (VI)_mm_madd_epi16((__m128i)x, (__m128i)w);
+#else
+  return acc + x * w;
+#endif
+}
 
-void pack(const Call& c, const Geometry& g, uint8_t* packed) {
+int32_t factor_of(int8_t w) {
+#if defined(__SSE2__)
+  return static_cast<uint16_t>(w);
+#else
+  return w;
+#endif
+}
+
+PROA_INLINE VI load_int8(const int8_t* p) {
+#if defined(__AVX512F__)
+  return (VI)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__AVX2__)
+  return (VI)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+#else
+  VI8 x;
+  memcpy(&x, p, sizeof x);
+  return __builtin_convertvector(x, VI);
+#endif
+}
+
+int64_t padded(int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
+
+/// A frame in place has no room to read past its end.
+bool depthwise_in_place(const Call& c, const Geometry& g) {
+  return c.in[0].shape[1] % kLanes == 0 && frame_in_place(c.in[0], g.shape);
+}
+
+void pack_depthwise(const Call& c, int32_t* to) {
   const View& w = c.in[1];
-  for (int64_t i = 0; i < g.groups; ++i) {
-    Int8Columns b = {w.as<const int8_t>() + i * g.outs * w.stride[0], {}, w.stride[0]};
-    b.steps.add(w.shape[2], w.stride[2]);
-    b.steps.add(w.shape[3], w.stride[3]);
-    b.steps.add(w.shape[1], w.stride[1]);
-    int8_pack(b, g.outs, g.k, packed + static_cast<size_t>(i) * group_bytes(g));
+  const int64_t channels = w.shape[0], width = padded(channels);
+  for (int64_t p = 0; p < w.shape[2]; ++p)
+    for (int64_t q = 0; q < w.shape[3]; ++q, to += width)
+      for (int64_t i = 0; i < width; ++i) {
+        const int64_t at = i * w.stride[0] + p * w.stride[2] + q * w.stride[3];
+        to[i] = i < channels ? factor_of(w.as<const int8_t>()[at]) : 0;
+      }
+}
+
+constexpr int kPixels = 4, kVecs = 2;  // of a tile
+
+/// Pixels [0, count) of a tile; with `count` and `vecs` constant the sums stay in registers.
+PROA_INLINE void depthwise_tile(const Call& c, const Frame& f, const int8_t* x, const int32_t* w,
+                                int64_t width, int count, int vecs, int32_t* tile) {
+  const auto& a = c.attr<Conv2dInt8Attrs>();
+  const int64_t step = a.stride[1] * f.pixel;
+  VI acc[kPixels][kVecs] = {};
+  for (int64_t p = 0; p < c.in[1].shape[2]; ++p) {
+    const int8_t* from = x + p * a.dilation[0] * f.row;
+    for (int64_t q = 0; q < c.in[1].shape[3]; ++q, w += width, from += a.dilation[1] * f.pixel)
+#pragma GCC unroll 2
+      for (int v = 0; v < vecs; ++v) {
+        const VI factor = load(w + v * kLanes);
+#pragma GCC unroll 4
+        for (int i = 0; i < count; ++i)
+          acc[i][v] = add_product(acc[i][v], load_int8(from + i * step + v * kLanes), factor);
+      }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < count; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < vecs; ++v) store(tile + (i * kVecs + v) * kLanes, acc[i][v]);
+}
+
+void run_depthwise(const Call& c, const Frame& f, const int32_t* w, const Int8End& end) {
+  const auto& a = c.attr<Conv2dInt8Attrs>();
+  const View& y = c.out[0];
+  const int64_t channels = y.shape[1], rows = y.shape[2], cols = y.shape[3];
+  const int64_t taps = c.in[1].shape[2] * c.in[1].shape[3], width = padded(channels);
+  const int64_t grain = 1 + (1 << 17) / (cols * channels * taps + 1);
+  parallel_for(c, y.shape[0] * rows, grain, [&](int64_t begin, int64_t stop) {
+    for (int64_t line = begin; line < stop; ++line) {
+      const int64_t n = line / rows, i = line - n * rows;
+      const int8_t* x = static_cast<const int8_t*>(f.data) + n * f.image + i * a.stride[0] * f.row;
+      for (int64_t j = 0; j < cols; j += kPixels) {
+        const int count = static_cast<int>(least(cols - j, kPixels));
+        const int8_t* from = x + j * a.stride[1] * f.pixel;
+        for (int64_t channel = 0; channel < channels; channel += kVecs * kLanes) {
+          alignas(64) int32_t tile[kPixels * kVecs * kLanes];
+          const int some = static_cast<int>(least(channels - channel, kVecs * kLanes));
+          if (count == kPixels && some > kLanes)
+            depthwise_tile(c, f, from + channel, w + channel, width, kPixels, kVecs, tile);
+          else
+            depthwise_tile(c, f, from + channel, w + channel, width, count, some > kLanes ? 2 : 1,
+                           tile);
+          finish_int8(&end, tile, kVecs * kLanes, line * cols + j, count, channel, some);
+        }
+      }
+    }
+  });
+}
+
+// -- any other -----------------------------------------------------------------------------------
+void run_groups(const Call& c, const Geometry& g, const Frame& f, const uint8_t* packed,
+                const Int8End& end) {
+  const auto& a = c.attr<Conv2dInt8Attrs>();
+  const View& y = c.out[0];
+  constexpr int64_t kSize = sizeof(Int8Step);
+  WindowProduct p = {};
+  p.g.micro = &kMicroI8;
+  p.g.m = y.shape[0] * y.shape[2] * y.shape[3];
+  p.g.n = g.w.outs;
+  p.g.finish = finish_int8;
+  p.image = f.image * kSize;
+  p.line = a.stride[0] * f.row * kSize;
+  p.rows = y.shape[2];
+  p.cols = y.shape[3];
+  p.windows = {a.stride[1] * f.pixel * kSize, g.w.taps_h, g.w.runs, a.dilation[0] * f.row * kSize,
+               a.dilation[1] * f.pixel * kSize};
+  p.run = g.w.run_units();
+  for (int64_t i = 0; i < g.groups; ++i, packed += int8_packed_size(g.w)) {
+    const int64_t first = i * g.w.outs;
+    Int8End part = end;
+    part.scale += first;
+    part.shift += first;
+    part.out.data = static_cast<uint8_t*>(end.out.data) +
+                    first * y.stride[1] * static_cast<int64_t>(size_of(y.dtype));
+    p.g.finish_ctx = &part;
+    p.g.init = packed;
+    p.g.packed = int8_panels(g.w, packed);
+    p.a = static_cast<const uint8_t*>(f.data) + i * g.w.depth * kSize;
+    multiply_windows(c, p);
   }
 }
 
-Int8Product product_of(const Call& c, const Geometry& g) {
-  const auto& a = c.attr<Conv2dInt8Attrs>();
-  const View& y = c.out[0];
-  Int8Product p;
-  p.m = y.shape[0] * y.shape[2] * y.shape[3];
-  p.n = g.outs;
-  p.k = g.k;
-  p.read = read_window;
-  p.multiplier = &c.in[2];
-  if (c.n_in > 3) p.bias = &c.in[3];
-  p.out.data = y.data;
-  p.out.dtype = y.dtype;
-  p.out.rows.add(y.shape[0], y.stride[0]);
-  p.out.rows.add(y.shape[2], y.stride[2]);
-  p.out.rows.add(y.shape[3], y.stride[3]);
-  p.out.stride = y.stride[1];
-  p.act = static_cast<Act>(a.act);
-  p.out_scale = static_cast<float>(a.out_scale);
+Place place_of(const View& y) {
+  Place p = {y.data, y.dtype, {}, y.stride[1]};
+  p.rows.add(y.shape[0], y.stride[0]);
+  p.rows.add(y.shape[2], y.stride[2]);
+  p.rows.add(y.shape[3], y.stride[3]);
+  if (y.shape[1] == 1) p.stride = 1;
   return p;
+}
+
+size_t packed_size(const Call& c, const Geometry& g) {
+  const View& w = c.in[1];
+  if (g.depthwise)
+    return static_cast<size_t>(w.shape[2] * w.shape[3] * padded(w.shape[0])) * sizeof(int32_t);
+  return int8_packed_size(g.w) * static_cast<size_t>(g.groups);
+}
+
+void pack(const Call& c, const Geometry& g, void* packed) {
+  if (g.depthwise) return pack_depthwise(c, static_cast<int32_t*>(packed));
+  Int8Kernels w = g.w;
+  for (int64_t i = 0; i < g.groups; ++i, w.data += w.outs * w.out)
+    int8_pack(w, static_cast<uint8_t*>(packed) + static_cast<size_t>(i) * int8_packed_size(w));
+}
+
+size_t copied_bytes(const Call& c, const Geometry& g) {
+  if (!g.depthwise) return align64(int8_frame_bytes(c.in[0], g.shape));
+  return depthwise_in_place(c, g) ? 0 : align64(frame_bytes(c.in[0], g.shape));
 }
 
 }  // namespace
 
 Status conv2d_int8(const Call& c) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
-  const View &x = c.in[0], &w = c.in[1], &y = c.out[0];
+  const View &x = c.in[0], &y = c.out[0];
   if (y.dtype != DType::kF32 && y.dtype != DType::kI8) return Status::kUnimplemented;
   if (y.numel() == 0) return Status::kOk;
   const Geometry g = geometry_of(c);
   uint8_t* rest = static_cast<uint8_t*>(c.scratch);
+  const int64_t channels = y.shape[1];
+  const Int8End end = make_int8_end(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, channels, place_of(y),
+                                    a.act, a.out_scale, rest);
+  rest += int8_end_bytes(channels);
   const uint8_t* packed = static_cast<const uint8_t*>(c.packed);
   if (packed == nullptr) {
     pack(c, g, rest);
     packed = rest;
-    rest += group_bytes(g) * static_cast<size_t>(g.groups);
+    rest += align64(packed_size(c, g));
   }
-  const Frame frame = make_frame(c, x, g.shape, g.here, rest);
-  if (!g.here) rest += (frame_bytes(x, g.shape) + 63) & ~size_t{63};
-  const int64_t depth = w.shape[1];
-  const bool joined = a.dilation[1] == 1 && frame.pixel == depth;
-  WindowRows windows = {
-      frame,      y.shape[2],    y.shape[3],    a.stride[0], a.stride[1],
-      w.shape[3], a.dilation[0], a.dilation[1], depth,       joined ? w.shape[3] * depth : depth,
-      1};
-  Int8Product p = product_of(c, g);
-  p.ctx = &windows;
-  for (int64_t i = 0; i < g.groups; ++i) {
-    p.packed = packed + static_cast<size_t>(i) * group_bytes(g);
-    p.first = i * g.outs;
-    p.out.data = y.as<uint8_t>() + p.first * y.stride[1] * static_cast<int64_t>(size_of(y.dtype));
-    windows.frame.data = static_cast<const uint8_t*>(frame.data) + i * depth;
-    int8_multiply(c, p, rest);
+  if (!g.depthwise) {
+    run_groups(c, g, make_int8_frame(c, x, g.shape, rest), packed, end);
+    return Status::kOk;
   }
+  const Frame frame = make_frame(c, x, g.shape, depthwise_in_place(c, g), rest);
+  run_depthwise(c, frame, reinterpret_cast<const int32_t*>(packed), end);
   return Status::kOk;
 }
 
 size_t conv2d_int8_scratch(const Call& c) {
   const Geometry g = geometry_of(c);
-  const View& y = c.out[0];
-  size_t bytes = int8_scratch(y.shape[0] * y.shape[2] * y.shape[3], g.outs, g.k) + 128;
-  if (c.packed == nullptr) bytes += group_bytes(g) * static_cast<size_t>(g.groups);
-  if (!g.here) bytes += frame_bytes(c.in[0], g.shape);
+  size_t bytes = int8_end_bytes(c.out[0].shape[1]) + copied_bytes(c, g) + 64;
+  if (c.packed == nullptr) bytes += align64(packed_size(c, g));
   return bytes;
 }
 
-size_t conv2d_int8_pack_size(const Call& c) {
-  const Geometry g = geometry_of(c);
-  return group_bytes(g) * static_cast<size_t>(g.groups);
-}
+size_t conv2d_int8_pack_size(const Call& c) { return packed_size(c, geometry_of(c)); }
 
 Status conv2d_int8_pack(const Call& c, void* packed) {
-  pack(c, geometry_of(c), static_cast<uint8_t*>(packed));
+  pack(c, geometry_of(c), packed);
   return Status::kOk;
 }
 

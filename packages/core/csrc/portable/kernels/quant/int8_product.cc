@@ -1,5 +1,3 @@
-// The packed form begins with what each column's sum starts from: with VNNI a is offset by 128 to
-// be unsigned, which adds 128 * (column sum of b), so the sums start from minus that.
 #include "proa/kernels/quant/int8_product.h"
 
 #include <string.h>
@@ -7,134 +5,184 @@
 namespace proa::PROA_ISA {
 namespace {
 
-const bool kOffset = kMicroI8.step == 4;
+constexpr int64_t kRoom = kTileVecs * kLanes;  // past the last channel
 
-int64_t units(int64_t k) { return (k + kMicroI8.step - 1) / kMicroI8.step; }
 size_t head_bytes(int64_t n) {
   return (static_cast<size_t>(gemm_columns(kMicroI8, n)) * 4 + 63) & ~size_t{63};
 }
 
-/// n int8 to the units of the micro-kernel; the last unit is filled up with zeros.
-void to_units(const int8_t* from, int64_t n, bool offset, uint8_t* to) {
-  if (kMicroI8.step == 4) {
-    const uint8_t flip = offset ? 0x80 : 0;
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(from[i]) ^ flip;
-    for (int64_t i = n; i % 4 != 0; ++i) to[i] = flip;
-    return;
+/// The integers of vectors of floats.
+struct Quantizer {
+  VF scale, inverse, minus, least, most;
+  bool divides;
+
+  PROA_INLINE explicit Quantizer(const Int8End& end)
+      : scale(splat(end.out_scale)),
+        inverse(splat(end.inverse)),
+        minus(splat(-end.out_scale)),
+        least(end.act == Act::kRelu ? VF{} : splat(-127.0f * end.out_scale)),
+        most(splat(127.0f * end.out_scale)),
+        divides(end.inverse == 0.0f) {}
+
+  /// v / scale as the machine divides.
+  PROA_INLINE VF quotient(VF v) const {
+#if defined(__FMA__) || defined(__aarch64__)
+    // Two corrections of v * (1 / scale) give the correctly rounded quotient (Markstein, 1990).
+    if (PROA_LIKELY(!divides)) {
+      VF q = v * inverse;
+      q = fma(fma(q, minus, v), inverse, q);
+      return fma(fma(q, minus, v), inverse, q);
+    }
+#endif
+    return v / scale;
   }
-  int16_t* wide = reinterpret_cast<int16_t*>(to);
-  for (int64_t i = 0; i < n; ++i) wide[i] = from[i];
-  if (n % 2 != 0) wide[n] = 0;
-}
-
-const void* read_row(const void* ctx, int64_t row, int64_t unit, int64_t count, void* buffer) {
-  const Int8Product& p = *static_cast<const Int8Product*>(ctx);
-  int8_t piece[kInt8Run];
-  const int64_t k = unit * kMicroI8.step, left = p.k - k, all = count * kMicroI8.step;
-  const int64_t n = left < all ? left : all;
-  to_units(static_cast<const int8_t*>(p.read(p.ctx, row, k, n, piece)), n, kOffset,
-           static_cast<uint8_t*>(buffer));
-  return buffer;
-}
-
-struct ColumnReader {
-  const Int8Columns& b;
-  int64_t k;
+  PROA_INLINE VI8 operator()(VF v) const {
+    const VI q = round_to_int(quotient(min(most, max(least, v))));
+#if defined(__AVX512BW__)
+    return bit_cast<VI8>(_mm512_cvtepi32_epi8((__m512i)q));
+#elif defined(__AVX2__)
+    const __m128i low = _mm256_castsi256_si128((__m256i)q);
+    const __m128i half = _mm_packs_epi32(low, _mm256_extracti128_si256((__m256i)q, 1));
+    const int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(half, half));
+    return bit_cast<VI8>(bytes);
+#else
+    return __builtin_convertvector(q, VI8);
+#endif
+  }
 };
 
-const void* read_column(const void* ctx, int64_t column, int64_t unit, int64_t count,
-                        void* buffer) {
-  const ColumnReader& r = *static_cast<const ColumnReader*>(ctx);
-  int8_t piece[kInt8Run];
-  const int64_t k = unit * kMicroI8.step, left = r.k - k, all = count * kMicroI8.step;
-  const int64_t n = left < all ? left : all;
-  const int8_t* from = r.b.data + column * r.b.stride;
-  for (int64_t i = 0; i < n; ++i) piece[i] = from[r.b.steps.at(k + i)];
-  to_units(piece, n, false, static_cast<uint8_t*>(buffer));
+PROA_INLINE VF value_of(const Int8End& end, const int32_t* sums, int64_t channel) {
+  return to_float(load(sums)) * load(end.scale + channel) + load(end.shift + channel);
+}
+
+/// A row to neighbouring int8, without a function in between: the usual case.
+PROA_INLINE void quantize_row(const Int8End& end, const Quantizer& quantizer, const int32_t* sums,
+                              int64_t channel, int cols, int8_t* to) {
+  int j = 0;
+  for (; j + kLanes <= cols; j += kLanes) {
+    const VI8 q = quantizer(value_of(end, sums + j, channel + j));
+    memcpy(to + j, &q, sizeof q);
+  }
+  if (j < cols) {
+    const VI8 q = quantizer(value_of(end, sums + j, channel + j));
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    const __mmask16 some = static_cast<__mmask16>((1u << (cols - j)) - 1);
+    _mm_mask_storeu_epi8(to + j, some, bit_cast<__m128i>(q));
+#else
+    memcpy(to + j, &q, static_cast<size_t>(cols - j));
+#endif
+  }
+}
+
+/// `some` neighbouring channels in whatever form they are wanted.
+void finish_vector(const Int8End& end, const int32_t* sums, int64_t row, int64_t channel,
+                   int some) {
+  alignas(64) float v[kLanes];
+  store(v, value_of(end, sums, channel));
+  activate(end.act, v, kLanes);
+  const int64_t at = end.out.rows.at(row) + channel * end.out.stride;
+  if (end.out.dtype == DType::kF32) {
+    float* const to = static_cast<float*>(end.out.data) + at;
+    for (int j = 0; j < some; ++j) to[j * end.out.stride] = v[j];
+    return;
+  }
+  const VI8 q = Quantizer(end)(load(v));
+  int8_t piece[sizeof q];
+  memcpy(piece, &q, sizeof q);
+  int8_t* const to = static_cast<int8_t*>(end.out.data) + at;
+  for (int j = 0; j < some; ++j) to[j * end.out.stride] = piece[j];
+}
+
+/// The kernels' elements of one output, unit after unit.
+const void* read_kernel(const void* ctx, int64_t out, int64_t unit, int64_t count, void* buffer) {
+  const Int8Kernels& w = *static_cast<const Int8Kernels*>(ctx);
+  typedef decltype(Int8Step{} - Int8Step{}) Wide;
+  int8_t* bytes = static_cast<int8_t*>(buffer);
+  for (int64_t u = unit; u < unit + count; ++u) {
+    const int64_t row = u / w.run_units(), first = (u - row * w.run_units()) * kInt8Steps;
+    const int64_t p = row / w.runs, r = row - p * w.runs;
+    for (int64_t s = first; s < first + kInt8Steps; ++s) {
+      const int64_t at = r * w.run + s, q = at / w.depth, d = at - q * w.depth;
+      const int8_t* from = w.data + out * w.out + p * w.tap_h + q * w.tap_w + d * w.step;
+      const Wide value = s < w.run ? *from : 0;
+      if constexpr (sizeof(Int8Step) == 1) {
+        *bytes++ = static_cast<int8_t>(value);
+      } else {
+        const int16_t wide = static_cast<int16_t>(value);
+        memcpy(bytes, &wide, 2);
+        bytes += 2;
+      }
+    }
+  }
   return buffer;
-}
-
-float channel(const View* v, int64_t i) {
-  return v->as<const float>()[v->numel() == 1 ? 0 : i * v->stride[v->rank - 1]];
-}
-
-/// One row of v from sums; `scale` and `shift` hold the columns' multiplier and bias.
-void scale_row(const int32_t* sums, const float* scale, const float* shift, int n, float* v) {
-  for (int i = 0; i < n; i += kLanes) {
-    const VF product = to_float(load(sums + i)) * load(scale + i);
-    store(v + i, product + load(shift + i));
-  }
-}
-
-void quantize_row(float* v, float scale, int n) {
-  for (int i = 0; i < n; i += kLanes) {
-    const VF q = round_even(load(v + i) / scale);
-    store(v + i, min(splat(127.0f), max(splat(-127.0f), q)));
-  }
-}
-
-void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                 int cols) {
-  constexpr int kWide = kTileVecs * kLanes;
-  const Int8Product& p = *static_cast<const Int8Product*>(ctx);
-  float scale[kWide] = {}, shift[kWide] = {};
-  alignas(64) float v[kWide];
-  for (int j = 0; j < cols; ++j) {
-    scale[j] = channel(p.multiplier, p.first + col + j);
-    if (p.bias != nullptr && p.bias->given()) shift[j] = channel(p.bias, p.first + col + j);
-  }
-  const int32_t* sums = static_cast<const int32_t*>(tile);
-  for (int i = 0; i < rows; ++i, sums += ldt) {
-    scale_row(sums, scale, shift, cols, v);
-    if (p.act == Act::kRelu) {
-      for (int j = 0; j < kWide; j += kLanes) store(v + j, max(VF{}, load(v + j)));
-    } else if (p.act != Act::kNone) {
-      activate(p.act, v, cols);
-    }
-    const int64_t at = p.out.rows.at(row + i) + col * p.out.stride;
-    if (p.out.dtype == DType::kF32) {
-      float* to = static_cast<float*>(p.out.data) + at;
-      for (int j = 0; j < cols; ++j) to[j * p.out.stride] = v[j];
-    } else {
-      quantize_row(v, p.out_scale, cols);
-      int8_t* to = static_cast<int8_t*>(p.out.data) + at;
-      for (int j = 0; j < cols; ++j) to[j * p.out.stride] = static_cast<int8_t>(v[j]);
-    }
-  }
 }
 
 }  // namespace
 
-size_t int8_scratch(int64_t m, int64_t n, int64_t k) {
-  return gemm_scratch(kMicroI8, m, n, units(k), false, true);
+size_t int8_end_bytes(int64_t channels) {
+  return (static_cast<size_t>(2 * (channels + kRoom)) * sizeof(float) + 63) & ~size_t{63};
 }
 
-void int8_multiply(const Call& call, const Int8Product& p, void* scratch) {
-  Gemm g = {&kMicroI8, p.m, p.n, units(p.k), {&p, read_row, false}, {}};
-  g.init = p.packed;
-  g.packed = static_cast<const uint8_t*>(p.packed) + head_bytes(p.n);
-  g.finish = finish_int8;
-  g.finish_ctx = &p;
-  gemm(call, g, scratch);
+Int8End make_int8_end(const View& multiplier, const View* bias, int64_t channels, const Place& out,
+                      int64_t act, double out_scale, void* memory) {
+  float* const scale = static_cast<float*>(memory);
+  float* const shift = scale + channels + kRoom;
+  const int64_t step = multiplier.numel() == 1 ? 0 : multiplier.stride[multiplier.rank - 1];
+  const bool shifted = bias != nullptr && bias->given();
+  const int64_t other = !shifted || bias->numel() == 1 ? 0 : bias->stride[bias->rank - 1];
+  for (int64_t i = 0; i < channels + kRoom; ++i) {
+    scale[i] = i < channels ? multiplier.as<const float>()[i * step] : 0.0f;
+    shift[i] = i < channels && shifted ? bias->as<const float>()[i * other] : 0.0f;
+  }
+  const float divisor = static_cast<float>(out_scale);
+  // Outside this range the corrections of a quotient may lose bits.
+  const bool usual = divisor > 0x1p-80f && divisor < 0x1p80f;
+  return {scale, shift, out, static_cast<Act>(act), divisor, usual ? 1.0f / divisor : 0.0f};
 }
 
-size_t int8_packed_size(int64_t n, int64_t k) {
-  return head_bytes(n) + gemm_packed_size(kMicroI8, n, units(k));
+void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                 int cols) {
+  const Int8End& end = *static_cast<const Int8End*>(ctx);
+  const int32_t* sums = static_cast<const int32_t*>(tile);
+  if (end.out.dtype == DType::kI8 && end.out.stride == 1 && end.act <= Act::kRelu) {
+    const Quantizer quantizer(end);
+    int8_t* const to = static_cast<int8_t*>(end.out.data) + col;
+    for (int i = 0; i < rows; ++i, sums += ldt)
+      quantize_row(end, quantizer, sums, col, cols, to + end.out.rows.at(row + i));
+    return;
+  }
+  for (int i = 0; i < rows; ++i, sums += ldt)
+    for (int j = 0; j < cols; j += kLanes)
+      finish_vector(end, sums + j, row + i, col + j, cols - j < kLanes ? cols - j : kLanes);
 }
 
-void int8_pack(const Int8Columns& b, int64_t n, int64_t k, void* packed) {
+size_t int8_packed_size(const Int8Kernels& w) {
+  return (head_bytes(w.outs) + gemm_packed_size(kMicroI8, w.outs, w.units()) + 63) & ~size_t{63};
+}
+
+void int8_pack(const Int8Kernels& w, void* packed) {
   int32_t* head = static_cast<int32_t*>(packed);
-  memset(head, 0, head_bytes(n));
-  if (kOffset) {
-    for (int64_t j = 0; j < n; ++j) {
+  memset(head, 0, head_bytes(w.outs));
+  uint8_t* const panels = static_cast<uint8_t*>(packed) + head_bytes(w.outs);
+  Micro micro = kMicroI8;
+  micro.k_block = w.units() > 0 ? w.units() : 1;
+  gemm_pack(micro, {&w, read_kernel, false}, w.outs, w.units(), panels);
+  if (kInt8Offset != 0) {
+    int8_t unit[4];
+    for (int64_t o = 0; o < w.outs; ++o) {
       int32_t sum = 0;
-      for (int64_t i = 0; i < k; ++i) sum += b.data[b.steps.at(i) + j * b.stride];
-      head[j] = -128 * sum;
+      for (int64_t u = 0; u < w.units(); ++u) {
+        read_kernel(&w, o, u, 1, unit);
+        for (int8_t step : unit) sum += step;
+      }
+      head[o] = -kInt8Offset * sum;
     }
   }
-  const ColumnReader r = {b, k};
-  gemm_pack(kMicroI8, {&r, read_column, false}, n, units(k),
-            static_cast<uint8_t*>(packed) + head_bytes(n));
+  arrange_int8(panels, static_cast<size_t>(w.units() * gemm_columns(kMicroI8, w.outs)) * 4);
+}
+
+const void* int8_panels(const Int8Kernels& w, const void* packed) {
+  return static_cast<const uint8_t*>(packed) + head_bytes(w.outs);
 }
 
 }  // namespace proa::PROA_ISA

@@ -2,35 +2,41 @@
 // Exact int8 products with the epilogue of conv2d_int8 and linear_int8:
 // v = act(acc * multiplier + bias), the product and the sum rounded separately, then v itself or
 // clamp(round(v / out_scale), -127, 127). This family is compiled without contraction.
+#include "proa/base/call.h"
 #include "proa/simd/gemm/epilogue.h"
 
 namespace proa::PROA_ISA {
 
-struct Int8Product {
-  int64_t m = 0, n = 0, k = 0;
-  /// As Source::read by lane, in int8 elements; `count` is at most kInt8Run.
-  const void* (*read)(const void* ctx, int64_t row, int64_t k, int64_t count, void* buffer);
-  const void* ctx = nullptr;
-  const void* packed = nullptr;      // by int8_pack
-  const View* multiplier = nullptr;  // one element, or `channels` of them
-  const View* bias = nullptr;        // nullptr or not given: none
-  int64_t first = 0;                 // column 0 is this channel
-  Place out;                         // kF32 or kI8
-  Act act = Act::kNone;
-  float out_scale = 0;
+/// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
+struct Int8End {
+  const float* scale;
+  const float* shift;
+  Place out;  // kF32 or kI8
+  Act act;
+  float out_scale;
+  float inverse;  // of out_scale, or 0 if quotients cannot be had from it
 };
-constexpr int64_t kInt8Run = 1024;
+size_t int8_end_bytes(int64_t channels);
+Int8End make_int8_end(const View& multiplier, const View* bias, int64_t channels, const Place& out,
+                      int64_t act, double out_scale, void* memory);
+/// Gemm::finish; ctx is an Int8End.
+void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                 int cols);
 
-size_t int8_scratch(int64_t m, int64_t n, int64_t k);
-void int8_multiply(const Call& call, const Int8Product& p, void* scratch);
-
-/// Columns of an int8 matrix: element (p, j) = data[steps.at(p) + j * stride].
-struct Int8Columns {
+/// Int8 kernels: element (out, tap_h, tap_w, depth) by strides from `data`. Rows of a window are
+/// `runs` pieces of `run` steps, each filled up to whole units of kMicroI8.
+struct Int8Kernels {
   const int8_t* data;
-  Lines steps;
-  int64_t stride;
+  int64_t out, tap_h, tap_w, step;  // strides
+  int64_t outs, taps_h, depth;
+  int64_t runs, run;
+  int64_t run_units() const { return (run + kInt8Steps - 1) / kInt8Steps; }
+  int64_t units() const { return taps_h * runs * run_units(); }
 };
-size_t int8_packed_size(int64_t n, int64_t k);
-void int8_pack(const Int8Columns& b, int64_t n, int64_t k, void* packed);
+/// The packed form begins with what each column's sums start from.
+size_t int8_packed_size(const Int8Kernels& w);
+void int8_pack(const Int8Kernels& w, void* packed);
+/// The starts of the sums and the panels of what int8_pack wrote, for Gemm::init and packed.
+const void* int8_panels(const Int8Kernels& w, const void* packed);
 
 }  // namespace proa::PROA_ISA

@@ -1,28 +1,18 @@
+// The rows of x, copied as the micro-kernel reads them, are the windows of one line.
+#include <string.h>
+
 #include "proa/gen/attrs.h"
 #include "proa/gen/kernels.h"
 #include "proa/kernels/quant/int8_product.h"
+#include "proa/simd/conv/windows.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-struct Matrix {
-  const int8_t* data;
-  Lines rows;
-  int64_t stride;
-};
-
-const void* read_matrix(const void* ctx, int64_t row, int64_t k, int64_t count, void* buffer) {
-  const Matrix& a = *static_cast<const Matrix*>(ctx);
-  const int8_t* from = a.data + a.rows.at(row) + k * a.stride;
-  if (a.stride == 1) return from;
-  int8_t* to = static_cast<int8_t*>(buffer);
-  for (int64_t i = 0; i < count; ++i) to[i] = from[i * a.stride];
-  return to;
-}
-
-Int8Columns weights(const Call& c) {
+Int8Kernels weights(const Call& c) {
   const View& w = c.in[1];
-  return {w.as<const int8_t>(), lines_of(w, 0, 1), w.stride[1]};
+  return {w.as<const int8_t>(), w.stride[1], 0,          0, w.stride[0],
+          w.shape[1],           1,           w.shape[0], 1, w.shape[0]};
 }
 
 int64_t rows_of(const View& x) {
@@ -31,48 +21,82 @@ int64_t rows_of(const View& x) {
   return m;
 }
 
+/// Steps between rows of the copy; rows a multiple of 2 KiB apart would evict each other.
+int64_t pitch_of(int64_t k) {
+  const int64_t whole = (k + kInt8Steps - 1) / kInt8Steps * kInt8Steps;
+  return whole * static_cast<int64_t>(sizeof(Int8Step)) % 2048 == 0 ? whole + 64 : whole;
+}
+
+size_t copy_bytes(const Call& c) {
+  const size_t rows = static_cast<size_t>(rows_of(c.in[0]) + kTileRows);
+  return (rows * static_cast<size_t>(pitch_of(c.in[1].shape[0])) * sizeof(Int8Step) + 127) &
+         ~size_t{63};
+}
+
+void copy_rows(const Call& c, int64_t k, Int8Step* to) {
+  const View& x = c.in[0];
+  const Lines rows = lines_of(x, 0, x.rank - 1);
+  const int64_t stride = x.stride[x.rank - 1], pitch = pitch_of(k);
+  parallel_for(c, rows_of(x), 1 + 65536 / (k + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int8_t* from = x.as<const int8_t>() + rows.at(i);
+      Int8Step* const row = to + i * pitch;
+      if (stride == 1)
+        for (int64_t p = 0; p < k; ++p) row[p] = static_cast<Int8Step>(from[p] ^ kInt8Offset);
+      else
+        for (int64_t p = 0; p < k; ++p)
+          row[p] = static_cast<Int8Step>(from[p * stride] ^ kInt8Offset);
+    }
+  });
+}
+
 }  // namespace
 
 Status linear_int8(const Call& c) {
   const auto& a = c.attr<LinearInt8Attrs>();
-  const View &x = c.in[0], &w = c.in[1], &y = c.out[0];
-  const Matrix rows = {x.as<const int8_t>(), lines_of(x, 0, x.rank - 1), x.stride[x.rank - 1]};
-  Int8Product p;
-  p.m = rows_of(x);
-  p.n = w.shape[1];
-  p.k = w.shape[0];
-  p.read = read_matrix;
-  p.ctx = &rows;
-  p.packed = c.packed;
-  uint8_t* rest = static_cast<uint8_t*>(c.scratch);
-  if (p.packed == nullptr) {
-    int8_pack(weights(c), p.n, p.k, rest);
-    p.packed = rest;
-    rest += (int8_packed_size(p.n, p.k) + 63) & ~size_t{63};
-  }
-  p.multiplier = &c.in[2];
-  if (c.n_in > 3) p.bias = &c.in[3];
-  p.out = {y.data, y.dtype, lines_of(y, 0, y.rank - 1), y.stride[y.rank - 1]};
-  p.act = static_cast<Act>(a.act);
-  p.out_scale = static_cast<float>(a.out_scale);
+  const View& y = c.out[0];
   if (y.dtype != DType::kF32 && y.dtype != DType::kI8) return Status::kUnimplemented;
-  int8_multiply(c, p, rest);
+  const Int8Kernels w = weights(c);
+  uint8_t* rest = static_cast<uint8_t*>(c.scratch);
+  const void* packed = c.packed;
+  if (packed == nullptr) {
+    int8_pack(w, rest);
+    packed = rest;
+    rest += int8_packed_size(w);
+  }
+  const Place place = {y.data, y.dtype, lines_of(y, 0, y.rank - 1), y.stride[y.rank - 1]};
+  const Int8End end = make_int8_end(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs, place, a.act,
+                                    a.out_scale, rest);
+  rest += int8_end_bytes(w.outs);
+  copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
+  WindowProduct p = {};
+  p.g.micro = &kMicroI8;
+  p.g.m = rows_of(c.in[0]);
+  p.g.n = w.outs;
+  p.g.init = packed;
+  p.g.packed = int8_panels(w, packed);
+  p.g.finish = finish_int8;
+  p.g.finish_ctx = &end;
+  p.a = rest;
+  p.rows = 1;
+  p.cols = p.g.m;
+  p.windows = {pitch_of(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
+  p.run = w.run_units();
+  multiply_windows(c, p);
   return Status::kOk;
 }
 
 size_t linear_int8_scratch(const Call& c) {
-  const View& w = c.in[1];
-  size_t bytes = int8_scratch(rows_of(c.in[0]), w.shape[1], w.shape[0]);
-  if (c.packed == nullptr) bytes += int8_packed_size(w.shape[1], w.shape[0]) + 64;
+  const Int8Kernels w = weights(c);
+  size_t bytes = int8_end_bytes(w.outs) + copy_bytes(c);
+  if (c.packed == nullptr) bytes += int8_packed_size(w);
   return bytes;
 }
 
-size_t linear_int8_pack_size(const Call& c) {
-  return int8_packed_size(c.in[1].shape[1], c.in[1].shape[0]);
-}
+size_t linear_int8_pack_size(const Call& c) { return int8_packed_size(weights(c)); }
 
 Status linear_int8_pack(const Call& c, void* packed) {
-  int8_pack(weights(c), c.in[1].shape[1], c.in[1].shape[0], packed);
+  int8_pack(weights(c), packed);
   return Status::kOk;
 }
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "proa/simd/conv/windows.h"
 #include "proa/simd/conv/winograd.h"
 
 namespace proa::PROA_ISA {
@@ -14,7 +15,7 @@ namespace {
 
 enum class Way { kDepthwise, kWinograd, kWindows, kProduct };
 
-constexpr int64_t kWindowBytes = 512 * 1024;  // of kernels, for Way::kWindows
+constexpr int64_t kWindowBytes = 768 * 1024;  // of kernels, for Way::kWindows
 constexpr int64_t kGrainWork = 1 << 19;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -25,10 +26,8 @@ int64_t steps(const Correlation& c) { return c.taps_h * c.taps_w * c.depth; }
 Way way_of(const Correlation& c) {
   if (c.depth == 1 && c.outs == 1 && c.groups > 1) return Way::kDepthwise;
   if (winograd_takes(c)) return Way::kWinograd;
-  // Rows of a tile whose distance is a multiple of 2 KiB would evict each other; a frame has room
-  // for 16 pixels past its end.
-  const int64_t distance = c.step_w * c.groups * c.depth * 4;
-  const bool fits = steps(c) * c.outs * 4 <= kWindowBytes && distance % 2048 != 0 && c.step_w <= 16;
+  // A frame has room for 16 pixels past its end.
+  const bool fits = steps(c) * c.outs * 4 <= kWindowBytes && c.step_w <= 16;
   return !is_double(c.kernels.dtype) && fits ? Way::kWindows : Way::kProduct;
 }
 
@@ -39,14 +38,20 @@ Micro micro_for(const Correlation& c) {
   return m;
 }
 
+/// Windows whose distance is a multiple of 2 KiB would evict each other from the cache.
+bool collides(const Correlation& c) {
+  return way_of(c) == Way::kWindows && c.step_w * c.groups * c.depth * 4 % 2048 == 0;
+}
+
 /// The part of x that goes into the frame: what is read, with its padding, or all of x alone.
 FrameShape framed(const Correlation& c) {
   return way_of(c) == Way::kWinograd ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
 }
 
 bool in_place(const Correlation& c) {
+  if (!frame_in_place(c.x, framed(c))) return false;
   // Tiles have an even height: with an odd row the last one reads a pixel too many.
-  return (way_of(c) != Way::kWindows || c.cols % 2 == 0) && frame_in_place(c.x, framed(c));
+  return way_of(c) != Way::kWindows || (c.cols % 2 == 0 && !collides(c));
 }
 
 // -- kernels -------------------------------------------------------------------------------------
@@ -118,58 +123,18 @@ struct Job {
   int64_t run;
 };
 
-/// Pixels [j, j + count) of output line `line` (image and row), all columns.
-void run_windows_at(const Job& s, const Windows& w, const uint8_t* a, int64_t line, int64_t j,
-                    int count) {
-  const int lanes = s.micro.lanes, height = tile_rows(count);
-  const int64_t k = steps(s.c), row = line * s.c.cols + j;
-  for (int64_t col = 0; col < s.c.outs; col += kTileVecs * lanes) {
-    const int cols = static_cast<int>(least(s.c.outs - col, kTileVecs * lanes));
-    const int vecs = cols <= lanes ? 1 : kTileVecs, width = vecs * lanes;
-    alignas(64) float spare[kTileBytes / 4];
-    float* const home =
-        s.g.c == nullptr ? nullptr : static_cast<float*>(s.g.c) + row * s.g.ldc + col;
-    const bool whole = home != nullptr && cols == width && height == count;
-    Tile t = {};
-    t.a = a;
-    t.b = s.packed + col * k * 4;
-    t.ldb = width;
-    t.c = whole ? home : spare;
-    t.ldc = whole ? s.g.ldc : width;
-    t.k = s.run;
-    t.init = s.init == nullptr ? nullptr : s.init + col * 4;
-    s.micro.run_windows(height, vecs, t, w);
-    float* place = static_cast<float*>(t.c);
-    int64_t ld = t.ldc;
-    if (home != nullptr && !whole) {
-      for (int i = 0; i < count; ++i)
-        for (int x = 0; x < cols; x += kLanes)
-          store_n(home + i * s.g.ldc + x, load(spare + i * width + x), least(cols - x, kLanes));
-      place = home;
-      ld = s.g.ldc;
-    }
-    if (s.g.finish != nullptr) s.g.finish(s.g.finish_ctx, place, ld, row, count, col, cols);
-  }
-}
-
 void run_windows(const Call& call, const Job& s) {
   const Correlation& c = s.c;
-  const int64_t tiles = (c.cols + kTileRows - 1) / kTileRows;
-  const int height = tile_rows((c.cols + tiles - 1) / tiles);
-  const int64_t taps_w = c.taps_w * c.depth / s.run;
-  const Windows w = {c.step_w * s.frame.pixel, c.taps_h, taps_w, c.tap_h * s.frame.row,
-                     c.tap_w * s.frame.pixel};
-  const int64_t grain = 1 + kGrainWork / (c.cols * c.outs * (steps(c) + 8));
-  parallel_for(call, c.x.shape[0] * c.rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t line = begin; line < end; ++line) {
-      const int64_t n = line / c.rows, i = line - n * c.rows;
-      const uint8_t* a = static_cast<const uint8_t*>(s.frame.data) +
-                         (n * s.frame.image + i * c.step_h * s.frame.row) * 4;
-      for (int64_t j = 0; j < c.cols; j += height)
-        run_windows_at(s, w, a + j * w.row * 4, line, j,
-                       static_cast<int>(least(c.cols - j, height)));
-    }
-  });
+  WindowProduct p = {
+      s.g, s.frame.data, s.frame.image * 4, c.step_h * s.frame.row * 4, c.rows, c.cols, {}, s.run};
+  p.g.micro = &s.micro;
+  p.g.m = c.x.shape[0] * c.rows * c.cols;
+  p.g.n = c.outs;
+  p.g.packed = s.packed;
+  p.g.init = s.init;
+  p.windows = {c.step_w * s.frame.pixel * 4, c.taps_h, c.taps_w * c.depth / s.run,
+               c.tap_h * s.frame.row * 4, c.tap_w * s.frame.pixel * 4};
+  multiply_windows(call, p);
 }
 
 void run_product(const Call& call, const Job& s, void* scratch) {
@@ -208,7 +173,10 @@ void depthwise_tile(const Job& s, const T* from, int64_t channel, int64_t some, 
         for (int i = 0; i < count; ++i) acc[i] += load_n(x + i * step, some) * factor;
       }
     }
-  for (int i = 0; i < 4; ++i) store(tile + i * kWidth, acc[i]);
+  for (int i = 0; i < 4; ++i) {
+    if (s.g.relu) acc[i] = acc[i] < Vec<T>{} ? Vec<T>{} : acc[i];
+    store(tile + i * kWidth, acc[i]);
+  }
 }
 
 template <class T>
@@ -289,8 +257,10 @@ FrameShape frame_of(const Correlation& c) {
   auto extent = [](int64_t n, int64_t step, int64_t taps, int64_t tap) {
     return n <= 0 || taps <= 0 ? int64_t{0} : (n - 1) * step + (taps - 1) * tap + 1;
   };
-  return {c.top, c.left, extent(c.rows, c.step_h, c.taps_h, c.tap_h),
-          extent(c.cols, c.step_w, c.taps_w, c.tap_w)};
+  FrameShape s = {c.top, c.left, extent(c.rows, c.step_h, c.taps_h, c.tap_h),
+                  extent(c.cols, c.step_w, c.taps_w, c.tap_w)};
+  if (collides(c)) s.pixel = c.groups * c.depth + 16;
+  return s;
 }
 
 size_t correlate_packed_size(const Correlation& c) {

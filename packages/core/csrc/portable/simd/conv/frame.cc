@@ -3,59 +3,104 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/simd/gemm/micro.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 int64_t element_bytes(DType t) { return t == DType::kI8 ? 1 : is_double(t) ? 8 : 4; }
 
+int64_t pitch(const View& x, const FrameShape& s) { return s.pixel > 0 ? s.pixel : x.shape[1]; }
+
+/// An element of the frame; kFlip is the bits that int8 with an offset has turned.
+template <class T, int kFlip, class S>
+PROA_INLINE T as_step(S x) {
+  if constexpr (kFlip != 0)
+    return static_cast<T>(x ^ kFlip);
+  else
+    return static_cast<T>(x);
+}
+
+template <class T, int kFlip>
+void fill_with_zero(T* to, int64_t n) {
+  if constexpr (kFlip != 0)
+    memset(to, kFlip, static_cast<size_t>(n) * sizeof(T));
+  else
+    memset(to, 0, static_cast<size_t>(n) * sizeof(T));
+}
+
+/// Pixels that are `ws` apart and have their channels `cs` apart.
+template <class S, class T, int kFlip>
+void copy_pixels(const S* from, int64_t count, int64_t channels, int64_t cs, int64_t ws,
+                 int64_t pixel, T* to) {
+  if (channels == 3) {
+    for (int64_t w = 0; w < count; ++w)
+      for (int64_t c = 0; c < 3; ++c) to[w * pixel + c] = as_step<T, kFlip>(from[w * ws + c * cs]);
+    return;
+  }
+  if (cs == 1) {
+    for (int64_t w = 0; w < count; ++w)
+      for (int64_t c = 0; c < channels; ++c)
+        to[w * pixel + c] = as_step<T, kFlip>(from[w * ws + c]);
+    return;
+  }
+  // A few channels at a time, so that both sides stay in the cache.
+  for (int64_t c0 = 0; c0 < channels; c0 += 16) {
+    const int64_t some = channels - c0 < 16 ? channels - c0 : 16;
+    for (int64_t w = 0; w < count; ++w)
+      for (int64_t c = c0; c < c0 + some; ++c)
+        to[w * pixel + c] = as_step<T, kFlip>(from[w * ws + c * cs]);
+  }
+}
+
 /// One row of the frame from column `left` of x on; `from` is column 0 of channel 0.
-template <class S>
-void fill_row(const View& x, const S* from, const FrameShape& s, Compute<S>* to) {
-  using T = Compute<S>;
-  const int64_t channels = x.shape[1], cs = x.stride[1], ws = x.stride[3];
+template <class S, class T, int kFlip>
+void fill_row(const View& x, const S* from, const FrameShape& s, T* to) {
+  const int64_t channels = x.shape[1], cs = x.stride[1], ws = x.stride[3], pixel = pitch(x, s);
   const int64_t skip = s.left < 0 ? -s.left : 0;  // columns of x left out
   const int64_t before = s.left > 0 ? (s.left < s.width ? s.left : s.width) : 0;
   int64_t count = x.shape[3] - skip;
   if (count > s.width - before) count = s.width - before;
   if (count < 0) count = 0;
-  for (int64_t i = 0; i < before * channels; ++i) to[i] = T{};
-  T* at = to + before * channels;
+  fill_with_zero<T, kFlip>(to, before * pixel);
+  T* at = to + before * pixel;
   from += skip * ws;
-  const bool packed = (channels == 1 || cs == 1) && (channels == 1 ? ws == 1 : ws == channels);
-  if (packed && sizeof(S) == sizeof(T)) {
+  const bool packed =
+      (channels == 1 || cs == 1) && (channels == 1 ? ws == 1 : ws == channels) && pixel == channels;
+  if (packed && sizeof(S) == sizeof(T) && kFlip == 0) {
     memcpy(at, from, static_cast<size_t>(count * channels) * sizeof(T));
-  } else if (channels <= 4 || cs == 1) {
-    for (int64_t w = 0; w < count; ++w)
-      for (int64_t c = 0; c < channels; ++c)
-        at[w * channels + c] = static_cast<T>(from[w * ws + c * cs]);
+  } else if (packed) {
+    for (int64_t i = 0; i < count * channels; ++i) at[i] = as_step<T, kFlip>(from[i]);
   } else {
-    // A few channels at a time, so that both sides stay in the cache.
-    for (int64_t c0 = 0; c0 < channels; c0 += 16) {
-      const int64_t some = channels - c0 < 16 ? channels - c0 : 16;
-      for (int64_t w = 0; w < count; ++w)
-        for (int64_t c = c0; c < c0 + some; ++c)
-          at[w * channels + c] = static_cast<T>(from[w * ws + c * cs]);
-    }
+    copy_pixels<S, T, kFlip>(from, count, channels, cs, ws, pixel, at);
   }
-  for (int64_t i = (before + count) * channels; i < s.width * channels; ++i) to[i] = T{};
+  fill_with_zero<T, kFlip>(at + count * pixel, (s.width - before - count) * pixel);
 }
 
-template <class S>
-void fill(const Call& call, const View& x, const FrameShape& s, Compute<S>* memory) {
-  using T = Compute<S>;
-  const int64_t line = s.width * x.shape[1];
+template <class S, class T = Compute<S>, int kFlip = 0>
+void fill(const Call& call, const View& x, const FrameShape& s, T* memory) {
+  const int64_t line = s.width * pitch(x, s);
   const int64_t grain = 1 + 65536 / (line + 1);
   parallel_for(call, x.shape[0] * s.height, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t n = i / s.height, h = i - n * s.height - s.top;
       T* const to = memory + i * line;
       if (h < 0 || h >= x.shape[2])
-        memset(to, 0, static_cast<size_t>(line) * sizeof(T));
+        fill_with_zero<T, kFlip>(to, line);
       else
-        fill_row(x, x.as<const S>() + n * x.stride[0] + h * x.stride[2], s, to);
+        fill_row<S, T, kFlip>(x, x.as<const S>() + n * x.stride[0] + h * x.stride[2], s, to);
     }
   });
+}
+
+Frame copied(const View& x, const FrameShape& s, const void* memory) {
+  const int64_t line = s.width * pitch(x, s);
+  return {memory, s.height * line, line, pitch(x, s)};
+}
+
+size_t copy_bytes(const View& x, const FrameShape& s, int64_t size) {
+  const int64_t pixels = x.shape[0] * s.height * s.width;
+  return static_cast<size_t>((pixels + 16) * pitch(x, s) * size) + 128;
 }
 
 }  // namespace
@@ -67,8 +112,16 @@ bool frame_in_place(const View& x, const FrameShape& s) {
 }
 
 size_t frame_bytes(const View& x, const FrameShape& s) {
-  const int64_t pixels = x.shape[0] * s.height * s.width;
-  return static_cast<size_t>((pixels + 16) * x.shape[1] * element_bytes(x.dtype)) + 128;
+  return copy_bytes(x, s, element_bytes(x.dtype));
+}
+
+size_t int8_frame_bytes(const View& x, const FrameShape& s) {
+  return copy_bytes(x, s, sizeof(Int8Step));
+}
+
+Frame make_int8_frame(const Call& call, const View& x, const FrameShape& s, void* memory) {
+  fill<int8_t, Int8Step, kInt8Offset>(call, x, s, static_cast<Int8Step*>(memory));
+  return copied(x, s, memory);
 }
 
 Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place,
@@ -95,8 +148,7 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
       fill<float>(call, x, s, static_cast<float*>(memory));
       break;
   }
-  const int64_t line = s.width * x.shape[1];
-  return {memory, s.height * line, line, x.shape[1]};
+  return copied(x, s, memory);
 }
 
 const void* read_window(const void* ctx, int64_t window, int64_t k, int64_t count, void* buffer) {

@@ -13,6 +13,7 @@ struct Frame {
 /// The part of (N, C, H, W) view x from (-top, -left) on, height x width; what lies outside is 0.
 struct FrameShape {
   int64_t top, left, height, width;
+  int64_t pixel = 0;  // between the pixels of a copy, if not the number of channels
 };
 /// True if x itself can serve as the frame.
 bool frame_in_place(const View& x, const FrameShape& s);
@@ -20,6 +21,10 @@ bool frame_in_place(const View& x, const FrameShape& s);
 size_t frame_bytes(const View& x, const FrameShape& s);
 /// The frame of x: x itself if `in_place`, else a copy in `memory`, with 16-bit floats widened.
 Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place, void* memory);
+
+/// A copy of int8 x with its elements as Int8Step (see simd/gemm/micro.h), and its bytes.
+size_t int8_frame_bytes(const View& x, const FrameShape& s);
+Frame make_int8_frame(const Call& call, const View& x, const FrameShape& s, void* memory);
 
 /// The windows of a frame as rows of a matrix: row (n, i, j), columns (tap_h, tap_w, channel).
 struct WindowRows {

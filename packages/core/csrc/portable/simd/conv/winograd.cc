@@ -125,7 +125,7 @@ void take_in(const Job& s, int64_t tile, int64_t at) {
 void multiply(const Job& s, int64_t point, int64_t tiles) {
   const Correlation& c = s.c;
   const int64_t panel = kTileVecs * kLanes;
-  const Windows rows = {s.l.in, 1, 1, 0, 0};
+  const Windows rows = {s.l.in * 4, 1, 1, 0, 0};
   for (int64_t row = 0; row < tiles; row += kTileRows) {
     const int height = tile_rows(tiles - row);
     for (int64_t col = 0; col < c.outs; col += panel) {
@@ -136,6 +136,8 @@ void multiply(const Job& s, int64_t point, int64_t tiles) {
       t.c = s.out + point * s.l.out_point + row * s.l.out + col;
       t.ldc = s.l.out;
       t.k = c.depth;
+      t.count = height;
+      t.last = kLanes;
       kMicroF32.run_windows(height, kTileVecs, t, rows);
     }
   }
@@ -169,7 +171,10 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
         ld = s.end.ldc;
         place = static_cast<float*>(s.end.c) + row * ld + col;
       }
-      for (int j = 0; j < count; ++j) store_n(place + j * ld, t[j] + bias, some);
+      for (int j = 0; j < count; ++j) {
+        const VF y = t[j] + bias;
+        store_n(place + j * ld, s.end.relu ? max(VF{}, y) : y, some);
+      }
       if (s.end.finish != nullptr)
         s.end.finish(s.end.finish_ctx, place, ld, row, count, col, static_cast<int>(some));
     }

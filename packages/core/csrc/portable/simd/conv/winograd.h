@@ -18,7 +18,7 @@ void winograd_pack(const Correlation& c, void* packed);
 /// Bytes of scratch beside the frame, the packed kernels and the bias.
 size_t winograd_scratch(const Correlation& c);
 /// `frame` is all of x, without padding; `bias` is padded with whole vectors or nullptr; `end` says
-/// where results go (its c, ldc and finish).
+/// where results go (its c, ldc, relu and finish).
 void winograd(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
               const float* bias, const Gemm& end, void* scratch);
 

@@ -113,7 +113,8 @@ void set_output(Gemm* g, const FloatEnd* end) {
   if (takes_tiles(end->out)) {
     g->c = end->out.data;
     g->ldc = end->out.rows.step();
-    if (end->act == Act::kNone && end->residual.data == nullptr) return;
+    g->relu = end->act == Act::kRelu && end->residual.data == nullptr;
+    if (g->relu || (end->act == Act::kNone && end->residual.data == nullptr)) return;
   }
   g->finish = finish_float;
   g->finish_ctx = end;

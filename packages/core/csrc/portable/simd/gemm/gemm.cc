@@ -52,12 +52,6 @@ struct Block {
 
 int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes ? 1 : kTileVecs; }
 
-/// Copies `rows` rows of `bytes` bytes.
-void copy_rows(uint8_t* to, int64_t to_step, const uint8_t* from, int64_t from_step, int rows,
-               size_t bytes) {
-  for (int i = 0; i < rows; ++i) memcpy(to + i * to_step, from + i * from_step, bytes);
-}
-
 void run_tile_at(const Block& s, const void* panel, int64_t row, int64_t col) {
   const Gemm& g = s.g;
   const Micro& micro = *g.micro;
@@ -65,23 +59,27 @@ void run_tile_at(const Block& s, const void* panel, int64_t row, int64_t col) {
   const int rows = static_cast<int>(least(g.m - row, s.cut.height)), height = tile_rows(rows);
   const int cols = static_cast<int>(least(end - col, s.cut.width));
   const int vecs = static_cast<int>(tile_vecs(micro, cols)), width = vecs * micro.lanes;
+  const bool done = s.k0 + s.k >= g.k;
   alignas(64) uint8_t spare[kTileBytes];
-  uint8_t* place = spare;
-  int64_t ld = width;
-  uint8_t* const home =
-      g.c == nullptr ? nullptr : static_cast<uint8_t*>(g.c) + (row * g.ldc + col) * size;
-  const bool whole = rows == height && cols == width;
-  if (home != nullptr && whole) {
-    place = home;
-    ld = g.ldc;
+  Tile t = {};
+  t.a = panel;
+  t.lda = height;
+  t.b = s.b + (col - s.col) * s.k * size;
+  t.ldb = width;
+  t.c = spare;
+  t.ldc = width;
+  if (g.c != nullptr) {
+    t.c = static_cast<uint8_t*>(g.c) + (row * g.ldc + col) * size;
+    t.ldc = g.ldc;
   } else if (s.acc != nullptr) {
-    place = s.acc + (row * s.ld_acc + col) * size;
-    ld = s.ld_acc;
-  } else if (home != nullptr && s.k0 > 0) {
-    copy_rows(spare, ld * size, home, g.ldc * size, rows, static_cast<size_t>(cols * size));
+    t.c = s.acc + (row * s.ld_acc + col) * size;
+    t.ldc = s.ld_acc;
   }
-  Tile t = {panel,   height,  s.b + (col - s.col) * s.k * size, width, place, ld, s.k,
-            nullptr, s.k0 > 0};
+  t.k = s.k;
+  t.accumulate = s.k0 > 0;
+  t.relu = g.relu && done;
+  t.count = rows;
+  t.last = cols - (vecs - 1) * micro.lanes;
   if (g.in_place != nullptr) {
     t.b = s.b;
     if (cols == width) {
@@ -91,13 +89,7 @@ void run_tile_at(const Block& s, const void* panel, int64_t row, int64_t col) {
   }
   if (g.init != nullptr) t.init = static_cast<const uint8_t*>(g.init) + col * size;
   micro.run(height, vecs, t);
-  if (home != nullptr && !whole) {
-    copy_rows(home, g.ldc * size, spare, ld * size, rows, static_cast<size_t>(cols * size));
-    place = home;
-    ld = g.ldc;
-  }
-  if (g.finish != nullptr && s.k0 + s.k >= g.k)
-    g.finish(g.finish_ctx, place, ld, row, rows, col, cols);
+  if (g.finish != nullptr && done) g.finish(g.finish_ctx, t.c, t.ldc, row, rows, col, cols);
 }
 
 /// Panel `i` of a against columns [begin, end) of the block.

@@ -17,6 +17,7 @@ struct Gemm {
   const void* init = nullptr;  // accumulators that each row starts from, gemm_columns(n) of them
   void* c = nullptr;           // rows of n accumulators, `ldc` apart; nullptr: through scratch
   int64_t ldc = 0;
+  bool relu = false;  // of what comes to stand in c, before finish
   /// Called for every finished tile (which lies in c if that is given); may be nullptr if c is.
   void (*finish)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) = nullptr;

@@ -3,7 +3,7 @@
 // a panel of columns into a tile of accumulators that lives in registers.
 //
 // Everything is counted in units along k: one float, one double, or 4 bytes that hold as many
-// int8 steps as the instruction set multiplies at once (4 with VNNI, else 2 as int16).
+// int8 steps as the instruction set multiplies at once (4 with a dot product, else 2 as int16).
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,8 +23,9 @@ constexpr int kTileRows = 4;
 constexpr int kTileVecs = 2;  // vectors across a full tile
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 
-/// The windows of a convolution, read where they lie: row i, step k of tap (p, q) is
-/// a[i * row + p * tap_h + q * tap_w + k]; the steps of b follow each other through the taps.
+/// The windows of a convolution, read where they lie: row i, unit k of tap (p, q) is at byte
+/// i * row + p * tap_h + q * tap_w + k * (bytes of a unit) of a, with no alignment; the steps of b
+/// follow each other through the taps.
 struct Windows {
   int64_t row;
   int64_t taps_h, taps_w;
@@ -42,6 +43,8 @@ struct Tile {
   int64_t k;
   const void* init;  // one row of accumulators to start from, or nullptr for 0
   bool accumulate;   // start from c instead
+  bool relu;         // c = max(c, 0) in the end
+  int count, last;   // rows of c that are there, and columns of its last vector
 };
 
 /// How one element type is multiplied.
@@ -51,11 +54,26 @@ struct Micro {
   int step;                                      // k steps in one unit
   int64_t k_block;                               // units of k handled at once
   void (*run)(int rows, int vecs, const Tile&);  // rows as from tile_rows, vecs 1 or 2
-  /// The same with a read through windows (nullptr if there is no such kernel).
+  /// The same with a read through windows. Either is nullptr if there is no such kernel.
   void (*run_windows)(int rows, int vecs, const Tile&, const Windows&);
 };
 
 extern const Micro kMicroF32, kMicroF64, kMicroI8;
+
+// How an int8 x stands in memory for kMicroI8 (see micro_int8.cc).
+#if defined(__AVX512VNNI__)
+typedef uint8_t Int8Step;         // x + 128
+constexpr int kInt8Offset = 128;  // so the sums must start from -128 * (column sum of b)
+#elif defined(__ARM_FEATURE_DOTPROD)
+typedef int8_t Int8Step;
+constexpr int kInt8Offset = 0;
+#else
+typedef int16_t Int8Step;
+constexpr int kInt8Offset = 0;
+#endif
+constexpr int kInt8Steps = 4 / static_cast<int>(sizeof(Int8Step));  // in a unit
+/// Puts whole vectors of b, packed with the steps of a unit side by side, into kMicroI8's order.
+void arrange_int8(void* packed, size_t bytes);
 
 /// The height of the smallest micro-kernel that holds `rows` rows.
 inline int tile_rows(int64_t rows) {

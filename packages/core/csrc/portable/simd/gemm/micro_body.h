@@ -5,8 +5,8 @@
 
 namespace proa::PROA_ISA {
 
-template <class V, class T>
-PROA_INLINE V load_as(const T* p) {
+template <class V>
+PROA_INLINE V load_as(const void* p) {
   V v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
@@ -23,16 +23,22 @@ struct Accumulators {
   PROA_INLINE void start(const Tile& t) {
     const T* c = static_cast<const T*>(t.c);
     const T* init = static_cast<const T*>(t.init);
-    const int64_t ldc = t.ldc;
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) {
-        if (t.accumulate)
-          acc[i][j] = load_as<V>(c + i * ldc + j * kWidth);
-        else
-          acc[i][j] = init != nullptr ? load_as<V>(init + j * kWidth) : V{};
-      }
+    for (int j = 0; j < kVecs; ++j) {
+      const V first = init != nullptr ? load_as<V>(init + j * kWidth) : V{};
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) acc[i][j] = first;
+    }
+    if (!t.accumulate) return;
+    const int64_t last = t.last;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if (i >= kRows - 1 && i >= t.count) break;
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j, c += kWidth)
+        acc[i][j] = j < kVecs - 1 || last == kWidth ? load_as<V>(c) : load_n(c, last);
+      c += t.ldc - kVecs * kWidth;
+    }
   }
   /// One step of k; unit(i) is row i of a.
   template <class F>
@@ -46,13 +52,26 @@ struct Accumulators {
       for (int j = 0; j < kVecs; ++j) acc[i][j] = Arith::multiply_add(acc[i][j], unit(i), bv[j]);
   }
   PROA_INLINE void finish(const Tile& t) {
-    T* const c = static_cast<T*>(t.c);
-    const int64_t ldc = t.ldc;
+    T* c = static_cast<T*>(t.c);
+    const int64_t last = t.last;
+    if (t.relu) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i)
+      for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j)
-        __builtin_memcpy(c + i * ldc + j * kWidth, &acc[i][j], sizeof(V));
+        for (int j = 0; j < kVecs; ++j) acc[i][j] = Arith::relu(acc[i][j]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      if (i >= kRows - 1 && i >= t.count) return;
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j, c += kWidth) {
+        if (j < kVecs - 1 || last == kWidth)
+          __builtin_memcpy(c, &acc[i][j], sizeof(V));
+        else
+          store_n(c, acc[i][j], last);
+      }
+      c += t.ldc - kVecs * kWidth;
+    }
   }
 };
 
@@ -84,15 +103,15 @@ void run_tile(const Tile& t, const Windows& w) {
   constexpr int kPointers = (kRows + 2) / 3;
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
-      const T* a[kPointers];
-      a[0] = static_cast<const T*>(t.a) + p * w.tap_h + q * w.tap_w;
+      const uint8_t* a[kPointers];
+      a[0] = static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w;
 #pragma GCC unroll 8
       for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
       for (int64_t k = t.k; k > 0; --k) {
-        tile.step(b, [&](int i) { return a[i / 3][i % 3 * row]; });
+        tile.step(b, [&](int i) { return load_as<T>(a[i / 3] + i % 3 * row); });
 #pragma GCC unroll 8
         for (int i = 0; i < kPointers; ++i) {
-          ++a[i];
+          a[i] += sizeof(T);
 #if defined(__x86_64__)
           __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
 #endif

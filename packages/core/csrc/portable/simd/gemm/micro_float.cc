@@ -9,6 +9,12 @@ struct FloatArith {
   using Scalar = T;
   using Vector = Vec<T>;
   PROA_INLINE static Vector multiply_add(Vector acc, T a, Vector b) { return acc + a * b; }
+  PROA_INLINE static Vector relu(Vector x) {  // NaN stays
+    if constexpr (sizeof(T) == 4)
+      return max(Vector{}, x);
+    else
+      return x < Vector{} ? Vector{} : x;
+  }
 };
 
 }  // namespace

@@ -1,0 +1,99 @@
+// A piece of work is a range of tiles of windows, as much as the second-level cache holds, against
+// some panels of the right side. Each panel meets all the tiles before the next one is read. Pieces
+// depend on the shapes alone, so results do not depend on the number of threads.
+#include "proa/simd/conv/windows.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int64_t kChunkBytes = 128 * 1024;  // of windows
+constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
+constexpr int64_t kTasks = 8;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+struct Cut {
+  int height;        // windows in a tile
+  int64_t per_line;  // tiles
+  int64_t tiles, panels, width;
+  int64_t chunk, chunks;  // tiles of a piece
+  int64_t group, groups;  // panels of a piece
+  int64_t k;
+};
+
+Cut cut(const WindowProduct& p) {
+  Cut c;
+  c.height = tile_rows(pieces(p.cols, pieces(p.cols, kTileRows)));
+  c.per_line = pieces(p.cols, c.height);
+  c.tiles = p.g.m / p.cols * c.per_line;
+  c.width = kTileVecs * p.g.micro->lanes;
+  c.panels = pieces(p.g.n, c.width);
+  c.k = p.windows.taps_h * p.windows.taps_w * p.run;
+  const int64_t work = most(c.height * c.k * c.width, 1) * c.panels;  // of a tile
+  const int64_t fit = kChunkBytes / most(c.height * p.windows.row * p.windows.taps_h, 1);
+  const int64_t even = most(pieces(c.tiles, kTasks), pieces(kGrainWork, work));
+  c.chunk = most(least(fit, even), 1);
+  c.chunks = pieces(c.tiles, c.chunk);
+  c.groups = c.chunks >= kTasks ? 1 : pieces(kTasks, c.chunks);
+  c.groups = most(least(least(c.groups, c.panels), c.chunk * work / kGrainWork), 1);
+  c.group = pieces(c.panels, c.groups);
+  return c;
+}
+
+/// Window j of line `i` of image n.
+struct Position {
+  int64_t n, i, j;
+};
+
+void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int64_t col) {
+  const Gemm& g = p.g;
+  const int64_t size = g.micro->size, lanes = g.micro->lanes;
+  const int64_t row = (at.n * p.rows + at.i) * p.cols + at.j;
+  const int count = static_cast<int>(least(p.cols - at.j, cut.height)), height = tile_rows(count);
+  const int cols = static_cast<int>(least(g.n - col, cut.width));
+  const int vecs = cols <= lanes ? 1 : kTileVecs;
+  alignas(64) uint8_t spare[kTileBytes];
+  Tile t = {};
+  t.a = static_cast<const uint8_t*>(p.a) + at.n * p.image + at.i * p.line + at.j * p.windows.row;
+  t.b = static_cast<const uint8_t*>(g.packed) + col * cut.k * size;
+  t.ldb = vecs * lanes;
+  t.c = g.c == nullptr ? spare : static_cast<uint8_t*>(g.c) + (row * g.ldc + col) * size;
+  t.ldc = g.c == nullptr ? t.ldb : g.ldc;
+  t.k = p.run;
+  t.init = g.init == nullptr ? nullptr : static_cast<const uint8_t*>(g.init) + col * size;
+  t.relu = g.relu;
+  t.count = count;
+  t.last = static_cast<int>(cols - (vecs - 1) * lanes);
+  g.micro->run_windows(height, vecs, t, p.windows);
+  if (g.finish != nullptr) g.finish(g.finish_ctx, t.c, t.ldc, row, count, col, cols);
+}
+
+}  // namespace
+
+void multiply_windows(const Call& call, const WindowProduct& p) {
+  if (p.g.m == 0 || p.g.n == 0) return;
+  const Cut c = cut(p);
+  parallel_for(call, c.chunks * c.groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t chunk = task / c.groups, group = task - chunk * c.groups;
+      const int64_t first = chunk * c.chunk, last = least(first + c.chunk, c.tiles);
+      const int64_t line = first / c.per_line, n = line / p.rows;
+      const Position start = {n, line - n * p.rows, (first - line * c.per_line) * c.height};
+      const int64_t stop = least((group + 1) * c.group * c.width, p.g.n);
+      for (int64_t col = group * c.group * c.width; col < stop; col += c.width) {
+        Position at = start;
+        for (int64_t t = first; t < last; ++t) {
+          run_tile_at(p, c, at, col);
+          at.j += c.height;
+          if (at.j < p.cols) continue;
+          at.j = 0;
+          if (++at.i == p.rows) at.i = 0, ++at.n;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,22 @@
+#pragma once
+// Matrix products whose left rows are windows of a frame, read where they lie instead of packed.
+#include "proa/simd/gemm/gemm.h"
+
+namespace proa::PROA_ISA {
+
+struct WindowProduct {
+  Gemm g;         // all but k, a and b: m windows meet g.packed
+  const void* a;  // the first window
+  // Bytes from an image, and from a line of windows, to the next; lines of an image, windows of a
+  // line.
+  int64_t image, line;
+  int64_t rows, cols;
+  Windows windows;
+  int64_t run;  // units that are neighbours
+};
+
+/// Bytes past the last window that may be read, for windows `row` bytes apart.
+inline int64_t window_slack(int64_t row) { return row + 16; }
+void multiply_windows(const Call& call, const WindowProduct& p);
+
+}  // namespace proa::PROA_ISA
