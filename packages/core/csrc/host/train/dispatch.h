@@ -39,7 +39,7 @@ class GradMode {
 struct Autocast {
   bool on = false;
   DType dtype = DType::kBF16;
-  const uint8_t* classes = nullptr;  // by op id: 0 gray, 1 white, 2 black; null: the rows' own
+  const uint8_t* classes = nullptr;  // by op id, AutocastClass; null: the rows' own
 };
 Autocast& autocast();
 

@@ -6,7 +6,7 @@
 
 namespace proa {
 
-enum class AutocastClass : uint8_t { kGray, kWhite, kBlack };
+enum class AutocastClass : uint8_t { kGray, kWhite, kBlack, kMixed };
 
 /// One argument of the op's Python function.
 struct ArgSpec {

@@ -169,7 +169,7 @@ void autocast_inputs(const OpEntry& entry, Inputs* inputs) {
                            ? static_cast<AutocastClass>(state.classes[entry.info->id])
                            : kHostOps[entry.info->id].autocast;
   if (stays_f32(*entry.info, kind, *inputs, state.dtype)) kind = AutocastClass::kBlack;
-  if (kind == AutocastClass::kGray) return;
+  if (kind == AutocastClass::kGray || kind == AutocastClass::kMixed) return;
   const DType target = kind == AutocastClass::kWhite ? state.dtype : DType::kF32;
   for (int i = 0; i < inputs->count; ++i) {
     TensorImpl* x = inputs->in[i];

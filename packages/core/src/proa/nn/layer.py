@@ -413,11 +413,14 @@ class Layer:
         for layer in self.sublayers(include_self=True):
             if keep and isinstance(layer, keep):
                 continue
-            layer.__dict__["_dtype"] = dtype
-            for registry in (layer._parameters, layer._buffers):
-                for value in registry.values():
-                    if value is not None and value.dtype.is_floating:
-                        value._share_from(value.detach().astype(dtype))
+            layer._convert_own(dtype)
+
+    def _convert_own(self, dtype: Any) -> None:
+        self.__dict__["_dtype"] = dtype
+        for registry in (self._parameters, self._buffers):
+            for value in registry.values():
+                if value is not None and value.dtype.is_floating:
+                    value._share_from(value.detach().astype(dtype))
 
     def to(
         self: Self,

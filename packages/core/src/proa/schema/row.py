@@ -20,7 +20,7 @@ from typing import Any, Literal
 from proa.schema.dtypes import ALL
 
 Promote = Literal["none", "common", "float"]
-AutocastClass = Literal["white", "black", "gray"]
+AutocastClass = Literal["white", "black", "gray", "mixed"]
 
 #: The gradient of this row is had by running its composite on the tape.
 COMPOSITE = "composite"
@@ -184,7 +184,8 @@ def op(
             ``name_``; for rows whose name ends in ``_`` there is no other form.
         public: Modules that export the op unchanged; others wrap it.
         method: Also a Tensor method.
-        autocast: white (low precision wanted), black (kept in float32), gray.
+        autocast: white (low precision wanted), black (kept in float32), gray (as its
+            arrays are), mixed (gray, and its parameters may stay in float32).
         scratch: The kernel file also defines ``size_t <name>_scratch(const Call&)``.
         pack: Array that may be prepacked when constant; the kernel file then defines
             ``<name>_pack_size`` and ``<name>_pack``.

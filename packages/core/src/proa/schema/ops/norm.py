@@ -1,4 +1,6 @@
-"""Normalisation. Statistics of 16-bit floats are float32."""
+"""Normalisation. 16-bit floats are computed in float32; scale, bias and statistics over
+the batch may be float32 beside them.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ op(
     dtypes=FLOATING,
     grad="composite",
     composite=_batch_norm_infer,
+    autocast="mixed",
     doc="(x - mean) / sqrt(variance + epsilon) * scale + bias per channel (axis 1).",
 )
 op(
@@ -31,12 +34,13 @@ op(
     shape="batch_norm",
     dtypes=FLOATING,
     outputs=("y", "mean", "variance"),
+    out=("same", "last", "last"),
     grad=lambda g, dy, mean, variance, x, scale, *, epsilon: g.batch_norm_grad(
         dy, x, mean, variance, scale, epsilon=epsilon
     ),
     lite=False,
     scratch=True,
-    autocast="black",
+    autocast="mixed",
     doc="x normalised per channel (axis 1) with the mean and biased variance of this "
     "batch, times scale plus bias. mean and variance carry no gradient.",
 )
@@ -119,7 +123,7 @@ op(
     grad=lambda g, dy, mean, rstd, x, scale, *, axes, epsilon: g.layer_norm_grad(
         dy, x, mean, rstd, scale, axes=axes, epsilon=epsilon
     ),
-    autocast="black",
+    autocast="mixed",
     doc="(x - mean) * rstd * scale + bias over the last `axes` axes, rstd = "
     "1 / sqrt(variance + epsilon) (Ba et al., 2016). scale and bias have the shape of "
     "those axes; mean and rstd that of the others and carry no gradient.",
