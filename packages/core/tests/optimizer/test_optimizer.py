@@ -73,6 +73,22 @@ CASES = {
         lambda p: proa.optimizer.AdamW(0.01, parameters=p, weight_decay=0.1),
         lambda p: torch.optim.AdamW(p, 0.01, weight_decay=0.1),
     ),
+    "adagrad": (
+        lambda p: proa.optimizer.Adagrad(
+            0.1, 1e-6, p, 0.01, initial_accumulator_value=0.1
+        ),
+        lambda p: torch.optim.Adagrad(
+            p, 0.1, weight_decay=0.01, initial_accumulator_value=0.1, eps=1e-6
+        ),
+    ),
+    "adamax": (
+        lambda p: proa.optimizer.Adamax(0.01, parameters=p, weight_decay=0.1),
+        lambda p: torch.optim.Adamax(p, 0.01, weight_decay=0.1),
+    ),
+    "adadelta": (
+        lambda p: proa.optimizer.Adadelta(0.5, 1e-6, 0.9, p, 0.01),
+        lambda p: torch.optim.Adadelta(p, 0.5, 0.9, 1e-6, 0.01),
+    ),
 }  # fmt: skip
 
 
@@ -215,11 +231,12 @@ def test_accumulators_have_the_dtype_of_the_parameter() -> None:
     p.grad = proa.ones([3], "float64")
     optimizer = proa.optimizer.Adam(0.1, parameters=[p])
     optimizer.step()
-    kept = [v for v in optimizer.state_dict().values() if proa.is_tensor(v)]
+    state = optimizer.state_dict()
+    kept = [state[f"{p.name}_moment{i}_0"] for i in (1, 2)]
     assert [v.dtype.name for v in kept] == ["float64", "float64"]
 
 
-@pytest.mark.parametrize("name", ["momentum", "adam", "adamw"])
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("sgd", "sgd_decay")])
 def test_training_goes_on_from_saved_state(name: str, tmp_path: Any) -> None:
     make = CASES[name][0]
     whole = parameters()
@@ -242,9 +259,11 @@ def test_training_goes_on_from_saved_state(name: str, tmp_path: Any) -> None:
     for p, q in zip(params, whole, strict=True):
         np.testing.assert_array_equal(p.numpy(), q.numpy())
     state = first.state_dict()
-    del state["p0_step_0"]
-    with pytest.raises(NotFoundError, match="p0_step_0"):
-        make(params).set_state_dict(state)
+    if len(state) > len(params):
+        last = list(state)[-1]
+        del state[last]
+        with pytest.raises(NotFoundError, match=last):
+            make(params).set_state_dict(state)
 
 
 @pytest.mark.feature("L048")

@@ -19,7 +19,9 @@ Status shape_like(const Call& c) {
 // Output i is array i of the row, but the gradient, which is array 1.
 Status shape_inplace(const Call& c) {
   for (int i = 0; i < c.n_in; ++i) {
-    if (!alike(c.in[0], c.in[i])) return Status::kInvalidArgument;
+    const bool mixed = is_floating(c.in[0].dtype) && is_floating(c.in[i].dtype);
+    if (!same_shape(c.in[0], c.in[i])) return Status::kInvalidArgument;
+    if (!mixed && c.in[0].dtype != c.in[i].dtype) return Status::kInvalidArgument;
   }
   return shape_same(c);
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
+from proa.tensor.row_sparse import merged, values_of, with_values
 
 __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
 
@@ -26,10 +27,12 @@ class ClipGrad:
                 for i, (p, g) in enumerate(params_grads)
                 if g is not None and getattr(p, "need_clip", True)
             ]
-            clipped = self._clip([params_grads[i][1] for i in chosen])
-        result = list(params_grads)
-        for i, g in zip(chosen, clipped, strict=True):
-            result[i] = (params_grads[i][0], g)
+            # Of row-sparse gradients the rows that are there, each of them once.
+            grads = [merged(params_grads[i][1]) for i in chosen]
+            clipped = self._clip([values_of(g) for g in grads])
+            result = list(params_grads)
+            for i, g, values in zip(chosen, grads, clipped, strict=True):
+                result[i] = (params_grads[i][0], with_values(g, values))
         return result
 
     def _clip(self, grads: list[Tensor]) -> list[Tensor]:

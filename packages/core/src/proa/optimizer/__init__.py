@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from proa.optimizer import lr
+from proa.optimizer.adaptive import Adadelta, Adagrad, Adamax, Lamb, RMSProp
 from proa.optimizer.optimizer import Optimizer
 from proa.optimizer.rules import SGD, Adam, AdamW, Momentum
 
-__all__ = ["SGD", "Adam", "AdamW", "Momentum", "Optimizer", "lr"]
+__all__ = [
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum",
+    "Optimizer", "RMSProp", "lr",
+]  # fmt: skip

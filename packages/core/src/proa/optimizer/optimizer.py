@@ -1,4 +1,4 @@
-"""The base of optimizers: parameters, groups, learning rate, decay, clipping, state."""
+"""The base of optimizers: parameters, groups, learning rate, decay, clipping."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
-from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.optimizer.lr import LRScheduler
-from proa.optimizer.regularizer import L1Decay, L2Decay, Regularizer
+from proa.optimizer.regularizer import L2Decay, Regularizer
+from proa.optimizer.state import State, Step
+from proa.tensor.row_sparse import merged, parts
+
+#: Parameters with their gradients.
+Pairs = list[tuple[Any, Any]]
+#: Whether decay applies to the parameter of a name.
+DecayFilter = Callable[[str], bool]
 
 
 class Group:
@@ -27,6 +33,8 @@ class Group:
 def _as_decay(where: str, value: Any) -> Regularizer | None:
     if value is None or isinstance(value, Regularizer):
         return value
+    if isinstance(value, Tensor):
+        value = value.item()
     if isinstance(value, (int, float)):
         return L2Decay(float(value))
     raise InvalidArgumentError(
@@ -35,7 +43,22 @@ def _as_decay(where: str, value: Any) -> Regularizer | None:
     )
 
 
-class Optimizer:
+def _as_rate(where: str, value: Any) -> float | LRScheduler:
+    if isinstance(value, Tensor):
+        value = value.item()
+    if isinstance(value, (int, float, LRScheduler)):
+        return value
+    raise InvalidArgumentError(
+        f"[{where}] learning_rate must be a number or an LRScheduler, got {value!r}"
+    )
+
+
+def _with(grad: Tensor, term: Tensor) -> Tensor:
+    """The gradient and a penalty's, in the gradient's dtype."""
+    return ops.add(grad, term if term.dtype is grad.dtype else term.astype(grad.dtype))
+
+
+class Optimizer(State):
     """Changes parameters by their gradients.
 
     Args:
@@ -46,12 +69,11 @@ class Optimizer:
         weight_decay: A number (L2), L1Decay or L2Decay.
         grad_clip: One of `proa.nn`'s ClipGrad classes.
         name: Has no meaning here.
+        multi_precision: Whether 16-bit parameters are trained as float32 copies.
     """
 
-    #: Names of the tensors kept for each parameter.
-    _slots: tuple[str, ...] = ()
-    #: Settings that a group of parameters may have of its own.
-    _group_settings: tuple[str, ...] = ()
+    #: Whether decay is the step's own affair rather than a part of the gradient.
+    _decoupled = False
 
     def __init__(
         self,
@@ -60,28 +82,23 @@ class Optimizer:
         weight_decay: Any = None,
         grad_clip: Any = None,
         name: str | None = None,
+        multi_precision: bool = False,
         **settings: Any,
     ) -> None:
-        where = self._where = type(self).__name__
-        if not isinstance(learning_rate, (int, float, LRScheduler)):
-            raise InvalidArgumentError(
-                f"[{where}] learning_rate must be a number or an LRScheduler, "
-                f"got {learning_rate!r}"
-            )
+        super().__init__(multi_precision)
+        where = type(self).__name__
+        self._learning_rate = _as_rate(where, learning_rate)
         if isinstance(parameters, (Tensor, Mapping)) or parameters is None:
             raise InvalidArgumentError(
                 f"[{where}] parameters must be a list of tensors or of dicts, "
                 f"got {type(parameters).__name__}"
             )
-        self._learning_rate = learning_rate
         self._grad_clip = grad_clip
         self.regularization = _as_decay(where, weight_decay)
         self._defaults = {
             **settings, "weight_decay": self.regularization, "grad_clip": grad_clip,
         }  # fmt: skip
         self._groups: list[Group] = []
-        self._state: dict[str, dict[str, Any]] = {}
-        self._names: dict[int, str] = {}
         self._add(list(parameters))
 
     def _add(self, given: list[Any]) -> None:
@@ -114,22 +131,24 @@ class Optimizer:
         self._groups.append(Group(params, {**self._defaults, **group}))
 
     @property
+    def _where(self) -> str:
+        return type(self).__name__
+
+    @property
     def _parameter_list(self) -> list[Any]:
         return [p for g in self._groups for p in g.params]
 
-    def _name(self, p: Any) -> str:
-        """The parameter's name; tensors without one get one that lasts."""
-        name: str = p.name
-        if not name:
-            name = self._names.setdefault(id(p), unique_name("optimized"))
-        return name
+    def _settings_of(self, p: Any) -> dict[str, Any]:
+        """The settings of a parameter's group."""
+        found = (g for g in self._groups if any(q is p for q in g.params))
+        group = next(found, None)
+        return self._defaults if group is None else group.settings
 
     # -- learning rate ----------------------------------------------------------------
     def get_lr(self) -> float:
         """The learning rate of the next step."""
-        if isinstance(self._learning_rate, LRScheduler):
-            return float(self._learning_rate())
-        return float(self._learning_rate)
+        rate = self._learning_rate
+        return float(rate() if isinstance(rate, LRScheduler) else rate)
 
     def set_lr(self, value: float) -> None:
         """Set a learning rate that is a number."""
@@ -143,54 +162,105 @@ class Optimizer:
 
     def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
         """Take the learning rate from a scheduler."""
+        if not isinstance(scheduler, LRScheduler):
+            raise InvalidArgumentError(
+                f"[set_lr_scheduler] it must be an LRScheduler, got {scheduler!r}"
+            )
         self._learning_rate = scheduler
 
     # -- stepping ---------------------------------------------------------------------
     def step(self) -> None:
         """Change every parameter that has a gradient."""
+        self._apply([(p, p.grad) for p in self._parameter_list])
+
+    def apply_gradients(self, params_grads: Pairs) -> list[Any]:
+        """Take a step with these gradients: clipped, decay added, then applied."""
+        self._apply(list(params_grads))
+        return []
+
+    def _apply(self, pairs: Pairs) -> None:
         lr = self.get_lr()
+        given = {id(p): (p, g) for p, g in pairs if g is not None}
         with NoTape():
             for group in self._groups:
-                pairs = [
-                    (p, p.grad)
-                    for p in group.params
-                    if not p.stop_gradient and p.grad is not None
-                ]
-                self._apply(group, pairs, lr * group.lr_factor)
+                own = [given.pop(id(p)) for p in group.params if id(p) in given]
+                self._apply_group(group, own, lr)
+            if given:  # parameters that are in no group
+                self._apply_group(
+                    Group([], dict(self._defaults)), [*given.values()], lr
+                )
 
-    def _apply(self, group: Group, pairs: list[tuple[Any, Any]], lr: float) -> None:
+    def _apply_group(self, group: Group, pairs: Pairs, lr: float) -> None:
+        pairs = [(p, g) for p, g in pairs if not p.stop_gradient]
         if group.clip is not None:
             pairs = group.clip(pairs)
         for p, g in pairs:
-            own = getattr(p, "regularizer", None)
-            decay = group.decay if own is None else own
-            rate = lr
+            rate = lr * group.lr_factor
             attr = getattr(p, "optimize_attr", None)
             if attr is not None:
                 rate *= attr["learning_rate"]
-            if isinstance(decay, L1Decay):
-                g = ops.add(g, ops.mul(ops.sign(p), decay.coeff))
-            l2 = decay.coeff if isinstance(decay, L2Decay) else 0.0
-            if g.dtype is not p.dtype:
-                g = ops.cast(g, dtype=p.dtype)
-            self._update(group, p, g, rate, l2)
+            own = getattr(p, "regularizer", None)
+            decay = group.decay
+            if own is not None and self._decoupled:
+                g = _with(g, own(p))
+            elif own is not None:
+                decay = own
+            coefficient = 0.0
+            if isinstance(decay, L2Decay):
+                coefficient = decay.coeff  # which the step's kernel applies
+            elif decay is not None:
+                g = _with(g, decay(p))
+            self._step_of(p, g, rate, coefficient, group.settings)
 
-    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
-        """One parameter's step; ``decay`` is the coefficient of L2 decay."""
+    def _step_of(
+        self, p: Any, g: Tensor, lr: float, decay: float, settings: dict[str, Any]
+    ) -> None:
+        kept = self._kept(p)
+        kept["step"] += 1
+        master = self._master_of(p)
+        weights = p if master is None else master
+        step = Step(p, weights, g, kept, lr, decay, settings)
+        if parts(g) is not None and self._rows_alone(step):
+            self._update_rows(step)
+        else:
+            self._update(step)
+        if master is not None:
+            p[...] = master
+
+    def _rows_alone(self, step: Step) -> bool:
+        """Whether a row-sparse gradient changes no other row (or is to change none)."""
+        return False
+
+    def _update_rows(self, step: Step) -> None:
+        """Update the rows of a row-sparse gradient."""
+        found = parts(merged(step.grad))
+        assert found is not None
+        rows, values = found
+        whole = {"": step.weights, **{slot: step.kept[slot] for slot in self._slots}}
+        taken = {name: ops.gather(x, rows) for name, x in whole.items()}
+        kept = {**step.kept, **taken}
+        self._update(step.of(weights=taken[""], grad=values, kept=kept))
+        index = ops.unsqueeze(rows, axis=[1])
+        for name, x in whole.items():
+            ops.index_put_(x, index, taken[name])
+
+    def _update(self, step: Step) -> None:
+        """Change ``step.weights`` and what is kept for them."""
         raise NotImplementedError
 
-    def _slots_of(self, p: Any) -> dict[str, Any]:
-        """What is kept for a parameter: zeros like it at first, and the step count."""
-        name = self._name(p)
-        found = self._state.get(name)
-        if found is None:
-            found = {
-                slot: ops.full(shape=p.shape, value=0, dtype=p.dtype)
-                for slot in self._slots
-            }
-            found["step"] = 0
-            self._state[name] = found
-        return found
+    def append_regularization_ops(
+        self, parameters_and_grads: Pairs, regularization: Any = None
+    ) -> Pairs:
+        """The pairs with decay added to gradients: each parameter's own, or this."""
+        shared = _as_decay("append_regularization_ops", regularization)
+        result = []
+        with NoTape():
+            for p, g in parameters_and_grads:
+                decay = getattr(p, "regularizer", None) or shared
+                if g is not None and decay is not None:
+                    g = _with(g, decay(p))
+                result.append((p, g))
+        return result
 
     def backward(
         self,
@@ -199,10 +269,23 @@ class Optimizer:
         parameters: Any = None,
         no_grad_set: Any = None,
         callbacks: Any = None,
-    ) -> list[tuple[Any, Any]]:
-        """Compute gradients; returns parameters with theirs."""
-        loss.backward()
-        given = self._parameter_list if parameters is None else parameters
+    ) -> Pairs:
+        """Parameters with their gradients, which are computed if there are none yet.
+
+        Args:
+            loss: What to differentiate.
+            startup_program: Has no meaning here.
+            parameters: Take these alone.
+            no_grad_set: Leave these (tensors or names) out.
+            callbacks: Has no meaning here.
+        """
+        given = self._parameter_list if parameters is None else list(parameters)
+        out = set(no_grad_set or ())
+        names = {x for x in out if isinstance(x, str)}
+        ids = {id(x) for x in out}
+        given = [p for p in given if id(p) not in ids and p.name not in names]
+        if all(p.grad is None for p in given):
+            loss.backward()
         return [(p, p.grad) for p in given if p.grad is not None]
 
     def minimize(
@@ -211,12 +294,10 @@ class Optimizer:
         startup_program: Any = None,
         parameters: Any = None,
         no_grad_set: Any = None,
-    ) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    ) -> tuple[list[Any], Pairs]:
         """Take a step with the parameters' gradients, computed if there are none."""
-        pairs = [(p, p.grad) for p in self._parameter_list if p.grad is not None]
-        if not pairs:
-            pairs = self.backward(loss)
-        self.step()
+        pairs = self.backward(loss, startup_program, parameters, no_grad_set)
+        self._apply(pairs)
         return [], pairs
 
     def clear_grad(self, set_to_zero: bool = False) -> None:
@@ -225,43 +306,3 @@ class Optimizer:
             p.clear_grad(set_to_zero)
 
     clear_gradients = clear_grad
-
-    # -- state ------------------------------------------------------------------------
-    def state_dict(self) -> dict[str, Any]:
-        """What training goes on from: kept tensors, step counts, the scheduler."""
-        out: dict[str, Any] = {}
-        for name, slots in self._state.items():
-            for slot, value in slots.items():
-                out[f"{name}_{slot}_0"] = value
-        if isinstance(self._learning_rate, LRScheduler):
-            out["LR_Scheduler"] = self._learning_rate.state_dict()
-        return out
-
-    def set_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave, for parameters of the same names."""
-        scheduler = state_dict.get("LR_Scheduler")
-        if isinstance(self._learning_rate, LRScheduler) and scheduler is not None:
-            self._learning_rate.set_state_dict(scheduler)
-        for p in self._parameter_list:
-            name = self._name(p)
-            keys = {slot: f"{name}_{slot}_0" for slot in (*self._slots, "step")}
-            present = [slot for slot, key in keys.items() if key in state_dict]
-            if not present:
-                continue
-            if len(present) < len(keys):
-                missing = [keys[s] for s in keys if s not in present]
-                raise NotFoundError(
-                    f"[{self._where}.set_state_dict] state must be whole, got none "
-                    f"for {missing}"
-                )
-            kept = self._slots_of(p)
-            for slot in self._slots:
-                kept[slot].set_value(state_dict[keys[slot]])
-            step = state_dict[keys["step"]]
-            kept["step"] = int(step.item() if isinstance(step, Tensor) else step)
-
-    set_dict = set_state_dict
-
-
-#: Whether decay applies to the parameter of a name.
-DecayFilter = Callable[[str], bool]

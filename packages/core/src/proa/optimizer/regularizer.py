@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from proa._core import Tensor, ops
+
 
 class Regularizer:
     """A penalty whose gradient is added to a parameter's."""
 
     def __init__(self, coeff: float = 0.0) -> None:
         self.coeff = float(coeff)
+
+    def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
+        """The penalty's gradient with respect to ``param``."""
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.coeff})"
@@ -16,6 +24,12 @@ class Regularizer:
 class L1Decay(Regularizer):
     """coeff * sum(|w|): adds coeff * sign(w) to the gradient."""
 
+    def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
+        return ops.mul(ops.sign(param), self.coeff)
+
 
 class L2Decay(Regularizer):
     """0.5 * coeff * sum(w ** 2): adds coeff * w to the gradient."""
+
+    def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
+        return ops.mul(param, self.coeff)

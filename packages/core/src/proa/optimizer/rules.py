@@ -1,4 +1,4 @@
-"""The optimizers, each step one fused operator for each parameter."""
+"""The optimizers in most use, each step one fused operator for each parameter."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
 from proa.optimizer.lr import LRScheduler
-from proa.optimizer.optimizer import DecayFilter, Group, Optimizer
+from proa.optimizer.optimizer import DecayFilter, Optimizer
+from proa.optimizer.state import Step
 
 
-def _check_share(where: str, name: str, value: float) -> None:
+def check_share(where: str, name: str, value: float) -> None:
     if not 0 <= value < 1:
         raise InvalidArgumentError(f"[{where}] {name} must lie in [0, 1), got {value}")
 
@@ -28,10 +29,15 @@ class SGD(Optimizer):
         multi_precision: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        super().__init__(
+            learning_rate, parameters, weight_decay, grad_clip, name, multi_precision
+        )
 
-    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
-        ops.sgd_(p, g, lr=lr, weight_decay=decay)
+    def _rows_alone(self, step: Step) -> bool:
+        return step.decay == 0
+
+    def _update(self, step: Step) -> None:
+        ops.sgd_(step.weights, step.grad, lr=step.lr, weight_decay=step.decay)
 
 
 class Momentum(Optimizer):
@@ -59,18 +65,19 @@ class Momentum(Optimizer):
         name: str | None = None,
     ) -> None:
         super().__init__(
-            learning_rate, parameters, weight_decay, grad_clip, name,
+            learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
             momentum=momentum, use_nesterov=use_nesterov,
         )  # fmt: skip
         self._rescale_grad = rescale_grad
 
-    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
-        kept = self._slots_of(p)
+    def _update(self, step: Step) -> None:
+        grad, settings = step.grad, step.settings
         if self._rescale_grad != 1.0:
-            g = ops.mul(g, self._rescale_grad)
+            grad = ops.mul(grad, self._rescale_grad)
         ops.momentum_(
-            p, g, kept["velocity"], lr=lr, mu=group.settings["momentum"],
-            nesterov=group.settings["use_nesterov"], weight_decay=decay,
+            step.weights, grad, step.kept["velocity"], lr=step.lr,
+            mu=settings["momentum"], nesterov=settings["use_nesterov"],
+            weight_decay=step.decay,
         )  # fmt: skip
 
 
@@ -81,10 +88,12 @@ class Adam(Optimizer):
         beta1: Share of the first moment that is kept.
         beta2: Share of the second moment that is kept.
         epsilon: Added to the root of the second moment.
+        lazy_mode: Whether a row-sparse gradient changes its own rows alone.
+        multi_precision: Whether 16-bit parameters are trained as float32 copies.
     """
 
     _slots = ("moment1", "moment2")
-    _decoupled = False
+    _powers = (("beta1_pow_acc", "beta1"), ("beta2_pow_acc", "beta2"))
 
     def __init__(
         self,
@@ -102,24 +111,28 @@ class Adam(Optimizer):
     ) -> None:
         where = type(self).__name__
         beta1, beta2, epsilon = float(beta1), float(beta2), float(epsilon)
-        _check_share(where, "beta1", beta1)
-        _check_share(where, "beta2", beta2)
+        check_share(where, "beta1", beta1)
+        check_share(where, "beta2", beta2)
         if epsilon < 0:
             raise InvalidArgumentError(
                 f"[{where}] epsilon must not be negative, got {epsilon}"
             )
         super().__init__(
-            learning_rate, parameters, weight_decay, grad_clip, name,
+            learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
             beta1=beta1, beta2=beta2, epsilon=epsilon,
         )  # fmt: skip
+        self._lazy_mode = lazy_mode
 
-    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
-        kept, settings = self._slots_of(p), group.settings
-        kept["step"] += 1
+    def _rows_alone(self, step: Step) -> bool:
+        return self._lazy_mode
+
+    def _update(self, step: Step) -> None:
+        kept, settings = step.kept, step.settings
         ops.adam_(
-            p, g, kept["moment1"], kept["moment2"], lr=lr, beta1=settings["beta1"],
-            beta2=settings["beta2"], epsilon=settings["epsilon"], step=kept["step"],
-            weight_decay=decay, decoupled=self._decoupled,
+            step.weights, step.grad, kept["moment1"], kept["moment2"], lr=step.lr,
+            beta1=settings["beta1"], beta2=settings["beta2"],
+            epsilon=settings["epsilon"], step=kept["step"],
+            weight_decay=step.decay, decoupled=self._decoupled,
         )  # fmt: skip
 
 
@@ -130,6 +143,9 @@ class AdamW(Adam):
         weight_decay: The coefficient, a number.
         lr_ratio: Gives each parameter a factor on the learning rate.
         apply_decay_param_fun: Says by its name whether a parameter decays.
+        lazy_mode: Whether a row-sparse gradient changes its own rows alone.
+        multi_precision: Whether 16-bit parameters are trained as float32 copies; they
+            decay as such.
     """
 
     _decoupled = True
@@ -158,12 +174,14 @@ class AdamW(Adam):
         self._lr_ratio = lr_ratio
         self._decays = apply_decay_param_fun
         super().__init__(
-            learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip
-        )
+            learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip,
+            lazy_mode, multi_precision,
+        )  # fmt: skip
 
-    def _update(self, group: Group, p: Any, g: Tensor, lr: float, decay: float) -> None:
+    def _update(self, step: Step) -> None:
+        lr, decay = step.lr, step.decay
         if self._lr_ratio is not None:
-            lr *= float(self._lr_ratio(p))
-        if self._decays is not None and not self._decays(p.name):
+            lr *= float(self._lr_ratio(step.param))
+        if self._decays is not None and not self._decays(step.param.name):
             decay = 0.0
-        super()._update(group, p, g, lr, decay)
+        super()._update(step.of(lr=lr, decay=decay))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa._core import Tensor, ops
+import numpy as np
+
+from proa import _core
+from proa._core import Tensor, is_grad_enabled, ops
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
 
 __all__ = ["embedding", "label_smooth", "one_hot"]
@@ -17,15 +21,47 @@ def embedding(
     sparse: bool = False,
     name: Any = None,
 ) -> Tensor:
-    """Rows of weight at the integers x; zeros where x is padding_idx."""
+    """Rows of weight at the integers x; zeros where x is padding_idx.
+
+    Args:
+        x: Row numbers of any shape, int32 or int64.
+        weight: The table (rows, width).
+        padding_idx: The row that gives zeros and takes no gradient; negative ones count
+            from the end.
+        sparse: Whether the table's gradient holds the rows of x alone.
+        name: Has no meaning here.
+    """
     rows = weight.shape[0]
-    if padding_idx is None:
-        return ops.embedding(x, weight)
-    if not -rows <= padding_idx < rows:
+    if padding_idx is not None and not -rows <= padding_idx < rows:
         raise InvalidArgumentError(
             f"[embedding] padding_idx must lie in [{-rows}, {rows}), got {padding_idx}"
         )
-    return ops.embedding(x, weight, padding_idx=padding_idx % rows)
+    pad = -1 if padding_idx is None else padding_idx % rows
+    symbolic = x._is_symbolic or weight._is_symbolic
+    if sparse and not symbolic and not weight.stop_gradient and is_grad_enabled():
+        return _sparse_lookup(x, weight, pad)
+    return ops.embedding(x, weight, padding_idx=pad)
+
+
+def _sparse_lookup(x: Tensor, weight: Tensor, pad: int) -> Tensor:
+    """The look-up on the tape with a row-sparse gradient."""
+    with NoTape():
+        out = ops.embedding(x, weight, padding_idx=pad)
+
+    def backward(grad: Tensor) -> Tensor:
+        if is_grad_enabled():  # to be differentiated again
+            return ops.embedding_grad(x, grad, weight, padding_idx=pad)
+        rows = ops.reshape(ops.cast(x, dtype="int64"), shape=[-1])
+        values = ops.reshape(grad, shape=[rows.shape[0], *weight.shape[1:]])
+        if pad >= 0:
+            kept = np.flatnonzero(rows.numpy() != pad)
+            index = _core.from_numpy(kept)
+            rows, values = ops.gather(rows, index), ops.gather(values, index)
+        gradient: Tensor = _core.row_sparse(rows, values, weight.shape[0])
+        return gradient
+
+    _core.record_custom("embedding", [weight], [out], backward)
+    return out
 
 
 def one_hot(x: Tensor, num_classes: int | Tensor, name: Any = None) -> Tensor:

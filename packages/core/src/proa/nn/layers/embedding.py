@@ -19,7 +19,8 @@ class Embedding(Layer):
         num_embeddings: Rows of the table.
         embedding_dim: Length of a row.
         padding_idx: The index that gives zeros and is not trained.
-        sparse: Kept for callers; gradients are dense.
+        sparse: Whether the table's gradient holds the rows that were looked up alone,
+            which optimizers then update by themselves.
         weight_attr: How the table is made.
 
     Shape:
@@ -50,6 +51,7 @@ class Embedding(Layer):
                 f"{num_embeddings}), got {padding_idx}"
             )
         self._num, self._dim = num_embeddings, embedding_dim
+        self._sparse = sparse
         self._padding_idx = (
             None if padding_idx is None else padding_idx % num_embeddings
         )
@@ -63,7 +65,7 @@ class Embedding(Layer):
             self.weight.set_value(table)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.embedding(x, self.weight, self._padding_idx)
+        return F.embedding(x, self.weight, self._padding_idx, self._sparse)
 
     def extra_repr(self) -> str:
         text = f"{self._num}, {self._dim}"
