@@ -1,0 +1,1 @@
+"""Training beyond one process; at present what helps in one as well."""

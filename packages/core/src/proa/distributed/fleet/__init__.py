@@ -1,0 +1,1 @@
+"""PaddlePaddle's toolbox for large training jobs."""
