@@ -198,10 +198,11 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 bool fill(PyObject* module) {
   if (!init_numpy() || !init_tensor_type(module)) return false;
   for (PyMethodDef* list : {module_functions, autograd_functions, symbol_functions, index_functions,
-                            dlpack_functions, debug_functions}) {
+                            dlpack_functions, debug_functions, extension_functions}) {
     if (PyModule_AddFunctions(module, list) < 0) return false;
   }
   init_debug();
+  init_extensions();
   dispatch_hooks.unlock = []() -> void* { return PyEval_SaveThread(); };
   dispatch_hooks.lock = [](void* state) {
     PyEval_RestoreThread(static_cast<PyThreadState*>(state));

@@ -98,6 +98,10 @@ std::vector<Tensor> to_tensors(PyObject* o, const char* where, bool admit_none);
 void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void* attrs);
 /// The attribute struct as a dict.
 Ref attribute_dict(const OpInfo& op, const void* attrs);
+/// Hands a call on symbolic tensors to the recorder; its outputs.
+std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_in, PyObject* attrs);
+/// A view without data of a shape (None: not known) and a dtype.
+View view_of_spec(PyObject* shape, PyObject* dtype);
 /// The op of that name; raises if there is none.
 const OpEntry& entry_named(const char* name);
 
@@ -122,10 +126,12 @@ extern PyMethodDef autograd_functions[];
 extern PyMethodDef symbol_functions[];
 extern PyMethodDef index_functions[];
 extern PyMethodDef debug_functions[];
+extern PyMethodDef extension_functions[];
 bool init_tensor_type(PyObject* module);
 bool add_number_slots(std::vector<PyType_Slot>* slots);
 bool init_ops(PyObject* module);
 void init_debug();
+void init_extensions();
 
 template <class F>
 PyCFunction fast(F f) {

@@ -47,19 +47,8 @@ PyObject* symbol(PyObject*, PyObject* args) {
 
 // Asks the recorder: fn(op, inputs, attrs) -> symbolic tensor(s).
 void record(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out) {
-  if (g_recorder == nullptr) {
-    throw Error(ErrorKind::kPreconditionNotMet,
-                std::string("[") + entry.info->name +
-                    "] a program must be recorded when a symbolic tensor is used, got none");
-  }
-  const Ref inputs = checked(PyList_New(n_in));
-  for (int i = 0; i < n_in; ++i) {
-    PyList_SET_ITEM(inputs.get(), i, checked(wrap(Tensor::share(in[i]))).release());
-  }
   const Ref dict = attribute_dict(*entry.info, attrs);
-  const Ref result =
-      checked(PyObject_CallFunction(g_recorder, "sOO", entry.info->name, inputs.get(), dict.get()));
-  const auto tensors = to_tensors(result.get(), "recorder", false);
+  const auto tensors = call_recorder(entry.info->name, in, n_in, dict.get());
   if (tensors.size() != entry.info->n_out) {
     throw Error(ErrorKind::kFatal,
                 std::string("[") + entry.info->name + "] the recorder must return every output");
@@ -153,6 +142,23 @@ PyObject* infer_op(PyObject*, PyObject* args) {
 }
 
 }  // namespace
+
+std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_in,
+                                  PyObject* attrs) {
+  if (g_recorder == nullptr) {
+    throw Error(ErrorKind::kPreconditionNotMet,
+                std::string("[") + op +
+                    "] a program must be recorded when a symbolic tensor is used, got none");
+  }
+  const Ref inputs = checked(PyList_New(n_in));
+  for (int i = 0; i < n_in; ++i) {
+    PyList_SET_ITEM(inputs.get(), i, checked(wrap(Tensor::share(in[i]))).release());
+  }
+  const Ref result = checked(PyObject_CallFunction(g_recorder, "sOO", op, inputs.get(), attrs));
+  return to_tensors(result.get(), "recorder", false);
+}
+
+View view_of_spec(PyObject* shape, PyObject* dtype) { return view_of(shape, dtype, "infer"); }
 
 PyMethodDef symbol_functions[] = {
     {"symbol", symbol, METH_VARARGS, "symbol(shape, dtype, handle): a tensor without data."},

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 _MODULES = frozenset({
     "amp", "autograd", "base", "device", "distributed", "errors", "fft", "hapi", "hub",
     "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
-    "text",
+    "profiler", "sysconfig", "text",
     "utils", "vision",
 })  # fmt: skip
 #: Name -> where it is: (module, name in it), or (module, None) for the module itself.

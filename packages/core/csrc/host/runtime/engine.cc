@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "proa/exec/plan.h"
+#include "proa/runtime/extension.h"
 #include "proa/runtime/ops.h"
 #include "proa/runtime/pool.h"
 
@@ -90,6 +91,12 @@ const char* name_of(DType dtype) {
   return kNames[static_cast<int>(dtype)];
 }
 
+// What an extension's operator said beside its status.
+std::string with_cause(const std::string& text) {
+  const std::string cause = take_extension_failure();
+  return cause.empty() ? text : text + "; " + cause;
+}
+
 std::string shape_text(const int64_t* shape, int rank) {
   std::ostringstream text;
   text << '(';
@@ -130,7 +137,7 @@ struct Model {
       packed = Block(prepared.packed_size());
       status = prepared.pack(packed.data());
     }
-    if (status != Status::kOk) throw EngineError(status, bind_problem());
+    if (status != Status::kOk) throw EngineError(status, with_cause(bind_problem()));
     for (uint32_t i = 0; i < view.input_count(); ++i)
       inputs.push_back(spec_of(view, view.input_value(i)));
     for (uint32_t i = 0; i < view.output_count(); ++i)
@@ -249,8 +256,9 @@ struct Engine::Impl {
       for (size_t i = 0; i < model->inputs.size(); ++i) {
         shapes += (i > 0 ? ", " : "") + shape_text(inputs[i].shape, inputs[i].rank);
       }
-      throw EngineError(status, "[Engine] input shapes must fit " +
-                                    model->node_text(made.plan.problem_node()) + ", got " + shapes);
+      throw EngineError(status,
+                        with_cause("[Engine] input shapes must fit " +
+                                   model->node_text(made.plan.problem_node()) + ", got " + shapes));
     }
     place(&made.plan);
     plans.push_front(std::move(made));
@@ -314,9 +322,9 @@ void Engine::run(const View* inputs, View* outputs) {
   const Status status =
       plan.run(inputs, outputs, impl_->parallel(), impl_->profile ? &profiler : nullptr);
   if (status != Status::kOk) {
-    throw EngineError(status, "[Engine] inputs must be what " +
-                                  impl_->model->node_text(plan.problem_node()) +
-                                  " admits, got an array that it refused");
+    throw EngineError(status, with_cause("[Engine] inputs must be what " +
+                                         impl_->model->node_text(plan.problem_node()) +
+                                         " admits, got an array that it refused"));
   }
 }
 

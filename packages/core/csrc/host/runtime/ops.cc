@@ -81,7 +81,8 @@ int op_entry_count() { return op_count(); }
 
 const OpEntry* find_entry(const char* name) {
   const OpInfo* info = find_op(name);
-  return info == nullptr ? nullptr : op_entries() + info->id;
+  if (info == nullptr || info->id >= op_count()) return nullptr;  // an extension's
+  return op_entries() + info->id;
 }
 
 Isa active_isa() {

@@ -14,7 +14,7 @@ struct OpEntry {
 /// PROA_ISA names; throws Error if that is unknown or not supported here.
 const OpEntry* op_entries();
 int op_entry_count();
-/// The entry of that name, or nullptr.
+/// The entry of the row of that name, or nullptr.
 const OpEntry* find_entry(const char* name);
 
 /// The ISA in use.

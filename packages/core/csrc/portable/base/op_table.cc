@@ -11,6 +11,8 @@ extern const int kOpCount;
 namespace {
 
 Isa chosen = Isa::kScalar;
+ExtraOp* extras = nullptr;  // the newest first
+int extra_count = 0;
 
 int compare(const char* a, const char* b) {
   while (*a != 0 && *a == *b) ++a, ++b;
@@ -32,7 +34,16 @@ const OpInfo* find_op(const char* name) {
       low = middle + 1;
     }
   }
+  for (const ExtraOp* op = extras; op != nullptr; op = op->next) {
+    if (compare(name, op->info.name) == 0) return &op->info;
+  }
   return nullptr;
+}
+
+void register_op(ExtraOp* op) {
+  op->info.id = static_cast<uint16_t>(kOpCount + extra_count++);
+  op->next = extras;
+  extras = op;
 }
 
 const OpInfo& op_info(int id) { return kOps[id]; }
@@ -43,6 +54,12 @@ int op_count() { return kOpCount; }
 // callers that care keep the entry (a plan binds it once).
 const KernelEntry& kernel_of(int id) {
   static constexpr KernelEntry kNone{};
+  if (id >= kOpCount) {
+    for (const ExtraOp* op = extras; op != nullptr; op = op->next) {
+      if (op->info.id == id) return op->kernel;
+    }
+    return kNone;
+  }
   for (int i = kIsaTableCount - 1; i >= 0; --i) {
     if (kIsaTables[i].isa > chosen) continue;
     if (kIsaTables[i].kernels[id].run != nullptr) return kIsaTables[i].kernels[id];

@@ -51,7 +51,8 @@ struct OpInfo {
   int16_t dtype_attr;         // byte offset of the attribute that names the dtype (kAttr), else -1
   int8_t alias[kMaxOutputs];  // input whose memory output i may or must share, -1 if none
   /// One character per attribute in row order, so that bytes from a file can be checked before use:
-  /// i int, f float, b bool, I ints, s scalar, d dtype; of n choices the character '0' + n.
+  /// i int, f float, b bool, I ints, s scalar, d dtype; of n choices the character '0' + n. A lone
+  /// x is a struct of any length up to attr_size, which the op itself checks.
   const char* attr_kinds = "";
   Promote promote = Promote::kNone;
   int8_t pack_input = -1;    // input that KernelEntry::pack packs, -1 if none
@@ -74,6 +75,16 @@ const OpInfo& op_info(int id);
 int op_count();
 /// The best entry of this machine for the op, chosen once by select_isa().
 const KernelEntry& kernel_of(int id);
+
+/// An op that is no row of the table, but of an extension. Whoever registers it keeps it for ever.
+struct ExtraOp {
+  OpInfo info;
+  KernelEntry kernel;
+  ExtraOp* next = nullptr;
+};
+/// Gives the op an id past the table's and lets find_op and kernel_of find it; of two with one name
+/// the one that came last. Not to be called by two threads at once.
+void register_op(ExtraOp* op);
 
 enum class Isa : uint8_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kNeon = 3, kNeonDot = 4 };
 /// Fills the table that kernel_of reads, from the ISAs of this build that `best` includes.

@@ -9,19 +9,23 @@ from typing import Any
 from proa.errors import InvalidArgumentError, VersionError
 from proa.schema import ROWS, Attribute, Row
 from proa.schema.dtypes import CODES
+from proa.schema.extension import EXTENSION_ROWS, LISTS, unpack_struct
 
 _NAMES = {code: name for name, code in CODES.items()}
 _MAX_INTS = 8
 
 
 def row_of(op: str) -> Row:
-    """The operator's row; VersionError if this version of Proa has no such operator."""
-    try:
-        return ROWS[op]
-    except KeyError:
+    """The operator's row; VersionError if neither this version of Proa nor a loaded
+    extension has such an operator.
+    """
+    row = ROWS.get(op) or EXTENSION_ROWS.get(op)
+    if row is None:
         raise VersionError(
-            f"[ir] the op must be one of this version's {len(ROWS)} rows, got {op!r}"
-        ) from None
+            f"[ir] the op must be one of this version's {len(ROWS)} rows or of an "
+            f"extension that was loaded before, got {op!r}"
+        )
+    return row
 
 
 def _normal(row: Row, attribute: Attribute, value: Any) -> Any:
@@ -35,13 +39,17 @@ def _normal(row: Row, attribute: Attribute, value: Any) -> Any:
             return bool(value)
         if kind == "ints":
             return None if value is None else tuple(int(v) for v in value)
+        if kind == "text" and isinstance(value, str):
+            return value
+        if kind in LISTS:
+            return tuple(LISTS[kind](v) for v in value)
         if kind == "scalar":
             return int(value) if isinstance(value, (bool, int)) else float(value)
         if kind == "dtype":
             name = str(getattr(value, "name", value)).rpartition(".")[2]
             if name in CODES:
                 return name
-        elif value in attribute.choices:
+        elif kind == "choice" and value in attribute.choices:
             return value
     except (TypeError, ValueError):
         pass
@@ -94,6 +102,11 @@ def _pack_one(a: Attribute, value: Any) -> bytes:
 def pack(op: str, attrs: Mapping[str, Any]) -> bytes:
     """The op's attribute struct."""
     whole = complete(op, attrs)
+    if row_of(op).kind == "extension":
+        from proa import _core
+
+        packed: bytes = _core.pack_extension(op, whole)
+        return packed
     return b"".join(_pack_one(a, whole[a.name]) for a in row_of(op).attributes)
 
 
@@ -123,6 +136,8 @@ def _unpack_one(a: Attribute, raw: bytes) -> Any:
 def unpack(op: str, raw: bytes) -> dict[str, Any]:
     """The attributes in a struct that may be of an earlier version of the row."""
     row = row_of(op)
+    if row.kind == "extension":
+        return complete(op, unpack_struct(row, raw))
     attrs: dict[str, Any] = {}
     at = 0
     for a in row.attributes:

@@ -18,14 +18,17 @@ def infer(
     """(dtype, shape) of each output; -1 where a dimension is unknown."""
     from proa import _core
 
-    missing = [None] * (len(row_of(op).arrays) - len(inputs))
+    row = row_of(op)
+    rule = _core.infer_extension if row.kind == "extension" else _core.infer
+    missing = [None] * (len(row.arrays) - len(inputs))
     given = [None if v is None else (v.shape, v.dtype) for v in (*inputs, *missing)]
     try:
-        outputs = _core.infer(op, given, dict(attrs))
+        outputs = rule(op, given, dict(attrs))
     except ValueError as error:
         arrays = ", ".join("None" if v is None else str(v) for v in inputs)
+        cause = f": {error}" if row.kind == "extension" else ""
         raise InvalidArgumentError(
             f"[{op}] arrays and attributes must fit together, got ({arrays}) "
-            f"with {dict(attrs)}"
+            f"with {dict(attrs)}{cause}"
         ) from error
     return [(dtype.name, tuple(shape)) for shape, dtype in outputs]

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 def output_name(op: str, number: int) -> str:
     """The row's name of an op's output; its number if there is no such row."""
     from proa import schema
+    from proa.schema.extension import EXTENSION_ROWS
 
-    row = schema.ROWS.get(op)
+    row = schema.ROWS.get(op) or EXTENSION_ROWS.get(op)
     if row is None or number >= len(row.outputs):
         return str(number)
     return row.outputs[number]

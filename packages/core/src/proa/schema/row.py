@@ -63,7 +63,7 @@ class Row:
     out: tuple[str, ...]
     dtypes: tuple[str, ...]
     shape: str
-    kind: Literal["kernel", "view", "composite"]
+    kind: Literal["kernel", "view", "composite", "extension"]
     grad: Callable[..., Any] | str | None
     composite: Callable[..., Any] | None
     promote: Promote

@@ -1,0 +1,19 @@
+"""Where the headers and the library for C++ code against Proa are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+
+
+def get_include() -> str:
+    """The folder of the headers: ``#include "proa/extension.h"``."""
+    installed = _HERE / "include"
+    # In a source tree that was built in place they lie beside the sources.
+    return str(installed if installed.is_dir() else _HERE.parents[1] / "include")
+
+
+def get_lib() -> str:
+    """The folder of ``libproa_runtime.so``. Extensions need not link it."""
+    return str(_HERE / "lib")
