@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
 #: Submodules that are imported when they are first named.
 _MODULES = frozenset({
+    "distribution",
     "amp", "autograd", "base", "device", "distributed", "errors", "fft", "hapi", "hub",
     "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
     "profiler", "sysconfig", "text",

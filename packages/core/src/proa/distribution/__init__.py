@@ -1,0 +1,24 @@
+"""Probability distributions: drawing, densities, entropies and divergences."""
+
+from __future__ import annotations
+
+from proa.distribution.bernoulli import Bernoulli
+from proa.distribution.categorical import Categorical
+from proa.distribution.distribution import Distribution
+from proa.distribution.divergence import kl_divergence, register_kl
+from proa.distribution.independent import Independent
+from proa.distribution.laplace import Laplace
+from proa.distribution.normal import Normal
+from proa.distribution.uniform import Uniform
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Distribution",
+    "Independent",
+    "Laplace",
+    "Normal",
+    "Uniform",
+    "kl_divergence",
+    "register_kl",
+]

@@ -1,0 +1,54 @@
+"""Batches of a distribution taken as one value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.distribution.distribution import Distribution
+from proa.errors import InvalidArgumentError
+
+
+class Independent(Distribution):
+    """A distribution whose last batch axes count as axes of the value.
+
+    Args:
+        base: The distribution.
+        reinterpreted_batch_rank: How many of its batch axes.
+    """
+
+    def __init__(self, base: Distribution, reinterpreted_batch_rank: int) -> None:
+        rank = reinterpreted_batch_rank
+        if not 0 < rank <= len(base.batch_shape):
+            raise InvalidArgumentError(
+                "[Independent] reinterpreted_batch_rank must lie in "
+                f"[1, {len(base.batch_shape)}], got {rank}"
+            )
+        self._base, self._rank = base, rank
+        kept = len(base.batch_shape) - rank
+        super().__init__(
+            base.batch_shape[:kept], base.batch_shape[kept:] + base.event_shape
+        )
+
+    @property
+    def mean(self) -> Tensor:
+        return self._base.mean
+
+    @property
+    def variance(self) -> Tensor:
+        return self._base.variance
+
+    def sample(self, shape: Any = ()) -> Tensor:
+        return self._base.sample(shape)
+
+    def rsample(self, shape: Any = ()) -> Tensor:
+        return self._base.rsample(shape)
+
+    def _summed(self, x: Tensor) -> Tensor:
+        return ops.sum(x, axis=list(range(x.ndim - self._rank, x.ndim)))
+
+    def log_prob(self, value: Any) -> Tensor:
+        return self._summed(self._base.log_prob(value))
+
+    def entropy(self) -> Tensor:
+        return self._summed(self._base.entropy())

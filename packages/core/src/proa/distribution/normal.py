@@ -1,0 +1,66 @@
+"""The normal distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from proa._core import Tensor, ops
+from proa.base.no_tape import NoTape
+from proa.distribution.distribution import (
+    Distribution,
+    as_value,
+    normal_noise,
+    parameters,
+)
+from proa.distribution.divergence import register_kl
+
+
+class Normal(Distribution):
+    """exp(-(x - loc) ** 2 / (2 scale ** 2)) / (scale sqrt(2 pi)).
+
+    Args:
+        loc: Mean: a number, an array or a tensor.
+        scale: Standard deviation, positive; broadcast with loc.
+    """
+
+    def __init__(self, loc: Any, scale: Any, name: Any = None) -> None:
+        self.loc, self.scale = parameters(loc, scale)
+        super().__init__(self.loc.shape)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return ops.square(self.scale)
+
+    def sample(self, shape: Any = (), seed: int = 0) -> Tensor:
+        """Values (*shape, *batch_shape); a seed other than 0 begins its own stream."""
+        with NoTape():
+            return self._drawn(shape, seed)
+
+    def rsample(self, shape: Any = ()) -> Tensor:
+        return self._drawn(shape, 0)
+
+    def _drawn(self, shape: Any, seed: int) -> Tensor:
+        noise = normal_noise(self._extended(shape), self.loc.dtype, seed)
+        return ops.add(ops.mul(noise, self.scale), self.loc)
+
+    def entropy(self) -> Tensor:
+        """1/2 + log(2 pi) / 2 + log(scale)."""
+        return ops.add(ops.log(self.scale), 0.5 + 0.5 * math.log(2 * math.pi))
+
+    def log_prob(self, value: Any) -> Tensor:
+        far = ops.div(ops.sub(as_value(value, self.loc), self.loc), self.scale)
+        size = ops.add(ops.log(self.scale), 0.5 * math.log(2 * math.pi))
+        return ops.sub(ops.scale(ops.square(far), scale=-0.5), size)
+
+
+@register_kl(Normal, Normal)
+def _kl(p: Normal, q: Normal) -> Tensor:
+    ratio = ops.square(ops.div(p.scale, q.scale))
+    far = ops.square(ops.div(ops.sub(p.loc, q.loc), q.scale))
+    total = ops.sub(ops.add(ratio, far), ops.add(ops.log(ratio), 1.0))
+    return ops.scale(total, scale=0.5)
