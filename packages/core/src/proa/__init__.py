@@ -60,6 +60,7 @@ from proa.tensor.search import *  # noqa: F403
 if TYPE_CHECKING:
     from proa import hapi, io, jit, metric, nn, optimizer, static, text, vision
     from proa.hapi import Model
+    from proa.hapi import flops as flops  # type: ignore[no-redef]
     from proa.hapi import summary as summary  # type: ignore[no-redef]
     from proa.io.batching import batch
     from proa.nn import ParamAttr
@@ -80,6 +81,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "callbacks": ("proa.hapi.callbacks", None),
     "create_parameter": ("proa.nn.create", "create_parameter"),
     "batch": ("proa.io.batching", "batch"),
+    "flops": ("proa.hapi", "flops"),
     "load": ("proa.tensor.saving", "load"),
     "regularizer": ("proa.optimizer.regularizer", None),
     "save": ("proa.tensor.saving", "save"),

@@ -1,9 +1,10 @@
-"""The high-level interface: `Model`, its callbacks, `summary`."""
+"""The high-level interface: `Model`, its callbacks, `summary` and `flops`."""
 
 from __future__ import annotations
 
 from proa.hapi import callbacks
+from proa.hapi.flops import flops
 from proa.hapi.model import Model
 from proa.hapi.summary import summary
 
-__all__ = ["Model", "callbacks", "summary"]
+__all__ = ["Model", "callbacks", "flops", "summary"]

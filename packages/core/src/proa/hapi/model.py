@@ -19,6 +19,7 @@ from proa.hapi.callbacks import (
     ModelCheckpoint,
     ProgBarLogger,
 )
+from proa.hapi.precision import Precision
 from proa.hapi.summary import summary
 from proa.io import DataLoader
 from proa.metric import Metric
@@ -40,7 +41,10 @@ def _tensors(value: Any) -> list[Any]:
 def _arrays(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_arrays(v) for v in value]
-    return value.numpy() if isinstance(value, Tensor) else value
+    if not isinstance(value, Tensor):
+        return value
+    low = value.dtype.name in ("float16", "bfloat16")
+    return (value.astype("float32") if low else value).numpy()
 
 
 class Model:
@@ -62,6 +66,7 @@ class Model:
         self._optimizer: Any = None
         self._loss: Callable[..., Any] | None = None
         self._metrics: list[Metric] = []
+        self._precision = Precision()
         self._pending = False  # gradients are being gathered over batches
         self.stop_training = False
 
@@ -72,11 +77,15 @@ class Model:
         metrics: Any = None,
         amp_configs: Any = None,
     ) -> None:
-        """Say how to train: the optimizer, the loss (outputs…, labels…), metrics."""
-        if amp_configs is not None:
-            raise InvalidArgumentError(
-                f"[Model.prepare] amp_configs must be None here, got {amp_configs!r}"
-            )
+        """Say how to train.
+
+        Args:
+            optimizer: What changes the parameters.
+            loss: A function of (outputs…, labels…).
+            metrics: Measures beside the loss.
+            amp_configs: Mixed precision: a level ("O0", "O1", "O2") or a dict of it and
+                of settings; see `proa.hapi.precision.Precision`.
+        """
         if loss is not None and not callable(loss):
             raise InvalidArgumentError(
                 f"[Model.prepare] loss must be callable, got {loss!r}"
@@ -86,6 +95,8 @@ class Model:
                 raise InvalidArgumentError(
                     f"[Model.prepare] metrics must be Metrics, got {m!r}"
                 )
+        self._precision = Precision(amp_configs)
+        self._precision.convert(self.network, optimizer)
         self._optimizer, self._loss = optimizer, loss
         self._metrics = _listed(metrics)
 
@@ -117,25 +128,32 @@ class Model:
             )
         self.network.train()
         given = _tensors(labels)
-        outputs = _listed(self.network(*_tensors(inputs)))
-        losses = self._losses(outputs, given)
+        with self._precision.guard():
+            outputs = _listed(self.network(*_tensors(inputs)))
+            losses = self._losses(outputs, given)
         total = losses[0]
         for more in losses[1:]:
             total = total + more
-        total.backward()
+        self._precision.scaler.scale(total).backward()
+        self._pending = True
         if update:
-            self._optimizer.step()
-            self._optimizer.clear_grad()
-        self._pending = not update
+            self._update()
         with NoTape():
             measures = self._measure([o.detach() for o in outputs], given)
         return self._result([_number(v) for v in losses], measures)
+
+    def _update(self) -> None:
+        scaler = self._precision.scaler
+        scaler.step(self._optimizer)
+        scaler.update()
+        self._optimizer.clear_grad()
+        self._pending = False
 
     def eval_batch(self, inputs: Any, labels: Any = None) -> Any:
         """Losses and metrics of one batch, without training."""
         self.network.eval()
         given = _tensors(labels)
-        with NoTape():
+        with NoTape(), self._precision.guard():
             outputs = _listed(self.network(*_tensors(inputs)))
             losses = self._losses(outputs, given) if self._loss and given else []
             measures = self._measure(outputs, given)
@@ -144,7 +162,7 @@ class Model:
     def predict_batch(self, inputs: Any) -> list[Any]:
         """The network's outputs for one batch, as arrays."""
         self.network.eval()
-        with NoTape():
+        with NoTape(), self._precision.guard():
             outputs = self.network(*_tensors(inputs))
         return [_arrays(o) for o in _listed(outputs)]
 
@@ -288,9 +306,7 @@ class Model:
             calls.call("on_train_batch_end", step, logs)
             yield logs
         if self._pending:  # a stream whose end was not foreseen
-            self._optimizer.step()
-            self._optimizer.clear_grad()
-            self._pending = False
+            self._update()
 
     def evaluate(
         self,

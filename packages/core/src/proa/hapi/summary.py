@@ -24,7 +24,7 @@ def _shapes(value: Any) -> Any:
     return "-"
 
 
-def _inputs(input_size: Any, dtypes: Any) -> list[Tensor]:
+def inputs_of(input_size: Any, dtypes: Any) -> list[Tensor]:
     """Zeros for one shape, or for a list of them; unknown sizes become 1."""
     if hasattr(input_size, "shape"):
         input_size = tuple(input_size.shape)
@@ -101,7 +101,7 @@ def summary(
         given = [input] if isinstance(input, Tensor) else input
         inputs = list(given.values()) if isinstance(given, dict) else list(given)
     elif input_size is not None:
-        inputs = _inputs(input_size, dtypes)
+        inputs = inputs_of(input_size, dtypes)
     else:
         raise InvalidArgumentError(
             "[summary] input_size or input must be given, got neither"
