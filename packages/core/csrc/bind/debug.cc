@@ -136,6 +136,8 @@ const char* kind_name(EventKind kind) {
       return "backward";
     case EventKind::kPrepare:
       return "prepare";
+    case EventKind::kPhase:
+      return "phase";
     case EventKind::kUser:
       return "user";
   }

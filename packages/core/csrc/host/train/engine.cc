@@ -310,6 +310,7 @@ class Walk {
 
   void run() {
     const BackwardScope scope;
+    const Timed timed("Backward", EventKind::kPhase);
     discover();
     for (Root& root : roots_) deliver(root.task, root.index, std::move(root.grad));
     for (const int number : order_) {

@@ -59,7 +59,7 @@ struct BackwardScope {
 };
 
 // -- time -----------------------------------------------------------------------------------
-enum class EventKind : uint8_t { kOp, kKernel, kBackward, kPrepare, kUser };
+enum class EventKind : uint8_t { kOp, kKernel, kBackward, kPrepare, kPhase, kUser };
 
 /// One timed stretch of a thread. Times are of the steady clock, in nanoseconds.
 struct Event {

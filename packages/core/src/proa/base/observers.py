@@ -1,10 +1,56 @@
-"""What wants to know of the calls of Layers: the profiler, the search for NaN."""
+"""What wants to know of a program's parts: the profiler, the search for NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
+
+from proa import _core
+
+T = TypeVar("T")
 
 #: Each is asked, with the Layer, for a context that is open while the Layer computes.
 layer_observers: list[Callable[[Any], AbstractContextManager[Any]]] = []
+
+
+class phase:
+    """``with phase("Optimization"):`` is one of the profiler's events, if it runs."""
+
+    __slots__ = ("_kind", "_mark", "_name")
+
+    def __init__(self, name: str, kind: str = "phase") -> None:
+        self._name, self._kind = name, kind
+        self._mark: tuple[int, int] | None = None
+
+    def __enter__(self) -> None:
+        if _core.events_on():
+            self._mark = _core.event_mark()
+
+    def __exit__(self, *args: object) -> None:
+        if self._mark is not None:
+            _core.add_event(self._name, self._kind, self._mark)
+            self._mark = None
+
+
+class Reader:
+    """Counts the time that programs wait for data."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def watch(self, batches: Iterator[T]) -> Iterator[T]:
+        """The same batches, with the time that each took counted."""
+        while True:
+            begin = time.perf_counter()
+            with phase("DataLoader"):
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+            self.seconds += time.perf_counter() - begin
+            yield batch
+
+
+reader = Reader()

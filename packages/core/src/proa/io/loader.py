@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from proa.base.observers import reader
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 from proa.io.collate import as_tensors, default_collate_fn, default_convert_fn
@@ -101,8 +102,8 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         if self.num_workers == 0:
-            return map(as_tensors, self._batches_here())
-        return self._batches_from_workers()
+            return reader.watch(map(as_tensors, self._batches_here()))
+        return reader.watch(self._batches_from_workers())
 
     def __call__(self) -> Iterator[Any]:
         return iter(self)

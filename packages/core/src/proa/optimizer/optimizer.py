@@ -7,6 +7,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
+from proa.base.observers import phase
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.optimizer.lr import LRScheduler
 from proa.optimizer.regularizer import L2Decay, Regularizer
@@ -181,7 +182,7 @@ class Optimizer(State):
     def _apply(self, pairs: Pairs) -> None:
         lr = self.get_lr()
         given = {id(p): (p, g) for p, g in pairs if g is not None}
-        with NoTape():
+        with NoTape(), phase("Optimization"):
             for group in self._groups:
                 own = [given.pop(id(p)) for p in group.params if id(p) in given]
                 self._apply_group(group, own, lr)

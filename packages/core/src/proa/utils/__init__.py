@@ -18,6 +18,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("cpp_extension", "dlpack", "download", "unique_name"):
+    if name in ("cpp_extension", "dlpack", "download", "profiler", "unique_name"):
         return importlib.import_module(f"proa.utils.{name}")
     raise AttributeError(f"module 'proa.utils' has no attribute {name!r}")

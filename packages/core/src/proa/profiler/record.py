@@ -1,0 +1,57 @@
+"""Events of the user's own."""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from typing import Any
+
+from proa import _core
+from proa.errors import InvalidTypeError, PreconditionNotMetError
+from proa.profiler.schedule import TracerEventType
+
+
+class RecordEvent(ContextDecorator):
+    """A stretch of the program by name: ``with RecordEvent("load"):``, a decorator, or
+    `begin` and `end`.
+
+    Args:
+        name: What tables and traces call it.
+        event_type: Its kind.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        event_type: TracerEventType = TracerEventType.PythonUserDefined,
+    ) -> None:
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"[RecordEvent] name must be text, got {type(name).__name__}"
+            )
+        self.name, self.event_type = name, event_type
+        self._marks: list[tuple[int, int] | None] = []
+
+    def __enter__(self) -> RecordEvent:
+        self.begin()
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self.end()
+
+    def begin(self) -> None:
+        """The stretch begins here."""
+        self._marks.append(_core.event_mark() if _core.events_on() else None)
+
+    def end(self) -> None:
+        """The stretch that began last ends here.
+
+        Raises:
+            PreconditionNotMetError: If none began.
+        """
+        if not self._marks:
+            raise PreconditionNotMetError(
+                f"[RecordEvent] {self.name} must begin before it ends, got end() first"
+            )
+        mark = self._marks.pop()
+        if mark is not None:
+            _core.add_event(self.name, "user", mark)
