@@ -100,6 +100,15 @@ void raise_status(const OpInfo& op, const Call& call, Status status) {
     case Status::kResourceExhausted:
       text += "memory must suffice";
       break;
+    case Status::kSingular:
+      text += "every matrix must have an inverse, but one is singular";
+      break;
+    case Status::kNotPositive:
+      text += "every matrix must be Hermitian and positive definite";
+      break;
+    case Status::kNoConvergence:
+      text += "the numbers must be finite for the iteration to settle";
+      break;
     default:
       text += "shapes and attributes must fit the operator";
       break;

@@ -13,6 +13,9 @@ enum class Status : uint8_t {
   kNotAView = 5,           // the strides admit no view: copy first, then ask again
   kBadModel = 6,           // bytes that are not a valid model file
   kVersion = 7,            // a model file or library of another format or ABI version
+  kSingular = 8,           // a matrix that must have an inverse has none
+  kNotPositive = 9,        // a matrix that must be positive definite is not
+  kNoConvergence = 10,     // an iteration did not settle (NaN in the data, as a rule)
 };
 
 /// Carries the first failure of a chain of calls: `PROA_TRY(step());`.

@@ -6,6 +6,7 @@ from proa.schema.ops import (  # noqa: F401
     conv,
     creation,
     index,
+    linalg,
     linear,
     loss,
     movement,
