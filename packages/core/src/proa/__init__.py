@@ -46,6 +46,7 @@ from proa.base.threads import get_num_threads, set_num_threads
 from proa.tensor import FUNCTIONS
 from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
+from proa.tensor.einsum import *  # noqa: F403
 from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403

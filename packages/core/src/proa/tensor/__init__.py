@@ -5,6 +5,7 @@ from __future__ import annotations
 from proa.tensor import methods
 from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
+from proa.tensor.einsum import *  # noqa: F403
 from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403

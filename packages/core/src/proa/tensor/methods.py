@@ -18,6 +18,8 @@ from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor import (
     counting,
     creation,
+    einsum,
+    factor,
     indexing,
     inplace,
     linalg,
@@ -28,17 +30,18 @@ from proa.tensor import (
     random,
     reduction,
     search,
+    systems,
 )
 from proa.tensor.arguments import as_int, as_tensor, cast_if
 
 #: The modules whose `__all__` are functions of `proa`, and methods but for these few.
 FAMILIES = (
-    counting, creation, inplace, linalg, logic, manipulation, math, random, reduction,
-    search,
+    counting, creation, einsum, inplace, linalg, logic, manipulation, math, random,
+    reduction, search,
 )  # fmt: skip
 #: Functions whose first argument is not a tensor: no methods of these.
 _NO_METHODS = frozenset({
-    "arange", "assign", "complex", "empty", "eye", "full",
+    "arange", "assign", "complex", "einsum", "empty", "eye", "full",
     "gaussian", "linspace", "logspace", "meshgrid", "normal", "ones",
     "rand", "randint", "randn", "randperm", "shape", "standard_normal",
     "to_tensor", "tril_indices", "triu_indices", "uniform", "zeros",
@@ -55,10 +58,11 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _table() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {}
-    for family in FAMILIES:
+    for family in (*FAMILIES, factor, systems):
         for name in family.__all__:
             if name not in _NO_METHODS:
                 table[name] = getattr(family, name)
+    table.update({f.__name__: f for f in (linalg.cond, linalg.corrcoef, linalg.cov)})
     table.update(inplace.functions())
     return table
 

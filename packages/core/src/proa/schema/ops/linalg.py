@@ -237,8 +237,8 @@ op(
     grad=_qr_grad,
     scratch=True,
     lite=False,
-    doc="x = q r, q (.., m, k) with orthonormal columns, r (.., k, n) an upper triangle, "
-    "k = min(m, n). The gradient is for m >= n and full rank.",
+    doc="x = q r, q (.., m, k) with orthonormal columns, r (.., k, n) an upper "
+    "triangle, k = min(m, n). The gradient is for m >= n and full rank.",
 )
 op(
     "qr_complete(x)",

@@ -167,10 +167,22 @@ _unary(
     out="real",
     inplace=(),
 )
+
+
+def _sign_grad(g: Any, dy: Any, y: Any, x: Any) -> Any:
+    # A complex sign turns with what is across it: (dy - y Re(conj(y) dy)) / |x|. Along
+    # the real line nothing is.
+    t = g.mul(g.conj(y), dy)
+    across = g.sub(dy, g.mul(y, g.mul(g.add(t, g.conj(t)), 0.5)))
+    size = g.abs(x)
+    nought = g.equal(size, 0.0)
+    return g.where(nought, 0.0, g.div(across, g.where(nought, 1.0, size)))
+
+
 _unary(
     "sign",
     "-1, 0 or 1 by the sign of x; x / abs(x) (0 at 0) for complex x; NaN stays NaN.",
-    lambda g, dy: _zero(g, dy),
+    _sign_grad,
     dtypes=NUMERIC,
     promote="none",
 )
