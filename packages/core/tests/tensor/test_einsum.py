@@ -17,8 +17,8 @@ EQUATIONS = [
     "i->i", "i->", "ij->ji", "ij->", "ij->j", "ii->i", "ii->", "iji->j", "aiib->ab",
     "i,i->", "i,i", "i,j->ij", "ij,j->i", "ij,jk->ik", "ij,jk", "ij,kj->ikj",
     "aij,ajk->aik", "aij,jk->aik", "abc,cd,db->a", "ij,ij->ij", "ij,ij->",
-    "ab,cd->dbca", "abcd,cb->da", "ii,ij->j", "l,ij->ij", "ij,jk,kl->il", "a,b,c->abc", "abc,bad->dc",
-    ",ij->ij", "i,->i", "aij,aji->a",
+    "ab,cd->dbca", "abcd,cb->da", "ii,ij->j", "l,ij->ij", "ij,jk,kl->il", "a,b,c->abc",
+    "abc,bad->dc", ",ij->ij", "i,->i", "aij,aji->a",
 ]  # fmt: skip
 
 
