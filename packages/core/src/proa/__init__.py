@@ -79,12 +79,12 @@ _MODULES = frozenset({
 _LAZY: dict[str, tuple[str, str | None]] = {
     "Model": ("proa.hapi", "Model"),
     "ParamAttr": ("proa.nn.attr", "ParamAttr"),
-    "callbacks": ("proa.hapi.callbacks", None),
+    "callbacks": ("proa.callbacks", None),
     "create_parameter": ("proa.nn.create", "create_parameter"),
     "batch": ("proa.io.batching", "batch"),
     "flops": ("proa.hapi", "flops"),
     "load": ("proa.tensor.saving", "load"),
-    "regularizer": ("proa.optimizer.regularizer", None),
+    "regularizer": ("proa.regularizer", None),
     "save": ("proa.tensor.saving", "save"),
     "summary": ("proa.hapi", "summary"),
 }

@@ -48,6 +48,7 @@ def test_datasets_compose() -> None:
         len(Stream())
 
 
+@pytest.mark.feature("L233")
 def test_random_split_covers_everything_once() -> None:
     proa.seed(0)
     for lengths in ([7, 3], [0.65, 0.35]):
@@ -56,6 +57,20 @@ def test_random_split_covers_everything_once() -> None:
         assert seen == [i * i for i in range(10)]
     with pytest.raises(InvalidArgumentError, match="add up to 10"):
         io.random_split(Squares(10), [7, 4])
+
+
+def test_samplers_of_ones_own() -> None:
+    class Reversed(io.Sampler):
+        def __iter__(self) -> Any:
+            return iter(range(len(self.data_source) - 1, -1, -1))
+
+    data = io.TensorDataset([np.arange(5)])
+    loader = io.DataLoader(
+        data, batch_sampler=io.BatchSampler(sampler=Reversed(data), batch_size=2)
+    )
+    assert [b.tolist() for (b,) in loader] == [[4, 3], [2, 1], [0]]
+    with pytest.raises(NotImplementedError):
+        iter(io.Sampler(data))
 
 
 def test_samplers() -> None:
@@ -115,6 +130,7 @@ def test_distributed_sampler_divides_evenly(shuffle: bool, size: int) -> None:
         assert list(samplers[0]) == batches[0]
 
 
+@pytest.mark.feature("L235")
 def test_collation_keeps_the_structure() -> None:
     samples = [
         {"x": np.ones(2, np.float32) * i, "y": (i, float(i), "t"), "t": proa.ones([1])}

@@ -7,7 +7,7 @@ import pytest
 
 import proa
 from proa.errors import InvalidArgumentError
-from proa.metric import Accuracy, Auc, Precision, Recall, accuracy
+from proa.metric import Accuracy, Auc, Metric, Precision, Recall, accuracy
 
 RNG = np.random.RandomState(0)
 SCORES, LABEL = RNG.randn(50, 6).astype(np.float32), RNG.randint(0, 6, 50)
@@ -68,3 +68,16 @@ def test_auc_is_the_share_of_pairs_in_order() -> None:
     assert metric.accumulate() == pytest.approx(expected, abs=1e-3)
     metric.reset()
     assert metric.accumulate() == 0
+
+
+def test_areas_under_lines() -> None:
+    assert Auc.trapezoid_area(1.0, 3.0, 2.0, 4.0) == 6.0
+    assert Auc.trapezoid_area(3.0, 1.0, 4.0, 2.0) == 6.0
+
+
+def test_the_base_hands_on_outputs_and_leaves_the_rest_open() -> None:
+    metric = Metric()
+    assert metric.compute(1, 2) == (1, 2)
+    for call in (metric.reset, metric.update, metric.accumulate, metric.name):
+        with pytest.raises(NotImplementedError):
+            call()

@@ -58,6 +58,9 @@ def torch_rates(
         (lr.CyclicLR(0.1, 0.5, 3, 2), lambda o: cyclic(o, 3, 2)),
         (lr.CyclicLR(0.1, 0.5, 3, mode="triangular2"),
          lambda o: cyclic(o, 3, mode="triangular2")),
+        (lr.LinearLR(0.5, 7, 0.25, 0.75), lambda o: T.LinearLR(o, 0.25, 0.75, 7)),
+        (lr.CosineAnnealingWarmRestarts(0.5, 3, 2, 0.1),
+         lambda o: T.CosineAnnealingWarmRestarts(o, 3, 2, 0.1)),
         (lr.OneCycleLR(0.5, 20, end_learning_rate=0.5 / 25 / 1e4),
          lambda o: T.OneCycleLR(o, 0.5, 20)),
     ],
@@ -95,6 +98,23 @@ def test_warmup_goes_over_to_another_schedule() -> None:
     warm = lr.LinearWarmup(lr.ExponentialDecay(0.5, 0.5), 4, 0.0, 0.4)
     np.testing.assert_allclose(rates(warm, 7), [0, 0.1, 0.2, 0.3, 0.5, 0.25, 0.125])
     assert rates(lr.LinearWarmup(0.7, 2, 0.0, 0.7), 4) == [0, 0.35, 0.7, 0.7]
+
+
+def test_old_spellings_are_taken() -> None:
+    assert lr.NaturalExpDecay(0.5, gama=0.1).gamma == 0.1
+    warm = lr.LinearWarmup(learing_rate=0.5, warmup_steps=2, start_lr=0.0, end_lr=0.5)
+    assert rates(warm, 3) == [0, 0.25, 0.5]
+
+
+def test_state_keys_name_what_is_saved() -> None:
+    for made in (
+        lr.StepDecay(0.5, 3),
+        lr.ReduceOnPlateau(0.5),
+        lr.OneCycleLR(0.5, 20),
+    ):
+        keys = made.state_keys()
+        assert {"last_epoch", "last_lr"} <= set(keys)
+        assert list(made.state_dict()) == keys
 
 
 def test_plateau_follows_torch() -> None:
@@ -150,7 +170,10 @@ def test_an_optimizer_takes_its_rate_from_a_schedule() -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: lr.StepDecay(0.1, 0), lambda: lr.MultiStepDecay(0.1, [5, 2]),
+    [lambda: lr.StepDecay(0.1, 0), lambda: lr.NaturalExpDecay(0.1),
+     lambda: lr.NaturalExpDecay(0.1, gamma=0.1, gummo=1), lambda: lr.LinearLR(0.1, 0),
+     lambda: lr.CosineAnnealingWarmRestarts(0.1, 0), lambda: lr.LinearWarmup(),
+     lambda: lr.MultiStepDecay(0.1, [5, 2]),
      lambda: lr.PiecewiseDecay([1], [0.1]), lambda: lr.LinearWarmup(0.1, 0, 0, 1),
      lambda: lr.ExponentialDecay(-1.0, 0.5), lambda: lr.CosineAnnealingDecay(0.1, 0),
      lambda: lr.LambdaDecay(0.1, 3), lambda: lr.NoamDecay(0, 4)],

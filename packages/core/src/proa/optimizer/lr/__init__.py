@@ -5,7 +5,12 @@ counts).
 from __future__ import annotations
 
 from proa.optimizer.lr.base import LRScheduler
-from proa.optimizer.lr.cycle import CyclicLR, OneCycleLR
+from proa.optimizer.lr.cycle import (
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    LinearLR,
+    OneCycleLR,
+)
 from proa.optimizer.lr.decay import (
     CosineAnnealingDecay,
     ExponentialDecay,
@@ -23,8 +28,9 @@ from proa.optimizer.lr.decay import (
 from proa.optimizer.lr.plateau import ReduceOnPlateau
 
 __all__ = [
-    "CosineAnnealingDecay", "CyclicLR", "ExponentialDecay", "InverseTimeDecay",
-    "LRScheduler", "LambdaDecay", "LinearWarmup", "MultiStepDecay",
-    "MultiplicativeDecay", "NaturalExpDecay", "NoamDecay", "OneCycleLR",
-    "PiecewiseDecay", "PolynomialDecay", "ReduceOnPlateau", "StepDecay",
+    "CosineAnnealingDecay", "CosineAnnealingWarmRestarts", "CyclicLR",
+    "ExponentialDecay", "InverseTimeDecay", "LRScheduler", "LambdaDecay", "LinearLR",
+    "LinearWarmup", "MultiStepDecay", "MultiplicativeDecay", "NaturalExpDecay",
+    "NoamDecay", "OneCycleLR", "PiecewiseDecay", "PolynomialDecay", "ReduceOnPlateau",
+    "StepDecay",
 ]  # fmt: skip

@@ -95,3 +95,78 @@ class CyclicLR(LRScheduler):
         counted = cycle if self.scale_mode == "cycle" else self.last_epoch
         span = (self.max_lr - self.base_lr) * share
         return self.base_lr + span * self.scale_fn(counted)
+
+
+class LinearLR(LRScheduler):
+    """The rate times a factor that goes from start_factor to end_factor in total_steps.
+
+    Args:
+        learning_rate: The rate.
+        total_steps: Steps until end_factor.
+        start_factor: The factor to begin with, in (0, 1].
+        end_factor: The factor at the end, in [0, 1].
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        total_steps: int,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        if total_steps <= 0:
+            raise InvalidArgumentError(
+                f"[LinearLR] total_steps must be positive, got {total_steps}"
+            )
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise InvalidArgumentError(
+                "[LinearLR] start_factor must lie in (0, 1] and end_factor in [0, 1], "
+                f"got {start_factor} and {end_factor}"
+            )
+        self.total_steps = total_steps
+        self.start_factor, self.end_factor = start_factor, end_factor
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        share = min(self.last_epoch, self.total_steps) / self.total_steps
+        change = self.end_factor - self.start_factor
+        return self.base_lr * (self.start_factor + change * share)
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine from the rate to eta_min in T_0 epochs, begun again each time for
+    T_mult times as long (SGDR: Loshchilov & Hutter, 2017).
+
+    Args:
+        learning_rate: The rate that each run begins with.
+        T_0: Epochs of the first run.
+        T_mult: What each run is longer by than the last.
+        eta_min: The least rate.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        T_0: int,
+        T_mult: int = 1,
+        eta_min: float = 0,
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        for name, value in (("T_0", T_0), ("T_mult", T_mult)):
+            if not isinstance(value, int) or value < 1:
+                raise InvalidArgumentError(
+                    f"[CosineAnnealingWarmRestarts] {name} must be an int >= 1, "
+                    f"got {value!r}"
+                )
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, float(eta_min)
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        since, length = float(self.last_epoch), self.T_0
+        while since >= length:
+            since, length = since - length, length * self.T_mult
+        share = (1 + math.cos(math.pi * since / length)) / 2
+        return self.eta_min + (self.base_lr - self.eta_min) * share

@@ -60,17 +60,28 @@ class PiecewiseDecay(LRScheduler):
         return self.values[-1]
 
 
+def _renamed(where: str, name: str, value: Any, old: str, keywords: Any) -> Any:
+    """An argument that PaddlePaddle 2.1 spells in another way."""
+    value = keywords.pop(old, value)
+    if value is None or keywords:
+        text = f"got {sorted(keywords)} besides" if keywords else "got none"
+        raise InvalidArgumentError(f"[{where}] {name} must be given, {text}")
+    return value
+
+
 class NaturalExpDecay(LRScheduler):
-    """lr * exp(-gamma * epoch)."""
+    """lr * exp(-gamma * epoch). gamma may be called gama."""
 
     def __init__(
         self,
         learning_rate: float,
-        gamma: float,
+        gamma: float | None = None,
         last_epoch: int = -1,
         verbose: bool = False,
+        **old_names: Any,
     ) -> None:
-        self.gamma = gamma
+        where = type(self).__name__
+        self.gamma = float(_renamed(where, "gamma", gamma, "gama", old_names))
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self) -> float:
@@ -125,17 +136,24 @@ class PolynomialDecay(LRScheduler):
 
 
 class LinearWarmup(LRScheduler):
-    """From start_lr to end_lr in warmup_steps, then a rate or another schedule."""
+    """From start_lr to end_lr in warmup_steps, then a rate or another schedule.
+
+    learning_rate may be called learing_rate.
+    """
 
     def __init__(
         self,
-        learning_rate: float | LRScheduler,
-        warmup_steps: int,
-        start_lr: float,
-        end_lr: float,
+        learning_rate: float | LRScheduler | None = None,
+        warmup_steps: int = 0,
+        start_lr: float = 0.0,
+        end_lr: float = 0.0,
         last_epoch: int = -1,
         verbose: bool = False,
+        **old_names: Any,
     ) -> None:
+        learning_rate = _renamed(
+            "LinearWarmup", "learning_rate", learning_rate, "learing_rate", old_names
+        )
         if warmup_steps <= 0:
             raise InvalidArgumentError(
                 f"[LinearWarmup] warmup_steps must be positive, got {warmup_steps}"
@@ -145,7 +163,7 @@ class LinearWarmup(LRScheduler):
                 "[LinearWarmup] start_lr must not exceed end_lr, got "
                 f"{start_lr} and {end_lr}"
             )
-        self.learning_rate = learning_rate
+        self.learning_rate: float | LRScheduler = learning_rate
         self.warmup_steps, self.start_lr, self.end_lr = warmup_steps, start_lr, end_lr
         super().__init__(start_lr, last_epoch, verbose)
 
