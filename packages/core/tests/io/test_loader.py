@@ -47,6 +47,8 @@ def children() -> set[int]:
     return found
 
 
+@pytest.mark.feature("L232")
+@pytest.mark.feature("L239")
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("share", [True, False])
 def test_batches_come_in_order_and_whole(workers: int, share: bool) -> None:
@@ -82,6 +84,7 @@ def test_shuffling_sees_all_once(workers: int) -> None:
     assert first != second
 
 
+@pytest.mark.feature("L234")
 @pytest.mark.parametrize("workers", WORKERS)
 def test_single_fields_and_samples_come_bare(workers: int) -> None:
     class One(Images):
@@ -94,6 +97,7 @@ def test_single_fields_and_samples_come_bare(workers: int) -> None:
     assert sample.shape == [3]
 
 
+@pytest.mark.feature("L237")
 @pytest.mark.parametrize("workers", WORKERS)
 def test_tensors_and_own_collation(workers: int) -> None:
     class Tensors(Images):
@@ -283,6 +287,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.feature("L236")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
     script = tmp_path / "job.py"
@@ -305,6 +310,97 @@ def test_no_worker_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
     while time.monotonic() < end and any(Path(f"/proc/{w}").exists() for w in workers):
         time.sleep(0.1)
     assert not any(Path(f"/proc/{w}").exists() for w in workers)
+
+
+class Nested(Images):
+    def __getitem__(self, idx: int) -> Any:
+        return {
+            "image": np.full(5000, idx, np.float32),
+            "pair": [idx, (float(idx), f"text {idx}")],
+            "deep": {"none": None, "flag": idx % 2 == 0},
+        }
+
+
+@pytest.mark.feature("L235")
+@pytest.mark.parametrize("workers", WORKERS)
+def test_nested_samples_keep_their_structure(workers: int) -> None:
+    loader = io.DataLoader(Nested(5), batch_size=2, num_workers=workers)
+    batches = list(loader)
+    assert [b["image"].shape for b in batches] == [[2, 5000], [2, 5000], [1, 5000]]
+    number, (value, text) = batches[1]["pair"]
+    assert number.tolist() == value.tolist() == [2, 3]
+    assert text == ["text 2", "text 3"]
+    assert batches[2]["deep"]["none"] == [None]
+    assert batches[0]["deep"]["flag"].tolist() == [True, False]
+
+
+ENDS = """
+    import sys
+    import numpy as np
+    from proa import io
+
+    class Data(io.Dataset):
+        def __getitem__(self, i):
+            return np.zeros(100_000, np.float32)
+        def __len__(self):
+            return 100
+
+    loader = io.DataLoader(Data(), batch_size=2, num_workers=2, persistent_workers={})
+    kept = iter(loader)
+    next(kept), next(kept)
+    {}
+"""
+
+
+@pytest.mark.feature("L236")
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "del kept"])
+def test_a_program_may_end_in_the_middle(
+    end: str, persistent: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(textwrap.dedent(ENDS.format(persistent, end)))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+class Work(Images):
+    """Samples that take some time to make, by the framework's own ops."""
+
+    def __getitem__(self, idx: int) -> Any:
+        x = proa.full([64, 64], float(idx))
+        for _ in range(3):
+            x = proa.tanh(x @ x / 64.0)
+        return x, idx
+
+
+@pytest.mark.feature("L237")
+def test_workers_may_use_the_frameworks_ops_before_and_after_the_parent() -> None:
+    proa.matmul(proa.ones([300, 300]), proa.ones([300, 300]))  # starts the threads
+    expected = [x.numpy() for x, _ in map(Work(8).__getitem__, range(8))]
+    for _ in range(2):
+        got = list(io.DataLoader(Work(8), batch_size=2, num_workers=2))
+        images = np.concatenate([x.numpy() for x, _ in got])
+        np.testing.assert_array_equal(images, np.stack(expected))
+
+
+@pytest.mark.feature("L238")
+def test_workers_work_ahead_while_the_caller_is_busy() -> None:
+    class Stamped(Images):
+        def __getitem__(self, idx: int) -> Any:
+            return np.float64(time.time())
+
+    iterator = iter(
+        io.DataLoader(Stamped(8), batch_size=1, num_workers=1, prefetch_factor=4)
+    )
+    next(iterator)
+    time.sleep(0.5)
+    asked = time.time()
+    made = [next(iterator).item() for _ in range(3)]
+    assert all(stamp < asked for stamp in made)  # before they were asked for
 
 
 def test_wrong_settings_are_told() -> None:
