@@ -68,7 +68,7 @@ def viterbi_decode(
     for t in range(time - 1, 0, -1):
         before = ops.take_along_axis(origins[t - 1], tag.unsqueeze(1), axis=1)
         # A sequence that ended before step t is still at its last tag.
-        tag = ops.where(lengths > t, before.squeeze(1), tag)
+        tag = ops.where(ops.greater_than(lengths, t), before.squeeze(1), tag)
         path.append(tag)
     steps = stack(path[::-1], axis=1)
     inside: Any = ops.less_than(arange(0, time).unsqueeze(0), alive_end)

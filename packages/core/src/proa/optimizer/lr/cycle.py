@@ -42,7 +42,7 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self) -> float:
         epoch = self.last_epoch
-        if epoch >= self.total_steps:
+        if epoch > self.total_steps:
             raise InvalidArgumentError(
                 f"[OneCycleLR] there are {self.total_steps} steps, got step {epoch}"
             )
