@@ -130,17 +130,30 @@ def quickstart(session: nox.Session) -> None:
     )
 
 
-def install_changed(session: nox.Session, built: dict[str, str]) -> None:
+def install_changed(
+    session: nox.Session, built: dict[str, str], extra: str = "quickstart"
+) -> None:
     """Install the wheels into a kept environment, unless it has exactly these."""
     stamp = Path(session.virtualenv.location) / "wheels.json"
     wanted = {path: Path(path).stat().st_mtime_ns for path in built.values()}
     if stamp.exists() and json.loads(stamp.read_text()) == wanted:
         session.log("the environment already has these wheels")
         return
-    extras = group("quickstart")
-    session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *extras)
+    requirements = [f"{built[p]}{every_extra(p)}" for p in built]
+    session.install(*requirements, *group(extra))
     session.install("--force-reinstall", "--no-deps", *built.values())
     stamp.write_text(json.dumps(wanted))
+
+
+@nox.session(reuse_venv=True)
+def examples(session: nox.Session) -> None:
+    """Run the real programs, or those named: `-- resnet tagger`; see build/examples."""
+    built = wheels(session, "core")
+    install_changed(session, built, "examples")
+    names = sorted(p.parent.name for p in ROOT.glob("examples/*/__main__.py"))
+    names.remove("quickstart")  # has a session of its own
+    for name in session.posargs or names:
+        session.run("python", f"examples/{name}")
 
 
 @nox.session
@@ -169,6 +182,8 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         built = wheels(session)
         requirements = [f"{built[p]}{every_extra(p)}" for p in built]
         requirements += group("integration") + group("quickstart")
+        if options:  # the full run trains the examples too
+            requirements += group("examples")
         for each in built:
             requirements += group("test", each)
     else:
@@ -283,9 +298,12 @@ def size(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def docs(session: nox.Session) -> None:
-    """Build the documentation into build/docs."""
-    session.install(*group("docs"))
+    """Build the documentation, with the reference of the API, into build/docs."""
+    wheel = wheels(session, "core")["core"]
+    session.install(wheel, *group("docs"))
+    session.install("--force-reinstall", "--no-deps", wheel)
     session.run("python", "packages/core/codegen", "--docs", "docs/ops")
+    session.run("python", "tools/api_reference.py", "docs/api")
     session.run("mkdocs", "build", "--strict", "--site-dir", "build/docs")
 
 

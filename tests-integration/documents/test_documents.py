@@ -1,0 +1,87 @@
+"""Examples in the documents run as they stand; the API's reference pages hold it."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import proa
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+
+
+@pytest.mark.parametrize("page", ["tour", "migration"])
+def test_the_examples_of_a_page_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = ROOT / "docs" / f"{page}.md"
+    blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
+    source = "\n".join(block for block in blocks if block.startswith(">>>"))
+    examples = doctest.DocTestParser().get_doctest(source, {}, page, str(path), 0)
+    assert len(examples.examples) > 20
+    told: list[str] = []
+    try:
+        result = doctest.DocTestRunner().run(examples, out=told.append)
+    finally:
+        proa.set_printoptions(precision=8)
+    assert result.failed == 0, "".join(told)
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    path = ROOT / "tools" / "api_reference.py"
+    spec = importlib.util.spec_from_file_location("api_reference", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_has_a_page_for_each_module(
+    generator: ModuleType, tmp_path: Path
+) -> None:
+    written = {path.stem: path.read_text() for path in generator.write(tmp_path)}
+    for name in ("proa", "proa.nn", "proa.nn.functional", "proa.vision.models",
+                 "proa.optimizer.lr", "proa.text", "proa.errors"):  # fmt: skip
+        assert f"[{name}]({name}.md)" in written["index"]
+    assert "class proa.nn.Linear(in_features, out_features," in written["proa.nn"]
+    assert "- `in_features`" in written["proa.nn"]
+    assert "**reshape**`(shape" in written["proa.Tensor"]
+    # Whatever a page refers to is there: a missing page would fail the site's build.
+    for text in written.values():
+        for target in re.findall(r"\]\(([\w.]+)\.md", text):
+            assert target in written
+
+
+def test_the_reference_describes_nothing_private(
+    generator: ModuleType, tmp_path: Path
+) -> None:
+    for path in generator.write(tmp_path):
+        for name in re.findall(r"^### (\w+)$", path.read_text(), re.M):
+            assert not name.startswith("_"), path.name
+
+
+def test_docstrings_become_markdown(generator: ModuleType) -> None:
+    doc = """Sum.
+
+    y = a + b
+
+    Args:
+        a: First,
+            and more.
+        b: :func:`second`.
+
+    Raises:
+        ShapeError: If they differ.
+    """
+    assert "\n".join(generator.prose(doc)) == (
+        "Sum.\n\ny = a + b\n\n\n**Args**\n\n- `a`: First,\n  and more.\n"
+        "- `b`: `second`.\n\n**Raises**\n\n- `ShapeError`: If they differ."
+    )
