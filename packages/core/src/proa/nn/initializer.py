@@ -33,6 +33,10 @@ class Initializer:
             param[...] = self.make(list(param.shape), param.dtype)
         return param
 
+    def forward(self, var: Tensor, block: Any = None) -> Tensor:
+        """Fill ``var`` in place."""
+        return self(var, block)
+
 
 class Constant(Initializer):
     """Every element is ``value``."""

@@ -98,6 +98,13 @@ class Layer:
                 outputs = changed
         return outputs
 
+    def backward(self, *inputs: Any) -> Any:
+        """Not for layers: gradients are those of `forward`; see `autograd.PyLayer`."""
+        raise InvalidArgumentError(
+            f"[{type(self).__name__}] a Layer must not define or call backward: call "
+            "it on the loss, got a call on the layer"
+        )
+
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(layer, inputs)`` before forward; its result are the inputs."""
         return HookHandle(self._pre_hooks, hook)

@@ -13,7 +13,7 @@ from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import cast_if
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
+    "celu", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
     "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax", "maxout", "mish",
     "prelu", "relu", "relu6", "relu_", "rrelu", "selu", "sigmoid", "silu", "softmax",
     "softmax_", "softplus", "softshrink", "softsign", "swish", "tanh", "tanh_",
@@ -22,6 +22,14 @@ __all__ = [
 
 relu_ = ops.relu_
 tanh_ = ops.tanh_
+
+
+def elu_(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:
+    """`elu` in place."""
+    if x.stop_gradient:
+        return ops.elu_(x, alpha=alpha)
+    # The gradient needs x as it was, so a copy of that is kept.
+    return x._become(ops.elu(ops.assign(x), alpha=alpha))
 
 
 def gelu(x: Tensor, approximate: bool = False, name: Any = None) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.nn.functional.dropping import dropout
+from proa.tensor.arguments import cast_if
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -39,7 +40,7 @@ def scaled_dot_product_attention(
 def add_mask(scores: Tensor, mask: Tensor) -> Tensor:
     """Scores with a mask: bools (or ints) say what to keep, floats are added."""
     if mask.dtype.is_floating:
-        return ops.add(scores, mask)
+        return ops.add(scores, cast_if(mask, scores.dtype))
     keep = mask if mask.dtype == "bool" else ops.not_equal(mask, 0)
     low = ops.full(shape=[], value=-1e9, dtype=scores.dtype)
     return ops.where(keep, scores, low)

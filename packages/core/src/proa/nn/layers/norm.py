@@ -111,7 +111,24 @@ class BatchNorm3D(_BatchNorm):
 
 
 class BatchNorm(_BatchNorm):
-    """Batch normalisation of any rank, with an activation (1.x signature)."""
+    """Batch normalisation of any rank, with an activation (1.x signature).
+
+    Args:
+        num_channels: Channels.
+        act: Name of the activation that follows; None for none.
+        is_test: Whether to take the running statistics always.
+        momentum: Share of the old running statistics at each step.
+        epsilon: Added to the variance.
+        param_attr: How the scale is made; False fixes it at 1.
+        bias_attr: How the shift is made; False fixes it at 0.
+        dtype: Element type of the parameters.
+        data_layout: NCHW, or NHWC for channels on the last axis.
+        in_place: Kept for callers; has no meaning here.
+        moving_mean_name: Name of the running mean. Likewise moving_variance_name.
+        do_model_average_for_mean_and_var: Kept for callers; has no meaning here.
+        use_global_stats: Whether to take the running statistics always.
+        trainable_statistics: Whether to take the batch's statistics in evaluation too.
+    """
 
     def __init__(
         self,
@@ -124,13 +141,28 @@ class BatchNorm(_BatchNorm):
         bias_attr: Any = None,
         dtype: str = "float32",
         data_layout: str = "NCHW",
-        **unused: Any,
+        in_place: bool = False,
+        moving_mean_name: str | None = None,
+        moving_variance_name: str | None = None,
+        do_model_average_for_mean_and_var: bool = True,
+        use_global_stats: bool = False,
+        trainable_statistics: bool = False,
     ) -> None:
         super().__init__(
             num_channels, momentum, epsilon, param_attr, bias_attr, data_layout,
-            True if is_test or unused.get("use_global_stats") else None,
+            True if is_test or use_global_stats else None,
         )  # fmt: skip
+        if trainable_statistics and self._use_global_stats is None:
+            self._use_global_stats = False
+        if act is not None and not hasattr(F, act):
+            raise InvalidArgumentError(
+                f"[BatchNorm] act must name an activation, got {act!r}"
+            )
         self._act = act
+        self._mean.name = moving_mean_name or self._mean.name
+        self._variance.name = moving_variance_name or self._variance.name
+        if dtype != "float32":
+            self.astype(dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         y = super().forward(input)
