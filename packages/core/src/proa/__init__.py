@@ -63,9 +63,9 @@ if TYPE_CHECKING:
     from proa.hapi import Model
     from proa.hapi import flops as flops  # type: ignore[no-redef]
     from proa.hapi import summary as summary  # type: ignore[no-redef]
+    from proa.hapi.saving import load, save
     from proa.io.batching import batch
     from proa.nn import ParamAttr
-    from proa.tensor.saving import load, save
 
 #: Submodules that are imported when they are first named.
 _MODULES = frozenset({
@@ -83,9 +83,9 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "create_parameter": ("proa.nn.create", "create_parameter"),
     "batch": ("proa.io.batching", "batch"),
     "flops": ("proa.hapi", "flops"),
-    "load": ("proa.tensor.saving", "load"),
+    "load": ("proa.hapi.saving", "load"),
     "regularizer": ("proa.regularizer", None),
-    "save": ("proa.tensor.saving", "save"),
+    "save": ("proa.hapi.saving", "save"),
     "summary": ("proa.hapi", "summary"),
 }
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ _NAMES = {
 _DTYPES = {v: k for k, v in _NAMES.items()}
 #: A longer header is refused, as the reference reader does.
 _HEADER_LIMIT = 100_000_000
+_MAPPED_FROM = 1 << 24
 
 
 class Stored(NamedTuple):
@@ -49,11 +51,10 @@ class Contents(NamedTuple):
     metadata: dict[str, str]
 
 
-def write(
-    path: str | Path, tensors: Mapping[str, Stored], metadata: Mapping[str, str]
-) -> None:
-    """Write a file; a crash at any time leaves the old file or the new, whole."""
-    path = Path(path)
+def chunks(
+    tensors: Mapping[str, Stored], metadata: Mapping[str, str]
+) -> Iterator[bytes | memoryview]:
+    """The file's bytes, piece by piece."""
     header: dict[str, Any] = {}
     if metadata:
         header["__metadata__"] = dict(metadata)
@@ -71,17 +72,33 @@ def write(
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-(len(text) + 8) % 64)  # tensors begin at a multiple of 64
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for array, dtype in tensors.values():
+        plain = np.ascontiguousarray(array, dtype=_NUMPY[_NAMES[dtype]])
+        yield plain.reshape(-1).view(np.uint8).data
+
+
+def write(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Stored],
+    metadata: Mapping[str, str],
+) -> None:
+    """Write a file; a crash at any time leaves the old file or the new, whole."""
+    replace(path, chunks(tensors, metadata))
+
+
+def replace(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file of these bytes in the place of an old one, all at once."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(
         prefix=f".{path.name}.", suffix=".part", dir=path.parent
     )
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(len(text).to_bytes(8, "little"))
-            file.write(text)
-            for array, dtype in tensors.values():
-                plain = np.ascontiguousarray(array, dtype=_NUMPY[_NAMES[dtype]])
-                file.write(plain.reshape(-1).view(np.uint8).data)
+            for piece in pieces:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(part, 0o666 & ~_umask())
@@ -97,13 +114,24 @@ def _umask() -> int:
     return mask
 
 
-def read(path: str | Path) -> Contents:
-    """Read a file and check all of it; anything else raises InvalidArgumentError."""
+def read(path: str | os.PathLike[str]) -> Contents:
+    """Read a file and check all of it; anything else raises InvalidArgumentError.
+
+    A large file is mapped: arrays lie in it until they are copied.
+    """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < _MAPPED_FROM:
+                return parse(file.read(), path)
+            return parse(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), path)
     except FileNotFoundError:
         raise NotFoundError(f"[load] the file must exist, got {path}") from None
+
+
+def parse(data: bytes | mmap.mmap, path: object) -> Contents:
+    """The same for bytes that were read from somewhere."""
     header, body = _header(path, data)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(
@@ -114,13 +142,13 @@ def read(path: str | Path) -> Contents:
     return Contents(tensors, metadata)
 
 
-def _bad(path: Path, what: str) -> InvalidArgumentError:
+def _bad(path: object, what: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"[load] {path} must be a safetensors file: {what}")
 
 
-def _header(path: Path, data: bytes) -> tuple[dict[str, Any], memoryview]:
+def _header(path: object, data: bytes | mmap.mmap) -> tuple[dict[str, Any], memoryview]:
     if data[:1] == b"\x80" and data[1:2] in b"\x02\x03\x04\x05":
-        raise _bad(path, "got a Python pickle, which is never read")
+        raise _bad(path, "got a Python pickle, which is not read unasked")
     if len(data) < 8:
         raise _bad(path, f"at least 8 bytes are needed, got {len(data)}")
     length = int.from_bytes(data[:8], "little")
@@ -137,7 +165,7 @@ def _header(path: Path, data: bytes) -> tuple[dict[str, Any], memoryview]:
     return header, memoryview(data)[8 + length :]
 
 
-def _tensor(path: Path, name: str, entry: Any, body: memoryview) -> Stored:
+def _tensor(path: object, name: str, entry: Any, body: memoryview) -> Stored:
     try:
         code, shape = entry["dtype"], entry["shape"]
         begin, end = entry["data_offsets"]

@@ -20,12 +20,12 @@ from proa.hapi.callbacks import (
     ProgBarLogger,
 )
 from proa.hapi.precision import Precision
+from proa.hapi.saving import load, save
 from proa.hapi.summary import summary
 from proa.io import DataLoader
 from proa.metric import Metric
 from proa.nn.layer import Layer
 from proa.tensor.creation import to_tensor
-from proa.tensor.saving import load, save
 
 
 def _listed(value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""`save` and `load`: nested dicts and lists of tensors and plain values, as
+"""Objects as files hold them: nested dicts and lists of tensors and plain values, as
 safetensors.
 
 A tensor at ``state["a"]["b"]`` is the file's tensor ``a.b``. What is no tensor, and how
@@ -10,50 +10,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from proa import _core
 from proa._core import Tensor
-from proa.base import safetensors
 from proa.base.dtype import as_dtype
-from proa.base.safetensors import Stored
+from proa.base.safetensors import Contents, Stored
 from proa.errors import InvalidArgumentError
 
 _KEY = "proa"
 
 
-def save(obj: Any, path: str | Path, protocol: int = 4, **configs: Any) -> None:
-    """Write a state dict, or any nesting of dicts, lists, tensors and plain values.
-
-    Args:
-        obj: What to write: tensors, NumPy arrays, numbers, text, bool, None, and dicts
-            with text keys, lists and tuples of them.
-        path: The file. It is replaced as a whole, or not at all.
-        protocol: Has no meaning here.
-    """
+def pack(obj: Any) -> tuple[dict[str, Stored], dict[str, str]]:
+    """The tensors and the metadata of a file that holds ``obj``."""
     tensors: dict[str, Stored] = {}
     tree = _packed(obj, "", tensors)
-    safetensors.write(path, tensors, {_KEY: json.dumps(tree)})
+    return tensors, {_KEY: json.dumps(tree)}
 
 
-def load(path: str | Path, **configs: Any) -> Any:
-    """Read what `save` wrote, or any safetensors file (as a flat dict of tensors).
-
-    Args:
-        path: The file.
-        return_numpy: Give NumPy arrays instead of tensors.
-
-    Raises:
-        NotFoundError: If there is no such file.
-        InvalidArgumentError: If it is damaged or something else (a pickle, say).
-    """
-    as_numpy = bool(configs.get("return_numpy", False))
-    tensors, metadata = safetensors.read(path)
+def unpack(contents: Contents, path: object, as_numpy: bool) -> Any:
+    """What a file holds; of a file without a tree a flat dict of its tensors."""
+    tensors, metadata = contents
     if _KEY not in metadata:
-        return {name: _restored(t, as_numpy) for name, t in tensors.items()}
+        return {name: restored(t, as_numpy) for name, t in tensors.items()}
     try:
         return _unpacked(json.loads(metadata[_KEY]), tensors, as_numpy)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -69,7 +50,8 @@ def stored(value: Tensor | np.ndarray[Any, Any]) -> Stored:
     return Stored(value, as_dtype(value.dtype).name)
 
 
-def _restored(item: Stored, as_numpy: bool) -> Any:
+def restored(item: Stored, as_numpy: bool) -> Any:
+    """A tensor (or array) with memory of its own."""
     if as_numpy:
         return item.array.copy()
     if item.dtype == "bfloat16":
@@ -113,7 +95,7 @@ def _packed(value: Any, name: str, tensors: dict[str, Stored]) -> Any:
 def _unpacked(node: Any, tensors: dict[str, Stored], as_numpy: bool) -> Any:
     ((kind, value),) = node.items()
     if kind == "t":
-        return _restored(tensors[value], as_numpy)
+        return restored(tensors[value], as_numpy)
     if kind == "a":
         return tensors[value].array.copy()
     if kind == "v":

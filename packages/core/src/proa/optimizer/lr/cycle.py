@@ -156,7 +156,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         verbose: bool = False,
     ) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
-            if not isinstance(value, int) or value < 1:
+            if value < 1 or value != int(value):
                 raise InvalidArgumentError(
                     f"[CosineAnnealingWarmRestarts] {name} must be an int >= 1, "
                     f"got {value!r}"

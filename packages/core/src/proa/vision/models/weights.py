@@ -6,8 +6,8 @@ import os
 from typing import Any, TypeVar
 
 from proa.errors import InvalidArgumentError, UnavailableError
+from proa.hapi.saving import load
 from proa.nn import Layer
-from proa.tensor.saving import load
 
 Network = TypeVar("Network", bound=Layer)
 

@@ -1,0 +1,167 @@
+"""`proa.save` and `proa.load`: state dicts, tensors, layers and programs as files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from proa._core import Tensor
+from proa.base import safetensors
+from proa.base.safetensors import Stored
+from proa.errors import InvalidArgumentError, NotFoundError
+from proa.interop.paddle.pickles import read_pickle
+from proa.interop.paddle.streams import (
+    read_folder,
+    read_pair,
+    read_stream,
+    write_stream,
+)
+from proa.ir import file as model_file
+from proa.ir.program import Program
+from proa.nn.layer import Layer
+from proa.tensor.saving import pack, restored, stored, unpack
+
+_GRAPH = "__proa__"
+_PROTOCOLS = (2, 3, 4, 5)
+
+
+def save(obj: Any, path: Any, protocol: int = 4, **configs: Any) -> None:
+    """Write a state dict, or any nesting of dicts, lists, tensors and plain values.
+
+    Files are safetensors files (of a Program: model files). Nothing is pickled.
+
+    Args:
+        obj: Tensors, NumPy arrays, numbers, text, bool, None, and dicts with text keys,
+            lists and tuples of them; a Layer, whose state dict is written; a Program.
+        path: The file, whose name is taken as it is; it is replaced as a whole or not
+            at all. Or an object with ``write`` for bytes.
+        protocol: Kept for callers, 2 to 5; has no meaning here.
+        use_binary_format: Write a lone tensor as PaddlePaddle's tensor stream.
+    """
+    if protocol not in _PROTOCOLS:
+        raise InvalidArgumentError(
+            f"[save] protocol must be one of {_PROTOCOLS}, got {protocol!r}"
+        )
+    if isinstance(obj, Layer):
+        obj = obj.state_dict()
+    if isinstance(obj, Program):
+        _put(path, [model_file.to_bytes(obj)])
+        return
+    if configs.get("use_binary_format", False):
+        if not isinstance(obj, Tensor):
+            raise InvalidArgumentError(
+                "[save] use_binary_format must be given with a Tensor, "
+                f"got {type(obj).__name__}"
+            )
+        _put(path, [write_stream(stored(obj))])
+        return
+    _put(path, safetensors.chunks(*pack(obj)))
+
+
+def _put(path: Any, pieces: Any) -> None:
+    if hasattr(path, "write"):
+        for piece in pieces:
+            path.write(piece)
+    else:
+        safetensors.replace(path, pieces)
+
+
+def load(path: Any, **configs: Any) -> Any:
+    """Read what `save` wrote, or any safetensors file (as a flat dict of tensors).
+
+    PaddlePaddle's tensor streams are known by their first bytes, and a folder (or the
+    beginning of the names ``X.pdmodel`` and ``X.pdiparams``) gives a dict of its
+    parameters.
+
+    Args:
+        path: The file or folder, or an object with ``read`` for bytes.
+        return_numpy: Give NumPy arrays instead of tensors.
+        allow_pickle: Read PaddlePaddle's pickled ``.pdparams`` and ``.pdopt`` too, by a
+            reader that makes arrays and plain values alone.
+        keep_name_table: Keep the table of names that such a file has.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        InvalidArgumentError: If it is damaged or something else.
+    """
+    as_numpy = bool(configs.get("return_numpy", False))
+    if hasattr(path, "read"):
+        return _parsed(path.read(), "the stream", as_numpy, configs)
+    place = Path(os.fspath(path))
+    if place.is_dir():
+        return _all(read_folder(place), as_numpy)
+    if not place.exists():
+        if place.with_name(place.name + ".pdiparams").exists():
+            return _all(read_pair(place), as_numpy)
+        raise NotFoundError(f"[load] the file must exist, got {place}")
+    with place.open("rb") as file:
+        start = file.read(4)
+    if _is_pickle(start) or start == bytes(4):
+        return _parsed(place.read_bytes(), place, as_numpy, configs)
+    contents = safetensors.read(place)
+    if _is_model(contents):
+        return model_file.read(place)
+    return unpack(contents, place, as_numpy)
+
+
+def _is_pickle(data: bytes) -> bool:
+    return data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+
+
+def _is_model(contents: safetensors.Contents) -> bool:
+    return next(iter(contents.tensors), "") == _GRAPH
+
+
+def _parsed(data: bytes, path: object, as_numpy: bool, configs: Any) -> Any:
+    """What bytes of any of the forms hold."""
+    if _is_pickle(data) and configs.get("allow_pickle", False):
+        value, named = read_pickle(
+            data, keep_name_table=bool(configs.get("keep_name_table", False))
+        )
+        return value if as_numpy else _tensors(value, named)
+    if _is_pickle(data):
+        raise InvalidArgumentError(
+            f"[load] {path} must be a safetensors file: got a Python pickle; "
+            "allow_pickle=True reads PaddlePaddle's state dicts, without running any "
+            "code"
+        )
+    if data[:4] == bytes(4) and len(data) >= 4:
+        tensor, end = read_stream(data)
+        if end != len(data):
+            raise InvalidArgumentError(
+                f"[load] {path} must hold one tensor, got {len(data) - end} bytes more"
+            )
+        return restored(tensor, as_numpy)
+    contents = safetensors.parse(data, path)
+    if _is_model(contents):
+        return model_file.from_bytes(data)
+    return unpack(contents, path, as_numpy)
+
+
+def _all(found: dict[str, Stored], as_numpy: bool) -> dict[str, Any]:
+    return {name: restored(tensor, as_numpy) for name, tensor in found.items()}
+
+
+def _tensor(array: Any) -> Tensor:
+    kind = "bfloat16" if array.dtype.name == "uint16" else array.dtype.name
+    made: Tensor = restored(Stored(array, kind), False)
+    return made
+
+
+def _tensors(value: Any, named: bool) -> Any:
+    """A pickle's value with tensors where PaddlePaddle had them: the arrays of a state
+    dict, and pairs of a name and an array.
+    """
+    if hasattr(value, "dtype"):
+        return _tensor(value) if named else value
+    if isinstance(value, dict):
+        inner = named or all(not isinstance(v, (list, tuple)) for v in value.values())
+        return {k: _tensors(v, inner) for k, v in value.items()}
+    if isinstance(value, tuple) and len(value) == 2 and hasattr(value[1], "dtype"):
+        tensor = _tensor(value[1])
+        tensor.name = str(value[0])
+        return tensor
+    if isinstance(value, (list, tuple)):
+        return type(value)(_tensors(v, named) for v in value)
+    return value
