@@ -26,12 +26,36 @@ SIZE = (7, 6, 5)
 AXES = pytest.mark.parametrize("axes", [1, 2, 3])
 
 
+FUNCTIONS: dict[str, Any] = {
+    "max_pool": (F.max_pool1d, F.max_pool2d, F.max_pool3d),
+    "avg_pool": (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d),
+    "adaptive_max_pool": (
+        F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d,
+    ),
+    "adaptive_avg_pool": (
+        F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d,
+    ),
+    "max_unpool": (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d),
+}  # fmt: skip
+LAYERS: dict[str, Any] = {
+    "MaxPool": (nn.MaxPool1D, nn.MaxPool2D, nn.MaxPool3D),
+    "AvgPool": (nn.AvgPool1D, nn.AvgPool2D, nn.AvgPool3D),
+    "AdaptiveMaxPool": (
+        nn.AdaptiveMaxPool1D, nn.AdaptiveMaxPool2D, nn.AdaptiveMaxPool3D,
+    ),
+    "AdaptiveAvgPool": (
+        nn.AdaptiveAvgPool1D, nn.AdaptiveAvgPool2D, nn.AdaptiveAvgPool3D,
+    ),
+    "MaxUnPool": (nn.MaxUnPool1D, nn.MaxUnPool2D, nn.MaxUnPool3D),
+}  # fmt: skip
+
+
 def function(kind: str, axes: int) -> Any:
-    return getattr(F, f"{kind}{axes}d")
+    return FUNCTIONS[kind][axes - 1]
 
 
 def layer(kind: str, axes: int) -> Any:
-    return getattr(nn, f"{kind}{axes}D")
+    return LAYERS[kind][axes - 1]
 
 
 def area(at: Any) -> int:
@@ -122,6 +146,7 @@ def test_adaptive_pooling(axes: int) -> None:
     want = pool(x, windows, mean)
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-12)
     made = layer("AdaptiveAvgPool", axes)(given)
+    assert f"output_size={given}" in repr(made)
     np.testing.assert_allclose(made(proa.to_tensor(x)).numpy(), want, rtol=1e-12)
     f = function("adaptive_max_pool", axes)
     y, mask = f(proa.to_tensor(x), given, return_mask=True)

@@ -50,9 +50,9 @@ class MaxPool1D(_Pool):
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
         self.return_mask, self.ceil_mode = return_mask, ceil_mode
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Any:
         return F.max_pool1d(
-            x, self.kernel_size, self.stride, self.padding, self.return_mask,
+            input, self.kernel_size, self.stride, self.padding, self.return_mask,
             self.ceil_mode,
         )  # fmt: skip
 
@@ -189,8 +189,8 @@ class AdaptiveAvgPool1D(_Adaptive):
         super().__init__()
         self._output_size = output_size
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.adaptive_avg_pool1d(x, self._output_size)
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool1d(input, self._output_size)
 
 
 class AdaptiveAvgPool2D(_Adaptive):
@@ -228,8 +228,8 @@ class AdaptiveMaxPool1D(_Adaptive):
         super().__init__()
         self._output_size, self._return_mask = output_size, return_mask
 
-    def forward(self, x: Tensor) -> Any:
-        return F.adaptive_max_pool1d(x, self._output_size, self._return_mask)
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool1d(input, self._output_size, self._return_mask)
 
 
 class AdaptiveMaxPool2D(_Adaptive):
