@@ -221,6 +221,15 @@ def test_errors_name_the_requirement(axes: int) -> None:
         TRANSPOSE[axes](x, w)
     with pytest.raises(InvalidArgumentError, match="stride must be one number or"):
         CONV[axes](x, w, stride=[1] * (axes + 1))
+    for name in ("stride", "dilation", "groups"):
+        with pytest.raises(InvalidArgumentError, match=f"{name} must be"):
+            CONV[axes](x, w, **{name: 0})
+        with pytest.raises(InvalidArgumentError, match=f"{name} must"):
+            LAYER[axes](2, 4, 3, **{name: 0})
+    with pytest.raises(InvalidArgumentError, match=r"padding must be .* at least 0"):
+        CONV[axes](x, w, padding=-1)
+    with pytest.raises(ShapeError, match=r"rank .* and elements"):
+        CONV[axes](x[:, :0], w[:, :0])
     with pytest.raises(InvalidArgumentError, match="'same' or 'valid'"):
         CONV[axes](x, w, padding="full")
     with pytest.raises(InvalidArgumentError, match="batch and channel axes must be 0"):

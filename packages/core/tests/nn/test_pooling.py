@@ -277,3 +277,18 @@ def test_errors_name_the_requirement(axes: int) -> None:
     if axes > 1:
         with pytest.raises(InvalidArgumentError, match="divisor_override must not be"):
             function("avg_pool", axes)(x, 2, divisor_override=0)
+
+
+@AXES
+def test_windows_of_nothing_are_refused(axes: int) -> None:
+    empty = proa.zeros([1, 2, *[3] * (axes - 1), 0])
+    for kind in ("max_pool", "avg_pool"):
+        with pytest.raises(InvalidArgumentError):
+            function(kind, axes)(empty, 2, padding=1)
+        with pytest.raises(InvalidArgumentError):
+            function(f"adaptive_{kind}", axes)(empty, 2)
+        with pytest.raises(InvalidArgumentError, match="stride must be"):
+            function(kind, axes)(empty, 2, 0)
+    none = proa.zeros([0, 2, *[3] * axes])
+    assert F.max_pool2d(proa.zeros([0, 2, 3, 3]), 2).shape == [0, 2, 1, 1]
+    assert function("adaptive_max_pool", axes)(none, 2).shape == [0, 2, *[2] * axes]

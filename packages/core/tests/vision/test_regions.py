@@ -185,8 +185,10 @@ def test_regions_are_checked() -> None:
         ops.roi_pool(x, boxes[:, :3], counts, 2)
     with pytest.raises(ShapeError, match=r"x must be \(N, C, H, W\)"):
         ops.roi_align(x[0], boxes, counts, 2)
-    with pytest.raises(InvalidArgumentError, match="output_size must be positive"):
+    with pytest.raises(InvalidArgumentError, match="output_size must be one number"):
         ops.roi_align(x, boxes, counts, [2, 0])
+    with pytest.raises(InvalidArgumentError, match="boxes must be finite"):
+        ops.roi_align(x, boxes * float("inf"), counts, 2)
     none = proa.zeros([0, 4], "float64")
     zero = proa.zeros([2], "int32")
     assert ops.roi_align(x, none, zero, 2).shape == [0, 8, 2, 2]

@@ -86,6 +86,13 @@ Status shape_sum_channels(const Call& c) {
 
 namespace {
 
+/// True for an array of rank 4 that has elements: there must be something to sum.
+bool are_kernels(const View& w) {
+  bool full = w.rank == 4;
+  for (int i = 0; full && i < 4; ++i) full = w.shape[i] != 0;
+  return full;
+}
+
 /// Positions of a window of `reach` elements over `size` elements; kUnknown if size is.
 bool window_count(int64_t size, int64_t reach, int64_t stride, bool ceil, int64_t* out) {
   if (stride < 1 || reach < 1) return false;
@@ -104,7 +111,7 @@ bool window_count(int64_t size, int64_t reach, int64_t stride, bool ceil, int64_
 Status shape_conv2d(const Call& c) {
   const auto& a = c.attr<Conv2dAttrs>();
   const View &x = c.in[0], &w = c.in[1];
-  if (x.rank != 4 || w.rank != 4) return Status::kInvalidArgument;
+  if (x.rank != 4 || !are_kernels(w)) return Status::kInvalidArgument;
   if (!is_list(a.stride, 2, 1) || !is_list(a.padding, 4, 0) || !is_list(a.dilation, 2, 1) ||
       a.groups < 1 || a.groups > INT32_MAX) {
     return Status::kInvalidArgument;
@@ -134,7 +141,7 @@ Status shape_conv2d(const Call& c) {
 Status shape_conv2d_transpose(const Call& c) {
   const auto& a = c.attr<Conv2dTransposeAttrs>();
   const View &x = c.in[0], &w = c.in[1];
-  if (x.rank != 4 || w.rank != 4) return Status::kInvalidArgument;
+  if (x.rank != 4 || !are_kernels(w)) return Status::kInvalidArgument;
   if (!is_list(a.stride, 2, 1) || !is_list(a.padding, 4, 0) || !is_list(a.dilation, 2, 1) ||
       !is_list(a.output_padding, 2, 0) || a.groups < 1 || a.groups > INT32_MAX) {
     return Status::kInvalidArgument;
@@ -175,7 +182,7 @@ Status shape_pool2d(const Call& c) {
   for (int i = 0; i < 2; ++i) {
     const int64_t d = x.shape[2 + i], low = a.padding[2 * i], high = a.padding[2 * i + 1];
     // A window that lay in the padding alone would have nothing to pool.
-    if (low >= a.kernel[i] || high >= a.kernel[i]) return Status::kInvalidArgument;
+    if (d == 0 || low >= a.kernel[i] || high >= a.kernel[i]) return Status::kInvalidArgument;
     const int64_t padded = d == kUnknown ? d : d + low + high;
     if (!window_count(padded, a.kernel[i], a.stride[i], a.ceil_mode != 0, &out.shape[2 + i])) {
       return Status::kInvalidArgument;
@@ -191,8 +198,10 @@ Status shape_adaptive_pool2d(const Call& c) {
   const Ints& size = c.attr<AdaptiveAvgPool2dAttrs>().size;
   if (c.in[0].rank != 4 || !is_list(size, 2, 1)) return Status::kInvalidArgument;
   copy_shape(c.in[0], &c.out[0]);
-  c.out[0].shape[2] = size[0];
-  c.out[0].shape[3] = size[1];
+  for (int i = 0; i < 2; ++i) {
+    if (c.in[0].shape[2 + i] == 0) return Status::kInvalidArgument;  // windows of nothing
+    c.out[0].shape[2 + i] = size[i];
+  }
   return Status::kOk;
 }
 

@@ -28,10 +28,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _checked(where: str, weight: Tensor, axes: int) -> list[int]:
+def _checked(where: str, weight: Tensor, groups: int, axes: int) -> list[int]:
     """The size of the kernels."""
-    if weight.ndim != axes + 2:
-        raise ShapeError(where, f"weight must have rank {axes + 2}", weight.shape)
+    if weight.ndim != axes + 2 or 0 in weight.shape:
+        must = f"weight must have rank {axes + 2} and elements"
+        raise ShapeError(where, must, weight.shape)
+    if groups < 1:
+        raise InvalidArgumentError(f"[{where}] groups must be positive, got {groups}")
     return weight.shape[2:]
 
 
@@ -61,7 +64,7 @@ def _conv(
     axes: int,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    kernel = _checked(where, weight, axes)
+    kernel = _checked(where, weight, groups, axes)
     channels = image.shape[1]
     if channels >= 0 and channels != weight.shape[1] * groups:
         raise ShapeError(
@@ -176,7 +179,7 @@ def _left_over(
 ) -> list[int]:
     """Elements after the last window, from either of the ways to ask for them."""
     axes = len(steps)
-    extra = per_axis(where, output_padding, axes, "output_padding")
+    extra = per_axis(where, output_padding, axes, "output_padding", 0)
     if output_size is None:
         low, what = [0] * axes, "output_padding"
     else:
@@ -246,7 +249,7 @@ def _conv_transpose(
     axes: int,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    kernel, size = _checked(where, weight, axes), image.shape[2:]
+    kernel, size = _checked(where, weight, groups, axes), image.shape[2:]
     if image.shape[1] >= 0 and image.shape[1] != weight.shape[0]:
         raise ShapeError(where, f"x must have {weight.shape[0]} channels", x.shape)
     steps = per_axis(where, stride, axes, "stride")

@@ -21,16 +21,17 @@ __all__ = [
 FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
-def per_axis(where: str, value: Any, axes: int, what: str = "an argument") -> list[int]:
-    """One integer for each of ``axes`` axes, from one or from as many."""
+def per_axis(
+    where: str, value: Any, axes: int, what: str = "an argument", least: int = 1
+) -> list[int]:
+    """One integer >= ``least`` for each of ``axes`` axes, from one or from as many."""
     numbers = as_ints(where, value)
-    if len(numbers) == 1:
-        return numbers * axes
-    if len(numbers) != axes:
+    if len(numbers) not in (1, axes) or min(numbers) < least:
         raise InvalidArgumentError(
-            f"[{where}] {what} must be one number or {axes}, got {value}"
+            f"[{where}] {what} must be one number or {axes}, each at least {least}, "
+            f"got {value}"
         )
-    return numbers
+    return numbers * axes if len(numbers) == 1 else numbers
 
 
 def channels_first(x: Tensor, data_format: str, where: str, axes: int = 2) -> Tensor:
@@ -71,10 +72,10 @@ def _pairs(where: str, padding: Any, axes: int, last: bool) -> list[int]:
                 f"[{where}] padding of the batch and channel axes must be 0, "
                 f"got {padding}"
             )
-    if len(pairs) != axes or any(len(p) != 2 for p in pairs):
+    if len(pairs) != axes or any(len(p) != 2 or min(p) < 0 for p in pairs):
         raise InvalidArgumentError(
-            f"[{where}] padding must have a pair for each of {axes} or {axes + 2} "
-            f"axes, got {padding}"
+            f"[{where}] padding must have a pair of numbers >= 0 for each of {axes} or "
+            f"{axes + 2} axes, got {padding}"
         )
     return [n for p in pairs for n in p]
 
@@ -125,9 +126,10 @@ def edges(
     ):
         return _pairs(where, padding, axes, not data_format.startswith("NC"))
     numbers = as_ints(where, padding)
-    if len(numbers) == 2 * axes:
+    if len(numbers) == 2 * axes and min(numbers) >= 0:
         return numbers
-    return [n for p in per_axis(where, numbers, axes, "padding") for n in (p, p)]
+    each = per_axis(where, numbers, axes, "padding", 0)
+    return [n for p in each for n in (p, p)]
 
 
 def split_axis(x: Tensor, axis: int, sizes: list[int]) -> Tensor:

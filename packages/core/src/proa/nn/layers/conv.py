@@ -40,7 +40,7 @@ class _Conv(Layer):
     ) -> None:
         super().__init__()
         where = type(self).__name__
-        if in_channels % groups or out_channels % groups:
+        if groups < 1 or in_channels % groups or out_channels % groups:
             raise InvalidArgumentError(
                 f"[{where}] groups must divide both numbers of channels, got {groups} "
                 f"for {in_channels} and {out_channels}"
@@ -51,9 +51,9 @@ class _Conv(Layer):
                 f"[{where}] padding_mode must be one of {modes}, got {padding_mode!r}"
             )
         self._in_channels, self._out_channels = in_channels, out_channels
-        self._kernel_size = per_axis(where, kernel_size, self._axes)
-        self._stride = per_axis(where, stride, self._axes)
-        self._dilation = per_axis(where, dilation, self._axes)
+        self._kernel_size = per_axis(where, kernel_size, self._axes, "kernel_size")
+        self._stride = per_axis(where, stride, self._axes, "stride")
+        self._dilation = per_axis(where, dilation, self._axes, "dilation")
         self._padding, self._padding_mode = padding, padding_mode
         self._groups, self._data_format = groups, data_format
         channels = [out_channels, in_channels // groups]

@@ -27,7 +27,7 @@ def _check_shapes(
     taps: int,
 ) -> None:
     """offset and mask have numbers for each tap at each place of the result."""
-    if x.shape[1] % parts:
+    if parts < 1 or x.shape[1] % parts:
         raise ShapeError(
             "deform_conv2d",
             f"deformable_groups {parts} must divide the channels",
@@ -161,7 +161,7 @@ class DeformConv2D(Layer):
         bias_attr: Any = None,
     ) -> None:
         super().__init__()
-        if in_channels % groups or out_channels % groups:
+        if groups < 1 or in_channels % groups or out_channels % groups:
             raise InvalidArgumentError(
                 f"[DeformConv2D] groups must divide both numbers of channels, got "
                 f"{groups} for {in_channels} and {out_channels}"

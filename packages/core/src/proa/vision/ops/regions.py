@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,12 +42,7 @@ def _image_of_each(where: str, boxes: Tensor, boxes_num: Tensor) -> Tensor:
 def _check(where: str, x: Tensor, output_size: Any) -> list[int]:
     if x.ndim != 4 or min(x.shape[1:]) < 1:
         raise ShapeError(where, "x must be (N, C, H, W) of known C, H, W", x.shape)
-    size = per_axis(where, output_size, 2, "output_size")
-    if min(size) < 1:
-        raise InvalidArgumentError(
-            f"[{where}] output_size must be positive, got {output_size}"
-        )
-    return size
+    return per_axis(where, output_size, 2, "output_size")
 
 
 def _edges(boxes: Tensor) -> list[Tensor]:
@@ -81,8 +77,12 @@ def _points(
         if count._is_symbolic:
             most = -(-limit // bins) + 1
         else:
-            most = int(ops.max(count).item()) if count.size else 1
-        most = min(most, 4096)
+            found = float(ops.max(count).item()) if count.size else 1.0
+            if not math.isfinite(found):
+                raise InvalidArgumentError(
+                    f"[roi_align] boxes must be finite, got a bin of {found} pixels"
+                )
+            most = int(found)
     point = _line(range(most), low)
     share = ops.div(ops.add(point, 0.5), count if count is not None else float(most))
     place = ops.mul(
@@ -119,7 +119,8 @@ def roi_align(
         boxes_num: (N,), the number of boxes of each image.
         output_size: Bins of a box, one number or (height, width).
         spatial_scale: Pixels of x for one unit of the boxes.
-        sampling_ratio: Points of a bin along an axis; <= 0: its pixels, rounded up.
+        sampling_ratio: Points of a bin along an axis; <= 0: its pixels, rounded up (in
+            a recorded graph for boxes no larger than the image).
         aligned: Whether boxes are moved by half a pixel, as pixels' middles lie there.
 
     Returns:
