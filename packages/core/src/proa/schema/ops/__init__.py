@@ -5,6 +5,7 @@ from proa.schema.ops import (  # noqa: F401
     binary,
     conv,
     creation,
+    fft,
     index,
     linalg,
     linear,
