@@ -9,7 +9,7 @@ taken as complex; integers become the default floating dtype first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -27,16 +27,17 @@ __all__ = [
     "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
+Scale: TypeAlias = Literal["none", "ortho", "mean"]
 _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 #: Norm -> the row's norm of a forward and of an inverse transform.
-_SCALES = {
+_SCALES: dict[str, tuple[Scale, Scale]] = {
     "backward": ("none", "mean"),
     "ortho": ("ortho", "ortho"),
     "forward": ("mean", "none"),
 }
 
 
-def _scale(where: str, norm: str, inverse: bool) -> str:
+def _scale(where: str, norm: str, inverse: bool) -> Scale:
     if norm not in _SCALES:
         raise InvalidArgumentError(
             f"[{where}] norm must be 'forward', 'backward' or 'ortho', got {norm!r}"
@@ -128,7 +129,8 @@ def _axes_of(
         raise InvalidArgumentError(
             f"[{where}] axes must differ and there must be one, got {along}"
         )
-    return list(zip(places, sizes or [None] * len(places), strict=True))
+    lengths: Sequence[int | None] = sizes or [None] * len(places)
+    return list(zip(places, lengths, strict=True))
 
 
 def _many(where: str, x: Tensor, s: Any, axes: Any, norm: str, inverse: bool) -> Tensor:
