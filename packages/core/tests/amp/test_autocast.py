@@ -198,6 +198,33 @@ def test_recorded_graphs_keep_the_casts() -> None:
     assert (recorded(x).numpy() != net(x).numpy()).any()
 
 
+@pytest.mark.feature("L126")
+def test_recorded_calls_follow_the_mode_they_are_made_in() -> None:
+    net = nn.Linear(4, 3)
+    recorded = proa.jit.to_static(lambda x: F.softmax(net(x)) + net(x))
+    x = tensor(5, 4)
+    with proa.no_grad():
+        for level, black in (("O0", None), ("O1", None), ("O2", None), ("O2", {"add"})):
+            with amp.auto_cast(level=level, dtype="bfloat16", custom_black_list=black):
+                result = recorded(x)
+                expected = F.softmax(net(x)) + net(x)
+            assert result.dtype == expected.dtype
+            near(result, expected, 1e-2)
+
+
+@pytest.mark.feature("L126")
+def test_no_op_is_cast_that_has_no_16_bit_kernel() -> None:
+    from proa.amp.lists import classes
+    from proa.schema import ROWS
+
+    chosen = classes("test", "O2", None, None)
+    assert chosen is not None
+    white = [name for name, kind in chosen.items() if kind == "white"]
+    assert len(white) > 50
+    for name in (*white, *(n for n, row in ROWS.items() if row.autocast == "white")):
+        assert {"bfloat16", "float16"} <= set(ROWS[name].dtypes), name
+
+
 def test_wrong_settings_are_told() -> None:
     for settings, text in (
         ({"level": "O3"}, "level must be one of"),

@@ -38,6 +38,7 @@ def prepared(lr: Any = 0.02, **settings: Any) -> proa.Model:
     return model
 
 
+@pytest.mark.feature("L274")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_fit_learns_and_evaluate_tells(workers: int) -> None:
     model = prepared()

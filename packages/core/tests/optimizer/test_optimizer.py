@@ -301,3 +301,16 @@ def test_minimize_computes_gradients_and_steps() -> None:
 def test_wrong_settings_are_told(make: Callable[[], Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         make()
+
+
+@pytest.mark.feature("L107")
+def test_sgd_steps_through_very_large_parameters() -> None:
+    size = 30_000_001
+    p = proa.zeros([size])
+    p.stop_gradient = False
+    p.grad = proa.ones([size])
+    p.grad[-1] = 3.0
+    proa.optimizer.SGD(0.5, [p]).step()
+    assert p[:2].tolist() == [-0.5, -0.5]
+    assert p[-2:].tolist() == [-0.5, -1.5]
+    assert p.sum().item() == pytest.approx(-0.5 * (size - 1) - 1.5, rel=1e-6)

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from contextlib import ContextDecorator
 from typing import Any
 
-from proa import _core
 from proa.amp.lists import classes
+from proa.base.autocast import current, switch
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 
 LEVELS = ("O0", "O1", "O2")
-
-
-class _State(threading.local):
-    """The arguments of `_core.set_autocast` that hold now, for each thread."""
-
-    now: tuple[Any, ...] = (False, None, None)
-
-
-_state = _State()
 
 
 def check_level(where: str, level: Any) -> None:
@@ -78,7 +68,7 @@ class auto_cast(ContextDecorator):
         self._before: list[tuple[Any, ...]] = []
 
     def __enter__(self) -> None:
-        self._before.append(_state.now)
+        self._before.append(current())
         switch(self._wanted)
 
     def __exit__(self, *error: object) -> None:
@@ -86,14 +76,3 @@ class auto_cast(ContextDecorator):
 
 
 amp_guard = auto_cast
-
-
-def current() -> tuple[Any, ...]:
-    """What `switch` takes to come back to the present state."""
-    return _state.now
-
-
-def switch(state: tuple[Any, ...]) -> None:
-    """Compute as in the state that `current` gave."""
-    _core.set_autocast(*state)
-    _state.now = state

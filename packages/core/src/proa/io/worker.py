@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from proa import _core
+from proa.base import autocast
 from proa.base import random as stream
 from proa.io.collate import as_arrays
 from proa.io.transport import Writer
@@ -99,6 +100,7 @@ def _prepare(job: Job) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     _core.set_num_threads(1)
+    autocast.switch((False, None, None))  # whatever was on when the epoch began
     if job.init is not None:
         job.init(job.info.id)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from proa import _core
+from proa.base import autocast
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import optimize
@@ -112,7 +113,7 @@ class StaticFunction:
         return unflatten(compiled.run(tensors), compiled.trace.plan)
 
     def _find(self, specs: Sequence[InputSpec], plan: Any) -> _Compiled:
-        key = (tuple(specs), repr(plan))
+        key = (tuple(specs), repr(plan), autocast.key())
         found = self._compiled.get(key)
         if found is None:
             if len(self._compiled) >= _MAX_TRACES:

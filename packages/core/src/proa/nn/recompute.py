@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from proa._core import Tensor, ops, set_grad_enabled
-from proa.amp.autocast import current, switch
 from proa.autograd import PyLayer, backward
+from proa.base.autocast import current, switch
 from proa.base.random import get_rng_state, set_rng_state
 from proa.errors import InvalidArgumentError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,8 @@ class _DType:
         found: np.dtype[Any] = np.dtype(self.code)
         if found.kind not in _KINDS or found.fields or found.subdtype:
             raise ValueError(f"elements of type {self.code!r}")
-        found = found.newbyteorder(">" if self.order == ">" else "<")
-        return found
+        order: Any = ">" if self.order == ">" else "<"
+        return cast("np.dtype[Any]", found.newbyteorder(order))
 
 
 class _Array:

@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -32,8 +32,7 @@ def _bad(where: str, what: str) -> InvalidArgumentError:
 
 def _numpy(name: str) -> np.dtype[Any]:
     kind: np.dtype[Any] = np.dtype("<u2" if name == "bfloat16" else name)
-    kind = kind.newbyteorder("<")
-    return kind
+    return cast("np.dtype[Any]", kind.newbyteorder("<"))
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
