@@ -36,6 +36,7 @@ _FOLLOW = {
     "adaptive_pool2d",
     "along_axis",
     "batch_norm",
+    "batch_norm_grad",
     "batch_norm_infer",
     "broadcast",
     "fake_quant_grad",

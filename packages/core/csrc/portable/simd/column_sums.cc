@@ -6,55 +6,32 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kPieces = 32;
+constexpr int64_t kPieceBytes = 128 * 1024;  // stay in the cache between two looks
+constexpr int64_t kMostPieces = 256;
 
 int64_t piece_rows(const Columns& x) {
-  const int64_t worth = 1 + 16384 / (x.n + 1), even = (x.count + kPieces - 1) / kPieces;
-  return even > worth ? even : worth;
+  const int64_t row = x.n * static_cast<int64_t>(size_of(x.dtype));
+  const int64_t fit = 1 + kPieceBytes / (row + 1), even = (x.count + kMostPieces - 1) / kMostPieces;
+  return even > fit ? even : fit;
 }
 int64_t piece_count(const Columns& x) { return (x.count + piece_rows(x) - 1) / piece_rows(x); }
 
-/// What is summed: x alone, or the product of two centred columns.
-template <class T>
-struct Term {
-  using C = Compute<T>;
-  const Columns& x;
-  const Columns* y;
-  const C *center, *y_center;
-
-  C shift(const C* from, int64_t j) const { return from == nullptr ? C{0} : from[j]; }
+/// What is summed of the elements x (and y) of a column.
+enum class Term {
+  kValue,     // x
+  kSquare,    // (x - center)^2
+  kProducts,  // y, and (x - center) * y
 };
 
-/// Neighbouring columns: a vector of sums at a time, down all the rows of the piece.
+/// One piece: rows [begin, end) of x, and of y where the term has one.
 template <class T>
-void sum_across(const Term<T>& s, int64_t begin, int64_t end, Compute<T>* sums) {
-  constexpr int kWidth = kLanesOf<T>;
-  const Columns& x = s.x;
-  for (int64_t j = 0; j < x.n; j += kWidth) {
-    const int64_t some = x.n - j < kWidth ? x.n - j : kWidth;
-    const T* base = static_cast<const T*>(x.data) + j;
-    Vec<T> low = {}, high = {};  // two chains hide the latency of the addition
-    if (s.y == nullptr) {
-      int64_t r = begin;
-      const int64_t step = x.rows.step();
-      if (x.rows.uniform() && some == kWidth) {
-        for (; r + 2 <= end; r += 2) {
-          low += load(base + r * step);
-          high += load(base + (r + 1) * step);
-        }
-      }
-      for (; r < end; ++r) low += load_n(base + x.rows.at(r), some);
-    } else {
-      const T* beside = static_cast<const T*>(s.y->data) + j;
-      const Vec<T> a = s.center == nullptr ? Vec<T>{} : load_n(s.center + j, some);
-      const Vec<T> b = s.y_center == nullptr ? Vec<T>{} : load_n(s.y_center + j, some);
-      for (int64_t r = begin; r < end; ++r)
-        low +=
-            (load_n(base + x.rows.at(r), some) - a) * (load_n(beside + s.y->rows.at(r), some) - b);
-    }
-    store_n(sums + j, low + high, some);
-  }
-}
+struct Piece {
+  const Columns& x;
+  const Columns& y;
+  int64_t begin, end;
+  const Compute<T>* center;
+  Compute<T>*sums, *products;
+};
 
 /// Rows [begin, end) that `lines` puts at equal distances from `begin` on.
 int64_t run_of(const Lines& lines, int64_t begin, int64_t end) {
@@ -63,116 +40,198 @@ int64_t run_of(const Lines& lines, int64_t begin, int64_t end) {
   return left < end - begin ? left : end - begin;
 }
 
-/// Columns far apart: each is summed along runs of rows at equal distances.
+/// The longest run in both arrays.
 template <class T>
-void sum_down(const Term<T>& s, int64_t begin, int64_t end, Compute<T>* sums) {
-  using C = Compute<T>;
-  constexpr int kWidth = kLanesOf<T>;
-  const Columns& x = s.x;
-  const Columns& y = s.y == nullptr ? x : *s.y;
-  const int64_t step = x.rows.step(), y_step = y.rows.step();
-  for (int64_t j = 0; j < x.n; ++j) {
-    Vec<T> wide = {};
-    C rest = 0;
-    const C a = s.shift(s.center, j), b = s.shift(s.y_center, j);
-    for (int64_t r = begin; r < end;) {
-      const int64_t one = run_of(x.rows, r, end), two = run_of(y.rows, r, end);
-      const int64_t count = one < two ? one : two;
-      const T* p = static_cast<const T*>(x.data) + j * x.stride + x.rows.at(r);
-      const T* q = static_cast<const T*>(y.data) + j * y.stride + y.rows.at(r);
-      int64_t i = 0;
-      if (step == 1 && y_step == 1)
-        for (; i + kWidth <= count; i += kWidth)
-          wide += s.y == nullptr ? load(p + i) : (load(p + i) - a) * (load(q + i) - b);
-      for (; i < count; ++i) {
-        const C v = static_cast<C>(p[i * step]);
-        rest += s.y == nullptr ? v : (v - a) * (static_cast<C>(q[i * y_step]) - b);
-      }
-      r += count;
-    }
-    sums[j] = sum_lanes(wide) + rest;
+int64_t common_run(const Piece<T>& s, int64_t row) {
+  const int64_t one = run_of(s.x.rows, row, s.end), two = run_of(s.y.rows, row, s.end);
+  return one < two ? one : two;
+}
+
+template <Term kTerm, class V>
+PROA_INLINE void add_term(V x, V y, V center, V* sum, V* product) {
+  if constexpr (kTerm == Term::kValue) *sum += x;
+  if constexpr (kTerm == Term::kSquare) *sum += (x - center) * (x - center);
+  if constexpr (kTerm == Term::kProducts) {
+    *sum += y;
+    *product += (x - center) * y;
   }
 }
 
-template <class T, class Out>
-void sum_columns(const Call& call, const Term<T>& s, void* scratch, Out* out, int64_t out_stride) {
+/// kVecs vectors of neighbouring columns from j on, `some` elements of the last; down all rows.
+template <Term kTerm, int kVecs, class T>
+PROA_INLINE void sum_vectors(const Piece<T>& s, int64_t j, int64_t some) {
+  constexpr int kWidth = kLanesOf<T>;
+  constexpr bool kCentred = kTerm != Term::kValue, kTwo = kTerm == Term::kProducts;
+  Vec<T> sum[kVecs] = {}, product[kVecs] = {}, center[kVecs] = {};
+  if constexpr (kCentred)
+    for (int v = 0; v < kVecs; ++v)
+      center[v] = load_n(s.center + j + v * kWidth, kVecs == 1 ? some : kWidth);
+  auto element = [&](const T* p) { return kVecs == 1 ? load_n(p, some) : load(p); };
+  for (int64_t r = s.begin; r < s.end;) {
+    const int64_t count = common_run(s, r), step = s.x.rows.step(), y_step = s.y.rows.step();
+    const T* x = static_cast<const T*>(s.x.data) + s.x.rows.at(r) + j;
+    const T* y = static_cast<const T*>(s.y.data) + s.y.rows.at(r) + j;
+    for (int64_t i = 0; i < count; ++i, x += step, y += y_step)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVecs; ++v) {
+        const Vec<T> beside = kTwo ? element(y + v * kWidth) : Vec<T>{};
+        add_term<kTerm>(element(x + v * kWidth), beside, center[v], &sum[v], &product[v]);
+      }
+    r += count;
+  }
+  for (int v = 0; v < kVecs; ++v) {
+    store_n(s.sums + j + v * kWidth, sum[v], kVecs == 1 ? some : kWidth);
+    if constexpr (kTwo)
+      store_n(s.products + j + v * kWidth, product[v], kVecs == 1 ? some : kWidth);
+  }
+}
+
+template <Term kTerm, class T>
+void sum_across(const Piece<T>& s) {
+  constexpr int kWidth = kLanesOf<T>;
+  int64_t j = 0;
+  for (; j + 4 * kWidth <= s.x.n; j += 4 * kWidth) sum_vectors<kTerm, 4>(s, j, kWidth);
+  for (; j < s.x.n; j += kWidth)
+    sum_vectors<kTerm, 1>(s, j, s.x.n - j < kWidth ? s.x.n - j : kWidth);
+}
+
+/// Columns far apart: each is summed along runs of rows at equal distances.
+template <Term kTerm, class T>
+void sum_down(const Piece<T>& s) {
   using C = Compute<T>;
-  const Columns& x = s.x;
-  C* const partial = static_cast<C*>(scratch);
-  const int64_t rows = piece_rows(x), pieces = piece_count(x);
-  const bool across = x.stride == 1 && (s.y == nullptr || s.y->stride == 1);
-  parallel_for(call, pieces, 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t begin = i * rows, end = begin + rows < x.count ? begin + rows : x.count;
-      if (across)
-        sum_across<T>(s, begin, end, partial + i * x.n);
-      else
-        sum_down<T>(s, begin, end, partial + i * x.n);
+  constexpr int kWidth = kLanesOf<T>;
+  const int64_t step = s.x.rows.step(), y_step = s.y.rows.step();
+  for (int64_t j = 0; j < s.x.n; ++j) {
+    Vec<T> sum[2] = {}, product[2] = {};  // two chains hide the latency of the addition
+    C rest = 0, rest_product = 0;
+    const C center = kTerm == Term::kValue ? C{0} : s.center[j];
+    for (int64_t r = s.begin; r < s.end;) {
+      const int64_t count = common_run(s, r);
+      const T* x = static_cast<const T*>(s.x.data) + j * s.x.stride + s.x.rows.at(r);
+      const T* y = static_cast<const T*>(s.y.data) + j * s.y.stride + s.y.rows.at(r);
+      int64_t i = 0;
+      if (step == 1 && y_step == 1)
+        for (; i + 2 * kWidth <= count; i += 2 * kWidth)
+          for (int v = 0; v < 2; ++v)
+            add_term<kTerm>(load(x + i + v * kWidth), load(y + i + v * kWidth), center - Vec<T>{},
+                            &sum[v], &product[v]);
+      for (; i < count; ++i)
+        add_term<kTerm>(static_cast<C>(x[i * step]), static_cast<C>(y[i * y_step]), center, &rest,
+                        &rest_product);
+      r += count;
     }
+    s.sums[j] = sum_lanes(sum[0] + sum[1]) + rest;
+    if constexpr (kTerm == Term::kProducts)
+      s.products[j] = sum_lanes(product[0] + product[1]) + rest_product;
+  }
+}
+
+template <Term kTerm, class T>
+void sum_piece(const Piece<T>& s) {
+  if (s.x.stride == 1 && (kTerm != Term::kProducts || s.y.stride == 1))
+    sum_across<kTerm>(s);
+  else
+    sum_down<kTerm>(s);
+}
+
+/// Calls body(piece, begin, end) for all pieces, on the call's threads.
+template <class F>
+void for_pieces(const Call& call, const Columns& x, F body) {
+  const int64_t rows = piece_rows(x);
+  parallel_for(call, piece_count(x), 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i)
+      body(i, i * rows, (i + 1) * rows < x.count ? (i + 1) * rows : x.count);
   });
-  for (int64_t j = 0; j < x.n; ++j) {
+}
+
+template <class C, class Out>
+void join_sums(const C* partial, int64_t pieces, int64_t n, Out* out, int64_t out_stride) {
+  for (int64_t j = 0; j < n; ++j) {
     C sum = 0;
-    for (int64_t i = 0; i < pieces; ++i) sum += partial[i * x.n + j];
+    for (int64_t i = 0; i < pieces; ++i) sum += partial[i * n + j];
     out[j * out_stride] = static_cast<Out>(sum);
   }
 }
 
 template <class T>
 void sum_plain(const Call& call, const Columns& x, void* scratch, void* out, int64_t stride) {
-  const Term<T> term = {x, nullptr, nullptr, nullptr};
-  sum_columns(call, term, scratch, static_cast<T*>(out), stride);
+  using C = Compute<T>;
+  C* const partial = static_cast<C*>(scratch);
+  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+    sum_piece<Term::kValue, T>({x, x, begin, end, nullptr, partial + i * x.n, nullptr});
+  });
+  join_sums(partial, piece_count(x), x.n, static_cast<T*>(out), stride);
 }
 
 template <class T>
-void sum_products(const Call& call, const Columns& x, const void* center, const Columns* y,
-                  const void* y_center, void* scratch, void* out) {
+void moments(const Call& call, const Columns& x, void* scratch, Compute<T>* mean,
+             Compute<T>* variance) {
   using C = Compute<T>;
-  const Term<T> term = {x, y, static_cast<const C*>(center), static_cast<const C*>(y_center)};
-  sum_columns(call, term, scratch, static_cast<C*>(out), 1);
+  const int64_t pieces = piece_count(x), rows = piece_rows(x), n = x.n;
+  C* const means = static_cast<C*>(scratch);
+  C* const squares = means + pieces * n;
+  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+    C *const m = means + i * n, *const s = squares + i * n;
+    sum_piece<Term::kValue, T>({x, x, begin, end, nullptr, m, nullptr});
+    for (int64_t j = 0; j < n; ++j) m[j] /= static_cast<C>(end - begin);
+    sum_piece<Term::kSquare, T>({x, x, begin, end, m, s, nullptr});
+  });
+  for (int64_t j = 0; j < n; ++j) {
+    C sum = 0, square = 0;
+    for (int64_t i = 0; i < pieces; ++i) {
+      const int64_t left = x.count - i * rows;
+      sum += means[i * n + j] * static_cast<C>(left < rows ? left : rows);
+    }
+    mean[j] = sum / static_cast<C>(x.count);
+    for (int64_t i = 0; i < pieces; ++i) {
+      const int64_t left = x.count - i * rows;
+      const C shift = means[i * n + j] - mean[j];
+      square += squares[i * n + j] + shift * shift * static_cast<C>(left < rows ? left : rows);
+    }
+    variance[j] = square / static_cast<C>(x.count);
+  }
+}
+
+template <class T>
+void products_of(const Call& call, const Columns& x, const Compute<T>* center, const Columns& y,
+                 void* scratch, Compute<T>* sums, Compute<T>* products) {
+  using C = Compute<T>;
+  const int64_t pieces = piece_count(x), n = x.n;
+  C* const one = static_cast<C*>(scratch);
+  C* const two = one + pieces * n;
+  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+    sum_piece<Term::kProducts, T>({x, y, begin, end, center, one + i * n, two + i * n});
+  });
+  join_sums(one, pieces, n, sums, 1);
+  join_sums(two, pieces, n, products, 1);
 }
 
 }  // namespace
 
 size_t column_sums_scratch(const Columns& x) {
-  return static_cast<size_t>(piece_count(x) * x.n) * (size_of(x.dtype) == 8 ? 8 : 4);
+  return static_cast<size_t>(2 * piece_count(x) * x.n) * (size_of(x.dtype) == 8 ? 8 : 4);
 }
 
-void column_sums(const Call& call, const Columns& x, void* scratch, void* out, int64_t out_stride) {
-  switch (x.dtype) {
-    case DType::kF16:
-      if constexpr (computes(DType::kF16)) return sum_plain<F16>(call, x, scratch, out, out_stride);
-      return;
-    case DType::kBF16:
-      if constexpr (computes(DType::kBF16))
-        return sum_plain<BF16>(call, x, scratch, out, out_stride);
-      return;
-    case DType::kF64:
-      if constexpr (computes(DType::kF64))
-        return sum_plain<double>(call, x, scratch, out, out_stride);
-      return;
-    default:
-      return sum_plain<float>(call, x, scratch, out, out_stride);
-  }
+Status column_sums(const Call& call, const Columns& x, void* scratch, void* out,
+                   int64_t out_stride) {
+  PROA_FLOATING(x.dtype, T, sum_plain<T>(call, x, scratch, out, out_stride));
+  return Status::kOk;
 }
 
-void column_products(const Call& call, const Columns& x, const void* center, const Columns* y,
-                     const void* y_center, void* scratch, void* out) {
-  switch (x.dtype) {
-    case DType::kF16:
-      if constexpr (computes(DType::kF16))
-        return sum_products<F16>(call, x, center, y, y_center, scratch, out);
-      return;
-    case DType::kBF16:
-      if constexpr (computes(DType::kBF16))
-        return sum_products<BF16>(call, x, center, y, y_center, scratch, out);
-      return;
-    case DType::kF64:
-      if constexpr (computes(DType::kF64))
-        return sum_products<double>(call, x, center, y, y_center, scratch, out);
-      return;
-    default:
-      return sum_products<float>(call, x, center, y, y_center, scratch, out);
-  }
+Status column_moments(const Call& call, const Columns& x, void* scratch, void* mean,
+                      void* variance) {
+  PROA_FLOATING(x.dtype, T,
+                moments<T>(call, x, scratch, static_cast<Compute<T>*>(mean),
+                           static_cast<Compute<T>*>(variance)));
+  return Status::kOk;
+}
+
+Status column_products(const Call& call, const Columns& x, const void* center, const Columns& y,
+                       void* scratch, void* sums, void* products) {
+  PROA_FLOATING(x.dtype, T,
+                products_of<T>(call, x, static_cast<const Compute<T>*>(center), y, scratch,
+                               static_cast<Compute<T>*>(sums), static_cast<Compute<T>*>(products)));
+  return Status::kOk;
 }
 
 Columns channels_of(const View& v) {

@@ -17,12 +17,19 @@ struct Columns {
 };
 size_t column_sums_scratch(const Columns& x);
 /// Writes n sums, `out_stride` apart, of the dtype of x.
-void column_sums(const Call& call, const Columns& x, void* scratch, void* out, int64_t out_stride);
+Status column_sums(const Call& call, const Columns& x, void* scratch, void* out,
+                   int64_t out_stride);
 
-/// Writes n neighbouring sums of (x - center[column]) * (y - y_center[column]), or of x if y is
-/// nullptr; y has the dtype of x. Centers (nullptr: 0) and sums are float, or double if x is.
-void column_products(const Call& call, const Columns& x, const void* center, const Columns* y,
-                     const void* y_center, void* scratch, void* out);
+/// Writes n neighbouring means and mean squared distances from them. Reads x from memory once: a
+/// piece's moments are taken while it is in the cache, then joined as by Chan, Golub and LeVeque,
+/// "Algorithms for computing the sample variance" (1983). Results, here and below, are float, or
+/// double if x is.
+Status column_moments(const Call& call, const Columns& x, void* scratch, void* mean,
+                      void* variance);
+
+/// Writes n neighbouring sums of y, and of (x - center[column]) * y; y has the dtype of x.
+Status column_products(const Call& call, const Columns& x, const void* center, const Columns& y,
+                       void* scratch, void* sums, void* products);
 
 /// The channels (axis 1) of v as columns.
 Columns channels_of(const View& v);

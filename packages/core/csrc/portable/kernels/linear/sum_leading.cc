@@ -28,13 +28,13 @@ Status sum_leading(const Call& c) {
   Columns columns = columns_of(x);
   const int64_t stride = y.stride[y.rank - 1];
   if (!is_complex(x.dtype)) {
-    column_sums(c, columns, c.scratch, y.data, stride);
-    return Status::kOk;
+    return column_sums(c, columns, c.scratch, y.data, stride);
   }
   for (int part = 0; part < 2; ++part) {
     const int64_t shift = part * static_cast<int64_t>(size_of(columns.dtype));
     columns.data = x.as<const uint8_t>() + shift;
-    column_sums(c, columns, c.scratch, y.as<uint8_t>() + shift, 2 * stride);
+    const Status done = column_sums(c, columns, c.scratch, y.as<uint8_t>() + shift, 2 * stride);
+    if (done != Status::kOk) return done;
   }
   return Status::kOk;
 }

@@ -28,6 +28,19 @@ int64_t run_of(const Lines& lines, int64_t r, int64_t end) {
   return left < end - r ? left : end - r;
 }
 
+/// Some neighbouring channels of one element; kWhole of them if that is a whole vector.
+template <bool kWhole, class T>
+PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Compute<T>>& f,
+                            int64_t j, int64_t some) {
+  auto take = [&](const auto* p) { return kWhole ? load(p + j) : load_n(p + j, some); };
+  Vec<T> v = (take(x) - take(f.center)) * take(f.a) + take(f.k);
+  if (beside != nullptr) v += take(beside) * take(f.b);
+  if constexpr (kWhole)
+    store(to + j, v);
+  else
+    store_n(to + j, v, some);
+}
+
 /// Channels are neighbours in all arrays.
 template <class T>
 void map_across(const Columns& x, const Columns* other, const Columns& out,
@@ -37,13 +50,9 @@ void map_across(const Columns& x, const Columns* other, const Columns& out,
     const T* from = static_cast<const T*>(x.data) + x.rows.at(r);
     const T* beside = other ? static_cast<const T*>(other->data) + other->rows.at(r) : nullptr;
     T* to = static_cast<T*>(const_cast<void*>(out.data)) + out.rows.at(r);
-    for (int64_t j = 0; j < x.n; j += kWidth) {
-      const int64_t some = x.n - j < kWidth ? x.n - j : kWidth;
-      Vec<T> v = (load_n(from + j, some) - load_n(f.center + j, some)) * load_n(f.a + j, some) +
-                 load_n(f.k + j, some);
-      if (beside != nullptr) v += load_n(beside + j, some) * load_n(f.b + j, some);
-      store_n(to + j, v, some);
-    }
+    int64_t j = 0;
+    for (; j + kWidth <= x.n; j += kWidth) map_vector<true>(from, beside, to, f, j, kWidth);
+    if (j < x.n) map_vector<false>(from, beside, to, f, j, x.n - j);
   }
 }
 
@@ -83,7 +92,7 @@ template <class T>
 void map(const Call& call, const Columns& x, const Columns* other, const Columns& out,
          const Factors<Compute<T>>& f) {
   const bool across = x.stride == 1 && out.stride == 1 && (other == nullptr || other->stride == 1);
-  parallel_for(call, x.count, 1 + 16384 / (x.n + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(call, x.count, 1 + (across ? 16384 : 131072) / (x.n + 1), [&](int64_t begin, int64_t end) {
     if (across)
       map_across<T>(x, other, out, f, begin, end);
     else
@@ -131,10 +140,7 @@ void normalise(const Call& c, double epsilon) {
   const Factors<C> f(c.scratch, x.n);
   C* const variance = f.b;
   void* const rest = f.k + x.n;
-  column_products(c, x, nullptr, nullptr, nullptr, rest, f.center);
-  for (int64_t j = 0; j < x.n; ++j) f.center[j] /= static_cast<C>(x.count);
-  column_products(c, x, f.center, &x, f.center, rest, variance);
-  for (int64_t j = 0; j < x.n; ++j) variance[j] /= static_cast<C>(x.count);
+  column_moments(c, x, rest, f.center, variance);
   read(c.in[1], x.n, f.a);
   read(c.in[2], x.n, f.k);
   write(f.center, x.n, c.out[1]);
@@ -155,16 +161,12 @@ void gradient(const Call& c, double epsilon) {
   void* const rest = dot + x.n;
   // The statistics of 16-bit floats were rounded when they were stored.
   if (sizeof(T) == 2) {
-    column_products(c, x, nullptr, nullptr, nullptr, rest, f.center);
-    for (int64_t j = 0; j < x.n; ++j) f.center[j] /= static_cast<C>(x.count);
-    column_products(c, x, f.center, &x, f.center, rest, f.b);
-    for (int64_t j = 0; j < x.n; ++j) f.b[j] /= static_cast<C>(x.count);
+    column_moments(c, x, rest, f.center, f.b);
   } else {
     read(c.in[2], x.n, f.center);
     read(c.in[3], x.n, f.b);
   }
-  column_products(c, dy, nullptr, nullptr, nullptr, rest, f.k);
-  column_products(c, x, f.center, &dy, nullptr, rest, dot);
+  column_products(c, x, f.center, dy, rest, f.k, dot);
   read(c.in[4], x.n, f.a);
   write(f.k, x.n, c.out[2]);
   const C share = C{1} / static_cast<C>(x.count);
