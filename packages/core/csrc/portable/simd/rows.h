@@ -74,18 +74,31 @@ PROA_INLINE void for_each_block(const Row& r, int64_t width, F body) {
   }
 }
 
-/// Sum of f(vector of the row, offset in the block) over a row, in a fixed order.
+/// Sum of f(vector of the row, offset, its elements) over a row, in a fixed order: four chains hide
+/// the latency of the addition.
 template <class C, class F>
 PROA_INLINE C sum_row(const Row& r, int64_t width, F f) {
   constexpr int kWidth = kLanesOf<C>;
-  Vec<C> total = {};
+  Vec<C> total[4] = {};
   for_each_block<C>(r, width, [&](const C* x, int64_t i, int64_t n) {
-    for (int64_t k = 0; k < n; k += kWidth) {
+    int64_t k = 0;
+    for (; k + 4 * kWidth <= n; k += 4 * kWidth)
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v)
+        total[v] += f(load(x + k + v * kWidth), i + k + v * kWidth, int64_t{kWidth});
+    for (; k < n; k += kWidth) {
       const int64_t some = n - k < kWidth ? n - k : kWidth;
-      total += f(load_n(x + k, some), i + k, some);
+      total[0] += f(load_n(x + k, some), i + k, some);
     }
   });
-  return sum_lanes(total);
+  return sum_lanes((total[0] + total[1]) + (total[2] + total[3]));
+}
+
+/// Where elements [i, i + n) of a row can be written as C, or nullptr.
+template <class C>
+PROA_INLINE C* place_of(const Row& r, int64_t i) {
+  const bool dense = r.inner->uniform() && (r.inner->rank == 0 || r.inner->step() == 1);
+  return dense && size_of(r.dtype) == sizeof(C) ? reinterpret_cast<C*>(r.data) + i : nullptr;
 }
 
 /// to[i] = f(x[i]) over a row, where f takes and gives vectors.
@@ -93,12 +106,13 @@ template <class C, class F>
 PROA_INLINE void map_row(const Row& from, const Row& to, int64_t width, F f) {
   constexpr int kWidth = kLanesOf<C>;
   for_each_block<C>(from, width, [&](const C* x, int64_t i, int64_t n) {
-    alignas(64) C y[kRowBlock + kWidth];
-    for (int64_t k = 0; k < n; k += kWidth) {
-      const int64_t some = n - k < kWidth ? n - k : kWidth;
-      store(y + k, f(load_n(x + k, some), i + k, some));
-    }
-    write_block(to, i, n, y);
+    alignas(64) C buffer[kRowBlock];
+    C* const place = place_of<C>(to, i);
+    C* const y = place != nullptr ? place : buffer;
+    int64_t k = 0;
+    for (; k + kWidth <= n; k += kWidth) store(y + k, f(load(x + k), i + k, int64_t{kWidth}));
+    if (k < n) store_n(y + k, f(load_n(x + k, n - k), i + k, n - k), n - k);
+    if (place == nullptr) write_block(to, i, n, y);
   });
 }
 

@@ -32,6 +32,24 @@ Sample(
     ref=lambda dy, y: np.where(y > 0, dy, 0),
     cases=[case((2, 3), (2, 3)), case((4, 70), (4, 70))],
 )
+Sample(
+    "sigmoid_grad",
+    ref=lambda dy, y: dy * y * (1 - y),
+    cases=[case((2, 3), (2, 3)), case((4, 70), (4, 70))],
+)
+Sample(
+    "tanh_grad",
+    ref=lambda dy, y: dy * (1 - y**2),
+    cases=[case((2, 3), (2, 3)), case((4, 70), (4, 70))],
+)
+Sample(
+    "gelu_grad",
+    ref=lambda dy, x: (
+        dy * (1 + _erf(x / math.sqrt(2))) / 2
+        + dy * x * np.exp(-(x**2) / 2) / math.sqrt(math.tau)
+    ),
+    cases=[case((2, 3), (2, 3)), case((4, 70), (4, 70))],
+)
 Sample("relu6", ref=lambda x: np.clip(x, 0, 6), cases=_cases(), domain=(-2, 8))
 Sample(
     "leaky_relu",

@@ -45,7 +45,15 @@ PROA_ACTIVATION(hard_swish, NoAttrs, x* limit(x + T(3), 0, 6) * T(1.0 / 6))
 PROA_FUNCTOR_(relu_f, NoAttrs, (V x), x < V{} ? V{} : x)  // NaN stays
 PROA_KERNEL_(relu, {unary_loop<float, relu_f>, unary_loop<double, relu_f>,
                     unary_loop<int32_t, relu_f>, unary_loop<int64_t, relu_f>})
-PROA_FUNCTOR_(relu_grad_f, NoAttrs, (V x, V y), y > V{} ? x : V{})
-PROA_KERNEL_(relu_grad, {binary_loop<float, relu_grad_f>, binary_loop<double, relu_grad_f>})
+
+// -- gradients: dy is x, and y what the row has beside it -----------------------------------------
+#define PROA_SLOPE(name, expr)                       \
+  PROA_FUNCTOR_(name##_f, NoAttrs, (V x, V y), expr) \
+  PROA_KERNEL_(name, {binary_loop<float, name##_f>, plain_binary_loop<double, double, name##_f>})
+PROA_SLOPE(relu_grad, y > V{} ? x : V{})
+PROA_SLOPE(sigmoid_grad, x * y * (T(1) - y))
+PROA_SLOPE(tanh_grad, x*(T(1) - y * y))
+PROA_SLOPE(gelu_grad,
+           x*(normal_cdf(y) + y * exp(y * y * T(-0.5)) * static_cast<T>(0.3989422804014327)))
 
 }  // namespace proa::PROA_ISA

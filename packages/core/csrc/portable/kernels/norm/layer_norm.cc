@@ -1,6 +1,7 @@
 // Layer normalisation over the last axes: each row has its own mean and 1 / sqrt(variance +
 // epsilon).
 #include <math.h>
+#include <string.h>
 
 #include "proa/gen/attrs.h"
 #include "proa/gen/kernels.h"
@@ -54,43 +55,61 @@ void normalise(const Call& c, int64_t axes, double epsilon) {
   });
 }
 
-constexpr int64_t kPieces = 16;  // of the rows, for the sums over them
+constexpr int64_t kPieces = 16;   // of the rows, for the sums over them
+constexpr int64_t kRowsKept = 6;  // by each piece: two of sums, four of copies
 
 int64_t piece_rows(int64_t count) { return (count + kPieces - 1) / kPieces; }
 
-/// Adds dy * xhat and dy of one row to `sums` (2 * width).
+/// The row's values as neighbours: in place, or copied to `buffer`.
 template <class C>
-void add_row(const Row& dy, const Row& x, int64_t width, const Moments<C>& m, C* sums) {
-  Beside<C> values = {x, width, {}};
-  for_each_block<C>(dy, width, [&](const C* d, int64_t i, int64_t n) {
-    for (int64_t k = 0; k < n; k += kLanesOf<C>) {
-      const int64_t some = n - k < kLanesOf<C> ? n - k : kLanesOf<C>;
-      const Vec<C> g = load_n(d + k, some), xhat = (values(i + k, some) - m.mean) * m.rstd;
-      C *const first = sums + i + k, *const second = first + width;
-      store_n(first, load_n(first, some) + g * xhat, some);
-      store_n(second, load_n(second, some) + g, some);
-    }
-  });
+const C* dense(const Row& r, int64_t width, C* buffer) {
+  if (const C* place = place_of<C>(r, 0)) return place;
+  for (int64_t i = 0; i < width; i += kRowBlock) {
+    const int64_t n = width - i < kRowBlock ? width - i : kRowBlock;
+    const C* from = read_block(r, i, n, buffer + i);
+    if (from != buffer + i) memcpy(buffer + i, from, static_cast<size_t>(n) * sizeof(C));
+  }
+  return buffer;
 }
 
-// With g = dy * scale: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)).
+/// Sums of g = dy * scale and g * xhat over a row, whose dy * xhat and dy are added to `sums`.
 template <class C>
-void input_gradient(const Row& dy, const Row& x, const Row& scale, const Row& dx, int64_t width,
-                    const Moments<C>& m) {
-  Beside<C> x1 = {x, width, {}}, x2 = {x, width, {}};
-  Beside<C> s1 = {scale, width, {}}, s2 = {scale, width, {}}, s3 = {scale, width, {}};
-  const C g =
-      sum_row<C>(dy, width, [&](Vec<C> d, int64_t i, int64_t some) { return d * s1(i, some); }) /
-      static_cast<C>(width);
-  const C dot = sum_row<C>(dy, width,
-                           [&](Vec<C> d, int64_t i, int64_t some) {
-                             return d * s2(i, some) * ((x1(i, some) - m.mean) * m.rstd);
-                           }) /
-                static_cast<C>(width);
-  map_row<C>(dy, dx, width, [&](Vec<C> d, int64_t i, int64_t some) {
-    const Vec<C> xhat = (x2(i, some) - m.mean) * m.rstd;
-    return (d * s3(i, some) - g - xhat * dot) * m.rstd;
-  });
+struct RowSums {
+  C g, dot;
+};
+template <class C>
+RowSums<C> take_row(const C* dy, const C* x, const C* scale, int64_t width, const Moments<C>& m,
+                    C* sums) {
+  constexpr int kWidth = kLanesOf<C>;
+  Vec<C> g = {}, dot = {};
+  auto step = [&](int64_t i, int64_t some) {
+    const Vec<C> d = load_n(dy + i, some), xhat = (load_n(x + i, some) - m.mean) * m.rstd;
+    const Vec<C> scaled = d * load_n(scale + i, some), both = d * xhat;
+    g += scaled;
+    dot += scaled * xhat;
+    store_n(sums + i, load_n(sums + i, some) + both, some);
+    store_n(sums + width + i, load_n(sums + width + i, some) + d, some);
+  };
+  int64_t i = 0;
+  for (; i + kWidth <= width; i += kWidth) step(i, kWidth);
+  if (i < width) step(i, width - i);
+  return {sum_lanes(g), sum_lanes(dot)};
+}
+
+// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)).
+template <class C>
+void give_row(const C* dy, const C* x, const C* scale, int64_t width, const Moments<C>& m,
+              RowSums<C> s, C* dx) {
+  constexpr int kWidth = kLanesOf<C>;
+  const C g = s.g / static_cast<C>(width), dot = s.dot / static_cast<C>(width);
+  auto step = [&](int64_t i, int64_t some) {
+    const Vec<C> xhat = (load_n(x + i, some) - m.mean) * m.rstd;
+    const Vec<C> d = load_n(dy + i, some) * load_n(scale + i, some);
+    store_n(dx + i, (d - g - xhat * dot) * m.rstd, some);
+  };
+  int64_t i = 0;
+  for (; i + kWidth <= width; i += kWidth) step(i, kWidth);
+  if (i < width) step(i, width - i);
 }
 
 template <class C>
@@ -98,14 +117,15 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
   const Rows dy = last_axes(c.in[0], axes), x = last_axes(c.in[1], axes);
   const Rows mean = elements(c.in[2]), rstd = elements(c.in[3]);
   const Rows scale = last_axes(c.in[4], axes), dx = last_axes(c.out[0], axes);
-  C* const sums = static_cast<C*>(c.scratch);
+  C* const scratch = static_cast<C*>(c.scratch);
   const int64_t rows = piece_rows(x.count), width = x.width;
   const int64_t pieces = rows == 0 ? 0 : (x.count + rows - 1) / rows;
   parallel_for(c, pieces, 1, [&](int64_t first, int64_t last) {
-    const Row factors = scale.row(0);
     for (int64_t p = first; p < last; ++p) {
-      C* const own = sums + p * 2 * width;
+      C* const own = scratch + p * kRowsKept * width;
+      C* const buffers = own + 2 * width;  // of dy, x, scale and dx
       for (int64_t i = 0; i < 2 * width; ++i) own[i] = 0;
+      const C* const factors = dense(scale.row(0), width, buffers + 2 * width);
       for (int64_t r = p * rows; r < (p + 1) * rows && r < x.count; ++r) {
         Moments<C> m;
         if (size_of(x.dtype) == 2) {  // stored statistics were rounded
@@ -114,8 +134,14 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
           read_into(mean.row(r), &m.mean);
           read_into(rstd.row(r), &m.rstd);
         }
-        add_row(dy.row(r), x.row(r), width, m, own);
-        input_gradient(dy.row(r), x.row(r), factors, dx.row(r), width, m);
+        const C* const d = dense(dy.row(r), width, buffers);
+        const C* const v = dense(x.row(r), width, buffers + width);
+        const RowSums<C> s = take_row(d, v, factors, width, m, own);
+        const Row out = dx.row(r);
+        C* const place = place_of<C>(out, 0);
+        C* const to = place != nullptr ? place : buffers + 3 * width;
+        give_row(d, v, factors, width, m, s, to);
+        if (place == nullptr) write_block(out, 0, width, to);
       }
     }
   });
@@ -123,7 +149,7 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
   for (int o = 0; o < 2; ++o)
     for (int64_t i = 0; i < width; ++i) {
       C sum = 0;
-      for (int64_t p = 0; p < pieces; ++p) sum += sums[(2 * p + o) * width + i];
+      for (int64_t p = 0; p < pieces; ++p) sum += scratch[(kRowsKept * p + o) * width + i];
       write_block(outputs[o].row(0), i, 1, &sum);
     }
 }
@@ -150,7 +176,7 @@ Status layer_norm_grad(const Call& c) {
 
 size_t layer_norm_grad_scratch(const Call& c) {
   const View& scale = c.in[4];
-  return static_cast<size_t>(kPieces * 2 * scale.numel()) * 8;
+  return static_cast<size_t>(kPieces * kRowsKept * scale.numel()) * 8;
 }
 
 }  // namespace proa::PROA_ISA

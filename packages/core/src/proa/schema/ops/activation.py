@@ -33,6 +33,21 @@ def _activation(
     )
 
 
+def _gradient(signature: str, doc: str, composite: Callable[..., Any]) -> None:
+    """The gradient of an activation as one pass over memory."""
+    op(
+        signature,
+        shape="same_all",
+        outputs=("dx",),
+        dtypes=FLOATING,
+        grad="composite",
+        composite=composite,
+        elementwise=True,
+        lite=False,
+        doc=doc,
+    )
+
+
 def _gate(g: Any, dy: Any, condition: Any) -> Any:
     """dy where the condition holds, else 0."""
     return g.where(condition, dy, 0.0)
@@ -82,14 +97,24 @@ _activation(
 _activation(
     "sigmoid(x)",
     "1 / (1 + exp(-x)).",
-    lambda g, dy, y: g.mul(dy, g.mul(y, g.sub(1.0, y))),
+    lambda g, dy, y: g.sigmoid_grad(dy, y),
     public=("proa.nn.functional", "proa"),
+)
+_gradient(
+    "sigmoid_grad(dy, y)",
+    "dy * y * (1 - y).",
+    lambda g, dy, y: g.mul(dy, g.mul(y, g.sub(1.0, y))),
 )
 _activation(
     "tanh(x)",
     "(exp(x) - exp(-x)) / (exp(x) + exp(-x)).",
-    lambda g, dy, y: g.mul(dy, g.sub(1.0, g.mul(y, y))),
+    lambda g, dy, y: g.tanh_grad(dy, y),
     public=("proa.nn.functional", "proa"),
+)
+_gradient(
+    "tanh_grad(dy, y)",
+    "dy * (1 - y ** 2).",
+    lambda g, dy, y: g.mul(dy, g.sub(1.0, g.mul(y, y))),
 )
 _activation(
     "softplus(x, *, beta: float = 1.0, threshold: float = 20.0)",
@@ -127,10 +152,15 @@ def _gelu_grad(g: Any, dy: Any, x: Any) -> Any:
 _activation(
     "gelu(x)",
     "x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel, 2016).",
-    _gelu_grad,
+    lambda g, dy, x: g.gelu_grad(dy, x),
     composite=lambda g, x: g.mul(
         g.mul(x, 0.5), g.add(g.erf(g.mul(x, 0.7071067811865476)), 1.0)
     ),
+)
+_gradient(
+    "gelu_grad(dy, x)",
+    "dy * (Phi(x) + x * phi(x)), phi the normal density.",
+    _gelu_grad,
 )
 
 
