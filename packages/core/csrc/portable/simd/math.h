@@ -69,7 +69,7 @@ PROA_INLINE VF log(VF x) {
   const auto subnormal = x < 0x1p-126f;
   const VF y = subnormal ? x * 0x1p23f : x;
   // y = 2**e * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2)
-  const VI bits = bit_cast<VI>(y) - 0x3f3504f3;
+  const VI bits = bit_cast<VI>(bit_cast<VU>(y) - 0x3f3504f3u);  // wraps around for negative y
   const VI e = (bits >> 23) - (subnormal ? VI{} + 23 : VI{});
   const VF f = bit_cast<VF>((bits & 0x7fffff) + 0x3f3504f3) - 1.0f;
   const VF n = to_float(e), f2 = f * f;

@@ -124,20 +124,31 @@ void compare_loop(void* const* p, int64_t n, const void*) {
   }
 }
 
+struct NoAttrs {};
+inline constexpr NoAttrs kNoAttrs;
+
+/// The op's attributes; those of an op that has none may be nullptr.
+template <class Attrs>
+PROA_INLINE const Attrs& attrs_of(const void* attrs) {
+  return *static_cast<const Attrs*>(attrs);
+}
+template <>
+PROA_INLINE const NoAttrs& attrs_of<NoAttrs>(const void*) {
+  return kNoAttrs;
+}
+
 /// A functor of one (two) arguments from an expression in x (and y); V is the argument's type and
 /// `a` the op's attributes.
-#define PROA_FUNCTOR_(type, Attrs, params, expr)                               \
-  struct type {                                                                \
-    const Attrs& a;                                                            \
-    explicit type(const void* attrs) : a(*static_cast<const Attrs*>(attrs)) {} \
-    template <class V>                                                         \
-    PROA_INLINE auto operator() params const {                                 \
-      using T [[maybe_unused]] = Lane<V>;                                      \
-      return expr;                                                             \
-    }                                                                          \
+#define PROA_FUNCTOR_(type, Attrs, params, expr)                    \
+  struct type {                                                     \
+    const Attrs& a;                                                 \
+    explicit type(const void* attrs) : a(attrs_of<Attrs>(attrs)) {} \
+    template <class V>                                              \
+    PROA_INLINE auto operator() params const {                      \
+      using T [[maybe_unused]] = Lane<V>;                           \
+      return expr;                                                  \
+    }                                                               \
   };
-
-struct NoAttrs {};
 
 #define PROA_KERNEL_(name, ...)                  \
   Status name(const Call& c) {                   \
