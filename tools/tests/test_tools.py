@@ -25,6 +25,7 @@ def tool(name: str) -> ModuleType:
 
 
 arch, features, size, wheels = map(tool, ("arch", "features", "size", "wheels"))
+api_coverage = tool("api_coverage")
 CSRC = "packages/core/csrc"
 
 
@@ -170,3 +171,27 @@ def test_a_wheels_state_follows_its_sources_and_no_tests(tmp_path, monkeypatch):
     write(tmp_path, f"{core}/src/proa/nn/layers.py", "")
     assert wheels.state_of("lite", "cp311") == second
     assert wheels.state_of("lite", "cp312") != second
+
+
+def test_coverage_finds_parameters_that_are_not_taken():
+    assert api_coverage.parameters("(self, x, shape=[1, 2], *, name=None)") == [
+        "x",
+        "shape",
+        "name",
+    ]
+    row = {"name": "paddle.f", "kind": "function", "signature": "(x, y=2)"}
+    row |= {"note": "docs 2.1: (x, out=None); more"}
+    assert api_coverage.lacking(lambda x, y: 0, row) == ()
+    assert api_coverage.lacking(lambda x, out: 0, row) == ()
+    assert api_coverage.lacking(lambda x: 0, row) == ("y",)
+    assert api_coverage.lacking(lambda **kw: 0, row) == ()
+    method = row | {"name": "paddle.Tensor.f", "signature": "(x, axis)", "note": ""}
+    assert api_coverage.lacking(lambda axis: 0, method) == ()
+
+
+def test_coverage_leaves_other_graphs_and_devices_out():
+    row = {"name": "paddle.add", "since": "docs>=2.0", "area": "core"}
+    assert api_coverage.in_scope(row)
+    assert not api_coverage.in_scope(row | {"since": "docs>=2.4"})
+    assert not api_coverage.in_scope(row | {"area": "static.nn"})
+    assert not api_coverage.in_scope(row | {"name": "paddle.device.cuda.synchronize"})
