@@ -187,6 +187,9 @@ void init_debug() {
   dispatch_hooks.user_line = user_line;
   dispatch_hooks.output_name = name_of_output;
   dispatch_hooks.annotate = annotate;
+  dispatch_hooks.check_interrupt = [] {
+    if (PyErr_CheckSignals() < 0) throw PythonError();
+  };
 }
 
 PyMethodDef debug_functions[] = {

@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "proa/runtime/engine.h"
+#include "python.h"
 
 namespace py = pybind11;
 
@@ -106,7 +107,7 @@ py::list run(Engine& engine, const py::sequence& given) {
     results.append(result);
   }
   {
-    const py::gil_scoped_release release;
+    const bind::WithoutLock others;
     engine.run(inputs.data(), outputs.data());
   }
   return results;
@@ -142,7 +143,7 @@ void bind_engine(py::module_& m) {
       .def_static(
           "load",
           [options](const std::string& path, int threads, int max_plans, bool verify) {
-            const py::gil_scoped_release release;
+            const bind::WithoutLock others;
             return Engine::load(path, options(threads, max_plans, verify));
           },
           py::arg("path"), py::arg("threads") = 0, py::arg("max_plans") = 8,

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <new>
 
 #include "python.h"
@@ -53,6 +55,14 @@ void translate_exception() noexcept {
     set_error("ResourceExhaustedError", "[proa] memory must be available, got none", "");
   } catch (const std::exception& e) {
     set_error("FatalError", e.what(), "");
+  }
+}
+
+void take_lock(PyThreadState* state) noexcept {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {  // the interpreter is gone, and with it soon the process
+    for (;;) pause();
   }
 }
 

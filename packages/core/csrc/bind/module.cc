@@ -54,9 +54,10 @@ PyObject* py_set_num_threads(PyObject*, PyObject* count) {
       throw Error(ErrorKind::kInvalidArgument,
                   "[set_num_threads] the number must be at least 1, got " + std::to_string(n));
     }
-    PyThreadState* state = PyEval_SaveThread();  // a loop in progress may belong to another thread
-    ThreadPool::global().set_threads(static_cast<int>(n));
-    PyEval_RestoreThread(state);
+    {
+      const WithoutLock others;  // a loop in progress may belong to another thread
+      ThreadPool::global().set_threads(static_cast<int>(n));
+    }
     Py_RETURN_NONE;
   });
 }
@@ -204,9 +205,7 @@ bool fill(PyObject* module) {
   init_debug();
   init_extensions();
   dispatch_hooks.unlock = []() -> void* { return PyEval_SaveThread(); };
-  dispatch_hooks.lock = [](void* state) {
-    PyEval_RestoreThread(static_cast<PyThreadState*>(state));
-  };
+  dispatch_hooks.lock = [](void* state) { take_lock(static_cast<PyThreadState*>(state)); };
   auto known = pybind11::reinterpret_borrow<pybind11::module_>(module);
   bind_engine(known);
   return init_ops(module);

@@ -53,6 +53,22 @@ int guarded_int(F&& f) noexcept {
   }
 }
 
+/// PyEval_RestoreThread that a thread which outlives the interpreter never returns from: Python
+/// would end it by unwinding through destructors, which would end the process.
+void take_lock(PyThreadState* state) noexcept;
+
+/// Lets other Python threads run while it lives.
+class WithoutLock {
+ public:
+  WithoutLock() : state_(PyEval_SaveThread()) {}
+  ~WithoutLock() { take_lock(state_); }
+  WithoutLock(const WithoutLock&) = delete;
+  WithoutLock& operator=(const WithoutLock&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 [[noreturn]] void raise_type(const std::string& message);
 
 /// An owned reference.

@@ -315,7 +315,7 @@ void compute_inplace(const OpEntry& entry, const Inputs& inputs, const void* att
     views.out()[i] = target;
   }
   const bool direct = op.elementwise || (out[0]->flags & TensorImpl::kContiguous) != 0;
-  if (direct) return run_kernel(entry, &call, out);
+  if (direct) return run_kernel(entry, &call, out, inputs.in);
   Tensor fresh[kMaxOutputs];
   compute(entry, inputs.in, inputs.count, attrs, false, fresh);
   for (int i = 0; i < op.n_out; ++i) copy_into(out[i]->view, fresh[i].get());

@@ -54,6 +54,8 @@ struct DispatchHooks {
   std::string (*output_name)(const OpInfo&, int i);
   /// "file:line: code" of the innermost frame of the user's own code.
   std::string (*user_line)();
+  /// Lets Ctrl-C through: throws if the user asked to stop.
+  void (*check_interrupt)();
   /// Adds to a failure of Python code that is passing through.
   void (*annotate)(const std::string& text);
 };

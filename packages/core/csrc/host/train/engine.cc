@@ -313,8 +313,12 @@ class Walk {
     const Timed timed("Backward", EventKind::kPhase);
     discover();
     for (Root& root : roots_) deliver(root.task, root.index, std::move(root.grad));
+    int walked = 0;
     for (const int number : order_) {
       if (tasks_[static_cast<size_t>(number)].node != nullptr) process(number);
+      if (++walked % 64 == 0 && dispatch_hooks.check_interrupt != nullptr) {
+        dispatch_hooks.check_interrupt();
+      }
     }
   }
 

@@ -36,6 +36,26 @@ struct Scratch {
   }
 };
 
+// Keeps the arrays' memory while other threads run, which may give the tensors another.
+class KeptInputs {
+ public:
+  KeptInputs(TensorImpl* const* in, int n_in) {
+    for (int i = 0; i < n_in; ++i) {
+      if (in[i] == nullptr || in[i]->storage == nullptr) continue;
+      in[i]->storage->retain();
+      held_.push_back(in[i]->storage);
+    }
+  }
+  ~KeptInputs() {
+    for (Storage* storage : held_) storage->drop();
+  }
+  KeptInputs(const KeptInputs&) = delete;
+  KeptInputs& operator=(const KeptInputs&) = delete;
+
+ private:
+  std::vector<Storage*> held_;
+};
+
 // Lets other Python threads run while it lives.
 struct Unlocked {
   void* state = nullptr;
@@ -148,7 +168,7 @@ void check_dtype(const OpInfo& op, const Call& call) {
   throw Error(ErrorKind::kInvalidArgument, text + ", got " + name_of(dtype));
 }
 
-void run_kernel(const OpEntry& entry, Call* call, const Tensor* out) {
+void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl* const* in) {
   const OpInfo& op = *entry.info;
   if (entry.kernel.run == nullptr) raise_status(op, *call, Status::kUnimplemented);
   const Scratch scratch(entry.kernel.scratch != nullptr ? entry.kernel.scratch(*call) : 0);
@@ -163,7 +183,9 @@ void run_kernel(const OpEntry& entry, Call* call, const Tensor* out) {
   Status status;
   {
     const Timed timed(op.name, EventKind::kKernel);
-    const Unlocked unlocked(work > kLongWork);
+    const bool unlocks = work > kLongWork;
+    const KeptInputs kept(in, unlocks && in != nullptr ? call->n_in : 0);
+    const Unlocked unlocked(unlocks);
     status = entry.kernel.run(*call);
   }
   if (status != Status::kOk) raise_status(op, *call, status);
@@ -216,7 +238,7 @@ bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* 
       v.data = out[i]->view.data;
     }
   }
-  run_kernel(entry, &call, out);
+  run_kernel(entry, &call, out, in);
   return true;
 }
 

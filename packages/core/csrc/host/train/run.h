@@ -33,9 +33,10 @@ struct KeepLock {
 [[noreturn]] void raise_status(const OpInfo& op, const Call& call, Status status);
 /// Throws unless the first array's dtype (or the attribute's) is one that the row admits.
 void check_dtype(const OpInfo& op, const Call& call);
-/// Runs the kernel; call.in and call.out are complete. Checks the outputs if asked to; `out` are
-/// their tensors, if there are any.
-void run_kernel(const OpEntry& entry, Call* call, const Tensor* out = nullptr);
+/// Runs the kernel; call.in and call.out are complete. Checks the outputs if asked to. `out` and
+/// `in` are the tensors of the views, where somebody else may see them.
+void run_kernel(const OpEntry& entry, Call* call, const Tensor* out = nullptr,
+                TensorImpl* const* in = nullptr);
 /// Outputs of the op on concrete arrays, not noted on the tape. `quick`: elementwise, and all
 /// arrays are row-major, of one shape. False if a view op needs its first array row-major first.
 bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, bool quick,

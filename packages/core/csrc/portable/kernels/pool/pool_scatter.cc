@@ -71,14 +71,34 @@ void gather(const Call& call) {
   });
 }
 
+// True if every index is one of a plane of x. They may be a user's, of max_unpool2d.
+bool indices_fit(const Call& call, const View& index, const View& x) {
+  const auto plane = static_cast<uint64_t>(x.shape[2] * x.shape[3]);
+  bool inside = true;
+  parallel_for(call, index.shape[0], 1, [&](int64_t begin, int64_t end) {
+    bool own = true;
+    for (int64_t n = begin; n < end; ++n) {
+      for_each_window(index, index, n, [&](int32_t i, int64_t, int64_t) {
+        own &= static_cast<uint64_t>(static_cast<int64_t>(i)) < plane;
+      });
+    }
+    if (!own) __atomic_store_n(&inside, false, __ATOMIC_RELAXED);
+  });
+  return inside;
+}
+
 }  // namespace
 
 Status pool_scatter(const Call& c) {
+  if (c.in[1].dtype != DType::kI32) return Status::kInvalidArgument;
+  if (!indices_fit(c, c.in[1], c.out[0])) return Status::kOutOfRange;
   PROA_FLOATING(c.in[0].dtype, T, scatter<T>(c));
   return Status::kOk;
 }
 
 Status pool_gather(const Call& c) {
+  if (c.in[1].dtype != DType::kI32) return Status::kInvalidArgument;
+  if (!indices_fit(c, c.in[1], c.in[0])) return Status::kOutOfRange;
   PROA_FLOATING(c.in[0].dtype, T, gather<T>(c));
   return Status::kOk;
 }
