@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -154,7 +155,6 @@ def test_the_users_line_is_shown_from_any_depth():
     assert "test_errors.py" in told(caught.value) and "# the line" in told(caught.value)
 
 
-@pytest.mark.feature("L263")
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_the_level_says_how_much_is_told(level):
     proa.set_flags({"FLAGS_call_stack_level": level})
@@ -169,6 +169,36 @@ def test_the_level_says_how_much_is_told(level):
     assert ("# the op" in text) == (level == 2)
     assert ("proa::Error::Error" in text) == (level == 2)
     assert ("w.sum().backward()" in text) == (level >= 1)
+
+
+@pytest.mark.feature("L263")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes are of Python 3.11")
+def test_a_failed_run_of_a_program_tells_where_it_was_built():
+    @proa.jit.to_static
+    def pick(table, index):
+        row = proa.gather(table, index)  # where it was built
+        return row * 2.0
+
+    pick(x, proa.to_tensor([1]))
+    proa.set_flags({"FLAGS_call_stack_level": 2})
+    with pytest.raises(IndexError) as caught:
+        pick(x, proa.to_tensor([7]))
+    text = told(caught.value)
+    assert "# where it was built" in text and "gather was recorded at" in text
+
+
+@pytest.mark.feature("L268")
+@pytest.mark.parametrize(
+    "name",
+    ["append_backward", "gradients", "scope_guard", "Print", "nn.embedding",
+     "nn.data_norm", "nn.multi_box_head", "nn.nce", "nn.py_func"],
+)  # fmt: skip
+def test_what_builds_static_graphs_says_so_in_dynamic_mode(name):
+    with pytest.raises(errors.Error, match=r"\[static\..*graph"):
+        found = proa.static
+        for part in name.split("."):
+            found = getattr(found, part)
+        found()
 
 
 def test_an_error_in_a_py_layer_names_the_layer_and_its_call():
@@ -272,10 +302,11 @@ def test_importing_leaves_the_root_logger_alone():
 
 
 def test_a_failed_op_leaves_the_engine_as_it_was():
+    gc.collect()
     before = proa.device.memory_allocated()
     for _ in range(100):
         with pytest.raises(ValueError):
             proa.matmul(x, x)
-    del _
+    gc.collect()
     assert proa.device.memory_allocated() == before
     np.testing.assert_array_equal((x + 1).numpy(), np.full((2, 3), 2.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -129,6 +130,7 @@ def test_a_tensor_may_lose_its_memory_while_another_thread_reads_it():
 
 
 def test_tensors_may_end_in_another_thread_than_they_began_in():
+    gc.collect()
     before = proa.device.memory_allocated()
     for _ in range(20):
         made = [proa.ones([10]) for _ in range(500)]

@@ -52,12 +52,15 @@ class Value:
 
 @dataclass(eq=False)
 class Node:
-    """One op. `inputs` has None for arrays not given, `attrs` every attribute."""
+    """One op. `inputs` has None for arrays not given, `attrs` every attribute; `line`
+    is where the user's code called it, if it was recorded (files do not keep it).
+    """
 
     op: str
     inputs: list[Value | None]
     outputs: list[Value]
     attrs: dict[str, Any] = field(default_factory=dict)
+    line: str = ""
 
 
 @dataclass(eq=False)

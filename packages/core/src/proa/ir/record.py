@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from proa import _core
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, user_line
 from proa.ir.builder import make_node
 from proa.ir.program import Array, Program, Value
 
@@ -89,6 +89,7 @@ class Recorder:
         """Append a node; its outputs as symbolic tensors. The dispatcher's hook."""
         values = [None if t is None else self.value_of(t) for t in inputs]
         node = make_node(self.program, op, values, dict(attrs))
+        node.line = user_line()
         self.program.main.nodes.append(node)
         return [self.symbol(v) for v in node.outputs]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from proa import _core
 from proa.base import autocast
-from proa.errors import InvalidArgumentError
+from proa.errors import Error, InvalidArgumentError, annotate
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import optimize
 from proa.ir.record import dtype_name, to_array, to_tensor
@@ -43,7 +44,18 @@ class _Compiled:
             optimize(program)
             self.engine = _core.Engine.from_bytes(to_bytes(program), verify=False)
             self.versions = versions
-        return run_engine(self.engine, tensors)
+        try:
+            return run_engine(self.engine, tensors)
+        except Error as error:
+            self._tell_line(error)
+            raise
+
+    def _tell_line(self, error: Error) -> None:
+        """Add where the op that failed was called when the program was recorded."""
+        named = re.search(r"\('([^']+)'\)", str(error))
+        for node in self.trace.program.main.nodes:
+            if named and node.line and node.outputs[0].name == named[1]:
+                annotate(error, f"{node.op} was recorded at {node.line}")
 
 
 class StaticFunction:

@@ -15,7 +15,8 @@ from proa.jit.input_spec import InputSpec
 __all__ = ["InputSpec", "disable_static", "enable_static", "in_dynamic_mode"]
 
 _GRAPH_BUILDING = frozenset({
-    "CompiledProgram", "Executor", "Program", "Variable", "append_backward", "data",
+    "CompiledProgram", "Executor", "Print", "Program", "Variable", "append_backward",
+    "data",
     "default_main_program", "default_startup_program", "global_scope", "gradients",
     "load_inference_model", "name_scope", "nn", "program_guard",
     "save_inference_model", "scope_guard",
