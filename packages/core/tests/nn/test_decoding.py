@@ -74,9 +74,16 @@ def test_beam_search_over_a_recurrent_cell() -> None:
     cell, table = nn.LSTMCell(5, 6), nn.Embedding(VOCABULARY, 5)
     output = nn.Linear(6, VOCABULARY)
     decoder = nn.BeamSearchDecoder(cell, START, END, 3, table, output)
+    assert decoder.tracks_own_finished
     states = cell.get_initial_states(proa.zeros([2, 5]))
     ids, final = nn.dynamic_decode(decoder, states, max_step_num=4)
     assert ids.shape[0] == 2 and ids.shape[2] == 3
+    inputs, first, _ = decoder.initialize(states)
+    out, after, _, _ = decoder.step(0, inputs, first)
+    one = decoder.OutputWrapper(*(o.unsqueeze(0) for o in out))
+    whole, same = decoder.finalize(one, after, after.lengths)
+    np.testing.assert_array_equal(whole.numpy()[0], out.predicted_ids.numpy())
+    assert same is after
     assert final.cell_states[1].shape == [2, 3, 6]
     log_probs = final.log_probs.numpy()
     assert (np.diff(log_probs) <= 0).all()

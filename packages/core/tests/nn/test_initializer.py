@@ -98,6 +98,34 @@ def test_the_same_seed_makes_the_same_network() -> None:
         np.testing.assert_array_equal(p.numpy(), q.numpy())
 
 
+def _mixed_network() -> nn.Layer:
+    return nn.Sequential(
+        nn.Conv2D(1, 3, 3, weight_attr=I.KaimingNormal()),
+        nn.LSTM(4, 5, direction="bidirect"),
+        nn.Embedding(7, 3, weight_attr=I.TruncatedNormal()),
+        nn.TransformerEncoderLayer(8, 2, 16),
+        nn.Linear(3, 3, weight_attr=I.Orthogonal(), bias_attr=I.Uniform()),
+    )
+
+
+@pytest.mark.feature("L104")
+def test_static_and_dynamic_mode_make_the_same_network_of_a_seed() -> None:
+    proa.seed(5)
+    dynamic = _mixed_network()
+    drawn = proa.rand([3])
+    proa.seed(5)
+    proa.enable_static()
+    try:
+        static = _mixed_network()
+    finally:
+        proa.disable_static()
+    pairs = zip(dynamic.named_parameters(), static.named_parameters(), strict=True)
+    for (name, p), (other, q) in pairs:
+        assert name == other
+        np.testing.assert_array_equal(p.numpy(), q.numpy())
+    np.testing.assert_array_equal(proa.rand([3]).numpy(), drawn.numpy())
+
+
 def test_gain() -> None:
     assert I.calculate_gain("tanh") == 5 / 3
     assert I.calculate_gain("leaky_relu", 0.2) == math.sqrt(2 / 1.04)

@@ -57,12 +57,18 @@ def test_batch_norm_chooses_its_statistics() -> None:
         nn.BatchNorm(3, act="nothing")
 
 
-@pytest.mark.parametrize("rank", [3, 4, 5])
+NORMS = {
+    3: (nn.BatchNorm1D, nn.InstanceNorm1D),
+    4: (nn.BatchNorm2D, nn.InstanceNorm2D),
+    5: (nn.BatchNorm3D, nn.InstanceNorm3D),
+}
+
+
+@pytest.mark.parametrize("rank", NORMS)
 def test_norms_of_every_rank(rank: int) -> None:
     x = _random(2, 4, *[3] * (rank - 2))
     space = tuple(range(2, rank))
-    batch = getattr(nn, f"BatchNorm{rank - 2}D")(4)
-    instance = getattr(nn, f"InstanceNorm{rank - 2}D")(4)
+    batch, instance = (kind(4) for kind in NORMS[rank])
     given = proa.to_tensor(x)
     np.testing.assert_allclose(
         batch(given).numpy(), _normalised(x, (0, *space)), atol=1e-5
@@ -70,9 +76,7 @@ def test_norms_of_every_rank(rank: int) -> None:
     np.testing.assert_allclose(
         instance(given).numpy(), _normalised(x, space), atol=1e-5
     )
-    plain = getattr(nn, f"InstanceNorm{rank - 2}D")(
-        4, weight_attr=False, bias_attr=False
-    )
+    plain = NORMS[rank][1](4, weight_attr=False, bias_attr=False)
     assert plain.parameters() == []
     np.testing.assert_allclose(plain(given).numpy(), _normalised(x, space), atol=1e-5)
     with pytest.raises(ShapeError, match="rank must be"):
@@ -105,19 +109,25 @@ def test_elu_of_nan_is_nan_in_every_form() -> None:
     assert np.isnan(t.grad.numpy()[0])
 
 
-@pytest.mark.parametrize("fn", ["relu", "elu", "softmax", "tanh"])
-def test_in_place_activations(fn: str) -> None:
+@pytest.mark.parametrize(
+    "fn, in_place",
+    [
+        (F.relu, F.relu_), (F.elu, F.elu_), (F.softmax, F.softmax_),
+        (F.tanh, F.tanh_),
+    ],
+)  # fmt: skip
+def test_in_place_activations(fn: Any, in_place: Any) -> None:
     x = _random(3, 4)
-    want = getattr(F, fn)(proa.to_tensor(x)).numpy()
+    want = fn(proa.to_tensor(x)).numpy()
     t = proa.to_tensor(x)
-    assert getattr(F, fn + "_")(t) is t
+    assert in_place(t) is t
     np.testing.assert_array_equal(t.numpy(), want)
     leaf = proa.to_tensor(x, stop_gradient=False)
     y = leaf * 1.0
-    getattr(F, fn + "_")(y)
+    in_place(y)
     y.sum().backward()
     other = proa.to_tensor(x, stop_gradient=False)
-    getattr(F, fn)(other * 1.0).sum().backward()
+    fn(other * 1.0).sum().backward()
     np.testing.assert_allclose(leaf.grad.numpy(), other.grad.numpy(), atol=1e-7)
 
 
