@@ -6,19 +6,28 @@ statement by statement (`Program`, `Executor`, `data`, …) are not part of this
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.errors import UnimplementedError
 from proa.jit.input_spec import InputSpec
+from proa.tensor.lod import LoDTensor, create_lod_tensor
 
-__all__ = ["InputSpec", "disable_static", "enable_static", "in_dynamic_mode"]
+__all__ = [
+    "InputSpec",
+    "LoDTensor",
+    "create_lod_tensor",
+    "disable_static",
+    "enable_static",
+    "in_dynamic_mode",
+]
 
 _GRAPH_BUILDING = frozenset({
     "CompiledProgram", "Executor", "Print", "Program", "Variable", "append_backward",
     "data",
     "default_main_program", "default_startup_program", "global_scope", "gradients",
-    "load_inference_model", "name_scope", "nn", "program_guard",
+    "load_inference_model", "name_scope", "program_guard",
     "save_inference_model", "scope_guard",
 })  # fmt: skip
 
@@ -28,6 +37,8 @@ class _NotThereError(UnimplementedError, AttributeError):
 
 
 def __getattr__(name: str) -> Any:
+    if name == "nn":
+        return importlib.import_module("proa.static.nn")
     if name in _GRAPH_BUILDING:
         raise _NotThereError(
             f"[static.{name}] graphs must be recorded by proa.jit.to_static in this "

@@ -16,6 +16,7 @@ from proa.tensor.arguments import (
     normal_axis,
     renamed,
 )
+from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
 
 __all__ = [
     "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop",
@@ -73,12 +74,17 @@ def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
 
 
 def concat(x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None) -> Tensor:
-    """Tensors joined along an axis."""
+    """Tensors joined along an axis; `LoDTensor`s keep their lengths on axis 0."""
     if isinstance(x, Tensor):
         raise InvalidArgumentError("[concat] x must be a list of tensors, got a Tensor")
     if not x:
         raise InvalidArgumentError("[concat] x must hold a tensor, got none")
-    return ops.concat(*x, axis=as_int("concat", axis))
+    along = as_int("concat", axis)
+    joined = ops.concat(*x, axis=along)
+    if along in (0, -joined.ndim) and isinstance(x[0], LoDTensor):
+        lengths = joined_lengths(x)
+        return joined if lengths is None else with_lengths(joined, lengths)
+    return joined
 
 
 def stack(x: Sequence[Tensor], axis: int = 0, name: Any = None) -> Tensor:
