@@ -124,7 +124,6 @@ def test_bad_slices_are_told(key, kind, message):
         x.clone()[key] = 1.0
 
 
-@pytest.mark.feature("L269")
 @pytest.mark.parametrize(
     "function",
     [proa.exp, proa.sum, proa.matmul, proa.concat, proa.nn.functional.relu,
