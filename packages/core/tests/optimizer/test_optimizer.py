@@ -314,3 +314,24 @@ def test_sgd_steps_through_very_large_parameters() -> None:
     assert p[:2].tolist() == [-0.5, -0.5]
     assert p[-2:].tolist() == [-0.5, -1.5]
     assert p.sum().item() == pytest.approx(-0.5 * (size - 1) - 1.5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [
+        ("SGD", "learning_rate parameters weight_decay grad_clip name"),
+        ("Momentum", "learning_rate momentum parameters use_nesterov weight_decay "
+         "grad_clip name"),
+        ("Adam", "learning_rate beta1 beta2 epsilon parameters weight_decay grad_clip "
+         "name lazy_mode"),
+        ("AdamW", "learning_rate beta1 beta2 epsilon parameters weight_decay "
+         "apply_decay_param_fun grad_clip lazy_mode name"),
+        ("Lamb", "learning_rate lamb_weight_decay beta1 beta2 epsilon parameters "
+         "grad_clip exclude_from_weight_decay_fn name"),
+    ],
+)  # fmt: skip
+def test_arguments_stand_in_the_order_of_paddle_2_1(kind: str, order: str) -> None:
+    import inspect
+
+    names = list(inspect.signature(getattr(proa.optimizer, kind)).parameters)
+    assert names[: len(order.split())] == order.split()

@@ -223,9 +223,9 @@ class Lamb(Optimizer):
         parameters: Iterable[Any] | None = None,
         grad_clip: Any = None,
         exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None,
+        name: str | None = None,
         multi_precision: bool = False,
         always_adapt: bool = False,
-        name: str | None = None,
     ) -> None:
         check_share("Lamb", "beta1", beta1)
         check_share("Lamb", "beta2", beta2)

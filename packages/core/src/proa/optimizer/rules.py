@@ -26,8 +26,8 @@ class SGD(Optimizer):
         parameters: Iterable[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: Any = None,
-        multi_precision: bool = False,
         name: str | None = None,
+        multi_precision: bool = False,
     ) -> None:
         super().__init__(
             learning_rate, parameters, weight_decay, grad_clip, name, multi_precision
@@ -59,10 +59,10 @@ class Momentum(Optimizer):
         use_nesterov: bool = False,
         weight_decay: Any = None,
         grad_clip: Any = None,
+        name: str | None = None,
         multi_precision: bool = False,
         rescale_grad: float = 1.0,
         use_multi_tensor: bool = False,
-        name: str | None = None,
     ) -> None:
         super().__init__(
             learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
@@ -104,10 +104,10 @@ class Adam(Optimizer):
         parameters: Iterable[Any] | None = None,
         weight_decay: Any = None,
         grad_clip: Any = None,
+        name: str | None = None,
         lazy_mode: bool = False,
         multi_precision: bool = False,
         use_multi_tensor: bool = False,
-        name: str | None = None,
     ) -> None:
         where = type(self).__name__
         beta1, beta2, epsilon = float(beta1), float(beta2), float(epsilon)
@@ -158,12 +158,12 @@ class AdamW(Adam):
         epsilon: float = 1e-08,
         parameters: Iterable[Any] | None = None,
         weight_decay: Any = 0.01,
-        lr_ratio: Callable[[Any], float] | None = None,
         apply_decay_param_fun: DecayFilter | None = None,
         grad_clip: Any = None,
         lazy_mode: bool = False,
-        multi_precision: bool = False,
         name: str | None = None,
+        lr_ratio: Callable[[Any], float] | None = None,
+        multi_precision: bool = False,
     ) -> None:
         if isinstance(weight_decay, Tensor):
             weight_decay = float(weight_decay.item())
@@ -175,7 +175,7 @@ class AdamW(Adam):
         self._decays = apply_decay_param_fun
         super().__init__(
             learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip,
-            lazy_mode, multi_precision,
+            name, lazy_mode, multi_precision,
         )  # fmt: skip
 
     def _update(self, step: Step) -> None:
