@@ -196,6 +196,7 @@ def test_rows_without_a_gradient_say_so():
         "squared_norm",  # of gradients
         "conv2d_act",  # made by graph passes, for inference
         "linear_act",
+        "recurrent_grad",  # nn.functional.recurrent composes the second derivative
         "qr_complete",  # the further columns are any that fit
         "svd_full",
     }
