@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,15 @@ def test_weights_come_from_a_local_file(tmp_path: Path) -> None:
         models.mobilenet_v1(pretrained=path, scale=0.5, num_classes=3)
     with pytest.raises(NotFoundError):
         models.mobilenet_v1(pretrained=os.fspath(tmp_path / "none.pdparams"))
+
+
+def test_weights_may_be_a_file_of_paddle(tmp_path: Path) -> None:
+    net = models.mobilenet_v1(scale=0.25, num_classes=3)
+    state = {key: value.numpy() for key, value in net.state_dict().items()}
+    path = tmp_path / "mobilenet.pdparams"
+    path.write_bytes(pickle.dumps(state, protocol=4))
+    other = models.mobilenet_v1(path, scale=0.25, num_classes=3)
+    np.testing.assert_array_equal(other.fc.weight.numpy(), state["fc.weight"])
 
 
 @pytest.mark.parametrize("name", [n for n in PADDLE if n != "LeNet" and n not in LARGE])

@@ -17,7 +17,8 @@ def with_weights(network: Network, pretrained: Any, name: str) -> Network:
 
     Args:
         network: The network to fill.
-        pretrained: False, or the path of a state dict that ``proa.save`` wrote.
+        pretrained: False, or the path of a state dict: of ``proa.save``, a safetensors
+            file, or a ``.pdparams`` of PaddlePaddle (read without running code).
         name: The function that is called, for messages.
 
     Raises:
@@ -33,7 +34,7 @@ def with_weights(network: Network, pretrained: Any, name: str) -> Network:
             f"{pretrained!r}: no weights come with this package and nothing is "
             "downloaded"
         )
-    state = load(os.fspath(pretrained))
+    state = load(os.fspath(pretrained), allow_pickle=True)
     own = {key: tuple(value.shape) for key, value in network.state_dict().items()}
     given = {key: tuple(value.shape) for key, value in state.items()}
     if own != given:
