@@ -16,11 +16,11 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
-from suites import eager, train
+from suites import eager, loader, train
 
 import proa
 
-SUITES = {"eager": eager, "train": train}
+SUITES = {"eager": eager, "loader": loader, "train": train}
 
 
 def _torch(threads: int) -> ModuleType | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa import nn, optimizer
+from proa import _core, nn, optimizer
 from proa.nn import functional as F
 from proa.tensor.row_sparse import merged, parts
 
@@ -204,3 +204,20 @@ def test_layers_train_sparsely_and_in_16_bits() -> None:
     (master,) = made.state_dict()["master_weights"].values()
     assert (master.numpy()[[1, 4]] != TABLE[[1, 4]]).all()
     np.testing.assert_allclose(master.numpy()[[0, 9]], TABLE[[0, 9]], rtol=2**-8)
+
+
+@pytest.mark.feature("L043")
+def test_a_sparse_step_takes_no_memory_of_the_tables_size() -> None:
+    layer = nn.Embedding(100_000, 16, sparse=True)
+    made = optimizer.Adam(parameters=layer.parameters(), lazy_mode=True)
+
+    def step() -> None:
+        layer(proa.to_tensor([3, 50_000, 3])).sum().backward()
+        made.step()
+        made.clear_grad()
+
+    step()  # makes the moments
+    _core.reset_peak()
+    before = _core.memory_stats()["allocated"]
+    step()
+    assert _core.memory_stats()["peak"] - before < 100_000
