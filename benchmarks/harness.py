@@ -45,7 +45,7 @@ def measure(case: Case) -> None:
     counts = {}
     for name, work in case.contenders.items():
         work()
-        once = max(_repeat(work, 3), 1e-8)
+        once = max(_repeat(work, 1), 1e-8)
         counts[name] = max(1, int(case.slice_seconds / once))
         case.times[name] = []
     for _ in range(case.rounds):

@@ -1,56 +1,48 @@
-"""Whole training steps on one thread."""
+"""Whole training steps: forward, cross-entropy, backward, Adam."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
+import networks
 import numpy as np
 from harness import Case
+from networks import Dialect
 
-import proa
-from proa.vision.models import LeNet
+#: Name: network, shape of a batch, classes, rounds, limit of the ratio to torch.
+WORKLOADS: dict[
+    str, tuple[Callable[[Dialect], Any], tuple[int, ...], int, int, float]
+] = {
+    "lenet_28_b64": (networks.lenet, (64, 1, 28, 28), 10, 11, 1.0),
+    "encoder_128_b16": (networks.encoder, (16, 128, 256), 10, 5, 1.0),
+    "resnet18_32_b64": (networks.resnet18, (64, 3, 32, 32), 10, 3, 1.05),
+    "mobilenet_v1_224_b8": (networks.mobilenet_v1, (8, 3, 224, 224), 1000, 3, 1.0),
+}
 
 
-def cases(torch: object | None) -> Iterator[Case]:
-    """LeNet, 28 x 28, batch 64: forward, cross-entropy, backward, Adam."""
-    yield _lenet(torch)
+def cases(torch: ModuleType | None) -> Iterator[Case]:
+    """One case a workload, identically defined for every contender."""
+    for name, (make, shape, classes, rounds, limit) in WORKLOADS.items():
+        dialects = [networks.proa_dialect()]
+        if torch is not None:
+            dialects.append(networks.torch_dialect(torch))
+        steps = {f.name: _step(f, make(f), shape, classes) for f in dialects}
+        yield Case(name, steps, limit=limit, rounds=rounds, slice_seconds=0.2)
 
 
-def _lenet(torch: object | None) -> Case:
+def _step(
+    f: Dialect, network: Any, shape: tuple[int, ...], classes: int
+) -> Callable[[], None]:
     rng = np.random.default_rng(0)
-    data = rng.standard_normal((64, 1, 28, 28), np.float32)
-    label = rng.integers(0, 10, 64)
-    net = LeNet()
-    adam = proa.optimizer.Adam(learning_rate=1e-3, parameters=net.parameters())
-    x, y = proa.to_tensor(data), proa.to_tensor(label)
+    x = f.tensor(rng.standard_normal(shape, np.float32))
+    y = f.tensor(rng.integers(0, classes, shape[0]))
+    optimizer = f.adam(network.parameters())
 
-    def ours() -> None:
-        proa.nn.functional.cross_entropy(net(x), y).backward()
-        adam.step()
-        adam.clear_grad()
+    def step() -> None:
+        f.cross_entropy(network(x), y).backward()
+        optimizer.step()
+        f.zero(optimizer)
 
-    contenders = {"proa": ours}
-    if torch is not None:
-        nn = torch.nn
-        peer = nn.Sequential(
-            nn.Conv2d(1, 6, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(6, 16, 5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(400, 120),
-            nn.Linear(120, 84),
-            nn.Linear(84, 10),
-        )
-        step = torch.optim.Adam(peer.parameters(), lr=1e-3)
-        a, b = torch.from_numpy(data), torch.from_numpy(label)
-
-        def theirs() -> None:
-            step.zero_grad()
-            nn.functional.cross_entropy(peer(a), b).backward()
-            step.step()
-
-        contenders["torch"] = theirs
-    return Case("lenet_step_b64", contenders, limit=1.0, rounds=11, slice_seconds=0.2)
+    return step
