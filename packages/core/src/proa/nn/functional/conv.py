@@ -16,8 +16,8 @@ from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import (
     channels_first,
-    edges,
     per_axis,
+    placement,
     restored,
     split_axis,
 )
@@ -29,13 +29,14 @@ __all__ = [
 
 
 def _checked(where: str, weight: Tensor, groups: int, axes: int) -> list[int]:
-    """The size of the kernels."""
-    if weight.ndim != axes + 2 or 0 in weight.shape:
+    """The shape of the kernels."""
+    shape = weight.shape
+    if len(shape) != axes + 2 or 0 in shape:
         must = f"weight must have rank {axes + 2} and elements"
-        raise ShapeError(where, must, weight.shape)
+        raise ShapeError(where, must, shape)
     if groups < 1:
         raise InvalidArgumentError(f"[{where}] groups must be positive, got {groups}")
-    return weight.shape[2:]
+    return shape
 
 
 def _depth_as_channels(
@@ -64,15 +65,13 @@ def _conv(
     axes: int,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    kernel = _checked(where, weight, groups, axes)
-    channels = image.shape[1]
-    if channels >= 0 and channels != weight.shape[1] * groups:
-        raise ShapeError(
-            where, f"x must have {weight.shape[1] * groups} channels", x.shape
-        )
-    steps = per_axis(where, stride, axes, "stride")
-    gaps = per_axis(where, dilation, axes, "dilation")
-    border = edges(where, padding, image.shape[2:], kernel, steps, gaps, data_format)
+    _, per_group, *kernel = _checked(where, weight, groups, axes)
+    _, channels, *size = image.shape
+    if channels not in (-1, per_group * groups):
+        raise ShapeError(where, f"x must have {per_group * groups} channels", x.shape)
+    _, steps, border, gaps = placement(
+        where, size, kernel, stride, padding, dilation, data_format
+    )
     if axes == 1:
         image, weight = ops.unsqueeze(image, axis=[2]), ops.unsqueeze(weight, axis=[2])
         steps, gaps, border = [1, *steps], [1, *gaps], [0, 0, *border]
@@ -249,12 +248,13 @@ def _conv_transpose(
     axes: int,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    kernel, size = _checked(where, weight, groups, axes), image.shape[2:]
-    if image.shape[1] >= 0 and image.shape[1] != weight.shape[0]:
-        raise ShapeError(where, f"x must have {weight.shape[0]} channels", x.shape)
-    steps = per_axis(where, stride, axes, "stride")
-    gaps = per_axis(where, dilation, axes, "dilation")
-    border = edges(where, padding, size, kernel, steps, gaps, data_format)
+    wanted, _, *kernel = _checked(where, weight, groups, axes)
+    _, channels, *size = image.shape
+    if channels not in (-1, wanted):
+        raise ShapeError(where, f"x must have {wanted} channels", x.shape)
+    _, steps, border, gaps = placement(
+        where, size, kernel, stride, padding, dilation, data_format
+    )
     least = [
         -1
         if size[i] < 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
@@ -130,6 +131,64 @@ def edges(
         return numbers
     each = per_axis(where, numbers, axes, "padding", 0)
     return [n for p in each for n in (p, p)]
+
+
+class Placement(NamedTuple):
+    """How windows lie: one number for each axis, of padding two. Never changed."""
+
+    kernel: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+
+
+def _fixed(value: Any) -> Any:
+    """Numbers as something that a cache can look up."""
+    kind = type(value)
+    if kind is int or kind is str or value is None:
+        return value
+    if kind is list or kind is tuple:
+        return tuple([v if type(v) is int else _fixed(v) for v in value])
+    return tuple(as_ints("window", value))
+
+
+def placement(
+    where: str,
+    size: list[int],
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    data_format: str,
+) -> Placement:
+    """The windows over axes of these sizes, from what a caller may say of them.
+
+    A stride of None is the kernel's size. Answers are kept, as programs ask the same
+    again and again.
+    """
+    known = tuple(size) if isinstance(padding, str) else (0,) * len(size)
+    return _placement(
+        where, known, _fixed(kernel), _fixed(stride), _fixed(padding),
+        _fixed(dilation), data_format,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _placement(
+    where: str,
+    size: tuple[int, ...],
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    data_format: str,
+) -> Placement:
+    axes = len(size)
+    window = per_axis(where, kernel, axes, "kernel_size")
+    steps = window if stride is None else per_axis(where, stride, axes, "stride")
+    gaps = per_axis(where, dilation, axes, "dilation")
+    border = edges(where, padding, list(size), window, steps, gaps, data_format)
+    return Placement(window, steps, border, gaps)
 
 
 def split_axis(x: Tensor, axis: int, sizes: list[int]) -> Tensor:

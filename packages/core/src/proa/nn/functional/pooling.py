@@ -16,8 +16,7 @@ from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
 from proa.nn.functional.geometry import (
     channels_first,
-    edges,
-    per_axis,
+    placement,
     restored,
     split_axis,
 )
@@ -42,12 +41,11 @@ def _windows(
     data_format: str = "NCHW",
 ) -> Windows:
     """The windows over x (N, C, spatial axes)."""
-    axes = x.ndim - 2
-    kernel = per_axis(where, kernel_size, axes, "kernel_size")
-    steps = kernel if stride is None else per_axis(where, stride, axes, "stride")
-    border = edges(where, padding, x.shape[2:], kernel, steps, [1] * axes, data_format)
+    kernel, steps, border, _ = placement(
+        where, x.shape[2:], kernel_size, stride, padding, 1, data_format
+    )
     for i, n in enumerate(border):
-        if not 0 <= n < kernel[i // 2]:
+        if n >= kernel[i // 2]:
             raise InvalidArgumentError(
                 f"[{where}] padding must be less than the kernel's {kernel}, "
                 f"got {padding}"

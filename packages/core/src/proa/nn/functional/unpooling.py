@@ -7,7 +7,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.nn.functional.geometry import channels_first, edges, per_axis, restored
+from proa.nn.functional.geometry import channels_first, placement, restored
 from proa.tensor.arguments import as_ints
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
@@ -28,9 +28,9 @@ def _unpool(
     places = channels_first(indices, data_format, where, axes)
     if image.shape != places.shape:
         raise ShapeError(where, f"indices must have shape {x.shape}", indices.shape)
-    kernel = per_axis(where, kernel_size, axes, "kernel_size")
-    steps = kernel if stride is None else per_axis(where, stride, axes, "stride")
-    border = edges(where, padding, image.shape[2:], kernel, steps, steps, data_format)
+    kernel, steps, border, _ = placement(
+        where, image.shape[2:], kernel_size, stride, padding, 1, data_format
+    )
     if output_size is None:
         size = [
             (n - 1) * s + k - border[2 * i] - border[2 * i + 1]

@@ -8,7 +8,7 @@ from typing import Any
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.functional.geometry import edges, per_axis, spatial_size
+from proa.nn.functional.geometry import per_axis, placement, spatial_size
 from proa.nn.initializer import Normal
 from proa.nn.layer import Layer
 
@@ -91,10 +91,10 @@ class _Conv(Layer):
         """x with what is not zeros put around it, and the padding left to do."""
         if self._padding_mode == "zeros":
             return x, self._padding
-        border = edges(
-            type(self).__name__, self._padding, spatial_size(x, self._data_format),
-            self._kernel_size, self._stride, self._dilation, self._data_format,
-        )  # fmt: skip
+        border = placement(
+            type(self).__name__, spatial_size(x, self._data_format), self._kernel_size,
+            self._stride, self._padding, self._dilation, self._data_format,
+        ).padding  # fmt: skip
         if not any(border):
             return x, 0
         # F.pad begins with the last axis.

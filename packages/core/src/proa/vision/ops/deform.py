@@ -9,7 +9,7 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.nn.functional.geometry import edges, per_axis, split_axis
+from proa.nn.functional.geometry import per_axis, placement, split_axis
 from proa.nn.functional.vision import corners_of, numbers_along, rows_of
 from proa.nn.initializer import Normal
 from proa.nn.layer import Layer
@@ -83,10 +83,16 @@ def deform_conv2d(
     if x.ndim != 4 or weight.ndim != 4 or min(x.shape[1:]) < 1:
         must = "x must be (N, C, H, W) of known C, H, W, and weight have rank 4"
         raise ShapeError("deform_conv2d", must, [x.shape, weight.shape])
-    kernel, parts = weight.shape[2:], int(deformable_groups)
-    steps = per_axis("deform_conv2d", stride, 2, "stride")
-    gaps = per_axis("deform_conv2d", dilation, 2, "dilation")
-    border = edges("deform_conv2d", padding, x.shape[2:], kernel, steps, gaps, "NCHW")
+    parts = int(deformable_groups)
+    kernel, steps, border, gaps = placement(
+        "deform_conv2d",
+        x.shape[2:],
+        weight.shape[2:],
+        stride,
+        padding,
+        dilation,
+        "NCHW",
+    )
     size = [
         (x.shape[2 + i] + border[2 * i] + border[2 * i + 1] - gaps[i] * (kernel[i] - 1)
          - 1) // steps[i] + 1
