@@ -10,6 +10,7 @@ import pytest
 import proa
 from proa import nn
 from proa.errors import InvalidArgumentError, ShapeError
+from proa.jit import InputSpec, to_static
 from proa.nn import functional as F
 
 RNG = np.random.default_rng(17)
@@ -95,6 +96,17 @@ def test_group_norm_of_both_layouts(last: bool) -> None:
     got = layer(proa.to_tensor(given)).numpy()
     got = np.moveaxis(got, -1, 1) if last else got
     np.testing.assert_allclose(got, groups * w + b, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["group", "instance"])
+def test_norms_are_recorded_for_images_of_any_size(kind: str) -> None:
+    layer = nn.GroupNorm(2, 4) if kind == "group" else nn.InstanceNorm2D(4)
+    recorded = to_static(layer, input_spec=[InputSpec([None, 4, None, None])])
+    for shape in [(1, 4, 3, 5), (2, 4, 6, 2)]:
+        x = _random(*shape)
+        groups = x.reshape(shape[0], 2 if kind == "group" else 4, -1)
+        want = _normalised(groups, (2,)).reshape(shape)
+        np.testing.assert_allclose(recorded(proa.to_tensor(x)).numpy(), want, atol=1e-5)
 
 
 # -- activations -----------------------------------------------------------------------

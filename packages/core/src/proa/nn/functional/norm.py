@@ -94,6 +94,13 @@ def layer_norm(
     return y
 
 
+def _standardised(x: Tensor, epsilon: float) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) over the last axis."""
+    centred = ops.sub(x, ops.mean(x, axis=[-1], keepdim=True))
+    variance = ops.mean(ops.square(centred), axis=[-1], keepdim=True)
+    return ops.mul(centred, ops.rsqrt(ops.add(variance, epsilon)))
+
+
 def group_norm(
     x: Tensor,
     num_groups: int,
@@ -108,9 +115,14 @@ def group_norm(
     channels = image.shape[1]
     if channels % num_groups:
         raise ShapeError("group_norm", f"channels must divide by {num_groups}", x.shape)
-    size = math.prod(image.shape[2:]) * (channels // num_groups)
-    grouped = ops.reshape(image, shape=[-1, num_groups, size])
-    y = ops.reshape_like(layer_norm(grouped, size, epsilon=epsilon), image)
+    if -1 in image.shape[2:]:
+        # Recorded for images of any size, whose length layer_norm would have to know.
+        y = _standardised(ops.reshape(image, shape=[0, num_groups, -1]), epsilon)
+    else:
+        size = math.prod(image.shape[2:]) * (channels // num_groups)
+        grouped = ops.reshape(image, shape=[-1, num_groups, size])
+        y = layer_norm(grouped, size, epsilon=epsilon)
+    y = ops.reshape_like(y, image)
     side = [1, -1] + [1] * (image.ndim - 2)
     if weight is not None:
         y = ops.mul(y, ops.reshape(weight, shape=side))
