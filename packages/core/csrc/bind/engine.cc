@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "proa/runtime/engine.h"
+#include "proa/train/watch.h"
 #include "python.h"
 
 namespace py = pybind11;
@@ -107,6 +108,7 @@ py::list run(Engine& engine, const py::sequence& given) {
     results.append(result);
   }
   {
+    const Timed timed("program", EventKind::kOp);
     const bind::WithoutLock others;
     engine.run(inputs.data(), outputs.data());
   }

@@ -130,6 +130,17 @@ def test_a_layer_that_fails_does_not_stop_the_search():
         proa.log(proa.zeros([1]))
 
 
+@pytest.mark.feature("L271")
+def test_recorded_and_loaded_programs_are_searched(tmp_path):
+    spec = [proa.jit.InputSpec([None], "float32")]
+    layer = proa.jit.to_static(_Log(), input_spec=spec)
+    path = str(tmp_path / "log")
+    proa.jit.save(layer, path, input_spec=spec)
+    for run in (layer, proa.jit.load(path)):
+        with proa.no_grad(), pytest.raises(Error, match=r"\[log\]"):
+            run(proa.zeros([1]))
+
+
 def test_level_1_warns_and_goes_on(capfd):
     proa.set_flags({"FLAGS_check_nan_inf_level": 1})
     assert np.isinf(proa.log(proa.zeros([1])).item())

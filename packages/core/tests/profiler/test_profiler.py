@@ -275,6 +275,14 @@ def test_steps_are_timed_without_recording():
     assert p.profiler_result is None
 
 
+def test_a_planned_program_is_one_event():
+    f = proa.jit.to_static(lambda x: proa.exp(x) * 2.0)
+    f(proa.ones([3]))
+    with Profiler(on_trace_ready=quiet) as p:
+        f(proa.ones([3]))
+    assert "program" in {e.name for e in p.profiler_result.events if e.kind == "op"}
+
+
 def test_loading_data_is_an_event():
     with Profiler(on_trace_ready=quiet) as p:
         list(proa.io.DataLoader(list(range(6)), batch_size=3))

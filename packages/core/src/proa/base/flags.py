@@ -168,6 +168,13 @@ def _known(where: str, name: str) -> Flag:
     return _FLAGS[name]
 
 
+def checks_finite() -> bool:
+    """Whether results are searched for NaN: then programs run op by op, which names
+    the op that made one.
+    """
+    return bool(_FLAGS["FLAGS_check_nan_inf"].value)
+
+
 def set_flags(flags: Mapping[str, Any]) -> None:
     """Set switches: ``set_flags({"FLAGS_check_nan_inf": True})``.
 

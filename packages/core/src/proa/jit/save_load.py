@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from proa import _core
+from proa.base.flags import checks_finite
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, read, to_bytes, write
 from proa.ir.passes import apply, optimize
@@ -231,7 +232,8 @@ class TranslatedLayer:
             self.training or any(not t.stop_gradient for t in tensors)
         )
         symbolic = any(t._handle is not None for t in tensors)
-        run = self._by_ops if wanted or symbolic else self._by_plan
+        by_ops = wanted or symbolic or checks_finite()
+        run = self._by_ops if by_ops else self._by_plan
         outputs = run(tensors)
         if self._plan is not None:
             return unflatten(outputs, self._plan)

@@ -9,6 +9,7 @@ from typing import Any
 
 from proa import _core
 from proa.base import autocast
+from proa.base.flags import checks_finite
 from proa.errors import Error, InvalidArgumentError, annotate
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import optimize
@@ -91,7 +92,7 @@ class StaticFunction:
     def _wants_function(self, tensors: Sequence[Any]) -> bool:
         if any(t._handle is not None for t in tensors):
             return True  # inside another trace
-        if getattr(self.owner, "training", False):
+        if getattr(self.owner, "training", False) or checks_finite():
             return True
         if not _core.is_grad_enabled():
             return False

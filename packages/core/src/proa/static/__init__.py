@@ -10,8 +10,8 @@ import importlib
 from typing import Any
 
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
-from proa.errors import UnimplementedError
 from proa.jit.input_spec import InputSpec
+from proa.static.absent import refuse
 from proa.tensor.lod import LoDTensor, create_lod_tensor
 
 __all__ = [
@@ -32,16 +32,9 @@ _GRAPH_BUILDING = frozenset({
 })  # fmt: skip
 
 
-class _NotThereError(UnimplementedError, AttributeError):
-    """Also an AttributeError, so that `hasattr` says no."""
-
-
 def __getattr__(name: str) -> Any:
     if name == "nn":
         return importlib.import_module("proa.static.nn")
     if name in _GRAPH_BUILDING:
-        raise _NotThereError(
-            f"[static.{name}] graphs must be recorded by proa.jit.to_static in this "
-            f"version, got a use of proa.static.{name}"
-        )
+        refuse(name)
     raise AttributeError(f"module 'proa.static' has no attribute {name!r}")
