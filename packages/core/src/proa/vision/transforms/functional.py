@@ -88,7 +88,7 @@ def center_crop(img: Any, output_size: Any) -> Any:
     Raises:
         InvalidArgumentError: If output_size is larger than the image.
     """
-    old_height, old_width = size_of(checked(img, "center_crop"))
+    old_height, old_width = size_of(img, "center_crop")
     height, width = pair(output_size)
     if height > old_height or width > old_width:
         raise InvalidArgumentError(
@@ -101,16 +101,16 @@ def center_crop(img: Any, output_size: Any) -> Any:
 
 def hflip(img: Any) -> Any:
     """Left and right exchanged."""
-    if isinstance(img, Tensor):
+    if isinstance(checked(img, "hflip"), Tensor):
         return flip(img, axis=[-1])
-    return through(checked(img, "hflip"), lambda a: np.ascontiguousarray(a[:, ::-1]))
+    return through(img, lambda a: np.ascontiguousarray(a[:, ::-1]))
 
 
 def vflip(img: Any) -> Any:
     """Top and bottom exchanged."""
-    if isinstance(img, Tensor):
+    if isinstance(checked(img, "vflip"), Tensor):
         return flip(img, axis=[-2])
-    return through(checked(img, "vflip"), lambda a: np.ascontiguousarray(a[::-1]))
+    return through(img, lambda a: np.ascontiguousarray(a[::-1]))
 
 
 def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
@@ -180,7 +180,7 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
     Raises:
         InvalidArgumentError: If interpolation is another or size is not positive.
     """
-    height, width = size_of(checked(img, "resize"))
+    height, width = size_of(img, "resize")
     if isinstance(size, int) or len(size) == 1:
         short = size if isinstance(size, int) else int(size[0])
         if width <= height:
@@ -215,7 +215,7 @@ def rotate(
         InvalidArgumentError: If interpolation is another.
     """
     mode = resample if isinstance(resample, str) else interpolation
-    height, width = size_of(checked(img, "rotate"))
+    height, width = size_of(img, "rotate")
     turn = math.radians(angle % 360.0)
     cos, sin = round(math.cos(turn), 15), round(math.sin(turn), 15)
     # y points down: this takes a new point back to the old one.
@@ -264,7 +264,7 @@ def affine(
     """
     if scale <= 0:
         raise InvalidArgumentError(f"[affine] scale must be positive, got {scale}")
-    height, width = size_of(checked(img, "affine"))
+    height, width = size_of(img, "affine")
     shears = list(shear) if isinstance(shear, (list, tuple)) else [shear, 0.0]
     turn = math.radians(angle)
     x, y = (math.radians(s) for s in (*shears, 0.0)[:2])
@@ -411,7 +411,8 @@ def normalize(
         data_format: "CHW" or "HWC": where the channels of img are.
         to_rgb: Whether to exchange the first and the last channel before.
     """
-    image = img if isinstance(img, Tensor) else to_array(checked(img, "normalize"))
+    image = checked(img, "normalize")
+    image = image if isinstance(image, Tensor) else to_array(image)
     first = data_format == "CHW"  # (H, W) becomes (1, H, W)
     shape = (-1, 1, 1) if first else (-1,)
     shift: Any = np.asarray(mean, np.float32).reshape(shape)

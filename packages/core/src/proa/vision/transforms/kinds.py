@@ -44,25 +44,33 @@ def checked(image: Any, where: str) -> Any:
     """The image, if it is one.
 
     Raises:
-        InvalidArgumentError: If it has no height and width.
+        InvalidArgumentError: If it has no height and width, or no pixels.
     """
     if is_pil(image):
         return image
-    if not isinstance(image, (Tensor, np.ndarray)) or image.ndim < 2:
-        got = (
-            f"shape {tuple(image.shape)}"
-            if isinstance(image, (Tensor, np.ndarray))
-            else type(image).__name__
+    if isinstance(image, Tensor):
+        sound = image.ndim >= 2 and 0 not in image.shape[-3:]
+    else:
+        sound = (
+            isinstance(image, np.ndarray) and image.ndim in (2, 3) and image.size > 0
         )
+    if not sound:
+        shaped = isinstance(image, (Tensor, np.ndarray))
+        got = f"shape {tuple(image.shape)}" if shaped else type(image).__name__
         raise InvalidArgumentError(
             f"[{where}] img must be a PIL image, an array (H, W[, C]) or a tensor "
-            f"(..., C, H, W), got {got}"
+            f"(..., C, H, W) with pixels, got {got}"
         )
     return image
 
 
-def size_of(image: Any) -> tuple[int, int]:
-    """Height and width."""
+def size_of(image: Any, where: str = "size_of") -> tuple[int, int]:
+    """Height and width of an image.
+
+    Raises:
+        InvalidArgumentError: If it is none.
+    """
+    checked(image, where)
     if is_pil(image):
         return int(image.height), int(image.width)
     if isinstance(image, Tensor):

@@ -183,11 +183,11 @@ class RandomCrop(BaseTransform):
         h, w = self.size
         if self.padding is not None:
             image = F.pad(image, self.padding, self.fill, self.padding_mode)
-        height, width = size_of(image)
+        height, width = size_of(image, type(self).__name__)
         if self.pad_if_needed and (height < h or width < w):
             around = (max(w - width, 0), max(h - height, 0))
             image = F.pad(image, around, self.fill, self.padding_mode)
-            height, width = size_of(image)
+            height, width = size_of(image, type(self).__name__)
         if height < h or width < w:
             raise InvalidArgumentError(
                 f"[RandomCrop] size must be at most {(height, width)}, got {self.size}"
@@ -239,7 +239,7 @@ class RandomResizedCrop(BaseTransform):
         return (height - h) // 2, (width - w) // 2, h, w
 
     def _apply_image(self, image: Any) -> Any:
-        block = F.crop(image, *self._block(*size_of(image)))
+        block = F.crop(image, *self._block(*size_of(image, type(self).__name__)))
         return F.resize(block, self.size, self.interpolation)
 
 
@@ -325,7 +325,7 @@ class RandomAffine(BaseTransform):
         self.interpolation, self.fill, self.center = interpolation, fill, center
 
     def _get_params(self, inputs: tuple[Any, ...]) -> Any:
-        height, width = size_of(inputs[0])
+        height, width = size_of(inputs[0], type(self).__name__)
         across, down = self.translate or (0.0, 0.0)
         shear = [0.0, 0.0]
         if self.shear is not None:
@@ -401,7 +401,7 @@ class RandomPerspective(BaseTransform):
     def _get_params(self, inputs: tuple[Any, ...]) -> Any:
         if random.random() >= self.prob:
             return None
-        height, width = size_of(inputs[0])
+        height, width = size_of(inputs[0], type(self).__name__)
         return self.get_params(width, height, self.distortion_scale)
 
     def _apply_image(self, image: Any) -> Any:
@@ -448,7 +448,7 @@ class RandomErasing(BaseTransform):
     def _apply_image(self, image: Any) -> Any:
         if random.random() >= self.prob:
             return image
-        height, width = size_of(image)
+        height, width = size_of(image, type(self).__name__)
         for _ in range(10):
             area = height * width * random.uniform(*self.scale)
             low, high = (math.log(r) for r in self.ratio)

@@ -116,11 +116,13 @@ def like(values: Any, img: Any) -> Any:
         return ops.clip(ops.round(values), min=low, max=high).astype(img.dtype)
     if img.dtype.kind == "f":
         return values.astype(img.dtype)
-    low, high = (0, 1) if img.dtype == bool else _limits(img.dtype.name)
+    low, high = _limits(img.dtype.name)
     return np.clip(np.rint(values), low, high).astype(img.dtype)
 
 
 def _limits(dtype: str) -> tuple[int, int]:
+    if dtype == "bool":
+        return 0, 1
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
 
