@@ -205,9 +205,13 @@ def page(rows: list[Name]) -> str:
         "",
         *table_of(rows),
         "",
-        "## What differs",
+        "## What falls short",
         "",
         *(f"- `{r.path}`: {r.shortfall()}" for r in short),
+        *([] if short else ["Nothing: all names exist and take the parameters."]),
+        "",
+        "What behaves otherwise on purpose is told on the page",
+        "[for users of Paddle](migration.md).",
         "",
     ]
     return "\n".join(lines)
