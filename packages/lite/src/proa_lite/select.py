@@ -9,9 +9,12 @@ import tempfile
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from proa_lite.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from proa.ir.program import Node
 
 #: C compiler, C++ compiler and processor by target; the cross compilers are Debian's.
 TARGETS = {
@@ -26,6 +29,7 @@ class Selection(NamedTuple):
 
     ops: Sequence[str] = ()
     dtypes: Sequence[str] = ()
+    winograd: bool = True  # minimal filtering for wide 3 x 3 convolutions
 
 
 def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
@@ -34,11 +38,21 @@ def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
 
     ops: set[str] = set()
     dtypes: set[str] = set()
+    winograd = False
     for model in models:
         for block in read(model).blocks:
             ops |= {node.op for node in block.nodes}
             dtypes |= {value.dtype for value in block.values()}
-    return Selection(sorted(ops), sorted(dtypes))
+            winograd |= any(_is_wide(node) for node in block.nodes)
+    return Selection(sorted(ops), sorted(dtypes), winograd)
+
+
+def _is_wide(node: Node) -> bool:
+    """Whether kernels may be of the size that minimal filtering is for."""
+    if not node.op.startswith("conv2d") or node.inputs[1] is None:
+        return False
+    shape = node.inputs[1].shape
+    return node.inputs[1].dtype == "float32" and min(shape[:2]) >= 32
 
 
 def build(
@@ -68,6 +82,8 @@ def build(
         options.append(f"-DPROA_LITE_OPS={','.join(selection.ops)}")
     if selection.dtypes:
         options.append(f"-DPROA_LITE_DTYPES={';'.join(selection.dtypes)}")
+    if not selection.winograd:
+        options.append("-DPROA_LITE_WINOGRAD=OFF")
     if isas:
         options.append(f"-DPROA_ISAS={';'.join(isas)}")
     with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,14 @@
 // Choices of a process that kernels follow. They are made before the first model is prepared and
 // stay: prepacked weights depend on them.
 
+// A library for given models leaves Winograd's way out if none of them takes it.
+#if !defined(PROA_HAS_WINOGRAD)
+#define PROA_HAS_WINOGRAD 1
+#endif
+
 namespace proa {
+
+constexpr bool kHasWinograd = PROA_HAS_WINOGRAD != 0;
 
 struct Settings {
   bool winograd = true;  // PROA_WINOGRAD=0: every convolution as a direct sum of products

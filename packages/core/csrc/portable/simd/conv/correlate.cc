@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "proa/base/settings.h"
 #include "proa/simd/conv/windows.h"
 #include "proa/simd/conv/winograd.h"
 
@@ -25,7 +26,7 @@ int64_t steps(const Correlation& c) { return c.taps_h * c.taps_w * c.depth; }
 
 Way way_of(const Correlation& c) {
   if (c.depth == 1 && c.outs == 1 && c.groups > 1) return Way::kDepthwise;
-  if (winograd_takes(c)) return Way::kWinograd;
+  if (kHasWinograd && winograd_takes(c)) return Way::kWinograd;
   // A frame has room for 16 pixels past its end.
   const bool fits = steps(c) * c.outs * 4 <= kWindowBytes && c.step_w <= 16;
   return !is_double(c.kernels.dtype) && fits ? Way::kWindows : Way::kProduct;
@@ -43,9 +44,11 @@ bool collides(const Correlation& c) {
   return way_of(c) == Way::kWindows && c.step_w * c.groups * c.depth * 4 % 2048 == 0;
 }
 
+bool by_winograd(const Correlation& c) { return kHasWinograd && way_of(c) == Way::kWinograd; }
+
 /// The part of x that goes into the frame: what is read, with its padding, or all of x alone.
 FrameShape framed(const Correlation& c) {
-  return way_of(c) == Way::kWinograd ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
+  return by_winograd(c) ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
 }
 
 bool in_place(const Correlation& c) {
@@ -219,7 +222,7 @@ size_t bias_bytes(const Correlation& c) {
 }
 
 size_t product_bytes(const Correlation& c) {
-  if (way_of(c) == Way::kWinograd) return winograd_scratch(c);
+  if (by_winograd(c)) return winograd_scratch(c);
   if (way_of(c) != Way::kProduct) return 0;
   return gemm_scratch(micro_for(c), c.x.shape[0] * c.rows * c.cols, c.outs, steps(c),
                       takes_tiles(c.end.out), true);
@@ -239,7 +242,7 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
   set_output(&s.g, &end);
   if (s.init != nullptr) s.init += first * size;
   s.frame.data = static_cast<const uint8_t*>(s.frame.data) + group * channels * size;
-  if (way_of(c) == Way::kWinograd)
+  if (by_winograd(c))
     winograd(call, c, s.frame, s.packed, reinterpret_cast<const float*>(s.init), s.g, scratch);
   else if (way_of(c) == Way::kWindows)
     run_windows(call, s);
@@ -266,7 +269,7 @@ FrameShape frame_of(const Correlation& c) {
 size_t correlate_packed_size(const Correlation& c) {
   if (way_of(c) == Way::kDepthwise)
     return static_cast<size_t>(steps(c) * c.groups * micro_for(c).size) + kVecBytes;
-  if (way_of(c) == Way::kWinograd) return winograd_packed_size(c);
+  if (by_winograd(c)) return winograd_packed_size(c);
   return group_bytes(c) * static_cast<size_t>(c.groups);
 }
 
@@ -275,7 +278,7 @@ void correlate_pack(const Correlation& c, void* packed) {
     if (is_double(c.kernels.dtype)) return pack_depthwise(c, static_cast<double*>(packed));
     return pack_depthwise(c, static_cast<float*>(packed));
   }
-  if (way_of(c) == Way::kWinograd) return winograd_pack(c, packed);
+  if (by_winograd(c)) return winograd_pack(c, packed);
   const Micro micro = micro_for(c);
   for (int64_t g = 0; g < c.groups; ++g) {
     const KernelSource s = {&c, g};
