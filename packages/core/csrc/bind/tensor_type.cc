@@ -186,7 +186,10 @@ PyGetSetDef attributes[] = {
 
 // -- methods ----------------------------------------------------------------------------------
 
-PyObject* numpy(PyObject* self, PyObject*) {
+// numpy(blocking=True): with one device there is nothing to wait for.
+PyObject* numpy(PyObject* self, PyObject* args) {
+  PyObject* blocking;
+  if (!PyArg_ParseTuple(args, "|O:numpy", &blocking)) return nullptr;
   return guarded([&] { return to_numpy(share(self)); });
 }
 
@@ -327,7 +330,7 @@ PyObject* retain_grads(PyObject* self, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"numpy", numpy, METH_NOARGS,
+    {"numpy", numpy, METH_VARARGS,
      "The values as a NumPy array on the same memory (bfloat16 as uint16)."},
     {"__array__", fast(array), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"item", item, METH_VARARGS, "The one element, or that at the index, as a Python number."},

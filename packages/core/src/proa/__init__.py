@@ -44,9 +44,10 @@ from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.base.random import get_rng_state, seed, set_rng_state
 from proa.base.threads import get_num_threads, set_num_threads
 from proa.tensor import FUNCTIONS
+from proa.tensor.complex_parts import *  # noqa: F403
+from proa.tensor.contraction import *  # noqa: F403
 from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
-from proa.tensor.einsum import *  # noqa: F403
 from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403
@@ -54,8 +55,10 @@ from proa.tensor.manipulation import *  # noqa: F403
 from proa.tensor.math import *  # noqa: F403
 from proa.tensor.parameter import Parameter
 from proa.tensor.printing import set_printoptions
+from proa.tensor.quantiles import *  # noqa: F403
 from proa.tensor.random import *  # noqa: F403
 from proa.tensor.reduction import *  # noqa: F403
+from proa.tensor.scan import *  # noqa: F403
 from proa.tensor.search import *  # noqa: F403
 
 if TYPE_CHECKING:

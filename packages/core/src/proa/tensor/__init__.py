@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from proa.tensor import methods
+from proa.tensor.complex_parts import *  # noqa: F403
+from proa.tensor.contraction import *  # noqa: F403
 from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
-from proa.tensor.einsum import *  # noqa: F403
 from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403
 from proa.tensor.manipulation import *  # noqa: F403
 from proa.tensor.math import *  # noqa: F403
+from proa.tensor.quantiles import *  # noqa: F403
 from proa.tensor.random import *  # noqa: F403
 from proa.tensor.reduction import *  # noqa: F403
+from proa.tensor.scan import *  # noqa: F403
 from proa.tensor.search import *  # noqa: F403
 
 methods.attach()

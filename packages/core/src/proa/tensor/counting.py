@@ -11,6 +11,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_tensor, cast_if, normal_axis
+from proa.tensor.doubling import doubled
 
 __all__ = [
     "bincount", "histogram", "mode", "unique", "unique_consecutive",
@@ -128,7 +129,7 @@ def mode(
         high=[0] * x.ndim,
     )
     starts = ops.mul(fresh, ramp)
-    begin = _running_max(starts)
+    (begin,) = doubled((starts,), -1, lambda a, b: (ops.maximum(a[0], b[0]),))
     best = ops.argmax(ops.sub(ramp, begin), axis=-1, keepdim=True)
     index = ops.take_along_axis(where, best, axis=-1)
     back = [*range(along), x.ndim - 1, *range(along, x.ndim - 1)]
@@ -137,18 +138,6 @@ def mode(
     if keepdim:
         return found, index
     return ops.squeeze(found, axis=[along]), ops.squeeze(index, axis=[along])
-
-
-def _running_max(x: Tensor) -> Tensor:
-    """Greatest element so far along the last axis, by doubling the reach."""
-    n, reach = x.shape[-1], 1
-    while reach < n:
-        head = ops.slice(x, axes=[-1], starts=[0], ends=[reach], steps=[1])
-        tail = ops.slice(x, axes=[-1], starts=[reach], ends=[n], steps=[1])
-        earlier = ops.slice(x, axes=[-1], starts=[0], ends=[n - reach], steps=[1])
-        x = ops.concat(head, ops.maximum(tail, earlier), axis=-1)
-        reach *= 2
-    return x
 
 
 def _rows_of(x: Tensor, axis: int | None, where: str) -> tuple[Tensor, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -92,9 +93,17 @@ def to_tensor(
 
 
 def _filled(shape: IntsLike, value: Any, dtype: DTypeLike | None) -> Tensor:
-    return ops.full(
-        shape=as_ints("full", shape), value=value, dtype=as_dtype(dtype or "default")
-    )
+    size = as_ints("full", shape)
+    if isinstance(value, builtins.complex):
+        return ops.assign(ops.broadcast_to(_complex_number(value, dtype), shape=size))
+    return ops.full(shape=size, value=value, dtype=as_dtype(dtype or "default"))
+
+
+def _complex_number(value: Any, dtype: DTypeLike | None) -> Tensor:
+    """A 0-d tensor of a complex number."""
+    double = as_dtype("default") == "float64"
+    kind = as_dtype(dtype or ("complex128" if double else "complex64"))
+    return cast_if(_core.from_numpy(np.asarray(value), True), kind)
 
 
 def _number(value: Any) -> Any:
@@ -129,6 +138,9 @@ def empty(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> 
 
 
 def _like(x: Tensor, value: Any, dtype: DTypeLike | None) -> Tensor:
+    if isinstance(value, builtins.complex):
+        number = _complex_number(value, dtype or x.dtype)
+        return ops.assign(ops.broadcast_like(number, x))
     return ops.full_like(x, value=value, dtype=as_dtype(dtype or x.dtype))
 
 

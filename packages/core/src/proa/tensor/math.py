@@ -13,8 +13,10 @@ from proa.tensor.arguments import (
     as_tensor,
     cast_if,
     is_floating,
+    normal_axis,
     written,
 )
+from proa.tensor.doubling import doubled
 
 # Rows that are the public function as they stand.
 from proa._core.ops import (  # isort: skip
@@ -248,9 +250,12 @@ def cumprod(
 ) -> Tensor:
     """Running product along an axis, or over all elements if dim is None."""
     y = cast_if(x, dtype)
-    if dim is None:
-        return ops.cumprod(ops.reshape(y, shape=[-1]), axis=0)
-    return ops.cumprod(y, axis=as_int("cumprod", dim))
+    along = 0 if dim is None else normal_axis("cumprod", as_int("cumprod", dim), y.ndim)
+    y = ops.reshape(y, shape=[-1]) if dim is None else y
+    if y.ndim == 0 or y.stop_gradient:
+        return ops.cumprod(y, axis=along)
+    # The row's gradient divides by x; that of doubling does not, so x may have zeros.
+    return doubled((y,), along, lambda a, b: (ops.mul(a[0], b[0]),))[0]
 
 
 def diff(

@@ -16,9 +16,10 @@ from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor import (
+    complex_parts,
+    contraction,
     counting,
     creation,
-    einsum,
     factor,
     indexing,
     inplace,
@@ -27,8 +28,10 @@ from proa.tensor import (
     manipulation,
     math,
     printing,
+    quantiles,
     random,
     reduction,
+    scan,
     search,
     systems,
 )
@@ -36,8 +39,8 @@ from proa.tensor.arguments import as_int, as_tensor, cast_if
 
 #: The modules whose `__all__` are functions of `proa`, and methods but for these few.
 FAMILIES = (
-    counting, creation, einsum, inplace, linalg, logic, manipulation, math, random,
-    reduction, search,
+    complex_parts, contraction, counting, creation, inplace, linalg, logic,
+    manipulation, math, quantiles, random, reduction, scan, search,
 )  # fmt: skip
 #: Functions whose first argument is not a tensor: no methods of these.
 _NO_METHODS = frozenset({
@@ -64,6 +67,7 @@ def _table() -> dict[str, Callable[..., Any]]:
                 table[name] = getattr(family, name)
     table.update({f.__name__: f for f in (linalg.cond, linalg.corrcoef, linalg.cov)})
     table.update(inplace.functions())
+    table.update(inplace.operators())
     return table
 
 

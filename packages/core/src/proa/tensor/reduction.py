@@ -96,6 +96,8 @@ def var(
     """Variance; unbiased divides by n - 1."""
     axes = as_axes("var", axis)
     centred = ops.sub(x, ops.mean(x, axis=axes, keepdim=True))
+    if x.dtype.is_complex:
+        centred = ops.abs(centred)  # the variance of both parts together, real
     spread = ops.mean(ops.square(centred), axis=axes, keepdim=keepdim)
     if not unbiased:
         return spread

@@ -7,6 +7,12 @@ namespace proa::PROA_ISA {
   PROA_FUNCTOR_(name##_f, Attrs, (V x), expr) \
   PROA_KERNEL_(name, {unary_loop<float, name##_f>, plain_unary_loop<double, double, name##_f>})
 
+// Of complex numbers too.
+#define PROA_ACTIVATION_ALL(name, expr)                                                        \
+  PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr)                                                \
+  PROA_KERNEL_(name, {unary_loop<float, name##_f>, plain_unary_loop<double, double, name##_f>, \
+                      nullptr, nullptr, plain_unary_loop<C128, C128, name##_f>})
+
 namespace {
 
 template <class V>
@@ -30,8 +36,8 @@ PROA_INLINE V normal_cdf(V x) {
 PROA_ACTIVATION(relu6, NoAttrs, limit(x, 0, 6))
 PROA_ACTIVATION(leaky_relu, LeakyReluAttrs, x > constant<V>(0) ? x : x * T(a.negative_slope))
 PROA_ACTIVATION(elu, EluAttrs, x > constant<V>(0) ? x : expm1(x) * T(a.alpha))
-PROA_ACTIVATION(sigmoid, NoAttrs, sigmoid(x))
-PROA_ACTIVATION(tanh, NoAttrs, tanh(x))
+PROA_ACTIVATION_ALL(sigmoid, sigmoid(x))
+PROA_ACTIVATION_ALL(tanh, tanh(x))
 PROA_ACTIVATION(softplus, SoftplusAttrs,
                 x* T(a.beta) > constant<V>(a.threshold) ? x : soft_plus(x * T(a.beta)) / T(a.beta))
 PROA_ACTIVATION(silu, SiluAttrs, x* sigmoid(x* T(a.beta)))
@@ -51,8 +57,15 @@ PROA_KERNEL_(relu, {unary_loop<float, relu_f>, unary_loop<double, relu_f>,
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x, V y), expr) \
   PROA_KERNEL_(name, {binary_loop<float, name##_f>, plain_binary_loop<double, double, name##_f>})
 PROA_SLOPE(relu_grad, y > V{} ? x : V{})
-PROA_SLOPE(sigmoid_grad, x * y * (T(1) - y))
-PROA_SLOPE(tanh_grad, x*(T(1) - y * y))
+// Of complex numbers too: the slope of a holomorphic function, conjugated.
+PROA_INLINE C128 turned(C128 z) { return {z.re, -z.im}; }
+#define PROA_SLOPE_ALL(name, expr, complex_expr)                                                 \
+  PROA_FUNCTOR_(name##_f, NoAttrs, (V x, V y), expr)                                             \
+  PROA_FUNCTOR_(name##_c, NoAttrs, (V x, V y), complex_expr)                                     \
+  PROA_KERNEL_(name, {binary_loop<float, name##_f>, plain_binary_loop<double, double, name##_f>, \
+                      nullptr, nullptr, plain_binary_loop<C128, C128, name##_c>})
+PROA_SLOPE_ALL(sigmoid_grad, x * y * (T(1) - y), x * turned(y * (C128{1, 0} - y)))
+PROA_SLOPE_ALL(tanh_grad, x*(T(1) - y * y), x * turned(C128{1, 0} - y * y))
 PROA_SLOPE(gelu_grad,
            x*(normal_cdf(y) + y * exp(y * y * T(-0.5)) * static_cast<T>(0.3989422804014327)))
 

@@ -70,6 +70,18 @@ PROA_INLINE C128 operator/(C128 a, C128 b) {
   const double r = b.re / b.im, d = b.re * r + b.im;
   return {(a.re * r + a.im) / d, (a.im * r - a.re) / d};
 }
+/// Hyperbolic tangent; beyond 20 only the sign of the real part is left of it.
+PROA_INLINE C128 tanh(C128 z) {
+  if (::fabs(z.re) > 20) {
+    return {::copysign(1.0, z.re), 2 * ::sin(2 * z.im) * ::exp(-2 * ::fabs(z.re))};
+  }
+  const double under = ::cosh(2 * z.re) + ::cos(2 * z.im);
+  return {::sinh(2 * z.re) / under, ::sin(2 * z.im) / under};
+}
+PROA_INLINE C128 sigmoid(C128 z) {
+  const C128 t = tanh(C128{z.re / 2, z.im / 2});
+  return {(1 + t.re) / 2, t.im / 2};
+}
 PROA_INLINE bool operator==(C128 a, C128 b) { return a.re == b.re && a.im == b.im; }
 PROA_INLINE bool operator!=(C128 a, C128 b) { return !(a == b); }
 

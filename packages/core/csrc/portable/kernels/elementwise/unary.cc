@@ -79,28 +79,30 @@ PROA_KERNEL_(imag, {nullptr, nullptr, nullptr, nullptr, plain_unary_loop<C128, d
 namespace {
 
 template <class F>
-constexpr Loops test_loops() {
+constexpr Loops test_loops(DenseLoop of_complex = nullptr) {
   Loops loops = {test_loop<float, F>, test_loop<double, F>, test_loop<int32_t, F>,
-                 test_loop<int64_t, F>};
+                 test_loop<int64_t, F>, of_complex};
   loops.bool_out = true;
   return loops;
 }
 
 }  // namespace
 
-#define PROA_TEST(name, expr)                   \
-  PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr) \
-  PROA_KERNEL_(name, test_loops<name##_f>())
-PROA_TEST(isnan, x != x)
-PROA_TEST(isinf, (x == x) & (x - x != x - x))
-PROA_TEST(isfinite, x - x == x - x)
+// name, a test of numbers and one of complex numbers
+#define PROA_TEST(name, expr, complex_expr)             \
+  PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr)         \
+  PROA_FUNCTOR_(name##_c, NoAttrs, (V x), complex_expr) \
+  PROA_KERNEL_(name, test_loops<name##_f>(plain_unary_loop<C128, uint8_t, name##_c>))
+PROA_TEST(isnan, x != x, x.re != x.re || x.im != x.im)
+PROA_TEST(isinf, (x == x) & (x - x != x - x), __builtin_isinf(x.re) || __builtin_isinf(x.im))
+PROA_TEST(isfinite, x - x == x - x, x.re - x.re == 0 && x.im - x.im == 0)
 
 PROA_FUNCTOR_(logical_not_f, NoAttrs, (V x), x == V{})
 PROA_FUNCTOR_(logical_not_c, NoAttrs, (V x), x.re == 0 && x.im == 0)
 Status logical_not(const Call& c) {
-  Loops loops = test_loops<logical_not_f>();
-  loops.c128 = plain_unary_loop<C128, uint8_t, logical_not_c>;
-  return elementwise(c, loops);
+  static constexpr Loops kLoops =
+      test_loops<logical_not_f>(plain_unary_loop<C128, uint8_t, logical_not_c>);
+  return elementwise(c, kLoops);
 }
 
 PROA_FUNCTOR_(bitwise_not_f, NoAttrs, (V x), ~x)

@@ -19,6 +19,24 @@ C128 complex_sqrt(C128 z) {
   return {::fabs(z.im) / (2 * t), ::copysign(t, z.im)};
 }
 C128 complex_sin(C128 z) { return {::sin(z.re) * ::cosh(z.im), ::cos(z.re) * ::sinh(z.im)}; }
+C128 complex_sinh(C128 z) { return {::sinh(z.re) * ::cos(z.im), ::cosh(z.re) * ::sin(z.im)}; }
+C128 complex_cosh(C128 z) { return {::cosh(z.re) * ::cos(z.im), ::sinh(z.re) * ::sin(z.im)}; }
+C128 complex_tan(C128 z) {  // -i tanh(i z)
+  const C128 t = tanh(C128{-z.im, z.re});
+  return {t.im, -t.re};
+}
+C128 complex_expm1(C128 z) {
+  const double half = ::sin(z.im / 2);
+  return {::expm1(z.re) * ::cos(z.im) - 2 * half * half, ::exp(z.re) * ::sin(z.im)};
+}
+C128 complex_log1p(C128 z) {
+  return {::log1p(z.re * (2 + z.re) + z.im * z.im) / 2, ::atan2(z.im, 1 + z.re)};
+}
+/// Logarithm to another base, 1 / log(base) given.
+C128 complex_log_by(C128 z, double share) {
+  const C128 y = complex_log(z);
+  return {y.re * share, y.im * share};
+}
 C128 complex_cos(C128 z) { return {::cos(z.re) * ::cosh(z.im), -::sin(z.re) * ::sinh(z.im)}; }
 
 }  // namespace
@@ -33,6 +51,12 @@ C128 complex_cos(C128 z) { return {::cos(z.re) * ::cosh(z.im), -::sin(z.re) * ::
 #define PROA_MATH_REAL(name, expr)              \
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr) \
   PROA_KERNEL_(name, {unary_loop<float, name##_f>, plain_unary_loop<double, double, name##_f>})
+// name, f(x) of doubles and of complex doubles
+#define PROA_MATH_SLOW(name, expr, complex_expr)                                      \
+  PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr)                                       \
+  PROA_FUNCTOR_(name##_c, NoAttrs, (V x), complex_expr)                               \
+  PROA_KERNEL_(name, {nullptr, plain_unary_loop<double, double, name##_f>, nullptr,   \
+                      nullptr, plain_unary_loop<C128, C128, name##_c>})
 // name, f(x) of doubles alone
 #define PROA_MATH_DOUBLE(name, expr)            \
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr) \
@@ -44,18 +68,18 @@ PROA_MATH(sqrt, sqrt(x), complex_sqrt(x))
 PROA_MATH(reciprocal, constant<V>(1) / x, (C128{1, 0} / x))
 PROA_MATH(sin, sin(x), complex_sin(x))
 PROA_MATH(cos, cos(x), complex_cos(x))
-PROA_MATH_REAL(expm1, expm1(x))
-PROA_MATH_REAL(log1p, log1p(x))
-PROA_MATH_REAL(rsqrt, constant<V>(1) / sqrt(x))
+PROA_MATH(expm1, expm1(x), complex_expm1(x))
+PROA_MATH(log1p, log1p(x), complex_log1p(x))
+PROA_MATH(rsqrt, constant<V>(1) / sqrt(x), (C128{1, 0} / complex_sqrt(x)))
 PROA_MATH_REAL(erf, erf(x))
-PROA_MATH_DOUBLE(log2, ::log2(x))
-PROA_MATH_DOUBLE(log10, ::log10(x))
-PROA_MATH_DOUBLE(tan, ::tan(x))
+PROA_MATH_SLOW(log2, ::log2(x), complex_log_by(x, 1.4426950408889634))
+PROA_MATH_SLOW(log10, ::log10(x), complex_log_by(x, 0.4342944819032518))
+PROA_MATH_SLOW(tan, ::tan(x), complex_tan(x))
 PROA_MATH_DOUBLE(asin, ::asin(x))
 PROA_MATH_DOUBLE(acos, ::acos(x))
 PROA_MATH_DOUBLE(atan, ::atan(x))
-PROA_MATH_DOUBLE(sinh, ::sinh(x))
-PROA_MATH_DOUBLE(cosh, ::cosh(x))
+PROA_MATH_SLOW(sinh, ::sinh(x), complex_sinh(x))
+PROA_MATH_SLOW(cosh, ::cosh(x), complex_cosh(x))
 PROA_MATH_DOUBLE(asinh, ::asinh(x))
 PROA_MATH_DOUBLE(acosh, ::acosh(x))
 PROA_MATH_DOUBLE(atanh, ::atanh(x))

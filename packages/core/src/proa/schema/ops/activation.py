@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proa.schema.dtypes import FLOATING, REAL
+from proa.schema.dtypes import FLOATING, INEXACT, REAL
 from proa.schema.row import op
 
 _F = ("proa.nn.functional",)
@@ -33,13 +33,19 @@ def _activation(
     )
 
 
-def _gradient(signature: str, doc: str, composite: Callable[..., Any]) -> None:
+def _gradient(
+    signature: str,
+    doc: str,
+    composite: Callable[..., Any],
+    *,
+    dtypes: tuple[str, ...] = FLOATING,
+) -> None:
     """The gradient of an activation as one pass over memory."""
     op(
         signature,
         shape="same_all",
         outputs=("dx",),
-        dtypes=FLOATING,
+        dtypes=dtypes,
         grad="composite",
         composite=composite,
         elementwise=True,
@@ -98,23 +104,27 @@ _activation(
     "sigmoid(x)",
     "1 / (1 + exp(-x)).",
     lambda g, dy, y: g.sigmoid_grad(dy, y),
+    dtypes=INEXACT,
     public=("proa.nn.functional", "proa"),
 )
 _gradient(
     "sigmoid_grad(dy, y)",
-    "dy * y * (1 - y).",
-    lambda g, dy, y: g.mul(dy, g.mul(y, g.sub(1.0, y))),
+    "dy * y * (1 - y), of complex y conjugated.",
+    lambda g, dy, y: g.mul(dy, g.conj(g.mul(y, g.sub(1.0, y)))),
+    dtypes=INEXACT,
 )
 _activation(
     "tanh(x)",
     "(exp(x) - exp(-x)) / (exp(x) + exp(-x)).",
     lambda g, dy, y: g.tanh_grad(dy, y),
+    dtypes=INEXACT,
     public=("proa.nn.functional", "proa"),
 )
 _gradient(
     "tanh_grad(dy, y)",
-    "dy * (1 - y ** 2).",
-    lambda g, dy, y: g.mul(dy, g.sub(1.0, g.mul(y, y))),
+    "dy * (1 - y ** 2), of complex y conjugated.",
+    lambda g, dy, y: g.mul(dy, g.conj(g.sub(1.0, g.mul(y, y)))),
+    dtypes=INEXACT,
 )
 _activation(
     "softplus(x, *, beta: float = 1.0, threshold: float = 20.0)",

@@ -75,7 +75,7 @@ for _name, _word in [("max", "Greatest"), ("min", "Least")]:
 
 def _prod_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any, keepdim: Any) -> Any:
     # Right where no element is zero; prod_grad handles one or more zeros.
-    return g.prod_grad(dy, y, x, axis=axis, keepdim=keepdim)
+    return g.prod_grad(dy, g.conj(y), g.conj(x), axis=axis, keepdim=keepdim)
 
 
 def _prod_grad_composite(
@@ -148,7 +148,7 @@ op(
 
 
 def _cumprod_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any) -> Any:
-    return g.div(g.cumsum(g.mul(dy, y), axis=axis, reverse=True), x)
+    return g.div(g.cumsum(g.mul(dy, g.conj(y)), axis=axis, reverse=True), g.conj(x))
 
 
 op(

@@ -42,8 +42,7 @@ _unary("exp", "e ** x.", lambda g, dy, y: g.mul(dy, g.conj(y)), autocast="black"
 _unary(
     "expm1",
     "e ** x - 1, accurate near 0.",
-    lambda g, dy, y: g.mul(dy, g.add(y, 1.0)),
-    dtypes=FLOATING,
+    lambda g, dy, y: g.mul(dy, g.conj(g.add(y, 1.0))),
     autocast="black",
 )
 _unary(
@@ -52,30 +51,26 @@ _unary(
 _unary(
     "log2",
     "Logarithm to base 2.",
-    lambda g, dy, x: g.div(dy, g.mul(x, 0.6931471805599453)),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.div(dy, g.conj(g.mul(x, 0.6931471805599453))),
     autocast="black",
 )
 _unary(
     "log10",
     "Logarithm to base 10.",
-    lambda g, dy, x: g.div(dy, g.mul(x, 2.302585092994046)),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.div(dy, g.conj(g.mul(x, 2.302585092994046))),
     autocast="black",
 )
 _unary(
     "log1p",
     "log(1 + x), accurate near 0.",
-    lambda g, dy, x: g.div(dy, g.add(x, 1.0)),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.div(dy, g.conj(g.add(x, 1.0))),
     autocast="black",
 )
 _unary("sqrt", "Square root.", lambda g, dy, y: g.div(g.mul(dy, 0.5), g.conj(y)))
 _unary(
     "rsqrt",
     "1 / sqrt(x).",
-    lambda g, dy, y: g.mul(g.mul(dy, -0.5), g.mul(y, g.mul(y, y))),
-    dtypes=FLOATING,
+    lambda g, dy, y: g.mul(g.mul(dy, -0.5), g.conj(g.mul(y, g.mul(y, y)))),
     autocast="black",
 )
 _unary(
@@ -91,8 +86,7 @@ _unary("cos", "Cosine.", lambda g, dy, x: g.neg(g.mul(dy, g.conj(g.sin(x)))))
 _unary(
     "tan",
     "Tangent.",
-    lambda g, dy, y: g.mul(dy, g.add(g.mul(y, y), 1.0)),
-    dtypes=FLOATING,
+    lambda g, dy, y: g.mul(dy, g.conj(g.add(g.mul(y, y), 1.0))),
 )
 _unary(
     "asin",
@@ -112,12 +106,8 @@ _unary(
     lambda g, dy, x: g.div(dy, g.add(g.mul(x, x), 1.0)),
     dtypes=FLOATING,
 )
-_unary(
-    "sinh", "Hyperbolic sine.", lambda g, dy, x: g.mul(dy, g.cosh(x)), dtypes=FLOATING
-)
-_unary(
-    "cosh", "Hyperbolic cosine.", lambda g, dy, x: g.mul(dy, g.sinh(x)), dtypes=FLOATING
-)
+_unary("sinh", "Hyperbolic sine.", lambda g, dy, x: g.mul(dy, g.conj(g.cosh(x))))
+_unary("cosh", "Hyperbolic cosine.", lambda g, dy, x: g.mul(dy, g.conj(g.sinh(x))))
 _unary(
     "asinh",
     "Inverse hyperbolic sine.",
@@ -237,7 +227,7 @@ for _name, _doc in [
     op(
         f"{_name}(x)",
         shape="same",
-        dtypes=REAL,
+        dtypes=NUMERIC,
         grad=None,
         out="bool",
         public=("proa",),
