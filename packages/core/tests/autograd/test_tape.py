@@ -100,6 +100,7 @@ def test_grad_of_an_intermediate_and_with_constants():
     assert g.numpy() == 10
 
 
+@pytest.mark.feature("L056")
 def test_no_grad_as_block_decorator_and_generator():
     x = leaf([1.0])
     with proa.no_grad():

@@ -112,3 +112,43 @@ def test_out_of_range_is_told() -> None:
         x[3]
     with pytest.raises(IndexError):
         x[proa.to_tensor([3])]
+
+
+STATIC_KEYS = [
+    1,
+    (slice(None), 2),
+    slice(None, None, 2),
+    slice(3, 0, -1),
+    (slice(1, 3), slice(None, None, -2)),
+    (Ellipsis, None, 0),
+    np.array([2, 0]),
+    (slice(None), np.array([1, 3])),
+]
+
+
+@pytest.mark.feature("L030")
+@pytest.mark.parametrize("key", STATIC_KEYS, ids=str)
+@pytest.mark.parametrize("kind", ["number", "array", "tensor"])
+def test_assignment_records(key: Any, kind: str) -> None:
+    a = np.arange(20.0, dtype="float32").reshape(4, 5)
+    value: Any = np.random.default_rng(0).normal(size=a[key].shape).astype("float32")
+    if kind == "number":
+        value = 7.0
+    given = proa.to_tensor(value) if kind == "tensor" else value
+    at = tuple(
+        proa.to_tensor(k) if isinstance(k, np.ndarray) else k
+        for k in (key if isinstance(key, tuple) else (key,))
+    )
+
+    def write(x: Any) -> Any:
+        y = x * 2
+        y[at] = given
+        return y + 1
+
+    want = a * 2
+    want[key] = value
+    static = proa.jit.to_static(write)
+    with proa.no_grad():
+        for run in (write, static):
+            got = run(proa.to_tensor(a)).numpy()
+            np.testing.assert_allclose(got, want + 1, rtol=1e-6)
