@@ -1,29 +1,29 @@
 #pragma once
-// Times a kernel on the calling thread: the best of many runs, so that other work on the machine
-// disturbs little.
+// Times a kernel on the calling thread: the least processor time of many runs, so that other work
+// on the machine disturbs little.
 #include <stdlib.h>
-
-#include <chrono>
+#include <time.h>
 
 #include "../tests/kernel_call.h"
 
 namespace proa_bench {
 
-using Clock = std::chrono::steady_clock;
-
-inline double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+/// Seconds of processor time of this thread.
+inline double now() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 /// Seconds of the fastest of the runs that fit into `budget` seconds (at least 5).
 template <class F>
 double best_seconds(F run, double budget = 0.15) {
   double best = 1e30;
-  const auto start = Clock::now();
-  for (int i = 0; i < 5 || since(start) < budget; ++i) {
-    const auto begin = Clock::now();
+  const double start = now();
+  for (int i = 0; i < 5 || now() - start < budget; ++i) {
+    const double begin = now();
     run();
-    const double t = since(begin);
+    const double t = now() - begin;
     best = t < best ? t : best;
   }
   return best;

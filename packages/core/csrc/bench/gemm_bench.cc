@@ -1,23 +1,13 @@
 // GFLOP/s of matmul for common shapes on the calling thread, against the machine's measured peak of
 // fused multiply-adds. Times are the best of many runs.
 #include <stdio.h>
-#include <stdlib.h>
 
-#include <chrono>
-#include <vector>
-
-#include "../tests/kernel_call.h"
+#include "bench_timer.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 #if defined(__x86_64__)
 #define PROA_STEP(r) "vfmadd231ps %%zmm30, %%zmm31, %%zmm" #r "\n"
@@ -25,14 +15,14 @@ __attribute__((target("avx512f"))) double peak_of_fma() {
   double best = 0;
   for (int repeat = 0; repeat < 20; ++repeat) {
     constexpr int64_t kSteps = 1 << 18;
-    const auto start = Clock::now();
+    const double start = proa_bench::now();
     for (int64_t i = 0; i < kSteps; ++i)
       __asm__ volatile(PROA_STEP(0) PROA_STEP(1) PROA_STEP(2) PROA_STEP(3) PROA_STEP(4) PROA_STEP(5)
                            PROA_STEP(6) PROA_STEP(7) PROA_STEP(8) PROA_STEP(9) PROA_STEP(10)
                                PROA_STEP(11)::
                                    : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
                                      "xmm8", "xmm9", "xmm10", "xmm11");
-    const double rate = 2.0 * 16 * 12 * kSteps / since(start) * 1e-9;
+    const double rate = 2.0 * 16 * 12 * kSteps / (proa_bench::now() - start) * 1e-9;
     best = rate > best ? rate : best;
   }
   return best;
@@ -49,29 +39,8 @@ void bench(int64_t m, int64_t k, int64_t n) {
   printf("%5d x %5d x %5d", static_cast<int>(m), static_cast<int>(k), static_cast<int>(n));
   for (bool prepack : {false, true}) {
     const proa::View in[2] = {x.view, y.view};
-    const proa::KernelEntry& kernel = proa::kernel_of(proa::find_op("matmul")->id);
-    proa::Call c;
-    c.in = in;
-    c.n_in = 2;
-    c.out = &z.view;
-    c.n_out = 1;
-    auto memory = [](size_t size) { return aligned_alloc(64, (size + 127) & ~size_t{63}); };
-    void* packed = prepack ? memory(kernel.pack_size(c)) : nullptr;
-    if (prepack) kernel.pack(c, packed);
-    c.packed = packed;
-    void* scratch = memory(kernel.scratch(c));
-    c.scratch = scratch;
-    double best = 1e30;
-    const auto start = Clock::now();
-    for (int i = 0; i < 5 || since(start) < 0.3; ++i) {
-      const auto begin = Clock::now();
-      kernel.run(c);
-      const double t = since(begin);
-      best = t < best ? t : best;
-    }
+    const double best = proa_bench::seconds_of("matmul", in, 2, &z.view, nullptr, prepack);
     printf("  %s %6.1f", prepack ? "packed" : "plain", work / best * 1e-9);
-    free(packed);
-    free(scratch);
   }
   printf("\n");
 }
@@ -86,7 +55,8 @@ int main() {
     printf("isa %d\n", isa);
     for (int64_t n : {64, 128, 256, 512, 1024}) bench(n, n, n);
     bench(64, 400, 120);
-    bench(1, 768, 3072);
+    for (int64_t n : {1, 2, 4, 8}) bench(n, 768, 3072);
+    bench(1, 4096, 4096);
     bench(16, 768, 3072);
     bench(128, 768, 3072);
   });

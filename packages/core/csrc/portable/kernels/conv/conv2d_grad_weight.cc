@@ -1,20 +1,22 @@
-// dw(o, c, p, q) = sum over pixels of dy(pixel, o) * x(window of the pixel at tap p, q, channel c).
-//
-// A tile of dw is (neighbours within a window) x (out channels); both lie contiguously in a frame
-// of x and in dy, so the micro-kernel runs along each line of pixels without any packing. The sums
-// are kept in scratch; lines are cut into pieces that depend on the shape alone.
+// dw(o, c, p, q) = sum over pixels of dy(pixel, o) * x(window of the pixel at tap p, q, channel c):
+// a matrix product whose k runs over the pixels of all images, outs x pixels x (taps, channels).
+// Its right side is packed straight from a frame of x, or, where windows have few channels, read
+// there a row of taps at a time. Where dw has another order, sums are kept in scratch first. Where
+// the product is too small to share out, pieces of the pixels are.
 #include <string.h>
 
 #include "proa/base/dispatch.h"
 #include "proa/gen/attrs.h"
 #include "proa/gen/kernels.h"
+#include "proa/kernels/conv/depthwise_weight.h"
 #include "proa/kernels/conv/geometry.h"
+#include "proa/simd/conv/depthwise.h"
+#include "proa/simd/gemm/gemm.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kTasks = 8;
-constexpr int64_t kSumBytes = 256 * 1024;  // of sums that one task goes over for each line
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -26,18 +28,33 @@ struct Job {
   View dy;
   FrameShape x_shape, dy_shape;
   bool x_here, dy_here;  // used where they lie
-  bool depthwise;
   int64_t size;          // bytes of an element
-  int64_t run, runs_w;   // neighbours in a window, and such runs in one of its rows
-  int64_t height;        // rows of a tile
-  int64_t tiles_run;     // tiles in a run
-  int64_t tiles;         // in all groups
-  int64_t columns;       // sums in a row of a tile
-  int64_t parts, batch;  // pieces of the lines; tiles of a task
+  int64_t window;        // taps and channels of a group
+  int64_t run;           // of those, neighbours in memory
+  int64_t runs;          // in a row of taps
+  bool direct;           // x is read where it lies
+  int64_t lap;           // sums from a row of taps, and from a run of it, to the next
+  int64_t columns;       // sums in a row
+  int64_t parts;         // of the pixels
+  bool straight;         // sums are written where dw lies
+  size_t scratch;        // of one product
   Frame x, dy_frame;
   int64_t lines() const { return c.x.shape[0] * c.rows; }
-  int64_t tile_bytes() const { return height * columns * size; }
+  int64_t first_line(int64_t part) const { return part * lines() / parts; }
 };
+
+/// Compares what a pixel costs: direct tiles are not full, but nothing is packed.
+void set_way(Job* j) {
+  const int64_t lanes = micro_of(j->dy.dtype).lanes, vecs = pieces(j->run, lanes);
+  const int64_t runs = j->runs * j->c.taps_h;
+  const int64_t direct = j->c.outs * vecs * runs / 2;
+  const int64_t packed = j->c.outs * pieces(j->window, lanes) / 2 + 3 * runs + 20;
+  j->direct = vecs <= kTileVecs && direct < packed;
+  j->lap = j->direct ? vecs * lanes : j->run;
+  if (!j->direct) return;
+  j->x_here = false;                           // vectors go past the end of a run
+  if (j->c.outs % 2 != 0) j->dy_here = false;  // tiles have an even number of rows
+}
 
 Job job_of(const Call& call) {
   const auto& a = call.attr<Conv2dGradWeightAttrs>();
@@ -45,151 +62,195 @@ Job job_of(const Call& call) {
   j.dy = call.in[1];
   j.c = forward_of(call.in[0], call.out[0], j.dy, a);
   j.c.kernels.dtype = j.dy.dtype;
-  j.size = micro_of(j.dy.dtype).size;
+  const Micro& micro = micro_of(j.dy.dtype);
+  j.size = micro.size;
   j.x_shape = frame_of(j.c);
   j.x_shape.pixel = 0;
   j.dy_shape = {0, 0, j.c.rows, j.c.cols};
-  j.depthwise = j.c.depth == 1 && j.c.outs == 1 && j.c.groups > 1;
-  const View& x = j.c.x;
-  j.x_here = frame_in_place(x, j.x_shape);
+  j.x_here = frame_in_place(j.c.x, j.x_shape);
   j.dy_here = frame_in_place(j.dy, j.dy_shape);
-  const int64_t pixel = j.x_here ? x.stride[3] : x.shape[1];
+  const int64_t pixel = j.x_here ? j.c.x.stride[3] : j.c.x.shape[1];
   const bool joined = j.c.tap_w == 1 && pixel == j.c.depth;
-  j.run = joined ? j.c.taps_w * j.c.depth : j.c.depth;
-  j.runs_w = joined ? 1 : j.c.taps_w;
-  j.tiles_run = most(pieces(j.run, kTileRows), 1);
-  j.height = tile_rows(most(pieces(j.run, j.tiles_run), 1));
-  // A tile higher than what is left of its run reads past it: a copied frame has room for that.
-  if (j.run % j.height != 0) j.x_here = false;
-  const Micro& micro = micro_of(j.dy.dtype);
-  if (j.c.outs % micro.lanes != 0 || j.c.groups > 1) j.dy_here = false;
-  j.tiles = j.c.groups * j.c.taps_h * j.runs_w * j.tiles_run;
-  j.columns = pieces(j.c.outs, micro.lanes) * micro.lanes;
-  j.parts = least(j.tiles >= kTasks ? 1 : pieces(kTasks, most(j.tiles, 1)), most(j.lines(), 1));
-  j.batch = most(least(kSumBytes / most(j.tile_bytes(), 1), pieces(j.tiles, kTasks)), 1);
+  j.window = j.c.taps_h * j.c.taps_w * j.c.depth;
+  j.run = most(joined ? j.c.taps_w * j.c.depth : j.c.depth, 1);
+  j.runs = j.c.taps_w * j.c.depth / j.run;
+  set_way(&j);
+  j.columns = j.direct ? j.c.taps_h * j.runs * j.lap : gemm_columns(micro, j.window);
+  const int64_t panels = j.direct ? 1 : pieces(j.window, kTileVecs * micro.lanes);
+  const int64_t tiles = j.direct ? 1 : pieces(j.c.outs, kTileRows) * panels;
+  j.parts = tiles >= kTasks ? 1 : most(least(pieces(kTasks, most(tiles, 1)), j.lines()), 1);
+  const View& dw = call.out[0];
+  j.straight = j.parts == 1 && j.c.taps_h * j.c.taps_w == 1 && dw.stride[1] == 1 &&
+               (dw.dtype == DType::kF32 || is_double(dw.dtype)) && j.lines() * j.c.cols > 0 &&
+               !j.direct;
+  const int64_t pixels = pieces(j.lines(), j.parts) * j.c.cols;
+  j.scratch = align64(gemm_scratch(micro, j.c.outs, j.window, most(pixels, 1), true, false));
   return j;
 }
 
 size_t sum_bytes(const Job& j) {
-  if (j.depthwise) return static_cast<size_t>(j.c.taps_h * j.c.taps_w * j.c.groups * j.size) + 64;
-  return static_cast<size_t>(j.parts * j.tiles * j.tile_bytes());
+  if (j.straight) return 0;
+  return align64(static_cast<size_t>(j.parts * j.c.outs * j.columns * j.size));
 }
 
-/// Adds lines [begin, end) to the sums of tile `t` ... of one line: every panel of out channels.
-void add_line(const Job& j, int64_t t, int64_t line, bool first, uint8_t* sums) {
-  const Micro& micro = micro_of(j.dy.dtype);
-  const Correlation& c = j.c;
-  const int64_t n = line / c.rows, i = line - n * c.rows;
-  const int64_t r = t / j.tiles_run, e = (t - r * j.tiles_run) * j.height;
-  const int64_t q = r % j.runs_w, p = r / j.runs_w % c.taps_h, g = r / j.runs_w / c.taps_h;
-  const int64_t rows = least(j.run - e, j.height);
-  Tile tile = {};
-  tile.a = static_cast<const uint8_t*>(j.x.data) +
-           (n * j.x.image + (i * c.step_h + p * c.tap_h) * j.x.row + q * c.tap_w * j.x.pixel +
-            g * c.depth + e) *
-               j.size;
-  tile.lda = c.step_w * j.x.pixel;
-  tile.ldb = j.dy_frame.pixel;
-  tile.ldc = j.columns;
-  tile.k = c.cols;
-  tile.accumulate = !first;
-  tile.count = tile_rows(rows);
-  tile.last = micro.lanes;
-  const uint8_t* dy = static_cast<const uint8_t*>(j.dy_frame.data) +
-                      (n * j.dy_frame.image + i * j.dy_frame.row + g * c.outs) * j.size;
-  for (int64_t col = 0; col < j.columns; col += kTileVecs * micro.lanes) {
-    tile.b = dy + col * j.size;
-    tile.c = sums + col * j.size;
-    micro.run(tile_rows(rows), j.columns - col <= micro.lanes ? 1 : kTileVecs, tile);
-  }
-}
+/// One group, and one part of the lines, as the two sides of a product.
+struct Sides {
+  const Job& j;
+  int64_t group, first;  // line
+};
 
-void add_all(const Call& call, const Job& j, uint8_t* sums) {
-  const int64_t batches = pieces(j.tiles, j.batch), lines = j.lines();
-  parallel_for(call, j.parts * batches, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t part = task / batches, b = task - part * batches;
-      const int64_t from = part * lines / j.parts, to = (part + 1) * lines / j.parts;
-      for (int64_t line = from; line < to; ++line)
-        for (int64_t t = b * j.batch; t < least((b + 1) * j.batch, j.tiles); ++t)
-          add_line(j, t, line, line == from, sums + (part * j.tiles + t) * j.tile_bytes());
-    }
-  });
-}
-
-/// Adds up the pieces and writes dw.
-template <class S>
-void write_sums(const Call& call, const Job& j, const Compute<S>* sums) {
-  using T = Compute<S>;
-  const Correlation& c = j.c;
-  const View& dw = call.out[0];
-  const int64_t tile = j.height * j.columns, part = j.tiles * tile;
-  const int64_t k = c.taps_h * c.taps_w * c.depth;
-  parallel_for(call, c.groups * k, 1 + 16384 / (c.outs + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t g = row / k, at = row - g * k, r = at / j.run, e = at - r * j.run;
-      const int64_t tap = at / c.depth, d = at - tap * c.depth;
-      const int64_t t = (g * c.taps_h * j.runs_w + r) * j.tiles_run + e / j.height;
-      const T* from = sums + t * tile + e % j.height * j.columns;
-      S* to = dw.as<S>() + g * c.outs * dw.stride[0] + d * dw.stride[1] +
-              tap / c.taps_w * dw.stride[2] + tap % c.taps_w * dw.stride[3];
-      for (int64_t o = 0; o < c.outs; ++o) {
-        T sum = 0;
-        for (int64_t p = 0; p < j.parts; ++p) sum += from[p * part + o];
-        to[o * dw.stride[0]] = static_cast<S>(sum);
-      }
-    }
-  });
-}
-
-/// One vector of channels of one tap, over all pixels.
+/// At most a vector of neighbours of each of n pixels.
 template <class T>
-Vec<T> depthwise_sum(const Job& j, int64_t p, int64_t q, int64_t channel, int64_t some) {
-  const Correlation& c = j.c;
-  const int64_t step = c.step_w * j.x.pixel;
-  Vec<T> total = {};
-  for (int64_t line = 0; line < j.lines(); ++line) {
-    const int64_t n = line / c.rows, i = line - n * c.rows;
-    const T* x = static_cast<const T*>(j.x.data) + n * j.x.image +
-                 (i * c.step_h + p * c.tap_h) * j.x.row + q * c.tap_w * j.x.pixel + channel;
-    const T* dy = static_cast<const T*>(j.dy_frame.data) + n * j.dy_frame.image +
-                  i * j.dy_frame.row + channel;
-    Vec<T> sum = {};
-    for (int64_t w = 0; w < c.cols; ++w, x += step, dy += j.dy_frame.pixel)
-      sum += some == kLanesOf<T> ? load(x) * load(dy) : load_n(x, some) * load_n(dy, some);
-    total += sum;
-  }
-  return total;
+void copy_column(const T* from, int64_t step, int64_t count, int64_t width, int64_t n, T* to) {
+  if (count == kLanesOf<T>)
+    for (int64_t i = 0; i < n; ++i, from += step, to += width) store(to, load(from));
+  else
+    for (int64_t i = 0; i < n; ++i, from += step, to += width)
+      store_n(to, load_n(from, count), count);
 }
 
+/// Elements [lane, lane + lanes) of the windows of pixels [k0, k0 + k), as [k][width].
+template <class T>
+void pack_windows(const Sides& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
+                  T* panel) {
+  const Job& j = s.j;
+  const Correlation& c = j.c;
+  const int64_t runs_w = c.taps_w * c.depth / j.run, step = c.step_w * j.x.pixel;
+  if (lanes < width) memset(panel, 0, static_cast<size_t>(k * width) * sizeof(T));
+  for (int64_t i = 0; i < k;) {
+    const int64_t line = s.first + (k0 + i) / c.cols, w = (k0 + i) % c.cols;
+    const int64_t n = line / c.rows, h = line - n * c.rows, some = least(c.cols - w, k - i);
+    const T* at = static_cast<const T*>(j.x.data) + n * j.x.image + h * c.step_h * j.x.row +
+                  w * step + s.group * c.depth;
+    for (int x = 0; x < lanes;) {
+      const int64_t r = (lane + x) / j.run, e = lane + x - r * j.run, p = r / runs_w;
+      const int count = static_cast<int>(least(j.run - e, lanes - x));
+      const T* from = at + p * c.tap_h * j.x.row + (r - p * runs_w) * c.tap_w * j.x.pixel + e;
+      T* to = panel + i * width + x;
+      for (int v = 0; v < count; v += kLanesOf<T>)
+        copy_column(from + v, step, least(count - v, kLanesOf<T>), width, some, to + v);
+      x += count;
+    }
+    i += some;
+  }
+}
+
+void pack_any(const void* ctx, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
+              void* panel) {
+  const Sides& s = *static_cast<const Sides*>(ctx);
+  if (computes(DType::kF64) && s.j.size == 8)
+    pack_windows(s, lane, lanes, width, k0, k, static_cast<double*>(panel));
+  else
+    pack_windows(s, lane, lanes, width, k0, k, static_cast<float*>(panel));
+}
+
+/// `count` out channels of a pixel.
+const void* read_pixel(const void* ctx, int64_t pixel, int64_t out, int64_t, void*) {
+  const Sides& s = *static_cast<const Sides*>(ctx);
+  const Job& j = s.j;
+  const int64_t line = s.first + pixel / j.c.cols, w = pixel % j.c.cols;
+  const int64_t n = line / j.c.rows, h = line - n * j.c.rows;
+  return static_cast<const uint8_t*>(j.dy_frame.data) +
+         (n * j.dy_frame.image + h * j.dy_frame.row + w * j.dy_frame.pixel + s.group * j.c.outs +
+          out) *
+             j.size;
+}
+
+/// Tiles of out channels by one run of the windows, k along a line of pixels.
+void add_line(const Job& j, int64_t group, int64_t line, bool first, uint8_t* sums) {
+  const Correlation& c = j.c;
+  const Micro& micro = micro_of(j.dy.dtype);
+  const int64_t n = line / c.rows, h = line - n * c.rows;
+  const uint8_t* dy = static_cast<const uint8_t*>(j.dy_frame.data) +
+                      (n * j.dy_frame.image + h * j.dy_frame.row + group * c.outs) * j.size;
+  const uint8_t* x = static_cast<const uint8_t*>(j.x.data) +
+                     (n * j.x.image + h * c.step_h * j.x.row + group * c.depth) * j.size;
+  Tile t = {};
+  t.lda = j.dy_frame.pixel;
+  t.ldb = c.step_w * j.x.pixel;
+  t.ldc = j.columns;
+  t.k = c.cols;
+  t.accumulate = !first;
+  t.last = micro.lanes;
+  for (int64_t r = 0; r < c.taps_h * j.runs; ++r) {
+    const int64_t p = r / j.runs, q = r - p * j.runs;
+    t.b = x + (p * c.tap_h * j.x.row + q * c.tap_w * j.x.pixel) * j.size;
+    for (int64_t o = 0; o < c.outs; o += kTileRows) {
+      t.a = dy + o * j.size;
+      t.c = sums + (o * j.columns + r * j.lap) * j.size;
+      t.count = static_cast<int>(least(c.outs - o, kTileRows));
+      micro.run(tile_rows(t.count), static_cast<int>(j.lap / micro.lanes), t);
+    }
+  }
+}
+
+void add_part(const Call& call, const Job& j, int64_t group, int64_t part, uint8_t* sums,
+              void* scratch) {
+  if (j.direct) {
+    uint8_t* const own = sums + part * j.c.outs * j.columns * j.size;
+    for (int64_t i = j.first_line(part); i < j.first_line(part + 1); ++i)
+      add_line(j, group, i, i == j.first_line(part), own);
+    return;
+  }
+  const Sides sides = {j, group, j.first_line(part)};
+  const Micro& micro = micro_of(j.dy.dtype);
+  Gemm g = {&micro, j.c.outs, j.window, (j.first_line(part + 1) - sides.first) * j.c.cols, {}, {}};
+  g.a = {&sides, read_pixel, true};
+  const Frame& f = j.dy_frame;
+  // Lines without gaps between them are one line.
+  if (f.row == f.pixel * j.c.cols && (f.image == f.row * j.c.rows || j.c.x.shape[0] == 1)) {
+    g.a.direct = read_pixel(&sides, 0, 0, 0, nullptr);
+    g.a.step = f.pixel;
+  }
+  g.b = {&sides, nullptr, true};
+  g.b.pack = pack_any;
+  const View& dw = call.out[0];
+  g.c = sums + part * j.c.outs * j.columns * j.size;
+  g.ldc = j.columns;
+  if (j.straight) {
+    g.c = dw.as<uint8_t>() + group * j.c.outs * dw.stride[0] * j.size;
+    g.ldc = dw.stride[0];
+  }
+  gemm(call, g, scratch);
+}
+
+/// Adds up the parts and writes the kernels of a group.
 template <class S>
-void run_depthwise(const Call& call, const Job& j) {
+void write_sums(const Call& call, const Job& j, int64_t group, const Compute<S>* sums) {
   using T = Compute<S>;
-  constexpr int kWidth = kLanesOf<T>;
   const Correlation& c = j.c;
   const View& dw = call.out[0];
-  parallel_for(call, pieces(c.groups, kWidth), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t channel = begin * kWidth; channel < least(end * kWidth, c.groups);
-         channel += kWidth) {
-      const int64_t some = least(c.groups - channel, kWidth);
-      for (int64_t p = 0; p < c.taps_h; ++p)
-        for (int64_t q = 0; q < c.taps_w; ++q) {
-          const Vec<T> sum = depthwise_sum<T>(j, p, q, channel, some);
-          S* to = dw.as<S>() + channel * dw.stride[0] + p * dw.stride[2] + q * dw.stride[3];
-          for (int64_t o = 0; o < some; ++o) to[o * dw.stride[0]] = static_cast<S>(sum[o]);
+  const int64_t part = c.outs * j.columns;
+  parallel_for(call, c.outs, 1 + 16384 / (j.window + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o)
+      for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap) {
+        const int64_t r = tap * c.depth / j.run, e = tap * c.depth - r * j.run;
+        const T* from = sums + o * j.columns + r * j.lap + e;
+        S* to = dw.as<S>() + (group * c.outs + o) * dw.stride[0] + tap / c.taps_w * dw.stride[2] +
+                tap % c.taps_w * dw.stride[3];
+        for (int64_t d = 0; d < c.depth; ++d) {
+          T sum = from[d];
+          for (int64_t p = 1; p < j.parts; ++p) sum += from[p * part + d];
+          to[d * dw.stride[1]] = static_cast<S>(sum);
         }
-    }
+      }
   });
 }
 
 template <class S>
-void run(const Call& call, const Job& j, uint8_t* sums) {
-  if (j.depthwise) return run_depthwise<S>(call, j);
-  if (j.lines() == 0 || j.c.cols == 0)
-    memset(sums, 0, sum_bytes(j));
-  else
-    add_all(call, j, sums);
-  write_sums<S>(call, j, reinterpret_cast<const Compute<S>*>(sums));
+void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
+  Call alone = call;
+  if (j.parts > 1) alone.parallel = nullptr;
+  for (int64_t group = 0; group < j.c.groups; ++group) {
+    if (j.lines() * j.c.cols == 0)
+      memset(sums, 0, sum_bytes(j));
+    else
+      parallel_for(call, j.parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; ++part)
+          add_part(alone, j, group, part, sums, scratch + static_cast<size_t>(part) * j.scratch);
+      });
+    if (!j.straight) write_sums<S>(call, j, group, reinterpret_cast<const Compute<S>*>(sums));
+  }
 }
 
 }  // namespace
@@ -198,19 +259,22 @@ Status conv2d_grad_weight(const Call& call) {
   if (!is_floating(call.in[0].dtype)) return Status::kUnimplemented;
   Job j = job_of(call);
   if (call.out[0].numel() == 0) return Status::kOk;
+  if (depthwise_takes(j.c)) return depthwise_weight(call, j.c);
   uint8_t* rest = static_cast<uint8_t*>(call.scratch);
   uint8_t* const sums = rest;
-  rest += align64(sum_bytes(j));
+  rest += sum_bytes(j);
   j.x = make_frame(call, j.c.x, j.x_shape, j.x_here, rest);
   if (!j.x_here) rest += align64(frame_bytes(j.c.x, j.x_shape));
   j.dy_frame = make_frame(call, j.dy, j.dy_shape, j.dy_here, rest);
-  PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums));
+  if (!j.dy_here) rest += align64(frame_bytes(j.dy, j.dy_shape));
+  PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }
 
 size_t conv2d_grad_weight_scratch(const Call& call) {
   const Job j = job_of(call);
-  size_t bytes = align64(sum_bytes(j));
+  if (depthwise_takes(j.c)) return depthwise_weight_scratch(call, j.c);
+  size_t bytes = sum_bytes(j) + static_cast<size_t>(j.parts) * j.scratch;
   if (!j.x_here) bytes += align64(frame_bytes(j.c.x, j.x_shape));
   if (!j.dy_here) bytes += align64(frame_bytes(j.dy, j.dy_shape));
   return bytes;

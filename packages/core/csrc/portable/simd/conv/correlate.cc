@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proa/base/settings.h"
+#include "proa/simd/conv/depthwise.h"
 #include "proa/simd/conv/windows.h"
 #include "proa/simd/conv/winograd.h"
 
@@ -19,13 +20,12 @@ enum class Way { kDepthwise, kWinograd, kWindows, kProduct };
 constexpr int64_t kWindowBytes = 768 * 1024;  // of kernels, for Way::kWindows
 constexpr int64_t kGrainWork = 1 << 19;
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
 int64_t steps(const Correlation& c) { return c.taps_h * c.taps_w * c.depth; }
 
 Way way_of(const Correlation& c) {
-  if (c.depth == 1 && c.outs == 1 && c.groups > 1) return Way::kDepthwise;
+  if (depthwise_takes(c)) return Way::kDepthwise;
   if (kHasWinograd && winograd_takes(c)) return Way::kWinograd;
   // A frame has room for 16 pixels past its end.
   const bool fits = steps(c) * c.outs * 4 <= kWindowBytes && c.step_w <= 16;
@@ -48,7 +48,8 @@ bool by_winograd(const Correlation& c) { return kHasWinograd && way_of(c) == Way
 
 /// The part of x that goes into the frame: what is read, with its padding, or all of x alone.
 FrameShape framed(const Correlation& c) {
-  return by_winograd(c) ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
+  const bool all = by_winograd(c) || way_of(c) == Way::kDepthwise;
+  return all ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
 }
 
 bool in_place(const Correlation& c) {
@@ -100,21 +101,38 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, 
   return buffer;
 }
 
+/// True of float kernels whose outputs are nearer each other in memory than the steps of k.
+bool by_outs(const Correlation& c) {
+  return c.kernels.dtype == DType::kF32 && c.kernels.out < c.kernels.depth;
+}
+
+/// What gemm_pack writes, with every kernel's memory gone through but once.
+void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
+  const Correlation& c = *s.c;
+  const Kernels& w = c.kernels;
+  const float* base = static_cast<const float*>(w.data) + s.group * w.group;
+  for (int64_t d = 0; d < c.depth; ++d)
+    for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap)
+      gemm_pack_step(c.outs, steps(c), micro.k_block, tap * c.depth + d,
+                     base + d * w.depth + tap / c.taps_w * w.tap_h + tap % c.taps_w * w.tap_w,
+                     w.out, packed);
+}
+
 size_t group_bytes(const Correlation& c) {
   return align64(gemm_packed_size(micro_for(c), c.outs, steps(c)));
 }
 
-/// Depthwise kernels as [tap][channel].
 template <class T>
 void pack_depthwise(const Correlation& c, T* to) {
-  const int64_t taps = c.taps_h * c.taps_w;
+  const int64_t taps = c.taps_h * c.taps_w, width = depthwise_width(c);
+  memset(to, 0, depthwise_packed_size(c, sizeof(T)));
   for (int64_t g = 0; g < c.groups; ++g) {
     const KernelSource s = {&c, g};
-    for (int64_t t = 0; t < taps; ++t) read_kernel(&s, 0, t, 1, to + t * c.groups + g);
+    for (int64_t t = 0; t < taps; ++t) read_kernel(&s, 0, t, 1, to + t * width + g);
   }
 }
 
-// -- the three ways ------------------------------------------------------------------------------
+// -- the ways ------------------------------------------------------------------------------------
 /// One group of one correlation, its parts at hand.
 struct Job {
   const Correlation& c;
@@ -124,17 +142,27 @@ struct Job {
   const uint8_t* init;
   Gemm g;  // c, ldc and finish say where tiles go
   int64_t run;
+  void* out;  // channel 0 of the group in the first pixel
 };
 
 void run_windows(const Call& call, const Job& s) {
   const Correlation& c = s.c;
   WindowProduct p = {
-      s.g, s.frame.data, s.frame.image * 4, c.step_h * s.frame.row * 4, c.rows, c.cols, {}, s.run};
+      s.g,   s.frame.data, s.frame.image * 4, c.step_h * s.frame.row * 4, c.rows, c.cols, {},
+      s.run, nullptr};
   p.g.micro = &s.micro;
   p.g.m = c.x.shape[0] * c.rows * c.cols;
   p.g.n = c.outs;
   p.g.packed = s.packed;
   p.g.init = s.init;
+  const Place& out = c.end.out;
+  if (p.g.c == nullptr && out.dtype == DType::kF32 && out.stride == 1) {
+    // Pixels lie evenly within a line at least.
+    p.lines = &out.rows;
+    p.g.c = s.out;
+    p.g.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
+    if (c.end.act == Act::kNone && c.end.residual.data == nullptr) p.g.finish = nullptr;
+  }
   p.windows = {c.step_w * s.frame.pixel * 4, c.taps_h, c.taps_w * c.depth / s.run,
                c.tap_h * s.frame.row * 4, c.tap_w * s.frame.pixel * 4};
   multiply_windows(call, p);
@@ -155,66 +183,7 @@ void run_product(const Call& call, const Job& s, void* scratch) {
   gemm(call, g, scratch);
 }
 
-/// Four pixels of one vector of channels.
-template <class T>
-void depthwise_tile(const Job& s, const T* from, int64_t channel, int64_t some, int count,
-                    T* tile) {
-  constexpr int kWidth = kLanesOf<T>;
-  const Correlation& c = s.c;
-  const int64_t step = c.step_w * s.frame.pixel;
-  const T* w = reinterpret_cast<const T*>(s.packed) + channel;
-  Vec<T> acc[4];
-  for (int i = 0; i < 4; ++i)
-    acc[i] = s.init == nullptr ? Vec<T>{} : load(reinterpret_cast<const T*>(s.init) + channel);
-  for (int64_t p = 0; p < c.taps_h; ++p)
-    for (int64_t q = 0; q < c.taps_w; ++q, w += c.groups) {
-      const T* x = from + p * c.tap_h * s.frame.row + q * c.tap_w * s.frame.pixel;
-      const Vec<T> factor = some == kWidth ? load(w) : load_n(w, some);
-      if (some == kWidth && count == 4) {
-        for (int i = 0; i < 4; ++i) acc[i] += load(x + i * step) * factor;
-      } else {
-        for (int i = 0; i < count; ++i) acc[i] += load_n(x + i * step, some) * factor;
-      }
-    }
-  for (int i = 0; i < 4; ++i) {
-    if (s.g.relu) acc[i] = acc[i] < Vec<T>{} ? Vec<T>{} : acc[i];
-    store(tile + i * kWidth, acc[i]);
-  }
-}
-
-template <class T>
-void run_depthwise(const Call& call, const Job& s) {
-  constexpr int kWidth = kLanesOf<T>;
-  const Correlation& c = s.c;
-  const int64_t grain = 1 + kGrainWork / 8 / (c.cols * c.groups * c.taps_h * c.taps_w + 1);
-  parallel_for(call, c.x.shape[0] * c.rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t line = begin; line < end; ++line) {
-      const int64_t n = line / c.rows, i = line - n * c.rows;
-      const T* a =
-          static_cast<const T*>(s.frame.data) + n * s.frame.image + i * c.step_h * s.frame.row;
-      for (int64_t j = 0; j < c.cols; j += 4) {
-        const int count = static_cast<int>(least(c.cols - j, 4));
-        for (int64_t channel = 0; channel < c.groups; channel += kWidth) {
-          const int64_t some = least(c.groups - channel, kWidth), row = line * c.cols + j;
-          alignas(64) T tile[4 * kWidth];
-          depthwise_tile(s, a + j * c.step_w * s.frame.pixel + channel, channel, some, count, tile);
-          T* place = tile;
-          int64_t ld = kWidth;
-          if (s.g.c != nullptr) {
-            ld = s.g.ldc;
-            place = static_cast<T*>(s.g.c) + row * ld + channel;
-            for (int x = 0; x < count; ++x) store_n(place + x * ld, load(tile + x * kWidth), some);
-          }
-          if (s.g.finish != nullptr)
-            s.g.finish(s.g.finish_ctx, place, ld, row, count, channel, static_cast<int>(some));
-        }
-      }
-    }
-  });
-}
-
-// -- scratch: kernels, frame, bias, then the product's own
-// ------------------------------------------
+// -- scratch: kernels, frame, bias, then the product's own ---------------------------------------
 size_t bias_bytes(const Correlation& c) {
   if (c.bias == nullptr || !c.bias->given()) return 0;
   const int64_t lanes = kTileVecs * kLanes;
@@ -240,6 +209,7 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
   const int64_t first = group * c.outs, size = s.micro.size;
   const FloatEnd end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
   set_output(&s.g, &end);
+  s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;
   s.frame.data = static_cast<const uint8_t*>(s.frame.data) + group * channels * size;
   if (by_winograd(c))
@@ -248,10 +218,8 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
     run_windows(call, s);
   else if (way_of(c) == Way::kProduct)
     run_product(call, s, scratch);
-  else if (computes(DType::kF64) && size == 8)
-    run_depthwise<double>(call, s);
   else
-    run_depthwise<float>(call, s);
+    depthwise(call, c, s.frame, s.packed, s.init, s.g);
 }
 
 }  // namespace
@@ -267,8 +235,7 @@ FrameShape frame_of(const Correlation& c) {
 }
 
 size_t correlate_packed_size(const Correlation& c) {
-  if (way_of(c) == Way::kDepthwise)
-    return static_cast<size_t>(steps(c) * c.groups * micro_for(c).size) + kVecBytes;
+  if (way_of(c) == Way::kDepthwise) return depthwise_packed_size(c, micro_for(c).size);
   if (by_winograd(c)) return winograd_packed_size(c);
   return group_bytes(c) * static_cast<size_t>(c.groups);
 }
@@ -282,8 +249,11 @@ void correlate_pack(const Correlation& c, void* packed) {
   const Micro micro = micro_for(c);
   for (int64_t g = 0; g < c.groups; ++g) {
     const KernelSource s = {&c, g};
-    gemm_pack(micro, {&s, read_kernel, false}, c.outs, steps(c),
-              static_cast<uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c));
+    uint8_t* const to = static_cast<uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
+    if (by_outs(c))
+      pack_by_outs(s, micro, reinterpret_cast<float*>(to));
+    else
+      gemm_pack(micro, {&s, read_kernel, false}, c.outs, steps(c), to);
   }
 }
 
@@ -318,7 +288,7 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
     widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.groups * c.outs, bias);
   }
   const bool joined = c.tap_w == 1 && frame.pixel == c.depth;  // taps of a row are neighbours
-  Job s = {c, micro, frame, static_cast<const uint8_t*>(packed), bias, {}, c.depth};
+  Job s = {c, micro, frame, static_cast<const uint8_t*>(packed), bias, {}, c.depth, nullptr};
   if (joined && c.taps_w > 0) s.run = c.taps_w * c.depth;
   // Depthwise, every channel at once: the outputs of all groups are one row.
   if (way_of(c) == Way::kDepthwise) return run_group(call, c, s, 0, 0, rest);

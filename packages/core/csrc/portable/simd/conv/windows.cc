@@ -59,7 +59,8 @@ void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int
   t.a = static_cast<const uint8_t*>(p.a) + at.n * p.image + at.i * p.line + at.j * p.windows.row;
   t.b = static_cast<const uint8_t*>(g.packed) + col * cut.k * size;
   t.ldb = vecs * lanes;
-  t.c = g.c == nullptr ? spare : static_cast<uint8_t*>(g.c) + (row * g.ldc + col) * size;
+  const int64_t to = p.lines == nullptr ? row * g.ldc : p.lines->at(row);
+  t.c = g.c == nullptr ? spare : static_cast<uint8_t*>(g.c) + (to + col) * size;
   t.ldc = g.c == nullptr ? t.ldb : g.ldc;
   t.k = p.run;
   t.init = g.init == nullptr ? nullptr : static_cast<const uint8_t*>(g.init) + col * size;

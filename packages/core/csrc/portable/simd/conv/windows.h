@@ -12,7 +12,8 @@ struct WindowProduct {
   int64_t image, line;
   int64_t rows, cols;
   Windows windows;
-  int64_t run;  // units that are neighbours
+  int64_t run;         // units that are neighbours
+  const Lines* lines;  // where the rows of g.c start, if not evenly; g.ldc holds within a line
 };
 
 /// Bytes past the last window that may be read, for windows `row` bytes apart.

@@ -1,5 +1,6 @@
 // Blocks: a piece of b, k_block x columns, is packed to stay in the second-level cache; a panel of
-// kTileRows rows of a is packed on the stack, stays in the first-level cache and meets all of it.
+// kTileRows rows of a is packed or copied to the stack, stays in the first-level cache and meets
+// all of it.
 #include "proa/simd/gemm/gemm.h"
 
 #include <string.h>
@@ -9,8 +10,9 @@ namespace {
 
 constexpr int64_t kBlockBytes = 512 * 1024;  // of packed b
 constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
-constexpr int64_t kSkinnyRows = 2 * kTileRows;
-constexpr int kStackPanel = kTileRows * 256 * 8;
+constexpr int kPitchRoom = 64;               // keeps rows from being a power of two apart
+constexpr int kStackPanel = kTileRows * (384 * 4 + kPitchRoom);
+constexpr int64_t kSlab = 16;  // rows of b packed at once
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -45,9 +47,10 @@ struct Block {
   const Cut& cut;
   int64_t col, cols;  // columns of c in this block
   int64_t k0, k;
-  const uint8_t* b;  // packed panels, or the last panel alone if b is used in place
+  const uint8_t* b;  // packed panels
   uint8_t* acc;      // accumulators of all of c, if it does not take them itself
   int64_t ld_acc;
+  int64_t pitch;  // bytes between the rows of a copied panel of a, or 0 if it is packed
 };
 
 int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes ? 1 : kTileVecs; }
@@ -80,16 +83,23 @@ void run_tile_at(const Block& s, const void* panel, int64_t row, int64_t col) {
   t.relu = g.relu && done;
   t.count = rows;
   t.last = cols - (vecs - 1) * micro.lanes;
-  if (g.in_place != nullptr) {
-    t.b = s.b;
-    if (cols == width) {
-      t.b = static_cast<const uint8_t*>(g.in_place) + (s.k0 * g.ldb + col) * size;
-      t.ldb = g.ldb;
-    }
-  }
   if (g.init != nullptr) t.init = static_cast<const uint8_t*>(g.init) + col * size;
-  micro.run(height, vecs, t);
+  if (s.pitch == 0) {
+    micro.run(height, vecs, t);
+  } else {
+    const Windows rows_of_a = {s.pitch, 1, 1, 0, 0};
+    micro.run_windows(height, vecs, t, rows_of_a);
+  }
   if (g.finish != nullptr && done) g.finish(g.finish_ctx, t.c, t.ldc, row, rows, col, cols);
+}
+
+/// Copies the rows of a panel of a side by side, the last one twice if their number is odd.
+void copy_rows(const Block& s, int64_t row, int rows, uint8_t* panel) {
+  const Source& a = s.g.a;
+  for (int i = 0; i < tile_rows(rows); ++i, panel += s.pitch) {
+    const void* from = a.read(a.ctx, row + (i < rows ? i : rows - 1), s.k0, s.k, panel);
+    if (from != panel) memcpy(panel, from, static_cast<size_t>(s.k * s.g.micro->size));
+  }
 }
 
 /// Panel `i` of a against columns [begin, end) of the block.
@@ -97,17 +107,26 @@ void run_panel(const Block& s, int64_t i, int64_t begin, int64_t end) {
   alignas(64) uint8_t panel[kStackPanel + kVecBytes];
   const int64_t row = i * s.cut.height;
   const int rows = static_cast<int>(least(s.g.m - row, s.cut.height));
-  pack_panel(s.g.a, s.g.micro->size, row, rows, tile_rows(rows), s.k0, s.k, panel);
+  if (s.pitch != 0)
+    copy_rows(s, row, rows, panel);
+  else
+    pack_panel(s.g.a, s.g.micro->size, row, rows, tile_rows(rows), s.k0, s.k, panel);
   for (int64_t col = begin; col < end; col += s.cut.width) run_tile_at(s, panel, row, col);
 }
 
 /// Packs the columns of b from `begin` on, up to `end`.
 void pack_columns(const Micro& micro, const Source& b, int64_t width, int64_t origin, int64_t begin,
                   int64_t end, int64_t k0, int64_t k, uint8_t* to) {
-  for (int64_t col = begin; col < end; col += width) {
-    const int cols = static_cast<int>(least(end - col, width));
-    const int padded = static_cast<int>(tile_vecs(micro, cols) * micro.lanes);
-    pack_panel(b, micro.size, col, cols, padded, k0, k, to + (col - origin) * k * micro.size);
+  // A few rows at a time along all the columns, as they lie in memory.
+  const int64_t slab = b.by_step ? kSlab : k;
+  for (int64_t done = 0; done < k; done += slab) {
+    const int64_t some = least(slab, k - done);
+    for (int64_t col = begin; col < end; col += width) {
+      const int cols = static_cast<int>(least(end - col, width));
+      const int padded = static_cast<int>(tile_vecs(micro, cols) * micro.lanes);
+      pack_panel(b, micro.size, col, cols, padded, k0 + done, some,
+                 to + ((col - origin) * k + done * padded) * micro.size);
+    }
   }
 }
 
@@ -135,8 +154,6 @@ void run_block(const Call& call, const Block& s) {
 
 int64_t gemm_columns(const Micro& micro, int64_t n) { return round_up(n, kTileVecs * micro.lanes); }
 
-bool gemm_is_skinny(int64_t m) { return m <= kSkinnyRows; }
-
 size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b) {
   const Cut c = cut(micro, m, n, k);
   int64_t bytes = 0;
@@ -159,14 +176,12 @@ void gemm(const Call& call, const Gemm& g, void* scratch) {
     int64_t k0 = 0;
     do {
       const int64_t k = least(g.k - k0, c.k_block);
-      Block s = {g, c, col, cols, k0, k, buffer, acc, padded};
+      // Rows of neighbours in k had better be copied than transposed.
+      const bool copies = !g.a.by_step && micro.run_windows != nullptr;
+      const int64_t pitch = copies ? k * micro.size + kPitchRoom : 0;
+      Block s = {g, c, col, cols, k0, k, buffer, acc, padded, pitch};
       if (g.packed != nullptr) {
         s.b = static_cast<const uint8_t*>(g.packed) + (k0 * padded + col * k) * micro.size;
-      } else if (g.in_place != nullptr) {
-        const int64_t tail = cols / c.width * c.width;
-        // The last, partial panel would be read past its end.
-        if (cols - tail != 0 && cols - tail != micro.lanes)
-          pack_columns(micro, g.b, c.width, col + tail, col + tail, col + cols, k0, k, buffer);
       } else {
         const int64_t work = most(k * c.width, 1), grain = pieces(kGrainWork / 16, work);
         parallel_for(call, pieces(cols, c.width), grain, [&](int64_t first, int64_t last) {
@@ -190,6 +205,21 @@ void gemm_pack(const Micro& micro, const Source& b, int64_t n, int64_t k, void* 
   for (int64_t k0 = 0; k0 < k; k0 += c.k_block)
     pack_columns(micro, b, c.width, 0, 0, n, k0, least(k - k0, c.k_block),
                  static_cast<uint8_t*>(packed) + k0 * padded * micro.size);
+}
+
+void gemm_pack_step(int64_t n, int64_t k, int64_t k_block, int64_t step, const float* from,
+                    int64_t stride, float* packed) {
+  Micro micro = kMicroF32;
+  micro.k_block = k_block;
+  const Cut c = cut(micro, 1, n, k);
+  const int64_t k0 = step / c.k_block * c.k_block, rows = least(k - k0, c.k_block);
+  packed += k0 * gemm_columns(micro, n);
+  for (int64_t col = 0; col < n; col += c.width) {
+    const int64_t cols = least(n - col, c.width), width = tile_vecs(micro, cols) * micro.lanes;
+    float* const to = packed + col * rows + (step - k0) * width;
+    for (int64_t j = 0; j < cols; ++j) to[j] = from[(col + j) * stride];
+    for (int64_t j = cols; j < width; ++j) to[j] = 0.0f;
+  }
 }
 
 }  // namespace proa::PROA_ISA

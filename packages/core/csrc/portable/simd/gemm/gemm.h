@@ -10,12 +10,10 @@ struct Gemm {
   const Micro* micro;
   int64_t m, n, k;  // k in units
   Source a;
-  Source b;                        // read if b is neither prepacked nor used in place
-  const void* packed = nullptr;    // b as written by gemm_pack
-  const void* in_place = nullptr;  // b's own rows of n neighbours, `ldb` apart, for small m
-  int64_t ldb = 0;
-  const void* init = nullptr;  // accumulators that each row starts from, gemm_columns(n) of them
-  void* c = nullptr;           // rows of n accumulators, `ldc` apart; nullptr: through scratch
+  Source b;                      // read if b is not prepacked
+  const void* packed = nullptr;  // b as written by gemm_pack
+  const void* init = nullptr;    // accumulators that each row starts from, gemm_columns(n) of them
+  void* c = nullptr;             // rows of n accumulators, `ldc` apart; nullptr: through scratch
   int64_t ldc = 0;
   bool relu = false;  // of what comes to stand in c, before finish
   /// Called for every finished tile (which lies in c if that is given); may be nullptr if c is.
@@ -28,12 +26,13 @@ struct Gemm {
 int64_t gemm_columns(const Micro& micro, int64_t n);
 /// Bytes of scratch for gemm(); `has_c` and `has_b` say whether c, and b packed, are given.
 size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b);
-/// True if m is so small that b had better be read in place (if its rows are contiguous).
-bool gemm_is_skinny(int64_t m);
 void gemm(const Call& call, const Gemm& g, void* scratch);
 
 /// Bytes of, and the writing of, a prepacked b.
 size_t gemm_packed_size(const Micro& micro, int64_t n, int64_t k);
 void gemm_pack(const Micro& micro, const Source& b, int64_t n, int64_t k, void* packed);
+/// Writes one step of a prepacked float b from its n elements, `stride` apart.
+void gemm_pack_step(int64_t n, int64_t k, int64_t k_block, int64_t step, const float* from,
+                    int64_t stride, float* packed);
 
 }  // namespace proa::PROA_ISA

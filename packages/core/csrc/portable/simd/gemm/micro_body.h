@@ -21,7 +21,6 @@ struct Accumulators {
   V acc[kRows][kVecs];
 
   PROA_INLINE void start(const Tile& t) {
-    const T* c = static_cast<const T*>(t.c);
     const T* init = static_cast<const T*>(t.init);
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) {
@@ -29,15 +28,12 @@ struct Accumulators {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) acc[i][j] = first;
     }
-    if (!t.accumulate) return;
-    const int64_t last = t.last;
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      if (i >= kRows - 1 && i >= t.count) break;
-#pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j, c += kWidth)
-        acc[i][j] = j < kVecs - 1 || last == kWidth ? load_as<V>(c) : load_n(c, last);
-      c += t.ldc - kVecs * kWidth;
+    // c is needed in the end; meanwhile it comes.
+    const char* c = static_cast<const char*>(t.c);
+    const int64_t step = t.ldc * static_cast<int64_t>(sizeof(T));
+    for (int i = 0; i < kRows; ++i, c += step) {
+      __builtin_prefetch(c, 1);
+      if (kVecs * kVecBytes > 64) __builtin_prefetch(c + kVecs * kVecBytes - 1, 1);
     }
   }
   /// One step of k; unit(i) is row i of a.
@@ -54,6 +50,17 @@ struct Accumulators {
   PROA_INLINE void finish(const Tile& t) {
     T* c = static_cast<T*>(t.c);
     const int64_t last = t.last;
+    if (t.accumulate) {
+      const T* from = c;
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        if (i >= kRows - 1 && i >= t.count) break;
+#pragma GCC unroll 2
+        for (int j = 0; j < kVecs; ++j, from += kWidth)
+          acc[i][j] += j < kVecs - 1 || last == kWidth ? load_as<V>(from) : load_n(from, last);
+        from += t.ldc - kVecs * kWidth;
+      }
+    }
     if (t.relu) {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i)

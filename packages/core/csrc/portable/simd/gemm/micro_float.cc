@@ -20,7 +20,7 @@ struct FloatArith {
 }  // namespace
 
 const Micro kMicroF32 = {
-    4, kLanesOf<float>, 1, 256, run_any<FloatArith<float>>, run_any_windows<FloatArith<float>>};
+    4, kLanesOf<float>, 1, 384, run_any<FloatArith<float>>, run_any_windows<FloatArith<float>>};
 const Micro kMicroF64 = {8, kLanesOf<double>, 1, 192, run_any<FloatArith<double>>, nullptr};
 
 }  // namespace proa::PROA_ISA

@@ -67,8 +67,29 @@ void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0,
   }
 }
 
+/// k rows of `lanes` neighbours, `step` apart.
+template <class T>
+void copy_lanes(const T* from, int64_t step, int lanes, int width, int64_t k, T* panel) {
+  constexpr int kWidth = kLanesOf<T>;
+  if (lanes == kTileVecs * kWidth && width == lanes) {
+    for (int64_t i = 0; i < k; ++i, from += step, panel += width)
+#pragma GCC unroll 2
+      for (int j = 0; j < kTileVecs; ++j) store(panel + j * kWidth, load(from + j * kWidth));
+    return;
+  }
+  // A vector that sticks out of its row spoils the start of the next one, which is written after.
+  for (int64_t i = 0; i < k; ++i, from += step, panel += width)
+    for (int j = 0; j < width; j += kWidth) {
+      const int left = lanes - j;
+      store(panel + j, load_n(from + j, left < kWidth ? (left > 0 ? left : 0) : kWidth));
+    }
+}
+
 template <class T>
 void pack(const Source& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k, T* panel) {
+  if (s.by_step && s.direct != nullptr)
+    return copy_lanes(static_cast<const T*>(s.direct) + k0 * s.step + lane, s.step, lanes, width, k,
+                      panel);
   if (s.by_step) {
     for (int64_t i = 0; i < k; ++i, panel += width) {
       const void* from = s.read(s.ctx, k0 + i, lane, lanes, panel);
@@ -120,6 +141,7 @@ const void* read_matrix(const void* ctx, int64_t line, int64_t begin, int64_t co
 
 void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, int64_t k0,
                 int64_t k, void* panel) {
+  if (s.pack != nullptr) return s.pack(s.ctx, lane, lanes, width, k0, k, panel);
   if (computes(DType::kF64) && size == 8)
     pack(s, lane, lanes, width, k0, k, static_cast<int64_t*>(panel));
   else
@@ -133,6 +155,11 @@ Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lin
                                             !(steps.rank == 1 && steps.step() == 1));
   *ctx = {data, by_step ? steps : lanes, by_step ? lanes.step() : steps.step()};
   Source s = {ctx, read_matrix<float>, by_step};
+  const bool native = dtype == DType::kF32 || is_double(dtype);
+  if (native && by_step && steps.uniform() && ctx->stride == 1) {
+    s.direct = data;
+    s.step = steps.step();
+  }
   if (is_double(dtype)) s.read = read_matrix<double>;
   if (computes(DType::kF16) && dtype == DType::kF16) s.read = read_matrix<F16>;
   if (computes(DType::kBF16) && dtype == DType::kBF16) s.read = read_matrix<BF16>;

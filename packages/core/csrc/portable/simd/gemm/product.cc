@@ -1,5 +1,7 @@
 #include "proa/simd/gemm/product.h"
 
+#include "proa/simd/gemm/skinny.h"
+
 namespace proa::PROA_ISA {
 namespace {
 
@@ -14,9 +16,15 @@ int64_t bias_bytes(const Product& p) {
   return (gemm_columns(micro_of(p.dtype), p.n) * micro_of(p.dtype).size + 63) & ~int64_t{63};
 }
 
+bool is_skinny(const Product& p) {
+  return p.packed == nullptr && p.m <= kSkinnyRows && p.dtype == DType::kF32 &&
+         p.b_steps.uniform() && (p.b_stride == 1 || p.b_steps.step() == 1);
+}
+
 }  // namespace
 
 size_t product_scratch(const Product& p) {
+  if (is_skinny(p)) return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(p.k);
   return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_of(p.dtype), p.m, p.n, p.k,
                                                            takes_tiles(p.end.out),
                                                            p.packed != nullptr);
@@ -29,12 +37,6 @@ void multiply(const Call& call, const Product& p, void* scratch) {
   g.a = matrix_source(&a, p.a, p.dtype, p.a_rows, p.a_steps);
   g.b = matrix_source(&b, p.b, p.dtype, columns(p), p.b_steps);
   g.packed = p.packed;
-  const bool native = p.dtype == DType::kF32 || is_double(p.dtype);
-  if (p.packed == nullptr && gemm_is_skinny(p.m) && native && (p.b_stride == 1 || p.n == 1) &&
-      p.b_steps.uniform()) {
-    g.in_place = p.b;
-    g.ldb = p.b_steps.step();
-  }
   uint8_t* rest = static_cast<uint8_t*>(scratch);
   if (const int64_t bytes = bias_bytes(p); bytes > 0) {
     widen(p.bias->data, p.bias->dtype, p.bias->stride[p.bias->rank - 1], p.n, rest);
@@ -42,7 +44,9 @@ void multiply(const Call& call, const Product& p, void* scratch) {
     rest += bytes;
   }
   set_output(&g, &p.end);
-  gemm(call, g, rest);
+  if (!is_skinny(p)) return gemm(call, g, rest);
+  const SkinnyB lines = {static_cast<const float*>(p.b), p.b_steps.step(), p.b_stride};
+  multiply_skinny(call, g, lines, rest);
 }
 
 size_t product_packed_size(const Product& p) {

@@ -1,0 +1,170 @@
+// dw(c, p, q) = sum over pixels of dy(pixel, c) * x(window of the pixel at tap p, q, c). Lines are
+// shared out in parts that depend on the shape alone; each has sums [tap][channel] of its own,
+// which stay in the cache. Taps outside x are left out, so that x needs no frame with a border.
+#include "proa/kernels/conv/depthwise_weight.h"
+
+#include <string.h>
+
+#include "proa/base/dispatch.h"
+#include "proa/simd/conv/depthwise.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int64_t kParts = 8;
+constexpr int kVecs = 2, kTaps = 3;  // side by side
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
+
+struct Job {
+  const Correlation& c;
+  Frame x, dy;
+  int64_t width;  // sums of a tap
+};
+
+FrameShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
+
+/// Columns [first, end) of the output whose tap falls into x.
+struct Columns {
+  int64_t first, end;
+};
+Columns columns_of(const Correlation& c, int64_t q) {
+  const int64_t offset = q * c.tap_w - c.left, last = c.x.shape[3] - 1 - offset;
+  const int64_t first = offset < 0 ? (-offset + c.step_w - 1) / c.step_w : 0;
+  const int64_t end = last < 0 ? 0 : least(last / c.step_w + 1, c.cols);
+  return {least(first, c.cols), most(end, least(first, c.cols))};
+}
+
+/// Adds columns [first, end) of a line to the sums of `taps` taps and `vecs` vectors.
+template <class T>
+PROA_INLINE void add_columns(const Job& j, const T* x, const T* dy, int64_t first, int64_t end,
+                             int64_t last, int taps, int vecs, T* sums) {
+  constexpr int kWidth = kLanesOf<T>;
+  const int64_t tap = j.c.tap_w * j.x.pixel, step = j.c.step_w * j.x.pixel;
+  Vec<T> acc[kTaps][kVecs];
+#pragma GCC unroll 3
+  for (int q = 0; q < taps; ++q)
+#pragma GCC unroll 2
+    for (int v = 0; v < vecs; ++v) acc[q][v] = load(sums + q * j.width + v * kWidth);
+  x += first * step;
+  dy += first * j.dy.pixel;
+  for (int64_t i = first; i < end; ++i, x += step, dy += j.dy.pixel)
+#pragma GCC unroll 2
+    for (int v = 0; v < vecs; ++v) {
+      const bool whole = last == kWidth || v + 1 < vecs;
+      const Vec<T> d = whole ? load(dy + v * kWidth) : load_n(dy + v * kWidth, last);
+#pragma GCC unroll 3
+      for (int q = 0; q < taps; ++q) {
+        const T* at = x + q * tap + v * kWidth;
+        acc[q][v] += (whole ? load(at) : load_n(at, last)) * d;
+      }
+    }
+#pragma GCC unroll 3
+  for (int q = 0; q < taps; ++q)
+#pragma GCC unroll 2
+    for (int v = 0; v < vecs; ++v) store(sums + q * j.width + v * kWidth, acc[q][v]);
+}
+
+/// One row of taps of one line, for `vecs` vectors of channels.
+template <class T>
+PROA_INLINE void add_taps(const Job& j, const T* x, const T* dy, int64_t last, int vecs, T* sums) {
+  const Correlation& c = j.c;
+  const int64_t tap = c.tap_w * j.x.pixel;
+  for (int64_t q = 0; q < c.taps_w;) {
+    const int64_t taps = c.taps_w - q >= kTaps ? kTaps : 1;
+    Columns inner = columns_of(c, q);
+    for (int64_t t = 1; t < taps; ++t) {
+      const Columns other = columns_of(c, q + t);
+      inner.first = most(inner.first, other.first);
+      inner.end = least(inner.end, other.end);
+    }
+    inner.end = most(inner.end, inner.first);
+    if (taps == kTaps)
+      add_columns(j, x + q * tap, dy, inner.first, inner.end, last, kTaps, vecs,
+                  sums + q * j.width);
+    for (int64_t t = 0; t < taps; ++t, ++q) {
+      const Columns own = columns_of(c, q);
+      T* const to = sums + q * j.width;
+      if (taps == 1) {
+        add_columns(j, x + q * tap, dy, own.first, own.end, last, 1, vecs, to);
+        continue;
+      }
+      if (own.first < inner.first)
+        add_columns(j, x + q * tap, dy, own.first, least(inner.first, own.end), last, 1, vecs, to);
+      if (most(inner.end, own.first) < own.end)
+        add_columns(j, x + q * tap, dy, most(inner.end, own.first), own.end, last, 1, vecs, to);
+    }
+  }
+}
+
+template <class T>
+void add_line(const Job& j, int64_t line, T* sums) {
+  constexpr int kWidth = kLanesOf<T>;
+  const Correlation& c = j.c;
+  const int64_t n = line / c.rows, i = line - n * c.rows;
+  const T* dy = static_cast<const T*>(j.dy.data) + n * j.dy.image + i * j.dy.row;
+  for (int64_t p = 0; p < c.taps_h; ++p) {
+    const int64_t h = i * c.step_h - c.top + p * c.tap_h;
+    if (h < 0 || h >= c.x.shape[2]) continue;
+    const T* x = static_cast<const T*>(j.x.data) + n * j.x.image + h * j.x.row - c.left * j.x.pixel;
+    T* const to = sums + p * c.taps_w * j.width;
+    int64_t channel = 0;
+    for (; channel + kVecs * kWidth <= c.groups; channel += kVecs * kWidth)
+      add_taps(j, x + channel, dy + channel, kWidth, kVecs, to + channel);
+    for (; channel < c.groups; channel += kWidth)
+      add_taps(j, x + channel, dy + channel, least(c.groups - channel, kWidth), 1, to + channel);
+  }
+}
+
+template <class S>
+void run(const Call& call, const Job& j, void* memory) {
+  using T = Compute<S>;
+  const Correlation& c = j.c;
+  const View& dw = call.out[0];
+  const int64_t lines = c.x.shape[0] * c.rows, part = c.taps_h * c.taps_w * j.width;
+  T* const sums = static_cast<T*>(memory);
+  memset(sums, 0, static_cast<size_t>(kParts * part) * sizeof(T));
+  parallel_for(call, kParts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t)
+      for (int64_t i = t * lines / kParts; i < (t + 1) * lines / kParts; ++i)
+        add_line(j, i, sums + t * part);
+  });
+  for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap)
+    for (int64_t g = 0; g < c.groups; ++g) {
+      T sum = 0;
+      for (int64_t t = 0; t < kParts; ++t) sum += sums[t * part + tap * j.width + g];
+      dw.as<S>()[g * dw.stride[0] + tap / c.taps_w * dw.stride[2] + tap % c.taps_w * dw.stride[3]] =
+          static_cast<S>(sum);
+    }
+}
+
+size_t sum_bytes(const Correlation& c) {
+  const int64_t size = is_double(c.kernels.dtype) ? 8 : 4;
+  return align64(static_cast<size_t>(kParts * c.taps_h * c.taps_w * depthwise_width(c) * size));
+}
+
+}  // namespace
+
+Status depthwise_weight(const Call& call, const Correlation& c) {
+  const View& dy = call.in[1];
+  uint8_t* rest = static_cast<uint8_t*>(call.scratch) + sum_bytes(c);
+  Job j = {c, {}, {}, depthwise_width(c)};
+  const bool x_here = frame_in_place(c.x, all_of(c.x)), dy_here = frame_in_place(dy, all_of(dy));
+  j.x = make_frame(call, c.x, all_of(c.x), x_here, rest);
+  if (!x_here) rest += align64(frame_bytes(c.x, all_of(c.x)));
+  j.dy = make_frame(call, dy, all_of(dy), dy_here, rest);
+  PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, call.scratch));
+  return Status::kOk;
+}
+
+size_t depthwise_weight_scratch(const Call& call, const Correlation& c) {
+  const View& dy = call.in[1];
+  size_t bytes = sum_bytes(c);
+  if (!frame_in_place(c.x, all_of(c.x))) bytes += align64(frame_bytes(c.x, all_of(c.x)));
+  if (!frame_in_place(dy, all_of(dy))) bytes += align64(frame_bytes(dy, all_of(dy)));
+  return bytes;
+}
+
+}  // namespace proa::PROA_ISA

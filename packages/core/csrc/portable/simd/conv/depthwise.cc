@@ -1,0 +1,183 @@
+// Taps that fall outside x are left out, so that x needs no frame with a border.
+#include "proa/simd/conv/depthwise.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int64_t kGrainWork = 1 << 16;
+constexpr int kPixels = 4, kVecs = 2;  // of a tile
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Taps [first, end) of those at `at`, at + step, ... that fall into [0, size).
+struct Taps {
+  int64_t first, end;
+};
+PROA_INLINE Taps inside(int64_t at, int64_t step, int64_t taps, int64_t size) {
+  Taps t = {0, taps};
+  while (t.first < t.end && at + t.first * step < 0) ++t.first;
+  while (t.first < t.end && at + (t.end - 1) * step >= size) --t.end;
+  return t;
+}
+
+template <class T>
+struct Job {
+  const Correlation& c;
+  const Frame& frame;
+  const T* kernels;
+  const T* bias;
+  const Gemm& end;
+  int64_t width;      // of a line of kernels
+  const Lines& rows;  // of the output
+  T* out;             // or nullptr: through end.finish
+  int64_t pixel;      // between pixels of a line of the output
+};
+
+/// The taps of one or more neighbouring pixels.
+struct Window {
+  Taps p, q;
+  int64_t w;  // column of x of tap 0
+};
+
+/// `count` pixels of `vecs` vectors of channels, which the compiler knows where it counts.
+template <class T>
+PROA_INLINE void sum_tile(const Job<T>& s, const T* line, const Window& at, int64_t channel,
+                          int64_t last, int count, int vecs, Vec<T> (*acc)[kVecs]) {
+  constexpr int kWidth = kLanesOf<T>;
+  const Correlation& c = s.c;
+  const int64_t step = c.step_w * s.frame.pixel, tap = c.tap_w * s.frame.pixel;
+#pragma GCC unroll 2
+  for (int v = 0; v < vecs; ++v)
+#pragma GCC unroll 4
+    for (int i = 0; i < count; ++i)
+      acc[i][v] = s.bias == nullptr ? Vec<T>{} : load(s.bias + channel + v * kWidth);
+  for (int64_t p = at.p.first; p < at.p.end; ++p) {
+    const T* x = line + p * c.tap_h * s.frame.row + at.w * s.frame.pixel + at.q.first * tap;
+    const T* w = s.kernels + (p * c.taps_w + at.q.first) * s.width + channel;
+    for (int64_t q = at.q.first; q < at.q.end; ++q, x += tap, w += s.width)
+#pragma GCC unroll 2
+      for (int v = 0; v < vecs; ++v) {
+        const Vec<T> factor = load(w + v * kWidth);
+#pragma GCC unroll 4
+        for (int i = 0; i < count; ++i) {
+          const T* from = x + i * step + v * kWidth;
+          acc[i][v] += (last == kWidth || v + 1 < vecs ? load(from) : load_n(from, last)) * factor;
+        }
+      }
+  }
+}
+
+template <class T>
+PROA_INLINE void write_tile(const Job<T>& s, int64_t row, int64_t j, int64_t channel, int64_t last,
+                            int count, int vecs, Vec<T> (*acc)[kVecs]) {
+  constexpr int kWidth = kLanesOf<T>;
+  alignas(64) T spare[kPixels * kVecs * kWidth];
+  T* to = spare;
+  int64_t ld = kVecs * kWidth;
+  if (s.out != nullptr) {
+    to = s.out + s.rows.at(row) + j * s.pixel + channel;
+    ld = s.pixel;
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < count; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < vecs; ++v) {
+      Vec<T> y = acc[i][v];
+      if (s.end.relu) y = y < Vec<T>{} ? Vec<T>{} : y;  // NaN stays
+      if (last == kWidth || v + 1 < vecs)
+        store(to + i * ld + v * kWidth, y);
+      else
+        store_n(to + i * ld + v * kWidth, y, last);
+    }
+  if (s.end.finish != nullptr)
+    s.end.finish(s.end.finish_ctx, to, ld, row + j, count, channel,
+                 static_cast<int>((vecs - 1) * kWidth + last));
+}
+
+template <class T>
+PROA_INLINE void run_tile(const Job<T>& s, const T* line, const Window& at, int64_t row, int64_t j,
+                          int64_t channel, int64_t last, int count, int vecs) {
+  Vec<T> acc[kPixels][kVecs];
+  sum_tile(s, line, at, channel, last, count, vecs, acc);
+  write_tile(s, row, j, channel, last, count, vecs, acc);
+}
+
+/// `count` pixels from column j on, all channels; 1 or kPixels.
+template <class T>
+void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, int64_t j,
+                int count) {
+  constexpr int kWidth = kLanesOf<T>;
+  const int64_t channels = s.c.groups;
+  int64_t channel = 0;
+  for (; channel + kVecs * kWidth <= channels; channel += kVecs * kWidth) {
+    if (count == kPixels)
+      run_tile(s, line, at, row, j, channel, kWidth, kPixels, kVecs);
+    else
+      run_tile(s, line, at, row, j, channel, kWidth, 1, kVecs);
+  }
+  for (; channel < channels; channel += kWidth) {
+    const int64_t last = least(channels - channel, kWidth);
+    if (count == kPixels)
+      run_tile(s, line, at, row, j, channel, last, kPixels, 1);
+    else
+      run_tile(s, line, at, row, j, channel, last, 1, 1);
+  }
+}
+
+template <class T>
+void run(const Call& call, const Job<T>& s) {
+  const Correlation& c = s.c;
+  const int64_t work = c.cols * c.groups * (c.taps_h * c.taps_w + 2) / kLanesOf<T> * 8;
+  parallel_for(
+      call, c.x.shape[0] * c.rows, 1 + kGrainWork / (work + 1), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t n = i / c.rows, h = (i - n * c.rows) * c.step_h - c.top;
+          const T* line = static_cast<const T*>(s.frame.data) + n * s.frame.image + h * s.frame.row;
+          const Taps p = inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
+          for (int64_t j = 0; j < c.cols;) {
+            const int64_t w = j * c.step_w - c.left;
+            const int64_t right = w + (kPixels - 1) * c.step_w + (c.taps_w - 1) * c.tap_w;
+            const bool whole = w >= 0 && right < c.x.shape[3] && j + kPixels <= c.cols;
+            const Taps q = whole ? Taps{0, c.taps_w} : inside(w, c.tap_w, c.taps_w, c.x.shape[3]);
+            const int count = whole ? kPixels : 1;
+            run_pixels(s, line, {p, q, w}, i * c.cols, j, count);
+            j += count;
+          }
+        }
+      });
+}
+
+template <class T>
+void run_as(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
+            const void* bias, const Gemm& end) {
+  const Place& out = c.end.out;
+  const bool straight = out.stride == 1 && size_of(out.dtype) == sizeof(T) &&
+                        (out.dtype == DType::kF32 || is_double(out.dtype));
+  const int64_t pixel = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
+  T* const to = straight ? static_cast<T*>(out.data) : nullptr;
+  run<T>(call, {c, frame, static_cast<const T*>(packed), static_cast<const T*>(bias), end,
+                depthwise_width(c), out.rows, to, pixel});
+}
+
+}  // namespace
+
+bool depthwise_takes(const Correlation& c) { return c.depth == 1 && c.outs == 1 && c.groups > 1; }
+
+size_t depthwise_packed_size(const Correlation& c, int64_t size) {
+  return static_cast<size_t>(c.taps_h * c.taps_w * depthwise_width(c) * size) + kVecBytes;
+}
+
+void depthwise(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
+               const void* bias, const Gemm& end) {
+  Gemm plain = end;
+  // Without a place of its own an output that is only copied needs no finish either.
+  if (c.end.act == Act::kNone && c.end.residual.data == nullptr && c.end.out.stride == 1 &&
+      (c.end.out.dtype == DType::kF32 || is_double(c.end.out.dtype)))
+    plain.finish = nullptr;
+  if (computes(DType::kF64) && is_double(c.kernels.dtype))
+    run_as<double>(call, c, frame, packed, bias, plain);
+  else
+    run_as<float>(call, c, frame, packed, bias, plain);
+}
+
+}  // namespace proa::PROA_ISA
