@@ -30,6 +30,8 @@ class Case:
     limit: float | None = None  # proa's time / torch's must not exceed this
     rounds: int = 15
     slice_seconds: float = 0.05
+    roof: str = ""  # the limit of roof.measure() that bounds it
+    amount: float = 0.0  # operations, or bytes, of one call
     times: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -70,6 +72,26 @@ def ratio(case: Case, ours: str, theirs: str) -> float:
     return median([a / b for a, b in pairs])
 
 
-def other_load() -> float:
-    """Runnable processes besides ours, averaged over the last minute."""
-    return os.getloadavg()[0]
+def _busy_seconds() -> float | None:
+    """Processor time that all processes together have used since the start."""
+    try:
+        with open("/proc/stat") as file:
+            ticks = [int(word) for word in file.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    idle = ticks[3] + ticks[4]
+    return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK")
+
+
+def other_load(seconds: float = 1.5) -> float:
+    """Cores that other processes keep busy, watched for a moment.
+
+    The load average would count our own preparation for a minute after it ended.
+    """
+    before, own, start = _busy_seconds(), time.process_time(), time.perf_counter()
+    time.sleep(seconds)
+    after = _busy_seconds()
+    if before is None or after is None:
+        return os.getloadavg()[0]
+    mine = time.process_time() - own
+    return max(0.0, (after - before - mine) / (time.perf_counter() - start))

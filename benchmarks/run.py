@@ -16,11 +16,12 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
-from suites import eager, loader, train
+import roof
+from suites import eager, kernel, loader, train
 
 import proa
 
-SUITES = {"eager": eager, "loader": loader, "train": train}
+SUITES = {"eager": eager, "kernel": kernel, "loader": loader, "train": train}
 
 
 def _torch(threads: int) -> ModuleType | None:
@@ -32,11 +33,18 @@ def _torch(threads: int) -> ModuleType | None:
     return torch
 
 
-def _row(case: harness.Case, verdict: bool) -> dict[str, object]:
+def _row(
+    case: harness.Case, verdict: bool, roofs: dict[str, float]
+) -> dict[str, object]:
     row: dict[str, object] = {"case": case.name, "limit": case.limit}
     for name, times in case.times.items():
         row[name] = harness.median(times) * 1e6
         row[f"{name}_spread"] = harness.spread(times)
+    row["contenders"] = list(case.times)
+    if case.amount > 0:
+        row["rate"] = case.amount / harness.median(case.times["proa"])
+        if case.roof in roofs:
+            row["of_roof"] = float(str(row["rate"])) / roofs[case.roof]
     if "torch" in case.times:
         row["ratio"] = harness.ratio(case, "proa", "torch")
         noisy = max(harness.spread(t) for t in case.times.values()) > harness.NOISY
@@ -46,14 +54,17 @@ def _row(case: harness.Case, verdict: bool) -> dict[str, object]:
 
 
 def _print(row: dict[str, object]) -> None:
-    times = "  ".join(f"{n} {row[n]:10.2f} us" for n in ("proa", "torch") if n in row)
+    names = row["contenders"]
+    assert isinstance(names, list)
+    times = "  ".join(f"{name} {row[name]:10.2f} us" for name in names)
     ratio = f"  ratio {row['ratio']:.2f}" if "ratio" in row else ""
-    verdict = {True: "  kept", False: "  NOT KEPT", None: "  no verdict"}[
-        row.get("kept")
-    ]
-    print(
-        f"{row['case']:16} {times}{ratio} (limit {row['limit']}){verdict}", flush=True
-    )
+    rate = f"  {float(str(row['rate'])) * 1e-9:.1f} G/s" if "rate" in row else ""
+    share = f" = {row['of_roof']:.0%} of the roof" if "of_roof" in row else ""
+    verdict = ""
+    if row["limit"] is not None:
+        words = {True: "kept", False: "NOT KEPT", None: "no verdict"}
+        verdict = f" (limit {row['limit']})  {words[row.get('kept')]}"  # type: ignore[index]
+    print(f"{row['case']:28} {times}{ratio}{rate}{share}{verdict}", flush=True)
 
 
 def _plot(rows: list[dict[str, object]], path: Path) -> None:
@@ -82,20 +93,23 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     load = harness.other_load()
-    quiet = load < 0.6
+    quiet = load < 0.3
     if not quiet:
-        print(f"load {load:.2f}: the machine is busy, so no verdicts")
+        print(f"{load:.2f} cores are busy with other work, so no verdicts")
+    roofs = roof.measure()
+    for name, rate in roofs.items():
+        print(f"roof of one thread, {name}: {rate * 1e-9:.1f} G/s")
     proa.set_num_threads(options.threads)
     torch = _torch(options.threads)
     rows = []
     for name in options.suite:
         for case in SUITES[name].cases(torch):
             harness.measure(case)
-            rows.append(_row(case, quiet))
+            rows.append(_row(case, quiet, roofs))
             _print(rows[-1])
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(
-        json.dumps({"load": load, "rows": rows}, indent=2)
+        json.dumps({"load": load, "roofs": roofs, "rows": rows}, indent=2)
     )
     _plot(rows, options.out / "bench.png")
     return 1 if any(row.get("kept") is False for row in rows) else 0

@@ -52,7 +52,8 @@ PROA_INLINE void sum_tile(const Job<T>& s, const T* line, const Window& at, int6
     for (int i = 0; i < count; ++i)
       acc[i][v] = s.bias == nullptr ? Vec<T>{} : load(s.bias + channel + v * kWidth);
   for (int64_t p = at.p.first; p < at.p.end; ++p) {
-    const T* x = line + p * c.tap_h * s.frame.row + at.w * s.frame.pixel + at.q.first * tap;
+    const T* x =
+        line + p * c.tap_h * s.frame.row + at.w * s.frame.pixel + at.q.first * tap + channel;
     const T* w = s.kernels + (p * c.taps_w + at.q.first) * s.width + channel;
     for (int64_t q = at.q.first; q < at.q.end; ++q, x += tap, w += s.width)
 #pragma GCC unroll 2
