@@ -106,3 +106,34 @@ def test_in_place_steps_record():
     static = proa.jit.to_static(run)
     with proa.no_grad():
         assert static(x).tolist() == run(x).tolist() == [2, 10]
+
+
+@pytest.mark.parametrize("name", ["scatter_", "put_along_axis_", "elu_", "softmax_"])
+def test_a_gradient_that_needs_the_old_value_is_right(name):
+    start = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+    updates = proa.to_tensor(np.array([[1.0, 2.0, 3.0]]))
+    index = proa.to_tensor(np.array([1]))
+    changes = {
+        "scatter_": lambda y: y.scatter_(index, updates, False),
+        "put_along_axis_": lambda y: y.put_along_axis_(
+            proa.to_tensor(np.array([[1, 0, 1]])), updates, 0, "add"
+        ),
+        "elu_": proa.nn.functional.elu_,
+        "softmax_": proa.nn.functional.softmax_,
+    }
+
+    def loss(values):
+        x = proa.to_tensor(values, stop_gradient=False)
+        y = x * 2.0
+        return x, changes[name](y).square().sum()
+
+    x, total = loss(start)
+    total.backward()
+    step = 1e-6
+    for place in np.ndindex(start.shape):
+        moved = start.copy()
+        moved[place] += step
+        above = float(loss(moved)[1])
+        moved[place] -= 2 * step
+        slope = (above - float(loss(moved)[1])) / (2 * step)
+        assert x.grad.numpy()[place] == pytest.approx(slope, rel=1e-5, abs=1e-6)

@@ -58,6 +58,11 @@ def clip_(x: Tensor, min: Any = None, max: Any = None, name: Any = None) -> Tens
     return ops.clip_(x, min=low, max=high)
 
 
+def _before(x: Tensor) -> Tensor:
+    """x as it is now, for gradients that need it once x is another value."""
+    return x if x.stop_gradient else ops.assign(x)
+
+
 def _reshaped(x: Tensor, result: Tensor) -> Tensor:
     return x._become(result)
 
@@ -123,7 +128,8 @@ def put_along_axis_(
 ) -> Tensor:
     """`put_along_axis` in place."""
     if reduce != "assign":
-        return arr._become(search.put_along_axis(arr, indices, values, axis, reduce))
+        changed = search.put_along_axis(_before(arr), indices, values, axis, reduce)
+        return arr._become(changed)
     given = cast_if(as_tensor(values, arr), arr.dtype)
     given = ops.broadcast_to(given, shape=indices.shape)
     return ops.put_along_axis_(
@@ -137,7 +143,7 @@ def scatter_(
     """`scatter` in place."""
     if overwrite:
         return ops.index_put_(x, ops.reshape(index, shape=[-1, 1]), updates)
-    return x._become(search.scatter(x, index, updates, False))
+    return x._become(search.scatter(_before(x), index, updates, False))
 
 
 def _fits(x: Tensor, other: Any, divides: bool) -> bool:
