@@ -68,6 +68,7 @@ def test_a_selection_has_the_ops_and_dtypes_of_the_models(models):
     assert set(chosen.ops) < set(both.ops)
     assert both.dtypes == ["float32", "int8"]
     assert not both.winograd  # no convolution of theirs is wide enough
+    assert not both.depthwise
 
 
 def test_select_names_what_is_wrong(tmp_path):

@@ -30,6 +30,7 @@ class Selection(NamedTuple):
     ops: Sequence[str] = ()
     dtypes: Sequence[str] = ()
     winograd: bool = True  # minimal filtering for wide 3 x 3 convolutions
+    depthwise: bool = True  # a way of their own for depthwise convolutions
 
 
 def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
@@ -38,13 +39,14 @@ def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
 
     ops: set[str] = set()
     dtypes: set[str] = set()
-    winograd = False
+    winograd = depthwise = False
     for model in models:
         for block in read(model).blocks:
             ops |= {node.op for node in block.nodes}
             dtypes |= {value.dtype for value in block.values()}
             winograd |= any(_is_wide(node) for node in block.nodes)
-    return Selection(sorted(ops), sorted(dtypes), winograd)
+            depthwise |= any(node.attrs.get("groups", 1) != 1 for node in block.nodes)
+    return Selection(sorted(ops), sorted(dtypes), winograd, depthwise)
 
 
 def _is_wide(node: Node) -> bool:
@@ -84,6 +86,8 @@ def build(
         options.append(f"-DPROA_LITE_DTYPES={';'.join(selection.dtypes)}")
     if not selection.winograd:
         options.append("-DPROA_LITE_WINOGRAD=OFF")
+    if not selection.depthwise:
+        options.append("-DPROA_LITE_DEPTHWISE=OFF")
     if isas:
         options.append(f"-DPROA_ISAS={';'.join(isas)}")
     with tempfile.TemporaryDirectory() as folder:

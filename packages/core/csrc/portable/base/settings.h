@@ -6,10 +6,15 @@
 #if !defined(PROA_HAS_WINOGRAD)
 #define PROA_HAS_WINOGRAD 1
 #endif
+// The same of depthwise convolutions' own way; others take them, but slowly.
+#if !defined(PROA_HAS_DEPTHWISE)
+#define PROA_HAS_DEPTHWISE 1
+#endif
 
 namespace proa {
 
 constexpr bool kHasWinograd = PROA_HAS_WINOGRAD != 0;
+constexpr bool kHasDepthwise = PROA_HAS_DEPTHWISE != 0;
 
 struct Settings {
   bool winograd = true;  // PROA_WINOGRAD=0: every convolution as a direct sum of products

@@ -2,6 +2,7 @@
 // depthwise convolution the channels are the vector.
 #include <string.h>
 
+#include "proa/base/settings.h"
 #include "proa/gen/attrs.h"
 #include "proa/gen/kernels.h"
 #include "proa/kernels/quant/int8_product.h"
@@ -29,7 +30,7 @@ Geometry geometry_of(const Call& c) {
   const int64_t distance = a.stride[1] * channels * static_cast<int64_t>(sizeof(Int8Step));
   const bool collides = distance % 2048 == 0;
   const bool joined = a.groups == 1 && a.dilation[1] == 1 && !collides;  // taps of a row
-  Geometry g = {a.groups, depth == 1 && outs == 1 && a.groups > 1, {}, {}};
+  Geometry g = {a.groups, kHasDepthwise && depth == 1 && outs == 1 && a.groups > 1, {}, {}};
   g.w = {w.as<const int8_t>(),
          w.stride[0],
          w.stride[2],
@@ -204,7 +205,7 @@ size_t packed_size(const Call& c, const Geometry& g) {
 }
 
 void pack(const Call& c, const Geometry& g, void* packed) {
-  if (g.depthwise) return pack_depthwise(c, static_cast<int32_t*>(packed));
+  if (kHasDepthwise && g.depthwise) return pack_depthwise(c, static_cast<int32_t*>(packed));
   Int8Kernels w = g.w;
   for (int64_t i = 0; i < g.groups; ++i, w.data += w.outs * w.out)
     int8_pack(w, static_cast<uint8_t*>(packed) + static_cast<size_t>(i) * int8_packed_size(w));
@@ -234,7 +235,7 @@ Status conv2d_int8(const Call& c) {
     packed = rest;
     rest += align64(packed_size(c, g));
   }
-  if (!g.depthwise) {
+  if (!kHasDepthwise || !g.depthwise) {
     run_groups(c, g, make_int8_frame(c, x, g.shape, rest), packed, end);
     return Status::kOk;
   }

@@ -44,11 +44,12 @@ bool collides(const Correlation& c) {
   return way_of(c) == Way::kWindows && c.step_w * c.groups * c.depth * 4 % 2048 == 0;
 }
 
+bool by_depthwise(const Correlation& c) { return kHasDepthwise && depthwise_takes(c); }
 bool by_winograd(const Correlation& c) { return kHasWinograd && way_of(c) == Way::kWinograd; }
 
 /// The part of x that goes into the frame: what is read, with its padding, or all of x alone.
 FrameShape framed(const Correlation& c) {
-  const bool all = by_winograd(c) || way_of(c) == Way::kDepthwise;
+  const bool all = by_winograd(c) || by_depthwise(c);
   return all ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
 }
 
@@ -216,10 +217,10 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
     winograd(call, c, s.frame, s.packed, reinterpret_cast<const float*>(s.init), s.g, scratch);
   else if (way_of(c) == Way::kWindows)
     run_windows(call, s);
-  else if (way_of(c) == Way::kProduct)
-    run_product(call, s, scratch);
-  else
+  else if (by_depthwise(c))
     depthwise(call, c, s.frame, s.packed, s.init, s.g);
+  else
+    run_product(call, s, scratch);
 }
 
 }  // namespace
@@ -235,13 +236,13 @@ FrameShape frame_of(const Correlation& c) {
 }
 
 size_t correlate_packed_size(const Correlation& c) {
-  if (way_of(c) == Way::kDepthwise) return depthwise_packed_size(c, micro_for(c).size);
+  if (by_depthwise(c)) return depthwise_packed_size(c, micro_for(c).size);
   if (by_winograd(c)) return winograd_packed_size(c);
   return group_bytes(c) * static_cast<size_t>(c.groups);
 }
 
 void correlate_pack(const Correlation& c, void* packed) {
-  if (way_of(c) == Way::kDepthwise) {
+  if (by_depthwise(c)) {
     if (is_double(c.kernels.dtype)) return pack_depthwise(c, static_cast<double*>(packed));
     return pack_depthwise(c, static_cast<float*>(packed));
   }
@@ -291,7 +292,7 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
   Job s = {c, micro, frame, static_cast<const uint8_t*>(packed), bias, {}, c.depth, nullptr};
   if (joined && c.taps_w > 0) s.run = c.taps_w * c.depth;
   // Depthwise, every channel at once: the outputs of all groups are one row.
-  if (way_of(c) == Way::kDepthwise) return run_group(call, c, s, 0, 0, rest);
+  if (by_depthwise(c)) return run_group(call, c, s, 0, 0, rest);
   for (int64_t g = 0; g < c.groups; ++g) {
     s.packed = static_cast<const uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
     run_group(call, c, s, g, c.depth, rest);

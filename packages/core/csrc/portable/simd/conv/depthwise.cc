@@ -162,8 +162,6 @@ void run_as(const Call& call, const Correlation& c, const Frame& frame, const vo
 
 }  // namespace
 
-bool depthwise_takes(const Correlation& c) { return c.depth == 1 && c.outs == 1 && c.groups > 1; }
-
 size_t depthwise_packed_size(const Correlation& c, int64_t size) {
   return static_cast<size_t>(c.taps_h * c.taps_w * depthwise_width(c) * size) + kVecBytes;
 }

@@ -1,11 +1,14 @@
 #pragma once
 // Correlation of each channel with a kernel of its own: the channels are the vector.
+#include "proa/base/settings.h"
 #include "proa/simd/conv/correlate.h"
 #include "proa/simd/gemm/gemm.h"
 
 namespace proa::PROA_ISA {
 
-bool depthwise_takes(const Correlation& c);
+inline bool depthwise_takes(const Correlation& c) {
+  return kHasDepthwise && c.depth == 1 && c.outs == 1 && c.groups > 1;
+}
 /// Kernels as [tap][channel], the channels filled up to whole vectors; size is that of an element.
 size_t depthwise_packed_size(const Correlation& c, int64_t size);
 /// `frame` is all of x, without padding; `bias` is padded with whole vectors or nullptr; `end` says

@@ -16,9 +16,11 @@ int64_t bias_bytes(const Product& p) {
   return (gemm_columns(micro_of(p.dtype), p.n) * micro_of(p.dtype).size + 63) & ~int64_t{63};
 }
 
+/// A build without doubles is one for models, whose weights are prepacked: it goes without.
 bool is_skinny(const Product& p) {
-  return p.packed == nullptr && p.m <= kSkinnyRows && p.dtype == DType::kF32 &&
-         p.b_steps.uniform() && (p.b_stride == 1 || p.b_steps.step() == 1);
+  return computes(DType::kF64) && p.packed == nullptr && p.m <= kSkinnyRows &&
+         p.dtype == DType::kF32 && p.b_steps.uniform() &&
+         (p.b_stride == 1 || p.b_steps.step() == 1);
 }
 
 }  // namespace
