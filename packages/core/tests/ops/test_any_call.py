@@ -16,7 +16,7 @@ import proa
 from proa import _core
 from proa.schema import ROWS, Attribute
 
-CALLS = 120
+CALLS = 50
 GROUPS = 6
 DTYPES = [
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float64",
