@@ -16,7 +16,7 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import as_int, as_ints, cast_if, normal_axis
+from proa.tensor.arguments import as_int, as_ints, cast_if, present_axis
 from proa.tensor.creation import to_tensor
 from proa.tensor.factor import as_complex_numbers
 from proa.tensor.manipulation import TO_END, roll
@@ -75,14 +75,14 @@ def _sized(where: str, x: Tensor, n: int | None, axis: int) -> Tensor:
 def _complex(
     where: str, x: Tensor, n: int | None, axis: int, norm: str, inverse: bool
 ) -> Tensor:
-    along = normal_axis(where, axis, x.ndim)
+    along = present_axis(where, axis, x.ndim)
     scale = _scale(where, norm, inverse)
     y = _sized(where, as_complex_numbers(_floating(x)), n, along)
     return ops.fft(y, axis=along, inverse=inverse, norm=scale)
 
 
 def _half(where: str, x: Tensor, n: int | None, axis: int, norm: str) -> Tensor:
-    along = normal_axis(where, axis, x.ndim)
+    along = present_axis(where, axis, x.ndim)
     y = _complex(where, _real(where, x), n, along, norm, False)
     half = y.shape[along] // 2 + 1
     return ops.slice(y, axes=[along], starts=[0], ends=[half], steps=[1])
@@ -90,7 +90,7 @@ def _half(where: str, x: Tensor, n: int | None, axis: int, norm: str) -> Tensor:
 
 def _whole(where: str, x: Tensor, n: int | None, axis: int, norm: str) -> Tensor:
     """The real tensor whose transform begins with x."""
-    along = normal_axis(where, axis, x.ndim)
+    along = present_axis(where, axis, x.ndim)
     size = 2 * (x.shape[along] - 1) if n is None else as_int(where, n)
     if size < 1:
         raise InvalidArgumentError(f"[{where}] n must be at least 1, got {size}")
@@ -124,7 +124,7 @@ def _axes_of(
         raise InvalidArgumentError(
             f"[{where}] s and axes must be of one length, got {sizes} and {along}"
         )
-    places = [normal_axis(where, a, x.ndim) for a in along]
+    places = [present_axis(where, a, x.ndim) for a in along]
     if len(set(places)) < len(places) or not places:
         raise InvalidArgumentError(
             f"[{where}] axes must differ and there must be one, got {along}"
@@ -376,7 +376,7 @@ def rfftfreq(
 
 def _shifted(where: str, x: Tensor, axes: Any, sign: int) -> Tensor:
     along = list(range(x.ndim)) if axes is None else as_ints(where, axes)
-    places = [normal_axis(where, a, x.ndim) for a in along]
+    places = [present_axis(where, a, x.ndim) for a in along]
     # To the middle: n // 2 on; back from there: n // 2 towards the front.
     return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 

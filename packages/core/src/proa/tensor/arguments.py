@@ -60,6 +60,15 @@ def normal_axis(where: str, axis: int, rank: int) -> int:
     return axis % max(rank, 1)
 
 
+def present_axis(where: str, axis: int, rank: int) -> int:
+    """`normal_axis` of a tensor that must not be 0-d."""
+    if rank == 0:
+        raise InvalidArgumentError(
+            f"[{where}] the tensor must have an axis, got a 0-d tensor"
+        )
+    return normal_axis(where, axis, rank)
+
+
 def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     """``value`` as a Tensor; a Python number takes the dtype of ``like``."""
     if isinstance(value, Tensor):

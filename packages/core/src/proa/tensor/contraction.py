@@ -8,7 +8,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_ints, normal_axis
+from proa.tensor.arguments import as_ints, present_axis
 
 __all__ = ["einsum", "tensordot"]
 
@@ -163,6 +163,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 def _contracted(axes: Any, x_rank: int, y_rank: int) -> tuple[list[int], list[int]]:
     if isinstance(axes, int):
+        if not 0 <= axes <= min(x_rank, y_rank):
+            raise InvalidArgumentError(
+                f"[tensordot] axes must lie in [0, {min(x_rank, y_rank)}], got {axes}"
+            )
         return list(range(x_rank - axes, x_rank)), list(range(axes))
     pair = axes.tolist() if isinstance(axes, Tensor) else list(axes)
     if len(pair) > 0 and all(isinstance(a, int) for a in pair):
@@ -179,8 +183,8 @@ def _contracted(axes: Any, x_rank: int, y_rank: int) -> tuple[list[int], list[in
     left += right[short:] if len(left) == short else []
     right += left[short:] if len(right) == short else []
     return (
-        [normal_axis("tensordot", a, x_rank) for a in left],
-        [normal_axis("tensordot", a, y_rank) for a in right],
+        [present_axis("tensordot", a, x_rank) for a in left],
+        [present_axis("tensordot", a, y_rank) for a in right],
     )
 
 

@@ -14,6 +14,7 @@ from proa.tensor.arguments import (
     as_ints,
     as_tensor,
     normal_axis,
+    present_axis,
     renamed,
 )
 from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
@@ -111,7 +112,7 @@ def split(
     name: Any = None,
 ) -> list[Tensor]:
     """Views of x cut along an axis into equal parts or parts of given sizes."""
-    along = normal_axis("split", as_int("split", axis), x.ndim)
+    along = present_axis("split", as_int("split", axis), x.ndim)
     total = x.shape[along]
     if isinstance(num_or_sections, int):
         if num_or_sections < 1 or total % num_or_sections:
@@ -141,7 +142,7 @@ def chunk(
 
 def unbind(input: Tensor, axis: int = 0) -> list[Tensor]:
     """Views of the entries along an axis, which is removed."""
-    along = normal_axis("unbind", axis, input.ndim)
+    along = present_axis("unbind", axis, input.ndim)
     return [ops.select(input, axis=along, index=i) for i in range(input.shape[along])]
 
 

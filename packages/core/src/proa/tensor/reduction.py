@@ -7,7 +7,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if
+from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
 
 __all__ = [
     "all", "amax", "amin", "any", "count_nonzero", "logsumexp", "max", "mean",
@@ -123,7 +123,9 @@ def median(
 ) -> Tensor:
     """The middle element, or the mean of the two middle ones."""
     y = x if axis is not None else ops.reshape(x, shape=[-1])
-    along = 0 if axis is None else as_int("median", axis)
+    along = 0
+    if axis is not None:
+        along = present_axis("median", as_int("median", axis), y.ndim)
     n = y.shape[along]
     if n == 0:
         raise InvalidArgumentError("[median] x must hold an element, got none")

@@ -10,7 +10,15 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if, normal_axis
+from proa.tensor.arguments import (
+    as_int,
+    as_ints,
+    as_tensor,
+    cast_if,
+    normal_axis,
+    present_axis,
+)
+from proa.tensor.manipulation import broadcast_shape
 
 __all__ = [
     "argmax", "argmin", "argsort", "bucketize", "gather", "gather_nd", "index_add",
@@ -144,7 +152,11 @@ def put_along_axis(
     """arr with values put (reduce "assign") or added ("add") at indices along axis."""
     given = cast_if(as_tensor(values, arr), arr.dtype)
     size = list(arr.shape)
-    along = normal_axis("put_along_axis", axis, arr.ndim)
+    along = present_axis("put_along_axis", axis, arr.ndim)
+    if indices.ndim != arr.ndim:
+        raise ShapeError(
+            "put_along_axis", f"indices must have rank {arr.ndim}", indices.shape
+        )
     size[along] = indices.shape[along]
     if broadcast:
         indices = ops.broadcast_to(indices, shape=size)
@@ -196,7 +208,7 @@ def index_add(
     x: Tensor, index: Tensor, axis: int, value: Tensor, name: Any = None
 ) -> Tensor:
     """x with the entries of value added along axis at a vector of indices."""
-    along = normal_axis("index_add", axis, x.ndim)
+    along = present_axis("index_add", axis, x.ndim)
     places = [1] * x.ndim
     places[along] = -1
     spread = ops.broadcast_like(ops.reshape(index, shape=places), value)
@@ -206,7 +218,7 @@ def index_add(
 def masked_select(x: Tensor, mask: Tensor, name: Any = None) -> Tensor:
     """The elements of x where mask holds, in row-major order."""
     if x.shape != mask.shape:
-        x = ops.broadcast_to(x, shape=list(np.broadcast_shapes(x.shape, mask.shape)))
+        x = ops.broadcast_to(x, shape=broadcast_shape(x.shape, mask.shape))
         mask = ops.broadcast_like(mask, x)
     return ops.gather_nd(x, nonzero(mask))
 
