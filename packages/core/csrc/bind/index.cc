@@ -158,9 +158,9 @@ Tensor without_new_axes(Tensor v, const Basic& b) {
   for (int i = 0; i < axes.count; ++i) {
     const int64_t size = v->view.shape[axes.v[i]];
     if (size != 1 && size != kUnknown) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  "[setitem] axis " + std::to_string(axes.v[i]) +
-                      " of the value must have size 1, got shape " + shape_text(v->view));
+      throw Error(ErrorKind::kInvalidArgument, "[setitem] axis " + std::to_string(axes.v[i]) +
+                                                   " of the value must have size 1, got shape " +
+                                                   shape_text(v->view));
     }
   }
   return axes.count == 0 ? v : ops::squeeze(v, axes);

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from proa import _core
 from proa._core import Tensor, ops
 from proa.base.random import next_key
-from proa.schema.dtypes import promote
 from proa.tensor import manipulation, math, search
 from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if
 
@@ -144,58 +140,6 @@ def scatter_(
     if overwrite:
         return ops.index_put_(x, ops.reshape(index, shape=[-1, 1]), updates)
     return x._become(search.scatter(_before(x), index, updates, False))
-
-
-def _fits(x: Tensor, other: Any, divides: bool) -> bool:
-    """Whether the memory of x can hold the result of x and other."""
-    if x.is_leaf and not x.stop_gradient and _core.is_grad_enabled():
-        return False  # a leaf's value is the user's: the result is a new tensor
-    if divides and not (x.dtype.is_floating or x.dtype.is_complex):
-        return False
-    if isinstance(other, (bool, int)):
-        return x.dtype != "bool" or isinstance(other, bool)
-    if isinstance(other, float):
-        return x.dtype.is_floating or x.dtype.is_complex
-    if not isinstance(other, Tensor):
-        return False
-    if (
-        x.dtype is not other.dtype
-        and promote(x.dtype.name, other.dtype.name) != x.dtype
-    ):
-        return False
-    shape, own = other.shape, x.shape
-    if shape == own or not shape:
-        return True
-    tail = own[len(own) - len(shape) :]
-    return len(tail) == len(shape) and all(
-        a in (1, b) for a, b in zip(shape, tail, strict=True)
-    )
-
-
-def _operator(row: str) -> Callable[[Tensor, Any], Any]:
-    in_place = getattr(ops, row)
-    divides = row == "div_"
-
-    def operate(self: Tensor, other: Any) -> Any:
-        other = other.item() if isinstance(other, np.generic) else other
-        if _fits(self, other, divides):
-            return in_place(self, other)
-        return NotImplemented  # Python then takes the operator that makes a new tensor
-
-    return operate
-
-
-def operators() -> dict[str, Callable[[Tensor, Any], Any]]:
-    """``x += y`` and its kin: in the memory of x where that holds the result.
-
-    A leaf that takes a gradient, a result of another dtype or of a larger shape make a
-    new tensor instead, as ``x = x + y`` does.
-    """
-    rows = {
-        "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_",
-        "floordiv": "floor_div_", "mod": "mod_", "pow": "pow_",
-    }  # fmt: skip
-    return {f"__i{name}__": _operator(row) for name, row in rows.items()}
 
 
 def functions() -> dict[str, Callable[..., Any]]:

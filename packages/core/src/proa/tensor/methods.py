@@ -67,7 +67,6 @@ def _table() -> dict[str, Callable[..., Any]]:
                 table[name] = getattr(family, name)
     table.update({f.__name__: f for f in (linalg.cond, linalg.corrcoef, linalg.cov)})
     table.update(inplace.functions())
-    table.update(inplace.operators())
     return table
 
 

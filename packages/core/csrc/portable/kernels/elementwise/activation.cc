@@ -64,8 +64,8 @@ PROA_INLINE C128 turned(C128 z) { return {z.re, -z.im}; }
   PROA_FUNCTOR_(name##_c, NoAttrs, (V x, V y), complex_expr)                                     \
   PROA_KERNEL_(name, {binary_loop<float, name##_f>, plain_binary_loop<double, double, name##_f>, \
                       nullptr, nullptr, plain_binary_loop<C128, C128, name##_c>})
-PROA_SLOPE_ALL(sigmoid_grad, x * y * (T(1) - y), x * turned(y * (C128{1, 0} - y)))
-PROA_SLOPE_ALL(tanh_grad, x*(T(1) - y * y), x * turned(C128{1, 0} - y * y))
+PROA_SLOPE_ALL(sigmoid_grad, x * y * (T(1) - y), x* turned(y*(C128{1, 0} - y)))
+PROA_SLOPE_ALL(tanh_grad, x*(T(1) - y * y), x* turned(C128{1, 0} - y * y))
 PROA_SLOPE(gelu_grad,
            x*(normal_cdf(y) + y * exp(y * y * T(-0.5)) * static_cast<T>(0.3989422804014327)))
 

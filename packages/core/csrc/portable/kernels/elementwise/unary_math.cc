@@ -52,11 +52,11 @@ C128 complex_cos(C128 z) { return {::cos(z.re) * ::cosh(z.im), -::sin(z.re) * ::
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr) \
   PROA_KERNEL_(name, {unary_loop<float, name##_f>, plain_unary_loop<double, double, name##_f>})
 // name, f(x) of doubles and of complex doubles
-#define PROA_MATH_SLOW(name, expr, complex_expr)                                      \
-  PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr)                                       \
-  PROA_FUNCTOR_(name##_c, NoAttrs, (V x), complex_expr)                               \
-  PROA_KERNEL_(name, {nullptr, plain_unary_loop<double, double, name##_f>, nullptr,   \
-                      nullptr, plain_unary_loop<C128, C128, name##_c>})
+#define PROA_MATH_SLOW(name, expr, complex_expr)                                             \
+  PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr)                                              \
+  PROA_FUNCTOR_(name##_c, NoAttrs, (V x), complex_expr)                                      \
+  PROA_KERNEL_(name, {nullptr, plain_unary_loop<double, double, name##_f>, nullptr, nullptr, \
+                      plain_unary_loop<C128, C128, name##_c>})
 // name, f(x) of doubles alone
 #define PROA_MATH_DOUBLE(name, expr)            \
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr) \

@@ -91,10 +91,10 @@ void reflect(S* a, int64_t step, int64_t n, int64_t m, const S* v, S tau, S* w) 
   for (int64_t i = 0; i < n; ++i) add_row(a + i * step, -(tau * v[i]), w, m);
 }
 
-#define PROA_FOR_NUMBER(S)                                                                      \
-  template void read<S>(const View&, int64_t, int64_t, int64_t, int64_t, int64_t, S*);          \
-  template void write<S>(const S*, const View&, int64_t, int64_t, int64_t, int64_t, int64_t);   \
-  template S reflector<S>(const S*, int64_t, int64_t, S*, double*);                             \
+#define PROA_FOR_NUMBER(S)                                                                    \
+  template void read<S>(const View&, int64_t, int64_t, int64_t, int64_t, int64_t, S*);        \
+  template void write<S>(const S*, const View&, int64_t, int64_t, int64_t, int64_t, int64_t); \
+  template S reflector<S>(const S*, int64_t, int64_t, S*, double*);                           \
   template void reflect<S>(S*, int64_t, int64_t, int64_t, const S*, S, S*);
 PROA_FOR_NUMBER(double)
 PROA_FOR_NUMBER(C128)

@@ -99,8 +99,8 @@ template <class S>
 void reflect(S* a, int64_t step, int64_t n, int64_t m, const S* v, S tau, S* w);
 
 // -- factorisations, each on one matrix; `work` is as large as the function beside it says -------
-/// a = P L U in place, the row exchanged with row i in pivots[i] (from 0); a is (m, n). Returns 0 or
-/// the number (from 1) of the first pivot that is 0.
+/// a = P L U in place, the row exchanged with row i in pivots[i] (from 0); a is (m, n). Returns 0
+/// or the number (from 1) of the first pivot that is 0.
 template <class S>
 int64_t factor_lu(S* a, int64_t m, int64_t n, int32_t* pivots);
 /// b (n, k) = a^-1 b from a's factors.
@@ -113,8 +113,8 @@ void factor_qr(S* a, int64_t m, int64_t n, S* q, int64_t columns, S* work);
 inline int64_t qr_work(int64_t m, int64_t n) {
   return m + (m > n ? m : n) + (m < n ? m : n) * (m + 1);
 }
-/// a (m, n) = u (m, uc) diag(s) v^H, with v^H as vh (vr, n), s descending; uc (vr) is min(m, n) or m
-/// (n). a is destroyed. False if the rotations did not settle.
+/// a (m, n) = u (m, uc) diag(s) v^H, with v^H as vh (vr, n), s descending; uc (vr) is min(m, n) or
+/// m (n). a is destroyed. False if the rotations did not settle.
 template <class S>
 bool factor_svd(S* a, int64_t m, int64_t n, S* u, int64_t uc, double* s, S* vh, int64_t vr,
                 S* work);
@@ -147,7 +147,8 @@ struct Stack {
   }
 };
 
-/// Reads the (m, n) matrix (n = 1: the vector) at `offset`; the distances of rows and columns given.
+/// Reads the (m, n) matrix (n = 1: the vector) at `offset`; the distances of rows and columns
+/// given.
 template <class S>
 void read(const View& v, int64_t offset, int64_t m, int64_t rows, int64_t n, int64_t columns,
           S* to);

@@ -1,5 +1,6 @@
 // Eigenvalues of general complex matrices: Householder reflections to Hessenberg form, shifted QR
-// steps to a triangle (Schur form), and its eigenvectors by substitution (Golub & Van Loan, 7.5-7.6).
+// steps to a triangle (Schur form), and its eigenvectors by substitution (Golub & Van
+// Loan, 7.5-7.6).
 #include "proa/kernels/linalg/dense.h"
 
 namespace proa::PROA_ISA {

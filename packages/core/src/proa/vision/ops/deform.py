@@ -84,15 +84,8 @@ def deform_conv2d(
         must = "x must be (N, C, H, W) of known C, H, W, and weight have rank 4"
         raise ShapeError("deform_conv2d", must, [x.shape, weight.shape])
     parts = int(deformable_groups)
-    kernel, steps, border, gaps = placement(
-        "deform_conv2d",
-        x.shape[2:],
-        weight.shape[2:],
-        stride,
-        padding,
-        dilation,
-        "NCHW",
-    )
+    where = ("deform_conv2d", x.shape[2:], weight.shape[2:])
+    kernel, steps, border, gaps = placement(*where, stride, padding, dilation, "NCHW")
     size = [
         (x.shape[2 + i] + border[2 * i] + border[2 * i + 1] - gaps[i] * (kernel[i] - 1)
          - 1) // steps[i] + 1

@@ -206,6 +206,22 @@ def _best_anchor(gt: list[Tensor], anchors: Any, size: list[int]) -> Tensor:
     return ops.argmax(ops.div(common, ops.sub(area, common)), axis=2)
 
 
+def _chosen_anchors(anchor_mask: Any, count: int) -> list[int]:
+    heads = [int(m) for m in anchor_mask]
+    if not heads or min(heads) < 0 or max(heads) >= count:
+        raise InvalidArgumentError(
+            f"[yolo_loss] anchor_mask must name some of {count} anchors, "
+            f"got {anchor_mask}"
+        )
+    return heads
+
+
+def _cell(centre: Tensor, count: int) -> Tensor:
+    """The cell, of count along an axis, that a part of the image lies in."""
+    scaled = ops.scale(centre, scale=float(count))
+    return ops.clip(ops.cast(scaled, dtype=as_dtype("int64")), 0, count - 1)
+
+
 def yolo_loss(
     x: Tensor,
     gt_box: Tensor,
@@ -252,18 +268,12 @@ def yolo_loss(
     Source: Redmon and Farhadi, YOLOv3, 2018.
     """
     sizes = _anchors("yolo_loss", anchors)
-    heads = [int(m) for m in anchor_mask]
-    if not heads or min(heads) < 0 or max(heads) >= len(sizes):
-        raise InvalidArgumentError(
-            f"[yolo_loss] anchor_mask must name some of {len(sizes)} anchors, "
-            f"got {anchor_mask}"
-        )
+    heads = _chosen_anchors(anchor_mask, len(sizes))
     p = _heads("yolo_loss", x, len(heads), 5 + class_num)
     if gt_box.ndim != 3 or gt_box.shape[2] != 4 or gt_label.ndim != 2:
         must = "gt_box must be (N, B, 4) and gt_label (N, B)"
         raise ShapeError("yolo_loss", must, [gt_box.shape, gt_label.shape])
     height, width = x.shape[2:]
-    whole = as_dtype("int64")
     with no_grad():
         gt = [ops.select(cast_if(gt_box, x.dtype), axis=2, index=i) for i in range(4)]
         valid = ops.logical_and(
@@ -283,10 +293,7 @@ def yolo_loss(
         table[heads[::-1]] = range(len(heads) - 1, -1, -1)
         head = ops.gather(as_tensor(table), best)
         given = ops.logical_and(valid, ops.greater_equal(head, 0))
-        cell = [
-            ops.clip(ops.cast(ops.scale(gt[i], scale=float(n)), dtype=whole), 0, n - 1)
-            for i, n in enumerate((width, height))
-        ]
+        cell = [_cell(gt[i], n) for i, n in enumerate((width, height))]
         place = ops.add(ops.mul(head, height), cell[1])
         place = ops.add(ops.mul(place, width), cell[0])
         cells = len(heads) * height * width
