@@ -191,7 +191,7 @@ def test_a_complex_network_trains_and_accumulates_gradients():
             (proa.abs(error) ** 2).mean().backward()
         with proa.no_grad():
             losses.append(float((proa.abs(x @ w - y) ** 2).mean()))
-            w -= 0.1 * w.grad
+            w.subtract_(0.1 * w.grad)
         w.clear_grad()
     assert losses[-1] < 1e-5 * losses[0]
     np.testing.assert_allclose(w.numpy(), target, atol=1e-2)

@@ -6,11 +6,11 @@ from typing import Any
 
 from proa.static.absent import refuse
 from proa.static.nn.sequence import *  # noqa: F403
-from proa.static.nn.sequence import __all__ as __all__
+from proa.static.nn.sequence import __all__ as _sequences
 from proa.static.nn.sequence_layout import *  # noqa: F403
 from proa.static.nn.sequence_layout import __all__ as _layout
 
-__all__ += _layout
+__all__ = [*_sequences, *_layout]
 
 _GRAPH_BUILDING = frozenset({
     "batch_norm", "bilinear_tensor_product", "case", "cond", "conv2d",
