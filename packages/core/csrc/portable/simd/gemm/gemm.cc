@@ -84,8 +84,7 @@ void run_tile_at(const Block& s, const void* panel, int64_t row, int64_t col) {
   t.count = rows;
   t.last = cols - (vecs - 1) * micro.lanes;
   // Later blocks of k are added to what the first began with.
-  if (g.init != nullptr && s.k0 == 0)
-    t.init = static_cast<const uint8_t*>(g.init) + col * size;
+  if (g.init != nullptr && s.k0 == 0) t.init = static_cast<const uint8_t*>(g.init) + col * size;
   if (s.pitch == 0) {
     micro.run(height, vecs, t);
   } else {
