@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import proa
@@ -53,6 +53,18 @@ def fits(g: dict[str, Any]) -> bool:
 
 
 @SETTINGS
+@example(
+    {
+        "size": [0, 0, 0],
+        "kernel": [1, 1, 1],
+        "stride": [1, 1, 1],
+        "padding": [1, 1, 1],
+        "dilation": [1, 1, 1],
+        "groups": 1,
+        "batch": 0,
+        "channels": 1,
+    }
+)
 @given(geometries())
 def test_convolution(g: dict[str, Any]) -> None:
     axes, groups = len(g["size"]), max(g["groups"], 1)

@@ -193,7 +193,8 @@ def _placement(
 
 def split_axis(x: Tensor, axis: int, sizes: list[int]) -> Tensor:
     """Axis ``axis`` as the two axes ``sizes``; dimensions may be unknown (-1)."""
-    wide = ops.unsqueeze(x, axis=[axis])
+    # reshape takes a 0 for the dimension that is there: an empty one must stand in place.
+    wide = ops.unsqueeze(x, axis=[axis + 1 if sizes[0] == 0 else axis])
     shape = [0] * wide.ndim
     shape[axis : axis + 2] = sizes
     return ops.reshape(wide, shape=shape)
