@@ -193,7 +193,7 @@ def _placement(
 
 def split_axis(x: Tensor, axis: int, sizes: list[int]) -> Tensor:
     """Axis ``axis`` as the two axes ``sizes``; dimensions may be unknown (-1)."""
-    # reshape takes a 0 for the dimension that is there: an empty one must stand in place.
+    # A 0 means the dimension that is there to reshape: an empty one stays in place.
     wide = ops.unsqueeze(x, axis=[axis + 1 if sizes[0] == 0 else axis])
     shape = [0] * wide.ndim
     shape[axis : axis + 2] = sizes
