@@ -48,8 +48,6 @@ CASES: dict[str, Case] = {
     "encoder": (Encoder, (12, 32)),
     "mlp": (Mlp, (20,)),
 }
-#: Norms folded into the kernels before them round otherwise, and ResNet-18 has twenty.
-ROUNDING = {"resnet18": 5e-5}
 
 
 def built(name: str) -> tuple[nn.Layer, tuple[int, ...], list[InputSpec]]:
@@ -93,10 +91,7 @@ def test_fp32_is_the_same_in_every_runtime(name: str, tmp_path: Path):
             with proa.no_grad():
                 want = network(proa.to_tensor(x)).numpy()
             np.testing.assert_allclose(
-                *(run(x), want),
-                rtol=1e-5,
-                atol=ROUNDING.get(name, 1e-5),
-                err_msg=f"{runtime}, batch {n}",
+                run(x), want, rtol=1e-5, atol=1e-5, err_msg=f"{runtime}, batch {n}"
             )
 
 

@@ -5,8 +5,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int kOut = 4;                 // results along an edge of a tile
-constexpr int kEdge = 6;                // elements of x along it
+constexpr int kOut = 2;                 // results along an edge of a tile
+constexpr int kEdge = 4;                // elements of x along it
 constexpr int kPoints = kEdge * kEdge;  // products of a tile
 // Of transformed tiles and products at a time, unless that were too few tiles for large kernels.
 constexpr int64_t kTakenBytes = 1 << 20, kTakenLeast = 3 * kTileRows;
@@ -16,37 +16,27 @@ int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // -- the transforms, one line of vectors each; a line is applied along both axes -----------------
-/// B^T d: six elements of x.
+/// B^T d: four elements of x.
 PROA_INLINE void transform_input(const VF* d, VF* to) {
-  const VF a = d[4] - 4.0f * d[2], b = d[3] - 4.0f * d[1];
-  const VF e = d[4] - d[2], f = 2.0f * (d[3] - d[1]);
-  to[0] = 4.0f * d[0] - 5.0f * d[2] + d[4];
-  to[1] = a + b;
-  to[2] = a - b;
-  to[3] = e + f;
-  to[4] = e - f;
-  to[5] = 4.0f * d[1] - 5.0f * d[3] + d[5];
+  to[0] = d[0] - d[2];
+  to[1] = d[1] + d[2];
+  to[2] = d[2] - d[1];
+  to[3] = d[1] - d[3];
 }
 
 /// G g: three taps.
 PROA_INLINE void transform_kernel(const VF* g, VF* to) {
-  const VF sum = (g[0] + g[2]) * (-1.0f / 6), half = g[1] * (1.0f / 6);
-  const VF near = g[0] * (1.0f / 24) + g[2] * (1.0f / 6), far = g[1] * (1.0f / 12);
-  to[0] = 0.25f * g[0];
-  to[1] = sum - half;
-  to[2] = sum + half;
-  to[3] = near + far;
-  to[4] = near - far;
-  to[5] = g[2];
+  const VF ends = 0.5f * (g[0] + g[2]), middle = 0.5f * g[1];
+  to[0] = g[0];
+  to[1] = ends + middle;
+  to[2] = ends - middle;
+  to[3] = g[2];
 }
 
-/// A^T m: six products make four results.
+/// A^T m: four products make two results.
 PROA_INLINE void transform_output(const VF* m, VF* to) {
-  const VF a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
-  to[0] = m[0] + a + c;
-  to[1] = b + 2.0f * d;
-  to[2] = a + 4.0f * c;
-  to[3] = b + 8.0f * d + m[5];
+  to[0] = m[0] + m[1] + m[2];
+  to[1] = m[1] - m[2] - m[3];
 }
 
 /// Distance in floats between the packed kernels of two points; not a power of two, so that all
@@ -186,7 +176,7 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
 bool winograd_takes(const Correlation& c) {
   return settings().winograd && c.kernels.dtype == DType::kF32 && c.taps_h == 3 && c.taps_w == 3 &&
          c.tap_h == 1 && c.tap_w == 1 && c.step_h == 1 && c.step_w == 1 && c.groups == 1 &&
-         c.depth >= 32 && c.outs >= 32 && c.depth * c.outs <= 256 * 256;
+         c.depth >= 32 && c.outs >= 32 && c.depth * c.outs <= 512 * 512;
 }
 
 size_t winograd_packed_size(const Correlation& c) {
