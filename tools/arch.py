@@ -30,11 +30,17 @@ VAGUE_NAMES = {"util", "utils", "misc", "common", "helper", "helpers", "stuff"}
 UNLIMITED = ("tests", "tests-integration")
 
 # A C++ component is the directory after csrc/portable, csrc/host or csrc; `gen` and
-# `gen-train` are the generated headers below and above the tape.
+# `gen-train` are the generated headers below and above the tape, `gen-all` those that
+# change with every new row: the many kernel files do not depend on them.
 PORTABLE = ("base", "simd", "kernels", "shapes", "model", "exec")
-GENERATED_FOR_TAPE = ("ops.h",)
+GENERATED = {
+    "ops.h": "gen-train",
+    "attrs.h": "gen-all",
+    "kernels.h": "gen-all",
+    "op_ids.h": "gen-all",
+}
 _KERNELS = {"base", "simd", "kernels", "gen"}
-_EXEC = {*PORTABLE, "gen"}
+_EXEC = {*PORTABLE, "gen", "gen-all"}
 _HOST = {*_EXEC, "runtime"}
 _TRAIN = {*_HOST, "train", "gen-train"}
 ALLOWED: dict[str, set[str]] = {
@@ -142,7 +148,7 @@ def included_component(header: str) -> str | None:
     if parts[0] != "proa" or len(parts) < 3:
         return None
     if parts[1] == "gen":
-        return "gen-train" if parts[2] in GENERATED_FOR_TAPE else "gen"
+        return GENERATED.get(parts[2], "gen")
     return parts[1]
 
 

@@ -40,6 +40,7 @@ def write(root: Path, name: str, text: str) -> list[str]:
     [
         (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/model/file.h"', "got model"),
         (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/runtime/pool.h"', "got runtime"),
+        (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/gen/attrs.h"', "got gen-all"),
         (f"{CSRC}/portable/base/x.h", '"proa/simd/vec.h"', "got simd"),
         (f"{CSRC}/portable/exec/x.cc", '"proa/gen/ops.h"', "got gen-train"),
         (f"{CSRC}/portable/exec/x.cc", "<vector>", "may not include <vector>"),
@@ -60,7 +61,8 @@ def test_an_include_that_points_up_is_found(tmp_path, file, include, fault):
     ("file", "include"),
     [
         (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/simd/vec.h"'),
-        (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/gen/attrs.h"'),
+        (f"{CSRC}/portable/kernels/norm/x.cc", '"proa/gen/attrs/norm.h"'),
+        (f"{CSRC}/portable/exec/x.cc", '"proa/gen/attrs.h"'),
         (f"{CSRC}/portable/kernels/norm/x.cc", "<cmath>"),
         (f"{CSRC}/host/runtime/x.cc", "<thread>"),
         (f"{CSRC}/bind/x.cc", '"proa/train/tensor.h"'),

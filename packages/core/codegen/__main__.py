@@ -40,7 +40,8 @@ def portable(rows: list[Row], options: argparse.Namespace) -> None:
         defined = emit_tables.defined_functions(kernels.rglob("*.cc"))
     # Sources are compiled whole, whatever the selection: headers know every row.
     every = list(load().values())
-    write(headers / "attrs.h", emit_structs.attrs_header(every))
+    for name, text in emit_structs.attrs_headers(every).items():
+        write(headers / name, text)
     write(headers / "shapes.h", emit_tables.shapes_header(every))
     write(headers / "kernels.h", emit_tables.kernels_header(every))
     write(headers / "op_ids.h", emit_structs.op_ids_header(rows))

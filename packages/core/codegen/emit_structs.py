@@ -1,4 +1,4 @@
-"""attrs.h (attribute structs) and op_ids.h."""
+"""attrs/<family>.h (attribute structs), attrs.h (all of them) and op_ids.h."""
 
 from __future__ import annotations
 
@@ -57,9 +57,22 @@ def _struct(row: Row) -> str:
     return "\n".join(lines)
 
 
-def attrs_header(rows: Iterable[Row]) -> str:
-    """One plain struct for each op that has attributes."""
-    body = "\n\n".join(_struct(row) for row in rows if row.attributes)
+def attrs_headers(rows: Iterable[Row]) -> dict[str, str]:
+    """File name to text: the structs of each family, and attrs.h with all families.
+
+    A kernel includes those of its family, so that a new row compiles few files again.
+    """
+    structs: dict[str, list[str]] = {}
+    for row in rows:
+        if row.attributes:
+            structs.setdefault(row.family, []).append(_struct(row))
+    files = {f"attrs/{name}.h": _header(texts) for name, texts in structs.items()}
+    lines = "\n".join(f'#include "proa/gen/{name}"' for name in sorted(files))
+    return files | {"attrs.h": f"#pragma once\n{lines}\n"}
+
+
+def _header(structs: Iterable[str]) -> str:
+    body = "\n\n".join(structs)
     return (
         "#pragma once\n// Attribute structs, in row order: append only.\n"
         '#include "proa/base/call.h"\n\n'

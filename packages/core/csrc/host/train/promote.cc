@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "proa/base/half.h"
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/unary.h"
 #include "proa/gen/op_ids.h"
 #include "proa/runtime/error.h"
 #include "proa/train/host_table.h"

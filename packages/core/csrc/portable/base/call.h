@@ -38,7 +38,7 @@ struct Call {
   View* out = nullptr;
   int n_in = 0;
   int n_out = 0;
-  const void* attrs = nullptr;   // the op's generated struct (proa/gen/attrs.h)
+  const void* attrs = nullptr;   // the op's generated struct (proa/gen/attrs)
   void* scratch = nullptr;       // as many bytes as the op's scratch function asked for, 64-aligned
   const void* packed = nullptr;  // the op's prepacked constant input, or nullptr
   const Parallel* parallel = nullptr;  // nullptr: run on the calling thread

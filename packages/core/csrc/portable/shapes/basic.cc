@@ -1,5 +1,6 @@
 // Shape rules that keep, broadcast or state a shape.
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/creation.h"
+#include "proa/gen/attrs/rand.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

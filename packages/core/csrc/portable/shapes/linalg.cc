@@ -1,5 +1,4 @@
 // Shape rules of matrix factorisations: the last two axes are the matrix, those before a batch.
-#include "proa/gen/attrs.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

@@ -1,5 +1,6 @@
 // Shape rules of joins, padding, tiling and indexing.
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/movement.h"
+#include "proa/gen/attrs/index.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

@@ -1,5 +1,7 @@
 // Shape rules of products, convolution, pooling, normalisation and losses.
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/conv.h"
+#include "proa/gen/attrs/norm.h"
+#include "proa/gen/attrs/pool.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

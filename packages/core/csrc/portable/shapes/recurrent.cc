@@ -1,5 +1,5 @@
 // Shape rules of recurrent networks.
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/recurrent.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

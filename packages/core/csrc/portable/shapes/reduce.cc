@@ -1,5 +1,7 @@
 // Shape rules of reductions, sorting and selection along axes.
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/reduce.h"
+#include "proa/gen/attrs/loss.h"
+#include "proa/gen/attrs/sort.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

@@ -1,5 +1,5 @@
 // Shape rules of windows, resampling and weighted rows.
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/sampling.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

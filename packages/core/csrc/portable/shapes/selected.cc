@@ -1,6 +1,6 @@
 // Shape rules of ops that keep their first array's shape and look at others: what the others must
 // be. Kernels rely on it, and a model file may hold anything.
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/quant.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

@@ -1,7 +1,8 @@
 // Views: the shape, and where the data is known also the strides, over the input's memory.
 #include <limits.h>
 
-#include "proa/gen/attrs.h"
+#include "proa/gen/attrs/movement.h"
+#include "proa/gen/attrs/norm.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 

@@ -1,6 +1,5 @@
 // conv2d, and the form that graph passes fuse bias, residual and activation into.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/geometry.h"
 
 namespace proa::PROA_ISA {

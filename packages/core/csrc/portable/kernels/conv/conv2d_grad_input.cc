@@ -2,8 +2,7 @@
 // that fit depend on h modulo the stride only, so each residue ("phase") is a correlation of dy
 // with some of the kernels' taps, turned round, at stride 1. conv2d_transpose is the same, with a
 // bias where that has the shape of x; its attributes begin alike.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/geometry.h"
 
 namespace proa::PROA_ISA {

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/depthwise_weight.h"
 #include "proa/kernels/conv/geometry.h"
 #include "proa/simd/conv/depthwise.h"

@@ -1,5 +1,4 @@
 // Sum over every axis but axis 1: the channels are the columns.
-#include "proa/gen/kernels.h"
 #include "proa/simd/column_sums.h"
 
 namespace proa::PROA_ISA {

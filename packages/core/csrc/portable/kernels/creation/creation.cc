@@ -1,8 +1,7 @@
 // Arrays from nothing but attributes.
 #include <math.h>
 
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/creation.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/movement/copy.h"
 

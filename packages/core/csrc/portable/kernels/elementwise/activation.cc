@@ -1,4 +1,5 @@
 // Activation functions: one line each, over float vectors and doubles. `a` holds the attributes.
+#include "proa/gen/attrs/activation.h"
 #include "proa/kernels/elementwise/functions.h"
 
 namespace proa::PROA_ISA {

@@ -1,4 +1,5 @@
 // Elementwise ops with numbers as attributes: cast, clip, scale.
+#include "proa/gen/attrs/unary.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/movement/copy.h"
 

@@ -3,8 +3,6 @@
 // of doubles beside those of simd/math.h, arithmetic of complex numbers, and the macros that make
 // a kernel of a line.
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
 #include "proa/kernels/elementwise/loops.h"
 #include "proa/simd/math.h"
 

@@ -1,6 +1,7 @@
 // Discrete Fourier transforms of any length along one axis, in double. A length with small prime
 // factors takes Stockham's self-sorting passes (Swarztrauber, 1984); another one is a convolution
 // with a chirp, done by transforms of a power of two (Bluestein, 1970).
+#include "proa/gen/attrs/fft.h"
 #include "proa/kernels/linalg/dense.h"
 #include "proa/kernels/reduce/reducer.h"
 

@@ -1,4 +1,5 @@
 // LU factors with row exchanges, and what follows from them: solutions, inverses, determinants.
+#include "proa/gen/attrs/linalg.h"
 #include "proa/kernels/linalg/dense.h"
 
 namespace proa::PROA_ISA {

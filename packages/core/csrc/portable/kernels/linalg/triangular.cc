@@ -1,4 +1,5 @@
 // Cholesky factors, systems with triangular matrices, and the triangle of a matrix.
+#include "proa/gen/attrs/linalg.h"
 #include "proa/kernels/linalg/dense.h"
 
 namespace proa::PROA_ISA {

@@ -1,6 +1,5 @@
 // y = act(x @ w + bias + residual): the leading axes of x are the rows of one product.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/linear.h"
 #include "proa/simd/gemm/product.h"
 
 namespace proa::PROA_ISA {

@@ -1,7 +1,5 @@
 // z = x @ y over the last two axes. Floats go through the packed product; where y is one matrix
 // the batch of x becomes rows. Integers and complex numbers take a plain loop.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
 #include "proa/simd/gemm/product.h"
 
 namespace proa::PROA_ISA {

@@ -1,5 +1,4 @@
 // Sum over every axis but the last. A complex array is summed as two real ones.
-#include "proa/gen/kernels.h"
 #include "proa/simd/column_sums.h"
 
 namespace proa::PROA_ISA {

@@ -1,6 +1,5 @@
 // -log(softmax(logits)[label]) and its gradient. Labels index the last axis of the logits.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/loss.h"
 #include "proa/kernels/loss/softmax.h"
 
 namespace proa::PROA_ISA {

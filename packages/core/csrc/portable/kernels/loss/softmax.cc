@@ -2,8 +2,7 @@
 // exp cannot overflow.
 #include "proa/kernels/loss/softmax.h"
 
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/loss.h"
 
 namespace proa::PROA_ISA {
 namespace {

@@ -1,12 +1,14 @@
 // Ops that copy elements to other places: each is a few calls of copy() on parts of its arrays.
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/movement.h"
+#include "proa/gen/attrs/sampling.h"
 #include "proa/gen/shapes.h"
 #include "proa/kernels/elementwise/loops.h"
 #include "proa/kernels/movement/copy.h"
 
 namespace proa::PROA_ISA {
+
+Status add(const Call&);  // elementwise/binary.cc
 
 namespace {
 

@@ -4,8 +4,7 @@
 #include <math.h>
 
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/norm.h"
 #include "proa/simd/column_sums.h"
 #include "proa/simd/gemm/pack.h"
 #include "proa/simd/vec.h"

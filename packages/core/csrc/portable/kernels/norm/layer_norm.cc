@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/norm.h"
 #include "proa/simd/rows.h"
 
 namespace proa::PROA_ISA {

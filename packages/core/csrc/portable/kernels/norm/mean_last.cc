@@ -1,6 +1,5 @@
 // Sums and means over the last axes, and the mean's gradient.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/norm.h"
 #include "proa/simd/rows.h"
 
 namespace proa::PROA_ISA {

@@ -1,6 +1,5 @@
 // Optimizer steps: one pass over all arrays of a parameter, in place.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/optimizer.h"
 #include "proa/kernels/elementwise/functions.h"
 
 namespace proa::PROA_ISA {

@@ -1,7 +1,6 @@
 // Means of windows, and their gradient: each dy divided by the size of its window, added to all of
 // it.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/pool.h"
 #include "proa/kernels/pool/window.h"
 
 namespace proa::PROA_ISA {

@@ -1,7 +1,6 @@
 // The greatest element of each window, and where it lies. A NaN counts as greatest; windows start
 // from their first element, so that no value stands for "none yet".
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/pool.h"
 #include "proa/kernels/pool/window.h"
 
 namespace proa::PROA_ISA {

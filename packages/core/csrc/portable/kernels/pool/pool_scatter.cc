@@ -1,9 +1,9 @@
 // Moving values by the indices of max_pool2d_index: h * W + w within a plane.
 #include <string.h>
 
+#include "proa/base/call.h"
 #include "proa/base/dispatch.h"
 #include "proa/base/inline.h"
-#include "proa/gen/kernels.h"
 
 namespace proa::PROA_ISA {
 namespace {

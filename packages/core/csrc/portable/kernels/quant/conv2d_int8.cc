@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "proa/base/settings.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
 #include "proa/simd/conv/frame.h"
 #include "proa/simd/conv/windows.h"

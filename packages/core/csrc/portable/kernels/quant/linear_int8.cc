@@ -1,8 +1,7 @@
 // The rows of x, copied as the micro-kernel reads them, are the windows of one line.
 #include <string.h>
 
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
 #include "proa/simd/conv/windows.h"
 

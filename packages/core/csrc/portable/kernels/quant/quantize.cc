@@ -1,7 +1,6 @@
 // Symmetric int8 element by element: q = clamp(round(x / scale), -127, 127), and what belongs to
 // it.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/quant.h"
 #include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {

@@ -3,8 +3,7 @@
 #include "proa/kernels/rand/philox.h"
 
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/rand.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/reduce/reducer.h"
 #include "proa/kernels/sort/order.h"

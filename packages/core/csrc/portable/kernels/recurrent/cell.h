@@ -4,8 +4,6 @@
 #include <math.h>
 
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
 #include "proa/simd/gemm/product.h"
 #include "proa/simd/math.h"
 

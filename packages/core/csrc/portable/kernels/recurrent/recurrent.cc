@@ -1,5 +1,6 @@
 // A recurrent cell along a sequence: at each step one product of all states with the recurrent
 // weight (packed once), then the gates of each sample.
+#include "proa/gen/attrs/recurrent.h"
 #include "proa/kernels/recurrent/cell.h"
 
 namespace proa::PROA_ISA {

@@ -1,6 +1,7 @@
 // Gradient of a recurrent cell along a sequence: the steps in reverse, each with the gradients of
 // its gates and one product that hands them to the state before; then one product over all steps
 // for the weight.
+#include "proa/gen/attrs/recurrent.h"
 #include "proa/kernels/recurrent/cell.h"
 
 namespace proa::PROA_ISA {

@@ -1,6 +1,5 @@
 // Where an axis is greatest or least: the first of equals, or the first NaN.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/reduce.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/reduce/reducer.h"
 

@@ -1,7 +1,6 @@
 // Sums, products, extrema and tests over axes. Floats are summed in double: 4 vectors in float,
 // whose sum is then widened, so that speed is that of memory and the error that of one addition.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/reduce.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/movement/copy.h"
 #include "proa/kernels/reduce/reducer.h"

@@ -1,6 +1,5 @@
 // Running sums and products, and reductions that read their input twice.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/reduce.h"
 #include "proa/gen/shapes.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/reduce/reducer.h"

@@ -1,7 +1,6 @@
 // Weighted sums of rows named by an index, which is what bilinear sampling, pooling of regions and
 // bags of embeddings come to; and the two gradients, which are each other's.
 #include "proa/base/dispatch.h"
-#include "proa/gen/kernels.h"
 #include "proa/kernels/movement/copy.h"
 #include "proa/simd/vec.h"
 

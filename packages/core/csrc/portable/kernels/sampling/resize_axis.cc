@@ -4,8 +4,7 @@
 #include <math.h>
 
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/sampling.h"
 #include "proa/kernels/elementwise/nest.h"
 #include "proa/kernels/movement/copy.h"
 #include "proa/simd/vec.h"

@@ -3,8 +3,7 @@
 #include <math.h>
 
 #include "proa/base/dispatch.h"
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/sampling.h"
 
 namespace proa::PROA_ISA {
 namespace {

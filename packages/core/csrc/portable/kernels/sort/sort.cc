@@ -1,7 +1,6 @@
 // Sorting and selection along an axis. Numbers become unsigned keys of the same order, so one
 // radix sort serves every dtype; NaN is the greatest key.
-#include "proa/gen/attrs.h"
-#include "proa/gen/kernels.h"
+#include "proa/gen/attrs/sort.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/reduce/reducer.h"
 #include "proa/kernels/sort/order.h"
