@@ -74,10 +74,8 @@ void take_keyword(const Binding& b, PyObject* name, PyObject* value, Parsed* p) 
              (text != nullptr ? text : "?") + "'");
 }
 
-// Converts and runs; `held` keeps converted arrays alive.
-PyObject* invoke(const Binding& b, const Parsed& p) {
+void read_attributes(const Binding& b, const Parsed& p, unsigned char* attrs) {
   const OpInfo& op = *b.entry->info;
-  alignas(16) unsigned char attrs[kMaxAttrBytes];
   if (op.attr_size > 0) std::memcpy(attrs, op.attr_defaults, op.attr_size);
   for (int i = b.host->array_count; i < b.host->arg_count; ++i) {
     const ArgSpec& spec = b.host->args[i];
@@ -87,6 +85,21 @@ PyObject* invoke(const Binding& b, const Parsed& p) {
       raise_type("[" + b.name + "] " + spec.name + " must be given");
     }
   }
+}
+
+void run(const Binding& b, TensorImpl* const* in, int count, const void* attrs, Tensor* out) {
+  if (b.inplace) {
+    dispatch_inplace(*b.entry, in, count, attrs, out);
+  } else {
+    dispatch(*b.entry, in, count, attrs, out);
+  }
+}
+
+// Converts and runs; `held` keeps converted arrays alive.
+PyObject* invoke(const Binding& b, const Parsed& p) {
+  const OpInfo& op = *b.entry->info;
+  alignas(16) unsigned char attrs[kMaxAttrBytes];
+  read_attributes(b, p, attrs);
   constexpr int kOnStack = 8;
   const bool variadic = is_variadic(b);
   const int count = variadic ? static_cast<int>(p.array_count) : b.host->array_count;
@@ -115,11 +128,7 @@ PyObject* invoke(const Binding& b, const Parsed& p) {
     }
   }
   Tensor out[kMaxOutputs];
-  if (b.inplace) {
-    dispatch_inplace(*b.entry, in, count, attrs, out);
-  } else {
-    dispatch(*b.entry, in, count, attrs, out);
-  }
+  run(b, in, count, attrs, out);
   if (op.n_out == 1) return wrap(std::move(out[0]));
   Ref tuple = checked(PyTuple_New(op.n_out));
   for (int i = 0; i < op.n_out; ++i) {
@@ -141,6 +150,89 @@ PyObject* call_op(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObj
     return invoke(b, parsed);
   });
 }
+
+// A list of tensors, one for each call, or a tensor for all of them.
+class Column {
+ public:
+  Column(const Binding& b, PyObject* given) : one_(is_tensor(given)) {
+    // A copy: the list may change while other threads run.
+    tuple_ = checked(one_ ? PyTuple_Pack(1, given) : PySequence_Tuple(given));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple_.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(tuple_.get(), i);
+      if (is_tensor(item)) continue;
+      raise_type("[each] " + b.name + " must be given Tensors, got " + Py_TYPE(item)->tp_name);
+    }
+  }
+  bool one() const { return one_; }
+  Py_ssize_t size() const { return PyTuple_GET_SIZE(tuple_.get()); }
+  TensorImpl* at(Py_ssize_t i) const {
+    return impl_of(PyTuple_GET_ITEM(tuple_.get(), one_ ? 0 : i));
+  }
+
+ private:
+  bool one_;
+  Ref tuple_;
+};
+
+const Binding& binding_of(PyObject* function) {
+  PyObject* self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : nullptr;
+  if (self == nullptr || !PyCapsule_IsValid(self, nullptr)) {
+    raise_type(std::string("[each] the first argument must be an operator of _core.ops, got ") +
+               Py_TYPE(function)->tp_name);
+  }
+  return *static_cast<const Binding*>(PyCapsule_GetPointer(self, nullptr));
+}
+
+// The number of calls: the length of every column that is a list.
+Py_ssize_t length_of(const Binding& b, const std::vector<Column>& columns) {
+  Py_ssize_t length = -1;
+  for (const Column& column : columns) {
+    if (column.one()) continue;
+    if (length >= 0 && column.size() != length) {
+      raise_type("[each] lists for " + b.name + " must be of one length, got " +
+                 std::to_string(length) + " and " + std::to_string(column.size()));
+    }
+    length = column.size();
+  }
+  return length < 0 ? 1 : length;
+}
+
+PyObject* call_each(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    if (count < 1) raise_type("[each] an operator must be given");
+    const Binding& b = binding_of(args[0]);
+    if (!b.inplace && b.entry->info->n_out != 1) {
+      raise_type("[each] " + b.name + " must have one output");
+    }
+    if (is_variadic(b) || count - 1 != b.host->array_count) {
+      raise_type("[each] " + b.name + " must be given a list for each of its " +
+                 std::to_string(b.host->array_count) + " arrays, got " + std::to_string(count - 1));
+    }
+    Parsed parsed;
+    for (Py_ssize_t i = 0; keywords != nullptr && i < PyTuple_GET_SIZE(keywords); ++i) {
+      take_keyword(b, PyTuple_GET_ITEM(keywords, i), args[count + i], &parsed);
+    }
+    alignas(16) unsigned char attrs[kMaxAttrBytes];
+    read_attributes(b, parsed, attrs);
+    std::vector<Column> columns;
+    for (Py_ssize_t i = 1; i < count; ++i) columns.emplace_back(b, args[i]);
+    const Py_ssize_t length = length_of(b, columns);
+    Ref results = checked(PyList_New(b.inplace ? 0 : length));
+    TensorImpl* in[kMaxArgs];
+    for (Py_ssize_t r = 0; r < length; ++r) {
+      for (size_t k = 0; k < columns.size(); ++k) in[k] = columns[k].at(r);
+      Tensor out[kMaxOutputs];
+      run(b, in, static_cast<int>(columns.size()), attrs, out);
+      if (b.inplace) continue;
+      PyList_SET_ITEM(results.get(), r, checked(wrap(std::move(out[0]))).release());
+    }
+    return results.release();
+  });
+}
+
+PyMethodDef each_method = {
+    "each", fast(call_each), METH_FASTCALL | METH_KEYWORDS,
+    "Call an operator once for every row of lists of tensors (a tensor alone serves all rows)."};
 
 bool add(PyObject* module, const OpEntry& entry, bool inplace, const std::string& name) {
   auto* b = new Binding();  // lives as long as the process
@@ -181,6 +273,8 @@ bool init_ops(PyObject* core) {
       return false;
     }
   }
+  const Ref each(PyCFunction_New(&each_method, nullptr));
+  if (!each || PyObject_SetAttrString(core, "each", each.get()) < 0) return false;
   PyObject* modules = PyImport_GetModuleDict();
   if (PyDict_SetItemString(modules, "proa._core.ops", module.get()) < 0) return false;
   return PyObject_SetAttrString(core, "ops", module.get()) == 0;

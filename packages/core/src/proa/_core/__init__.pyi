@@ -84,6 +84,15 @@ def set_dtypes(dtypes: Sequence[_DType]) -> None: ...
 def get_default_dtype() -> _DType: ...
 def set_default_dtype(dtype: _DType) -> None: ...
 def is_grad_enabled() -> bool: ...
+def each(
+    op: Callable[..., Any], *columns: Tensor | Sequence[Tensor], **attributes: Any
+) -> list[Tensor]:
+    """Call an operator once for every row of lists of tensors.
+
+    A tensor in place of a list serves all rows. Returns the results; none of an
+    operator that works in place.
+    """
+
 def set_grad_enabled(on: bool) -> bool:
     """Switch recording; returns what it was."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from proa import _core
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
 from proa.tensor.row_sparse import merged, values_of, with_values
@@ -76,10 +77,9 @@ class ClipGradByGlobalNorm(ClipGrad):
         if not grads:
             return []
         factor = _factor(grads, self.clip_norm)
-        return [
-            ops.mul(g, factor if g.dtype is factor.dtype else factor.astype(g.dtype))
-            for g in grads
-        ]
+        if all(g.dtype is factor.dtype for g in grads):
+            return _core.each(ops.mul, grads, factor)
+        return [ops.mul(g, factor.astype(g.dtype)) for g in grads]
 
 
 def _factor(grads: list[Tensor], limit: float) -> Tensor:

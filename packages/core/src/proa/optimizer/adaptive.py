@@ -32,6 +32,7 @@ class Adagrad(Optimizer):
     """
 
     _slots = ("moment",)
+    _kernel = ops.adagrad_
 
     def __init__(
         self,
@@ -57,11 +58,9 @@ class Adagrad(Optimizer):
     def _rows_alone(self, step: Step) -> bool:
         return step.decay == 0
 
-    def _update(self, step: Step) -> None:
-        ops.adagrad_(
-            step.weights, step.grad, step.kept["moment"], lr=step.lr,
-            epsilon=step.settings["epsilon"], weight_decay=step.decay,
-        )  # fmt: skip
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        epsilon = step.settings["epsilon"]
+        return {"lr": step.lr, "epsilon": epsilon, "weight_decay": step.decay}
 
 
 class Adamax(Optimizer):
@@ -74,6 +73,7 @@ class Adamax(Optimizer):
     """
 
     _slots = ("moment", "inf_norm")
+    _kernel = ops.adamax_
     _powers = (("beta1_pow_acc", "beta1"),)
 
     def __init__(
@@ -96,13 +96,13 @@ class Adamax(Optimizer):
             beta1=float(beta1), beta2=float(beta2), epsilon=float(epsilon),
         )  # fmt: skip
 
-    def _update(self, step: Step) -> None:
-        kept, settings = step.kept, step.settings
-        ops.adamax_(
-            step.weights, step.grad, kept["moment"], kept["inf_norm"], lr=step.lr,
-            beta1=settings["beta1"], beta2=settings["beta2"],
-            epsilon=settings["epsilon"], step=kept["step"], weight_decay=step.decay,
-        )  # fmt: skip
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        settings = step.settings
+        return {
+            "lr": step.lr, "beta1": settings["beta1"], "beta2": settings["beta2"],
+            "epsilon": settings["epsilon"], "step": step.kept["step"],
+            "weight_decay": step.decay,
+        }  # fmt: skip
 
 
 class RMSProp(Optimizer):
@@ -116,6 +116,7 @@ class RMSProp(Optimizer):
     """
 
     _slots = ("mean_square", "momentum", "mean_grad")
+    _kernel = ops.rmsprop_
 
     def __init__(
         self,
@@ -142,14 +143,13 @@ class RMSProp(Optimizer):
             centered=bool(centered),
         )  # fmt: skip
 
-    def _update(self, step: Step) -> None:
-        kept, settings = step.kept, step.settings
-        ops.rmsprop_(
-            step.weights, step.grad, kept["mean_square"], kept["momentum"],
-            kept["mean_grad"], lr=step.lr, rho=settings["rho"],
-            epsilon=settings["epsilon"], momentum=settings["momentum"],
-            centered=settings["centered"], weight_decay=step.decay,
-        )  # fmt: skip
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        settings = step.settings
+        return {
+            "lr": step.lr, "rho": settings["rho"], "epsilon": settings["epsilon"],
+            "momentum": settings["momentum"], "centered": settings["centered"],
+            "weight_decay": step.decay,
+        }  # fmt: skip
 
 
 class Adadelta(Optimizer):
@@ -163,6 +163,7 @@ class Adadelta(Optimizer):
     """
 
     _slots = ("_avg_squared_grad", "_avg_squared_update")
+    _kernel = ops.adadelta_
 
     def __init__(
         self,
@@ -182,13 +183,12 @@ class Adadelta(Optimizer):
             rho=float(rho), epsilon=float(epsilon),
         )  # fmt: skip
 
-    def _update(self, step: Step) -> None:
-        square, change = (step.kept[slot] for slot in self._slots)
-        ops.adadelta_(
-            step.weights, step.grad, square, change, lr=step.lr,
-            rho=step.settings["rho"], epsilon=step.settings["epsilon"],
-            weight_decay=step.decay,
-        )  # fmt: skip
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        settings = step.settings
+        return {
+            "lr": step.lr, "rho": settings["rho"], "epsilon": settings["epsilon"],
+            "weight_decay": step.decay,
+        }  # fmt: skip
 
 
 def _norm(x: Tensor) -> float:

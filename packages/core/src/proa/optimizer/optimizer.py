@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from proa import _core
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
 from proa.base.observers import phase
@@ -75,6 +76,9 @@ class Optimizer(State):
 
     #: Whether decay is the step's own affair rather than a part of the gradient.
     _decoupled = False
+    #: The operator of a step: of the weights, the gradient and the slots in order.
+    #: Without one, `_update` takes the step.
+    _kernel: Callable[..., Any] | None = None
 
     def __init__(
         self,
@@ -195,38 +199,43 @@ class Optimizer(State):
         pairs = [(p, g) for p, g in pairs if not p.stop_gradient]
         if group.clip is not None:
             pairs = group.clip(pairs)
-        for p, g in pairs:
-            rate = lr * group.lr_factor
-            attr = getattr(p, "optimize_attr", None)
-            if attr is not None:
-                rate *= attr["learning_rate"]
-            own = getattr(p, "regularizer", None)
-            decay = group.decay
-            if own is not None and self._decoupled:
-                g = _with(g, own(p))
-            elif own is not None:
-                decay = own
-            coefficient = 0.0
-            if isinstance(decay, L2Decay):
-                coefficient = decay.coeff  # which the step's kernel applies
-            elif decay is not None:
-                g = _with(g, decay(p))
-            self._step_of(p, g, rate, coefficient, group.settings)
+        # Steps of one learning rate, decay and count are one call.
+        batches: dict[tuple[float, float, int], list[Step]] = {}
+        steps = [self._prepared(p, g, lr, group) for p, g in pairs]
+        for step in steps:
+            if parts(step.grad) is not None and self._rows_alone(step):
+                self._update_rows(step)
+            else:
+                key = (step.lr, step.decay, step.kept["step"])
+                batches.setdefault(key, []).append(step)
+        for batch in batches.values():
+            self._update_all(batch)
+        for step in steps:
+            if step.weights is not step.param:
+                step.param[...] = step.weights
 
-    def _step_of(
-        self, p: Any, g: Tensor, lr: float, decay: float, settings: dict[str, Any]
-    ) -> None:
+    def _prepared(self, p: Any, g: Tensor, lr: float, group: Group) -> Step:
+        """A parameter's step, which is counted here."""
+        rate = lr * group.lr_factor
+        attr = getattr(p, "optimize_attr", None)
+        if attr is not None:
+            rate *= attr["learning_rate"]
+        own = getattr(p, "regularizer", None)
+        decay = group.decay
+        if own is not None and self._decoupled:
+            g = _with(g, own(p))
+        elif own is not None:
+            decay = own
+        coefficient = 0.0
+        if isinstance(decay, L2Decay):
+            coefficient = decay.coeff  # which the step's kernel applies
+        elif decay is not None:
+            g = _with(g, decay(p))
         kept = self._kept(p)
         kept["step"] += 1
         master = self._master_of(p)
         weights = p if master is None else master
-        step = Step(p, weights, g, kept, lr, decay, settings)
-        if parts(g) is not None and self._rows_alone(step):
-            self._update_rows(step)
-        else:
-            self._update(step)
-        if master is not None:
-            p[...] = master
+        return Step(p, weights, g, kept, rate, coefficient, group.settings)
 
     def _rows_alone(self, step: Step) -> bool:
         """Whether a row-sparse gradient changes no other row (or is to change none)."""
@@ -247,7 +256,27 @@ class Optimizer(State):
 
     def _update(self, step: Step) -> None:
         """Change ``step.weights`` and what is kept for them."""
-        raise NotImplementedError
+        if self._kernel is None:
+            raise NotImplementedError
+        self._update_all([step])
+
+    def _update_all(self, steps: list[Step]) -> None:
+        """The same for steps that differ in their tensors alone."""
+        if self._kernel is None:
+            for step in steps:
+                self._update(step)
+            return
+        _core.each(
+            self._kernel,
+            [step.weights for step in steps],
+            [step.grad for step in steps],
+            *([step.kept[slot] for step in steps] for slot in self._slots),
+            **self._attributes(steps[0]),
+        )
+
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        """The attributes of the step's operator."""
+        return {"lr": step.lr, "weight_decay": step.decay}
 
     def append_regularization_ops(
         self, parameters_and_grads: Pairs, regularization: Any = None

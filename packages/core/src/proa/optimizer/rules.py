@@ -1,4 +1,4 @@
-"""The optimizers in most use, each step one fused operator for each parameter."""
+"""The optimizers in most use, their steps fused operators on all parameters at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
 from proa.optimizer.lr import LRScheduler
-from proa.optimizer.optimizer import DecayFilter, Optimizer
+from proa.optimizer.optimizer import DecayFilter, Group, Optimizer
 from proa.optimizer.state import Step
 
 
@@ -19,6 +19,8 @@ def check_share(where: str, name: str, value: float) -> None:
 
 class SGD(Optimizer):
     """param -= lr * grad."""
+
+    _kernel = ops.sgd_
 
     def __init__(
         self,
@@ -36,8 +38,6 @@ class SGD(Optimizer):
     def _rows_alone(self, step: Step) -> bool:
         return step.decay == 0
 
-    def _update(self, step: Step) -> None:
-        ops.sgd_(step.weights, step.grad, lr=step.lr, weight_decay=step.decay)
 
 
 class Momentum(Optimizer):
@@ -50,6 +50,7 @@ class Momentum(Optimizer):
     """
 
     _slots = ("velocity",)
+    _kernel = ops.momentum_
 
     def __init__(
         self,
@@ -70,15 +71,18 @@ class Momentum(Optimizer):
         )  # fmt: skip
         self._rescale_grad = rescale_grad
 
-    def _update(self, step: Step) -> None:
-        grad, settings = step.grad, step.settings
+    def _prepared(self, p: Any, g: Tensor, lr: float, group: Group) -> Step:
+        step = super()._prepared(p, g, lr, group)
         if self._rescale_grad != 1.0:
-            grad = ops.mul(grad, self._rescale_grad)
-        ops.momentum_(
-            step.weights, grad, step.kept["velocity"], lr=step.lr,
-            mu=settings["momentum"], nesterov=settings["use_nesterov"],
-            weight_decay=step.decay,
-        )  # fmt: skip
+            step.grad = ops.mul(step.grad, self._rescale_grad)
+        return step
+
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        settings = step.settings
+        return {
+            "lr": step.lr, "mu": settings["momentum"], "weight_decay": step.decay,
+            "nesterov": settings["use_nesterov"],
+        }  # fmt: skip
 
 
 class Adam(Optimizer):
@@ -93,6 +97,7 @@ class Adam(Optimizer):
     """
 
     _slots = ("moment1", "moment2")
+    _kernel = ops.adam_
     _powers = (("beta1_pow_acc", "beta1"), ("beta2_pow_acc", "beta2"))
 
     def __init__(
@@ -126,14 +131,13 @@ class Adam(Optimizer):
     def _rows_alone(self, step: Step) -> bool:
         return self._lazy_mode
 
-    def _update(self, step: Step) -> None:
-        kept, settings = step.kept, step.settings
-        ops.adam_(
-            step.weights, step.grad, kept["moment1"], kept["moment2"], lr=step.lr,
-            beta1=settings["beta1"], beta2=settings["beta2"],
-            epsilon=settings["epsilon"], step=kept["step"],
-            weight_decay=step.decay, decoupled=self._decoupled,
-        )  # fmt: skip
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        settings = step.settings
+        return {
+            "lr": step.lr, "beta1": settings["beta1"], "beta2": settings["beta2"],
+            "epsilon": settings["epsilon"], "step": step.kept["step"],
+            "weight_decay": step.decay, "decoupled": self._decoupled,
+        }  # fmt: skip
 
 
 class AdamW(Adam):
@@ -178,10 +182,10 @@ class AdamW(Adam):
             name, lazy_mode, multi_precision,
         )  # fmt: skip
 
-    def _update(self, step: Step) -> None:
-        lr, decay = step.lr, step.decay
+    def _prepared(self, p: Any, g: Tensor, lr: float, group: Group) -> Step:
+        step = super()._prepared(p, g, lr, group)
         if self._lr_ratio is not None:
-            lr *= float(self._lr_ratio(step.param))
-        if self._decays is not None and not self._decays(step.param.name):
-            decay = 0.0
-        super()._update(step.of(lr=lr, decay=decay))
+            step.lr *= float(self._lr_ratio(p))
+        if self._decays is not None and not self._decays(p.name):
+            step.decay = 0.0
+        return step

@@ -17,7 +17,7 @@ _LOW = ("float16", "bfloat16")
 _LEAST, _MANY = 1e-37, 1 << 30
 
 
-@dataclass
+@dataclass(slots=True)
 class Step:
     """One parameter's step.
 
