@@ -95,3 +95,25 @@ double roof_memory(void) {
   free(c);
   return best;
 }
+
+// Bytes read of an array beyond any cache.
+double roof_read(void) {
+  const int64_t n = 1 << 25, width = BYTES / (int64_t)sizeof(float);
+  Vector* a = aligned_alloc(BYTES, (size_t)n * sizeof(float));
+  if (a == NULL) return 0;
+  memset(a, 0, (size_t)n * sizeof(float));
+  double best = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    Vector sum[4] = {{0}, {0}, {0}, {0}};
+    const double start = now();
+    for (int64_t i = 0; i < n / width; i += 4)
+      for (int k = 0; k < 4; ++k) sum[k] += a[i + k];
+    const double seconds = now() - start;
+    volatile float sink = 0;
+    for (int k = 0; k < 4; ++k) sink += sum[k][0];
+    const double rate = (double)n * sizeof(float) / seconds;
+    best = rate > best ? rate : best;
+  }
+  free(a);
+  return best;
+}

@@ -17,7 +17,9 @@ FLAGS = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
 
 
 def measure() -> dict[str, float]:
-    """Operations ("f32", "int8") and bytes ("memory") per second; absent if unknown."""
+    """Operations ("f32", "int8") and bytes ("memory", of which a third is written, and
+    "read") per second; absent if unknown.
+    """
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return {}
@@ -28,7 +30,7 @@ def measure() -> dict[str, float]:
             return {}
         functions = ctypes.CDLL(str(library))
         roofs = {}
-        for kind in ("f32", "int8", "memory"):
+        for kind in ("f32", "int8", "memory", "read"):
             function = functions[f"roof_{kind}"]
             function.restype = ctypes.c_double
             rate = function()

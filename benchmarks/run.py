@@ -17,11 +17,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
 import roof
-from suites import eager, kernel, loader, train
+from suites import eager, kernel, loader, passes, train
 
 import proa
 
-SUITES = {"eager": eager, "kernel": kernel, "loader": loader, "train": train}
+SUITES = {
+    "eager": eager,
+    "kernel": kernel,
+    "loader": loader,
+    "passes": passes,
+    "train": train,
+}
 
 
 def _torch(threads: int) -> ModuleType | None:

@@ -15,6 +15,8 @@ def cases(torch: object | None) -> Iterator[Case]:
     yield _add(torch, grad=False)
     yield _add(torch, grad=True)
     yield _chain(torch)
+    yield _tiny_step(torch, "SGD")
+    yield _tiny_step(torch, "Adam")
     yield _mlp_step(torch)
 
 
@@ -54,6 +56,34 @@ def _chain(torch: object | None) -> Case:
 
         contenders["torch"] = theirs
     return Case("chain10_fb", contenders, limit=1.0)
+
+
+def _tiny_step(torch: object | None, name: str) -> Case:
+    """Three linear layers of 8, batch 4: nothing but overhead."""
+    data = np.random.default_rng(0).standard_normal((4, 8), np.float32)
+    net = proa.nn.Sequential(*(proa.nn.Linear(8, 8) for _ in range(3)))
+    optimizer = getattr(proa.optimizer, name)(1e-3, parameters=net.parameters())
+    x = proa.to_tensor(data)
+
+    def ours() -> None:
+        net(x).mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+
+    contenders = {"proa": ours}
+    if torch is not None:
+        nn = torch.nn
+        peer = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
+        step = getattr(torch.optim, name)(peer.parameters(), lr=1e-3)
+        a = torch.from_numpy(data)
+
+        def theirs() -> None:
+            step.zero_grad()
+            peer(a).mean().backward()
+            step.step()
+
+        contenders["torch"] = theirs
+    return Case(f"tiny_{name.lower()}", contenders, limit=0.5)
 
 
 def _mlp_step(torch: object | None) -> Case:

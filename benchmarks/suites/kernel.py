@@ -1,4 +1,4 @@
-"""Matrix products, convolutions and memory-bound passes, as fractions of the roof.
+"""Matrix products and convolutions, as fractions of the roof.
 
 Products are x (m, k) @ y (k, n); convolutions those of ResNet-50 and MobileNet, batch
 4, channels-last as they come in a network. int8 has its weights packed in every call.
@@ -63,7 +63,6 @@ def cases(torch: Any) -> Iterator[Case]:
         yield _linear_int8(m, k, n)
     for name, *shape in CONVOLUTIONS:
         yield from _convolution(torch, name, *shape)
-    yield from _passes(torch)
 
 
 def _matmul(torch: Any, m: int, k: int, n: int, dtype: str) -> Case:
@@ -138,32 +137,3 @@ def _convolution(
     amount = 2.0 * BATCH * out * out * o * (c // groups) * kernel * kernel
     for what, contenders in runs.items():
         yield _case(f"{name} {what}", contenders, "f32", amount)
-
-
-def _passes(torch: Any) -> Iterator[Case]:
-    """Passes over 64 MB: each reads its array once and writes one as large."""
-    rows, width = 1 << 14, 1 << 10
-    a = RNG.standard_normal((rows, width), np.float32)
-    x, weight = proa.to_tensor(a), proa.ones([width])
-    functional = proa.nn.functional
-    ours: dict[str, Work] = {
-        "relu": lambda: functional.relu(x),
-        "gelu": lambda: functional.gelu(x),
-        "softmax": lambda: functional.softmax(x),
-        "layer_norm": lambda: functional.layer_norm(x, [width], weight, weight),
-    }
-    theirs: dict[str, Work] = {}
-    if torch is not None:
-        t, ones = torch.from_numpy(a), torch.ones(width)
-        f = torch.nn.functional
-        theirs = {
-            "relu": lambda: f.relu(t),
-            "gelu": lambda: f.gelu(t),
-            "softmax": lambda: f.softmax(t, -1),
-            "layer_norm": lambda: f.layer_norm(t, [width], ones, ones),
-        }
-    for name, work in ours.items():
-        contenders = {"proa": work}
-        if name in theirs:
-            contenders["torch"] = theirs[name]
-        yield _case(name, contenders, "memory", 2.0 * a.nbytes, slice_seconds=0.1)
