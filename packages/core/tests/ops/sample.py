@@ -63,6 +63,8 @@ class Sample:
         grad: False if the gradient cannot be checked by finite differences.
         grad_cases: Cases for the gradient, where those of `cases` do not fit.
         second: False if the second derivative cannot be checked.
+        repeats: False if there is no gradient where an array repeats along its first
+            axis, as where maxima tie and matrices are singular.
         outputs: Indices of the outputs to compare (all by default).
         strided: False if inputs must be row-major.
         check: Instead of `ref`: a function of (inputs, attributes, outputs) that
@@ -79,6 +81,7 @@ class Sample:
     grad: bool = True
     grad_cases: Sequence[Case] | None = None
     second: bool = True
+    repeats: bool = True
     outputs: Sequence[int] | None = None
     strided: bool = True
     check: Callable[..., None] | None = None

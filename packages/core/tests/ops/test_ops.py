@@ -21,9 +21,11 @@ from .trial import (
     draw,
     dtype_name,
     dtypes_of,
+    layout_of,
     numpy_of,
     output_dtypes,
     reference,
+    repeat_first,
     run,
     runs_of,
     tensor_of,
@@ -92,18 +94,10 @@ def test_memory_order_changes_nothing(sample: Sample, case: Case, layout: str):
     dtype = one_dtype(sample)
     arrays = draw(sample, case, dtype)
     if layout == "broadcast":
-        # Only what was drawn: an index or label may not be repeated.
-        for i, given in enumerate(case.inputs):
-            array = arrays[i]
-            if isinstance(given, tuple) and array is not None and array.ndim:
-                arrays[i] = np.broadcast_to(array[:1], array.shape).copy()
+        repeat_first(case, arrays)
     tensors = [
-        tensor_of(
-            a,
-            dtype,
-            layout if layout != "broadcast" or isinstance(g, tuple) else "rows",
-        )
-        for a, g in zip(arrays, case.inputs, strict=True)
+        tensor_of(a, dtype, layout_of(given, layout))
+        for a, given in zip(arrays, case.inputs, strict=True)
     ]
     want = reference(sample, arrays, case.attrs)
     compare(sample, dtype, run(ROWS[sample.name], tensors, case.attrs), want)

@@ -106,6 +106,22 @@ def draw(sample: Sample, case: Case, dtype: str) -> list[Array | None]:
     return arrays
 
 
+def repeat_first(case: Case, arrays: list[Array | None]) -> None:
+    """Make what was drawn repeat along its first axis, as "broadcast" requires.
+
+    What was given stays: an index or label may not be repeated.
+    """
+    for i, given in enumerate(case.inputs):
+        array = arrays[i]
+        if isinstance(given, tuple) and array is not None and array.ndim:
+            arrays[i] = np.broadcast_to(array[:1], array.shape).copy()
+
+
+def layout_of(given: Input, layout: str) -> str:
+    """The layout of an input: what is given does not repeat."""
+    return layout if layout != "broadcast" or isinstance(given, tuple) else "rows"
+
+
 def tensor_of(array: Array | None, dtype: str, layout: str = "rows") -> Any:
     """The array as a tensor whose memory is laid out in one of LAYOUTS.
 

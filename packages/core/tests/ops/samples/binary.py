@@ -56,7 +56,6 @@ Sample(
     cases=SHAPES,
     domain=(-6, 6),
     grad_cases=SHAPES[:4],
-    second=False,
 )
 Sample("maximum", ref=np.maximum, cases=[*SHAPES, GRID], grad_cases=SHAPES)
 Sample("minimum", ref=np.minimum, cases=[*SHAPES, GRID], grad_cases=SHAPES)

@@ -112,6 +112,7 @@ Sample(
     cases=[case((3, 3)), case((2, 2, 4, 4)), case((2, 1, 1)), case((0, 2, 2))],
     rtol=TOLERANCE,
     atol=TOLERANCE,
+    repeats=False,
 )
 Sample(
     "slogdet",
@@ -119,6 +120,7 @@ Sample(
     cases=[case((3, 3)), case((2, 4, 4)), case((0, 2, 2))],
     rtol=TOLERANCE,
     atol=TOLERANCE,
+    repeats=False,
 )
 Sample(
     "cofactor",
@@ -150,6 +152,7 @@ Sample(
     grad_cases=[case((3, 3)), case((2, 4, 4))],
     rtol=TOLERANCE,
     atol=TOLERANCE,
+    repeats=False,
 )
 
 
@@ -175,6 +178,7 @@ Sample(
     cases=[case((3, 3)), case((2, 5, 3)), case((2, 2, 2)), case((4, 1))],
     rtol=TOLERANCE,
     atol=TOLERANCE,
+    repeats=False,
 )
 Sample(
     "qr_complete",

@@ -66,14 +66,14 @@ Sample(
     ref=_over(np.max),
     cases=[*_cases(empty=False), *_LONG],
     grad_cases=_SMALL,
-    second=False,
+    repeats=False,
 )
 Sample(
     "min",
     ref=_over(np.min),
     cases=[*_cases(empty=False), *_LONG],
     grad_cases=_SMALL,
-    second=False,
+    repeats=False,
 )
 Sample("all", ref=_over(np.all), cases=[*_cases(), *_LONG], domain=(-1, 1))
 Sample("any", ref=_over(np.any), cases=[*_cases(), *_LONG], domain=(-1, 1))

@@ -45,6 +45,7 @@ Sample(
         case((2, 3), axis=-1, descending=False),
         case((4, 3), axis=0, descending=True),
     ],
+    repeats=False,
 )
 Sample(
     "topk",
