@@ -58,7 +58,8 @@ def _dtypes(row: Row) -> str:
 def _gradient(row: Row) -> str:
     if row.grad is None:
         return "none"
-    return "of its composite" if row.grad == "composite" else "yes"
+    words = {"composite": "of its composite", "refused": "not yet: an error"}
+    return "yes" if callable(row.grad) else words[row.grad]
 
 
 def _attributes(row: Row) -> list[str]:

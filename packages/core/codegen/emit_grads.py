@@ -213,6 +213,14 @@ def _entry(row: Row, rows: dict[str, Row]) -> tuple[str, str]:
             saved = f"{name}, sizeof({name}) / sizeof(SavedSpec)"
         masks = hex(rule.inputs), hex(rule.outputs)
         fields = f"grad_{row.name}, {saved}, {masks[0]}, nullptr, {masks[1]}"
+    elif row.grad == "refused":
+        text = (
+            f"[[noreturn]] void grad_{row.name}(GradCall&) "
+            f'{{ refuse_gradient("{row.name}"); }}\n'
+        )
+        inputs = hex(_mask(not a.shape_only for a in row.arrays))
+        outputs = hex(_mask(True for _ in row.outputs))
+        fields = f"grad_{row.name}, nullptr, 0, {inputs}, nullptr, {outputs}"
     elif row.grad == "composite" or row.kind == "composite":
         text = _composite(row, rows)
         every = hex(_mask(True for _ in row.outputs))

@@ -120,6 +120,23 @@ def test_a_loaded_model_trains_further(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("L205")
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])
+def test_a_loaded_recurrent_model_differentiates_twice(tmp_path: Path, kind: str):
+    layer = getattr(proa.nn, kind)(3, 4)
+    x = proa.to_tensor(np.random.default_rng(0).standard_normal((2, 5, 3)), "float32")
+    save(layer, tmp_path / "r", [InputSpec([2, 5, 3])])
+    seconds = []
+    for model in (layer, load(tmp_path / "r")):
+        inner = x.detach()
+        inner.stop_gradient = False
+        out = model(inner)[0].square().sum()
+        (first,) = proa.grad(out, inner, create_graph=True)
+        (second,) = proa.grad(first.square().sum(), inner)
+        seconds.append(second.numpy())
+    # tests/nn/test_rnn.py holds the layer's own against finite differences.
+    np.testing.assert_allclose(seconds[1], seconds[0], rtol=1e-5, atol=1e-7)
+
+
 def test_a_loaded_model_shows_its_program(tmp_path: Path) -> None:
     save(Dense(), tmp_path / "m", [InputSpec([None, 4])])
     text = str(load(tmp_path / "m").program())

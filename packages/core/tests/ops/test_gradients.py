@@ -9,7 +9,8 @@ import pytest
 
 import proa
 from proa import _core
-from proa.schema import ROWS, Row
+from proa.errors import UnimplementedError
+from proa.schema import REFUSED, ROWS, Row
 from proa.schema.dtypes import COMPLEX, FLOATING
 
 from . import samples
@@ -32,7 +33,7 @@ samples.load()
 CASES = [
     (s, c, f"{s.name}-{i}")
     for s in SAMPLES.values()
-    if s.grad and ROWS[s.name].grad is not None and s.ref is not None
+    if s.grad and ROWS[s.name].grad not in (None, REFUSED) and s.ref is not None
     for i, c in enumerate(s.grad_cases if s.grad_cases is not None else s.cases)
 ]
 #: What the gradient is taken in, and how its arrays lie in memory.
@@ -276,10 +277,30 @@ def test_rows_without_a_gradient_say_so():
     assert without == {
         "floor_div",  # constant almost everywhere
         "bernoulli",  # random
+    }
+
+
+def test_a_gradient_without_a_rule_is_an_error_and_not_silently_zero():
+    refused = {row.name for row in ROWS.values() if row.grad == REFUSED}
+    assert refused == {
         "squared_norm",  # of gradients
         "conv2d_act",  # made by graph passes, for inference
         "linear_act",
-        "recurrent_grad",  # nn.functional.recurrent composes the second derivative
+        "recurrent_grad",  # autograd.recurrent composes the second derivative
         "qr_complete",  # the further columns are any that fit
         "svd_full",
     }
+    x = proa.ones([2, 3, 3])
+    x.stop_gradient = False
+    with pytest.raises(UnimplementedError, match=r"\[svd_full\] the gradient"):
+        proa.linalg.svd(x, full_matrices=True)[1].sum().backward()
+    g = proa.grad(
+        [_core.ops.recurrent(x, *states(), cell="tanh")[0]], [x], create_graph=True
+    )
+    with pytest.raises(UnimplementedError, match=r"\[recurrent_grad\] the gradient"):
+        g[0].square().sum().backward()
+
+
+def states() -> tuple[proa.Tensor, proa.Tensor]:
+    """A recurrent weight and a first state."""
+    return proa.ones([3, 3]) * 0.3, proa.zeros([3, 3])

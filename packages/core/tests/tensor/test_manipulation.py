@@ -177,6 +177,53 @@ def test_putting_by_index() -> None:
     )
 
 
+def test_put_along_axis_multiplies_and_leaves_old_values_out():
+    rng = np.random.default_rng(0)
+    a, v = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 5, 2))
+    index = rng.integers(-4, 4, (3, 5, 2))
+    at = np.ix_(*map(np.arange, index.shape))
+    at = (at[0], index, at[2])
+    want = {"mul": a.copy(), "add": a.copy()}
+    np.multiply.at(want["mul"], at, v)
+    np.add.at(want["add"], at, v)
+    reset = {"mul": a.copy(), "add": a.copy()}
+    reset["mul"][at], reset["add"][at] = 1, 0
+    np.multiply.at(reset["mul"], at, v)
+    np.add.at(reset["add"], at, v)
+    x, i, u = proa.to_tensor(a), proa.to_tensor(index), proa.to_tensor(v)
+    for reduce in ("mul", "add"):
+        got = proa.put_along_axis(x, i, u, 1, reduce)
+        np.testing.assert_allclose(got.numpy(), want[reduce])
+        got = proa.put_along_axis(x, i, u, 1, reduce, False)
+        np.testing.assert_allclose(got.numpy(), reset[reduce])
+    with pytest.raises(IndexError, match="put_along_axis"):
+        proa.put_along_axis(x, i * 9, u, 1, "mul")
+
+
+def test_put_along_axis_that_multiplies_has_the_gradient_of_differences():
+    rng = np.random.default_rng(1)
+    a, v = rng.standard_normal((3, 4)), rng.standard_normal((2, 4))
+    v[0, 1] = 0  # a factor of 0 must not hide the others' gradients
+    index = proa.to_tensor([[0, 1, 2, 0], [0, 2, 2, 1]])
+
+    def value(a, v):
+        x = proa.to_tensor(a, stop_gradient=False)
+        u = proa.to_tensor(v, stop_gradient=False)
+        return x, u, proa.put_along_axis(x, index, u, 0, "mul").square().sum()
+
+    x, u, total = value(a, v)
+    total.backward()
+    for array, tensor in ((a, x), (v, u)):
+        for at in np.ndindex(array.shape):
+            sides = []
+            for h in (1e-6, -1e-6):
+                array[at] += h
+                sides.append(value(a, v)[2].item())
+                array[at] -= h
+            slope = (sides[0] - sides[1]) / 2e-6
+            assert tensor.grad.numpy()[at] == pytest.approx(slope, abs=1e-5)
+
+
 def test_unique() -> None:
     x = proa.to_tensor([3, 1, 3, 2, 1])
     same(proa.unique(x), [1, 2, 3])

@@ -1,8 +1,10 @@
 #include "proa/train/rule_helpers.h"
 
 #include <cstdint>
+#include <string>
 
 #include "proa/gen/ops.h"
+#include "proa/runtime/error.h"
 
 namespace proa {
 
@@ -34,6 +36,11 @@ Ints inverse_permutation(const Ints& perm) {
     inverse.v[perm[i] < 0 ? perm[i] + perm.count : perm[i]] = i;
   }
   return inverse;
+}
+
+void refuse_gradient(const char* op) {
+  throw Error(ErrorKind::kUnimplemented,
+              std::string("[") + op + "] the gradient of this op is not implemented");
 }
 
 }  // namespace proa

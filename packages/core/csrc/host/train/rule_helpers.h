@@ -15,5 +15,7 @@ std::vector<Tensor> split_like(const Tensor& dy, const std::vector<Tensor>& like
 std::vector<Tensor> unstack_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis);
 /// The permutation that undoes `perm` (negative axes allowed).
 Ints inverse_permutation(const Ints& perm);
+/// Throws: the gradient of `op` exists, but no rule for it.
+[[noreturn]] void refuse_gradient(const char* op);
 
 }  // namespace proa

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from proa import _core
+from proa.autograd.recurrent import recurrent
 from proa.base.flags import checks_finite
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, read, to_bytes, write
@@ -203,10 +204,14 @@ class TranslatedLayer:
     def _by_ops(self, tensors: Sequence[Any]) -> list[Any]:
         known = dict(self._tensors)
         known.update(zip(self._program.main.inputs, tensors, strict=True))
+        results: Sequence[Any]
         for node in self._program.main.nodes:
-            arrays = [None if v is None else known[v] for v in node.inputs]
-            result = getattr(_core.ops, node.op)(*arrays, **node.attrs)
-            results = result if isinstance(result, (tuple, list)) else (result,)
+            arrays: list[Any] = [None if v is None else known[v] for v in node.inputs]
+            if node.op == "recurrent":
+                results = (*recurrent(*arrays, **node.attrs), None)
+            else:
+                result = getattr(_core.ops, node.op)(*arrays, **node.attrs)
+                results = result if isinstance(result, (tuple, list)) else (result,)
             known.update(zip(node.outputs, results, strict=True))
         return [known[v] for v in self._program.main.outputs]
 

@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proa.schema.row import COMPOSITE, ROWS, Array, Attribute, Row, op
+    from proa.schema.row import COMPOSITE, REFUSED, ROWS, Array, Attribute, Row, op
 
 
 def output_name(op: str, number: int) -> str:
@@ -24,7 +24,16 @@ def output_name(op: str, number: int) -> str:
     return row.outputs[number]
 
 
-__all__ = ["COMPOSITE", "ROWS", "Array", "Attribute", "Row", "op", "output_name"]
+__all__ = [
+    "COMPOSITE",
+    "REFUSED",
+    "ROWS",
+    "Array",
+    "Attribute",
+    "Row",
+    "op",
+    "output_name",
+]
 
 
 def __getattr__(name: str) -> Any:

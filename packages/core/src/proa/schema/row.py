@@ -24,6 +24,8 @@ AutocastClass = Literal["white", "black", "gray", "mixed"]
 
 #: The gradient of this row is had by running its composite on the tape.
 COMPOSITE = "composite"
+#: Differentiating this row is an error: there is a gradient, but no rule for it.
+REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -165,10 +167,11 @@ def op(
         signature: See the module's docstring.
         shape: Name of the C++ shape rule (``shape_<name>`` in csrc/portable/shapes).
         doc: One line or a paragraph; the formula first.
-        grad: A function over public ops (see codegen/tracer.py), None if the op has no
-            gradient, or COMPOSITE. Its parameters are found by name: ``g`` (the ops),
-            ``d<output>``, outputs, arrays, and keyword-only attributes.
-            Returns one expression (or None) for each array that is not shape-only.
+        grad: A function over public ops (see codegen/tracer.py), None if the op is
+            constant almost everywhere, REFUSED, or COMPOSITE. Its parameters are found
+            by name: ``g`` (the ops), ``d<output>``, outputs, arrays, and keyword-only
+            attributes. Returns one expression (or None) for each array that is not
+            shape-only.
         dtypes: Admitted element types of the first array.
         outputs: Names of the outputs.
         out: Their dtype: same (as the first array), last (as the last given array),

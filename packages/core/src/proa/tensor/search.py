@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
@@ -149,7 +147,17 @@ def put_along_axis(
     include_self: bool = True,
     broadcast: bool = True,
 ) -> Tensor:
-    """arr with values put (reduce "assign") or added ("add") at indices along axis."""
+    """arr with values written, added or multiplied in at indices along axis.
+
+    Args:
+        arr: What is changed in a copy.
+        indices: Where, of the rank of `arr`; negative ones count from the end.
+        values: What, broadcast to the shape of `indices`.
+        axis: Along which axis.
+        reduce: "assign", "add", or "mul" ("multiply").
+        include_self: False leaves the old values out of sums and products.
+        broadcast: Whether `indices` is stretched to `arr` along the other axes.
+    """
     given = cast_if(as_tensor(values, arr), arr.dtype)
     size = list(arr.shape)
     along = present_axis("put_along_axis", axis, arr.ndim)
@@ -163,17 +171,46 @@ def put_along_axis(
     given = ops.broadcast_to(given, shape=indices.shape)
     if reduce == "assign":
         return ops.put_along_axis(arr, indices, given, axis=along)
+    if reduce not in ("add", "mul", "multiply"):
+        raise InvalidArgumentError(
+            f"[put_along_axis] reduce must be assign, add or multiply, got {reduce!r}"
+        )
+    if not include_self:
+        neutral = ops.full_like(given, value=int(reduce != "add"), dtype=arr.dtype)
+        arr = ops.put_along_axis(arr, indices, neutral, axis=along)
     if reduce == "add":
         return ops.scatter_add_axis(arr, indices, given, axis=along)
-    if reduce in ("mul", "multiply"):
-        base = arr.numpy().copy()
-        at = list(np.ix_(*[np.arange(n) for n in indices.shape]))
-        at[along] = indices.numpy()
-        np.multiply.at(base, tuple(at), given.numpy())
-        return as_tensor(base)
-    raise InvalidArgumentError(
-        f"[put_along_axis] reduce must be assign, add or multiply, got {reduce!r}"
+    return _multiplied(arr, indices, given, along)
+
+
+def _multiplied(arr: Tensor, indices: Tensor, values: Tensor, axis: int) -> Tensor:
+    """arr times the product of the values that go to each place."""
+    reached: dict[str, Any] = {
+        "axes": [i for i in range(arr.ndim) if i != axis],
+        "starts": [0] * (arr.ndim - 1),
+        "ends": [n for i, n in enumerate(indices.shape) if i != axis],
+        "steps": [1] * (arr.ndim - 1),
+    }
+    region = ops.slice(arr, **reached)
+    ops.put_along_axis(region, indices, values, axis=axis)  # checks the indices
+    count, whole = arr.shape[axis], as_dtype("int64")
+    places = ops.arange(start=0, step=1, count=count, dtype=whole)
+    places = ops.reshape(
+        places, shape=[count if i == axis else 1 for i in range(arr.ndim + 1)]
     )
+    at = ops.cast(indices, dtype=whole)
+    at = ops.where(ops.less_than(at, 0), ops.add(at, count), at)
+    # (..., place, ..., value): one where the value goes elsewhere.
+    here = ops.equal(ops.unsqueeze(_last(at, axis), axis=[axis]), places)
+    factors = ops.where(here, ops.unsqueeze(_last(values, axis), axis=[axis]), 1)
+    product = ops.prod(factors, axis=[arr.ndim], keepdim=False)
+    return ops.slice_assign(arr, ops.mul(region, product), **reached)
+
+
+def _last(x: Tensor, axis: int) -> Tensor:
+    """x with that axis behind the others."""
+    order = [i for i in range(x.ndim) if i != axis]
+    return ops.transpose(x, perm=[*order, axis])
 
 
 def scatter(

@@ -29,7 +29,7 @@ Sample("div", ref=np.divide, cases=SHAPES, domain=(0.5, 3))
 
 
 def _pow(x: Array, y: Array) -> Array:
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return np.power(x, y)
     x, y = np.broadcast_arrays(x, y)
     values = [int(a) ** int(b) for a, b in zip(x.flat, y.flat, strict=True)]

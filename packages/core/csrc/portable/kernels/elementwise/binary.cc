@@ -46,11 +46,28 @@ int64_t integer_pow(int64_t base, int64_t exponent) {
   return static_cast<int64_t>(result);
 }
 
+/// exp(y log x); whole powers by products, which are exact where x's parts are small integers.
+C128 complex_pow(C128 x, C128 y) {
+  const double whole = ::fabs(y.re);
+  if (y.im == 0 && whole <= 64 && ::floor(whole) == whole) {
+    C128 result = {1, 0}, square = x;
+    for (int n = static_cast<int>(whole); n > 0; n >>= 1, square = square * square) {
+      if (n & 1) result = result * square;
+    }
+    return y.re < 0 ? C128{1, 0} / result : result;
+  }
+  if (x.re == 0 && x.im == 0) return y.re > 0 ? C128{0, 0} : C128{NAN, NAN};
+  const C128 power = y * C128{::log(::hypot(x.re, x.im)), ::atan2(x.im, x.re)};
+  const double size = ::exp(power.re);
+  return {size * ::cos(power.im), size * ::sin(power.im)};
+}
+
 struct Pow {
   explicit Pow(const void*) {}
   float operator()(float x, float y) const { return ::powf(x, y); }
   double operator()(double x, double y) const { return ::pow(x, y); }
   int64_t operator()(int64_t x, int64_t y) const { return integer_pow(x, y); }
+  C128 operator()(C128 x, C128 y) const { return complex_pow(x, y); }
 };
 struct Mod {
   explicit Mod(const void*) {}
@@ -102,7 +119,8 @@ PROA_FUNCTOR_(pow_square_f, NoAttrs, (V x, V), x* x)
 Status pow(const Call& c) {
   static constexpr Loops kLoops = {plain_binary_loop<float, float, Pow>,
                                    plain_binary_loop<double, double, Pow>, nullptr,
-                                   plain_binary_loop<int64_t, int64_t, Pow>};
+                                   plain_binary_loop<int64_t, int64_t, Pow>,
+                                   plain_binary_loop<C128, C128, Pow>};
   static constexpr Loops kSquare = {binary_loop<float, pow_square_f>,
                                     binary_loop<double, pow_square_f>};
   return elementwise(c, only_value(c.in[1]) == 2 ? kSquare : kLoops);

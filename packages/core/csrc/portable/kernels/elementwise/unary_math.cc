@@ -39,6 +39,34 @@ C128 complex_log_by(C128 z, double share) {
 }
 C128 complex_cos(C128 z) { return {::cos(z.re) * ::cosh(z.im), -::sin(z.re) * ::sinh(z.im)}; }
 
+// The inverse functions as Kahan has them ("Branch cuts for complex elementary functions", 1987):
+// from roots of 1 - z and 1 + z, so that nothing cancels and signed zeros choose the side of a cut.
+C128 complex_asin(C128 z) {
+  const C128 s = complex_sqrt({1 - z.re, -z.im}), t = complex_sqrt({1 + z.re, z.im});
+  return {::atan2(z.re, s.re * t.re - s.im * t.im), ::asinh(s.re * t.im - s.im * t.re)};
+}
+C128 complex_acos(C128 z) {
+  const C128 s = complex_sqrt({1 - z.re, -z.im}), t = complex_sqrt({1 + z.re, z.im});
+  return {2 * ::atan2(s.re, t.re), ::asinh(t.re * s.im - t.im * s.re)};
+}
+C128 complex_acosh(C128 z) {
+  const C128 s = complex_sqrt({z.re - 1, z.im}), t = complex_sqrt({z.re + 1, z.im});
+  return {::asinh(s.re * t.re + s.im * t.im), 2 * ::atan2(s.im, t.re)};
+}
+C128 complex_atanh(C128 z) {
+  const double away = 1 - z.re, square = z.im * z.im;
+  return {::log1p(4 * z.re / (away * away + square)) / 4,
+          ::atan2(2 * z.im, away * (1 + z.re) - square) / 2};
+}
+C128 complex_asinh(C128 z) {  // i asin(-i z)
+  const C128 w = complex_asin({z.im, -z.re});
+  return {-w.im, w.re};
+}
+C128 complex_atan(C128 z) {  // -i atanh(i z)
+  const C128 w = complex_atanh({-z.im, z.re});
+  return {w.im, -w.re};
+}
+
 }  // namespace
 
 // name, f(x) of float vectors and doubles, f(x) of complex doubles
@@ -57,10 +85,6 @@ C128 complex_cos(C128 z) { return {::cos(z.re) * ::cosh(z.im), -::sin(z.re) * ::
   PROA_FUNCTOR_(name##_c, NoAttrs, (V x), complex_expr)                                      \
   PROA_KERNEL_(name, {nullptr, plain_unary_loop<double, double, name##_f>, nullptr, nullptr, \
                       plain_unary_loop<C128, C128, name##_c>})
-// name, f(x) of doubles alone
-#define PROA_MATH_DOUBLE(name, expr)            \
-  PROA_FUNCTOR_(name##_f, NoAttrs, (V x), expr) \
-  PROA_KERNEL_(name, {nullptr, plain_unary_loop<double, double, name##_f>})
 
 PROA_MATH(exp, exp(x), complex_exp(x))
 PROA_MATH(log, log(x), complex_log(x))
@@ -75,13 +99,13 @@ PROA_MATH_REAL(erf, erf(x))
 PROA_MATH_SLOW(log2, ::log2(x), complex_log_by(x, 1.4426950408889634))
 PROA_MATH_SLOW(log10, ::log10(x), complex_log_by(x, 0.4342944819032518))
 PROA_MATH_SLOW(tan, ::tan(x), complex_tan(x))
-PROA_MATH_DOUBLE(asin, ::asin(x))
-PROA_MATH_DOUBLE(acos, ::acos(x))
-PROA_MATH_DOUBLE(atan, ::atan(x))
+PROA_MATH_SLOW(asin, ::asin(x), complex_asin(x))
+PROA_MATH_SLOW(acos, ::acos(x), complex_acos(x))
+PROA_MATH_SLOW(atan, ::atan(x), complex_atan(x))
 PROA_MATH_SLOW(sinh, ::sinh(x), complex_sinh(x))
 PROA_MATH_SLOW(cosh, ::cosh(x), complex_cosh(x))
-PROA_MATH_DOUBLE(asinh, ::asinh(x))
-PROA_MATH_DOUBLE(acosh, ::acosh(x))
-PROA_MATH_DOUBLE(atanh, ::atanh(x))
+PROA_MATH_SLOW(asinh, ::asinh(x), complex_asinh(x))
+PROA_MATH_SLOW(acosh, ::acosh(x), complex_acosh(x))
+PROA_MATH_SLOW(atanh, ::atanh(x), complex_atanh(x))
 
 }  // namespace proa::PROA_ISA

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from proa._core import Tensor, ops
+from proa.autograd.recurrent import Cell, recurrent, step
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.nn.functional.recurrent import Cell, recurrent, step
 from proa.nn.initializer import Constant, Uniform
 from proa.nn.layer import Layer
 

@@ -56,10 +56,11 @@ _binary("div", "x / y; integers divide as floats.", _div_grad, promote="float")
 
 
 def _pow_grad(g: Any, dz: Any, z: Any, x: Any, y: Any) -> Any:
-    dx = g.mul(dz, g.mul(y, g.pow(x, g.sub(y, 1.0))))
-    # log(x) only where x > 0, so that 0 ** y has the gradient 0 and not NaN.
-    safe = g.where(g.greater_than(x, 0.0), x, 1.0)
-    return dx, g.mul(dz, g.mul(z, g.log(safe)))
+    dx = g.mul(dz, g.conj(g.mul(y, g.pow(x, g.sub(y, 1.0)))))
+    # log(x) only where x > 0 (a complex x: is not 0; a negative one has no real root),
+    # so that 0 ** y has the gradient 0 and not NaN.
+    safe = g.where(g.greater_than(g.abs(g.sqrt(x)), 0.0), x, 1.0)
+    return dx, g.mul(dz, g.conj(g.mul(z, g.log(safe))))
 
 
 _binary(
@@ -67,7 +68,7 @@ _binary(
     "x ** y. Integers stay integers, exactly (a negative exponent gives 0 but for "
     "the bases 1 and -1).",
     _pow_grad,
-    dtypes=REAL,
+    dtypes=NUMERIC,
     autocast="black",
 )
 _binary(

@@ -9,7 +9,7 @@ from typing import Any
 
 from proa.schema.dtypes import FLOATING
 from proa.schema.ops.linear import _ACT
-from proa.schema.row import op
+from proa.schema.row import REFUSED, op
 
 _GEOMETRY = (
     "stride: ints = [1, 1], padding: ints = [0, 0, 0, 0], dilation: ints = [1, 1], "
@@ -153,7 +153,7 @@ op(
     f'conv2d_act(x, w, bias?, residual?, *, {_GEOMETRY}, act: {_ACT} = "none")',
     shape="conv2d",
     dtypes=FLOATING,
-    grad=None,
+    grad=REFUSED,
     scratch=True,
     pack="w",
     doc="act(conv2d(x, w, bias) + residual): what the graph passes fuse a convolution, "

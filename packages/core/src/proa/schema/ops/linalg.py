@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.schema.row import op
+from proa.schema.row import REFUSED, op
 
 _WIDE = ("float32", "float64", "complex64", "complex128")
 
@@ -245,7 +245,7 @@ op(
     shape="qr_complete",
     dtypes=_WIDE,
     outputs=("q", "r"),
-    grad=None,
+    grad=REFUSED,
     scratch=True,
     lite=False,
     doc="x = q r with q (.., m, m) and r (.., m, n).",
@@ -336,7 +336,7 @@ op(
     dtypes=_WIDE,
     outputs=("u", "s", "vh"),
     out=("same", "real", "same"),
-    grad=None,
+    grad=REFUSED,
     scratch=True,
     lite=False,
     doc="`svd` with square u (.., m, m) and vh (.., n, n).",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa.schema.dtypes import FLOATING, INEXACT
-from proa.schema.row import op
+from proa.schema.row import REFUSED, op
 
 _ACT = (
     '"none"|"relu"|"relu6"|"hard_swish"|"hard_sigmoid"|"sigmoid"|"tanh"|"gelu"|"silu"'
@@ -86,7 +86,7 @@ op(
     f'linear_act(x, w, bias?, residual?, *, act: {_ACT} = "none")',
     shape="linear",
     dtypes=FLOATING,
-    grad=None,
+    grad=REFUSED,
     scratch=True,
     pack="w",
     doc="act(x @ w + bias + residual): what the graph passes fuse linear, add and an "

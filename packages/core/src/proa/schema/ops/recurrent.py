@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa.schema.dtypes import FLOATING
-from proa.schema.row import op
+from proa.schema.row import REFUSED, op
 
 _CELL = '"tanh"|"relu"|"lstm"|"gru"'
 
@@ -58,7 +58,7 @@ op(
     shape="recurrent_grad",
     dtypes=FLOATING,
     outputs=("dxg", "dw", "dbias", "dh0", "dc0"),
-    grad=None,
+    grad=REFUSED,
     lite=False,
     scratch=True,
     doc="Gradient of recurrent; dbias is of the recurrent bias.",

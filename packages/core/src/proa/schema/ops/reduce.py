@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa.schema.dtypes import ALL, BOOL, FLOATING, INEXACT, NUMERIC, REAL
-from proa.schema.row import op
+from proa.schema.row import REFUSED, op
 
 _AXES = "axis: ints = [], keepdim: bool = False"
 
@@ -171,7 +171,7 @@ op(
     "squared_norm(xs...)",
     shape="scalar",
     dtypes=FLOATING,
-    grad=None,
+    grad=REFUSED,
     out="float32",
     lite=False,
     doc="Sum of the squares of all elements of all arrays, added up in float64.",

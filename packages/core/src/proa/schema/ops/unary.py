@@ -91,40 +91,37 @@ _unary(
 _unary(
     "asin",
     "Inverse sine.",
-    lambda g, dy, x: g.mul(dy, g.rsqrt(g.sub(1.0, g.mul(x, x)))),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.mul(dy, g.conj(g.rsqrt(g.sub(1.0, g.mul(x, x))))),
 )
 _unary(
     "acos",
     "Inverse cosine.",
-    lambda g, dy, x: g.neg(g.mul(dy, g.rsqrt(g.sub(1.0, g.mul(x, x))))),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.neg(g.mul(dy, g.conj(g.rsqrt(g.sub(1.0, g.mul(x, x)))))),
 )
 _unary(
     "atan",
     "Inverse tangent.",
-    lambda g, dy, x: g.div(dy, g.add(g.mul(x, x), 1.0)),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.div(dy, g.conj(g.add(g.mul(x, x), 1.0))),
 )
 _unary("sinh", "Hyperbolic sine.", lambda g, dy, x: g.mul(dy, g.conj(g.cosh(x))))
 _unary("cosh", "Hyperbolic cosine.", lambda g, dy, x: g.mul(dy, g.conj(g.sinh(x))))
 _unary(
     "asinh",
     "Inverse hyperbolic sine.",
-    lambda g, dy, x: g.mul(dy, g.rsqrt(g.add(g.mul(x, x), 1.0))),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.mul(dy, g.conj(g.rsqrt(g.add(g.mul(x, x), 1.0)))),
 )
 _unary(
     "acosh",
     "Inverse hyperbolic cosine.",
-    lambda g, dy, x: g.mul(dy, g.rsqrt(g.sub(g.mul(x, x), 1.0))),
-    dtypes=FLOATING,
+    # The root of the product would be of the other sign left of the imaginary axis.
+    lambda g, dy, x: g.mul(
+        dy, g.conj(g.mul(g.rsqrt(g.sub(x, 1.0)), g.rsqrt(g.add(x, 1.0))))
+    ),
 )
 _unary(
     "atanh",
     "Inverse hyperbolic tangent.",
-    lambda g, dy, x: g.div(dy, g.sub(1.0, g.mul(x, x))),
-    dtypes=FLOATING,
+    lambda g, dy, x: g.div(dy, g.conj(g.sub(1.0, g.mul(x, x)))),
 )
 _unary(
     "erf",
