@@ -117,10 +117,9 @@ double only_value(const View& v) {
 PROA_FUNCTOR_(pow_square_f, NoAttrs, (V x, V), x* x)
 
 Status pow(const Call& c) {
-  static constexpr Loops kLoops = {plain_binary_loop<float, float, Pow>,
-                                   plain_binary_loop<double, double, Pow>, nullptr,
-                                   plain_binary_loop<int64_t, int64_t, Pow>,
-                                   plain_binary_loop<C128, C128, Pow>};
+  static constexpr Loops kLoops = {
+      plain_binary_loop<float, float, Pow>, plain_binary_loop<double, double, Pow>, nullptr,
+      plain_binary_loop<int64_t, int64_t, Pow>, plain_binary_loop<C128, C128, Pow>};
   static constexpr Loops kSquare = {binary_loop<float, pow_square_f>,
                                     binary_loop<double, pow_square_f>};
   return elementwise(c, only_value(c.in[1]) == 2 ? kSquare : kLoops);
