@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn import datasets
 
 import proa
+import proa_serving as serving
 import proa_slim as slim
 from proa import nn
 from proa.static import InputSpec
 
-serving = pytest.importorskip("proa_serving")
-sklearn = pytest.importorskip("sklearn.datasets")
 
 
 @pytest.fixture(scope="module")
 def digits():
-    x, y = sklearn.load_digits(return_X_y=True)
+    x, y = datasets.load_digits(return_X_y=True)
     x = (x / 8 - 1).astype(np.float32)
     return x[:1400], y[:1400], x[1400:], y[1400:]
 
