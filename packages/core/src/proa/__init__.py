@@ -73,22 +73,30 @@ if TYPE_CHECKING:
 #: Submodules that are imported when they are first named.
 _MODULES = frozenset({
     "distribution",
-    "amp", "autograd", "base", "device", "distributed", "errors", "fft", "hapi", "hub",
+    "amp", "autograd", "base", "device", "distributed", "errors", "fft", "framework",
+    "hapi", "hub",
     "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
     "profiler", "sysconfig", "text",
-    "utils", "vision",
+    "utils", "version", "vision",
 })  # fmt: skip
 #: Name -> where it is: (module, name in it), or (module, None) for the module itself.
 _LAZY: dict[str, tuple[str, str | None]] = {
+    "DataParallel": ("proa.distributed.parallel", "DataParallel"),
     "Model": ("proa.hapi", "Model"),
     "ParamAttr": ("proa.nn.attr", "ParamAttr"),
     "callbacks": ("proa.callbacks", None),
     "create_parameter": ("proa.nn.create", "create_parameter"),
     "batch": ("proa.io.batching", "batch"),
     "flops": ("proa.hapi", "flops"),
+    "get_cuda_rng_state": ("proa.device.cuda", "get_rng_state"),
+    "get_cudnn_version": ("proa.device", "get_cudnn_version"),
+    "is_compiled_with_npu": ("proa.device", "is_compiled_with_npu"),
+    "is_compiled_with_rocm": ("proa.device", "is_compiled_with_rocm"),
+    "is_compiled_with_xpu": ("proa.device", "is_compiled_with_xpu"),
     "load": ("proa.hapi.saving", "load"),
     "regularizer": ("proa.regularizer", None),
     "save": ("proa.hapi.saving", "save"),
+    "set_cuda_rng_state": ("proa.device.cuda", "set_rng_state"),
     "summary": ("proa.hapi", "summary"),
 }
 

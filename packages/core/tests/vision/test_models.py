@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import proa
+from proa import nn
 from proa.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from proa.static import InputSpec
 from proa.vision import models
@@ -202,3 +203,18 @@ def test_nothing_is_downloaded(name: str) -> None:
 def test_unknown_variants_are_told(make: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         make()
+
+
+def test_residual_blocks_take_a_norm_and_a_dilation() -> None:
+    """Networks for segmentation derive theirs with Paddle's eight arguments."""
+    block = models.resnet.BottleneckBlock(
+        16, 4, 1, None, 1, 64, 2, lambda n: nn.GroupNorm(2, n)
+    )
+    assert isinstance(block.bn2, nn.GroupNorm)
+    assert block.conv2(proa.ones([1, 4, 7, 7])).shape == [1, 4, 7, 7]
+    # Taps two apart: the middle of an edge row sees the zeros outside it.
+    block.conv2.weight.set_value(np.ones([4, 4, 3, 3], np.float32))
+    y = block.conv2(proa.ones([1, 4, 7, 7])).numpy()[0, 0]
+    assert y[3, 3] == 36 and y[1, 3] == y[3, 1] == 24 and y[1, 1] == 16
+    with pytest.raises(ValueError, match="dilation must be 1, 64 and 1"):
+        models.resnet.BasicBlock(16, 16, dilation=2)

@@ -16,6 +16,21 @@ def empty_cache() -> None:
     """Nothing is kept on a GPU."""
 
 
+def get_rng_state() -> list[Any]:
+    """States of the GPUs' generators: none."""
+    return []
+
+
+def set_rng_state(state_list: list[Any]) -> None:
+    """Put the GPUs' generators into states that get_rng_state gave.
+
+    Raises:
+        UnavailableError: If there are any: they belong to GPUs.
+    """
+    if state_list:
+        _refuse("set_rng_state")
+
+
 def _refuse(where: str) -> NoReturn:
     raise UnavailableError(
         f"[device.cuda.{where}] a CUDA device must be there, got a build for the CPU"

@@ -53,6 +53,8 @@ class Layer:
     """
 
     training: bool
+    #: Where layers keep their argument `name`; those written for Paddle read it.
+    _name: str | None = None
 
     def __init__(
         self, name_scope: str | None = None, dtype: DTypeLike | None = None

@@ -15,7 +15,7 @@ from proa.tensor.creation import ones, zeros
 __all__ = [
     "BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "GroupNorm",
     "InstanceNorm1D", "InstanceNorm2D", "InstanceNorm3D", "LayerNorm",
-    "LocalResponseNorm",
+    "LocalResponseNorm", "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -108,6 +108,34 @@ class BatchNorm3D(_BatchNorm):
     """Batch normalisation of volumes."""
 
     _ranks = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation with the statistics of all processes that train together.
+
+    Training is in one process at present, whose statistics are those of all.
+    """
+
+    @classmethod
+    def convert_sync_batchnorm(cls, layer: Layer) -> Layer:
+        """Make every `BatchNorm1D`, `2D` and `3D` in ``layer`` a SyncBatchNorm.
+
+        Parameters and running statistics are taken over. Returns ``layer``, changed in
+        place, or its replacement where it is such a norm itself.
+        """
+        if isinstance(layer, BatchNorm1D | BatchNorm2D | BatchNorm3D):
+            found = cls(
+                layer._num_features, layer._momentum, layer._epsilon,
+                data_format=layer._data_format,
+            )  # fmt: skip
+            found._use_global_stats = layer._use_global_stats
+            found.weight, found.bias = layer.weight, layer.bias
+            found._mean, found._variance = layer._mean, layer._variance
+            found.training = layer.training
+            return found
+        for name, child in list(layer.named_children()):
+            layer.add_sublayer(name, cls.convert_sync_batchnorm(child))
+        return layer
 
 
 class BatchNorm(_BatchNorm):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from proa._core import Tensor, ops
@@ -20,11 +21,12 @@ from proa.vision.models.weights import with_weights
 
 
 def _conv(
-    channels: int, out: int, size: int, stride: int = 1, groups: int = 1
+    channels: int, out: int, size: int, stride: int = 1, groups: int = 1, step: int = 1
 ) -> Conv2D:
     return Conv2D(
-        channels, out, size, stride, padding=size // 2, groups=groups, bias_attr=False
-    )
+        channels, out, size, stride, padding=size // 2 * step, dilation=step,
+        groups=groups, bias_attr=False,
+    )  # fmt: skip
 
 
 class BasicBlock(Layer):
@@ -40,18 +42,21 @@ class BasicBlock(Layer):
         downsample: Layer | None = None,
         groups: int = 1,
         base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Callable[[int], Layer] | None = None,
     ) -> None:
         super().__init__()
-        if groups != 1 or base_width != 64:
+        if (groups, base_width, dilation) != (1, 64, 1):
             raise InvalidArgumentError(
-                "[BasicBlock] groups and base_width must be 1 and 64, "
-                f"got {groups} and {base_width}"
+                "[BasicBlock] groups, base_width and dilation must be 1, 64 and 1, "
+                f"got {groups}, {base_width} and {dilation}"
             )
+        norm = norm_layer or BatchNorm2D
         self.conv1 = _conv(inplanes, planes, 3, stride)
-        self.bn1 = BatchNorm2D(planes)
+        self.bn1 = norm(planes)
         self.relu = ReLU()
         self.conv2 = _conv(planes, planes, 3)
-        self.bn2 = BatchNorm2D(planes)
+        self.bn2 = norm(planes)
         self.downsample = downsample
 
     def forward(self, x: Tensor) -> Any:
@@ -74,15 +79,18 @@ class BottleneckBlock(Layer):
         downsample: Layer | None = None,
         groups: int = 1,
         base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Callable[[int], Layer] | None = None,
     ) -> None:
         super().__init__()
+        norm = norm_layer or BatchNorm2D
         width = int(planes * (base_width / 64.0)) * groups
         self.conv1 = _conv(inplanes, width, 1)
-        self.bn1 = BatchNorm2D(width)
-        self.conv2 = _conv(width, width, 3, stride, groups)
-        self.bn2 = BatchNorm2D(width)
+        self.bn1 = norm(width)
+        self.conv2 = _conv(width, width, 3, stride, groups, dilation)
+        self.bn2 = norm(width)
         self.conv3 = _conv(width, planes * self.expansion, 1)
-        self.bn3 = BatchNorm2D(planes * self.expansion)
+        self.bn3 = norm(planes * self.expansion)
         self.relu = ReLU()
         self.downsample = downsample
 

@@ -1,0 +1,46 @@
+"""Names that programs for Paddle ask for beside the parts they use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import proa
+from proa import nn
+from proa.errors import UnavailableError
+
+
+def test_framework_holds_what_programs_look_for_there() -> None:
+    attr = proa.framework.ParamAttr(initializer=nn.initializer.Constant(2.0))
+    np.testing.assert_array_equal(
+        nn.Linear(2, 2, attr).weight.numpy(), np.full(4, 2.0).reshape(2, 2)
+    )
+    assert proa.framework.get_default_dtype() == "float32"
+    assert proa.framework.load is proa.load
+
+
+def test_the_version_comes_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [proa.version.major, proa.version.minor, proa.version.patch]
+    assert proa.__version__.startswith(parts[0])
+    assert proa.version.full_version == proa.__version__
+    assert not proa.version.cuda() and not proa.version.cudnn()
+    proa.version.show()
+    assert f"major: {parts[0]}" in capsys.readouterr().out
+
+
+def test_no_device_but_the_cpu() -> None:
+    asked = [proa.is_compiled_with_cuda(), proa.is_compiled_with_npu(),
+             proa.is_compiled_with_rocm(), proa.is_compiled_with_xpu()]  # fmt: skip
+    assert asked == [False] * 4
+    assert proa.get_cudnn_version() is None
+    proa.set_cuda_rng_state(proa.get_cuda_rng_state())
+    with pytest.raises(UnavailableError, match="set_rng_state"):
+        proa.set_cuda_rng_state([(1, 2)])
+
+
+def test_layers_have_a_name_to_pass_on() -> None:
+    class Pool(nn.AdaptiveAvgPool2D):
+        def forward(self, x: proa.Tensor) -> proa.Tensor:
+            return proa.mean(x, axis=[2, 3], keepdim=True, name=self._name)
+
+    assert Pool(1)(proa.ones([1, 2, 3, 3])).shape == [1, 2, 1, 1]
