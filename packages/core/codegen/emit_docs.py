@@ -24,6 +24,7 @@ _OUT = {
     "last": "that of the last array",
     "real": "that of the first array; of a complex one its real type",
     "complex": "the complex type of the first array's width",
+    "wide": "float32 of 16-bit floats, else that of the first array",
     "sum": "int64 of bools and integers, else that of the first array",
     "attr": "the attribute `dtype`",
 }

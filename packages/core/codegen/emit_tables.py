@@ -25,6 +25,7 @@ _DTYPE_RULES = {
     "last": "kLast",
     "sum": "kSum",
     "complex": "kComplex",
+    "wide": "kWide",
 }
 EVERY_DTYPE = 0xFFF
 # NEON's dot product changes int8 arithmetic alone: for other rows the tables' look-up

@@ -230,6 +230,7 @@ def output_dtypes(
         "real": real,
         "complex": "complex128" if first == "float64" else "complex64",
         "sum": "int64" if whole else first,
+        "wide": "float32" if first in ("float16", "bfloat16") else first,
         "attr": str(attrs.get("dtype", "")).rpartition(".")[2],
     }
     return [answers.get(out, out) for out in row.out]

@@ -18,7 +18,8 @@ enum class DTypeRule : uint8_t {
   kReal,
   kLast,
   kSum,
-  kComplex
+  kComplex,
+  kWide
 };
 
 /// What is done with inputs of unlike dtype; see `promote=` in proa.schema.row.

@@ -36,6 +36,8 @@ inline DType output_dtype(const OpInfo& op, const Call& call, int i) {
       return first == DType::kBool || is_integer(first) ? DType::kI64 : first;
     case DTypeRule::kComplex:
       return first == DType::kF64 ? DType::kC128 : DType::kC64;
+    case DTypeRule::kWide:
+      return first == DType::kF16 || first == DType::kBF16 ? DType::kF32 : first;
   }
   return first;
 }

@@ -176,8 +176,8 @@ def op(
         outputs: Names of the outputs.
         out: Their dtype: same (as the first array), last (as the last given array),
             bool, int64, int32, int8, float32, real (of a complex), complex (of a real),
-            sum (int64 of integers, else same), attr (the attribute named ``dtype``);
-            one for all or one each.
+            wide (float32 of 16-bit floats, else same), sum (int64 of integers, else
+            same), attr (the attribute named ``dtype``); one for all or one each.
         kind: kernel, view (strides only, shares memory), or composite (no kernel: the
             composite is expanded where the op is called).
         composite: The same result by smaller ops: oracle and fallback.

@@ -31,7 +31,7 @@ def _words(count: int, seed: int, offset: int) -> Array:
     return np.array(words[:count], np.uint64)
 
 
-def _units(count: int, dtype: str, seed: int, offset: int) -> Array:
+def units(count: int, dtype: str, seed: int, offset: int) -> Array:
     if dtype != "float64":
         return (_words(count, seed, offset) >> np.uint64(8)).astype(
             np.float64
@@ -48,7 +48,7 @@ def _size(shape: list[int]) -> int:
 def _uniform(
     *, shape: list[int], low: float, high: float, dtype: str, seed: int, offset: int
 ) -> Array:
-    u = _units(_size(shape), dtype, seed, offset)
+    u = units(_size(shape), dtype, seed, offset)
     return (low + (high - low) * u).reshape(shape)
 
 
@@ -56,7 +56,7 @@ def _gaussian(
     *, shape: list[int], mean: float, std: float, dtype: str, seed: int, offset: int
 ) -> Array:
     count = _size(shape)
-    u = _units(count + count % 2, dtype, seed, offset)
+    u = units(count + count % 2, dtype, seed, offset)
     radius, angle = np.sqrt(-2 * np.log(1 - u[0::2])), 2 * np.pi * u[1::2]
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1).ravel()
     return (mean + std * pairs[:count]).reshape(shape)
@@ -132,7 +132,7 @@ Sample(
 
 
 def _mask(x: Array, seed: int, offset: int) -> Array:
-    return _units(x.size, "float32", seed, offset).reshape(x.shape)
+    return units(x.size, "float32", seed, offset).reshape(x.shape)
 
 
 Sample(

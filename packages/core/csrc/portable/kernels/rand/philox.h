@@ -44,6 +44,11 @@ PROA_INLINE void philox(PhiloxState* s, uint32_t key0, uint32_t key1) {
   s->word[3] = c3;
 }
 
+/// The top 24 bits of a word as a float in [0, 1).
+PROA_INLINE float unit_float(uint32_t w) {
+  return static_cast<float>(static_cast<int32_t>(w >> 8)) * 0x1p-24f;
+}
+
 constexpr int kPhiloxCounters = 16;  // of one call of philox_words
 
 /// 64 words from word 4 * block on, of the stream of (seed, offset): counter {block, offset}.

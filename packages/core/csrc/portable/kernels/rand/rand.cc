@@ -26,10 +26,6 @@ struct Stream {
   }
 };
 
-/// The top 24 bits as a float in [0, 1).
-PROA_INLINE float unit(uint32_t w) {
-  return static_cast<float>(static_cast<int32_t>(w >> 8)) * 0x1p-24f;
-}
 /// The top 53 bits of two words as a double in [0, 1).
 PROA_INLINE double unit(uint32_t low, uint32_t high) {
   const uint64_t w = static_cast<uint64_t>(high) << 32 | low;
@@ -77,8 +73,8 @@ Status generate(const Call& c, const Stream& stream, DType as, F&& make) {
 void normal_f32(const uint32_t* words, float* block, float mean, float std) {
   float radius[kBlock / 2], angle[kBlock / 2], pairs[2][kBlock / 2];
   for (int64_t k = 0; k < kBlock / 2; ++k) {
-    radius[k] = 1.0f - unit(words[2 * k]);  // in (0, 1]: its logarithm is finite
-    angle[k] = unit(words[2 * k + 1]) * 6.283185307179586f;
+    radius[k] = 1.0f - unit_float(words[2 * k]);  // in (0, 1]: its logarithm is finite
+    angle[k] = unit_float(words[2 * k + 1]) * 6.283185307179586f;
   }
   for (int64_t k = 0; k < kBlock / 2; k += kLanes) {
     const VF r = sqrt(log(load(radius + k)) * -2.0f);
@@ -117,7 +113,7 @@ Status uniform(const Call& c) {
   const float low = static_cast<float>(a.low), high = static_cast<float>(a.high);
   return generate<float>(c, stream, DType::kF32, [&](const uint32_t* words, float* block) {
     for (int64_t k = 0; k < kBlock; ++k) {
-      const float v = low + unit(words[k]) * (high - low);
+      const float v = low + unit_float(words[k]) * (high - low);
       block[k] = v < high ? v : low;
     }
   });
@@ -217,7 +213,7 @@ Status map_random(const Call& c, const Stream& stream, DType as, F&& f) {
       reader.start(i, i + n);
       while (const int64_t m = reader.next(&run)) {
         const T* v = static_cast<const T*>(run);
-        for (int64_t k = 0; k < m; ++k) y[filled + k] = f(v[k], unit(words[filled + k]));
+        for (int64_t k = 0; k < m; ++k) y[filled + k] = f(v[k], unit_float(words[filled + k]));
         filled += m;
       }
       if (direct) continue;

@@ -6,6 +6,7 @@
 #include "proa/base/dispatch.h"
 #include "proa/simd/gemm/product.h"
 #include "proa/simd/math.h"
+#include "proa/simd/pieces.h"
 
 namespace proa::PROA_ISA {
 
@@ -112,23 +113,6 @@ Place rows_in(C* data, int64_t rows, int64_t columns) {
   p.rows = lines(rows, columns);
   return p;
 }
-
-/// A piece of scratch for n values of C, counted in `bytes` and, if there is memory, taken from it.
-class Pieces {
- public:
-  explicit Pieces(void* memory) : memory_(static_cast<uint8_t*>(memory)) {}
-  template <class C>
-  C* take(int64_t n) {
-    uint8_t* p = memory_ == nullptr ? nullptr : memory_ + bytes_;
-    bytes_ += (static_cast<size_t>(n) * sizeof(C) + 127) & ~size_t{63};
-    return reinterpret_cast<C*>(p);
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  uint8_t* memory_;
-  size_t bytes_ = 0;
-};
 
 /// Samples worth a task.
 inline int64_t sample_grain(const CellSizes& s) { return 1 + 2048 / (s.gates + 1); }

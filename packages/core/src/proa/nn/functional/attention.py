@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.base.dtype import as_dtype
-from proa.nn.functional.dropping import dropout
+from proa.base.random import next_key
+from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import cast_if
 
 __all__ = ["scaled_dot_product_attention"]
@@ -22,25 +22,52 @@ def scaled_dot_product_attention(
     training: bool = True,
     name: Any = None,
 ) -> Tensor:
-    """softmax(q k^T / sqrt(d) + mask) v over (batch, length, heads, d) tensors."""
-    q, k, v = (ops.transpose(t, perm=[0, 2, 1, 3]) for t in (query, key, value))
-    width = query.shape[-1]
-    scores = ops.matmul(ops.scale(q, scale=width**-0.5), ops.swap_last(k))
-    if is_causal:
-        size = scores.shape[-2:]
-        future = ops.triu(ops.full(shape=size, value=1, dtype=as_dtype("int32")), 1)
-        low = ops.full(shape=[], value=-1e9, dtype=scores.dtype)
-        scores = ops.where(ops.not_equal(future, 0), low, scores)
-    if attn_mask is not None:
-        scores = add_mask(scores, attn_mask)
-    weights = dropout(ops.softmax(scores), dropout_p, training=training)
-    return ops.transpose(ops.matmul(weights, v), perm=[0, 2, 1, 3])
+    """softmax(q k^T / sqrt(d) + mask) v, head by head, without the matrix of scores
+    (Vaswani et al., 2017).
+
+    Args:
+        query: (batch, n, heads, d), floating.
+        key: (batch, m, heads, d), of the same dtype.
+        value: (batch, m, heads, e), of the same dtype.
+        attn_mask: Broadcasts to (batch, heads, n, m): bools (or ints) say which keys to
+            keep, floats are added to the scores.
+        dropout_p: Probability with which weights are dropped while training, in [0, 1].
+        is_causal: Whether query i sees keys 0 .. i alone.
+        training: Whether to drop.
+
+    Returns:
+        (batch, n, heads, e). Its memory grows with n + m, not n * m, unless the
+        gradient of a mask or a second derivative is asked for.
+    """
+    if not 0 <= dropout_p <= 1:
+        raise InvalidArgumentError(
+            "[scaled_dot_product_attention] dropout_p must lie in [0, 1], "
+            f"got {dropout_p}"
+        )
+    p = float(dropout_p) if training else 0.0
+    seed, offset = 0, 0
+    if p > 0:  # as many numbers as there are weights
+        batch, n, heads, _ = query.shape
+        seed, offset = next_key(batch * heads * n * key.shape[1])
+    mask = None if attn_mask is None else _as_mask(attn_mask, query)
+    out: Tensor = ops.attention(
+        query, key, value, mask,
+        scale=query.shape[-1] ** -0.5, causal=is_causal, p=p, seed=seed, offset=offset,
+    )[0]  # fmt: skip
+    return out
+
+
+def _as_mask(mask: Tensor, like: Tensor) -> Tensor:
+    """Bools, or numbers of the dtype of `like`."""
+    if mask.dtype.is_floating:
+        return cast_if(mask, like.dtype)
+    return mask if mask.dtype == "bool" else ops.not_equal(mask, 0)
 
 
 def add_mask(scores: Tensor, mask: Tensor) -> Tensor:
     """Scores with a mask: bools (or ints) say what to keep, floats are added."""
+    mask = _as_mask(mask, scores)
     if mask.dtype.is_floating:
-        return ops.add(scores, cast_if(mask, scores.dtype))
-    keep = mask if mask.dtype == "bool" else ops.not_equal(mask, 0)
+        return ops.add(scores, mask)
     low = ops.full(shape=[], value=-1e9, dtype=scores.dtype)
-    return ops.where(keep, scores, low)
+    return ops.where(mask, scores, low)

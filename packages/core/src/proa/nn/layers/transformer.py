@@ -76,10 +76,12 @@ class MultiHeadAttention(Layer):
         self.v_proj = Linear(vdim or embed_dim, embed_dim, *attrs)
         self.out_proj = Linear(embed_dim, embed_dim, *attrs)
 
+    def _split(self, x: Tensor) -> Tensor:
+        # (b, n, heads * d) -> (b, n, heads, d)
+        return ops.reshape(x, shape=[0, 0, self.num_heads, self.head_dim])
+
     def _heads(self, x: Tensor) -> Tensor:
-        # (b, n, heads * d) -> (b, heads, n, d)
-        split = ops.reshape(x, shape=[0, 0, self.num_heads, self.head_dim])
-        return ops.transpose(split, perm=[0, 2, 1, 3])
+        return _swap_heads(self._split(x))
 
     def compute_kv(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values as heads."""
@@ -109,26 +111,47 @@ class MultiHeadAttention(Layer):
     ) -> Any:
         key = query if key is None else key
         value = key if value is None else value
-        q = self._heads(self.q_proj(query))
-        if isinstance(cache, self.StaticCache):
-            k, v = cache
+        q = self._split(self.q_proj(query))
+        if cache is None:
+            k, v = self._split(self.k_proj(key)), self._split(self.v_proj(value))
         else:
-            k, v = self.compute_kv(key, value)
-        if isinstance(cache, self.Cache):
-            k = ops.concat(cache.k, k, axis=2)
-            v = ops.concat(cache.v, v, axis=2)
-            cache = self.Cache(k, v)
+            if isinstance(cache, self.StaticCache):
+                k, v = cache
+            else:
+                k, v = self.compute_kv(key, value)
+                k = ops.concat(cache.k, k, axis=2)
+                v = ops.concat(cache.v, v, axis=2)
+                cache = self.Cache(k, v)
+            k, v = _swap_heads(k), _swap_heads(v)
+        weights = None
+        if self.need_weights:
+            joined, weights = self._attend_plainly(q, k, v, attn_mask)
+        else:
+            joined = F.scaled_dot_product_attention(
+                q, k, v, attn_mask, self.dropout, training=self.training
+            )
+        out = self.out_proj(ops.reshape(joined, shape=[0, 0, self.embed_dim]))
+        extra = [x for x in (weights, cache) if x is not None]
+        return (out, *extra) if extra else out
+
+    def _attend_plainly(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """What scaled_dot_product_attention does, and its weights."""
+        q, k, v = (_swap_heads(x) for x in (q, k, v))
         scores = ops.matmul(ops.scale(q, scale=self.head_dim**-0.5), ops.swap_last(k))
-        if attn_mask is not None:
-            scores = add_mask(scores, attn_mask)
+        if mask is not None:
+            scores = add_mask(scores, mask)
         weights = ops.softmax(scores)
         if self.dropout:
             weights = F.dropout(weights, self.dropout, training=self.training)
-        joined = ops.transpose(ops.matmul(weights, v), perm=[0, 2, 1, 3])
-        out = self.out_proj(ops.reshape(joined, shape=[0, 0, self.embed_dim]))
-        extra = [weights] if self.need_weights else []
-        extra += [cache] if cache is not None else []
-        return (out, *extra) if extra else out
+        return _swap_heads(ops.matmul(weights, v)), weights
+
+
+def _swap_heads(x: Tensor) -> Tensor:
+    """(b, n, heads, d) as (b, heads, n, d), and back."""
+    swapped: Tensor = ops.transpose(x, perm=[0, 2, 1, 3])
+    return swapped
 
 
 def _first(out: Any) -> Tensor:

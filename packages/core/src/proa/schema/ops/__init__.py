@@ -2,6 +2,7 @@
 
 from proa.schema.ops import (  # noqa: F401
     activation,
+    attention,
     binary,
     conv,
     creation,

@@ -1,0 +1,228 @@
+// The gradient of attention, with the scores computed again tile by tile (Dao et al., 2022). Of a
+// row of weights w and its gradient g, after dropout's part: ds = w (g - sum(w g)), and that sum is
+// the product of dy and y.
+#include "proa/gen/attrs/attention.h"
+#include "proa/kernels/attention/tile.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+/// How the heads and, where those are few, their keys are shared out. Tasks that share a head each
+/// have a slot, whose sums for dq are added in the end.
+struct Cut {
+  int64_t tiles, splits, tasks, slots;
+  explicit Cut(const AttentionShape& s) {
+    tiles = up_to(s.keys, kTileSide) / kTileSide;
+    const int64_t wanted = s.count() == 0 ? 1 : up_to(kAttentionSlots, s.count()) / s.count();
+    splits = tiles == 0 ? 1 : lesser(wanted, tiles);
+    tasks = s.count() * splits;
+    slots = splits > 1 ? tasks : lesser(tasks, kAttentionSlots);
+  }
+};
+
+template <class C>
+struct Workplace {
+  C *queries, *dy, *dq;                 // all rows of a head
+  C *keys, *key_panels, *value_panels;  // of a tile
+  C *dk, *dv, *weights, *ds;
+  C *peak, *inverse, *dot;  // of every query
+  C* row;                   // spare
+  size_t bytes;
+
+  Workplace(const AttentionShape& s, void* memory) {
+    const int64_t pitch = pitch_of<C>(s.width), wide = pitch_of<C>(s.value_width);
+    Pieces pieces(memory);
+    dq = pieces.take<C>(s.queries * pitch);
+    queries = pieces.take<C>((s.queries + 1) * pitch);
+    dy = pieces.take<C>((s.queries + 1) * wide);
+    keys = pieces.take<C>(kTileSide * pitch);
+    key_panels = pieces.take<C>(kTileSide * s.width);
+    value_panels = pieces.take<C>(kTileSide * s.value_width);
+    dk = pieces.take<C>(kTileSide * pitch);
+    dv = pieces.take<C>(kTileSide * wide);
+    weights = pieces.take<C>((kTileSide + 1) * kTilePitch<C>);
+    ds = pieces.take<C>((kTileSide + 1) * kTilePitch<C>);
+    peak = pieces.take<C>(s.queries);
+    inverse = pieces.take<C>(s.queries);
+    dot = pieces.take<C>(s.queries);
+    row = pieces.take<C>(wide);
+    bytes = pieces.bytes();
+  }
+};
+
+template <class C>
+C dot_of_rows(const C* a, const C* b, int64_t n) {
+  constexpr int w = kLanesOf<C>;
+  Vec<C> sum = {};
+  for (int64_t j = 0; j < n; j += w) {
+    const int64_t some = lesser(w, n - j);
+    sum += load_n(a + j, some) * load_n(b + j, some);
+  }
+  return sum_lanes(sum);
+}
+
+template <class C>
+void clear(C* p, int64_t n) {
+  memset(p, 0, static_cast<size_t>(n) * sizeof(C));
+}
+
+template <class C>
+struct AttentionGrad {
+  const Call& c;  // dy, q, k, v, y, kept, mask -> dq, dk, dv
+  AttentionShape shape;
+  Scoring<C> scoring;
+  Dropping dropping;
+  int64_t pitch, wide;
+
+  explicit AttentionGrad(const Call& call) : c(call), shape(c.in[1], c.in[2], c.in[3]) {
+    const auto& a = c.attr<AttentionGradAttrs>();
+    scoring = {static_cast<C>(a.scale), a.causal != 0, c.n_in > 6 ? &c.in[6] : nullptr,
+               shape.heads};
+    dropping = {a.p, a.seed, a.offset};
+    pitch = pitch_of<C>(shape.width);
+    wide = pitch_of<C>(shape.value_width);
+  }
+
+  void load_head(const Workplace<C>& w, int64_t head) const {
+    copy_rows_of(Head(c.in[1], head), 0, shape.queries, shape.width, w.queries, pitch);
+    copy_rows_of(Head(c.in[0], head), 0, shape.queries, shape.value_width, w.dy, wide);
+    const Head y(c.in[4], head);
+    const View& kept = c.in[5];
+    const C* from =
+        kept.as<C>() + head / shape.heads * kept.stride[0] + head % shape.heads * kept.stride[1];
+    for (int64_t i = 0; i < shape.queries; ++i, from += kept.stride[2]) {
+      w.peak[i] = from[0];
+      w.inverse[i] = 1 / from[kept.stride[3]];
+      widen(y.at(i), y.dtype, y.step, shape.value_width, w.row);
+      w.dot[i] = dot_of_rows(w.row, w.dy + i * wide, shape.value_width);
+    }
+    clear(w.dq, shape.queries * pitch);
+  }
+
+  /// A row of scores and of products of dy and values becomes weights and gradients of scores.
+  void weigh_row(const Workplace<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
+                 int64_t n) const {
+    constexpr int lanes = kLanesOf<C>;
+    C* const s = w.weights + r * kTilePitch<C>;
+    C* const d = w.ds + r * kTilePitch<C>;
+    const int64_t seen = scoring.seen(query, first, n);
+    const C peak = w.peak[query], inverse = w.inverse[query], dot = w.dot[query];
+    scoring.finish(s, head, query, first, seen);
+    C factors[kTileSide];
+    if (dropping.any())
+      dropping.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
+    for (int64_t j = 0; j < seen; j += lanes) {
+      const int64_t some = lesser(lanes, seen - j);
+      const Vec<C> weight = exp_of(load_n(s + j, some) - peak) * inverse;
+      Vec<C> g = load_n(d + j, some), used = weight;
+      if (dropping.any()) {
+        const Vec<C> factor = load_n(factors + j, some);
+        g *= factor;
+        used *= factor;
+      }
+      store_n(s + j, used, some);
+      store_n(d + j, weight * (g - dot), some);
+    }
+    for (int64_t j = seen; j < n; ++j) s[j] = d[j] = 0;
+    if (!scoring.has_bools()) return;
+    C buffer[kTileSide];
+    const C* const mask = scoring.mask_row(head, query, first, seen, buffer);
+    for (int64_t j = 0; j < seen; ++j) d[j] = mask[j] != 0 ? C{0} : d[j];
+  }
+
+  void run_tile(const Workplace<C>& w, int64_t head, int64_t query, int64_t rows, int64_t first,
+                int64_t n) const {
+    const C* const q = w.queries + query * pitch;
+    const C* const dy = w.dy + query * wide;
+    multiply_tile(rows, n, shape.width, Left<C>{q, pitch, false},
+                  packed_right(w.key_panels, shape.width), w.weights, kTilePitch<C>, false);
+    multiply_tile(rows, n, shape.value_width, Left<C>{dy, wide, false},
+                  packed_right(w.value_panels, shape.value_width), w.ds, kTilePitch<C>, false);
+    for (int64_t r = 0; r < rows; ++r) weigh_row(w, head, query + r, r, first, n);
+    multiply_tile(n, shape.value_width, rows, Left<C>{w.weights, kTilePitch<C>, true},
+                  rows_right(dy, wide), w.dv, wide, true);
+    multiply_tile(n, shape.width, rows, Left<C>{w.ds, kTilePitch<C>, true}, rows_right(q, pitch),
+                  w.dk, pitch, true);
+    multiply_tile(rows, shape.width, n, Left<C>{w.ds, kTilePitch<C>, false},
+                  rows_right(w.keys, pitch), w.dq + query * pitch, pitch, true);
+  }
+
+  void run_keys(const Workplace<C>& w, int64_t head, int64_t first) const {
+    const int64_t n = lesser(kTileSide, shape.keys - first);
+    const Head k(c.in[2], head), v(c.in[3], head);
+    copy_rows_of(k, first, n, shape.width, w.keys, pitch);
+    pack_rows_of(k, first, n, shape.width, w.key_panels);
+    pack_rows_of(v, first, n, shape.value_width, w.value_panels);
+    clear(w.dk, kTileSide * pitch);
+    clear(w.dv, kTileSide * wide);
+    // Causal queries before the first of these keys see none of them.
+    for (int64_t query = scoring.causal ? first / kTileSide * kTileSide : 0; query < shape.queries;
+         query += kTileSide)
+      run_tile(w, head, query, lesser(kTileSide, shape.queries - query), first, n);
+    const Head dk(c.out[1], head), dv(c.out[2], head);
+    for (int64_t j = 0; j < n; ++j) {
+      give(w.dk + j * pitch, shape.width, scoring.scale, dk, first + j);
+      give(w.dv + j * wide, shape.value_width, C{1}, dv, first + j);
+    }
+  }
+
+  static void give(C* values, int64_t n, C factor, const Head& to, int64_t row) {
+    for (int64_t i = 0; i < n; ++i) values[i] *= factor;
+    narrow(values, to.dtype, to.step, n, to.at(row));
+  }
+
+  void run() const {
+    const Cut cut(shape);
+    const size_t bytes = Workplace<C>(shape, nullptr).bytes;
+    for_each_task(c, cut.tasks, cut.slots, bytes, [&](int64_t task, void* memory) {
+      const Workplace<C> w(shape, memory);
+      const int64_t head = task / cut.splits, split = task % cut.splits;
+      load_head(w, head);
+      const int64_t end = (split + 1) * cut.tiles / cut.splits;
+      for (int64_t t = split * cut.tiles / cut.splits; t < end; ++t)
+        run_keys(w, head, t * kTileSide);
+      if (cut.splits == 1) give_queries(w, head);
+    });
+    if (cut.splits == 1) return;
+    parallel_for(c, shape.count(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t head = begin; head < end; ++head) join(head, cut.splits, bytes);
+    });
+  }
+
+  void give_queries(const Workplace<C>& w, int64_t head) const {
+    const Head dq(c.out[0], head);
+    for (int64_t i = 0; i < shape.queries; ++i)
+      give(w.dq + i * pitch, shape.width, scoring.scale, dq, i);
+  }
+
+  /// Adds the sums for dq of the tasks that shared a head, in their order.
+  void join(int64_t head, int64_t splits, size_t bytes) const {
+    uint8_t* const memory =
+        static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(head * splits) * bytes;
+    const Workplace<C> first(shape, memory);
+    for (int64_t s = 1; s < splits; ++s) {
+      const Workplace<C> other(shape, memory + static_cast<size_t>(s) * bytes);
+      for (int64_t i = 0; i < shape.queries * pitch; ++i) first.dq[i] += other.dq[i];
+    }
+    give_queries(first, head);
+  }
+};
+
+}  // namespace
+
+Status attention_grad(const Call& c) {
+  if (is_double(c.in[1].dtype))
+    AttentionGrad<double>(c).run();
+  else
+    AttentionGrad<float>(c).run();
+  return Status::kOk;
+}
+
+size_t attention_grad_scratch(const Call& c) {
+  const AttentionShape s(c.in[1], c.in[2], c.in[3]);
+  const size_t each = is_double(c.in[1].dtype) ? Workplace<double>(s, nullptr).bytes
+                                               : Workplace<float>(s, nullptr).bytes;
+  return static_cast<size_t>(Cut(s).slots) * each;
+}
+
+}  // namespace proa::PROA_ISA
