@@ -193,7 +193,7 @@ def write(folder: Path) -> list[Path]:
         old.unlink()
     names = public_modules()
     homes: dict[int, str] = {}
-    # The deepest module is a name's home: proa.nn.Linear, not proa.nn.layers.Linear,
+    # The deepest module is a name's home: proa.nn.Linear, not proa.nn.layer.Linear,
     # but proa.callbacks.X at its own place; so shorter paths first.
     ordered = sorted(names, key=lambda n: (n != "proa", n.count("."), n))
     pages = {name: page(name, homes) for name in ordered}

@@ -170,7 +170,7 @@ def test_a_wheels_state_follows_its_sources_and_no_tests(tmp_path, monkeypatch):
     write(tmp_path, f"{core}/csrc/portable/base/view.h", "")
     second = wheels.state_of("lite", "cp311")
     assert second != first
-    write(tmp_path, f"{core}/src/proa/nn/layers.py", "")
+    write(tmp_path, f"{core}/src/proa/nn/layer.py", "")
     assert wheels.state_of("lite", "cp311") == second
     assert wheels.state_of("lite", "cp312") != second
 

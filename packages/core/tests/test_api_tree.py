@@ -40,7 +40,7 @@ def test_every_module_can_be_imported_first() -> None:
         "    importlib.import_module(name)\n"
     )
     names = [f"proa.{area}" for area in AREAS]
-    names += ["proa.static", "proa.nn.layers.conv", "proa.jit.trace", "proa.ir.record"]
+    names += ["proa.static", "proa.nn.layer.conv", "proa.jit.trace", "proa.ir.record"]
     subprocess.run([sys.executable, "-c", program, *names], check=True, timeout=300)
 
 
@@ -73,7 +73,7 @@ def test_star_imports_give_public_names_alone(name: str) -> None:
 @pytest.mark.parametrize("layers", ["loss", "conv"])
 def test_modules_of_layers_hide_their_imports(layers: str) -> None:
     given: dict[str, Any] = {}
-    exec(f"from proa.nn.layers.{layers} import *", given)
+    exec(f"from proa.nn.layer.{layers} import *", given)
     given.pop("__builtins__")
     assert given
     assert all(isinstance(v, type) and issubclass(v, nn.Layer) for v in given.values())

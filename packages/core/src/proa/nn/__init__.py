@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from proa.nn import functional, initializer, utils
+from proa.nn import decode, functional, initializer, utils
 from proa.nn.attr import ParamAttr
 from proa.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
-from proa.nn.layer import Layer
-from proa.nn.layers import (
+from proa.nn.decode import *  # noqa: F403
+from proa.nn.layer import (
+    Layer,
     activation,
     container,
     conv,
-    decoding,
     distance,
     dropout,
     embedding,
@@ -26,24 +26,23 @@ from proa.nn.layers import (
     spectral_norm,
     transformer,
 )
-from proa.nn.layers.activation import *  # noqa: F403
-from proa.nn.layers.container import *  # noqa: F403
-from proa.nn.layers.conv import *  # noqa: F403
-from proa.nn.layers.decoding import *  # noqa: F403
-from proa.nn.layers.distance import *  # noqa: F403
-from proa.nn.layers.dropout import *  # noqa: F403
-from proa.nn.layers.embedding import *  # noqa: F403
-from proa.nn.layers.linear import *  # noqa: F403
-from proa.nn.layers.loss import *  # noqa: F403
-from proa.nn.layers.norm import *  # noqa: F403
-from proa.nn.layers.padding import *  # noqa: F403
-from proa.nn.layers.pooling import *  # noqa: F403
-from proa.nn.layers.rearranging import *  # noqa: F403
-from proa.nn.layers.resizing import *  # noqa: F403
-from proa.nn.layers.rnn import *  # noqa: F403
-from proa.nn.layers.rnn_cells import *  # noqa: F403
-from proa.nn.layers.spectral_norm import *  # noqa: F403
-from proa.nn.layers.transformer import *  # noqa: F403
+from proa.nn.layer.activation import *  # noqa: F403
+from proa.nn.layer.container import *  # noqa: F403
+from proa.nn.layer.conv import *  # noqa: F403
+from proa.nn.layer.distance import *  # noqa: F403
+from proa.nn.layer.dropout import *  # noqa: F403
+from proa.nn.layer.embedding import *  # noqa: F403
+from proa.nn.layer.linear import *  # noqa: F403
+from proa.nn.layer.loss import *  # noqa: F403
+from proa.nn.layer.norm import *  # noqa: F403
+from proa.nn.layer.padding import *  # noqa: F403
+from proa.nn.layer.pooling import *  # noqa: F403
+from proa.nn.layer.rearranging import *  # noqa: F403
+from proa.nn.layer.resizing import *  # noqa: F403
+from proa.nn.layer.rnn import *  # noqa: F403
+from proa.nn.layer.rnn_cells import *  # noqa: F403
+from proa.nn.layer.spectral_norm import *  # noqa: F403
+from proa.nn.layer.transformer import *  # noqa: F403
 
 __all__ = [
     "ClipGradByGlobalNorm",
@@ -60,7 +59,7 @@ __all__ = [
             activation,
             container,
             conv,
-            decoding,
+            decode,
             distance,
             dropout,
             embedding,

@@ -39,7 +39,6 @@ class SGD(Optimizer):
         return step.decay == 0
 
 
-
 class Momentum(Optimizer):
     """velocity = momentum * velocity + grad; param -= lr * velocity (or Nesterov's).
 

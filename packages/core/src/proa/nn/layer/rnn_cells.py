@@ -10,7 +10,7 @@ from proa.autograd.recurrent import Cell, recurrent, step
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.initializer import Constant, Uniform
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
 

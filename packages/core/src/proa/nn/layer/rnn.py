@@ -8,9 +8,9 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, PreconditionNotMetError, ShapeError
 from proa.nn import functional as F
-from proa.nn.layer import Layer
-from proa.nn.layers.container import LayerList
-from proa.nn.layers.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
+from proa.nn.layer.base import Layer
+from proa.nn.layer.container import LayerList
+from proa.nn.layer.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
 from proa.nn.nest import map_nest
 
 __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from proa._core import Tensor
 from proa.nn import functional as F
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 
 __all__ = [
     "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D",

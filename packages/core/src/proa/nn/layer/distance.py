@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proa._core import Tensor, ops
 from proa.nn import functional as F
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 from proa.tensor.linalg import norm
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]

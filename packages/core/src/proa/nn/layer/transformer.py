@@ -10,11 +10,11 @@ from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
 from proa.nn.functional.attention import add_mask
-from proa.nn.layer import Layer
-from proa.nn.layers.container import LayerList
-from proa.nn.layers.dropout import Dropout
-from proa.nn.layers.linear import Linear
-from proa.nn.layers.norm import LayerNorm
+from proa.nn.layer.base import Layer
+from proa.nn.layer.container import LayerList
+from proa.nn.layer.dropout import Dropout
+from proa.nn.layer.linear import Linear
+from proa.nn.layer.norm import LayerNorm
 
 __all__ = [
     "MultiHeadAttention", "Transformer", "TransformerDecoder",

@@ -7,7 +7,7 @@ from typing import Any
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 
 __all__ = ["Embedding"]
 

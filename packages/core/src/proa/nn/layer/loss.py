@@ -9,7 +9,7 @@ from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
 from proa.nn.initializer import Uniform
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss",

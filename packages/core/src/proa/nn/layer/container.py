@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proa.errors import OutOfRangeError
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 
 __all__ = ["LayerDict", "LayerList", "ParameterList", "Sequential"]
 

@@ -9,7 +9,7 @@ from proa._core import Tensor
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.spectral import power_iteration, spectral_scaled
 from proa.nn.initializer import Normal
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 
 __all__ = ["SpectralNorm"]
 

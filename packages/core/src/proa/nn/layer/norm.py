@@ -9,7 +9,7 @@ from proa._core import Tensor
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn import functional as F
 from proa.nn.initializer import Constant
-from proa.nn.layer import Layer
+from proa.nn.layer.base import Layer
 from proa.tensor.creation import ones, zeros
 
 __all__ = [
