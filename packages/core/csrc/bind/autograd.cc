@@ -25,11 +25,24 @@ class PythonHook final : public GradHook {
 // The backward of a PyLayer: calls function(*grads).
 class PythonBackward final : public CustomBackward {
  public:
-  PythonBackward(std::string name, PyObject* function, size_t inputs, bool zeros)
-      : name_(std::move(name)), function_(keep(function)), inputs_(inputs), zeros_(zeros) {}
+  PythonBackward(std::string name, PyObject* function, size_t inputs, bool zeros, bool once)
+      : name_(std::move(name)),
+        function_(keep(function)),
+        inputs_(inputs),
+        zeros_(zeros),
+        once_(once) {}
   bool wants_zeros() const override { return zeros_; }
+  void free_saved() override {
+    if (once_) function_ = nullptr;
+  }
   const char* name() const override { return name_.c_str(); }
   void run(std::vector<Tensor>& grads, std::vector<Tensor>* result) override {
+    if (function_ == nullptr) {
+      throw Error(ErrorKind::kPreconditionNotMet,
+                  "[backward] the graph must not have been freed by an earlier backward (use "
+                  "retain_graph=True), got a freed " +
+                      name_);
+    }
     const Ref args = checked(PyTuple_New(static_cast<Py_ssize_t>(grads.size())));
     for (size_t i = 0; i < grads.size(); ++i) {
       PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), checked(wrap(grads[i])).release());
@@ -56,7 +69,7 @@ class PythonBackward final : public CustomBackward {
   std::string name_;
   std::shared_ptr<void> function_;
   size_t inputs_;
-  bool zeros_;
+  bool zeros_, once_;
 };
 
 PyObject* py_backward(PyObject*, PyObject* args) {
@@ -157,19 +170,21 @@ PyObject* py_remove_hook(PyObject*, PyObject* args) {
   Py_RETURN_FALSE;
 }
 
-// record_custom(name, inputs, outputs, backward, zeros=True): outputs become those of a node over
-// the inputs. `zeros` stand for gradients that no output got, else None.
+// record_custom(name, inputs, outputs, backward, zeros=True, once=False): outputs become those of a
+// node over the inputs. `zeros` stand for gradients that no output got, else None. With `once` the
+// function is let go of after a backward that does not retain the graph.
 PyObject* py_record_custom(PyObject*, PyObject* args) {
   const char* name;
   PyObject *inputs, *outputs, *function;
-  int zeros = 1;
-  if (!PyArg_ParseTuple(args, "sOOO|p", &name, &inputs, &outputs, &function, &zeros)) {
+  int zeros = 1, once = 0;
+  if (!PyArg_ParseTuple(args, "sOOO|pp", &name, &inputs, &outputs, &function, &zeros, &once)) {
     return nullptr;
   }
   return guarded([&]() -> PyObject* {
     const auto in = to_tensors(inputs, name, false);
     const auto out = to_tensors(outputs, name, false);
-    auto custom = std::make_unique<PythonBackward>(name, function, in.size(), zeros != 0);
+    auto custom =
+        std::make_unique<PythonBackward>(name, function, in.size(), zeros != 0, once != 0);
     Node* node = Node::create_custom(std::move(custom), static_cast<int>(in.size()),
                                      static_cast<int>(out.size()));
     for (size_t i = 0; i < in.size(); ++i) node->connect(static_cast<int>(i), in[i].get());

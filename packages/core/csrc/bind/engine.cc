@@ -4,6 +4,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "proa/runtime/engine.h"
 #include "proa/train/watch.h"
 #include "python.h"
@@ -13,6 +15,8 @@ namespace py = pybind11;
 namespace proa {
 
 namespace {
+
+constexpr uint32_t kNone = 0xffffffffu;  // an output that overwrites no input
 
 constexpr const char* kNames[kDTypeCount] = {"bool",    "uint8",   "int8",      "int16",
                                              "int32",   "int64",   "float16",   "bfloat16",
@@ -115,6 +119,86 @@ py::list run(Engine& engine, const py::sequence& given) {
   return results;
 }
 
+// Numbers as the 8 bytes of an attribute.
+std::vector<int64_t> bits_of(const py::sequence& numbers) {
+  std::vector<int64_t> bits;
+  bits.reserve(numbers.size());
+  for (const py::handle number : numbers) {
+    int64_t word;
+    if (PyFloat_Check(number.ptr())) {
+      const double value = PyFloat_AS_DOUBLE(number.ptr());
+      std::memcpy(&word, &value, sizeof word);
+    } else {
+      word = PyLong_AsLongLong(number.ptr());
+      if (PyErr_Occurred()) throw py::error_already_set();
+    }
+    bits.push_back(word);
+  }
+  return bits;
+}
+
+// The tensors' views; each tensor is kept until the run is over.
+std::vector<View> views_of(const Engine& engine, const std::vector<Tensor>& tensors) {
+  if (tensors.size() != engine.inputs().size()) {
+    throw EngineError(Status::kInvalidArgument,
+                      "[Engine] a run must have " + std::to_string(engine.inputs().size()) +
+                          " inputs, got " + std::to_string(tensors.size()));
+  }
+  std::vector<View> views;
+  views.reserve(tensors.size());
+  for (const Tensor& x : tensors) {
+    if (x->view.data == nullptr && x->view.numel() != 0) {
+      throw EngineError(Status::kInvalidArgument,
+                        "[Engine] inputs must have memory, got a tensor without");
+    }
+    views.push_back(x->view);
+  }
+  return views;
+}
+
+// Runs an engine with updates: new tensors for the outputs that overwrite no input, in order.
+PyObject* run_tensors(Engine& engine, const py::sequence& given, const py::sequence& numbers) {
+  const std::vector<Tensor> tensors = bind::to_tensors(given.ptr(), "Engine", false);
+  const std::vector<View> inputs = views_of(engine, tensors);
+  const std::vector<int64_t> bits = bits_of(numbers);
+  std::vector<View> outputs(engine.outputs().size());
+  std::vector<Tensor> made;
+  engine.layouts(inputs.data(), outputs.data());
+  for (View& output : outputs) {
+    if (output.rank < 0) continue;
+    made.push_back(empty_as(output));
+    output = made.back().view();
+  }
+  {
+    const Timed timed("program", EventKind::kOp);
+    const bind::WithoutLock others;
+    engine.run(inputs.data(), outputs.data(), bits);
+  }
+  for (const uint32_t input : engine.options().updates.stores) {
+    if (input != kNone) tensors[input]->storage->bump_version();
+  }
+  const bind::Ref list = bind::checked(PyList_New(static_cast<Py_ssize_t>(made.size())));
+  for (size_t i = 0; i < made.size(); ++i) {
+    PyObject* x = bind::wrap(std::move(made[i]));
+    if (x == nullptr) throw py::error_already_set();
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), x);
+  }
+  Py_INCREF(list.get());
+  return list.get();
+}
+
+// stores: for each output the input that it overwrites, or -1; numbers: (node, byte, slot).
+EngineUpdates updates_of(const std::vector<int64_t>& stores,
+                         const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers) {
+  EngineUpdates updates;
+  updates.on = true;
+  for (const int64_t input : stores) {
+    updates.stores.push_back(input < 0 ? kNone : static_cast<uint32_t>(input));
+  }
+  for (const auto& [node, at, slot] : numbers) updates.numbers.push_back({node, at, slot});
+  return updates;
+}
+
 py::list specs_of(const std::vector<IoSpec>& specs) {
   py::list result;
   for (const IoSpec& s : specs) {
@@ -159,7 +243,28 @@ void bind_engine(py::module_& m) {
           },
           py::arg("bytes"), py::arg("threads") = 0, py::arg("max_plans") = 8,
           py::arg("verify") = true)
+      .def_static(
+          "with_updates",
+          [](const py::buffer& given, const std::vector<int64_t>& stores,
+             const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers) {
+            const py::buffer_info info = given.request();
+            EngineOptions o;
+            o.verify_checksum = false;
+            o.updates = updates_of(stores, numbers);
+            return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize), o);
+          },
+          py::arg("bytes"), py::arg("stores"), py::arg("numbers"))
       .def("run", &run, py::arg("inputs"))
+      .def(
+          "run_tensors",
+          [](Engine& engine, const py::sequence& inputs, const py::sequence& numbers) {
+            try {
+              return py::reinterpret_steal<py::object>(run_tensors(engine, inputs, numbers));
+            } catch (const bind::PythonError&) {
+              throw py::error_already_set();
+            }
+          },
+          py::arg("inputs"), py::arg("numbers"))
       .def("clone", &Engine::clone)
       .def_property_readonly("inputs", [](const Engine& e) { return specs_of(e.inputs()); })
       .def_property_readonly("outputs", [](const Engine& e) { return specs_of(e.outputs()); })

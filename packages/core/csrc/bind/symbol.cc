@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "proa/shapes/infer.h"
+#include "proa/train/tape.h"
 #include "python.h"
 
 namespace proa::bind {
@@ -55,6 +56,70 @@ void record(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* a
   }
   for (size_t i = 0; i < tensors.size(); ++i) out[i] = tensors[i];
 }
+
+// A symbol keeps its memory, unseen, until it is a plain tensor again.
+PyObject* bind_symbol(PyObject*, PyObject* args) {
+  PyObject *tensor, *handle;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &handle)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(tensor) || impl_of(tensor)->has(TensorImpl::kSymbolic) ||
+        impl_of(tensor)->storage == nullptr) {
+      raise_type("[bind_symbol] a Tensor with memory must be given");
+    }
+    TensorImpl* x = impl_of(tensor);
+    Tensor before = detach(Tensor::share(x));
+    x->view.data = nullptr;
+    x->set(TensorImpl::kSymbolic, true);
+    x->extra().handle = keep(handle);
+    return wrap(std::move(before));
+  });
+}
+
+PyObject* release_symbol(PyObject*, PyObject* args) {
+  PyObject *tensor, *before;
+  int stop_gradient;
+  if (!PyArg_ParseTuple(args, "OOp", &tensor, &before, &stop_gradient)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(tensor) || !is_tensor(before)) raise_type("[release_symbol] Tensors");
+    TensorImpl *x = impl_of(tensor), *old = impl_of(before);
+    x->view = old->view;
+    x->set(TensorImpl::kSymbolic, false);
+    x->set(TensorImpl::kStopGradient, stop_gradient != 0);
+    x->set(TensorImpl::kContiguous, old->has(TensorImpl::kContiguous));
+    x->extra().handle = nullptr;
+    if (x->grad_fn != nullptr) std::exchange(x->grad_fn, nullptr)->drop();
+    x->output = 0;
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* g_binder = nullptr;
+
+// Asks the recorder to make a plain tensor a symbol, as an op is about to change it in place.
+void bind_target(TensorImpl* target) {
+  if (g_binder == nullptr) return;
+  const Ref tensor = checked(wrap(Tensor::share(target)));
+  checked(PyObject_CallOneArg(g_binder, tensor.get()));
+}
+
+PyObject* set_binder(PyObject*, PyObject* args) {
+  PyObject* function;
+  int all = 0;
+  if (!PyArg_ParseTuple(args, "Op", &function, &all)) return nullptr;
+  PyObject* before = g_binder;
+  if (function == Py_None) {
+    g_binder = nullptr;
+  } else {
+    Py_INCREF(function);
+    g_binder = function;
+  }
+  dispatch_hooks.bind_target = g_binder == nullptr ? nullptr : bind_target;
+  set_records_all(all != 0);
+  if (before == nullptr) Py_RETURN_NONE;
+  return before;
+}
+
+PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(records_all()); }
 
 PyObject* set_recorder(PyObject*, PyObject* function) {
   PyObject* before = g_recorder;
@@ -165,6 +230,15 @@ PyMethodDef symbol_functions[] = {
     {"set_recorder", set_recorder, METH_O,
      "set_recorder(fn): fn(op, inputs, attrs) serves ops on symbolic tensors; returns the last "
      "one."},
+    {"bind_symbol", bind_symbol, METH_VARARGS,
+     "bind_symbol(tensor, handle): makes it a symbol; what release_symbol makes of it again."},
+    {"release_symbol", release_symbol, METH_VARARGS,
+     "release_symbol(tensor, before, stop_gradient): makes a bound symbol the tensor it was."},
+    {"set_binder", set_binder, METH_VARARGS,
+     "set_binder(fn, all): fn(tensor) is called before a plain tensor changes by symbols; with "
+     "`all` this thread's random ops and ops on what takes a gradient are recorded too."},
+    {"is_recording", is_recording, METH_NOARGS,
+     "Whether this thread records a program with all that it does."},
     {"infer", infer_op, METH_VARARGS, "infer(op, inputs, attrs) -> [(shape, dtype)]."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -6,12 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <sstream>
 
 #include "proa/exec/plan.h"
+#include "proa/runtime/allocator.h"
+#include "proa/runtime/error.h"
 #include "proa/runtime/extension.h"
 #include "proa/runtime/ops.h"
 #include "proa/runtime/pool.h"
@@ -120,7 +124,8 @@ struct Model {
   std::vector<std::pair<std::string, std::string>> metadata;
 
   template <class... Source>
-  explicit Model(bool verify, const Source&... source) : bytes(source...) {
+  explicit Model(const EngineOptions& options, const Source&... source) : bytes(source...) {
+    const bool verify = options.verify_checksum;
     Status status = open_model(bytes.data(), bytes.size(), &view);
     if (status != Status::kOk) {
       throw EngineError(status,
@@ -132,7 +137,7 @@ struct Model {
     }
     op_entries();  // chooses the instruction set
     tables = Block(Prepared::table_size(view));
-    status = prepared.bind(view, tables.data(), tables.size());
+    status = prepared.bind(view, tables.data(), tables.size(), options.updates.on);
     if (status == Status::kOk) {
       packed = Block(prepared.packed_size());
       status = prepared.pack(packed.data());
@@ -167,6 +172,21 @@ struct CachedPlan {
   std::vector<int64_t> key;
   Block tables;
   Plan plan;
+  void* arena = nullptr;  // where an engine with updates placed it last
+};
+
+/// Memory of the process's allocator for one run.
+class Lease {
+ public:
+  explicit Lease(size_t bytes) : data_(allocate(bytes > 0 ? bytes : 1, &capacity_)) {}
+  ~Lease() { release(data_, capacity_); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  size_t capacity_ = 0;
+  void* data_;
 };
 
 std::vector<int64_t> key_of(const View* inputs, size_t count) {
@@ -189,7 +209,7 @@ int64_t now() {
 }  // namespace
 
 struct Engine::Impl {
-  std::shared_ptr<const Model> model;
+  std::shared_ptr<Model> model;
   EngineOptions options;
   std::unique_ptr<ThreadPool> own_pool;
   std::mutex mutex;
@@ -197,10 +217,29 @@ struct Engine::Impl {
   std::list<CachedPlan> plans;  // the latest used first
   EngineProfile profile;
 
-  Impl(std::shared_ptr<const Model> shared, const EngineOptions& chosen)
+  Impl(std::shared_ptr<Model> shared, const EngineOptions& chosen)
       : model(std::move(shared)), options(chosen) {
     if (options.max_plans < 1) options.max_plans = 1;
+    check_updates();
     if (options.threads > 1) own_pool = std::make_unique<ThreadPool>(options.threads);
+  }
+
+  void check_updates() const {
+    const EngineUpdates& updates = options.updates;
+    if (!updates.on) return;
+    bool fits = updates.stores.size() == model->outputs.size();
+    for (const uint32_t input : updates.stores) {
+      fits = fits && (input == kNoValue || input < model->inputs.size());
+    }
+    for (const NumberUse& use : updates.numbers) {
+      fits = fits && use.node < model->prepared.node_count() && use.at % 8 == 0 &&
+             use.at + size_t{8} <= model->prepared.attribute_bytes(use.node);
+    }
+    if (!fits) {
+      throw EngineError(
+          Status::kInvalidArgument,
+          "[Engine] updates must name inputs and attributes of the model, got others");
+    }
   }
 
   const Parallel* parallel() const {
@@ -239,18 +278,21 @@ struct Engine::Impl {
     plan->place(arena.data());
   }
 
-  Plan& plan_for(const View* inputs) {
+  CachedPlan& plan_for(const View* inputs) {
     check_inputs(inputs);
     std::vector<int64_t> key = key_of(inputs, model->inputs.size());
     for (auto it = plans.begin(); it != plans.end(); ++it) {
       if (it->key == key) {
         plans.splice(plans.begin(), plans, it);
-        return plans.front().plan;
+        return plans.front();
       }
     }
-    CachedPlan made{std::move(key), Block(Plan::table_size(model->prepared)), Plan()};
+    CachedPlan made{std::move(key), Block(Plan::table_size(model->prepared)), Plan(), nullptr};
+    PlanOptions how;
+    how.given_outputs = options.updates.on;
+    if (options.updates.on) how.stores = options.updates.stores.data();
     const Status status =
-        made.plan.build(model->prepared, inputs, made.tables.data(), made.tables.size());
+        made.plan.build(model->prepared, inputs, made.tables.data(), made.tables.size(), how);
     if (status != Status::kOk) {
       std::string shapes;
       for (size_t i = 0; i < model->inputs.size(); ++i) {
@@ -260,15 +302,26 @@ struct Engine::Impl {
                         with_cause("[Engine] input shapes must fit " +
                                    model->node_text(made.plan.problem_node()) + ", got " + shapes));
     }
-    place(&made.plan);
+    if (!options.updates.on) place(&made.plan);
     plans.push_front(std::move(made));
     while (plans.size() > static_cast<size_t>(options.max_plans)) plans.pop_back();
-    return plans.front().plan;
+    return plans.front();
+  }
+
+  void take_numbers(const std::vector<int64_t>& numbers) {
+    for (const NumberUse& use : options.updates.numbers) {
+      if (use.slot >= numbers.size()) {
+        throw EngineError(Status::kInvalidArgument,
+                          "[Engine] a number must be given for every slot, got " +
+                              std::to_string(numbers.size()));
+      }
+      model->prepared.set_attribute(use.node, use.at, &numbers[use.slot]);
+    }
   }
 
   void check_outputs(const Plan& plan, const View* outputs) const {
     for (size_t i = 0; i < model->outputs.size(); ++i) {
-      if (outputs[i].data == nullptr) continue;
+      if (outputs[i].data == nullptr || outputs[i].rank < 0) continue;
       const View& want = plan.output(static_cast<uint32_t>(i));
       bool fits = outputs[i].rank == want.rank && outputs[i].dtype == want.dtype;
       for (int a = 0; fits && a < want.rank; ++a) fits = outputs[i].shape[a] == want.shape[a];
@@ -287,13 +340,13 @@ Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
 std::unique_ptr<Engine> Engine::load(const std::string& path, const EngineOptions& options) {
-  auto model = std::make_shared<Model>(options.verify_checksum, path);
+  auto model = std::make_shared<Model>(options, path);
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), options)));
 }
 
 std::unique_ptr<Engine> Engine::from_bytes(const void* bytes, size_t size,
                                            const EngineOptions& options) {
-  auto model = std::make_shared<Model>(options.verify_checksum, bytes, size);
+  auto model = std::make_shared<Model>(options, bytes, size);
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), options)));
 }
 
@@ -307,10 +360,21 @@ const std::vector<std::pair<std::string, std::string>>& Engine::metadata() const
   return impl_->model->metadata;
 }
 
-void Engine::run(const View* inputs, View* outputs) {
+void Engine::run(const View* inputs, View* outputs, const std::vector<int64_t>& numbers) {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
-  Plan& plan = impl_->plan_for(inputs);
+  impl_->take_numbers(numbers);
+  CachedPlan& cached = impl_->plan_for(inputs);
+  Plan& plan = cached.plan;
   impl_->check_outputs(plan, outputs);
+  std::optional<Lease> lease;
+  if (impl_->options.updates.on) {
+    try {
+      lease.emplace(plan.arena_size());
+    } catch (const Error& error) {
+      throw EngineError(Status::kResourceExhausted, error.what());
+    }
+    if (cached.arena != lease->data()) plan.place(cached.arena = lease->data());
+  }
   Profiler profiler;
   if (impl_->profile) {
     profiler.now = now;
@@ -330,7 +394,7 @@ void Engine::run(const View* inputs, View* outputs) {
 
 std::vector<IoSpec> Engine::output_specs(const View* inputs) {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
-  const Plan& plan = impl_->plan_for(inputs);
+  const Plan& plan = impl_->plan_for(inputs).plan;
   std::vector<IoSpec> specs = impl_->model->outputs;
   for (size_t i = 0; i < specs.size(); ++i) {
     const View& v = plan.output(static_cast<uint32_t>(i));
@@ -339,18 +403,33 @@ std::vector<IoSpec> Engine::output_specs(const View* inputs) {
   return specs;
 }
 
+void Engine::layouts(const View* inputs, View* outputs) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const Plan& plan = impl_->plan_for(inputs).plan;
+  for (size_t i = 0; i < impl_->model->outputs.size(); ++i) {
+    outputs[i] = plan.output(static_cast<uint32_t>(i));
+    outputs[i].data = nullptr;
+    if (impl_->options.updates.stores[i] != kNoValue) outputs[i].rank = -1;
+  }
+}
+
 void Engine::set_profile(EngineProfile profile) {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
   impl_->profile = std::move(profile);
 }
 
+const EngineOptions& Engine::options() const { return impl_->options; }
+
 size_t Engine::model_bytes() const { return impl_->model->bytes.size(); }
 size_t Engine::packed_bytes() const { return impl_->model->packed.size(); }
 size_t Engine::arena_bytes() const {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
-  size_t total = impl_->arena.size();
-  for (const CachedPlan& p : impl_->plans) total += p.tables.size();
-  return total;
+  size_t total = 0, arena = impl_->arena.size();
+  for (const CachedPlan& p : impl_->plans) {
+    total += p.tables.size();
+    if (impl_->options.updates.on) arena = std::max(arena, p.plan.arena_size());
+  }
+  return total + arena;
 }
 
 }  // namespace proa

@@ -28,11 +28,27 @@ class EngineError : public std::runtime_error {
   const Status status;
 };
 
+/// 8 bytes of a node's attributes that every run is given anew: `slot` says which number.
+struct NumberUse {
+  uint32_t node;
+  uint32_t at;  // byte in the attributes
+  uint32_t slot;
+};
+
+/// What a program that changes its inputs, as a step of training does, has beside the model.
+struct EngineUpdates {
+  bool on = false;               // such ops are admitted; callers give memory for every output, in
+                                 // the strides of layouts(); the arena is had for a run alone
+  std::vector<uint32_t> stores;  // for each output the input that it overwrites, or 0xffffffff
+  std::vector<NumberUse> numbers;
+};
+
 struct EngineOptions {
   int threads = 0;    // 0: the pool of the process; 1: the caller's thread; n: a
                       // pool of its own
   int max_plans = 8;  // plans kept, one for each set of input shapes and strides seen last
   bool verify_checksum = true;  // read the whole file once and find flipped bits
+  EngineUpdates updates;        // engines that have them have no clones
 };
 
 /// Called after each step of a profiled run: op, name of its first output, time
@@ -62,7 +78,11 @@ class Engine {
   /// place. An output whose `data` is nullptr is set to memory of the engine,
   /// row-major, valid until its next run; else the result is written there, and
   /// dtype and shape must be those that output_specs() gives.
-  void run(const View* inputs, View* outputs);
+  /// With updates, `numbers` holds one for each slot.
+  void run(const View* inputs, View* outputs, const std::vector<int64_t>& numbers = {});
+  /// With updates: the shapes and strides of every output for these inputs, to `outputs` (rank -1
+  /// where it overwrites an input).
+  void layouts(const View* inputs, View* outputs);
   /// dtype and shape of every output for inputs of these shapes, strides and
   /// dtypes (data is not read).
   std::vector<IoSpec> output_specs(const View* inputs);
@@ -75,6 +95,7 @@ class Engine {
   size_t model_bytes() const;
   size_t packed_bytes() const;
   size_t arena_bytes() const;
+  const EngineOptions& options() const;
 
  private:
   struct Impl;

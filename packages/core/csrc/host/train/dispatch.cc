@@ -7,6 +7,7 @@
 #include "proa/runtime/error.h"
 #include "proa/shapes/infer.h"
 #include "proa/train/grad_call.h"
+#include "proa/train/host_table.h"
 #include "proa/train/promote.h"
 #include "proa/train/row_sparse.h"
 #include "proa/train/run.h"
@@ -18,6 +19,7 @@ namespace proa {
 namespace {
 
 thread_local bool t_grad_enabled = true;
+thread_local bool t_records_all = false;
 
 struct Company {
   uint16_t any_flags = 0;
@@ -73,6 +75,15 @@ void record_symbolic(const OpEntry& entry, const Inputs& inputs, const void* att
   dispatch_hooks.record(entry, inputs.in, inputs.count, attrs, out);
 }
 
+// True if the op draws random numbers: it is given a seed.
+bool draws(const OpEntry& entry) {
+  const HostOp& host = kHostOps[entry.info->id];
+  for (int i = host.array_count; i < host.arg_count; ++i) {
+    if (std::strcmp(host.args[i].name, "seed") == 0) return true;
+  }
+  return false;
+}
+
 bool runs_composite(const OpEntry& entry, bool tape) {
   if (kGrads[entry.info->id].composite == nullptr) return false;
   if (entry.info->kind == OpKind::kComposite || tape) return true;
@@ -111,6 +122,8 @@ std::string output_name(const OpInfo& op, int i) {
                                                : dispatch_hooks.output_name(op, i);
 }
 
+void set_records_all(bool on) { t_records_all = on; }
+bool records_all() { return t_records_all; }
 bool grad_enabled() { return t_grad_enabled; }
 void set_grad_enabled(bool on) { t_grad_enabled = on; }
 
@@ -142,7 +155,8 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   }
   // Whatever became a strong number may still stand beside an array that takes a gradient.
   const bool tape = (all.all_flags & TensorImpl::kStopGradient) == 0 && t_grad_enabled;
-  const bool symbolic = (all.any_flags & TensorImpl::kSymbolic) != 0;
+  const bool symbolic =
+      (all.any_flags & TensorImpl::kSymbolic) != 0 || (t_records_all && (tape || draws(entry)));
   if (runs_composite(entry, tape)) {
     run_composite(entry, inputs, attrs, out);
     return;
@@ -254,10 +268,11 @@ void separate(TensorImpl* target, int at, Inputs* inputs) {
 
 // Symbolic tensors have no memory: the Python object simply stands for the result from now on.
 void rebind(TensorImpl* target, TensorImpl* result) {
-  std::swap(target->extras, result->extras);
+  std::swap(target->extra().handle, result->extra().handle);
   std::swap(target->grad_fn, result->grad_fn);
   std::swap(target->output, result->output);
   target->view = result->view;
+  target->set(TensorImpl::kContiguous, result->has(TensorImpl::kContiguous));
   target->set(TensorImpl::kSymbolic, result->has(TensorImpl::kSymbolic));
   target->set(TensorImpl::kStopGradient, result->has(TensorImpl::kStopGradient));
 }
@@ -331,6 +346,10 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   TensorImpl* target = in[op.alias[0]];
   const uint16_t any_flags = look_at(in, n_in).any_flags;
   if (any_flags & TensorImpl::kSymbolic) {
+    for (int i = 0; i < op.n_out && dispatch_hooks.bind_target != nullptr; ++i) {
+      TensorImpl* changed = in[op.alias[i]];
+      if (!changed->has(TensorImpl::kSymbolic)) dispatch_hooks.bind_target(changed);
+    }
     Tensor fresh[kMaxOutputs];
     dispatch(entry, in, n_in, attrs, fresh);
     for (int i = 0; i < op.n_out; ++i) {

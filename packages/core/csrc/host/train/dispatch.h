@@ -21,6 +21,10 @@ Tensor call(const char* op, std::initializer_list<TensorImpl*> in, const void* a
 
 /// Per-thread switch: are computations noted on the tape?
 bool grad_enabled();
+/// Per-thread switch: while a program is recorded, do ops that draw random numbers, and ops on
+/// tensors that take a gradient, go to the recorder even if no array is symbolic?
+void set_records_all(bool on);
+bool records_all();
 void set_grad_enabled(bool on);
 
 /// Sets the switch for a scope.
@@ -47,6 +51,8 @@ Autocast& autocast();
 struct DispatchHooks {
   /// Ops on symbolic tensors: fills n_out symbolic outputs.
   void (*record)(const OpEntry&, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out);
+  /// A tensor that is about to be changed in place by symbolic ones.
+  void (*bind_target)(TensorImpl* target);
   /// Around long kernels, so that other Python threads run.
   void* (*unlock)();
   void (*lock)(void* state);

@@ -51,10 +51,10 @@ Plan::Sizes Plan::Sizes::of(const Prepared& p) {
   Sizes s;
   s.values = p.value_count();
   s.outputs = outputs;
-  s.steps = 2 * nodes + outputs;
-  s.slots = 2 * (nodes + outputs);
+  s.steps = 2 * (nodes + outputs);
+  s.slots = 2 * nodes + 4 * outputs;
   for (uint32_t i = 0; i < nodes; ++i) s.slots += p.node(i).n_in + p.node(i).op->n_out;
-  s.roots = s.values + 2 * nodes + outputs + 1;
+  s.roots = s.values + 2 * (nodes + outputs) + 1;
   return s;
 }
 
@@ -66,9 +66,11 @@ size_t Plan::table_size(const Prepared& prepared) {
          aligned(s.outputs * sizeof(Output)) + aligned(s.outputs * sizeof(void*)) + 64;
 }
 
-Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, size_t size) {
+Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, size_t size,
+                   const PlanOptions& options) {
   *this = Plan();
   prepared_ = &prepared;
+  options_ = options;
   const Sizes s = Sizes::of(prepared);
   if (size < table_size(prepared)) return Status::kResourceExhausted;
   Arena arena(memory, size);
@@ -103,6 +105,11 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
     values_[id].data = at_base(0);
     value_roots_[id] = add_root(RootKind::kInput, 0, i);
   }
+  for (uint32_t i = 0; i < model.output_count(); ++i) {
+    if (store_of(i) != kNoValue) {
+      roots_[value_roots_[model.input_value(store_of(i))]].stored = true;
+    }
+  }
   for (uint32_t i = 0; i < prepared.node_count(); ++i) {
     problem_node_ = i;
     PROA_TRY(add_node(i));
@@ -122,7 +129,7 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
 }
 
 uint32_t Plan::add_root(RootKind kind, size_t size, uint32_t index) {
-  roots_[root_count_] = {size, 0, step_count_, step_count_, kNone, index, kind, false};
+  roots_[root_count_] = {size, 0, step_count_, step_count_, kNone, index, kind, false, false};
   return root_count_++;
 }
 
@@ -216,9 +223,17 @@ Status Plan::add_kernel(uint32_t i, Call* call, uint32_t slot) {
   PROA_TRY(infer(*node.op, *call));
   for (int k = 0; k < call->n_out; ++k) {
     View& out = call->out[k];
-    choose_strides(*node.op, *call, &out);
     uint32_t root;
-    PROA_TRY(add_buffer(&out, &root));
+    const int target = changes_input(*node.op) ? node.op->alias[k] : -1;
+    if (target >= 0) {
+      root = refs_[slot + static_cast<uint32_t>(target)].root;
+      const Root& changed = roots_[root];
+      if (!changed.stored && changed.kind != RootKind::kArena) return Status::kUnimplemented;
+      out = call->in[target];
+    } else {
+      choose_strides(*node.op, *call, &out);
+      PROA_TRY(add_buffer(&out, &root));
+    }
     refs_[slot + node.n_in + static_cast<uint32_t>(k)].root = root;
     values_[first + static_cast<uint32_t>(k)] = out;
     value_roots_[first + static_cast<uint32_t>(k)] = root;
@@ -236,29 +251,76 @@ Status Plan::add_kernel(uint32_t i, Call* call, uint32_t slot) {
   return Status::kOk;
 }
 
-/// An output that fills a buffer of its own in row-major order is made there; others are copied.
+/// An output that fills a buffer of its own, in the order that is asked for, is made there; others
+/// are copied.
+Status Plan::add_output(uint32_t i) {
+  const uint32_t id = prepared_->model().output_value(i);
+  const View& view = values_[id];
+  Output& output = outputs_[i];
+  output.view = view;
+  const bool keeps = options_.given_outputs && is_dense(view);
+  if (!keeps) output.view.set_contiguous();
+  output.root = value_roots_[id];
+  size_t bytes;
+  if (!bytes_of(view, &bytes)) return Status::kResourceExhausted;
+  const Root& root = roots_[output.root];
+  const bool whole = root.kind == RootKind::kArena && (keeps || view.contiguous()) &&
+                     root.size == bytes && from_base(view.data) == 0;
+  if (!whole) {
+    PROA_TRY(add_buffer(&output.view, &output.root));
+    add_copy(id, view, value_roots_[id], output.view, output.root);
+  }
+  roots_[output.root].kind = RootKind::kOutput;
+  roots_[output.root].index = i;
+  return Status::kOk;
+}
+
+/// An output that overwrites an input: nothing is left to do if it was made there. What lies in an
+/// input that may itself be overwritten is saved first.
+Status Plan::stage_store(uint32_t i) {
+  const ModelView& model = prepared_->model();
+  const uint32_t id = model.output_value(i), input = model.input_value(store_of(i));
+  Output& output = outputs_[i];
+  output.root = kNone;
+  output.view = values_[id];
+  if (output.view.rank != values_[input].rank || output.view.dtype != values_[input].dtype) {
+    return Status::kInvalidArgument;
+  }
+  for (int a = 0; a < output.view.rank; ++a) {
+    if (output.view.shape[a] != values_[input].shape[a]) return Status::kInvalidArgument;
+  }
+  const uint32_t root = value_roots_[id];
+  if (root == value_roots_[input] || roots_[root].kind != RootKind::kInput) return Status::kOk;
+  View saved = values_[id];
+  saved.set_contiguous();
+  uint32_t saved_root;
+  PROA_TRY(add_buffer(&saved, &saved_root));
+  add_copy(id, values_[id], root, saved, saved_root);
+  values_[id] = saved;
+  value_roots_[id] = saved_root;
+  return Status::kOk;
+}
+
 Status Plan::add_outputs() {
   const ModelView& model = prepared_->model();
-  for (uint32_t i = 0; i < model.output_count(); ++i) {
-    const uint32_t id = model.output_value(i);
-    const View& view = values_[id];
-    Output& output = outputs_[i];
-    output.view = view;
-    output.view.set_contiguous();
-    output.root = value_roots_[id];
-    size_t bytes;
-    if (!bytes_of(view, &bytes)) return Status::kResourceExhausted;
-    const Root& root = roots_[output.root];
-    const bool whole = root.kind == RootKind::kArena && view.contiguous() && root.size == bytes &&
-                       from_base(view.data) == 0;
-    if (!whole) {
-      PROA_TRY(add_buffer(&output.view, &output.root));
-      add_copy(id, view, value_roots_[id], output.view, output.root);
-    }
-    roots_[output.root].kind = RootKind::kOutput;
-    roots_[output.root].index = i;
+  const uint32_t count = model.output_count();
+  for (uint32_t i = 0; i < count; ++i) {
+    if (store_of(i) == kNoValue) PROA_TRY(add_output(i));
   }
-  for (uint32_t i = 0; i < model.output_count(); ++i) roots_[outputs_[i].root].last = step_count_;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (store_of(i) != kNoValue) PROA_TRY(stage_store(i));
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    if (store_of(i) == kNoValue) continue;
+    const uint32_t id = model.output_value(i), input = model.input_value(store_of(i));
+    const bool there = value_roots_[id] == value_roots_[input] &&
+                       values_[id].data == values_[input].data &&
+                       same_place(values_[id], values_[input]);
+    if (!there) add_copy(id, values_[id], value_roots_[id], values_[input], value_roots_[input]);
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    if (outputs_[i].root != kNone) roots_[outputs_[i].root].last = step_count_;
+  }
   return Status::kOk;
 }
 
@@ -309,7 +371,8 @@ Status Plan::assign_offsets() {
   uint32_t* placed = order_ + root_count_;
   uint32_t n = 0, placed_count = 0;
   for (uint32_t r = 0; r < root_count_; ++r) {
-    const bool ours = roots_[r].kind == RootKind::kArena || roots_[r].kind == RootKind::kOutput;
+    const bool ours = roots_[r].kind == RootKind::kArena ||
+                      (roots_[r].kind == RootKind::kOutput && !options_.given_outputs);
     if (!ours || roots_[r].merged != kNone) continue;
     uint32_t at = n++;
     for (; at > 0 && roots_[by_size[at - 1]].size < roots_[r].size; --at)
@@ -348,7 +411,9 @@ void Plan::place(void* arena) {
       slots_[i].data = arena_ + root.offset + refs_[i].offset;
     }
   }
+  if (options_.given_outputs) return;
   for (uint32_t i = 0; i < prepared_->model().output_count(); ++i) {
+    if (outputs_[i].root == kNone) continue;
     outputs_[i].view.data = arena_ + roots_[outputs_[i].root].offset;
   }
 }
@@ -357,7 +422,7 @@ Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
                  const Profiler* profiler) {
   const uint32_t n_outputs = prepared_->model().output_count();
   for (uint32_t i = 0; i < n_outputs; ++i) {
-    const bool direct = outputs[i].data != nullptr && outputs[i].contiguous();
+    const bool direct = outputs[i].data != nullptr && same_place(outputs[i], outputs_[i].view);
     output_data_[i] = direct ? outputs[i].data : outputs_[i].view.data;
   }
   for (uint32_t e = 0; e < external_count_; ++e) {
@@ -395,6 +460,7 @@ Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
     }
   }
   for (uint32_t i = 0; i < n_outputs; ++i) {
+    if (outputs_[i].root == kNone) continue;
     if (outputs[i].data == nullptr) {
       outputs[i] = outputs_[i].view;
     } else if (output_data_[i] != outputs[i].data) {

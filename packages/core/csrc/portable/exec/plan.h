@@ -12,6 +12,16 @@ struct Profiler {
   void* context = nullptr;
 };
 
+/// What a plan does with the model's outputs.
+struct PlanOptions {
+  /// The caller gives memory for every output, in the strides of output(i), which are those that
+  /// the ops chose. Else the plan keeps room for outputs, in row-major order.
+  bool given_outputs = false;
+  /// For each output the input that it overwrites in the end, or kNoValue; nullptr if none does.
+  /// Ops that change an array in place (`sgd_`) may do so to these inputs alone.
+  const uint32_t* stores = nullptr;
+};
+
 /// A plan for inputs of one set of shapes and strides. Never allocates.
 ///
 ///     Plan plan;
@@ -25,7 +35,8 @@ class Plan {
   /// Infers all shapes, resolves views, decides where every value lies. Of `inputs` (one for each
   /// input of the model) shape, strides and dtype count. `prepared` and `memory` must outlive the
   /// plan.
-  Status build(const Prepared& prepared, const View* inputs, void* memory, size_t size);
+  Status build(const Prepared& prepared, const View* inputs, void* memory, size_t size,
+               const PlanOptions& options = {});
 
   size_t arena_size() const { return arena_size_; }
   /// Sets where buffers lie; `arena` is aligned to 64. May be called again with another.
@@ -35,7 +46,8 @@ class Plan {
   /// gave no memory for it.
   const View& output(uint32_t i) const { return outputs_[i].view; }
   /// Runs on inputs as given to build(), now with data. outputs[i] with data is written there, in
-  /// any strides; without, it is set to memory in the arena.
+  /// any strides; without, it is set to memory in the arena. Outputs that overwrite an input are
+  /// passed over.
   Status run(const View* inputs, View* outputs, const Parallel* parallel,
              const Profiler* profiler = nullptr);
 
@@ -54,6 +66,7 @@ class Plan {
     uint32_t index;        // of the input or output
     RootKind kind;
     bool scratch;
+    bool stored;  // an input that the run may change
   };
   /// Where a View of a step points: a root and bytes from its start.
   struct Ref {
@@ -69,7 +82,7 @@ class Plan {
   };
   struct Output {
     View view;
-    uint32_t root;
+    uint32_t root;  // kNone if it overwrites an input
   };
   struct Sizes {
     size_t values, slots, roots, steps, outputs;
@@ -80,6 +93,11 @@ class Plan {
   Status add_view(uint32_t i, Call* call, uint32_t slot);
   Status add_kernel(uint32_t i, Call* call, uint32_t slot);
   Status add_outputs();
+  Status add_output(uint32_t i);
+  Status stage_store(uint32_t i);
+  uint32_t store_of(uint32_t output) const {
+    return options_.stores == nullptr ? kNoValue : options_.stores[output];
+  }
   Status add_buffer(View* view, uint32_t* root);
   uint32_t add_root(RootKind kind, size_t size, uint32_t index);
   void add_copy(uint32_t value, const View& from, uint32_t from_root, const View& to,
@@ -91,6 +109,7 @@ class Plan {
   Status assign_offsets();
 
   const Prepared* prepared_ = nullptr;
+  PlanOptions options_;
   View* values_ = nullptr;
   uint32_t* value_roots_ = nullptr;
   View* slots_ = nullptr;

@@ -46,6 +46,8 @@ bool check_attributes(const OpInfo& op, void* attrs) {
   return true;
 }
 
+bool changes_input(const OpInfo& op) { return op.name[strlen(op.name) - 1] == '_'; }
+
 size_t Prepared::table_size(const ModelView& model) {
   const BlockRecord& block = model.block(0);
   size_t attrs = 0, slots = 0;
@@ -67,8 +69,9 @@ Status Prepared::fail(Status status, const char* why) {
   return status;
 }
 
-Status Prepared::bind(const ModelView& model, void* memory, size_t size) {
+Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool updates) {
   model_ = model;
+  updates_ = updates;
   const BlockRecord& block = model.block(0);
   value_count_ = block.value_first + block.value_count;
   Arena arena(memory, size);
@@ -101,6 +104,11 @@ Status Prepared::bind(const ModelView& model, void* memory, size_t size) {
   return Status::kOk;
 }
 
+void Prepared::set_attribute(uint32_t node, size_t at, const void* number) {
+  // The struct is this object's own copy: see take_attrs.
+  memcpy(static_cast<uint8_t*>(const_cast<void*>(nodes_[node].attrs)) + at, number, 8);
+}
+
 Status Prepared::bind_node(uint32_t i, Arena* arena) {
   const NodeRecord& record = model_.node(i);
   const OpRecord& name = model_.op(record.op);
@@ -109,8 +117,7 @@ Status Prepared::bind_node(uint32_t i, Arena* arena) {
   if (name.version != op->version) return fail(Status::kVersion, "this build has the op's version");
   BoundNode& node = nodes_[i];
   node = {op, &kernel_of(op->id), nullptr, nullptr, 0};
-  const bool changes_input = op->name[strlen(op->name) - 1] == '_';
-  if (op->kind == OpKind::kComposite || changes_input ||
+  if (op->kind == OpKind::kComposite || (changes_input(*op) && !updates_) ||
       (op->kind == OpKind::kKernel && node.kernel->run == nullptr)) {
     return fail(Status::kUnimplemented, "this build has a kernel of the op");
   }

@@ -24,8 +24,14 @@ class Prepared {
  public:
   /// Bytes that bind() needs.
   static size_t table_size(const ModelView& model);
-  /// Finds and checks every op of the model. `memory` must outlive this object.
-  Status bind(const ModelView& model, void* memory, size_t size);
+  /// Finds and checks every op of the model. `memory` must outlive this object. Ops that change an
+  /// input are refused unless `updates`.
+  Status bind(const ModelView& model, void* memory, size_t size, bool updates = false);
+  /// Overwrites 8 bytes of a node's attributes, from byte `at`: a number that each run is given
+  /// anew. No plan may run meanwhile.
+  void set_attribute(uint32_t node, size_t at, const void* number);
+  /// Bytes of the node's attributes.
+  size_t attribute_bytes(uint32_t node) const { return nodes_[node].op->attr_size; }
   /// Bytes that pack() needs.
   size_t packed_size() const { return packed_size_; }
   /// Prepacks the constants that kernels want in another order. `memory` is aligned to 64.
@@ -56,6 +62,7 @@ class Prepared {
   BoundNode* nodes_ = nullptr;
   View* values_ = nullptr;
   View* scratch_ = nullptr;  // slots of the widest call
+  bool updates_ = false;
   uint32_t value_count_ = 0;
   size_t packed_size_ = 0;
   const char* problem_ = "";
@@ -65,6 +72,9 @@ class Prepared {
 /// True if the bytes of a struct of this op have only values that kernels expect: known choices and
 /// dtypes, lists of at most kMaxRank. Bools are made 0 or 1.
 bool check_attributes(const OpInfo& op, void* attrs);
+
+/// True if the op changes some of its inputs (`sgd_`): outputs lie where OpInfo::alias says.
+bool changes_input(const OpInfo& op);
 
 /// Bytes of one attribute of the kind, as in OpInfo::attr_kinds.
 constexpr size_t attribute_size(char kind) { return kind == 'I' ? 72 : kind == 's' ? 16 : 8; }

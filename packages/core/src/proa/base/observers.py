@@ -14,6 +14,10 @@ T = TypeVar("T")
 #: Each is asked, with the Layer, for a context that is open while the Layer computes.
 layer_observers: list[Callable[[Any], AbstractContextManager[Any]]] = []
 
+#: Each is asked, with the optimizer, a group of settings and the parameters that have
+#: them, for a context that is open while the optimizer steps these.
+step_observers: list[Callable[[Any, Any, Any], AbstractContextManager[Any]]] = []
+
 
 class phase:
     """``with phase("Optimization"):`` is one of the profiler's events, if it runs."""

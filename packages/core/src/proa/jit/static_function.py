@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,11 +15,15 @@ from proa.errors import Error, InvalidArgumentError, annotate
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import optimize
 from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.jit.compiled import Compiled
 from proa.jit.input_spec import InputSpec
+from proa.jit.recording import Recording, record
 from proa.jit.structure import flatten, unflatten
 from proa.jit.trace import Trace, is_tensor, owner_of, trace
 
+#: Signatures kept, and recordings of one signature (modes, sets of parameters).
 _MAX_TRACES = 32
+_MAX_VARIANTS = 4
 
 
 def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
@@ -62,8 +67,9 @@ class _Compiled:
 class StaticFunction:
     """What `to_static` makes of a function. Calls are traced once per signature.
 
-    A call runs the program unless a gradient is wanted, the Layer is in training mode,
-    or the function is random; then it runs the function itself.
+    Where a gradient may be wanted or the Layer is in training mode, the function is
+    recorded with what it does to parameters, buffers and gradients (see `record`), for
+    exact shapes; else its weights are constants of the program.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class StaticFunction:
         self.input_spec = None if input_spec is None else list(input_spec)
         self.owner = owner if owner is not None else owner_of(function)
         self._compiled: dict[Any, _Compiled] = {}
+        self._recorded: OrderedDict[Any, list[Compiled]] = OrderedDict()
         self._bound: dict[int, tuple[Any, StaticFunction]] = {}
 
     def __get__(self, instance: Any, kind: Any = None) -> Any:
@@ -90,14 +97,23 @@ class StaticFunction:
         return bound
 
     def _wants_function(self, tensors: Sequence[Any]) -> bool:
-        if any(t._handle is not None for t in tensors):
+        if any(t._is_symbolic for t in tensors) or _core.is_recording():
             return True  # inside another trace
-        if getattr(self.owner, "training", False) or checks_finite():
+        return checks_finite()
+
+    def _wants_record(
+        self, tensors: Sequence[Any], specs: Sequence[InputSpec], plan: Any
+    ) -> bool:
+        if getattr(self.owner, "training", False):
             return True
         if not _core.is_grad_enabled():
             return False
-        weights = [] if self.owner is None else self.owner.parameters()
-        return any(not t.stop_gradient for t in (*tensors, *weights))
+        if any(not t.stop_gradient for t in tensors):
+            return True
+        if self.owner is not None:
+            return any(not t.stop_gradient for t in self.owner.parameters())
+        # A function that was found to change nothing has an inference program.
+        return (tuple(specs), repr(plan), autocast.key()) not in self._compiled
 
     def _specs(self, tensors: Sequence[Any]) -> list[InputSpec]:
         if self.input_spec is None:
@@ -120,6 +136,12 @@ class StaticFunction:
         if self._wants_function(tensors):
             return self.function(*args, **kwargs)
         specs = self._specs(tensors)
+        if self._wants_record(tensors, specs, plan):
+            recorded = self._find_recorded(tensors, plan, specs)
+            if recorded is not None:
+                if recorded.recording.numbers.has_own_key:
+                    return self.function(*args, **kwargs)
+                return unflatten(recorded.run(tensors), recorded.recording.plan)
         compiled = self._find(specs, plan)
         if compiled.trace.is_random:
             return self.function(*args, **kwargs)
@@ -129,18 +151,59 @@ class StaticFunction:
         key = (tuple(specs), repr(plan), autocast.key())
         found = self._compiled.get(key)
         if found is None:
-            if len(self._compiled) >= _MAX_TRACES:
-                self._compiled.pop(next(iter(self._compiled)))
-            found = _Compiled(
+            found = self._keep(
+                key,
                 trace(
                     self.function,
                     lambda symbols: unflatten(symbols, plan),
                     specs,
                     owner=self.owner,
-                )
+                ),
             )
-            self._compiled[key] = found
         return found
+
+    def _find_recorded(
+        self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
+    ) -> Compiled | None:
+        """The recording for such a call; None if an inference program will do."""
+        shapes = tuple((tuple(t.shape), t.dtype, t.stop_gradient) for t in tensors)
+        key = (shapes, repr(plan), autocast.key(), _core.is_grad_enabled())
+        known = self._recorded.setdefault(key, [])
+        self._recorded.move_to_end(key)
+        for found in known:
+            if found.recording.holds():
+                return found
+        exact = [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
+        stops = [t.stop_gradient for t in tensors]
+        recording = self._record(specs if self.owner is None else exact, stops, plan)
+        if self.owner is None and recording.is_plain:
+            del self._recorded[key]
+            self._keep((tuple(specs), repr(plan), autocast.key()), recording.as_trace())
+            return None
+        if self.owner is None and list(specs) != exact:
+            recording = self._record(exact, stops, plan)
+        known.insert(0, Compiled(recording))
+        del known[_MAX_VARIANTS:]
+        while len(self._recorded) > _MAX_TRACES:
+            self._recorded.popitem(last=False)
+        return known[0]
+
+    def _record(
+        self, specs: Sequence[InputSpec], stops: Sequence[bool], plan: Any
+    ) -> Recording:
+        return record(
+            self.function,
+            lambda symbols: unflatten(symbols, plan),
+            specs,
+            stops,
+            owner=self.owner,
+        )
+
+    def _keep(self, key: Any, found: Trace) -> _Compiled:
+        if len(self._compiled) >= _MAX_TRACES:
+            self._compiled.pop(next(iter(self._compiled)))
+        self._compiled[key] = _Compiled(found)
+        return self._compiled[key]
 
     def traced(self, input_spec: Sequence[InputSpec] | None = None) -> Trace:
         """The trace for these specs (all arguments tensors), or for the latest call."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from proa import _core
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
-from proa.base.observers import phase
+from proa.base.observers import phase, step_observers
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.optimizer.lr import LRScheduler
 from proa.optimizer.regularizer import L2Decay, Regularizer
@@ -197,6 +198,15 @@ class Optimizer(State):
 
     def _apply_group(self, group: Group, pairs: Pairs, lr: float) -> None:
         pairs = [(p, g) for p, g in pairs if not p.stop_gradient]
+        if not step_observers:
+            self._step_group(group, pairs, lr)
+            return
+        with ExitStack() as stack:
+            for observe in step_observers:
+                stack.enter_context(observe(self, group, [p for p, _ in pairs]))
+            self._step_group(group, pairs, lr)
+
+    def _step_group(self, group: Group, pairs: Pairs, lr: float) -> None:
         if group.clip is not None:
             pairs = group.clip(pairs)
         # Steps of one learning rate, decay and count are one call.
@@ -216,10 +226,7 @@ class Optimizer(State):
 
     def _prepared(self, p: Any, g: Tensor, lr: float, group: Group) -> Step:
         """A parameter's step, which is counted here."""
-        rate = lr * group.lr_factor
-        attr = getattr(p, "optimize_attr", None)
-        if attr is not None:
-            rate *= attr["learning_rate"]
+        rate = self._rate_of(p, group, lr)
         own = getattr(p, "regularizer", None)
         decay = group.decay
         if own is not None and self._decoupled:
@@ -236,6 +243,14 @@ class Optimizer(State):
         master = self._master_of(p)
         weights = p if master is None else master
         return Step(p, weights, g, kept, rate, coefficient, group.settings)
+
+    def _rate_of(self, p: Any, group: Group, lr: float) -> float:
+        """The parameter's learning rate where the optimizer's is lr."""
+        rate = lr * group.lr_factor
+        attr = getattr(p, "optimize_attr", None)
+        if attr is not None:
+            rate *= attr["learning_rate"]
+        return rate
 
     def _rows_alone(self, step: Step) -> bool:
         """Whether a row-sparse gradient changes no other row (or is to change none)."""

@@ -119,6 +119,12 @@ class State:
             self._state[name] = found
         return found
 
+    def _prepare(self, p: Any, data: Tensor) -> None:
+        """Make what is kept for a parameter with this data, before its first step."""
+        self._kept(p)
+        if self._has_master(p) and self._name(p) not in self._masters:
+            self._masters[self._name(p)] = ops.cast(data, dtype="float32")
+
     def get_opti_var_name_list(self) -> list[str]:
         """Names of the tensors kept so far, as in `state_dict`."""
         return [k for k, v in self.state_dict().items() if isinstance(v, Tensor)]

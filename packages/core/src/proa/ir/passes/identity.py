@@ -3,7 +3,10 @@ from __future__ import annotations
 from proa.ir.passes.base import register
 from proa.ir.program import Node, Program, Value
 
-_SHAPED = ("reshape", "broadcast_to", "squeeze", "unsqueeze", "flatten", "reshape_like")
+_SHAPED = (
+    "reshape", "broadcast_to", "squeeze", "unsqueeze", "flatten", "reshape_like",
+    "sum_to",
+)  # fmt: skip
 
 
 def _same(node: Node, x: Value) -> bool:
@@ -30,17 +33,19 @@ def remove_identities(program: Program) -> bool:
     """Let readers of a node that changes nothing read its input.
 
     1. assign; 2. cast to the dtype it has; 3. scale by 1 plus 0; 4. dropout with p = 0;
-    5. transpose in order; 6. reshape, flatten, squeeze, unsqueeze, broadcast_to that
-    keep a shape with at most one unknown dimension; 7. pad by nothing.
+    5. transpose in order; 6. reshape, flatten, squeeze, unsqueeze, broadcast_to, sum_to
+    that keep a shape with at most one unknown dimension; 7. pad by nothing.
 
-    Leaves the nodes as dead code. Requires no in-place ops, which programs do not have.
+    Leaves the nodes as dead code. What an op that changes its arrays is given stays: a
+    copy of it may be wanted as it was before.
     """
     changed = False
     for block in program.blocks:
         users = block.users()
+        changing = {v for n in block.nodes if n.op.endswith("_") for v in n.inputs}
         for node in block.nodes:
             x = node.inputs[0] if node.inputs else None
-            if x is None or not _same(node, x):
+            if x is None or not _same(node, x) or x in changing:
                 continue
             y = node.outputs[0]
             if y in block.outputs and (x.kind != "node" or x in block.outputs):

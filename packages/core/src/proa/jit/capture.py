@@ -1,0 +1,212 @@
+"""Recording what a function does to tensors that are not its arguments.
+
+While a function is recorded, the parameters and buffers of the Layers it calls, and any
+other tensor that it changes or differentiates by, stand for inputs of the program. What
+the function leaves in them becomes outputs that a run writes back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from proa import _core
+from proa.base.observers import layer_observers, step_observers
+from proa.errors import UnimplementedError
+from proa.ir.attributes import row_of
+from proa.ir.program import Node, Value
+from proa.ir.record import Recorder, dtype_name, recording
+from proa.jit.numbers import Numbers
+
+#: References that `met` and the loop over it hold to a tensor nobody else has.
+_OWN_REFERENCES = 3
+
+
+class Bound:
+    """A tensor that stands for an input while a program is recorded.
+
+    Attributes:
+        tensor: The tensor, a symbol until it is released.
+        before: Its memory, under a plain tensor.
+        value: The input.
+        grad_of: The parameter whose gradient it is, or None.
+    """
+
+    __slots__ = ("before", "first_grad", "grad_of", "stop_gradient", "tensor", "value")
+
+    def __init__(self, tensor: Any, value: Value, before: Any, grad_of: Any) -> None:
+        self.tensor, self.value, self.before = tensor, value, before
+        self.grad_of = grad_of
+        self.stop_gradient: bool = before.stop_gradient
+        self.first_grad: Any = None
+
+
+class Capture(Recorder):
+    """A recorder that binds tensors and watches Layers and optimizers."""
+
+    def __init__(self, names: dict[int, str] | None = None) -> None:
+        super().__init__(names)
+        self.bound: dict[int, Bound] = {}
+        self.layers: list[Any] = []
+        self.numbers = Numbers()
+        self._step: Any = None  # the parameter's step being recorded
+
+    # -- tensors ----------------------------------------------------------------------
+    def bind(self, tensor: Any, grad_of: Any = None) -> None:
+        """Let a plain tensor stand for an input until `release`."""
+        if id(tensor) in self.bound or tensor._is_symbolic:
+            return
+        if not tensor.is_leaf:
+            raise UnimplementedError(
+                "[to_static] tensors that take a gradient must be arguments or leaves, "
+                f"got the result of {tensor.grad_fn} from outside"
+            )
+        name = self.names.get(id(tensor)) or self.program.new_name("state")
+        dtype, shape = dtype_name(tensor), tuple(tensor.shape)
+        met = self.met.pop(id(tensor), None)  # as a constant, before it changed
+        value = Value(name, dtype, shape, "input") if met is None else met[1]
+        value.kind, value.data = "input", None
+        stop = tensor.stop_gradient
+        before = _core.bind_symbol(tensor, (self, value))
+        bound = Bound(tensor, value, before, grad_of)
+        bound.stop_gradient = stop
+        self.bound[id(tensor)] = bound
+        self.program.main.inputs.append(value)
+        if grad_of is None and not stop:
+            bound.first_grad = tensor.grad
+            if bound.first_grad is not None:
+                if _core.row_sparse_parts(bound.first_grad) is not None:
+                    raise UnimplementedError(
+                        "[to_static] gradients must be dense, got a row-sparse one"
+                    )
+                self.bind(bound.first_grad, grad_of=tensor)
+
+    def release(self) -> None:
+        """Make every bound tensor what it was."""
+        for bound in self.bound.values():
+            _core.release_symbol(bound.tensor, bound.before, bound.stop_gradient)
+            if bound.grad_of is None:
+                bound.tensor.grad = bound.first_grad
+        self.numbers.restore()
+
+    def value_of(self, tensor: Any) -> Value:
+        handle = getattr(tensor, "_handle", None)
+        if handle is None and not tensor.stop_gradient:
+            self.bind(tensor)
+        return super().value_of(tensor)
+
+    def final(self, bound: Bound) -> Value:
+        """What the function leaves in a bound tensor."""
+        value: Value = bound.tensor._handle[1]
+        return value
+
+    def settle(self) -> None:
+        """Make inputs of the tensors met that somebody else can still change."""
+        for key in list(self.met):
+            tensor, _ = self.met[key]
+            kept = sys.getrefcount(tensor) > _OWN_REFERENCES
+            if kept or tensor.persistable:
+                self.bind(tensor)
+
+    # -- what the program is told besides ---------------------------------------------
+    def see_layer(self, layer: Any) -> None:
+        """Bind the state of a Layer that is called, and of all below."""
+        if any(layer is known for known in self.layers):
+            return
+        known = [s for top in self.layers for s in top.sublayers()]
+        if not any(layer is s for s in known):
+            self.layers.append(layer)
+        for tensor in state_of(layer):
+            self.bind(tensor)
+
+    def __call__(self, op: str, inputs: Any, attrs: Any) -> list[Any]:
+        result = super().__call__(op, inputs, attrs)
+        node: Node = self.program.main.nodes[-1]
+        family = row_of(op).family
+        if family == "rand" or "seed" in node.attrs:
+            self.numbers.see_draw(node)
+        if self._step is not None and family == "optimizer":
+            self.numbers.see_step(node, *self._step)
+        return result
+
+    @contextmanager
+    def _see_step(self, optimizer: Any, group: Any, p: Any) -> Iterator[None]:
+        """While the optimizer's step of one parameter is recorded."""
+
+        def rate() -> float:
+            return float(optimizer._rate_of(p, group, optimizer.get_lr()))
+
+        bound = self.bound.get(id(p))
+        if bound is not None:
+            optimizer._prepare(p, bound.before)
+        kept = optimizer._kept(p)
+        self.numbers.count_step(kept)
+        covered = self.numbers.covered
+        alike = (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0))
+        self._step = (kept, rate, alike)
+        try:
+            yield
+        finally:
+            self._step = None
+        if self.numbers.covered == covered:
+            raise UnimplementedError(
+                f"[to_static] {type(optimizer).__name__} must step by operators that "
+                "are told the learning rate, got none"
+            )
+
+    @contextmanager
+    def watching(self) -> Iterator[Capture]:
+        """Record what happens, in this thread, on bound tensors and symbols."""
+
+        @contextmanager
+        def see_layer(layer: Any) -> Iterator[None]:
+            self.see_layer(layer)
+            yield
+
+        with recording(self):
+            enabled = _core.set_grad_enabled(True)
+            before = _core.set_binder(self.bind, True)
+            layer_observers.append(see_layer)
+            step_observers.append(self._see_step)
+            try:
+                yield self
+            finally:
+                step_observers.remove(self._see_step)
+                layer_observers.remove(see_layer)
+                _core.set_binder(before, False)
+                _core.set_grad_enabled(enabled)
+                self.release()
+
+
+def state_of(layer: Any) -> list[Any]:
+    """Parameters and buffers of a Layer and all below."""
+    found = [t for _, t in layer.named_parameters() if t is not None]
+    if hasattr(layer, "named_buffers"):
+        found += [t for _, t in layer.named_buffers() if t is not None]
+    return found
+
+
+def signature(layers: list[Any]) -> tuple[Any, ...]:
+    """What a recording of these Layers holds for: their modes and tensors."""
+    seen: list[Any] = []
+
+    def walk(layer: Any) -> None:
+        d = layer.__dict__
+        seen.append(d.get("training"))
+        if "_sub_layers" not in d:
+            for t in state_of(layer):
+                seen.append((id(t), t.stop_gradient))
+            return
+        for t in d["_parameters"].values():
+            if t is not None:
+                seen.append((id(t), t.stop_gradient))
+        seen.extend(map(id, d["_buffers"].values()))
+        for child in d["_sub_layers"].values():
+            if child is not None:
+                walk(child)
+
+    for layer in layers:
+        walk(layer)
+    return tuple(seen)

@@ -1,0 +1,133 @@
+"""Numbers of a recorded program that every run is given anew.
+
+Attributes are constants of a program, but for three: the key that a random op draws
+with, the learning rate of an optimizer's step, and the count of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proa import _core
+from proa.errors import UnimplementedError
+from proa.ir.attributes import row_of
+from proa.ir.program import Node, Program
+
+#: (node, attribute) -> slot.
+_Use = tuple[Node, str, int]
+
+
+class Numbers:
+    """Which attributes of which nodes are given anew, and what to give."""
+
+    def __init__(self) -> None:
+        self.seed, self.offset = _core.generator_get()
+        self.drawn = 0  # counters that a run draws
+        self.covered = 0  # learning rates found
+        self.has_own_key = False  # a random op draws with a key of its own
+        self._uses: list[_Use] = []
+        self._offsets: list[int] = []
+        self._rates: list[Callable[[], float]] = []
+        self._counts: list[dict[str, Any]] = []
+        self._kept: list[dict[str, Any]] = []
+        self._found: dict[Any, tuple[str, int]] = {}
+
+    # -- while a program is recorded --------------------------------------------------
+    def see_draw(self, node: Node) -> None:
+        """Note the key of a random op."""
+        if "seed" not in node.attrs:
+            return
+        now = _core.generator_get()[1]
+        offset = node.attrs["offset"]
+        if node.attrs["seed"] != self.seed or not self.offset <= offset < now:
+            self.has_own_key = True
+            return
+        self._uses.append((node, "seed", self._slot(("seed",), "seed")))
+        delta = offset - self.offset
+        slot = self._slot(("offset", delta), "offset", self._offsets, delta)
+        self._uses.append((node, "offset", slot))
+
+    def count_step(self, kept: dict[str, Any]) -> None:
+        """Note that a run counts a step in what an optimizer keeps for a parameter."""
+        self._kept.append(kept)
+
+    def see_step(
+        self, node: Node, kept: dict[str, Any], rate: Callable[[], float], alike: Any
+    ) -> None:
+        """Note the learning rate and the count of an optimizer's operator.
+
+        `alike` is equal for parameters whose rates are equal in every run.
+        """
+        if node.attrs.get("lr") == rate():
+            self.covered += 1
+            slot = self._slot(("lr", alike), "lr", self._rates, rate)
+            self._uses.append((node, "lr", slot))
+        if "step" in node.attrs:
+            if node.attrs["step"] != kept["step"]:
+                raise UnimplementedError(
+                    f"[to_static] {node.op} must be told its parameter's count of "
+                    f"steps, {kept['step']}, got {node.attrs['step']}"
+                )
+            slot = self._slot(("step", id(kept)), "step", self._counts, kept)
+            self._uses.append((node, "step", slot))
+
+    def _slot(
+        self, key: Any, kind: str, into: list[Any] | None = None, x: Any = 0
+    ) -> int:
+        found = self._found.get(key)
+        if found is None:
+            if into is not None:
+                into.append(x)
+            found = (kind, 0 if into is None else len(into) - 1)
+            self._found[key] = found
+        return ("seed", "offset", "lr", "step").index(found[0]) << 24 | found[1]
+
+    def restore(self) -> None:
+        """Take back what recording drew and counted."""
+        self.drawn = _core.generator_get()[1] - self.offset
+        _core.generator_set(self.seed, self.offset)
+        for kept in self._kept:
+            kept["step"] -= 1
+
+    # -- when it runs -----------------------------------------------------------------
+    def uses(self, program: Program) -> list[tuple[int, int, int]]:
+        """(node, byte of the attribute, slot) for the engine of a program."""
+        at = {node: i for i, node in enumerate(program.main.nodes)}
+        first = [0, 1, 1 + len(self._offsets)]
+        first.append(first[-1] + len(self._rates))
+        return [
+            (at[node], _byte_of(node, name), first[slot >> 24] + (slot & 0xFFFFFF))
+            for node, name, slot in self._uses
+            if node in at
+        ]
+
+    def draw(self) -> list[float]:
+        """The numbers of the next run, which counts its steps and draws its keys."""
+        if self.drawn:
+            seed, offset = _core.generator_get()
+            _core.generator_set(seed, offset + self.drawn)
+        else:
+            seed = offset = 0
+        for kept in self._kept:
+            kept["step"] += 1
+        return [
+            seed,
+            *[offset + delta for delta in self._offsets],
+            *[rate() for rate in self._rates],
+            *[kept["step"] for kept in self._counts],
+        ]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether an optimizer steps."""
+        return bool(self._kept)
+
+
+def _byte_of(node: Node, name: str) -> int:
+    at = 0
+    for attribute in row_of(node.op).attributes:
+        if attribute.name == name:
+            return at
+        at += attribute.size
+    raise KeyError(name)

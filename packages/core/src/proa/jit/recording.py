@@ -1,0 +1,258 @@
+"""A function recorded with what it does to parameters, buffers and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proa import _core
+from proa.errors import (
+    InvalidArgumentError,
+    PreconditionNotMetError,
+    UnimplementedError,
+)
+from proa.ir.program import Program, Value
+from proa.ir.record import to_array
+from proa.jit.capture import Bound, Capture, signature
+from proa.jit.input_spec import InputSpec
+from proa.jit.numbers import Numbers
+from proa.jit.structure import flatten
+from proa.jit.trace import Trace, input_names, is_tensor, tensor_names, user_line
+
+
+@dataclass
+class Source:
+    """Where a run finds an input that is no argument.
+
+    The tensor itself, or if `of_grad` the gradient of the tensor.
+    """
+
+    tensor: Any
+    of_grad: bool = False
+    stop_gradient: bool = True
+
+    def read(self) -> Any:
+        """The tensor to read in this run."""
+        return self.tensor.grad if self.of_grad else self.tensor
+
+
+@dataclass
+class Recording:
+    """What a recorded function computes.
+
+    Attributes:
+        program: Its inputs are the arguments, then `sources`. Forward, then backward.
+        results: What the function returns, leaf by leaf.
+        plan: How leaves make the function's result.
+        sources: The inputs that are no arguments.
+        stores: Values that a run leaves in inputs.
+        grads: Parameters with the gradients that a run leaves in them (or None).
+        seeds: Inputs that stand for gradients of results, each with its result's index.
+        wanted: Inputs whose gradients follow, with those gradients.
+        numbers: What a run is told besides.
+        layers: The Layers seen; the recording holds for their signature.
+    """
+
+    program: Program
+    results: list[Value]
+    plan: Any
+    sources: dict[Value, Source]
+    stores: list[tuple[Value, Value]]
+    grads: list[tuple[Any, Value | None]]
+    seeds: dict[Value, int]
+    wanted: list[tuple[Value, Value | None]]
+    numbers: Numbers
+    layers: list[Any]
+    signature: tuple[Any, ...]
+    #: Parameters whose having a gradient the recording depends on: (parameter, has).
+    had_grads: list[tuple[Any, bool]]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a run does nothing but compute results from what it reads."""
+        effects = self.stores or self.grads or self.wanted or self.layers
+        return not (effects or self.numbers.drawn)
+
+    def as_trace(self) -> Trace:
+        """A plain recording with what it reads as constants."""
+        block = self.program.main
+        for value, source in self.sources.items():
+            value.kind, value.data = "const", to_array(source.tensor)
+        block.inputs = [v for v in block.inputs if v not in self.sources]
+        block.outputs = list(self.results)
+        tensors = [s.tensor for s in self.sources.values()]
+        return Trace(self.program, self.plan, tensors)
+
+    def holds(self) -> bool:
+        """Whether the function would still do what was recorded."""
+        if self.signature != signature(self.layers):
+            return False
+        for p, had in self.had_grads:
+            if (p.grad is not None) != had:
+                return False
+        for source in self.sources.values():
+            if source.tensor.stop_gradient != source.stop_gradient:
+                return False
+        return True
+
+
+def _left_grads(capture: Capture) -> list[tuple[Any, Value | None]]:
+    """What the function leaves as gradients, where that is not what it found."""
+    left: list[tuple[Any, Value | None]] = []
+    for bound in capture.bound.values():
+        if bound.grad_of is not None:
+            continue
+        grad = bound.tensor.grad
+        if grad is None:
+            if bound.first_grad is not None:
+                left.append((bound.tensor, None))
+        elif grad._is_symbolic:
+            value = capture.value_of(grad)
+            first = capture.bound.get(id(bound.first_grad))
+            if first is None or first.value is not value:
+                left.append((bound.tensor, value))
+        elif grad is not bound.first_grad:
+            raise UnimplementedError(
+                "[to_static] a gradient must follow from the arguments, got one of "
+                f"{bound.value} that does not"
+            )
+    return left
+
+
+def _reads_grads(capture: Capture, grads: Sequence[Any]) -> bool:
+    used = {v for n in capture.program.main.nodes for v in n.inputs}
+    return bool(grads) or any(
+        b.value in used for b in capture.bound.values() if b.grad_of is not None
+    )
+
+
+def _outer_grads(
+    capture: Capture, leaves: Sequence[Any], symbols: Sequence[Any]
+) -> tuple[dict[Value, int], list[tuple[Value, Value | None]]]:
+    """Record the gradients of what the function returns."""
+    roots = [i for i, t in enumerate(leaves) if not t.stop_gradient]
+    bound = [
+        b.tensor
+        for b in capture.bound.values()
+        if b.grad_of is None and not b.stop_gradient
+    ]
+    wanted = [t for t in (*symbols, *bound) if not t.stop_gradient and t.is_leaf]
+    if not roots or not wanted:
+        return {}, []
+    seeds: dict[Value, int] = {}
+    given = []
+    for i in roots:
+        value = capture.value_of(leaves[i])
+        name = capture.program.new_name("gradient")
+        given.append(capture.input(name, value.dtype, value.shape))
+        seeds[capture.value_of(given[-1])] = i
+    found = _core.grad(
+        [leaves[i] for i in roots], wanted, given, False, False, True, True
+    )
+    pairs = [
+        (capture.value_of(t), None if g is None else capture.value_of(g))
+        for t, g in zip(wanted, found, strict=True)
+    ]
+    return seeds, pairs
+
+
+def record(
+    function: Callable[..., Any],
+    arguments: Any,
+    specs: Sequence[InputSpec],
+    stops: Sequence[bool],
+    *,
+    owner: Any = None,
+) -> Recording:
+    """Call the function once with symbols and note all that it does.
+
+    Args:
+        function: What to call.
+        arguments: Maps the symbols (a list) to (args, kwargs).
+        specs: One for each symbol: its shape and dtype.
+        stops: Likewise, whether no gradient flows to it.
+        owner: The Layer that the function belongs to.
+    """
+    wants_grad = _core.is_grad_enabled()
+    capture = Capture(tensor_names(owner))
+    with capture.watching():
+        _core.set_grad_enabled(wants_grad)
+        symbols = []
+        names = input_names(function, specs)
+        for name, spec, stop in zip(names, specs, stops, strict=True):
+            symbols.append(capture.input(name, spec.dtype, spec.shape))
+            symbols[-1].stop_gradient = stop
+        if owner is not None:
+            capture.see_layer(owner)
+        args, kwargs = arguments(symbols)
+        try:
+            result = function(*args, **kwargs)
+            leaves, plan = flatten(result, is_tensor)
+            del result, args, kwargs
+            recording = _collect(capture, leaves, plan, symbols)
+        except (PreconditionNotMetError, UnimplementedError) as error:
+            raise UnimplementedError(
+                f"{error} (traced code must not depend on a tensor's value; "
+                f"at {user_line(error)})"
+            ) from error
+    _finish(recording, capture)
+    return recording
+
+
+def _collect(
+    capture: Capture, leaves: list[Any], plan: Any, symbols: list[Any]
+) -> Recording:
+    arguments = capture.program.main.inputs[: len(symbols)]
+    grads = _left_grads(capture)
+    stepped = bool(grads) or capture.numbers.has_steps
+    seeds: dict[Value, int] = {}
+    wanted: list[tuple[Value, Value | None]] = []
+    if not stepped and _core.is_grad_enabled():
+        seeds, wanted = _outer_grads(capture, leaves, symbols)
+    results = [capture.value_of(t) for t in leaves]
+    stores = [
+        (capture.final(b), b.value)
+        for b in capture.bound.values()
+        if b.grad_of is None and capture.final(b) is not b.value
+    ]
+    for symbol, first in zip(symbols, arguments, strict=True):
+        if capture.value_of(symbol) is not first:  # changed in place
+            stores.append((capture.value_of(symbol), first))
+    if not leaves and not stores and not grads:
+        raise InvalidArgumentError(
+            "[to_static] the function must return tensors or change some, got neither"
+        )
+    had = []
+    if _reads_grads(capture, grads):
+        had = [
+            (b.tensor, b.first_grad is not None)
+            for b in capture.bound.values()
+            if b.grad_of is None and not b.stop_gradient
+        ]
+    capture.settle()
+    return Recording(
+        program=capture.program,
+        results=results,
+        plan=plan,
+        sources={},
+        stores=stores,
+        grads=grads,
+        seeds=seeds,
+        wanted=wanted,
+        numbers=capture.numbers,
+        layers=capture.layers,
+        signature=(),
+        had_grads=had,
+    )
+
+
+def _source(bound: Bound) -> Source:
+    if bound.grad_of is not None:
+        return Source(bound.grad_of, True, bound.grad_of.stop_gradient)
+    return Source(bound.tensor, False, bound.stop_gradient)
+
+
+def _finish(recording: Recording, capture: Capture) -> None:
+    recording.sources = {b.value: _source(b) for b in capture.bound.values()}
+    recording.signature = signature(capture.layers)
