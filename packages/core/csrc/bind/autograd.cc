@@ -39,9 +39,9 @@ class PythonBackward final : public CustomBackward {
   void run(std::vector<Tensor>& grads, std::vector<Tensor>* result) override {
     if (function_ == nullptr) {
       throw Error(ErrorKind::kPreconditionNotMet,
-                  "[backward] the graph must not have been freed by an earlier backward (use "
-                  "retain_graph=True), got a freed " +
-                      name_);
+                  "[backward] the graph must be kept by retain_graph=True to be walked twice, got "
+                  "one whose " +
+                      name_ + " was freed");
     }
     const Ref args = checked(PyTuple_New(static_cast<Py_ssize_t>(grads.size())));
     for (size_t i = 0; i < grads.size(); ++i) {

@@ -7,6 +7,7 @@ the function leaves in them becomes outputs that a run writes back.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +52,8 @@ class Capture(Recorder):
         self.bound: dict[int, Bound] = {}
         self.layers: list[Any] = []
         self.numbers = Numbers()
-        self._step: Any = None  # the parameter's step being recorded
+        #: Of the weights (by id) that an optimizer steps: what `see_step` is told.
+        self._steps: dict[int, Any] = {}
 
     # -- tensors ----------------------------------------------------------------------
     def bind(self, tensor: Any, grad_of: Any = None) -> None:
@@ -124,36 +126,37 @@ class Capture(Recorder):
     def __call__(self, op: str, inputs: Any, attrs: Any) -> list[Any]:
         result = super().__call__(op, inputs, attrs)
         node: Node = self.program.main.nodes[-1]
-        family = row_of(op).family
-        if family == "rand" or "seed" in node.attrs:
+        if "seed" in node.attrs:
             self.numbers.see_draw(node)
-        if self._step is not None and family == "optimizer":
-            self.numbers.see_step(node, *self._step)
+        step = self._steps.get(id(inputs[0])) if inputs else None
+        if step is not None and row_of(op).family == "optimizer":
+            self.numbers.see_step(node, *step)
         return result
 
     @contextmanager
-    def _see_step(self, optimizer: Any, group: Any, p: Any) -> Iterator[None]:
-        """While the optimizer's step of one parameter is recorded."""
-
-        def rate() -> float:
-            return float(optimizer._rate_of(p, group, optimizer.get_lr()))
-
-        bound = self.bound.get(id(p))
-        if bound is not None:
-            optimizer._prepare(p, bound.before)
-        kept = optimizer._kept(p)
-        self.numbers.count_step(kept)
-        covered = self.numbers.covered
-        alike = (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0))
-        self._step = (kept, rate, alike)
+    def _see_steps(self, optimizer: Any, group: Any, params: Any) -> Iterator[None]:
+        """While an optimizer's steps of these parameters are recorded."""
+        for p in params:
+            bound = self.bound.get(id(p))
+            if bound is not None:
+                optimizer._prepare(p, bound.before)
+            master, kept = optimizer._master_of(p), optimizer._kept(p)
+            weights = p if master is None else master
+            self.numbers.count_step(kept)
+            self._steps[id(weights)] = (
+                kept,
+                functools.partial(_rate_of, optimizer, group, p),
+                (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0)),
+            )
+        stepped = self.numbers.stepped + len(params)
         try:
             yield
         finally:
-            self._step = None
-        if self.numbers.covered == covered:
+            self._steps.clear()
+        if self.numbers.stepped != stepped:
             raise UnimplementedError(
-                f"[to_static] {type(optimizer).__name__} must step by operators that "
-                "are told the learning rate, got none"
+                f"[to_static] {type(optimizer).__name__} must step each parameter by "
+                "an operator that is told the learning rate, got another"
             )
 
     @contextmanager
@@ -169,15 +172,19 @@ class Capture(Recorder):
             enabled = _core.set_grad_enabled(True)
             before = _core.set_binder(self.bind, True)
             layer_observers.append(see_layer)
-            step_observers.append(self._see_step)
+            step_observers.append(self._see_steps)
             try:
                 yield self
             finally:
-                step_observers.remove(self._see_step)
+                step_observers.remove(self._see_steps)
                 layer_observers.remove(see_layer)
                 _core.set_binder(before, False)
                 _core.set_grad_enabled(enabled)
                 self.release()
+
+
+def _rate_of(optimizer: Any, group: Any, p: Any) -> float:
+    return float(optimizer._rate_of(p, group, optimizer.get_lr()))
 
 
 def state_of(layer: Any) -> list[Any]:

@@ -24,7 +24,7 @@ class Numbers:
     def __init__(self) -> None:
         self.seed, self.offset = _core.generator_get()
         self.drawn = 0  # counters that a run draws
-        self.covered = 0  # learning rates found
+        self.stepped = 0  # learning rates found
         self.has_own_key = False  # a random op draws with a key of its own
         self._uses: list[_Use] = []
         self._offsets: list[int] = []
@@ -60,7 +60,7 @@ class Numbers:
         `alike` is equal for parameters whose rates are equal in every run.
         """
         if node.attrs.get("lr") == rate():
-            self.covered += 1
+            self.stepped += 1
             slot = self._slot(("lr", alike), "lr", self._rates, rate)
             self._uses.append((node, "lr", slot))
         if "step" in node.attrs:

@@ -181,10 +181,12 @@ class AdamW(Adam):
             name, lazy_mode, multi_precision,
         )  # fmt: skip
 
+    def _rate_of(self, p: Any, group: Group, lr: float) -> float:
+        rate = super()._rate_of(p, group, lr)
+        return rate if self._lr_ratio is None else rate * float(self._lr_ratio(p))
+
     def _prepared(self, p: Any, g: Tensor, lr: float, group: Group) -> Step:
         step = super()._prepared(p, g, lr, group)
-        if self._lr_ratio is not None:
-            step.lr *= float(self._lr_ratio(p))
         if self._decays is not None and not self._decays(p.name):
             step.decay = 0.0
         return step
