@@ -122,6 +122,7 @@ def test_a_loaded_model_trains_further(tmp_path: Path) -> None:
 @pytest.mark.feature("L205")
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])
 def test_a_loaded_recurrent_model_differentiates_twice(tmp_path: Path, kind: str):
+    proa.seed(0)
     layer = getattr(proa.nn, kind)(3, 4)
     x = proa.to_tensor(np.random.default_rng(0).standard_normal((2, 5, 3)), "float32")
     save(layer, tmp_path / "r", [InputSpec([2, 5, 3])])
