@@ -1,8 +1,10 @@
 // dw(o, c, p, q) = sum over pixels of dy(pixel, o) * x(window of the pixel at tap p, q, channel c):
 // a matrix product whose k runs over the pixels of all images, outs x pixels x (taps, channels).
-// Its right side is packed straight from a frame of x, or, where windows have few channels, read
-// there a row of taps at a time. Where dw has another order, sums are kept in scratch first. Where
-// the product is too small to share out, pieces of the pixels are.
+// The pixels are taken in blocks. Some blocks of dy are packed to stay in the second-level cache;
+// a panel of the windows of one block is copied to the stack, where the first-level cache holds
+// it, and meets all of those. Where there are too few panels to share out, parts of the pixels are.
+// Of an x with few channels the transpose is computed: rows of taps, read in a frame where they
+// lie, by vectors of dy; k runs along a line of pixels.
 #include <string.h>
 
 #include "proa/base/dispatch.h"
@@ -16,6 +18,10 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kTasks = 8;
+constexpr int64_t kGrainWork = 1 << 19;
+constexpr int64_t kPanelBytes = 24 * 1024;   // of windows, on the stack
+constexpr int64_t kTakenBytes = 384 * 1024;  // of dy and x
+constexpr int64_t kTakenPanels = 256 / kTileRows;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -28,31 +34,62 @@ struct Job {
   FrameShape x_shape, dy_shape;
   bool x_here, dy_here;  // used where they lie
   int64_t size;          // bytes of an element
+  int64_t lanes;         // of a vector
+  bool direct;           // the transpose, from rows of taps
   int64_t window;        // taps and channels of a group
-  int64_t run;           // of those, neighbours in memory
-  int64_t runs;          // in a row of taps
-  bool direct;           // x is read where it lies
-  int64_t lap;           // sums from a row of taps, and from a run of it, to the next
+  int64_t run;           // direct: of those, neighbours in memory
+  int64_t height, rows;  // outs in a panel of dy, panels
+  int64_t width, cols;   // elements in a panel of windows, panels
+  int64_t steps;         // pixels of a block, at most
+  int64_t taken;         // blocks at a time
   int64_t columns;       // sums in a row
   int64_t parts;         // of the pixels
   bool straight;         // sums are written where dw lies
-  size_t scratch;        // of one product
   Frame x, dy_frame;
+  bool x_flat, dy_flat;  // pixels are evenly apart through all images
   int64_t lines() const { return c.x.shape[0] * c.rows; }
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
+  /// Elements of one packed block of dy, of at most kTakenPanels panels.
+  int64_t block() const { return least(rows, kTakenPanels) * height * steps; }
 };
 
-/// Compares what a pixel costs: direct tiles are not full, but nothing is packed.
-void set_way(Job* j) {
-  const int64_t lanes = micro_of(j->dy.dtype).lanes, vecs = pieces(j->run, lanes);
-  const int64_t runs = j->runs * j->c.taps_h;
-  const int64_t direct = j->c.outs * vecs * runs / 2;
-  const int64_t packed = j->c.outs * pieces(j->window, lanes) / 2 + 3 * runs + 20;
-  j->direct = vecs <= kTileVecs && direct < packed;
-  j->lap = j->direct ? vecs * lanes : j->run;
-  if (!j->direct) return;
-  j->x_here = false;                           // vectors go past the end of a run
-  if (j->c.outs % 2 != 0) j->dy_here = false;  // tiles have an even number of rows
+/// Elements between the sums of an out channel, and of an element of the windows.
+struct Strides {
+  int64_t out, element;
+};
+Strides strides_of(const Job& j) {
+  return j.direct ? Strides{1, j.columns} : Strides{j.columns, 1};
+}
+/// Rows of sums of one part.
+int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
+
+void set_frames(Job* j) {
+  const Correlation& c = j->c;
+  j->direct = c.depth < 16;
+  j->x_shape = j->direct ? frame_of(c) : FrameShape{0, 0, c.x.shape[2], c.x.shape[3]};
+  j->x_shape.pixel = 0;
+  j->dy_shape = {0, 0, c.rows, c.cols};
+  // Tiles read an even number of rows, and whole vectors.
+  j->x_here = !j->direct && frame_in_place(c.x, j->x_shape);
+  j->dy_here = frame_in_place(j->dy, j->dy_shape) && (!j->direct || c.outs % j->lanes == 0);
+  const bool joined = c.tap_w == 1 && c.x.shape[1] == c.depth;
+  j->run = joined ? c.taps_w * c.depth : c.depth;
+}
+
+void set_blocks(Job* j) {
+  j->height = tile_rows(pieces(j->c.outs, most(pieces(j->c.outs, kTileRows), 1)));
+  j->rows = pieces(j->c.outs, j->height);
+  j->width = kTileVecs * j->lanes;
+  j->cols = pieces(j->window, j->width);
+  const int64_t tiles = most(j->rows * j->cols, 1);
+  const bool shared = tiles >= kTasks && !j->direct;
+  j->parts = shared ? 1 : most(least(kTasks, j->lines()), 1);
+  const int64_t pixels = most(pieces(j->lines(), j->parts) * j->c.cols, 1);
+  const int64_t fit = kPanelBytes / (j->width * j->size);
+  j->steps = pieces(pixels, pieces(pixels, fit));
+  const int64_t x = j->steps * j->c.step_h * j->c.step_w * j->c.depth;
+  j->taken = most(kTakenBytes / ((j->block() + x) * j->size), 1);
+  j->taken = least(j->taken, pieces(pixels, j->steps));
 }
 
 Job job_of(const Call& call) {
@@ -63,176 +100,273 @@ Job job_of(const Call& call) {
   j.c.kernels.dtype = j.dy.dtype;
   const Micro& micro = micro_of(j.dy.dtype);
   j.size = micro.size;
-  j.x_shape = frame_of(j.c);
-  j.x_shape.pixel = 0;
-  j.dy_shape = {0, 0, j.c.rows, j.c.cols};
-  j.x_here = frame_in_place(j.c.x, j.x_shape);
-  j.dy_here = frame_in_place(j.dy, j.dy_shape);
-  const int64_t pixel = j.x_here ? j.c.x.stride[3] : j.c.x.shape[1];
-  const bool joined = j.c.tap_w == 1 && pixel == j.c.depth;
+  j.lanes = micro.lanes;
+  set_frames(&j);
   j.window = j.c.taps_h * j.c.taps_w * j.c.depth;
-  j.run = most(joined ? j.c.taps_w * j.c.depth : j.c.depth, 1);
-  j.runs = j.c.taps_w * j.c.depth / j.run;
-  set_way(&j);
-  j.columns = j.direct ? j.c.taps_h * j.runs * j.lap : gemm_columns(micro, j.window);
-  const int64_t panels = j.direct ? 1 : pieces(j.window, kTileVecs * micro.lanes);
-  const int64_t tiles = j.direct ? 1 : pieces(j.c.outs, kTileRows) * panels;
-  j.parts = tiles >= kTasks ? 1 : most(least(pieces(kTasks, most(tiles, 1)), j.lines()), 1);
+  j.columns = gemm_columns(micro, j.direct ? j.c.outs : j.window);
+  set_blocks(&j);
   const View& dw = call.out[0];
-  j.straight = j.parts == 1 && j.c.taps_h * j.c.taps_w == 1 && dw.stride[1] == 1 &&
-               (dw.dtype == DType::kF32 || is_double(dw.dtype)) && j.lines() * j.c.cols > 0 &&
-               !j.direct;
-  const int64_t pixels = pieces(j.lines(), j.parts) * j.c.cols;
-  j.scratch = align64(gemm_scratch(micro, j.c.outs, j.window, most(pixels, 1), true, false));
+  j.straight = j.parts == 1 && j.c.taps_h * j.c.taps_w == 1 && dw.stride[1] == 1 && !j.direct &&
+               (dw.dtype == DType::kF32 || is_double(dw.dtype)) && j.lines() * j.c.cols > 0;
   return j;
 }
 
 size_t sum_bytes(const Job& j) {
   if (j.straight) return 0;
-  return align64(static_cast<size_t>(j.parts * j.c.outs * j.columns * j.size));
+  return align64(static_cast<size_t>(j.parts * sum_rows(j) * j.columns * j.size));
+}
+/// Of the blocks of dy of one part; with room for a vector past the end.
+size_t taken_bytes(const Job& j) {
+  if (j.direct) return 0;
+  return align64(static_cast<size_t>(j.taken * j.block() * j.size) + kVecBytes);
 }
 
-/// One group, and one part of the lines, as the two sides of a product.
-struct Sides {
+/// Where pixel `pixel` of a part lies.
+struct Position {
+  int64_t n, h, w;
+};
+Position position(const Job& j, int64_t first_line, int64_t pixel) {
+  const int64_t line = first_line + pixel / j.c.cols, n = line / j.c.rows;
+  return {n, line - n * j.c.rows, pixel % j.c.cols};
+}
+
+/// Copies `count` neighbours of each of n pixels, `step` apart, to the start of rows that are
+/// `width` apart. The rest of a row, `room` from the start on, may be overwritten; so may the
+/// next row, if `alone`, as it comes later.
+template <class T>
+void copy_pixels(const T* from, int64_t step, int64_t count, int64_t n, int64_t width, int64_t room,
+                 bool alone, T* to) {
+  constexpr int64_t kWidth = kLanesOf<T>;
+  if (count == 2 * kWidth) {
+    for (int64_t i = 0; i < n; ++i, from += step, to += width) {
+      store(to, load(from));
+      store(to + kWidth, load(from + kWidth));
+    }
+    return;
+  }
+  for (int64_t v = 0; v < count; v += kWidth) {
+    const int64_t some = least(count - v, kWidth);
+    const T* x = from + v;
+    T* y = to + v;
+    int64_t i = 0, whole = 0;  // pixels whose vectors can be whole
+    if (some == kWidth)
+      whole = n;
+    else if (step >= count && v + kWidth <= room)
+      whole = n - pieces(kWidth - some, step);
+    else if (step >= count && alone && v == 0)
+      whole = n - most(pieces(kWidth - some, step), pieces(kWidth - some, width));
+    for (; i < whole; ++i, x += step, y += width) store(y, load(x));
+    for (; i < n; ++i, x += step, y += width) store_n(y, load_n(x, some), some);
+  }
+}
+
+template <class T>
+void clear_pixels(int64_t count, int64_t n, int64_t width, T* to) {
+  for (int64_t i = 0; i < n; ++i, to += width) memset(to, 0, static_cast<size_t>(count) * sizeof(T));
+}
+
+/// Part of the pixels of one group.
+struct Part {
   const Job& j;
   int64_t group, first;  // line
+  int64_t pixels, blocks;
+  int64_t begin(int64_t block) const { return block * j.steps; }
+  int64_t steps(int64_t block) const { return least(j.steps, pixels - begin(block)); }
 };
 
-/// At most a vector of neighbours of each of n pixels.
+/// `rows` panels of dy from `row` on in one block, each as [pixel][outs]. A few pixels at a time
+/// go to all panels, so that dy is read as it lies in memory.
 template <class T>
-void copy_column(const T* from, int64_t step, int64_t count, int64_t width, int64_t n, T* to) {
-  if (count == kLanesOf<T>)
-    for (int64_t i = 0; i < n; ++i, from += step, to += width) store(to, load(from));
-  else
-    for (int64_t i = 0; i < n; ++i, from += step, to += width)
-      store_n(to, load_n(from, count), count);
-}
-
-/// Elements [lane, lane + lanes) of the windows of pixels [k0, k0 + k), as [k][width].
-template <class T>
-void pack_windows(const Sides& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
-                  T* panel) {
+void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
+  constexpr int64_t kSome = 24;
   const Job& j = s.j;
-  const Correlation& c = j.c;
-  const int64_t runs_w = c.taps_w * c.depth / j.run, step = c.step_w * j.x.pixel;
-  if (lanes < width) memset(panel, 0, static_cast<size_t>(k * width) * sizeof(T));
-  for (int64_t i = 0; i < k;) {
-    const int64_t line = s.first + (k0 + i) / c.cols, w = (k0 + i) % c.cols;
-    const int64_t n = line / c.rows, h = line - n * c.rows, some = least(c.cols - w, k - i);
-    const T* at = static_cast<const T*>(j.x.data) + n * j.x.image + h * c.step_h * j.x.row +
-                  w * step + s.group * c.depth;
-    for (int x = 0; x < lanes;) {
-      const int64_t r = (lane + x) / j.run, e = lane + x - r * j.run, p = r / runs_w;
-      const int count = static_cast<int>(least(j.run - e, lanes - x));
-      const T* from = at + p * c.tap_h * j.x.row + (r - p * runs_w) * c.tap_w * j.x.pixel + e;
-      T* to = panel + i * width + x;
-      for (int v = 0; v < count; v += kLanesOf<T>)
-        copy_column(from + v, step, least(count - v, kLanesOf<T>), width, some, to + v);
-      x += count;
+  const Frame& f = j.dy_frame;
+  for (int64_t i = 0, k = s.steps(block); i < k;) {
+    const Position at = position(j, s.first, s.begin(block) + i);
+    const int64_t some = least(j.dy_flat ? k - i : least(j.c.cols - at.w, k - i), kSome);
+    const T* from = static_cast<const T*>(f.data) + at.n * f.image + at.h * f.row + at.w * f.pixel +
+                    s.group * j.c.outs;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t o = (row + r) * j.height, count = least(j.c.outs - o, j.height);
+      const int64_t width = tile_rows(count);
+      copy_pixels(from + o, f.pixel, count, some, width, width, true,
+                  to + r * j.height * j.steps + i * width);
     }
     i += some;
   }
 }
 
-void pack_any(const void* ctx, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
-              void* panel) {
-  const Sides& s = *static_cast<const Sides*>(ctx);
-  if (computes(DType::kF64) && s.j.size == 8)
-    pack_windows(s, lane, lanes, width, k0, k, static_cast<double*>(panel));
-  else
-    pack_windows(s, lane, lanes, width, k0, k, static_cast<float*>(panel));
-}
-
-/// `count` out channels of a pixel.
-const void* read_pixel(const void* ctx, int64_t pixel, int64_t out, int64_t, void*) {
-  const Sides& s = *static_cast<const Sides*>(ctx);
+/// Has the pixels of a block come to the second-level cache, as they lie in memory.
+template <class T>
+void fetch_pixels(const Part& s, int64_t block) {
   const Job& j = s.j;
-  const int64_t line = s.first + pixel / j.c.cols, w = pixel % j.c.cols;
-  const int64_t n = line / j.c.rows, h = line - n * j.c.rows;
-  return static_cast<const uint8_t*>(j.dy_frame.data) +
-         (n * j.dy_frame.image + h * j.dy_frame.row + w * j.dy_frame.pixel + s.group * j.c.outs +
-          out) *
-             j.size;
+  const Frame& f = j.x;
+  for (int64_t i = 0, k = s.steps(block); i < k; ++i) {
+    const Position at = position(j, s.first, s.begin(block) + i);
+    const T* from = static_cast<const T*>(f.data) + at.n * f.image + at.h * j.c.step_h * f.row +
+                    at.w * j.c.step_w * f.pixel + s.group * j.c.depth;
+    for (int64_t d = 0; d < j.c.depth; d += 64 / static_cast<int64_t>(sizeof(T)))
+      __builtin_prefetch(from + d, 0, 2);
+  }
 }
 
-/// Tiles of out channels by one run of the windows, k along a line of pixels.
-void add_line(const Job& j, int64_t group, int64_t line, bool first, uint8_t* sums) {
+/// Columns [first, end) of `n` windows from column w on whose tap q is in x.
+struct Columns {
+  int64_t first, end;
+};
+Columns columns_of(const Job& j, int64_t w, int64_t n, int64_t q) {
+  const int64_t step = j.c.step_w, offset = q * j.c.tap_w - j.c.left, size = j.x_shape.width;
+  const int64_t first = offset < 0 ? pieces(-offset, step) : 0;
+  const int64_t end = offset >= size ? 0 : (size - 1 - offset) / step + 1;
+  const int64_t begin = least(most(first - w, 0), n);
+  return {begin, most(least(end - w, n), begin)};
+}
+
+/// `count` elements from `element` of tap (p, q) on, of every pixel of a block.
+template <class T>
+void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t element, int64_t count,
+              int64_t width, int64_t room, T* to) {
+  const Job& j = s.j;
+  const Correlation& c = j.c;
+  const int64_t step = c.step_w * j.x.pixel, k = s.steps(block);
+  for (int64_t i = 0; i < k;) {
+    const Position at = position(j, s.first, s.begin(block) + i);
+    const int64_t some = j.x_flat ? k : least(c.cols - at.w, k - i);
+    const int64_t h = at.h * c.step_h - c.top + p * c.tap_h;
+    const int64_t w = at.w * c.step_w - c.left + q * c.tap_w;
+    const T* from = static_cast<const T*>(j.x.data) + at.n * j.x.image + h * j.x.row +
+                    w * j.x.pixel + s.group * c.depth + element;
+    T* const rows = to + i * width;
+    i += some;
+    Columns in = {0, some};
+    if (!j.x_flat) in = columns_of(j, at.w, some, q);
+    if (h < 0 || h >= j.x_shape.height) in = {some, some};
+    if (in.first > 0) clear_pixels(count, in.first, width, rows);
+    if (in.first < in.end)
+      copy_pixels(from + in.first * step, step, count, in.end - in.first, width, room, false,
+                  rows + in.first * width);
+    if (in.end < some) clear_pixels(count, some - in.end, width, rows + in.end * width);
+  }
+}
+
+/// Panel `col` of the windows of one block, as [pixel][width].
+template <class T>
+void pack_windows(const Part& s, int64_t col, int64_t block, int64_t width, T* panel) {
+  const Job& j = s.j;
+  const int64_t lane = col * j.width, lanes = least(j.window - lane, width);
+  const Correlation& c = j.c;
+  if (lanes < width)
+    memset(static_cast<void*>(panel), 0, static_cast<size_t>(s.steps(block) * width) * sizeof(T));
+  // From left to right: what a piece writes too much, the next one mends.
+  for (int64_t x = 0; x < lanes;) {
+    const int64_t tap = (lane + x) / c.depth, e = lane + x - tap * c.depth, p = tap / c.taps_w;
+    const int64_t count = least(c.depth - e, lanes - x);
+    pack_tap(s, block, p, tap - p * c.taps_w, e, count, width, width - x, panel + x);
+    x += count;
+  }
+}
+
+/// The transpose: panels of the rows of taps by vectors of dy, along one line.
+void add_line(const Part& s, int64_t line, uint8_t* sums) {
+  const Job& j = s.j;
   const Correlation& c = j.c;
   const Micro& micro = micro_of(j.dy.dtype);
-  const int64_t n = line / c.rows, h = line - n * c.rows;
+  const Position at = position(j, line, 0);
   const uint8_t* dy = static_cast<const uint8_t*>(j.dy_frame.data) +
-                      (n * j.dy_frame.image + h * j.dy_frame.row + group * c.outs) * j.size;
+                      (at.n * j.dy_frame.image + at.h * j.dy_frame.row + s.group * c.outs) * j.size;
   const uint8_t* x = static_cast<const uint8_t*>(j.x.data) +
-                     (n * j.x.image + h * c.step_h * j.x.row + group * c.depth) * j.size;
+                     (at.n * j.x.image + at.h * c.step_h * j.x.row + s.group * c.depth) * j.size;
+  const int64_t height = tile_rows(pieces(j.run, pieces(j.run, kTileRows)));
+  const int64_t runs_w = c.taps_w * c.depth / j.run;
   Tile t = {};
-  t.lda = j.dy_frame.pixel;
-  t.ldb = c.step_w * j.x.pixel;
+  t.lda = c.step_w * j.x.pixel;
+  t.ldb = j.dy_frame.pixel;
   t.ldc = j.columns;
   t.k = c.cols;
-  t.accumulate = !first;
-  t.last = micro.lanes;
-  for (int64_t r = 0; r < c.taps_h * j.runs; ++r) {
-    const int64_t p = r / j.runs, q = r - p * j.runs;
-    t.b = x + (p * c.tap_h * j.x.row + q * c.tap_w * j.x.pixel) * j.size;
-    for (int64_t o = 0; o < c.outs; o += kTileRows) {
-      t.a = dy + o * j.size;
-      t.c = sums + (o * j.columns + r * j.lap) * j.size;
-      t.count = static_cast<int>(least(c.outs - o, kTileRows));
-      micro.run(tile_rows(t.count), static_cast<int>(j.lap / micro.lanes), t);
+  t.accumulate = line != s.first;
+  t.last = static_cast<int>(j.lanes);
+  for (int64_t o = 0; o < c.outs; o += j.width) {
+    const int vecs = c.outs - o <= j.lanes ? 1 : kTileVecs;
+    t.b = dy + o * j.size;
+    for (int64_t r = 0; r < c.taps_h * runs_w; ++r) {
+      const int64_t p = r / runs_w, q = r - p * runs_w;
+      for (int64_t e = 0; e < j.run; e += height) {
+        t.a = x + (p * c.tap_h * j.x.row + q * c.tap_w * j.x.pixel + e) * j.size;
+        t.c = sums + ((r * j.run + e) * j.columns + o) * j.size;
+        t.count = static_cast<int>(least(j.run - e, height));
+        micro.run(tile_rows(t.count), vecs, t);
+      }
     }
   }
 }
 
-void add_part(const Call& call, const Job& j, int64_t group, int64_t part, uint8_t* sums,
-              void* scratch) {
-  if (j.direct) {
-    uint8_t* const own = sums + part * j.c.outs * j.columns * j.size;
-    for (int64_t i = j.first_line(part); i < j.first_line(part + 1); ++i)
-      add_line(j, group, i, i == j.first_line(part), own);
-    return;
-  }
-  const Sides sides = {j, group, j.first_line(part)};
+template <class T>
+void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* taken) {
+  const Job& j = s.j;
   const Micro& micro = micro_of(j.dy.dtype);
-  Gemm g = {&micro, j.c.outs, j.window, (j.first_line(part + 1) - sides.first) * j.c.cols, {}, {}};
-  g.a = {&sides, read_pixel, true};
-  const Frame& f = j.dy_frame;
-  // Lines without gaps between them are one line.
-  if (f.row == f.pixel * j.c.cols && (f.image == f.row * j.c.rows || j.c.x.shape[0] == 1)) {
-    g.a.direct = read_pixel(&sides, 0, 0, 0, nullptr);
-    g.a.step = f.pixel;
-  }
-  g.b = {&sides, nullptr, true};
-  g.b.pack = pack_any;
-  const View& dw = call.out[0];
-  g.c = sums + part * j.c.outs * j.columns * j.size;
-  g.ldc = j.columns;
-  if (j.straight) {
-    g.c = dw.as<uint8_t>() + group * j.c.outs * dw.stride[0] * j.size;
-    g.ldc = dw.stride[0];
-  }
-  gemm(call, g, scratch);
+  const bool pointwise = j.c.taps_h * j.c.taps_w == 1 && j.c.top == 0 && j.c.left == 0;
+  for (int64_t row0 = 0; row0 < j.rows; row0 += kTakenPanels)
+    for (int64_t block0 = 0; block0 < s.blocks; block0 += j.taken) {
+      const int64_t rows = least(j.rows - row0, kTakenPanels);
+      const int64_t blocks = least(s.blocks - block0, j.taken), pitch = j.height * j.steps;
+      parallel_for(call, blocks, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          pack_outs(s, row0, rows, block0 + i, taken + i * j.block());
+      });
+      // Where there are few panels of windows, those of dy are shared out too.
+      const int64_t splits = j.cols < kTasks ? least(pieces(kTasks, j.cols), rows) : 1;
+      const int64_t each = pieces(rows, splits), work = blocks * each * pitch * j.width;
+      parallel_for(call, j.cols * splits, 1 + kGrainWork / work, [&](int64_t begin, int64_t end) {
+        alignas(64) T panel[kPanelBytes / sizeof(T)];
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t col = i / splits, first = i % splits * each;
+          const int64_t left = j.window - col * j.width, vecs = left <= j.lanes ? 1 : kTileVecs;
+          Tile t = {};
+          t.b = panel;
+          t.ldb = vecs * j.lanes;
+          t.ldc = ld;
+          t.last = static_cast<int>(least(left - (vecs - 1) * j.lanes, j.lanes));
+          for (int64_t b = 0; b < blocks; ++b) {
+            t.k = s.steps(block0 + b);
+            t.accumulate = block0 + b > 0;
+            if (i == begin && pointwise) fetch_pixels<T>(s, block0 + b);
+            pack_windows(s, col, block0 + b, t.ldb, panel);
+            for (int64_t r = first; r < least(first + each, rows); ++r) {
+              const int64_t o = (row0 + r) * j.height;
+              t.a = taken + b * j.block() + r * pitch;
+              t.count = static_cast<int>(least(j.c.outs - o, j.height));
+              t.lda = tile_rows(t.count);
+              t.c = sums + (o * ld + col * j.width) * j.size;
+              micro.run(static_cast<int>(t.lda), static_cast<int>(vecs), t);
+            }
+          }
+        }
+      });
+    }
 }
 
 /// Adds up the parts and writes the kernels of a group.
 template <class S>
 void write_sums(const Call& call, const Job& j, int64_t group, const Compute<S>* sums) {
   using T = Compute<S>;
+  constexpr int64_t kDepth = 64;  // so that the lines written stay in the cache
   const Correlation& c = j.c;
   const View& dw = call.out[0];
-  const int64_t part = c.outs * j.columns;
+  const int64_t part = sum_rows(j) * j.columns, taps = c.taps_h * c.taps_w;
+  const Strides steps = strides_of(j);
   parallel_for(call, c.outs, 1 + 16384 / (j.window + 1), [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o)
-      for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap) {
-        const int64_t r = tap * c.depth / j.run, e = tap * c.depth - r * j.run;
-        const T* from = sums + o * j.columns + r * j.lap + e;
-        S* to = dw.as<S>() + (group * c.outs + o) * dw.stride[0] + tap / c.taps_w * dw.stride[2] +
-                tap % c.taps_w * dw.stride[3];
-        for (int64_t d = 0; d < c.depth; ++d) {
-          T sum = from[d];
-          for (int64_t p = 1; p < j.parts; ++p) sum += from[p * part + d];
-          to[d * dw.stride[1]] = static_cast<S>(sum);
+      for (int64_t first = 0; first < c.depth; first += kDepth)
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const T* from = sums + o * steps.out + tap * c.depth * steps.element;
+          S* to = dw.as<S>() + (group * c.outs + o) * dw.stride[0] + tap / c.taps_w * dw.stride[2] +
+                  tap % c.taps_w * dw.stride[3];
+          for (int64_t d = first; d < least(first + kDepth, c.depth); ++d) {
+            T sum = from[d * steps.element];
+            for (int64_t p = 1; p < j.parts; ++p) sum += from[p * part + d * steps.element];
+            to[d * dw.stride[1]] = static_cast<S>(sum);
+          }
         }
-      }
   });
 }
 
@@ -240,16 +374,29 @@ template <class S>
 void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
   Call alone = call;
   if (j.parts > 1) alone.parallel = nullptr;
+  const View& dw = call.out[0];
   for (int64_t group = 0; group < j.c.groups; ++group) {
-    if (j.lines() * j.c.cols == 0)
-      memset(sums, 0, sum_bytes(j));
-    else
-      parallel_for(call, j.parts, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t part = begin; part < end; ++part)
-          add_part(alone, j, group, part, sums, scratch + static_cast<size_t>(part) * j.scratch);
-      });
+    if (j.lines() * j.c.cols == 0) memset(sums, 0, sum_bytes(j));
+    parallel_for(call, j.parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Part s = {j, group, j.first_line(i), (j.first_line(i + 1) - j.first_line(i)) * j.c.cols, 0};
+        s.blocks = pieces(s.pixels, j.steps);
+        uint8_t* to = sums + i * sum_rows(j) * j.columns * j.size;
+        for (int64_t line = s.first; j.direct && line < j.first_line(i + 1); ++line)
+          add_line(s, line, to);
+        if (j.direct) continue;
+        if (j.straight) to = dw.as<uint8_t>() + group * j.c.outs * dw.stride[0] * j.size;
+        uint8_t* const taken = scratch + static_cast<size_t>(i) * taken_bytes(j);
+        add_part(alone, s, to, j.straight ? dw.stride[0] : j.columns,
+                 reinterpret_cast<Compute<S>*>(taken));
+      }
+    });
     if (!j.straight) write_sums<S>(call, j, group, reinterpret_cast<const Compute<S>*>(sums));
   }
+}
+
+bool is_flat(const Job& j, const Frame& f) {
+  return f.row == f.pixel * j.c.cols && (f.image == f.row * j.c.rows || j.c.x.shape[0] == 1);
 }
 
 }  // namespace
@@ -266,6 +413,10 @@ Status conv2d_grad_weight(const Call& call) {
   if (!j.x_here) rest += align64(frame_bytes(j.c.x, j.x_shape));
   j.dy_frame = make_frame(call, j.dy, j.dy_shape, j.dy_here, rest);
   if (!j.dy_here) rest += align64(frame_bytes(j.dy, j.dy_shape));
+  const bool plain = j.c.taps_h * j.c.taps_w == 1 && j.c.step_h * j.c.step_w == 1 &&
+                     j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
+  j.x_flat = plain && is_flat(j, j.x);
+  j.dy_flat = is_flat(j, j.dy_frame);
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }
@@ -273,7 +424,7 @@ Status conv2d_grad_weight(const Call& call) {
 size_t conv2d_grad_weight_scratch(const Call& call) {
   const Job j = job_of(call);
   if (depthwise_takes(j.c)) return depthwise_weight_scratch(call, j.c);
-  size_t bytes = sum_bytes(j) + static_cast<size_t>(j.parts) * j.scratch;
+  size_t bytes = sum_bytes(j) + static_cast<size_t>(j.parts) * taken_bytes(j);
   if (!j.x_here) bytes += align64(frame_bytes(j.c.x, j.x_shape));
   if (!j.dy_here) bytes += align64(frame_bytes(j.dy, j.dy_shape));
   return bytes;
