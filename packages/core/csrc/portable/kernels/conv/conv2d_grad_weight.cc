@@ -47,6 +47,7 @@ struct Job {
   bool straight;         // sums are written where dw lies
   Frame x, dy_frame;
   bool x_flat, dy_flat;  // pixels are evenly apart through all images
+  bool dy_unpacked;      // few panels of windows: dy is read where it lies
   int64_t lines() const { return c.x.shape[0] * c.rows; }
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
   /// Elements of one packed block of dy, of at most kTakenPanels panels.
@@ -196,17 +197,31 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
   }
 }
 
-/// Has the pixels of a block come to the second-level cache, as they lie in memory.
+/// Has memory come to the second-level cache in order, which is faster than as tiles ask for it.
+void fetch(const void* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64)
+    __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
+}
+
+/// A block of dy that is not packed.
 template <class T>
-void fetch_pixels(const Part& s, int64_t block) {
+const T* outs_of(const Part& s, int64_t block) {
+  const Frame& f = s.j.dy_frame;
+  return static_cast<const T*>(f.data) + (s.first * s.j.c.cols + s.begin(block)) * f.pixel +
+         s.group * s.j.c.outs;
+}
+
+/// What the first panel of pointwise windows needs of a block, and the next ones after it.
+template <class T>
+void fetch_block(const Part& s, int64_t block) {
   const Job& j = s.j;
-  const Frame& f = j.x;
-  for (int64_t i = 0, k = s.steps(block); i < k; ++i) {
+  const int64_t size = sizeof(T), k = s.steps(block);
+  if (j.dy_unpacked) fetch(outs_of<T>(s, block), k * j.dy_frame.pixel * size);
+  for (int64_t i = 0; i < k; ++i) {
     const Position at = position(j, s.first, s.begin(block) + i);
-    const T* from = static_cast<const T*>(f.data) + at.n * f.image + at.h * j.c.step_h * f.row +
-                    at.w * j.c.step_w * f.pixel + s.group * j.c.depth;
-    for (int64_t d = 0; d < j.c.depth; d += 64 / static_cast<int64_t>(sizeof(T)))
-      __builtin_prefetch(from + d, 0, 2);
+    const int64_t offset = at.n * j.x.image + at.h * j.c.step_h * j.x.row +
+                           at.w * j.c.step_w * j.x.pixel + s.group * j.c.depth;
+    fetch(static_cast<const T*>(j.x.data) + offset, j.c.depth * size);
   }
 }
 
@@ -300,47 +315,64 @@ void add_line(const Part& s, int64_t line, uint8_t* sums) {
   }
 }
 
+/// Panels of dy and of windows that meet, over some blocks.
+struct Meeting {
+  int64_t block, blocks;  // first, number
+  int64_t row, rows;      // panels of dy
+  int64_t splits;         // of those, where there are few panels of windows
+  int64_t each() const { return pieces(rows, splits); }
+};
+
+/// Panel `col` of windows meets part `split` of the panels of dy; `panel` is room for one.
+template <class T>
+void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool fetches,
+              const T* taken, T* panel, uint8_t* sums, int64_t ld) {
+  const Job& j = s.j;
+  const Micro& micro = micro_of(j.dy.dtype);
+  const int64_t left = j.window - col * j.width, vecs = left <= j.lanes ? 1 : kTileVecs;
+  Tile t = {};
+  t.b = panel;
+  t.ldb = vecs * j.lanes;
+  t.ldc = ld;
+  t.last = static_cast<int>(least(left - (vecs - 1) * j.lanes, j.lanes));
+  for (int64_t b = 0; b < m.blocks; ++b) {
+    const int64_t block = m.block + b;
+    t.k = s.steps(block);
+    t.accumulate = block > 0;
+    if (fetches) fetch_block<T>(s, block);
+    pack_windows(s, col, block, t.ldb, panel);
+    for (int64_t r = split * m.each(); r < least((split + 1) * m.each(), m.rows); ++r) {
+      const int64_t o = (m.row + r) * j.height;
+      t.count = static_cast<int>(least(j.c.outs - o, j.height));
+      const int height = tile_rows(t.count);
+      t.a = j.dy_unpacked ? outs_of<T>(s, block) + o
+                          : taken + b * j.block() + r * j.height * j.steps;
+      t.lda = j.dy_unpacked ? j.dy_frame.pixel : height;
+      t.c = sums + (o * ld + col * j.width) * j.size;
+      micro.run(height, static_cast<int>(vecs), t);
+    }
+  }
+}
+
 template <class T>
 void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* taken) {
   const Job& j = s.j;
-  const Micro& micro = micro_of(j.dy.dtype);
   const bool pointwise = j.c.taps_h * j.c.taps_w == 1 && j.c.top == 0 && j.c.left == 0;
-  for (int64_t row0 = 0; row0 < j.rows; row0 += kTakenPanels)
-    for (int64_t block0 = 0; block0 < s.blocks; block0 += j.taken) {
-      const int64_t rows = least(j.rows - row0, kTakenPanels);
-      const int64_t blocks = least(s.blocks - block0, j.taken), pitch = j.height * j.steps;
-      parallel_for(call, blocks, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          pack_outs(s, row0, rows, block0 + i, taken + i * j.block());
+  for (int64_t row = 0; row < j.rows; row += kTakenPanels)
+    for (int64_t block = 0; block < s.blocks; block += j.taken) {
+      Meeting m = {block, least(s.blocks - block, j.taken), row, least(j.rows - row, kTakenPanels),
+                   1};
+      if (j.cols < kTasks) m.splits = least(pieces(kTasks, j.cols), m.rows);
+      parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b)
+          pack_outs(s, row, m.rows, block + b, taken + b * j.block());
       });
-      // Where there are few panels of windows, those of dy are shared out too.
-      const int64_t splits = j.cols < kTasks ? least(pieces(kTasks, j.cols), rows) : 1;
-      const int64_t each = pieces(rows, splits), work = blocks * each * pitch * j.width;
-      parallel_for(call, j.cols * splits, 1 + kGrainWork / work, [&](int64_t begin, int64_t end) {
+      const int64_t work = m.blocks * m.each() * j.height * j.steps * j.width;
+      parallel_for(call, j.cols * m.splits, 1 + kGrainWork / work, [&](int64_t begin, int64_t end) {
         alignas(64) T panel[kPanelBytes / sizeof(T)];
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t col = i / splits, first = i % splits * each;
-          const int64_t left = j.window - col * j.width, vecs = left <= j.lanes ? 1 : kTileVecs;
-          Tile t = {};
-          t.b = panel;
-          t.ldb = vecs * j.lanes;
-          t.ldc = ld;
-          t.last = static_cast<int>(least(left - (vecs - 1) * j.lanes, j.lanes));
-          for (int64_t b = 0; b < blocks; ++b) {
-            t.k = s.steps(block0 + b);
-            t.accumulate = block0 + b > 0;
-            if (i == begin && pointwise) fetch_pixels<T>(s, block0 + b);
-            pack_windows(s, col, block0 + b, t.ldb, panel);
-            for (int64_t r = first; r < least(first + each, rows); ++r) {
-              const int64_t o = (row0 + r) * j.height;
-              t.a = taken + b * j.block() + r * pitch;
-              t.count = static_cast<int>(least(j.c.outs - o, j.height));
-              t.lda = tile_rows(t.count);
-              t.c = sums + (o * ld + col * j.width) * j.size;
-              micro.run(static_cast<int>(t.lda), static_cast<int>(vecs), t);
-            }
-          }
-        }
+        for (int64_t i = begin; i < end; ++i)
+          multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin, taken, panel, sums,
+                   ld);
       });
     }
 }
@@ -417,6 +449,7 @@ Status conv2d_grad_weight(const Call& call) {
                      j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
   j.x_flat = plain && is_flat(j, j.x);
   j.dy_flat = is_flat(j, j.dy_frame);
+  j.dy_unpacked = j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0;
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }
