@@ -19,6 +19,8 @@ enum class Way { kDepthwise, kWinograd, kWindows, kProduct };
 
 constexpr int64_t kWindowBytes = 768 * 1024;  // of kernels, for Way::kWindows
 constexpr int64_t kGrainWork = 1 << 19;
+constexpr int64_t kBandBytes = 192 * 1024;
+constexpr int64_t kSlots = 16;
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
@@ -57,6 +59,43 @@ bool in_place(const Correlation& c) {
   if (!frame_in_place(c.x, framed(c))) return false;
   // Tiles have an even height: with an odd row the last one reads a pixel too many.
   return way_of(c) != Way::kWindows || (c.cols % 2 == 0 && !collides(c));
+}
+
+// A frame for Way::kWindows is copied a band of output lines at a time, right before these are
+// computed, so that it stays in the cache. Ranges of lines are shared out, each with its own slot.
+struct Bands {
+  int64_t lines, slots;  // output lines of a band, ranges
+  size_t bytes;          // of a slot
+};
+
+FrameShape band_of(const Correlation& c, int64_t line, int64_t lines) {
+  Correlation some = c;
+  some.rows = lines;
+  some.top = c.top - line * c.step_h;
+  return frame_of(some);
+}
+
+View one_image(const View& x, int64_t n) {
+  View one = x;
+  one.shape[0] = 1;
+  one.data = x.as<uint8_t>() + n * x.stride[0] * static_cast<int64_t>(size_of(x.dtype));
+  return one;
+}
+
+Bands bands_of(const Correlation& c) {
+  const View one = one_image(c.x, 0);
+  const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * steps(c);
+  const auto first = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 1)));
+  const auto more = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 2))) - first;
+  Bands b;
+  b.lines = 1 + (first < kBandBytes && more > 0 ? (kBandBytes - first) / more : 0);
+  if (b.lines > c.rows) b.lines = c.rows;
+  b.slots = all * line / kGrainWork;
+  if (b.slots > kSlots) b.slots = kSlots;
+  if (b.slots > all) b.slots = all;
+  if (b.slots < 1) b.slots = 1;
+  b.bytes = align64(frame_bytes(one, band_of(c, 0, b.lines)));
+  return b;
 }
 
 // -- kernels -------------------------------------------------------------------------------------
@@ -143,16 +182,19 @@ struct Job {
   const uint8_t* init;
   Gemm g;  // c, ldc and finish say where tiles go
   int64_t run;
-  void* out;  // channel 0 of the group in the first pixel
+  void* out;             // channel 0 of the group in the first pixel
+  int64_t images, rows;  // lines of output that the frame is for
+  int64_t first;         // the number of the first of them
 };
 
 void run_windows(const Call& call, const Job& s) {
   const Correlation& c = s.c;
   WindowProduct p = {
-      s.g,   s.frame.data, s.frame.image * 4, c.step_h * s.frame.row * 4, c.rows, c.cols, {},
+      s.g,   s.frame.data, s.frame.image * 4, c.step_h * s.frame.row * 4, s.rows, c.cols, {},
       s.run, nullptr};
+  p.first = s.first * c.cols;
   p.g.micro = &s.micro;
-  p.g.m = c.x.shape[0] * c.rows * c.cols;
+  p.g.m = s.images * s.rows * c.cols;
   p.g.n = c.outs;
   p.g.packed = s.packed;
   p.g.init = s.init;
@@ -205,13 +247,21 @@ Place shifted(Place p, int64_t channels) {
   return p;
 }
 
+/// Elements of a row of taps that are neighbours in a frame.
+int64_t run_of(const Correlation& c, const Frame& frame) {
+  const bool joined = c.tap_w == 1 && frame.pixel == c.depth && c.taps_w > 0;
+  return joined ? c.taps_w * c.depth : c.depth;
+}
+
 void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int64_t channels,
                void* scratch) {
+  if (!by_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
   const int64_t first = group * c.outs, size = s.micro.size;
   const FloatEnd end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
   set_output(&s.g, &end);
   s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;
+  s.run = run_of(c, s.frame);
   s.frame.data = static_cast<const uint8_t*>(s.frame.data) + group * channels * size;
   if (by_winograd(c))
     winograd(call, c, s.frame, s.packed, reinterpret_cast<const float*>(s.init), s.g, scratch);
@@ -221,6 +271,27 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
     depthwise(call, c, s.frame, s.packed, s.init, s.g);
   else
     run_product(call, s, scratch);
+}
+
+void run_bands(const Call& call, const Correlation& c, const Job& job, uint8_t* memory) {
+  const Bands bands = bands_of(c);
+  const int64_t lines = c.x.shape[0] * c.rows;
+  Call alone = call;
+  if (bands.slots > 1) alone.parallel = nullptr;
+  parallel_for(call, bands.slots, 1, [&](int64_t begin, int64_t end) {
+    Job s = job;
+    for (int64_t slot = begin; slot < end; ++slot) {
+      void* const own = memory + static_cast<size_t>(slot) * bands.bytes;
+      const int64_t stop = (slot + 1) * lines / bands.slots;
+      for (s.first = slot * lines / bands.slots; s.first < stop; s.first += s.rows) {
+        const int64_t n = s.first / c.rows, i = s.first - n * c.rows;
+        s.rows = stop - s.first < c.rows - i ? stop - s.first : c.rows - i;
+        if (s.rows > bands.lines) s.rows = bands.lines;
+        s.frame = make_frame(alone, one_image(c.x, n), band_of(c, i, s.rows), false, own);
+        for (int64_t g = 0; g < c.groups; ++g) run_group(alone, c, s, g, c.depth, nullptr);
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -261,8 +332,10 @@ void correlate_pack(const Correlation& c, void* packed) {
 size_t correlate_scratch(const Correlation& c) {
   size_t bytes = 64 + align64(bias_bytes(c)) + product_bytes(c);
   if (c.packed == nullptr) bytes += align64(correlate_packed_size(c));
-  if (!in_place(c)) bytes += align64(frame_bytes(c.x, framed(c)));
-  return bytes;
+  if (in_place(c)) return bytes;
+  if (way_of(c) != Way::kWindows) return bytes + align64(frame_bytes(c.x, framed(c)));
+  const Bands bands = bands_of(c);
+  return bytes + static_cast<size_t>(bands.slots) * bands.bytes;
 }
 
 void correlate(const Call& call, const Correlation& c, void* scratch) {
@@ -280,23 +353,24 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
     correlate_pack(c, memory);
     packed = memory;
   }
-  const bool here = in_place(c);
-  void* const memory = here ? nullptr : take(frame_bytes(c.x, framed(c)));
-  const Frame frame = make_frame(call, c.x, framed(c), here, memory);
   uint8_t* bias = nullptr;
   if (bias_bytes(c) > 0) {
     bias = take(bias_bytes(c));
     widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.groups * c.outs, bias);
   }
-  const bool joined = c.tap_w == 1 && frame.pixel == c.depth;  // taps of a row are neighbours
-  Job s = {c, micro, frame, static_cast<const uint8_t*>(packed), bias, {}, c.depth, nullptr};
-  if (joined && c.taps_w > 0) s.run = c.taps_w * c.depth;
+  Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, 0, 0, 0};
+  s.images = c.x.shape[0];
+  s.rows = c.rows;
+  const bool here = in_place(c);
+  if (!here && way_of(c) == Way::kWindows) {
+    s.images = 1;
+    return run_bands(call, c, s, rest);
+  }
+  void* const memory = here ? nullptr : take(frame_bytes(c.x, framed(c)));
+  s.frame = make_frame(call, c.x, framed(c), here, memory);
   // Depthwise, every channel at once: the outputs of all groups are one row.
   if (by_depthwise(c)) return run_group(call, c, s, 0, 0, rest);
-  for (int64_t g = 0; g < c.groups; ++g) {
-    s.packed = static_cast<const uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
-    run_group(call, c, s, g, c.depth, rest);
-  }
+  for (int64_t g = 0; g < c.groups; ++g) run_group(call, c, s, g, c.depth, rest);
 }
 
 }  // namespace proa::PROA_ISA

@@ -7,6 +7,7 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kChunkBytes = 128 * 1024;  // of windows
+constexpr int64_t kStripBytes = 256 * 1024;  // of panels
 constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
 constexpr int64_t kTasks = 8;
 
@@ -20,6 +21,7 @@ struct Cut {
   int64_t tiles, panels, width;
   int64_t chunk, chunks;  // tiles of a piece
   int64_t group, groups;  // panels of a piece
+  int64_t strip;          // columns of panels that meet a tile one after the other
   int64_t k;
 };
 
@@ -31,6 +33,7 @@ Cut cut(const WindowProduct& p) {
   c.width = kTileVecs * p.g.micro->lanes;
   c.panels = pieces(p.g.n, c.width);
   c.k = p.windows.taps_h * p.windows.taps_w * p.run;
+  c.strip = most(kStripBytes / most(c.k * c.width * 4, 1), 1) * c.width;
   const int64_t work = most(c.height * c.k * c.width, 1) * c.panels;  // of a tile
   const int64_t fit = kChunkBytes / most(c.height * p.windows.row * p.windows.taps_h, 1);
   const int64_t even = most(pieces(c.tiles, kTasks), pieces(kGrainWork, work));
@@ -50,7 +53,7 @@ struct Position {
 void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int64_t col) {
   const Gemm& g = p.g;
   const int64_t size = g.micro->size, lanes = g.micro->lanes;
-  const int64_t row = (at.n * p.rows + at.i) * p.cols + at.j;
+  const int64_t row = p.first + (at.n * p.rows + at.i) * p.cols + at.j;
   const int count = static_cast<int>(least(p.cols - at.j, cut.height)), height = tile_rows(count);
   const int cols = static_cast<int>(least(g.n - col, cut.width));
   const int vecs = cols <= lanes ? 1 : kTileVecs;
@@ -83,10 +86,11 @@ void multiply_windows(const Call& call, const WindowProduct& p) {
       const int64_t line = first / c.per_line, n = line / p.rows;
       const Position start = {n, line - n * p.rows, (first - line * c.per_line) * c.height};
       const int64_t stop = least((group + 1) * c.group * c.width, p.g.n);
-      for (int64_t col = group * c.group * c.width; col < stop; col += c.width) {
+      for (int64_t col = group * c.group * c.width; col < stop; col += c.strip) {
         Position at = start;
         for (int64_t t = first; t < last; ++t) {
-          run_tile_at(p, c, at, col);
+          for (int64_t k = col; k < least(col + c.strip, stop); k += c.width)
+            run_tile_at(p, c, at, k);
           at.j += c.height;
           if (at.j < p.cols) continue;
           at.j = 0;

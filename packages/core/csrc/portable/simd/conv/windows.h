@@ -14,6 +14,7 @@ struct WindowProduct {
   Windows windows;
   int64_t run;         // units that are neighbours
   const Lines* lines;  // where the rows of g.c start, if not evenly; g.ldc holds within a line
+  int64_t first = 0;   // number of the first window, for g.c, lines and g.finish
 };
 
 /// Bytes past the last window that may be read, for windows `row` bytes apart.
