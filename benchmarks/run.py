@@ -17,11 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
 import roof
-from suites import eager, kernel, loader, passes, train
+from suites import conv, eager, kernel, loader, passes, train
 
 import proa
 
 SUITES = {
+    "conv": conv,
     "eager": eager,
     "kernel": kernel,
     "loader": loader,

@@ -1,7 +1,7 @@
 """The convolutions and poolings of the training workloads, forward and both backwards.
 
-Each distinct one once, channels-last as training has it, with the number of times a step
-of its network runs it; the rate is that of the direct sum's products.
+Each distinct one once, channels-last as training has it, with the number of times a
+step of its network runs it; the rate is that of the direct sum's products.
 """
 
 from __future__ import annotations

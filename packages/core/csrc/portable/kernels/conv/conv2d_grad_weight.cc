@@ -163,7 +163,8 @@ void copy_pixels(const T* from, int64_t step, int64_t count, int64_t n, int64_t 
 
 template <class T>
 void clear_pixels(int64_t count, int64_t n, int64_t width, T* to) {
-  for (int64_t i = 0; i < n; ++i, to += width) memset(to, 0, static_cast<size_t>(count) * sizeof(T));
+  for (int64_t i = 0; i < n; ++i, to += width)
+    memset(to, 0, static_cast<size_t>(count) * sizeof(T));
 }
 
 /// Part of the pixels of one group.
@@ -345,8 +346,8 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
       const int64_t o = (m.row + r) * j.height;
       t.count = static_cast<int>(least(j.c.outs - o, j.height));
       const int height = tile_rows(t.count);
-      t.a = j.dy_unpacked ? outs_of<T>(s, block) + o
-                          : taken + b * j.block() + r * j.height * j.steps;
+      t.a =
+          j.dy_unpacked ? outs_of<T>(s, block) + o : taken + b * j.block() + r * j.height * j.steps;
       t.lda = j.dy_unpacked ? j.dy_frame.pixel : height;
       t.c = sums + (o * ld + col * j.width) * j.size;
       micro.run(height, static_cast<int>(vecs), t);

@@ -185,14 +185,21 @@ struct Job {
   void* out;             // channel 0 of the group in the first pixel
   int64_t images, rows;  // lines of output that the frame is for
   int64_t first;         // the number of the first of them
+  Fetch fetch;
 };
 
 void run_windows(const Call& call, const Job& s) {
   const Correlation& c = s.c;
-  WindowProduct p = {
-      s.g,   s.frame.data, s.frame.image * 4, c.step_h * s.frame.row * 4, s.rows, c.cols, {},
-      s.run, nullptr};
+  WindowProduct p = {};
+  p.g = s.g;
+  p.a = s.frame.data;
+  p.image = s.frame.image * 4;
+  p.line = c.step_h * s.frame.row * 4;
+  p.rows = s.rows;
+  p.cols = c.cols;
+  p.run = s.run;
   p.first = s.first * c.cols;
+  p.fetch = s.fetch;
   p.g.micro = &s.micro;
   p.g.m = s.images * s.rows * c.cols;
   p.g.n = c.outs;
@@ -273,6 +280,14 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
     run_product(call, s, scratch);
 }
 
+/// The rows of x that a band needs after that of `lines` lines from `line` on.
+Fetch after_band(const Correlation& c, int64_t n, int64_t line, int64_t lines) {
+  const int64_t row = (line + lines) * c.step_h - c.top + (c.taps_h - 1) * c.tap_h;
+  const auto size = static_cast<int64_t>(size_of(c.x.dtype));
+  return {c.x.as<const uint8_t>() + (n * c.x.stride[0] + row * c.x.stride[2]) * size,
+          lines * c.step_h * c.x.stride[2] * size};
+}
+
 void run_bands(const Call& call, const Correlation& c, const Job& job, uint8_t* memory) {
   const Bands bands = bands_of(c);
   const int64_t lines = c.x.shape[0] * c.rows;
@@ -288,6 +303,7 @@ void run_bands(const Call& call, const Correlation& c, const Job& job, uint8_t* 
         s.rows = stop - s.first < c.rows - i ? stop - s.first : c.rows - i;
         if (s.rows > bands.lines) s.rows = bands.lines;
         s.frame = make_frame(alone, one_image(c.x, n), band_of(c, i, s.rows), false, own);
+        s.fetch = after_band(c, n, i, s.rows);
         for (int64_t g = 0; g < c.groups; ++g) run_group(alone, c, s, g, c.depth, nullptr);
       }
     }
@@ -358,7 +374,7 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
     bias = take(bias_bytes(c));
     widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.groups * c.outs, bias);
   }
-  Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, 0, 0, 0};
+  Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, 0, 0, 0, {}};
   s.images = c.x.shape[0];
   s.rows = c.rows;
   const bool here = in_place(c);

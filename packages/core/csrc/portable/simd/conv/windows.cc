@@ -50,6 +50,16 @@ struct Position {
   int64_t n, i, j;
 };
 
+/// The windows of tile `call`, which brings its share of p.fetch.
+Windows with_fetch(const WindowProduct& p, const Cut& cut, int64_t call) {
+  Windows w = p.windows;
+  if (p.fetch.from == nullptr || cut.k == 0) return w;
+  const int64_t each = p.fetch.bytes / (cut.tiles * cut.panels);
+  w.fetch = static_cast<const char*>(p.fetch.from) + call * each;
+  w.fetch_step = each / cut.k;
+  return w;
+}
+
 void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int64_t col) {
   const Gemm& g = p.g;
   const int64_t size = g.micro->size, lanes = g.micro->lanes;
@@ -70,7 +80,9 @@ void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int
   t.relu = g.relu;
   t.count = count;
   t.last = static_cast<int>(cols - (vecs - 1) * lanes);
-  g.micro->run_windows(height, vecs, t, p.windows);
+  const Windows windows =
+      with_fetch(p, cut, (row - p.first) / cut.height * cut.panels + col / cut.width);
+  g.micro->run_windows(height, vecs, t, windows);
   if (g.finish != nullptr) g.finish(g.finish_ctx, t.c, t.ldc, row, count, col, cols);
 }
 

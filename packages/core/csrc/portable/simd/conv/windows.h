@@ -4,6 +4,12 @@
 
 namespace proa::PROA_ISA {
 
+/// Memory that comes to the second-level cache while something else is computed.
+struct Fetch {
+  const void* from = nullptr;
+  int64_t bytes = 0;
+};
+
 struct WindowProduct {
   Gemm g;         // all but k, a and b: m windows meet g.packed
   const void* a;  // the first window
@@ -15,6 +21,7 @@ struct WindowProduct {
   int64_t run;         // units that are neighbours
   const Lines* lines;  // where the rows of g.c start, if not evenly; g.ldc holds within a line
   int64_t first = 0;   // number of the first window, for g.c, lines and g.finish
+  Fetch fetch;
 };
 
 /// Bytes past the last window that may be read, for windows `row` bytes apart.

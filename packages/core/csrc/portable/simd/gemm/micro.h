@@ -30,6 +30,9 @@ struct Windows {
   int64_t row;
   int64_t taps_h, taps_w;
   int64_t tap_h, tap_w;
+  /// What comes to the second-level cache meanwhile: `fetch_step` bytes for each step of k.
+  const void* fetch = nullptr;
+  int64_t fetch_step = 0;
 };
 
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.

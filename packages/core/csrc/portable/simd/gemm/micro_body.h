@@ -106,6 +106,7 @@ void run_tile(const Tile& t, const Windows& w) {
   tile.start(t);
   const T* b = static_cast<const T*>(t.b);
   const int64_t ldb = t.ldb, row = w.row;
+  const char* ahead = static_cast<const char*>(w.fetch != nullptr ? w.fetch : t.a);
   // Three rows share a pointer: their distances 0, 1 and 2 times `row` are addressing modes.
   constexpr int kPointers = (kRows + 2) / 3;
   for (int64_t p = 0; p < w.taps_h; ++p)
@@ -115,6 +116,8 @@ void run_tile(const Tile& t, const Windows& w) {
 #pragma GCC unroll 8
       for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
       for (int64_t k = t.k; k > 0; --k) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += w.fetch_step;
         tile.step(b, [&](int i) { return load_as<T>(a[i / 3] + i % 3 * row); });
 #pragma GCC unroll 8
         for (int i = 0; i < kPointers; ++i) {

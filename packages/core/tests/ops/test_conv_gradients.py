@@ -1,0 +1,120 @@
+"""Convolutions large enough for every way the kernels go: bounds, threads, batches."""
+
+import numpy as np
+import pytest
+
+import proa
+from proa import _core
+
+ops = _core.ops
+RNG = np.random.default_rng(8)
+# batch, depth, outs, height, width, kernel, stride, padding, dilation, groups
+SHAPES = [
+    (2, 3, 40, 21, 34, 7, 2, 3, 1, 1),  # few channels
+    (9, 1, 6, 12, 11, 3, 1, 1, 1, 1),
+    (2, 6, 16, 14, 14, 5, 1, 0, 1, 1),
+    (2, 64, 48, 20, 22, 3, 2, 1, 1, 1),  # bands of lines
+    (1, 20, 33, 9, 10, 3, 1, 2, 2, 1),  # a dilated one, panels across taps
+    (3, 40, 300, 13, 12, 1, 1, 0, 1, 1),  # pointwise, many panels
+    (2, 96, 32, 15, 15, 1, 2, 0, 1, 1),
+    (2, 48, 64, 11, 9, 3, 2, 1, 1, 2),  # groups
+    (2, 24, 24, 18, 17, 3, 2, 1, 1, 24),  # depthwise
+]
+
+
+def draw(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def arrays(shape):
+    """x, w, dy of a shape, and its geometry."""
+    n, depth, outs, h, w, kernel, stride, padding, dilation, groups = shape
+    spread = dilation * (kernel - 1) + 1
+    out = [(size + 2 * padding - spread) // stride + 1 for size in (h, w)]
+    how = {
+        "stride": [stride] * 2,
+        "padding": [padding] * 4,
+        "dilation": [dilation] * 2,
+        "groups": groups,
+    }
+    # Channels-last, as a network has them.
+    x = np.moveaxis(draw(n, h, w, depth), 3, 1)
+    dy = np.moveaxis(draw(n, *out, outs), 3, 1)
+    return x, draw(outs, depth // groups, kernel, kernel), dy, how
+
+
+def taps(shape, x, dy):
+    """Each tap with the slice of padded x that it meets, and where that lies."""
+    kernel, stride, _, dilation = shape[5:9]
+    for p in range(kernel):
+        for q in range(kernel):
+            at = (
+                ...,
+                slice(p * dilation, None, stride),
+                slice(q * dilation, None, stride),
+            )
+            yield p, q, at, dy.shape[2:]
+
+
+def reference(shape, x, w, dy):
+    """y, dx and dw by sums over taps in float64."""
+    padding, groups = shape[7], shape[9]
+    n, depth, outs = x.shape[0], x.shape[1] // groups, w.shape[0] // groups
+    edge = [(0, 0), (0, 0), (padding, padding), (padding, padding)]
+    big = np.pad(x.astype(np.float64), edge)
+    split = big.reshape(n, groups, depth, *big.shape[2:])
+    kernels = w.reshape(groups, outs, depth, *w.shape[2:]).astype(np.float64)
+    d = dy.reshape(n, groups, outs, *dy.shape[2:]).astype(np.float64)
+    y, dx, dw = np.zeros_like(d), np.zeros_like(split), np.zeros_like(kernels)
+    for p, q, at, (rows, cols) in taps(shape, x, dy):
+        part = split[at][..., :rows, :cols]
+        y += np.einsum("ngchw,goc->ngohw", part, kernels[..., p, q])
+        dx[at][..., :rows, :cols] += np.einsum(
+            "ngohw,goc->ngchw", d, kernels[..., p, q]
+        )
+        dw[..., p, q] = np.einsum("ngchw,ngohw->goc", part, d)
+    h, v = x.shape[2:]
+    dx = dx.reshape(big.shape)[..., padding : padding + h, padding : padding + v]
+    return y.reshape(dy.shape), dx, dw.reshape(w.shape)
+
+
+def results(x, w, dy, how):
+    """y, dx and dw."""
+    a, k, d = map(proa.to_tensor, (x, w, dy))
+    y = ops.conv2d(a, k, **how)
+    dx = ops.conv2d_grad_input(d, k, a, **how)
+    dw = ops.conv2d_grad_weight(a, d, k, **how)
+    return [t.numpy() for t in (y, dx, dw)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_errors_are_within_the_bound(shape):
+    x, w, dy, how = arrays(shape)
+    got = results(x, w, dy, how)
+    want = reference(shape, x, w, dy)
+    size = reference(shape, *map(np.abs, (x, w, dy)))
+    for a, b, magnitude in zip(got, want, size, strict=True):
+        assert (np.abs(a - b) / (magnitude + 1e-30)).max() < 2e-6
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bits_do_not_depend_on_the_number_of_threads(shape):
+    x, w, dy, how = arrays(shape)
+    before, found = proa.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            proa.set_num_threads(threads)
+            found.append([r.tobytes() for r in results(x, w, dy, how)])
+    finally:
+        proa.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_batch_gives_the_bits_of_its_images(shape):
+    x, w, dy, how = arrays((3, *shape[1:]))
+    y, dx, _ = results(x, w, dy, how)
+    for i in range(3):
+        one = results(x[i : i + 1], w, dy[i : i + 1], how)
+        assert one[0].tobytes() == y[i : i + 1].tobytes()
+        assert one[1].tobytes() == dx[i : i + 1].tobytes()
