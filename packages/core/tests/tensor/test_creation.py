@@ -194,3 +194,12 @@ def test_clone_keeps_the_graph() -> None:
     x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
     (x.clone() * 3).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [3, 3])
+
+
+@pytest.mark.parametrize("shape", [[-1], [-1, 3], [2, -1, -1], [-5]])
+def test_sizes_below_zero_are_refused(shape):
+    for make in (proa.ones, proa.zeros, proa.rand, proa.randn, proa.empty):
+        with pytest.raises(ValueError, match="size|fit the operator"):
+            make(shape)
+    with pytest.raises(ValueError, match="size|fit the operator"):
+        proa.full(shape, 2.0)

@@ -168,6 +168,20 @@ void check_dtype(const OpInfo& op, const Call& call) {
   throw Error(ErrorKind::kInvalidArgument, text + ", got " + name_of(dtype));
 }
 
+namespace {
+
+/// Rules leave sizes open that only a run can tell; this is the run.
+void check_sizes(const OpInfo& op, const View& v) {
+  for (int i = 0; i < v.rank; ++i) {
+    if (v.shape[i] >= 0) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                std::string("[") + op.name + "] every size must be known and at least 0, got " +
+                    shape_text(v));
+  }
+}
+
+}  // namespace
+
 void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl* const* in) {
   const OpInfo& op = *entry.info;
   if (entry.kernel.run == nullptr) raise_status(op, *call, Status::kUnimplemented);
@@ -233,6 +247,7 @@ bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* 
     if (status != Status::kOk) raise_status(op, call, status);
     for (int i = 0; i < op.n_out; ++i) {
       View& v = views.out()[i];
+      check_sizes(op, v);
       choose_strides(op, call, &v);
       out[i] = empty_as(v);
       v.data = out[i]->view.data;

@@ -175,10 +175,20 @@ def numel(x: Tensor, name: Any = None) -> Tensor:
 
 
 def shape(input: Tensor) -> Tensor:
-    """The dimensions as an int32 tensor."""
+    """The dimensions as an int32 tensor.
+
+    Raises:
+        InvalidArgumentError: If a graph is recorded in which a dimension is open.
+    """
     from proa.tensor.creation import to_tensor
 
-    return to_tensor(input.shape, "int32")
+    sizes = input.shape
+    if [size for size in sizes if size < 0]:
+        raise InvalidArgumentError(
+            "[shape] every dimension must be known where it becomes a tensor: give its "
+            f"size in InputSpec, got {sizes}"
+        )
+    return to_tensor(sizes, "int32")
 
 
 def rank(input: Tensor) -> Tensor:

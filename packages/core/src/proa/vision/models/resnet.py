@@ -148,7 +148,7 @@ class ResNet(Layer):
         self.relu = ReLU()
         self.maxpool = MaxPool2D(3, stride=2, padding=1)
         stages = [
-            self._stage(block, 64 * 2**i, count, 1 if i == 0 else 2)
+            self._make_layer(block, 64 * 2**i, count, 1 if i == 0 else 2)
             for i, count in enumerate(_DEPTHS[depth])
         ]
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
@@ -157,12 +157,13 @@ class ResNet(Layer):
         if num_classes > 0:
             self.fc = Linear(512 * block.expansion, num_classes)
 
-    def _stage(
+    # Networks that derive from this one call it by this name.
+    def _make_layer(
         self,
         block: type[BasicBlock] | type[BottleneckBlock],
         planes: int,
-        count: int,
-        stride: int,
+        blocks: int,
+        stride: int = 1,
     ) -> Sequential:
         out = planes * block.expansion
         shortcut = None
@@ -176,7 +177,7 @@ class ResNet(Layer):
         self.inplanes = out
         more = [
             block(out, planes, groups=self.groups, base_width=self.base_width)
-            for _ in range(count - 1)
+            for _ in range(blocks - 1)
         ]
         return Sequential(first, *more)
 
