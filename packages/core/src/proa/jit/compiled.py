@@ -100,11 +100,8 @@ class Compiled:
                 return known
             node = value.producer
             if node is not None and row_of(node.op).kind == "view":
-                source = node.inputs[0]
-                assert source is not None
-                again = Node(
-                    node.op, [carried(source), *node.inputs[1:]], [], node.attrs
-                )
+                given = [None if v is None else carried(v) for v in node.inputs]
+                again = Node(node.op, given, [], node.attrs)
                 for v in node.outputs:
                     copy = Value(v.name, v.dtype, v.shape, "node", producer=again)
                     again.outputs.append(copy)
