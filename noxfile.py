@@ -193,6 +193,8 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements.append(built[package] + (f"[{extra}]" if extra else ""))
         requirements += group("test", package)
     session.install(*requirements)
+    if together and options:  # sources alone: what they depend on is large, and unused
+        session.install("--no-deps", *group("published"))
     # The command `pytest` (unlike `python -m pytest`) leaves sys.path alone, so that
     # the wheel is imported, never the source tree.
     session.run(

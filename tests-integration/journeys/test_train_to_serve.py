@@ -7,11 +7,9 @@ import pytest
 from sklearn import datasets
 
 import proa
-import proa_serving as serving
 import proa_slim as slim
 from proa import nn
 from proa.static import InputSpec
-
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,8 @@ _GRAPH_BUILDING = frozenset({
 
 
 def __getattr__(name: str) -> Any:
-    if name == "nn":
-        return importlib.import_module("proa.static.nn")
+    if name in ("amp", "nn"):
+        return importlib.import_module(f"proa.static.{name}")
     if name in _GRAPH_BUILDING:
         refuse(name)
     raise AttributeError(f"module 'proa.static' has no attribute {name!r}")
