@@ -147,6 +147,7 @@ bool init_tensor_type(PyObject* module);
 bool add_number_slots(std::vector<PyType_Slot>* slots);
 bool init_ops(PyObject* module);
 void init_debug();
+bool init_public_function(PyObject* module);
 void init_extensions();
 
 template <class F>

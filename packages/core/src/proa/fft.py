@@ -8,6 +8,7 @@ taken as complex; integers become the default floating dtype first.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.public import publish
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import as_int, as_ints, cast_if, present_axis
 from proa.tensor.creation import to_tensor
@@ -389,3 +391,6 @@ def fftshift(x: Tensor, axes: Any = None, name: Any = None) -> Tensor:
 def ifftshift(x: Tensor, axes: Any = None, name: Any = None) -> Tensor:
     """The inverse of `fftshift`."""
     return _shifted("ifftshift", x, axes, -1)
+
+
+publish(sys.modules[__name__])

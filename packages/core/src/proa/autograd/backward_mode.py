@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from proa import _core
 from proa._core import Tensor
+from proa.errors import InvalidTypeError
 
 Tensors = Tensor | Sequence[Tensor]
 
 
-def _listed(value: Tensors | None) -> list[Tensor] | None:
+def _listed(where: str, value: Tensors | None) -> list[Tensor] | None:
     if value is None:
         return None
-    return [value] if isinstance(value, Tensor) else list(value)
+    if isinstance(value, Tensor):
+        return [value]
+    if not isinstance(value, Iterable):
+        raise InvalidTypeError(
+            f"[{where}] a Tensor or a list of Tensors must be given, "
+            f"got {type(value).__name__!r}"
+        )
+    return list(value)
 
 
 def backward(
@@ -29,7 +37,7 @@ def backward(
         retain_graph: Keep what is needed to go through the graph again.
     """
     seeds = [grad_tensors] if isinstance(grad_tensors, Tensor) else grad_tensors
-    _core.backward(_listed(tensors), seeds, retain_graph, False)
+    _core.backward(_listed("backward", tensors), seeds, retain_graph, False)
 
 
 def grad(
@@ -57,13 +65,13 @@ def grad(
     """
     seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
     result: list[Tensor | None] = _core.grad(
-        _listed(outputs),
-        _listed(inputs),
+        _listed("grad", outputs),
+        _listed("grad", inputs),
         seeds,
         create_graph if retain_graph is None else retain_graph,
         create_graph,
         only_inputs,
         allow_unused,
-        _listed(no_grad_vars),
+        _listed("grad", no_grad_vars),
     )
     return result

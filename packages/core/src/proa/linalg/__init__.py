@@ -1,5 +1,8 @@
 """Linear algebra: norms, products, factorisations, systems, covariances."""
 
+import sys
+
+from proa.base.public import publish
 from proa.tensor.factor import (
     cholesky,
     eig,
@@ -56,3 +59,5 @@ __all__ = [
     "svd",
     "triangular_solve",
 ]
+
+publish(sys.modules[__name__])

@@ -14,6 +14,7 @@ from proa.base.device import CPU, Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
+from proa.base.public import publish
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor import (
     complex_parts,
@@ -42,6 +43,7 @@ FAMILIES = (
     complex_parts, contraction, counting, creation, inplace, linalg, logic,
     manipulation, math, quantiles, random, reduction, scan, search,
 )  # fmt: skip
+publish(*FAMILIES, factor, systems)
 #: Functions whose first argument is not a tensor: no methods of these.
 _NO_METHODS = frozenset({
     "arange", "assign", "complex", "einsum", "empty", "eye", "full",
@@ -53,10 +55,8 @@ _NO_METHODS = frozenset({
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that binds to its instance; builtins do not by themselves."""
-    if isinstance(function, types.FunctionType):
-        return function
-
-    return _core.as_method(function)
+    builtin = isinstance(function, types.BuiltinFunctionType)
+    return _core.as_method(function) if builtin else function
 
 
 def _table() -> dict[str, Callable[..., Any]]:

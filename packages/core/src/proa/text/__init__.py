@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from proa.base.public import publish
 from proa.text import datasets
 from proa.text.datasets import (
     WMT14,
@@ -18,3 +21,5 @@ __all__ = [
     "WMT14", "WMT16", "Conll05st", "Imdb", "Imikolov", "Movielens", "UCIHousing",
     "ViterbiDecoder", "datasets", "viterbi_decode",
 ]  # fmt: skip
+
+publish(sys.modules[__name__])

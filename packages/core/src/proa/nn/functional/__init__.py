@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from proa.base.public import publish
 from proa.nn.functional import (
     activation,
     attention,
@@ -42,30 +45,12 @@ from proa.nn.functional.unpooling import *  # noqa: F403
 from proa.nn.functional.vision import *  # noqa: F403
 from proa.tensor.creation import diag_embed
 
-__all__ = [
-    "diag_embed",
-    *(
-        name
-        for family in (
-            activation,
-            attention,
-            class_loss,
-            conv,
-            distance,
-            dropping,
-            linear_map,
-            lookup,
-            loss,
-            norm,
-            padding,
-            pooling,
-            rearranging,
-            resizing,
-            sequence,
-            sequence_loss,
-            unpooling,
-            vision,
-        )
-        for name in family.__all__
-    ),
-]
+_FAMILIES = (
+    activation, attention, class_loss, conv, distance, dropping, linear_map, lookup,
+    loss, norm, padding, pooling, rearranging, resizing, sequence, sequence_loss,
+    unpooling, vision,
+)  # fmt: skip
+
+__all__ = ["diag_embed", *(name for family in _FAMILIES for name in family.__all__)]
+
+publish(*_FAMILIES, sys.modules[__name__])

@@ -15,6 +15,7 @@ from proa.base.device import check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
 from proa.base.observers import layer_observers
+from proa.base.public import explain
 from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.nn.attr import ParamAttr
 from proa.nn.initializer import chosen
@@ -84,9 +85,18 @@ class Layer:
                 for observe in layer_observers:
                     stack.enter_context(observe(self))
                 return self._compute(inputs, kwargs)
-        if not self._pre_hooks and not self._post_hooks:
-            return self.forward(*inputs, **kwargs)
-        return self._compute(inputs, kwargs)
+        try:
+            if not self._pre_hooks and not self._post_hooks:
+                return self.forward(*inputs, **kwargs)
+            return self._compute(inputs, kwargs)
+        except Exception as error:
+            kind = type(self)
+            if not kind.__module__.startswith("proa."):
+                raise
+            better = explain(self.forward, inputs, kwargs, error, kind.__name__)
+            if better is error:
+                raise
+            raise better from better.__cause__
 
     def _compute(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook in tuple(self._pre_hooks.values()):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from proa.base.public import publish
 from proa.nn.utils.spectral_norm_hook import spectral_norm
 from proa.nn.utils.vector import parameters_to_vector, vector_to_parameters
 from proa.nn.utils.weight_norm_hook import remove_weight_norm, weight_norm
@@ -13,3 +16,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+publish(sys.modules[__name__])

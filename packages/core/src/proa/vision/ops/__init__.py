@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from proa.base.public import publish
 from proa.vision.ops import anchors, boxes, deform, files, proposals, regions, yolo
 from proa.vision.ops.anchors import *  # noqa: F403
 from proa.vision.ops.boxes import *  # noqa: F403
@@ -16,3 +19,5 @@ __all__ = [
     for family in (anchors, boxes, deform, files, proposals, regions, yolo)
     for name in family.__all__
 ]
+
+publish(sys.modules[__name__])
