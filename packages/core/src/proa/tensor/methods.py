@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,8 +54,8 @@ _NO_METHODS = frozenset({
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that binds to its instance; builtins do not by themselves."""
-    builtin = isinstance(function, types.BuiltinFunctionType)
-    return _core.as_method(function) if builtin else function
+    binds = hasattr(type(function), "__get__")
+    return function if binds else _core.as_method(function)
 
 
 def _table() -> dict[str, Callable[..., Any]]:
