@@ -32,7 +32,11 @@ class Case:
     slice_seconds: float = 0.05
     roof: str = ""  # the limit of roof.measure() that bounds it
     amount: float = 0.0  # operations, or bytes, of one call
+    #: Bytes that a contender needs at its peak, found in a process of its own.
+    memory: Callable[[str], int | None] | None = None
     times: dict[str, list[float]] = field(default_factory=dict)
+    load: float = 0.0  # cores that others kept busy meanwhile
+    own_load: float = 0.0  # how many of them the case keeps busy itself
 
 
 def _repeat(work: Work, count: int) -> float:
@@ -43,7 +47,8 @@ def _repeat(work: Work, count: int) -> float:
 
 
 def measure(case: Case) -> None:
-    """Fill `case.times` with seconds per call, one entry a round."""
+    """Fill `case.times` with seconds per call, one entry a round, and `case.load`."""
+    watch = LoadWatch()
     counts = {}
     for name, work in case.contenders.items():
         work()
@@ -53,6 +58,7 @@ def measure(case: Case) -> None:
     for _ in range(case.rounds):
         for name, work in case.contenders.items():
             case.times[name].append(_repeat(work, counts[name]))
+    case.load = watch.load()
 
 
 def median(values: list[float]) -> float:
@@ -72,6 +78,12 @@ def ratio(case: Case, ours: str, theirs: str) -> float:
     return median([a / b for a, b in pairs])
 
 
+def best_peer(case: Case) -> str | None:
+    """The fastest contender that is not ours."""
+    peers = [name for name in case.times if not name.startswith("proa")]
+    return min(peers, key=lambda name: median(case.times[name]), default=None)
+
+
 def _busy_seconds() -> float | None:
     """Processor time that all processes together have used since the start."""
     try:
@@ -83,15 +95,28 @@ def _busy_seconds() -> float | None:
     return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK")
 
 
-def other_load(seconds: float = 1.5) -> float:
-    """Cores that other processes keep busy, watched for a moment.
+class LoadWatch:
+    """Tells how many cores other processes kept busy since it was made.
 
     The load average would count our own preparation for a minute after it ended.
     """
-    before, own, start = _busy_seconds(), time.process_time(), time.perf_counter()
+
+    def __init__(self) -> None:
+        self._before = _busy_seconds()
+        self._own, self._start = time.process_time(), time.perf_counter()
+
+    def load(self) -> float:
+        """Cores of others, on average."""
+        after = _busy_seconds()
+        if self._before is None or after is None:
+            return os.getloadavg()[0]
+        mine = time.process_time() - self._own
+        seconds = max(time.perf_counter() - self._start, 1e-3)
+        return max(0.0, (after - self._before - mine) / seconds)
+
+
+def other_load(seconds: float = 1.5) -> float:
+    """Cores that other processes keep busy, watched for a moment."""
+    watch = LoadWatch()
     time.sleep(seconds)
-    after = _busy_seconds()
-    if before is None or after is None:
-        return os.getloadavg()[0]
-    mine = time.process_time() - own
-    return max(0.0, (after - before - mine) / (time.perf_counter() - start))
+    return watch.load()

@@ -1,23 +1,28 @@
-"""Run the benchmarks and print medians and ratios; write them to JSON and a plot.
+"""Run the benchmarks and print medians and ratios; write them to JSON, a table and a
+plot.
 
-``nox -s bench -- [--suite eager train] [--threads 1] [--out DIR]``. Peers are optional:
-what is not installed is left out. With a limit broken on a quiet machine the exit code
-is 1.
+``nox -s bench -- [--suite eager train] [--threads 1 2] [--out DIR]``. Peers are
+optional: what is not installed is left out. With a limit broken on a quiet machine the
+exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
+import report
 import roof
-from suites import conv, eager, kernel, loader, passes, train
+import workloads
+from suites import conv, eager, kernel, loader, passes, sharing, train
 
 import proa
 
@@ -27,6 +32,7 @@ SUITES = {
     "kernel": kernel,
     "loader": loader,
     "passes": passes,
+    "sharing": sharing,
     "train": train,
 }
 
@@ -40,85 +46,90 @@ def _torch(threads: int) -> ModuleType | None:
     return torch
 
 
-def _row(
-    case: harness.Case, verdict: bool, roofs: dict[str, float]
-) -> dict[str, object]:
-    row: dict[str, object] = {"case": case.name, "limit": case.limit}
-    for name, times in case.times.items():
-        row[name] = harness.median(times) * 1e6
-        row[f"{name}_spread"] = harness.spread(times)
-    row["contenders"] = list(case.times)
-    if case.amount > 0:
-        row["rate"] = case.amount / harness.median(case.times["proa"])
-        if case.roof in roofs:
-            row["of_roof"] = float(str(row["rate"])) / roofs[case.roof]
-    if "torch" in case.times:
-        row["ratio"] = harness.ratio(case, "proa", "torch")
-        noisy = max(harness.spread(t) for t in case.times.values()) > harness.NOISY
-        if verdict and not noisy and case.limit is not None:
-            row["kept"] = row["ratio"] <= case.limit
-    return row
-
-
-def _print(row: dict[str, object]) -> None:
-    names = row["contenders"]
-    assert isinstance(names, list)
-    times = "  ".join(f"{name} {row[name]:10.2f} us" for name in names)
-    ratio = f"  ratio {row['ratio']:.2f}" if "ratio" in row else ""
-    rate = f"  {float(str(row['rate'])) * 1e-9:.1f} G/s" if "rate" in row else ""
-    share = f" = {row['of_roof']:.0%} of the roof" if "of_roof" in row else ""
-    verdict = ""
-    if row["limit"] is not None:
-        words = {True: "kept", False: "NOT KEPT", None: "no verdict"}
-        verdict = f" (limit {row['limit']})  {words[row.get('kept')]}"  # type: ignore[index]
-    print(f"{row['case']:28} {times}{ratio}{rate}{share}{verdict}", flush=True)
-
-
-def _plot(rows: list[dict[str, object]], path: Path) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    rows = [row for row in rows if "ratio" in row]
-    figure, axes = pyplot.subplots(figsize=(7, 0.5 * len(rows) + 1))
-    axes.barh([str(r["case"]) for r in rows], [float(str(r["ratio"])) for r in rows])
-    axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_xlabel("time / PyTorch's (less is better)")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-
-
-def main() -> int:
-    """Parse the command line and run the suites."""
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--suite", nargs="+", choices=sorted(SUITES), default=sorted(SUITES)
     )
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    options = parser.parse_args()
+    group = parser.add_argument_group("the suite train")
+    group.add_argument(
+        "--workloads", nargs="+", choices=sorted(workloads.BY_NAME), help="all"
+    )
+    group.add_argument(
+        "--precision", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"]
+    )
+    group.add_argument(
+        "--contenders", nargs="+", choices=workloads.CONTENDERS,
+        default=list(workloads.CONTENDERS),
+    )  # fmt: skip
+    group.add_argument("--no-memory", action="store_true", help="no peaks of memory")
+    return parser.parse_args()
+
+
+def _cases(
+    name: str, torch: ModuleType | None, threads: int, options: argparse.Namespace
+) -> Iterator[tuple[harness.Case, dict[str, object]]]:
+    if name == "train":
+        yield from train.cases(
+            threads,
+            options.workloads or list(workloads.BY_NAME),
+            options.precision,
+            options.contenders,
+            memory=not options.no_memory,
+        )
+        return
+    for case in SUITES[name].cases(torch):
+        yield case, {}
+
+
+def _run(threads: int, options: argparse.Namespace) -> None:
+    """Measure with that many threads."""
     load = harness.other_load()
-    quiet = load < 0.3
-    if not quiet:
+    if load > report.QUIET:
         print(f"{load:.2f} cores are busy with other work, so no verdicts")
     roofs = roof.measure()
     for name, rate in roofs.items():
         print(f"roof of one thread, {name}: {rate * 1e-9:.1f} G/s")
-    proa.set_num_threads(options.threads)
-    torch = _torch(options.threads)
+    proa.set_num_threads(threads)
+    torch = _torch(threads)
     rows = []
     for name in options.suite:
-        for case in SUITES[name].cases(torch):
+        for case, facts in _cases(name, torch, threads, options):
             harness.measure(case)
-            rows.append(_row(case, quiet, roofs))
-            _print(rows[-1])
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bench.json").write_text(
-        json.dumps({"load": load, "roofs": roofs, "rows": rows}, indent=2)
-    )
-    _plot(rows, options.out / "bench.png")
+            rows.append({**report.row_of(case, threads, roofs), **facts})
+            print(report.line_of(rows[-1]), flush=True)
+            case.contenders.clear()  # networks of the next case need the memory
+    report.compare_precisions(rows)
+    report.write(rows, {"load": load, "roofs": roofs}, options.out)
+
+
+def _run_each(options: argparse.Namespace) -> None:
+    """One process for each number of threads: some peers fix it when they start."""
+    rows, rest = [], {}
+    for threads in options.threads:
+        print(f"-- {threads} threads", flush=True)
+        folder = options.out / f"threads-{threads}"
+        chosen = ["--threads", str(threads), "--out", str(folder)]
+        # Options given twice: the last one counts.
+        command = [sys.executable, *sys.argv, *chosen]
+        if subprocess.run(command).returncode > 1:
+            continue
+        rest = json.loads((folder / "bench.json").read_text())
+        rows += rest.pop("rows")
+    report.write(rows, rest, options.out)
+
+
+def main() -> int:
+    """Parse the command line and run the suites."""
+    options = _options()
+    if len(options.threads) == 1:
+        _run(options.threads[0], options)
+    else:
+        _run_each(options)
+    rows = json.loads((options.out / "bench.json").read_text())["rows"]
+    print(report.summary(rows))
     return 1 if any(row.get("kept") is False for row in rows) else 0
 
 

@@ -1,48 +1,72 @@
-"""Whole training steps: forward, cross-entropy, backward, Adam."""
+"""Whole training steps of the workloads, in float32 and under autocast to bfloat16."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import ModuleType
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import networks
-import numpy as np
-from harness import Case
-from networks import Dialect
+import peak
+import workloads
+from harness import Case, Work
 
-#: Name: network, shape of a batch, classes, rounds, limit of the ratio to torch.
-WORKLOADS: dict[
-    str, tuple[Callable[[Dialect], Any], tuple[int, ...], int, int, float]
-] = {
-    "lenet_28_b64": (networks.lenet, (64, 1, 28, 28), 10, 11, 1.0),
-    "encoder_128_b16": (networks.encoder, (16, 128, 256), 10, 5, 1.0),
-    "resnet18_32_b64": (networks.resnet18, (64, 3, 32, 32), 10, 3, 1.05),
-    "mobilenet_v1_224_b8": (networks.mobilenet_v1, (8, 3, 224, 224), 1000, 3, 1.0),
-}
+Facts = dict[str, object]
 
 
-def cases(torch: ModuleType | None) -> Iterator[Case]:
-    """One case a workload, identically defined for every contender."""
-    for name, (make, shape, classes, rounds, limit) in WORKLOADS.items():
-        dialects = [networks.proa_dialect()]
-        if torch is not None:
-            dialects.append(networks.torch_dialect(torch))
-        steps = {f.name: _step(f, make(f), shape, classes) for f in dialects}
-        yield Case(name, steps, limit=limit, rounds=rounds, slice_seconds=0.2)
+def cases(
+    threads: int,
+    names: Sequence[str],
+    precisions: Sequence[str],
+    contenders: Sequence[str],
+    *,
+    memory: bool,
+) -> Iterator[tuple[Case, Facts]]:
+    """One case for each workload and precision, identically defined for every
+    contender; its facts go into the row.
+    """
+    for name in names:
+        for precision in precisions:
+            facts: Facts = {"workload": name, "precision": precision}
+            yield _case(name, precision, threads, contenders, memory), facts
 
 
-def _step(
-    f: Dialect, network: Any, shape: tuple[int, ...], classes: int
-) -> Callable[[], None]:
-    rng = np.random.default_rng(0)
-    x = f.tensor(rng.standard_normal(shape, np.float32))
-    y = f.tensor(rng.integers(0, classes, shape[0]))
-    optimizer = f.adam(network.parameters())
+def _case(
+    name: str, precision: str, threads: int, contenders: Sequence[str], memory: bool
+) -> Case:
+    work = workloads.BY_NAME[name]
+    steps: dict[str, Work] = {}
+    for contender in contenders:
+        step = _usable(contender, work, precision, threads)
+        if step is not None:
+            steps[contender] = step
 
-    def step() -> None:
-        f.cross_entropy(network(x), y).backward()
-        optimizer.step()
-        f.zero(optimizer)
+    def peak_of(contender: str) -> int | None:
+        return peak.peak_of(name, contender, precision, threads)
 
+    return Case(
+        f"{name} {precision}",
+        steps,
+        # bfloat16 pays where the processor has instructions for it.
+        limit=work.limit if precision == "fp32" else None,
+        rounds=work.rounds,
+        slice_seconds=0.2,
+        memory=peak_of if memory else None,
+    )
+
+
+def _usable(
+    contender: str, work: workloads.Workload, precision: str, threads: int
+) -> Work | None:
+    """The contender's step, which has run once; None, with a word, if it fails."""
+    try:
+        workloads.set_threads(contender, threads)
+        step = workloads.step_of(contender, work, precision)
+        if step is not None:
+            step()
+    except ImportError:
+        return None
+    except Exception as error:
+        if contender.startswith("proa"):
+            raise
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        print(f"{work.name} {precision}: without {contender}, {words[:100]}")
+        return None
     return step
