@@ -328,3 +328,26 @@ def test_wrong_arguments_are_named() -> None:
         nn.GRU(2, 3)(proa.ones([1, 2, 5]))
     with pytest.raises(ShapeError, match=r"initial_states must be \(1, batch, 3\)"):
         nn.GRU(2, 3)(proa.ones([1, 2, 2]), proa.ones([2, 1, 3]))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])
+def test_a_recorded_second_derivative_is_the_eager_one(kind):
+    net = getattr(proa.nn, kind)(3, 4)
+
+    def penalty(x):
+        x = x * 1.0
+        x.stop_gradient = False
+        out = net(x)[0].square().sum()
+        (slope,) = proa.grad(out, x, create_graph=True)
+        loss = slope.square().sum()
+        loss.backward()
+        return loss
+
+    x = proa.to_tensor(np.random.default_rng(0).standard_normal((2, 5, 3)), "float32")
+    found = []
+    for run in (penalty, proa.jit.to_static(penalty)):
+        loss = run(x)
+        found.append([loss.item(), *(p.grad.numpy() for p in net.parameters())])
+        net.clear_gradients()
+    for eager, recorded in zip(*found, strict=True):
+        np.testing.assert_allclose(recorded, eager, rtol=1e-6)

@@ -170,7 +170,7 @@ def recurrent(
     if length is not None and length.dtype not in ("int32", "int64"):
         length = ops.cast(length, dtype=as_dtype("int64"))
     arrays = (xg, w, h0, c0, bias, length)
-    if any(t is not None and t._is_symbolic for t in arrays):
+    if not _core.is_grad_enabled():
         y, h, c, _ = ops.recurrent(*arrays, cell=cell, reverse=reverse)
     else:
         y, h, *rest = _Steps.apply(*arrays, cell, reverse)

@@ -3,6 +3,7 @@
 // with a chirp, done by transforms of a power of two (Bluestein, 1970).
 #include "proa/gen/attrs/fft.h"
 #include "proa/kernels/linalg/dense.h"
+#include "proa/kernels/movement/copy.h"
 #include "proa/kernels/reduce/reducer.h"
 
 namespace proa::PROA_ISA {
@@ -152,11 +153,13 @@ int64_t lines_of(const Call& c) {
 }  // namespace
 
 size_t fft_scratch(const Call& c) {
+  if (c.in[0].rank == 0 || lines_of(c) == 0) return 0;
   const Layout l(length_of(c));
   return static_cast<size_t>(l.tables() + l.work() * slots_of(lines_of(c))) * sizeof(C128);
 }
 Status fft(const Call& c) {
   const View &x = c.in[0], &y = c.out[0];
+  if (x.rank == 0) return copy(c, x, y);
   const auto& attrs = c.attr<FftAttrs>();
   const int axis = axis_of(attrs.axis, x.rank);
   const int64_t n = length_of(c), count = lines_of(c), slots = slots_of(count);
