@@ -8,8 +8,10 @@ get_filename_component(PROA_CORE_DIR ${PROA_CORE_DIR} ABSOLUTE)
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
 find_program(PROA_CCACHE ccache)
-if(PROA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+if(PROA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED ENV{CCACHE_DISABLE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${PROA_CCACHE})
+  # It looks a file up by its text, which it cannot do with precompiled headers.
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 
 set(PROA_FLAGS_scalar "")
@@ -124,6 +126,14 @@ function(proa_portable target)
         set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
       endif()
     endforeach()
+    # The compiler's header of vector instructions takes longer than most kernels that include it.
+    if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+      target_precompile_headers(${target}_${isa} PRIVATE ${PROA_CORE_DIR}/csrc/portable/simd/vec.h)
+      # A precompiled header forgets the warnings it switches off.
+      target_compile_options(
+        ${target}_${isa}
+        PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+    endif()
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()

@@ -7,7 +7,9 @@
 
 #include "proa/base/half.h"
 #include "proa/base/inline.h"
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(__AVX2__)
+#include <emmintrin.h>
+#elif defined(__SSE2__)
 // GCC 12 warns of its own "undefined" placeholders in these headers (GCC bug 105593).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
