@@ -62,7 +62,8 @@ PORTABLE_HEADERS = {
     *("cstddef", "cstdint", "cstring", "cmath", "climits", "cfloat", "limits"),
     *("stddef.h", "stdint.h", "string.h", "math.h", "limits.h", "float.h"),
     *("type_traits", "utility", "initializer_list", "new", "bit", "cstdarg"),
-    *("immintrin.h", "cpuid.h", "arm_neon.h", "arm_fp16.h", "arm_bf16.h"),
+    *("emmintrin.h", "immintrin.h", "cpuid.h"),
+    *("arm_neon.h", "arm_fp16.h", "arm_bf16.h"),
     "sys/auxv.h",  # the CPU's features, as the kernel tells them on ARM
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
