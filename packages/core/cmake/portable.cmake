@@ -10,7 +10,9 @@ find_package(Python3 COMPONENTS Interpreter REQUIRED)
 find_program(PROA_CCACHE ccache)
 if(PROA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED ENV{CCACHE_DISABLE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${PROA_CCACHE})
-  # It looks a file up by its text, which it cannot do with precompiled headers.
+endif()
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
+  # It looks a file up by its text, which precompiled headers keep from it.
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 
