@@ -24,8 +24,12 @@ struct Basic {
 };
 
 bool simple(PyObject* item) {
-  return item == Py_None || item == Py_Ellipsis || PySlice_Check(item) ||
-         (PyLong_Check(item) && !PyBool_Check(item)) ||
+  if (is_open_size(item)) return false;
+  if (PySlice_Check(item)) {
+    auto* s = reinterpret_cast<PySliceObject*>(item);
+    return !is_open_size(s->start) && !is_open_size(s->stop) && !is_open_size(s->step);
+  }
+  return item == Py_None || item == Py_Ellipsis || (PyLong_Check(item) && !PyBool_Check(item)) ||
          (!is_tensor(item) && !is_array(item) && !PyBool_Check(item) && PyIndex_Check(item));
 }
 

@@ -108,6 +108,10 @@ bool parse_dtype(PyObject* o, DType* dtype);
 /// The registered proa.dtype object (borrowed).
 PyObject* dtype_object(DType dtype);
 PyObject* shape_list(const View& view);
+/// The shape of a symbolic tensor: what set_open_size was given makes the sizes a run tells.
+PyObject* symbol_shape(PyObject* tensor);
+/// Whether it is one of those.
+bool is_open_size(PyObject* o);
 /// Tensors of a sequence (None gives an empty one, if admitted).
 std::vector<Tensor> to_tensors(PyObject* o, const char* where, bool admit_none);
 /// Writes the attribute `spec` of a Python value into the struct.

@@ -93,6 +93,14 @@ PyObject* release_symbol(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* g_open_size = nullptr;
+
+PyObject* set_open_size(PyObject*, PyObject* function) {
+  Py_INCREF(function);
+  Py_XDECREF(std::exchange(g_open_size, function));
+  Py_RETURN_NONE;
+}
+
 PyObject* g_binder = nullptr;
 
 // Asks the recorder to make a plain tensor a symbol, as an op is about to change it in place.
@@ -223,6 +231,19 @@ std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_i
   return to_tensors(result.get(), "recorder", false);
 }
 
+PyObject* symbol_shape(PyObject* tensor) {
+  const View& view = impl_of(tensor)->view;
+  Ref list = checked(shape_list(view));
+  for (int i = 0; i < view.rank && g_open_size != nullptr; ++i) {
+    if (view.shape[i] != kUnknown) continue;
+    PyObject* size = PyObject_CallFunction(g_open_size, "Oi", tensor, i);
+    PyList_SetItem(list.get(), i, checked(size).release());
+  }
+  return list.release();
+}
+
+bool is_open_size(PyObject* o) { return reinterpret_cast<PyObject*>(Py_TYPE(o)) == g_open_size; }
+
 View view_of_spec(PyObject* shape, PyObject* dtype) { return view_of(shape, dtype, "infer"); }
 
 PyMethodDef symbol_functions[] = {
@@ -234,6 +255,8 @@ PyMethodDef symbol_functions[] = {
      "bind_symbol(tensor, handle): makes it a symbol; what release_symbol makes of it again."},
     {"release_symbol", release_symbol, METH_VARARGS,
      "release_symbol(tensor, before, stop_gradient): makes a bound symbol the tensor it was."},
+    {"set_open_size", set_open_size, METH_O,
+     "set_open_size(fn): fn(tensor, axis) makes the sizes of symbols that only a run tells."},
     {"set_binder", set_binder, METH_VARARGS,
      "set_binder(fn, all): fn(tensor) is called before a plain tensor changes by symbols; with "
      "`all` this thread's random ops and ops on what takes a gradient are recorded too."},

@@ -81,7 +81,9 @@ Tensor share(PyObject* self) { return Tensor::share(impl_of(self)); }
 // -- attributes -------------------------------------------------------------------------------
 
 PyObject* get_shape(PyObject* self, void*) {
-  return guarded([&] { return shape_list(at(self).view); });
+  return guarded([&] {
+    return at(self).has(TensorImpl::kSymbolic) ? symbol_shape(self) : shape_list(at(self).view);
+  });
 }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(at(self).view.rank); }
 PyObject* get_size(PyObject* self, void*) { return PyLong_FromLongLong(at(self).view.numel()); }

@@ -211,15 +211,3 @@ def test_threads_may_call_one_static_function() -> None:
     for worker in workers:
         worker.join()
     assert not wrong
-
-
-@pytest.mark.parametrize(
-    "function", [lambda x: x + proa.ones(x.shape), lambda x: x * proa.shape(x)[0]]
-)
-def test_open_sizes_do_not_become_numbers(function, tmp_path):
-    """Such a size is -1 while a graph is recorded, which no array has."""
-    with pytest.raises(ValueError, match="must be known"):
-        proa.jit.save(
-            to_static(function, input_spec=[InputSpec([None, 3], "float32")]),
-            str(tmp_path / "open"),
-        )

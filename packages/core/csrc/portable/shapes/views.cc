@@ -113,6 +113,63 @@ Status shape_reshape_like(const Call& c) {
   return regroup(c.in[0], &c.out[0]);
 }
 
+/// The dimension that a number axis + kMaxRank * array names; less than kUnknown if there is none.
+static int64_t named_size(const Call& c, int64_t name) {
+  const int64_t array = name / kMaxRank, axis = name % kMaxRank;
+  return array < c.n_in && axis < c.in[array].rank ? c.in[array].shape[axis] : kUnknown - 1;
+}
+
+/// Dimension i of `sized`: kUnknown where a run tells, less if there is none.
+static int64_t computed_size(const Call& c, int i) {
+  const auto& a = c.attr<SizedAttrs>();
+  constexpr int64_t kNone = kUnknown - 1;
+  if (a.axes[i] < 0) return a.sizes[i] < 0 ? kNone : a.sizes[i];
+  const bool less = a.plus[i] < -1;
+  const int64_t n = named_size(c, a.axes[i]);
+  const int64_t more = a.plus[i] == -1 ? 0 : named_size(c, less ? -a.plus[i] - 2 : a.plus[i]);
+  if (a.divisors[i] < 1 || n < kUnknown || more < kUnknown) return kNone;
+  if (n == kUnknown || more == kUnknown) return kUnknown;
+  int64_t size = 0;
+  if (__builtin_mul_overflow(n, a.sizes[i], &size) ||
+      __builtin_add_overflow(size / a.divisors[i], a.extras[i], &size) ||
+      __builtin_add_overflow(size, less ? -more : more, &size) || size < 0) {
+    return kNone;
+  }
+  return size;
+}
+
+Status shape_sized(const Call& c) {
+  const auto& a = c.attr<SizedAttrs>();
+  View& out = c.out[0];
+  const int64_t rank = a.sizes.count;
+  if (rank < 0 || a.axes.count != rank || a.divisors.count != rank || a.extras.count != rank ||
+      a.plus.count != rank) {
+    return Status::kInvalidArgument;
+  }
+  out.rank = static_cast<int8_t>(rank);
+  out.data = c.in[0].data;
+  const int64_t all = c.in[0].numel();
+  int rest = -1;
+  int64_t others = 1;
+  bool unknown = all == kUnknown;
+  for (int i = 0; i < rank; ++i) {
+    out.stride[i] = 0;
+    if (a.axes[i] < 0 && a.sizes[i] == -1) {
+      if (rest >= 0) return Status::kInvalidArgument;
+      rest = i;
+      continue;
+    }
+    const int64_t n = out.shape[i] = computed_size(c, i);
+    if (n < kUnknown) return Status::kInvalidArgument;
+    unknown |= n == kUnknown;
+    if (n >= 0 && __builtin_mul_overflow(others, n, &others)) return Status::kInvalidArgument;
+  }
+  if (rest < 0) return Status::kOk;
+  if (!unknown && (others == 0 || all % others != 0)) return Status::kInvalidArgument;
+  out.shape[rest] = unknown ? kUnknown : all / others;
+  return Status::kOk;
+}
+
 Status shape_flatten(const Call& c) {
   const auto& a = c.attr<FlattenAttrs>();
   const View& x = c.in[0];

@@ -12,6 +12,7 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
+from proa.tensor.sizes import OpenSize
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: A shape or a list of ints: a Tensor of ints, or a sequence of ints and 0-d Tensors.
@@ -23,6 +24,11 @@ def as_int(where: str, value: Any) -> int:
     """One integer from an int, a NumPy integer or a Tensor of one element."""
     if isinstance(value, Tensor):
         return int(value.item())
+    if isinstance(value, OpenSize):
+        raise InvalidArgumentError(
+            f"[{where}] a number must be known here, got a size that is open while a "
+            "graph is recorded: give it in InputSpec"
+        )
     try:
         return operator.index(value)
     except TypeError:

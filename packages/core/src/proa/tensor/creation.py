@@ -16,6 +16,7 @@ from proa.base.device import Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype, get_default_dtype
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if, renamed
+from proa.tensor.sizes import is_open, sized
 
 __all__ = [
     "arange", "assign", "clone", "complex", "diag", "diag_embed", "diagflat",
@@ -93,6 +94,8 @@ def to_tensor(
 
 
 def _filled(shape: IntsLike, value: Any, dtype: DTypeLike | None) -> Tensor:
+    if is_open(shape):
+        return _like(sized(shape), value, dtype or "default")
     size = as_ints("full", shape)
     if isinstance(value, builtins.complex):
         return ops.assign(ops.broadcast_to(_complex_number(value, dtype), shape=size))
@@ -179,6 +182,8 @@ def arange(
         start, end = 0, start
     if step == 0:
         raise InvalidArgumentError("[arange] step must not be 0, got 0")
+    if is_open([start, end]):
+        return _open_range(start, end, step, dtype or "int64")
     if dtype is None:
         whole = all(isinstance(v, int) for v in (start, end, step))
         dtype = "int64" if whole else "default"
@@ -187,6 +192,23 @@ def arange(
     else:
         count = max(0, math.ceil((end - start) / step))
     return ops.arange(start=start, step=step, count=count, dtype=as_dtype(dtype))
+
+
+def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
+    """`arange` whose ends only a run tells: the running sum of as many steps."""
+    if any(not isinstance(n, int) and n != int(n) for n in (start, end, step)):
+        raise InvalidArgumentError(
+            "[arange] all must be integers where an end is open while a graph is "
+            f"recorded, got {start!r}, {end!r} and {step!r}"
+        )
+    step = int(step)
+    span = end - start if step > 0 else start - end
+    count = (span + abs(step) - 1) // abs(step)
+    number = ops.cumsum(_filled([count], step, "int64"), axis=0)
+    if is_open(start):  # it is known as the length of an array alone
+        first = ops.sum(_filled([start], 1, "int64"), axis=[])
+        return cast_if(number + first - step, as_dtype(dtype))
+    return cast_if(ops.scale(number, scale=1, bias=start - step), as_dtype(dtype))
 
 
 def linspace(

@@ -15,7 +15,9 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, OutOfRangeError
 from proa.tensor.arguments import as_tensor, cast_if
+from proa.tensor.creation import arange
 from proa.tensor.manipulation import TO_END, TO_START
+from proa.tensor.sizes import OpenSize, is_open
 
 #: One entry of a normalised index: a slice, None (a new axis), or an int64 Tensor.
 Entry: TypeAlias = "slice | Tensor | None"
@@ -25,6 +27,8 @@ def _index_tensors(item: Any) -> list[Tensor]:
     """The int64 index arrays that one array-like entry stands for."""
     if isinstance(item, (list, tuple)) and not item:
         item = np.zeros(0, np.int64)
+    if isinstance(item, OpenSize):
+        item = ops.reshape(arange(item, item + 1), shape=[])
     array = item if isinstance(item, Tensor) else as_tensor(np.asarray(item))
     if array.dtype == "bool":
         count = int(ops.count_nonzero(array).item())
@@ -101,6 +105,9 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
             new_axes.append(len(arrays))
             arrays.append(None)
             continue
+        if isinstance(entry, slice) and is_open([entry.start, entry.stop]):
+            x = ops.gather(x, _open_slice(entry, x.shape[axis]), axis=axis)
+            entry = slice(None)
         if isinstance(entry, slice):
             step = 1 if entry.step is None else int(entry.step)
             if entry != slice(None):
@@ -119,6 +126,18 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
     if new_axes:
         x = ops.unsqueeze(x, axis=new_axes)
     return x, arrays
+
+
+def _open_slice(entry: slice, size: int) -> Tensor:
+    """The indices of a slice whose bounds only a run tells; they must be in bounds."""
+    start, stop = (
+        n + size if type(n) is int and n < 0 else n for n in (entry.start, entry.stop)
+    )
+    return arange(
+        0 if start is None else start,
+        size if stop is None else stop,
+        1 if entry.step is None else entry.step,
+    )
 
 
 def _coordinates(arrays: list[Tensor]) -> Tensor:

@@ -18,6 +18,7 @@ from proa.tensor.arguments import (
     renamed,
 )
 from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
+from proa.tensor.sizes import is_open, sized
 
 __all__ = [
     "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop",
@@ -34,7 +35,22 @@ TO_START = -(2**63)
 
 def reshape(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
     """The same elements in another shape. One -1 is inferred; 0 keeps a size."""
+    if is_open(shape):
+        return _open_reshape(x, shape)
     return ops.reshape(x, shape=as_ints("reshape", shape))
+
+
+def _open_reshape(x: Tensor, shape: Any) -> Tensor:
+    """`reshape` to a shape with sizes that only a run tells."""
+    old = x.shape
+    shape = [
+        old[i] if not isinstance(n, Tensor) and n == 0 and i < len(old) else n
+        for i, n in enumerate(shape)
+    ]
+    # One that is open follows from the others.
+    if sum(not isinstance(n, Tensor) and n < 0 for n in shape) == 1:
+        return ops.reshape(x, shape=[int(n) for n in shape])
+    return ops.reshape_like(x, sized(shape, first=x))
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: Any = None) -> Tensor:
@@ -178,6 +194,13 @@ def flatten(
 
 def expand(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
     """x repeated without copying to ``shape``; -1 keeps a dimension."""
+    if is_open(shape):
+        lead = len(shape) - x.ndim
+        kept = [
+            x.shape[i - lead] if type(n) is int and n == -1 and i >= lead else n
+            for i, n in enumerate(shape)
+        ]
+        return ops.broadcast_like(x, sized(kept, first=x))
     return ops.broadcast_to(x, shape=as_ints("expand", shape))
 
 

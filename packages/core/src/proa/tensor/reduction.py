@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
+from proa.tensor.sizes import is_open
 
 __all__ = [
     "all", "amax", "amin", "any", "count_nonzero", "logsumexp", "max", "mean",
@@ -177,18 +178,13 @@ def numel(x: Tensor, name: Any = None) -> Tensor:
 def shape(input: Tensor) -> Tensor:
     """The dimensions as an int32 tensor.
 
-    Raises:
-        InvalidArgumentError: If a graph is recorded in which a dimension is open.
+    While a graph is recorded in which one of them is open, the list of them, whose
+    elements can be computed with and be part of other shapes.
     """
     from proa.tensor.creation import to_tensor
 
     sizes = input.shape
-    if [size for size in sizes if size < 0]:
-        raise InvalidArgumentError(
-            "[shape] every dimension must be known where it becomes a tensor: give its "
-            f"size in InputSpec, got {sizes}"
-        )
-    return to_tensor(sizes, "int32")
+    return cast(Tensor, sizes) if is_open(sizes) else to_tensor(sizes, "int32")
 
 
 def rank(input: Tensor) -> Tensor:

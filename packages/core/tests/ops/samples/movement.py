@@ -24,6 +24,44 @@ Sample(
     ref=lambda x, like: x.reshape(like.shape),
     cases=[case((2, 6), (3, 4))],
 )
+
+
+def _sized(*xs: Array, sizes: Any, axes: Any, divisors: Any, extras: Any, plus: Any):
+    def named(code: int) -> int:
+        return int(xs[code // 8].shape[code % 8])
+
+    def size(i: int) -> int:
+        if axes[i] < 0:
+            return int(sizes[i])
+        more = named(plus[i]) if plus[i] >= 0 else 0
+        less = named(-2 - plus[i]) if plus[i] < -1 else 0
+        return named(axes[i]) * sizes[i] // divisors[i] + extras[i] + more - less
+
+    shape = [size(i) for i in range(len(sizes))]
+    others = -np.prod(shape, dtype=int)
+    shape = [xs[0].size // others if n == -1 else n for n in shape]
+    return np.full(shape, xs[0].reshape(-1)[0])
+
+
+Sample(
+    "sized",
+    ref=_sized,
+    cases=[
+        case(
+            (2, 6), sizes=[5, 1, 3], axes=[-1, 1, 0], divisors=[1, 1, 2],
+            extras=[0, 0, 1], plus=[-1, -1, -1],
+        ),
+        case(
+            (4, 3), (2, 6), sizes=[1, -1], axes=[9, -1], divisors=[1, 1],
+            extras=[0, 0], plus=[-1, -1],
+        ),
+        case(
+            (4, 3), (2, 6), sizes=[1, 2], axes=[1, 9], divisors=[1, 1],
+            extras=[-2, 0], plus=[9, -10],
+        ),
+        case((3,), sizes=[], axes=[], divisors=[], extras=[], plus=[]),
+    ],
+)  # fmt: skip
 Sample(
     "transpose",
     ref=lambda x, *, perm: np.transpose(x, perm),

@@ -1,0 +1,158 @@
+"""Sizes that only a run tells, as the shapes of recorded graphs have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from proa import _core
+from proa._core import Tensor, ops
+from proa.errors import UnimplementedError
+
+
+class OpenSize(int):
+    """A size of a symbolic tensor that is open while a graph is recorded.
+
+    As an integer it is -1, which stands for it in shapes. It remembers how it follows
+    from the sizes of the graph's arrays, ``n * factor // divisor + extra + m`` (or - m)
+    of sizes n and m: it can be computed with and be part of other arrays' shapes.
+    """
+
+    of: Any  # the tensor with the size n, and its axis
+    axis: int
+    factor: int
+    divisor: int
+    extra: int
+    plus: tuple[Any, int, int] | None  # the tensor with the size m, its axis, 1 or -1
+
+    def __new__(
+        cls,
+        of: Any,
+        axis: int,
+        factor: int = 1,
+        divisor: int = 1,
+        extra: int = 0,
+        plus: tuple[Any, int, int] | None = None,
+    ) -> OpenSize:
+        self = super().__new__(cls, -1)
+        self.of, self.axis, self.plus = of, axis, plus
+        self.factor, self.divisor, self.extra = factor, divisor, extra
+        return self
+
+    def plain(self) -> OpenSize:
+        """The same size as that of one array, without arithmetic."""
+        if (self.factor, self.divisor, self.extra, self.plus) == (1, 1, 0, None):
+            return self
+        return OpenSize(sized([self]), 0)
+
+    def _with(self, other: OpenSize, sign: int) -> OpenSize:
+        one, two = self if self.plus is None else self.plain(), other.plain()
+        plus = (two.of, two.axis, sign)
+        return OpenSize(one.of, one.axis, one.factor, one.divisor, one.extra, plus)
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, OpenSize):
+            return self._with(other, 1)
+        if not isinstance(other, int):
+            return NotImplemented
+        extra = self.extra + other
+        return OpenSize(self.of, self.axis, self.factor, self.divisor, extra, self.plus)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, OpenSize):
+            return self._with(other, -1)
+        return self + -other if isinstance(other, int) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, OpenSize):
+            flat = ops.flatten(sized([self, other]), start_axis=0, stop_axis=-1)
+            return OpenSize(flat, 0)
+        if not isinstance(other, int):
+            return NotImplemented
+        if self.divisor != 1 or self.plus is not None:
+            return self.plain() * other
+        extra = self.extra * other
+        return OpenSize(self.of, self.axis, self.factor * other, 1, extra)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        if isinstance(other, OpenSize) or not isinstance(other, int) or other < 1:
+            self._refuse(f"divided by {other!r}")
+        if (self.divisor, self.extra, self.plus) != (1, 0, None):
+            return self.plain() // other
+        return OpenSize(self.of, self.axis, self.factor, other)
+
+    def __truediv__(self, other: Any) -> NoReturn:
+        self._refuse("divided by / (use //)")
+
+    def __rsub__(self, other: Any) -> Any:
+        if isinstance(other, OpenSize) or not isinstance(other, int):
+            self._refuse(f"taken from {other!r}")
+        return self * -1 + other
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __reduce__(self) -> Any:
+        return int, (-1,)  # the arrays of a recording end with it
+
+    # int's own, which a class that adds others would lose
+    __hash__ = int.__hash__
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise UnimplementedError(
+            "[shape] a size that is open while a graph is recorded can be multiplied, "
+            f"added to, and divided by numbers with //; got one {what}. Give its size "
+            "in InputSpec"
+        )
+
+
+#: Axes that an array has at most; `sized` names axes by it.
+_AXES = 8
+
+_core.set_open_size(OpenSize)
+
+
+def is_open(shape: Any) -> bool:
+    """Whether the shape, or the one integer, has sizes that only a run tells."""
+    if isinstance(shape, (list, tuple)):
+        return any(isinstance(size, OpenSize) for size in shape)
+    return isinstance(shape, OpenSize)
+
+
+def sized(shape: Sequence[Any], first: Any = None) -> Tensor:
+    """An array of a shape with open sizes, for its shape alone; it has no memory.
+
+    Args:
+        shape: Sizes; -1 for one lets the array have as many elements as ``first``.
+        first: A tensor to begin with; one that a size follows from if None.
+    """
+    arrays: list[Any] = [] if first is None else [first]
+
+    def named(array: Any, axis: int) -> int:
+        at = [i for i, known in enumerate(arrays) if known is array]
+        if not at:
+            at = [len(arrays)]
+            arrays.append(array)
+        return at[0] * _AXES + axis
+
+    rows = []
+    for size in shape:
+        if isinstance(size, OpenSize):
+            plus = -1
+            if size.plus is not None:
+                array, axis, sign = size.plus
+                plus = named(array, axis) if sign > 0 else -2 - named(array, axis)
+            at = named(size.of, size.axis)
+            rows.append((size.factor, at, size.divisor, size.extra, plus))
+        else:
+            number = size.item() if isinstance(size, Tensor) else size
+            rows.append((int(number), -1, 1, 0, -1))
+    names = ("sizes", "axes", "divisors", "extras", "plus")
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    attributes = dict(zip(names, columns, strict=True))
+    result: Tensor = ops.sized(arrays, **attributes)
+    return result
