@@ -134,7 +134,8 @@ class DataParallel(Layer):
     # Files hold the names of the wrapped layer, so that they load without the wrapper.
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """That of the wrapped layer."""
-        return self._layers.state_dict(*args, **kwargs)
+        state: dict[str, Tensor] = self._layers.state_dict(*args, **kwargs)
+        return state
 
     def set_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Set that of the wrapped layer."""

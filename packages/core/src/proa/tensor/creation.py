@@ -205,7 +205,7 @@ def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
     span = end - start if step > 0 else start - end
     count = (span + abs(step) - 1) // abs(step)
     number = ops.cumsum(_filled([count], step, "int64"), axis=0)
-    if is_open(start):  # it is known as the length of an array alone
+    if is_open([start]):  # it is known as the length of an array alone
         first = ops.sum(_filled([start], 1, "int64"), axis=[])
         return cast_if(number + first - step, as_dtype(dtype))
     return cast_if(ops.scale(number, scale=1, bias=start - step), as_dtype(dtype))

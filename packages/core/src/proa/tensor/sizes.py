@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from proa import _core
 from proa._core import Tensor, ops
@@ -46,6 +46,8 @@ class OpenSize(int):
         return OpenSize(sized([self]), 0)
 
     def _with(self, other: OpenSize, sign: int) -> OpenSize:
+        if other.factor < 0:  # no array has a size below zero
+            other, sign = -other, -sign
         one, two = self if self.plus is None else self.plain(), other.plain()
         plus = (two.of, two.axis, sign)
         return OpenSize(one.of, one.axis, one.factor, one.divisor, one.extra, plus)
@@ -116,11 +118,11 @@ _AXES = 8
 _core.set_open_size(OpenSize)
 
 
-def is_open(shape: Any) -> bool:
-    """Whether the shape, or the one integer, has sizes that only a run tells."""
-    if isinstance(shape, (list, tuple)):
-        return any(isinstance(size, OpenSize) for size in shape)
-    return isinstance(shape, OpenSize)
+def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether the shape has sizes that only a run tells."""
+    return isinstance(shape, (list, tuple)) and any(
+        isinstance(size, OpenSize) for size in shape
+    )
 
 
 def sized(shape: Sequence[Any], first: Any = None) -> Tensor:
@@ -142,17 +144,16 @@ def sized(shape: Sequence[Any], first: Any = None) -> Tensor:
     rows = []
     for size in shape:
         if isinstance(size, OpenSize):
-            plus = -1
+            more = -1
             if size.plus is not None:
                 array, axis, sign = size.plus
-                plus = named(array, axis) if sign > 0 else -2 - named(array, axis)
+                more = named(array, axis) if sign > 0 else -2 - named(array, axis)
             at = named(size.of, size.axis)
-            rows.append((size.factor, at, size.divisor, size.extra, plus))
+            rows.append((size.factor, at, size.divisor, size.extra, more))
         else:
             number = size.item() if isinstance(size, Tensor) else size
             rows.append((int(number), -1, 1, 0, -1))
-    names = ("sizes", "axes", "divisors", "extras", "plus")
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    attributes = dict(zip(names, columns, strict=True))
-    result: Tensor = ops.sized(arrays, **attributes)
-    return result
+    sizes, axes, divisors, extras, plus = ([row[i] for row in rows] for i in range(5))
+    return ops.sized(
+        *arrays, sizes=sizes, axes=axes, divisors=divisors, extras=extras, plus=plus
+    )
