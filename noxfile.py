@@ -267,11 +267,16 @@ def sanitize(session: nox.Session, kind: str) -> None:
     one = [f"-DPROA_ISAS={machine_isas()[-1]}"]
     flags = f"-fsanitize={SANITIZERS[kind]} -fno-omit-frame-pointer -g1"
     flags += " -fno-sanitize-recover=all"
+    # With these checks GCC (bug 71962) takes no comparison of function addresses for a
+    # constant, which tables of lite's kernels are made of.
+    but = "null,nonnull-attribute,returns-nonnull-attribute"
     for package in native_packages():
         folder = ROOT / "build" / f"sanitize-{kind}" / package
+        lite = package == "lite"
+        own = f"{flags} -fno-sanitize={but}" if lite else flags
         compiled(session, package, folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                 *(one if package != "lite" else ()),
-                 f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_C_FLAGS={flags}")  # fmt: skip
+                 *(() if lite else one),
+                 f"-DCMAKE_CXX_FLAGS={own}", f"-DCMAKE_C_FLAGS={own}")  # fmt: skip
         session.run("ctest", "--test-dir", str(folder), "--output-on-failure")
 
 
