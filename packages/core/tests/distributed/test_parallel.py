@@ -31,6 +31,7 @@ def test_more_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrapped_layer_trains_as_it_would_alone() -> None:
     layer = nn.Linear(4, 3)
     whole = proa.DataParallel(layer, find_unused_parameters=True)
+    whole.init_reducer()
     x = proa.to_tensor(X)
     with whole.no_sync():
         loss = whole.scale_loss((whole(x) ** 2).sum())

@@ -124,6 +124,9 @@ class DataParallel(Layer):
         """Sum gradients of several backward passes before they are exchanged."""
         yield
 
+    def init_reducer(self) -> None:
+        """Prepare the exchange of gradients: with one process there is none."""
+
     def scale_loss(self, loss: Tensor) -> Tensor:
         """The loss as it is: gradients are means over the processes already."""
         return loss
