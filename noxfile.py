@@ -277,7 +277,7 @@ def sanitize(session: nox.Session, kind: str) -> None:
         compiled(session, package, folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
                  *(() if lite else one),
                  f"-DCMAKE_CXX_FLAGS={own}", f"-DCMAKE_C_FLAGS={own}")  # fmt: skip
-        # A test of the thread pool forks; TSan otherwise ends a child that starts threads.
+        # A test of the pool forks; TSan otherwise ends a child that starts threads.
         session.run("ctest", "--test-dir", str(folder), "--output-on-failure",
                     env={"TSAN_OPTIONS": "die_after_fork=0"})  # fmt: skip
 
