@@ -10,6 +10,8 @@ from proa.errors import InvalidArgumentError
 from proa.optimizer.lr import LRScheduler
 from proa.optimizer.optimizer import DecayFilter, Group, Optimizer
 from proa.optimizer.state import Step
+from proa.tensor.arguments import cast_if
+from proa.tensor.row_sparse import parts
 
 
 def check_share(where: str, name: str, value: float) -> None:
@@ -37,6 +39,18 @@ class SGD(Optimizer):
 
     def _rows_alone(self, step: Step) -> bool:
         return step.decay == 0
+
+    def _update_rows(self, step: Step) -> None:
+        # The step is linear in the gradient: rows that occur twice need no merging.
+        found = parts(step.grad)
+        assert found is not None
+        rows, values = found
+        change = ops.scale(cast_if(values, step.weights.dtype), scale=-step.lr)
+        along = [1] * (values.ndim - 1)
+        index = ops.broadcast_to(
+            ops.reshape(rows, shape=[-1, *along]), shape=values.shape
+        )
+        ops.scatter_add_axis_(step.weights, index, change, axis=0)
 
 
 class Momentum(Optimizer):

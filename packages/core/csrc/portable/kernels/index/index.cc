@@ -130,16 +130,17 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
     const int64_t run = stays ? n : 1;
     for (int64_t j = 0; j < n; j += run) {
       const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + j * index_step;
-      int64_t big = at.offset[Walk::kBig] + j * bs, first = 0;
-      bool skipped = false;
-      for (int k = 0; k < w.depth; ++k) {
+      int64_t big = at.offset[Walk::kBig] + j * bs;
+      bool skipped = false, elsewhere = false;
+      for (int k = 0; k < w.depth && !elsewhere; ++k) {
         const Coordinate& q = w.coordinates[k];
         int64_t v = index[q.at];
         skipped |= w.skip >= 0 && v == w.skip;
         v = v < 0 ? v + q.size : v;
-        if (k == 0) first = v;
+        elsewhere = k == 0 && (v < low || v >= high);
         big += v * q.stride;
       }
+      if (elsewhere) continue;
       uint8_t* s = w.small.as<uint8_t>() + (at.offset[Walk::kSmall] + j * ss) * size;
       uint8_t* b = w.big.as<uint8_t>() + big * size;
       if (mode == Mode::kRead) {
@@ -148,7 +149,7 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
           const T* from = skipped ? reinterpret_cast<const T*>(&zero) : reinterpret_cast<T*>(b);
           copy_run(reinterpret_cast<T*>(s), ss, from, skipped ? 0 : bs, run);
         })
-      } else if (!skipped && first >= low && first < high) {
+      } else if (!skipped) {
         if (mode == Mode::kAdd) {
           add_elements(w.big.dtype, b, bs, s, ss, run);
         } else {
