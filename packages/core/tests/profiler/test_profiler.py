@@ -29,7 +29,9 @@ from proa.profiler import (
     SortedKeys,
     SummaryView,
     make_scheduler,
+    rates,
 )
+from proa.profiler.result import Event
 from proa.utils import profiler as old
 
 
@@ -353,3 +355,47 @@ def test_what_was_recorded_can_be_forgotten(tmp_path, capsys):
     old.stop_profiler(None, str(tmp_path / "p"))
     names = {e.name for e in profiler.load_profiler_result(str(tmp_path / "p")).events}
     assert "sqrt" in names and "exp" not in names
+
+
+def test_rates_are_work_over_time_and_shares_of_the_roof(capsys):
+    x, w = proa.ones([64, 32]), proa.ones([32, 16])
+    with Profiler(on_trace_ready=quiet, with_flops=True) as p:
+        proa.matmul(x, w)
+        x + x
+    result = p.profiler_result
+    assert result is not None
+    kernels = {e.name: e for e in result.events if e.kind == "kernel"}
+    roof = rates.Roof(operations=1e9, bytes=1e9)
+    found = rates.work_of(result.events, roof)
+    product, total = found["matmul"], found["add"]
+    assert product.operations == 2 * 64 * 32 * 16
+    assert product.bytes == 4 * (64 * 32 + 32 * 16 + 64 * 16)
+    assert (total.operations, total.bytes) == (0, 4 * 3 * 64 * 32)
+    assert product.least == pytest.approx(2 * 64 * 32 * 16 / 1e9)  # its products bind
+    assert total.least == pytest.approx(4 * 3 * 64 * 32 / 1e9)  # its bytes do
+    assert total.nanoseconds == kernels["add"].duration
+    p.summary(views=SummaryView.RateView)
+    table = capsys.readouterr().out
+    assert re.search(r"matmul +1 ", table)
+    assert "% of roof" in table
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "operations"),
+    [
+        ("matmul", [(3, 1, 4, 5), (2, 5, 6)], [(3, 2, 4, 6)], 2 * 3 * 2 * 4 * 5 * 6),
+        ("linear", [(2, 3, 4), (4, 5), (5,)], [(2, 3, 5)], 2 * 6 * 4 * 5),
+        ("linear_grad_weight", [(2, 3, 4), (2, 3, 5)], [(4, 5)], 2 * 6 * 4 * 5),
+        ("conv2d", [(2, 4, 8, 8), (6, 2, 3, 3)], [(2, 6, 6, 6)], 2 * 432 * 18),
+        ("conv2d_grad_weight", [(2, 4, 8, 8), (2, 6, 6, 6)], [(6, 2, 3, 3)],
+         2 * 432 * 18),
+        ("attention", [(2, 3, 4, 5), (2, 7, 4, 5), (2, 7, 4, 6)], [(2, 3, 4, 6)],
+         2 * 8 * 21 * 11),
+        ("recurrent", [(5, 2, 12), (12, 3)], [(5, 2, 3)], 2 * 10 * 36),
+    ],
+)  # fmt: skip
+def test_operations_of_products(name, before, after, operations):
+    sides = [", ".join(f"float32 {s}" for s in side) for side in (before, after)]
+    event = Event(name, "kernel", 0, 1, 0, 0, 0, " -> ".join(sides))
+    work = rates.work_of([event], rates.Roof(1.0, 1.0))[name]
+    assert work.operations == operations

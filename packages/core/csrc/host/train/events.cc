@@ -51,13 +51,26 @@ void append(Event event) {
   log.list.events.push_back(std::move(event));
 }
 
+void add_text(const View& view, std::string* text) {
+  if (!text->empty() && text->back() != ' ') *text += ", ";
+  *text += std::string(name_of(view.dtype)) + " " + shape_text(view);
+}
+
 std::string inputs_text(TensorImpl* const* in, int n_in) {
   std::string text;
   for (int i = 0; i < n_in; ++i) {
-    if (in[i] == nullptr) continue;
-    text += std::string(text.empty() ? "" : ", ") + name_of(in[i]->view.dtype) + " " +
-            shape_text(in[i]->view);
+    if (in[i] != nullptr) add_text(in[i]->view, &text);
   }
+  return text;
+}
+
+std::string call_text(const Call& call) {
+  std::string text;
+  for (int i = 0; i < call.n_in; ++i) {
+    if (call.in[i].given()) add_text(call.in[i], &text);
+  }
+  text += " -> ";
+  for (int i = 0; i < call.n_out; ++i) add_text(call.out[i], &text);
   return text;
 }
 
@@ -113,6 +126,13 @@ void Timed::begin(const char* name, EventKind kind, TensorImpl* const* in, int n
   event_ = std::make_unique<Event>();
   *event_ = {name, "", kind, 0, 0, memory_stats().allocated, 0, ""};
   if (in != nullptr && collector().shapes.load()) event_->detail = inputs_text(in, n_in);
+  event_->start = event_clock();
+}
+
+void Timed::begin(const char* name, EventKind kind, const Call& call) {
+  begin(name, kind, nullptr, 0);
+  if (event_ == nullptr || !collector().shapes.load()) return;
+  event_->detail = call_text(call);
   event_->start = event_clock();
 }
 

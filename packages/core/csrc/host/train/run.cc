@@ -196,7 +196,7 @@ void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl*
   for (int i = 0; i < call->n_out; ++i) work += call->out[i].numel();
   Status status;
   {
-    const Timed timed(op.name, EventKind::kKernel);
+    const Timed timed(op.name, EventKind::kKernel, *call);
     const bool unlocks = work > kLongWork;
     const KeptInputs kept(in, unlocks && in != nullptr ? call->n_in : 0);
     const Unlocked unlocked(unlocks);

@@ -68,7 +68,8 @@ struct Event {
   EventKind kind;
   int64_t start, end;
   int64_t bytes_before, bytes_after;  // allocated by the process
-  std::string detail;                 // shapes and dtypes of inputs, if asked for
+  /// Dtypes and shapes of an op's inputs, or of a kernel's "inputs -> outputs", if asked for.
+  std::string detail;
 };
 struct ThreadEvents {
   int64_t thread;  // the system's number
@@ -94,6 +95,9 @@ class Timed {
   Timed(const char* name, EventKind kind, TensorImpl* const* in, int n_in) {
     if (watching(kWatchTime)) begin(name, kind, in, n_in);
   }
+  Timed(const char* name, EventKind kind, const Call& call) {
+    if (watching(kWatchTime)) begin(name, kind, call);
+  }
   ~Timed() {
     if (event_ != nullptr) end();
   }
@@ -102,6 +106,7 @@ class Timed {
 
  private:
   void begin(const char* name, EventKind kind, TensorImpl* const* in, int n_in);
+  void begin(const char* name, EventKind kind, const Call& call);
   void end();
   std::unique_ptr<Event> event_;
 };

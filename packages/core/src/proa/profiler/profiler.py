@@ -86,7 +86,9 @@ class Profiler:
         timer_only: Only measure steps, for `step_info`.
         emit_nvtx: Without effect on the CPU.
         custom_device_types: Must be empty.
-        with_flops: Without effect; see `proa.flops`.
+        with_flops: Note shapes, so that `summary` shows the rates of kernels, as shares
+            of what the machine can do. (For the operations of a Layer see
+            `proa.flops`.)
         detail: 0 records ops, 1 kernels too, 2 also how they are prepared.
 
     Raises:
@@ -116,7 +118,7 @@ class Profiler:
         self.scheduler = as_scheduler(scheduler)
         self.on_trace_ready = on_trace_ready or export_chrome_tracing("./profiler_log/")
         self.record_shapes, self.timer_only, self.detail = (
-            record_shapes,
+            record_shapes or with_flops,
             timer_only,
             detail,
         )

@@ -1,4 +1,4 @@
-"""Tables of a result: an overview, phases, operators, memory, and the nesting."""
+"""Tables of a result: overview, phases, operators, rates, memory, and the nesting."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from proa.errors import InvalidArgumentError
+from proa.profiler.rates import Roof, measure_roof, work_of
 from proa.profiler.result import Event, ProfilerResult, Span
 
 
@@ -37,6 +38,7 @@ class SummaryView(Enum):
     MemoryView = 6
     MemoryManipulationView = 7
     UDFView = 8
+    RateView = 9  # kernels against the machine's roof; not of Paddle
 
 
 _UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
@@ -298,10 +300,42 @@ class Summary:
             return [self.operators()]
         if view is SummaryView.MemoryView:
             return [self.memory()]
+        if view is SummaryView.RateView:
+            return [self.rates()]
         if view is SummaryView.UDFView:
             own = self._of_kind("user", "layer")
             return [self._table("Layers and user events", "Event", own), self.nested()]
         return []
+
+    def rates(self, roof: Roof | None = None) -> str:
+        """Kernels, longest first, with their rates and their share of the roof, which
+        is measured if it is not given. Empty if shapes were not noted.
+        """
+        kernels = [e for e in self._of_kind("kernel") if "->" in e.detail]
+        if not kernels:
+            return ""
+        found = work_of(kernels, measure_roof() if roof is None else roof)
+        whole = sum(w.seconds for w in found.values())
+        head = [
+            "Kernel",
+            "Calls",
+            f"Total {self.unit}",
+            "%",
+            "GFLOP/s",
+            "GB/s",
+            "% of roof",
+        ]
+        rows = [
+            [
+                name, str(w.calls), self.time(w.nanoseconds),
+                f"{100 * w.seconds / whole:.1f}",
+                f"{1e-9 * w.operations / w.seconds:.1f}" if w.operations else "",
+                f"{1e-9 * w.bytes / w.seconds:.1f}",
+                f"{100 * w.least / w.seconds:.0f}",
+            ]
+            for name, w in sorted(found.items(), key=lambda i: -i[1].nanoseconds)
+        ]  # fmt: skip
+        return _rows("Rates", head, rows)
 
     def memory(self) -> str:
         """Bytes in use: at the start, at most, at the end, and by operator."""
