@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from proa._core import Tensor
@@ -16,6 +17,15 @@ __all__ = [
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",
     "Conv3DTranspose",
 ]  # fmt: skip
+
+
+#: For 1, 2 and 3 axes.
+_CONV: tuple[Callable[..., Tensor], ...] = (F.conv1d, F.conv2d, F.conv3d)
+_TRANSPOSE: tuple[Callable[..., Tensor], ...] = (
+    F.conv1d_transpose,
+    F.conv2d_transpose,
+    F.conv3d_transpose,
+)
 
 
 class _Conv(Layer):
@@ -103,6 +113,13 @@ class _Conv(Layer):
         ]
         return F.pad(x, both, self._padding_mode, data_format=self._data_format), 0
 
+    def forward(self, x: Tensor) -> Tensor:
+        padded, padding = self._padded(x)
+        return _CONV[self._axes - 1](
+            padded, self.weight, self.bias, self._stride, padding, self._dilation,
+            self._groups, self._data_format,
+        )  # fmt: skip
+
 
 class Conv1D(_Conv):
     """Cross-correlation of a line with learned kernels; arguments as of `Conv2D`."""
@@ -126,13 +143,6 @@ class Conv1D(_Conv):
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
             padding_mode, weight_attr, bias_attr, data_format,
-        )  # fmt: skip
-
-    def forward(self, x: Tensor) -> Tensor:
-        padded, padding = self._padded(x)
-        return F.conv1d(
-            padded, self.weight, self.bias, self._stride, padding, self._dilation,
-            self._groups, self._data_format,
         )  # fmt: skip
 
 
@@ -176,13 +186,6 @@ class Conv2D(_Conv):
             padding_mode, weight_attr, bias_attr, data_format,
         )  # fmt: skip
 
-    def forward(self, x: Tensor) -> Tensor:
-        padded, padding = self._padded(x)
-        return F.conv2d(
-            padded, self.weight, self.bias, self._stride, padding, self._dilation,
-            self._groups, self._data_format,
-        )  # fmt: skip
-
 
 class Conv3D(_Conv):
     """Cross-correlation of a volume with learned kernels; arguments as of `Conv2D`."""
@@ -208,22 +211,26 @@ class Conv3D(_Conv):
             padding_mode, weight_attr, bias_attr, data_format,
         )  # fmt: skip
 
-    def forward(self, x: Tensor) -> Tensor:
-        padded, padding = self._padded(x)
-        return F.conv3d(
-            padded, self.weight, self.bias, self._stride, padding, self._dilation,
-            self._groups, self._data_format,
+
+class _ConvTranspose(_Conv):
+    _transposed = True
+    _output_padding: Any
+
+    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        return _TRANSPOSE[self._axes - 1](
+            x, self.weight, self.bias, self._stride, self._padding,
+            self._output_padding if output_size is None else 0, self._groups,
+            self._dilation, output_size=output_size, data_format=self._data_format,
         )  # fmt: skip
 
 
-class Conv1DTranspose(_Conv):
+class Conv1DTranspose(_ConvTranspose):
     """The transpose of Conv1D; its kernels are (in, out / groups, K).
 
     Arguments are those of `Conv2DTranspose`.
     """
 
     _axes = 1
-    _transposed = True
 
     def __init__(
         self,
@@ -245,15 +252,8 @@ class Conv1DTranspose(_Conv):
         )  # fmt: skip
         self._output_padding = output_padding
 
-    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
-        return F.conv1d_transpose(
-            x, self.weight, self.bias, self._stride, self._padding,
-            self._output_padding if output_size is None else 0, self._groups,
-            self._dilation, output_size=output_size, data_format=self._data_format,
-        )  # fmt: skip
 
-
-class Conv2DTranspose(_Conv):
+class Conv2DTranspose(_ConvTranspose):
     """The transpose of Conv2D; its kernels are (in, out / groups, KH, KW).
 
     Args:
@@ -274,7 +274,6 @@ class Conv2DTranspose(_Conv):
     """
 
     _axes = 2
-    _transposed = True
 
     def __init__(
         self,
@@ -296,22 +295,14 @@ class Conv2DTranspose(_Conv):
         )  # fmt: skip
         self._output_padding = output_padding
 
-    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
-        return F.conv2d_transpose(
-            x, self.weight, self.bias, self._stride, self._padding,
-            self._output_padding if output_size is None else 0, self._groups,
-            self._dilation, output_size=output_size, data_format=self._data_format,
-        )  # fmt: skip
 
-
-class Conv3DTranspose(_Conv):
+class Conv3DTranspose(_ConvTranspose):
     """The transpose of Conv3D; its kernels are (in, out / groups, KD, KH, KW).
 
     Arguments are those of `Conv2DTranspose`.
     """
 
     _axes = 3
-    _transposed = True
 
     def __init__(
         self,
@@ -332,10 +323,3 @@ class Conv3DTranspose(_Conv):
             "zeros", weight_attr, bias_attr, data_format,
         )  # fmt: skip
         self._output_padding = output_padding
-
-    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
-        return F.conv3d_transpose(
-            x, self.weight, self.bias, self._stride, self._padding,
-            self._output_padding if output_size is None else 0, self._groups,
-            self._dilation, output_size=output_size, data_format=self._data_format,
-        )  # fmt: skip
