@@ -13,7 +13,8 @@ from proa import nn
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn import functional as F
 
-torch = pytest.importorskip("torch")
+from ..yardstick import torch
+
 TF = torch.nn.functional
 RNG = np.random.RandomState(0)
 

@@ -13,7 +13,8 @@ from proa import nn
 from proa.errors import Error, InvalidArgumentError, ShapeError
 from proa.nn import functional as F
 
-torch = pytest.importorskip("torch")
+from ..yardstick import torch
+
 TF = torch.nn.functional
 RNG = np.random.RandomState(0)
 X, Y = (RNG.randn(5, 4).astype(np.float32) for _ in range(2))

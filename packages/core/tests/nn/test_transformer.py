@@ -11,7 +11,8 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError
 
-torch = pytest.importorskip("torch")
+from ..yardstick import torch
+
 RNG = np.random.RandomState(0)
 X = RNG.randn(2, 5, 8).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Operators against their references on random shapes: empty, 0-d, odd, broadcast, large.
+"""Operators against their references on random shapes: empty, 0-d, odd and large.
 
 The records hold the cases that a kernel's author thought of; these are the others.
 """

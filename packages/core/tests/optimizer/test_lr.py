@@ -13,7 +13,8 @@ import proa
 from proa.errors import InvalidArgumentError
 from proa.optimizer import lr
 
-torch = pytest.importorskip("torch")
+from ..yardstick import torch
+
 T = torch.optim.lr_scheduler
 
 

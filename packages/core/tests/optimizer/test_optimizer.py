@@ -12,7 +12,8 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 
-torch = pytest.importorskip("torch")
+from ..yardstick import torch
+
 RNG = np.random.RandomState(0)
 START = [RNG.randn(4, 3).astype(np.float32), RNG.randn(3).astype(np.float32)]
 GRADS = [[RNG.randn(*a.shape).astype(np.float32) for a in START] for _ in range(5)]

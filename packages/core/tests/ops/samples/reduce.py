@@ -214,7 +214,7 @@ Sample(
 )
 Sample(
     "cumprod",
-    ref=lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
+    ref=lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype).reshape(x.shape),
     cases=[case((2, 3), axis=-1), case((4, 5), axis=0)],
     domain=(0.5, 1.5),
 )
