@@ -35,6 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.feature("L276")
 def test_a_folder_offers_its_entry_points(folder: Path) -> None:
     assert hub.list(str(folder), source="local") == ["small"]
     assert hub.help(str(folder), "small", source="local") == "A small layer."
@@ -48,6 +49,7 @@ def git(folder: Path, *args: str) -> None:
     subprocess.run(["git", *who, *args], cwd=folder, check=True, capture_output=True)
 
 
+@pytest.mark.feature("L276")
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_git_repository_offers_a_branch(
     folder: Path, tmp_path: Path, monkeypatch: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from types import ModuleType
 
 from proa.errors import InvalidArgumentError, VersionError
@@ -56,19 +57,32 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
 
 
 def run_check() -> None:
-    """Train a small layer for a step, and say whether all is well."""
-    import proa
-    from proa import _core, nn, optimizer
+    """Look for a GPU, run a small layer eagerly and recorded, and train it for a step.
 
-    net = nn.Linear(4, 2)
+    Says whether all is well; warns where no GPU can be used.
+    """
+    import proa
+    from proa import _core, jit, nn, optimizer
+    from proa.device import cuda
+
+    if cuda.device_count() == 0:
+        warnings.warn(
+            "[run_check] no GPU that this build can use was found: checking the CPU",
+            stacklevel=2,
+        )
+    net, x = nn.Linear(4, 2), proa.ones([3, 4])
     before = net.weight.numpy().copy()
-    loss = (net(proa.ones([3, 4])) ** 2).mean()
-    loss.backward()
+    (net(x) ** 2).mean().backward()
     optimizer.SGD(0.1, net.parameters()).step()
     if not (net.weight.numpy() != before).any():
         raise RuntimeError("[run_check] a training step must change weights, got none")
+    net.eval()
+    with proa.no_grad():
+        eager, recorded = net(x), jit.to_static(net.forward)(x)
+    if not proa.allclose(eager, recorded).item():
+        raise RuntimeError("[run_check] the recorded layer must give the eager result")
     built = _core.build_info()
     print(
-        f"Proa works: one training step done on the CPU "
+        f"Proa works: one training step and one recorded program done on the CPU "
         f"({built['isa']} kernels, {proa.get_num_threads()} threads)."
     )
