@@ -14,17 +14,17 @@ namespace proa {
 namespace {
 
 struct Watched {
-  int signal;
   const char* text;
   struct sigaction before;
+  int signal;
   bool ours;
 };
 Watched g_watched[] = {
-    {SIGSEGV, "SIGSEGV: memory was used that is not the process's", {}, false},
-    {SIGBUS, "SIGBUS: memory was used that cannot be reached", {}, false},
-    {SIGFPE, "SIGFPE: an integer was divided by zero", {}, false},
-    {SIGILL, "SIGILL: the CPU does not know an instruction", {}, false},
-    {SIGABRT, "SIGABRT: the process ended itself", {}, false},
+    {"SIGSEGV: memory was used that is not the process's", {}, SIGSEGV, false},
+    {"SIGBUS: memory was used that cannot be reached", {}, SIGBUS, false},
+    {"SIGFPE: an integer was divided by zero", {}, SIGFPE, false},
+    {"SIGILL: the CPU does not know an instruction", {}, SIGILL, false},
+    {"SIGABRT: the process ended itself", {}, SIGABRT, false},
 };
 
 void put(const char* text) {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -177,6 +178,7 @@ std::vector<const ExtensionOp*> load_extension(const std::string& path) {
                 "; build it again");
   }
   std::vector<std::unique_ptr<ExtensionOp>> parsed;
+  parsed.reserve(static_cast<size_t>(std::max(extension->operator_count, 0)));
   for (int i = 0; i < extension->operator_count; ++i) {
     parsed.push_back(parse_operator(extension->operators[i]));
   }
