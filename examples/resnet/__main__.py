@@ -78,7 +78,12 @@ def main() -> int:
         DigitsOnPhotos(0, TRAIN, arguments.seed),
         batch_size=BATCH, shuffle=True, drop_last=True,
     )  # fmt: skip
-    test = proa.io.DataLoader(DigitsOnPhotos(TRAIN, 1797, 1), batch_size=BATCH)
+    # Drawn once, so that measurements differ by the network alone.
+    drawn = DigitsOnPhotos(TRAIN, 1797, 1)
+    images, labels = zip(*(drawn[i] for i in range(len(drawn))), strict=True)
+    test = proa.io.DataLoader(
+        proa.io.TensorDataset([np.stack(images), np.stack(labels)]), batch_size=BATCH
+    )
     network = resnet18(num_classes=10)
     rate = proa.optimizer.lr.OneCycleLR(
         max_learning_rate=0.04, total_steps=EPOCHS * len(train)

@@ -19,24 +19,10 @@ from proa.base.public import explain
 from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.nn.attr import ParamAttr
 from proa.nn.initializer import chosen
+from proa.nn.layer.hooks import HookHandle
 from proa.tensor.parameter import Parameter
 
 Self = TypeVar("Self", bound="Layer")
-
-
-class HookHandle:
-    """What registering a hook returns; `remove` takes the hook out."""
-
-    _next = 0
-
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self._hooks, self._id = hooks, HookHandle._next
-        HookHandle._next += 1
-        hooks[self._id] = hook
-
-    def remove(self) -> None:
-        """Take the hook out."""
-        self._hooks.pop(self._id, None)
 
 
 def _snake(name: str) -> str:
