@@ -75,6 +75,7 @@ _MODULES = frozenset({
     "distribution",
     "amp", "autograd", "base", "device", "distributed", "errors", "fft", "framework",
     "hapi", "hub",
+    "incubate",
     "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
     "profiler", "sysconfig", "text",
     "utils", "version", "vision",
