@@ -111,10 +111,15 @@ void sum_down(const Piece<T>& s) {
       const T* y = static_cast<const T*>(s.y.data) + j * s.y.stride + s.y.rows.at(r);
       int64_t i = 0;
       if (step == 1 && y_step == 1)
-        for (; i + 2 * kWidth <= count; i += 2 * kWidth)
+        for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
+          // The next column begins elsewhere, where the machine does not expect it.
+          for (int v = 0; v < 2; ++v) __builtin_prefetch(x + s.x.stride + i + v * kWidth);
+          for (int v = 0; v < 2 && kTerm == Term::kProducts; ++v)
+            __builtin_prefetch(y + s.y.stride + i + v * kWidth);
           for (int v = 0; v < 2; ++v)
             add_term<kTerm>(load(x + i + v * kWidth), load(y + i + v * kWidth), center - Vec<T>{},
                             &sum[v], &product[v]);
+        }
       for (; i < count; ++i)
         add_term<kTerm>(static_cast<C>(x[i * step]), static_cast<C>(y[i * y_step]), center, &rest,
                         &rest_product);

@@ -116,6 +116,56 @@ PROA_INLINE void map_row(const Row& from, const Row& to, int64_t width, F f) {
   });
 }
 
+/// Where row r + 1 begins, to prefetch it while row r is worked on: the machine itself does not
+/// look beyond a page. The last row, and rows that do not lie as C, give their own begin.
+template <class C>
+PROA_INLINE const C* next_row(const Rows& x, int64_t r) {
+  const Row next = x.row(r + 1 < x.count ? r + 1 : r);
+  return reinterpret_cast<const C*>(next.data);
+}
+
+// -- float rows that lie in memory as they are
+// ------------------------------------------------------
+PROA_INLINE bool plain(const Rows& r) {
+  return r.dtype == DType::kF32 && r.inner.uniform() && (r.inner.rank == 0 || r.inner.step() == 1);
+}
+PROA_INLINE float* floats(const Rows& rows, int64_t r) {
+  return reinterpret_cast<float*>(rows.row(r).data);
+}
+/// Elements [i, i + some) of a row, and writing them; some == kLanes is known when compiled.
+PROA_INLINE VF take(const float* p, int64_t i, int64_t some) {
+  return some == kLanes ? load(p + i) : load_n(p + i, some);
+}
+PROA_INLINE void give(float* p, int64_t i, int64_t some, VF v) {
+  if (some == kLanes)
+    store(p + i, v);
+  else
+    store_n(p + i, v, some);
+}
+/// v with 0 in all lanes but the first `some`.
+PROA_INLINE VF first_lanes(VF v, int64_t some) {
+  return some == kLanes ? v : (to_float(iota()) < static_cast<float>(some) ? v : VF{});
+}
+/// Calls f(i, some) over the vectors of a row.
+template <class F>
+PROA_INLINE void each_vector(int64_t width, F f) {
+  int64_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) f(i, int64_t{kLanes});
+  if (i < width) f(i, width - i);
+}
+/// Sum of f(i, some) over them, in four chains that hide the latency of the addition.
+template <class F>
+PROA_INLINE float sum_vectors(int64_t width, F f) {
+  VF total[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= width; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) total[v] += f(i + v * kLanes, int64_t{kLanes});
+  for (; i + kLanes <= width; i += kLanes) total[0] += f(i, int64_t{kLanes});
+  if (i < width) total[1] += f(i, width - i);
+  return sum_lanes((total[0] + total[1]) + (total[2] + total[3]));
+}
+
 /// A second row read in step with the first: value(i, some) is its vector from element i on.
 template <class C>
 struct Beside {

@@ -26,12 +26,6 @@ template <class V>
 PROA_INLINE V soft_plus(V x) {
   return log1p(exp(-abs(x))) + (x > constant<V>(0) ? x : constant<V>(0));
 }
-template <class V>
-PROA_INLINE V normal_cdf(V x) {
-  return (erf(x * static_cast<Lane<V>>(0.7071067811865476)) + static_cast<Lane<V>>(1)) *
-         static_cast<Lane<V>>(0.5);
-}
-
 }  // namespace
 
 PROA_ACTIVATION(relu6, NoAttrs, limit(x, 0, 6))
@@ -67,7 +61,6 @@ PROA_INLINE C128 turned(C128 z) { return {z.re, -z.im}; }
                       nullptr, nullptr, plain_binary_loop<C128, C128, name##_c>})
 PROA_SLOPE_ALL(sigmoid_grad, x * y * (T(1) - y), x* turned(y*(C128{1, 0} - y)))
 PROA_SLOPE_ALL(tanh_grad, x*(T(1) - y * y), x* turned(C128{1, 0} - y * y))
-PROA_SLOPE(gelu_grad,
-           x*(normal_cdf(y) + y * exp(y * y * T(-0.5)) * static_cast<T>(0.3989422804014327)))
+PROA_SLOPE(gelu_grad, x*(normal_cdf(y) + y * exp(y * y * T(-0.5)) * T(0.3989422804014327)))
 
 }  // namespace proa::PROA_ISA

@@ -64,7 +64,6 @@ C128 complex_pow(C128 x, C128 y) {
 
 struct Pow {
   explicit Pow(const void*) {}
-  float operator()(float x, float y) const { return ::powf(x, y); }
   double operator()(double x, double y) const { return ::pow(x, y); }
   int64_t operator()(int64_t x, int64_t y) const { return integer_pow(x, y); }
   C128 operator()(C128 x, C128 y) const { return complex_pow(x, y); }
@@ -116,9 +115,11 @@ double only_value(const View& v) {
 
 PROA_FUNCTOR_(pow_square_f, NoAttrs, (V x, V), x* x)
 
+PROA_FUNCTOR_(pow_f, NoAttrs, (V x, V y), pow(x, y))
+
 Status pow(const Call& c) {
   static constexpr Loops kLoops = {
-      plain_binary_loop<float, float, Pow>, plain_binary_loop<double, double, Pow>, nullptr,
+      binary_loop<float, pow_f>, plain_binary_loop<double, double, Pow>, nullptr,
       plain_binary_loop<int64_t, int64_t, Pow>, plain_binary_loop<C128, C128, Pow>};
   static constexpr Loops kSquare = {binary_loop<float, pow_square_f>,
                                     binary_loop<double, pow_square_f>};

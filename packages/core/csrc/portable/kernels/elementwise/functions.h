@@ -43,6 +43,7 @@ PROA_INLINE double log(double x) { return ::log(x); }
 PROA_INLINE double log1p(double x) { return ::log1p(x); }
 PROA_INLINE double tanh(double x) { return ::tanh(x); }
 PROA_INLINE double erf(double x) { return ::erf(x); }
+PROA_INLINE double normal_cdf(double x) { return ::erfc(x * -0.7071067811865476) * 0.5; }
 PROA_INLINE double sin(double x) { return ::sin(x); }
 PROA_INLINE double cos(double x) { return ::cos(x); }
 PROA_INLINE double sqrt(double x) { return ::sqrt(x); }

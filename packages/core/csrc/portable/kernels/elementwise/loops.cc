@@ -151,6 +151,95 @@ void run_buffered(const Plan& plan, int64_t begin, int64_t end) {
   }
 }
 
+// -- operands that lie across -------------------------------------------------------------------
+// An array whose elements are neighbours along another dimension than the walk's innermost would be
+// read a cache line for each element. So both dimensions are cut into tiles, whose lines are used
+// whole.
+
+constexpr int64_t kTileRows = 32;
+constexpr int64_t kAcross = 8;  // shorter dimensions are no matter
+
+/// The dimension along which some input that lies across is dense; -1 if there is none.
+int across(const Plan& plan) {
+  const Nest& nest = plan.nest;
+  const int last = nest.rank - 1;
+  if (last < 1 || nest.inner() < kAcross) return -1;
+  for (int k = plan.n_out; k < plan.n; ++k) {
+    const int64_t step = nest.inner_stride(k);
+    if (step > -kAcross && step < kAcross) continue;
+    for (int d = 0; d < last; ++d)
+      if (nest.stride[k][d] == 1 && nest.shape[d] >= kAcross) return d;
+  }
+  return -1;
+}
+
+/// Moves a tile of operand k, which begins at `offset`, to or from `dense` (rows, columns).
+void move_tile(const Plan& plan, int k, int d, int64_t offset, int64_t rows, int64_t columns,
+               uint8_t* dense, bool write) {
+  const size_t bytes = size_of(plan.stored[k]);
+  const int64_t size = static_cast<int64_t>(bytes);
+  const int64_t down = plan.nest.stride[k][d], right = plan.nest.inner_stride(k);
+  uint8_t* p = plan.data[k] + offset * size;
+  if (!write && down == 1 && right != 1) {
+    for (int64_t j = 0; j < columns; ++j)
+      scatter_row(bytes, p + j * right * size, dense + j * size, columns, rows);
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i, dense += columns * size, p += down * size) {
+    if (write)
+      scatter_row(bytes, dense, p, right, columns);
+    else
+      gather_row(bytes, p, right, dense, columns);
+  }
+}
+
+void run_tile(const Plan& plan, int d, const int64_t* offset, int64_t rows, int64_t columns,
+              Buffers* buffers) {
+  const int64_t m = rows * columns;
+  void* p[kMaxOperands];
+  for (int k = 0; k < plan.n; ++k) {
+    p[k] = buffers->operand[k];
+    if (k < plan.n_out) continue;
+    const bool same = plan.stored[k] == plan.computed[k];
+    uint8_t* raw = same ? buffers->operand[k] : buffers->raw;
+    move_tile(plan, k, d, offset[k], rows, columns, raw, false);
+    if (!same) convert(plan.stored[k], raw, plan.computed[k], p[k], m);
+  }
+  plan.loop(p, m, plan.attrs);
+  for (int k = 0; k < plan.n_out; ++k) {
+    uint8_t* from = buffers->operand[k];
+    if (plan.stored[k] != plan.computed[k]) {
+      convert(plan.computed[k], from, plan.stored[k], buffers->raw, m);
+      from = buffers->raw;
+    }
+    move_tile(plan, k, d, offset[k], rows, columns, from, true);
+  }
+}
+
+/// The whole array in tiles of dimensions d and the innermost.
+void run_tiled(const Call& c, const Plan& plan, int d) {
+  const Nest& nest = plan.nest;
+  const int last = nest.rank - 1;
+  const int64_t height = nest.shape[d], width = nest.shape[last], wide = plan.block / kTileRows;
+  const int64_t down = (height + kTileRows - 1) / kTileRows, right = (width + wide - 1) / wide;
+  Nest outer = nest;  // the other dimensions
+  outer.shape[d] = outer.shape[last] = 1;
+  const int64_t tiles = outer.size() * down * right;
+  parallel_for(c, tiles, 16, [&](int64_t begin, int64_t end) {
+    Buffers buffers;
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t i = t / right % down * kTileRows, j = t % right * wide;
+      Cursor at;
+      at.seek(outer, t / (down * right));
+      int64_t offset[kMaxOperands];
+      for (int k = 0; k < plan.n; ++k)
+        offset[k] = at.offset[k] + i * nest.stride[k][d] + j * nest.stride[k][last];
+      run_tile(plan, d, offset, height - i < kTileRows ? height - i : kTileRows,
+               width - j < wide ? width - j : wide, &buffers);
+    }
+  });
+}
+
 /// The common case at the least cost: every array dense, of one shape, and computed as stored.
 bool run_dense(const Call& c, DenseLoop loop, const Operand* operands, int n, const void* attrs) {
   const View& y = operands[0].view;
@@ -206,6 +295,11 @@ Status run_loop(const Call& c, DenseLoop loop, const Operand* operands, int n, i
     plan.direct[k] = dense && plan.stored[k] == plan.computed[k];
     plan.constant[k] = k >= n_out && plan.nest.rank > 0 && is_constant(plan.nest, k, plan.by_rows);
     plan.all_direct &= plan.direct[k];
+  }
+  const int other = size >= kGrain ? across(plan) : -1;
+  if (other >= 0) {
+    run_tiled(c, plan, other);
+    return Status::kOk;
   }
   parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
     if (plan.all_direct) {

@@ -113,6 +113,26 @@ void copy_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
   }
 }
 
+/// small[j] = big[j, index[j]], all along one dimension.
+template <class I, class T>
+void read_line(const I* index, int64_t is, const T* big, int64_t bs, const Coordinate& q, T* small,
+               int64_t ss, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t v = index[j * is];
+    small[j * ss] = big[j * bs + (v < 0 ? v + q.size : v) * q.stride];
+  }
+}
+/// big[j, index[j]] += small[j] where the index lies in [low, high).
+template <class I>
+void add_line(const I* index, int64_t is, float* big, int64_t bs, const Coordinate& q,
+              const float* small, int64_t ss, int64_t n, int64_t low, int64_t high) {
+  for (int64_t j = 0; j < n; ++j) {
+    int64_t v = index[j * is];
+    v = v < 0 ? v + q.size : v;
+    if (v >= low && v < high) big[j * bs + v * q.stride] += small[j * ss];
+  }
+}
+
 /// Elements [begin, end) of the walk, of those whose first coordinate lies in [low, high).
 template <class I>
 void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low, int64_t high) {
@@ -128,6 +148,26 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
     // Along the innermost dimension the index stays, or goes on with every element.
     const bool stays = nest.rank > 0 && index_step == 0;
     const int64_t run = stays ? n : 1;
+    // Another element with every index: the two commonest forms without their decisions.
+    const bool line = !stays && w.depth == 1 && w.skip < 0;
+    const bool adds = mode == Mode::kAdd && w.big.dtype == DType::kF32;
+    if (line && (mode == Mode::kRead || adds)) {
+      const Coordinate& q = w.coordinates[0];
+      const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + q.at;
+      uint8_t* s = w.small.as<uint8_t>() + at.offset[Walk::kSmall] * size;
+      uint8_t* b = w.big.as<uint8_t>() + at.offset[Walk::kBig] * size;
+      if (adds) {
+        add_line(index, index_step, reinterpret_cast<float*>(b), bs, q,
+                 reinterpret_cast<const float*>(s), ss, n, low, high);
+      } else {
+        PROA_MOVED(size, T,
+                   read_line(index, index_step, reinterpret_cast<const T*>(b), bs, q,
+                             reinterpret_cast<T*>(s), ss, n))
+      }
+      at.advance(nest, n);
+      i += n;
+      continue;
+    }
     for (int64_t j = 0; j < n; j += run) {
       const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + j * index_step;
       int64_t big = at.offset[Walk::kBig] + j * bs;

@@ -35,35 +35,171 @@ void softmax_rows(const Call& c, const Rows& x, const Rows& y) {
   });
 }
 
-/// float rows that lie in memory as they are: exp is written out and scaled in place.
+/// The greatest element of a float row; NaN if it has one.
+PROA_INLINE float peak_of_floats(const float* x, int64_t width) {
+  VF peak[4];
+  VI nan = {};
+  for (VF& p : peak) p = splat(-INFINITY);
+  int64_t i = 0;
+  auto look = [&](VF v, VF* p) {
+    nan |= v != v;
+    *p = max(v, *p);
+  };
+  for (; i + 4 * kLanes <= width; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) look(load(x + i + k * kLanes), &peak[k]);
+  for (; i + kLanes <= width; i += kLanes) look(load(x + i), &peak[0]);
+  float best = max_lanes(max(max(peak[0], peak[1]), max(peak[2], peak[3])));
+  if (any(nan)) best = NAN;
+  for (; i < width; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
+  return best;
+}
+
+/// exp is written out and scaled in place.
 void softmax_floats(const Call& c, const Rows& x, const Rows& y) {
   for_each_row(c, x, [&](int64_t r) {
-    const Row from = x.row(r), to = y.row(r);
-    const float peak = peak_of<float>(from, x.width);
-    const float* in = reinterpret_cast<const float*>(from.data);
-    float* out = reinterpret_cast<float*>(to.data);
-    VF sum = {};
-    int64_t i = 0;
-    for (; i + kLanes <= x.width; i += kLanes) {
-      const VF e = exp(load(in + i) - peak);
-      store(out + i, e);
-      sum += e;
-    }
-    if (i < x.width) {
-      const int64_t some = x.width - i;
-      store_n(out + i, exp(load_n(in + i, some) - peak), some);
-      sum += load_n(out + i, some);
-    }
-    const float scale = 1 / sum_lanes(sum);
-    for (i = 0; i < x.width; i += kLanes) {
-      const int64_t some = x.width - i < kLanes ? x.width - i : kLanes;
-      store_n(out + i, load_n(out + i, some) * scale, some);
-    }
+    const float *in = floats(x, r), *next = next_row<float>(x, r);
+    float* out = floats(y, r);
+    const float peak = peak_of_floats(in, x.width);
+    const float total = sum_vectors(x.width, [&](int64_t i, int64_t some) {
+      __builtin_prefetch(next + i, 0, 2);
+      const VF e = exp(take(in, i, some) - peak);
+      give(out, i, some, e);
+      return first_lanes(e, some);
+    });
+    const float scale = 1 / total;
+    each_vector(x.width,
+                [&](int64_t i, int64_t some) { give(out, i, some, take(out, i, some) * scale); });
   });
 }
 
-bool plain(const Rows& r) {
-  return r.dtype == DType::kF32 && r.inner.uniform() && (r.inner.rank == 0 || r.inner.step() == 1);
+void log_softmax_floats(const Call& c, const Rows& x, const Rows& y) {
+  for_each_row(c, x, [&](int64_t r) {
+    const float *in = floats(x, r), *next = next_row<float>(x, r);
+    float* out = floats(y, r);
+    const float peak = peak_of_floats(in, x.width);
+    const float total = sum_vectors(x.width, [&](int64_t i, int64_t some) {
+      __builtin_prefetch(next + i, 0, 2);
+      return first_lanes(exp(take(in, i, some) - peak), some);
+    });
+    const float shift = static_cast<float>(::log(static_cast<double>(total)));
+    each_vector(x.width, [&](int64_t i, int64_t some) {
+      give(out, i, some, (take(in, i, some) - peak) - shift);
+    });
+  });
+}
+
+void softmax_grad_floats(const Call& c, const Rows& dy, const Rows& y, const Rows& dx,
+                         bool logarithm) {
+  for_each_row(c, dy, [&](int64_t r) {
+    const float *d = floats(dy, r), *v = floats(y, r);
+    const float *next_d = next_row<float>(dy, r), *next_v = next_row<float>(y, r);
+    float* out = floats(dx, r);
+    const float total = sum_vectors(dy.width, [&](int64_t i, int64_t some) {
+      __builtin_prefetch(next_d + i, 0, 2);
+      const VF t = take(d, i, some);
+      return logarithm ? t : t * take(v, i, some);
+    });
+    each_vector(dy.width, [&](int64_t i, int64_t some) {
+      __builtin_prefetch(next_v + i, 0, 2);
+      const VF t = take(d, i, some), p = take(v, i, some);
+      give(out, i, some, logarithm ? t - exp(p) * total : p * (t - total));
+    });
+  });
+}
+
+// -- rows side by side ---------------------------------------------------------------------------
+// An axis that is not the innermost in memory: element i of rows r, r + 1, .. are neighbours. A
+// strip of rows that stays in the cache is walked along the axis, whole vectors of rows at a time.
+
+constexpr int64_t kWidest = 256;  // rows of a strip
+
+/// True if float rows run side by side, `*run` of them.
+bool side_by_side(const Rows& r, int64_t* run) {
+  const int last = r.outer.rank - 1;
+  if (r.dtype != DType::kF32 || !r.inner.uniform() || last < 0 || r.outer.stride[last] != 1)
+    return false;
+  const bool same = *run == 0 || *run == r.outer.shape[last];
+  *run = r.outer.shape[last];
+  return same && *run >= kLanes;
+}
+
+/// Calls body(first row, rows) over strips.
+template <class F>
+void for_strips(const Call& c, const Rows& x, int64_t run, F body) {
+  const int64_t fit = 65536 / (x.width + 1) / kLanes * kLanes, least = 2 * kLanes;
+  const int64_t strip = fit > kWidest ? kWidest : fit < least ? least : fit;
+  const int64_t strips = (run + strip - 1) / strip;
+  parallel_for(c, x.count / run * strips, 1 + 16384 / (strip * x.width + 1),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t first = i % strips * strip, left = run - first;
+                   body(i / strips * run + first, left < strip ? left : strip);
+                 }
+               });
+}
+
+/// Some rows of an array, element by element.
+struct Strip {
+  float* data;
+  int64_t step;
+  Strip(const Rows& r, int64_t first)
+      : data(reinterpret_cast<float*>(r.row(first).data)), step(r.inner.step()) {}
+  PROA_INLINE VF take(int64_t i, int64_t j, int64_t some) const {
+    return PROA_ISA::take(data + i * step, j, some);
+  }
+  PROA_INLINE void give(int64_t i, int64_t j, int64_t some, VF v) const {
+    PROA_ISA::give(data + i * step, j, some, v);
+  }
+};
+
+/// Calls f(i, j, rows from j on) for every element i of the rows.
+template <class F>
+PROA_INLINE void walk(int64_t width, int64_t rows, F f) {
+  for (int64_t i = 0; i < width; ++i)
+    each_vector(rows, [&](int64_t j, int64_t some) { f(i, j, some); });
+}
+
+void softmax_strips(const Call& c, const Rows& x, const Rows& y, int64_t run, bool logarithm) {
+  for_strips(c, x, run, [&](int64_t first, int64_t rows) {
+    const Strip from(x, first), to(y, first);
+    alignas(64) float peak[kWidest], total[kWidest];
+    for (int64_t j = 0; j < rows; ++j) peak[j] = -INFINITY, total[j] = 0;
+    walk(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+      const VF v = from.take(i, j, some), p = load(peak + j);
+      store(peak + j, select((v > p) | (v != v), v, p));
+    });
+    walk(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+      const VF e = exp(from.take(i, j, some) - load(peak + j));
+      if (!logarithm) to.give(i, j, some, e);
+      store(total + j, load(total + j) + e);
+    });
+    for (int64_t j = 0; j < rows; j += kLanes) {
+      const VF t = load(total + j);
+      store(total + j, logarithm ? log(t) : 1.0f / t);
+    }
+    walk(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+      const VF t = load(total + j);
+      to.give(i, j, some,
+              logarithm ? (from.take(i, j, some) - load(peak + j)) - t : to.take(i, j, some) * t);
+    });
+  });
+}
+
+void softmax_grad_strips(const Call& c, const Rows& dy, const Rows& y, const Rows& dx, int64_t run,
+                         bool logarithm) {
+  for_strips(c, dy, run, [&](int64_t first, int64_t rows) {
+    const Strip from(dy, first), beside(y, first), to(dx, first);
+    alignas(64) float total[kWidest] = {};
+    walk(dy.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+      const VF d = from.take(i, j, some);
+      store(total + j, load(total + j) + (logarithm ? d : d * beside.take(i, j, some)));
+    });
+    walk(dy.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+      const VF d = from.take(i, j, some), v = beside.take(i, j, some), t = load(total + j);
+      to.give(i, j, some, logarithm ? d - exp(v) * t : v * (d - t));
+    });
+  });
 }
 
 template <class C>
@@ -106,8 +242,11 @@ void log_softmax_grad_rows(const Call& c, const Rows& dy, const Rows& y, const R
 Status softmax(const Call& c) {
   const int64_t axis = c.attr<SoftmaxAttrs>().axis;
   const Rows x = along(c.in[0], axis), y = along(c.out[0], axis);
+  int64_t run = 0;
   if (is_double(x.dtype))
     softmax_rows<double>(c, x, y);
+  else if (side_by_side(x, &run) && side_by_side(y, &run))
+    softmax_strips(c, x, y, run, false);
   else if (plain(x) && plain(y))
     softmax_floats(c, x, y);
   else
@@ -119,8 +258,13 @@ size_t softmax_scratch(const Call&) { return 0; }
 Status log_softmax(const Call& c) {
   const int64_t axis = c.attr<LogSoftmaxAttrs>().axis;
   const Rows x = along(c.in[0], axis), y = along(c.out[0], axis);
+  int64_t run = 0;
   if (is_double(x.dtype))
     log_softmax_rows<double>(c, x, y);
+  else if (side_by_side(x, &run) && side_by_side(y, &run))
+    softmax_strips(c, x, y, run, true);
+  else if (plain(x) && plain(y))
+    log_softmax_floats(c, x, y);
   else
     log_softmax_rows<float>(c, x, y);
   return Status::kOk;
@@ -130,8 +274,13 @@ size_t log_softmax_scratch(const Call&) { return 0; }
 Status softmax_grad(const Call& c) {
   const int64_t axis = c.attr<SoftmaxGradAttrs>().axis;
   const Rows dy = along(c.in[0], axis), y = along(c.in[1], axis), dx = along(c.out[0], axis);
+  int64_t run = 0;
   if (is_double(dy.dtype))
     softmax_grad_rows<double>(c, dy, y, dx);
+  else if (side_by_side(dy, &run) && side_by_side(y, &run) && side_by_side(dx, &run))
+    softmax_grad_strips(c, dy, y, dx, run, false);
+  else if (plain(dy) && plain(y) && plain(dx))
+    softmax_grad_floats(c, dy, y, dx, false);
   else
     softmax_grad_rows<float>(c, dy, y, dx);
   return Status::kOk;
@@ -141,8 +290,13 @@ size_t softmax_grad_scratch(const Call&) { return 0; }
 Status log_softmax_grad(const Call& c) {
   const int64_t axis = c.attr<LogSoftmaxGradAttrs>().axis;
   const Rows dy = along(c.in[0], axis), y = along(c.in[1], axis), dx = along(c.out[0], axis);
+  int64_t run = 0;
   if (is_double(dy.dtype))
     log_softmax_grad_rows<double>(c, dy, y, dx);
+  else if (side_by_side(dy, &run) && side_by_side(y, &run) && side_by_side(dx, &run))
+    softmax_grad_strips(c, dy, y, dx, run, true);
+  else if (plain(dy) && plain(y) && plain(dx))
+    softmax_grad_floats(c, dy, y, dx, true);
   else
     log_softmax_grad_rows<float>(c, dy, y, dx);
   return Status::kOk;

@@ -5,6 +5,7 @@
 #include "proa/base/dispatch.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/elementwise/nest.h"
+#include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
 
@@ -18,24 +19,30 @@ struct Plane {
   int64_t rows, columns, y_rows, y_columns, x_rows, x_columns;
 };
 
-typedef uint32_t Four __attribute__((vector_size(16)));
-PROA_INLINE Four load4(const uint32_t* p) {
-  Four v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-PROA_INLINE void store4(uint32_t* p, Four v) { memcpy(p, &v, sizeof v); }
-
-/// y[i][j] = x[j][i] for 4 x 4 elements.
-PROA_INLINE void transpose4(const uint32_t* x, int64_t xs, uint32_t* y, int64_t ys) {
-  const Four low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, left = {0, 1, 4, 5}, right = {2, 3, 6, 7};
-  const Four a = load4(x), b = load4(x + xs), c = load4(x + 2 * xs), d = load4(x + 3 * xs);
-  const Four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
-  const Four ef = __builtin_shuffle(a, b, high), gh = __builtin_shuffle(c, d, high);
-  store4(y, __builtin_shuffle(ab, cd, left));
-  store4(y + ys, __builtin_shuffle(ab, cd, right));
-  store4(y + 2 * ys, __builtin_shuffle(ef, gh, left));
-  store4(y + 3 * ys, __builtin_shuffle(ef, gh, right));
+/// y[i][j] = x[j][i] for as many rows and columns as a vector has lanes: the quarters of ever
+/// smaller squares change places, so that each line of memory is read and written once and whole.
+PROA_INLINE void transpose_square(const uint32_t* x, int64_t xs, uint32_t* y, int64_t ys) {
+  VU row[kLanes];
+#pragma GCC unroll 16
+  for (int k = 0; k < kLanes; ++k) row[k] = load(x + k * xs);
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    VU upper, lower;
+    for (int j = 0; j < kLanes; ++j) {
+      const bool right = (j & half) != 0;
+      upper[j] = static_cast<uint32_t>(right ? kLanes + j - half : j);
+      lower[j] = static_cast<uint32_t>(right ? kLanes + j : j + half);
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < kLanes; ++k) {
+      if ((k & half) != 0) continue;
+      const VU a = row[k], b = row[k + half];
+      row[k] = __builtin_shuffle(a, b, upper);
+      row[k + half] = __builtin_shuffle(a, b, lower);
+    }
+  }
+#pragma GCC unroll 16
+  for (int k = 0; k < kLanes; ++k) store(y + k * ys, row[k]);
 }
 
 /// A tile of a transpose: x steps by 1 along rows of y.
@@ -43,11 +50,13 @@ template <class T>
 void transpose_tile(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t columns) {
   int64_t i = 0;
   if constexpr (sizeof(T) == 4) {
-    for (; i + 4 <= rows; i += 4) {
+    for (; i + kLanes <= rows; i += kLanes) {
       int64_t j = 0;
-      for (; j + 4 <= columns; j += 4) transpose4(x + i + j * xs, xs, y + i * ys + j, ys);
+      for (; j + kLanes <= columns; j += kLanes) {
+        transpose_square(x + i + j * xs, xs, y + i * ys + j, ys);
+      }
       for (; j < columns; ++j) {
-        for (int64_t k = i; k < i + 4; ++k) y[k * ys + j] = x[k + j * xs];
+        for (int64_t k = i; k < i + kLanes; ++k) y[k * ys + j] = x[k + j * xs];
       }
     }
   }

@@ -235,12 +235,31 @@ Status add_runs(const Call& c, const View& from, const View& to, int axis) {
 
 }  // namespace
 
+namespace {
+
+/// Fills what padding adds: along each axis the ends, of what lies between those of axes before.
+Status fill_ends(const Call& c, const Ints& low, const Ints& high, const void* value) {
+  View middle = c.out[0];
+  for (int d = 0; d < middle.rank; ++d) {
+    const int64_t size = middle.shape[d];
+    const int64_t before = low[d] < 0 ? 0 : low[d], after = high[d] < 0 ? 0 : high[d];
+    const int64_t kept = size - before - after;
+    if (kept <= 0) return fill(c, middle, value);
+    if (before > 0) PROA_TRY(fill(c, narrow(middle, d, 0, before), value));
+    if (after > 0) PROA_TRY(fill(c, narrow(middle, d, size - after, after), value));
+    middle = narrow(middle, d, before, kept);
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
 Status pad(const Call& c) {
   const auto& a = c.attr<PadAttrs>();
   if (a.mode == PadAttrs::kModeConstant) {
     alignas(16) uint8_t value[16];
     write_scalar(a.value, c.out[0].dtype, value);
-    PROA_TRY(fill(c, c.out[0], value));
+    PROA_TRY(fill_ends(c, a.low, a.high, value));
   }
   return each_run(c.in[0], c.out[0], a.low, a.high, a.mode,
                   [&](const View& from, const View& to) { return copy(c, from, to); });

@@ -75,9 +75,12 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
       T* to = static_cast<T*>(const_cast<void*>(out.data)) + j * out.stride + out.rows.at(r);
       int64_t i = 0;
       if (xs == 1 && ys == 1 && os == 1)
-        for (; i + kWidth <= n; i += kWidth)
+        for (; i + kWidth <= n; i += kWidth) {
+          __builtin_prefetch(from + x.stride + i);  // the next channel
+          __builtin_prefetch(beside + y.stride + i);
           store(to + i, (load(from + i) - center) * a +
                             (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
+        }
       for (; i < n; ++i)
         to[i * os] =
             static_cast<T>((static_cast<C>(from[i * xs]) - center) * a +

@@ -33,6 +33,37 @@ Moments<C> moments_of(const Row& x, int64_t width, double epsilon) {
   return {mean, static_cast<C>(1.0 / ::sqrt(variance + epsilon))};
 }
 
+/// Rows of floats as they lie in memory; the next one is prefetched meanwhile.
+void normalise_floats(const Call& c, int64_t axes, double epsilon) {
+  const Rows x = last_axes(c.in[0], axes), y = last_axes(c.out[0], axes);
+  const Rows mean = elements(c.out[1]), rstd = elements(c.out[2]);
+  const int64_t width = x.width;
+  const float* const scale = floats(last_axes(c.in[1], axes), 0);
+  const float* const bias = floats(last_axes(c.in[2], axes), 0);
+  if (width == 0) return;
+  parallel_for(c, x.count, row_grain(width), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const float *in = floats(x, r), *next = next_row<float>(x, r);
+      float* const out = floats(y, r);
+      const auto value = [&](int64_t i, int64_t some) { return take(in, i, some); };
+      const float m = sum_vectors(width, value) / static_cast<float>(width);
+      const float square = sum_vectors(width, [&](int64_t i, int64_t some) {
+        __builtin_prefetch(next + i, 0, 2);
+        const VF d = first_lanes(take(in, i, some) - m, some);
+        return d * d;
+      });
+      const double variance = static_cast<double>(square) / static_cast<double>(width);
+      const float s = static_cast<float>(1.0 / ::sqrt(variance + epsilon));
+      write_block(mean.row(r), 0, 1, &m);
+      write_block(rstd.row(r), 0, 1, &s);
+      each_vector(width, [&](int64_t i, int64_t some) {
+        const VF v = (take(in, i, some) - m) * s;
+        give(out, i, some, v * take(scale, i, some) + take(bias, i, some));
+      });
+    }
+  });
+}
+
 template <class C>
 void normalise(const Call& c, int64_t axes, double epsilon) {
   const Rows x = last_axes(c.in[0], axes), y = last_axes(c.out[0], axes);
@@ -146,10 +177,14 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
   });
   const Rows outputs[2] = {last_axes(c.out[1], axes), last_axes(c.out[2], axes)};
   for (int o = 0; o < 2; ++o)
-    for (int64_t i = 0; i < width; ++i) {
-      C sum = 0;
-      for (int64_t p = 0; p < pieces; ++p) sum += scratch[(kRowsKept * p + o) * width + i];
-      write_block(outputs[o].row(0), i, 1, &sum);
+    for (int64_t i = 0; i < width; i += kRowBlock) {
+      const int64_t n = width - i < kRowBlock ? width - i : kRowBlock;
+      C sum[kRowBlock] = {};
+      for (int64_t p = 0; p < pieces; ++p) {
+        const C* const own = scratch + (kRowsKept * p + o) * width + i;
+        for (int64_t k = 0; k < n; ++k) sum[k] += own[k];
+      }
+      write_block(outputs[o].row(0), i, n, sum);
     }
 }
 
@@ -157,8 +192,13 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
 
 Status layer_norm(const Call& c) {
   const auto& a = c.attr<LayerNormAttrs>();
+  const View* const arrays[] = {&c.in[0], &c.in[1], &c.in[2], &c.out[0]};
+  bool floats = true;
+  for (const View* v : arrays) floats &= plain(last_axes(*v, a.axes));
   if (is_double(c.in[0].dtype))
     normalise<double>(c, a.axes, a.epsilon);
+  else if (floats)
+    normalise_floats(c, a.axes, a.epsilon);
   else
     normalise<float>(c, a.axes, a.epsilon);
   return Status::kOk;

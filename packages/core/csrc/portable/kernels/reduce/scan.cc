@@ -28,9 +28,130 @@ void scan_run(const void* from, void* to, int64_t n, void* carry) {
   }
   *static_cast<T*>(carry) = acc;
 }
+/// Sums of a vector's lanes up to each.
+PROA_INLINE VD prefix_sums(VD v) {
+  constexpr int kWidth = kLanesOf<double>;
+#pragma GCC unroll 3
+  for (int shift = 1; shift < kWidth; shift *= 2) {
+    VL from;  // lane i - shift of v, or a zero
+    for (int i = 0; i < kWidth; ++i) from[i] = i < shift ? kWidth : i - shift;
+    v += __builtin_shuffle(v, VD{}, from);
+  }
+  return v;
+}
+template <>
+void scan_run<double, false>(const void* from, void* to, int64_t n, void* carry) {
+  constexpr int kWidth = kLanesOf<double>;
+  const double* x = static_cast<const double*>(from);
+  double* y = static_cast<double*>(to);
+  double acc = *static_cast<double*>(carry);
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    const VD sums = prefix_sums(load(x + i)) + acc;
+    store(y + i, sums);
+    acc = sums[kWidth - 1];
+  }
+  for (; i < n; ++i) y[i] = acc = acc + x[i];
+  *static_cast<double*>(carry) = acc;
+}
+
+/// carry[i] = carry[i] op x[i]: one step of lines side by side.
+template <class T, bool kProduct>
+void scan_step(const void* x, void*, int64_t n, void* carry) {
+  const T* v = static_cast<const T*>(x);
+  T* acc = static_cast<T*>(carry);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (kProduct) {
+      acc[i] = acc[i] * v[i];
+    } else {
+      acc[i] = acc[i] + v[i];
+    }
+  }
+}
 using ScanRun = void (*)(const void*, void*, int64_t, void*);
 
-/// Every line along the axis, in blocks of the wide type.
+/// Lines along an axis: element i of line l at kept(l) + i * step. They are scanned as `as`.
+struct Lines {
+  const View &x, &y;
+  const Nest& kept;
+  int64_t length, x_step, y_step;
+  DType as;
+};
+constexpr int64_t kBlock = 256;
+
+template <template <class, bool> class Run>
+ScanRun run_of(DType as, bool product) {
+  if (as == DType::kC128) return product ? Run<C128, true>::call : Run<C128, false>::call;
+  if (as == DType::kF64) return product ? Run<double, true>::call : Run<double, false>::call;
+  return product ? Run<uint64_t, true>::call : Run<uint64_t, false>::call;
+}
+template <class T, bool kProduct>
+struct Along {
+  static constexpr ScanRun call = scan_run<T, kProduct>;
+};
+template <class T, bool kProduct>
+struct Across {
+  static constexpr ScanRun call = scan_step<T, kProduct>;
+};
+
+/// `n` times what a scan begins with.
+void begin_scan(DType as, bool product, void* carry, int64_t n) {
+  const int64_t first = product ? 1 : 0;
+  alignas(16) uint8_t value[16];
+  convert(DType::kI64, &first, as, value, 1);
+  fill_row(size_of(as), value, carry, n);
+}
+
+/// Line after line, in blocks of the wide type.
+void scan_lines(const Call& c, const Lines& l, bool product) {
+  const ScanRun run = run_of<Along>(l.as, product);
+  const size_t size = size_of(l.x.dtype), out_size = size_of(l.y.dtype);
+  parallel_for(c, l.kept.size(), 16384 / l.length + 1, [&](int64_t begin, int64_t end) {
+    alignas(64) uint8_t raw[kBlock * 16], wide[kBlock * 16];
+    Cursor at;
+    at.seek(l.kept, begin);
+    for (int64_t line = begin; line < end; ++line, at.advance(l.kept, 1)) {
+      C128 carry;
+      begin_scan(l.as, product, &carry, 1);
+      for (int64_t i = 0; i < l.length; i += kBlock) {
+        const int64_t n = l.length - i < kBlock ? l.length - i : kBlock;
+        const uint8_t* from = element(l.x, at.offset[0] + i * l.x_step);
+        uint8_t* to = const_cast<uint8_t*>(element(l.y, at.offset[1] + i * l.y_step));
+        if (l.x_step != 1) {
+          gather_row(size, from, l.x_step, raw, n);
+          from = raw;
+        }
+        convert(l.x.dtype, from, l.as, wide, n);
+        run(wide, wide, n, &carry);
+        convert(l.as, wide, l.y.dtype, l.y_step == 1 ? to : raw, n);
+        if (l.y_step != 1) scatter_row(out_size, raw, to, l.y_step, n);
+      }
+    }
+  });
+}
+
+/// Lines side by side in memory: a block of them takes a step at a time.
+void scan_beside(const Call& c, const Lines& l, bool product) {
+  const ScanRun step = run_of<Across>(l.as, product);
+  const int64_t run = l.kept.shape[l.kept.rank - 1], blocks = (run + kBlock - 1) / kBlock;
+  const int64_t units = l.kept.size() / run * blocks;
+  parallel_for(c, units, 16384 / (l.length * kBlock) + 1, [&](int64_t begin, int64_t end) {
+    alignas(64) uint8_t carry[kBlock * 16], wide[kBlock * 16];
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t first = u % blocks * kBlock, n = run - first < kBlock ? run - first : kBlock;
+      Cursor at;
+      at.seek(l.kept, u / blocks * run + first);
+      begin_scan(l.as, product, carry, n);
+      for (int64_t i = 0; i < l.length; ++i) {
+        convert(l.x.dtype, element(l.x, at.offset[0] + i * l.x_step), l.as, wide, n);
+        step(wide, nullptr, n, carry);
+        convert(l.as, carry, l.y.dtype,
+                const_cast<uint8_t*>(element(l.y, at.offset[1] + i * l.y_step)), n);
+      }
+    }
+  });
+}
+
 Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
   View x = c.in[0], y = c.out[0];
   if (x.numel() == 0) return Status::kOk;
@@ -48,33 +169,19 @@ Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
   } else {
     s = split_axes(x, 0, y);
   }
+  s.kept.merge();
   const DType as = is_complex(x.dtype)    ? DType::kC128
                    : is_floating(x.dtype) ? DType::kF64
                                           : DType::kI64;
-  const ScanRun run = as == DType::kC128 ? (product ? scan_run<C128, true> : scan_run<C128, false>)
-                      : as == DType::kF64
-                          ? (product ? scan_run<double, true> : scan_run<double, false>)
-                          : (product ? scan_run<uint64_t, true> : scan_run<uint64_t, false>);
-  constexpr int64_t kBlock = 256;
-  parallel_for(c, s.kept.size(), 16384 / length + 1, [&](int64_t begin, int64_t end) {
-    alignas(64) uint8_t raw[kBlock * 16], wide[kBlock * 16];
-    Cursor at;
-    at.seek(s.kept, begin);
-    for (int64_t line = begin; line < end; ++line, at.advance(s.kept, 1)) {
-      C128 carry = {0, 0};
-      const int64_t one = product ? 1 : 0;
-      convert(DType::kI64, &one, as, &carry, 1);
-      for (int64_t i = 0; i < length; i += kBlock) {
-        const int64_t n = length - i < kBlock ? length - i : kBlock;
-        gather_row(size_of(x.dtype), element(x, at.offset[0] + i * xs), xs, raw, n);
-        convert(x.dtype, raw, as, wide, n);
-        run(wide, wide, n, &carry);
-        convert(as, wide, y.dtype, raw, n);
-        scatter_row(size_of(y.dtype), raw, const_cast<uint8_t*>(element(y, at.offset[1] + i * ys)),
-                    ys, n);
-      }
-    }
-  });
+  const int last = s.kept.rank - 1;
+  const bool beside = last >= 0 && xs != 1 && s.kept.shape[last] >= 16 &&
+                      s.kept.stride[0][last] == 1 && s.kept.stride[1][last] == 1;
+  const Lines lines = {x, y, s.kept, length, xs, ys, as};
+  if (beside) {
+    scan_beside(c, lines, product);
+  } else {
+    scan_lines(c, lines, product);
+  }
   return Status::kOk;
 }
 

@@ -24,7 +24,7 @@ PROA_INLINE VF act_of(Act act, VF x) {
     case Act::kTanh:
       return tanh(x);
     case Act::kGelu:
-      return x * 0.5f * (erf(x * 0.70710678118654752f) + 1.0f);
+      return x * normal_cdf(x);
     case Act::kSilu:
       return x * sigmoid(x);
     default:
@@ -48,7 +48,7 @@ double act_of(Act act, double x) {
     case Act::kTanh:
       return ::tanh(x);
     case Act::kGelu:
-      return x * 0.5 * (::erf(x * 0.70710678118654752440) + 1.0);
+      return x * 0.5 * ::erfc(x * -0.7071067811865476);
     case Act::kSilu:
       return x / (1.0 + ::exp(-x));
     default:

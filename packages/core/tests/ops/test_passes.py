@@ -1,0 +1,186 @@
+"""Memory-bound kernels at sizes of their fast ways, whole and with remainders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa._core import ops
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape, np.float32)
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+#: Rows side by side (axis not last): few and many, whole vectors and remainders.
+COLUMNS = [((5, 16), 0), ((3, 7, 19), 1), ((2, 3, 9, 40), 1), ((700, 300), 0)]
+
+
+@pytest.mark.parametrize(("shape", "axis"), COLUMNS)
+def test_softmax_of_columns(shape, axis):
+    x, dy = normal(*shape), normal(*shape)
+    y = softmax(x.astype(np.float64), axis)
+    close: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-6}
+    a, d = proa.to_tensor(x), proa.to_tensor(dy)
+    np.testing.assert_allclose(ops.softmax(a, axis=axis).numpy(), y, **close)
+    got = ops.log_softmax(a, axis=axis)
+    np.testing.assert_allclose(got.numpy(), np.log(y), **close)
+    s = proa.to_tensor(y.astype(np.float32))
+    want = y * (dy - (dy * y).sum(axis, keepdims=True))
+    np.testing.assert_allclose(ops.softmax_grad(d, s, axis=axis).numpy(), want, **close)
+    back = ops.log_softmax_grad(d, got, axis=axis).numpy()
+    want = dy - y * dy.sum(axis, keepdims=True)
+    np.testing.assert_allclose(back, want, rtol=2e-4, atol=2e-5)
+
+
+def test_softmax_of_columns_keeps_to_its_column():
+    x = normal(6, 40)
+    x[2, 7], x[:, 11], x[3, 13] = np.nan, -np.inf, np.inf
+    y = ops.softmax(proa.to_tensor(x), axis=0).numpy()
+    bad = np.isnan(y).all(0)
+    np.testing.assert_array_equal(np.flatnonzero(bad), [7, 11, 13])
+    clean = np.delete(x, [7, 11, 13], 1)
+    np.testing.assert_allclose(
+        np.delete(y, [7, 11, 13], 1), softmax(clean, 0), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1000,), 0), ((3, 517), 1), ((70, 40), 0), ((4, 9, 300), 1)]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_running_sums(shape, axis, reverse, dtype):
+    x = (normal(*shape) * 10).astype(dtype)
+    flipped = np.flip(x, axis) if reverse else x
+    want = np.cumsum(flipped, axis, dtype=np.float64)
+    want = np.flip(want, axis) if reverse else want
+    got = ops.cumsum(proa.to_tensor(x), axis=axis, reverse=reverse).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-5)
+
+
+def test_running_products_of_columns():
+    x = normal(9, 40)
+    got = ops.cumprod(proa.to_tensor(x), axis=0).numpy()
+    np.testing.assert_allclose(got, np.cumprod(x, 0, dtype=np.float64), rtol=1e-6)
+
+
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex128"])
+def test_reading_along_an_axis(index_dtype, dtype):
+    x = (normal(7, 50) * 10).astype(dtype)
+    index = RNG.integers(-50, 50, (7, 33)).astype(index_dtype)
+    for a, i, axis in ((x, index, 1), (x.T.copy(), index.T.copy(), 0)):
+        got = ops.take_along_axis(proa.to_tensor(a), proa.to_tensor(i), axis=axis)
+        np.testing.assert_array_equal(got.numpy(), np.take_along_axis(a, i, axis))
+
+
+@pytest.mark.parametrize("rows", [3, 2000])
+def test_adding_along_an_axis(rows):
+    dy = normal(rows, 33)
+    index = RNG.integers(-50, 50, (rows, 33))
+    want = np.zeros((rows, 50))
+    np.add.at(want, (np.arange(rows)[:, None], index % 50), dy)
+    like = proa.zeros([rows, 50])
+    got = ops.take_along_axis_grad(
+        proa.to_tensor(dy), proa.to_tensor(index), like, axis=1
+    )
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (32, 48), (35, 41), (70, 5), (130, 67)])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+def test_transposed_copies(shape, dtype):
+    x = (normal(*shape) * 10).astype(dtype)
+    for a in (x, np.stack([x, x[::-1]])):
+        t = proa.to_tensor(a)
+        perm = [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2]
+        got = ops.assign(ops.transpose(t, perm=perm).contiguous()).numpy()
+        np.testing.assert_array_equal(got, np.swapaxes(a, -1, -2))
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        ([1, 2, 3], [3, 2, 1]),
+        ([0, 4, 0], [0, 0, 5]),
+        ([-1, 2, -2], [1, -2, 3]),
+        ([-4, 5, 1], [6, 1, 1]),  # nothing of the first axis is left
+    ],
+)
+def test_constant_padding(low, high):
+    x = normal(4, 5, 6)
+    parts = zip(x.shape, low, high, strict=True)
+    cut = x[tuple(slice(max(0, -a), max(0, n + min(0, b))) for n, a, b in parts)]
+    wide = [(max(0, a), max(0, b)) for a, b in zip(low, high, strict=True)]
+    if cut.size:
+        want = np.pad(cut, wide, constant_values=7)
+    else:
+        sums = zip(x.shape, low, high, strict=True)
+        want = np.full([n + a + b for n, a, b in sums], 7)
+    got = ops.pad(proa.to_tensor(x), low, high, value=7).numpy()
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex128"])
+def test_sums_of_arrays_that_lie_across(dtype):
+    a, b, row = normal(3, 70, 130), normal(3, 130, 70), normal(130)
+    a, b, row = (np.rint(v * 8) for v in (a, b, row))  # exact in 16 bits
+    x, y, z = (proa.to_tensor(v).astype(dtype) for v in (a, b, row))
+    swapped = ops.transpose(y, perm=[0, 2, 1])
+    want = a + np.swapaxes(b, 1, 2)
+
+    def values(t: Any) -> np.ndarray:
+        wide = "complex128" if dtype == "complex128" else "float64"
+        return t.astype(wide).numpy()
+
+    np.testing.assert_array_equal(values(x + swapped), want)
+    np.testing.assert_array_equal(values(swapped - z), np.swapaxes(b, 1, 2) - row)
+    twisted = ops.transpose(y, perm=[2, 1, 0])  # dense along the first axis
+    both = ops.transpose(x, perm=[1, 2, 0]) + twisted
+    np.testing.assert_array_equal(
+        values(both), a.transpose(1, 2, 0) + b.transpose(2, 1, 0)
+    )
+    ops.add_(x, swapped)
+    np.testing.assert_array_equal(values(x), want)
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "gelu": lambda x: ops.gelu(x),
+    "pow": lambda x: ops.pow(ops.abs(x), x),
+    "softmax columns": lambda x: ops.softmax(x, axis=0),
+    "log_softmax columns": lambda x: ops.log_softmax(x, axis=0),
+    "softmax rows": lambda x: ops.softmax(x, axis=1),
+    "cumsum rows": lambda x: ops.cumsum(x, axis=1),
+    "cumsum columns": lambda x: ops.cumsum(x, axis=0),
+    "layer_norm": lambda x: ops.layer_norm(x, x[0], x[1], axes=1)[0],
+    "transpose": lambda x: x.t().contiguous(),
+    "pad": lambda x: ops.pad(x, [3, 4], [5, 6]),
+    "sum across": lambda x: x + ops.transpose(x.reshape([330, 700]), perm=[1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_any_number_of_threads_gives_the_same_bits(name):
+    x = proa.to_tensor(normal(700, 330))
+    before = proa.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            proa.set_num_threads(threads)
+            results.append(CALLS[name](x).numpy())
+    finally:
+        proa.set_num_threads(before)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)

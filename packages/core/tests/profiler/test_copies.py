@@ -1,0 +1,118 @@
+"""Operators make what they must and no more: memory, kernels, copies."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa import _core
+from proa.profiler import Profiler
+
+SIDE = 256
+
+
+def quiet(_: Profiler) -> None:
+    """Writes no trace."""
+
+
+def kernels_of(function: Callable[[], Any]) -> Counter[str]:
+    with Profiler(on_trace_ready=quiet) as p:
+        function()
+    return Counter(e.name for e in p.profiler_result.events if e.kind == "kernel")
+
+
+def memory_of(function: Callable[[], Any]) -> int:
+    """Bytes that the call needs at most beside what there was."""
+    function()
+    before = _core.memory_stats()["allocated"]
+    _core.reset_peak()
+    kept = function()
+    peak: int = _core.memory_stats()["peak"]
+    assert kept is not None
+    return peak - before
+
+
+def one_array() -> int:
+    """What an array of the tests' size takes, which the allocator rounds up."""
+    return memory_of(lambda: proa.ones([SIDE, SIDE]))
+
+
+@pytest.mark.feature("L287")
+def test_a_product_makes_its_result_alone():
+    x, y, row = proa.ones([SIDE, SIDE]), proa.ones([SIDE, SIDE]), proa.ones([SIDE])
+    assert memory_of(lambda: x * y) == one_array()
+    assert memory_of(lambda: x * row) == one_array()
+    assert memory_of(lambda: x * 2.0) == one_array()
+    assert kernels_of(lambda: x * y) == {"mul": 1}
+
+
+@pytest.mark.feature("L289")
+def test_assignment_is_one_copy_without_conversion():
+    x = proa.ones([SIDE, SIDE])
+    y = proa.zeros([SIDE, SIDE])
+    assert memory_of(lambda: proa.assign(x)) == one_array()
+    assert kernels_of(lambda: proa.assign(x)) == {"assign": 1}
+    kept = y.data_ptr()
+    assert kernels_of(lambda: proa.assign(x, y)) == {"assign": 1}
+    assert memory_of(lambda: proa.assign(x, y)) == 0
+    assert y.data_ptr() == kept
+
+
+@pytest.mark.feature("L294")
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_a_range_is_written_once(dtype):
+    size = 4096
+
+    def work() -> Any:
+        return proa.arange(3, 3 + 2 * size, 2, dtype=dtype)
+
+    assert memory_of(work) == memory_of(lambda: proa.zeros([size], dtype))
+    assert kernels_of(work) == {"arange": 1}
+
+
+@pytest.mark.feature("L293")
+def test_the_gradient_of_a_sum_of_equal_shapes_is_not_copied():
+    x, y = (proa.ones([SIDE, SIDE]) for _ in range(2))
+    x.stop_gradient = y.stop_gradient = False
+    z = x + y
+    dz = proa.ones([SIDE, SIDE])
+    assert kernels_of(lambda: proa.grad([z], [x, y], [dz])) == {}
+
+
+@pytest.mark.feature("L292")
+def test_reshape_and_flatten_share_memory():
+    x = proa.ones([4, SIDE, 8])
+    for work in (
+        lambda: proa.reshape(x, [8, -1]),
+        lambda: proa.flatten(x),
+        lambda: proa.flatten(x, 1, 2),
+    ):
+        assert work().data_ptr() == x.data_ptr()
+        assert kernels_of(work) == {}
+
+
+@pytest.mark.feature("L291")
+def test_one_long_line_is_sorted_as_fast_as_numpy_sorts_it():
+    array = np.random.default_rng(0).standard_normal(1 << 18).astype(np.float32)
+    x = proa.to_tensor(array)
+
+    def seconds(work: Callable[[], Any]) -> float:
+        best = np.inf
+        for _ in range(5):
+            start = time.thread_time()
+            work()
+            best = min(best, time.thread_time() - start)
+        return best
+
+    np.testing.assert_array_equal(
+        proa.argsort(x).numpy(), np.argsort(array, kind="stable")
+    )
+    # The keys' digits, not comparisons: a line as long as the array costs no more.
+    ours = seconds(lambda: proa.argsort(x))
+    assert ours < 2 * seconds(lambda: np.argsort(array, kind="stable"))
