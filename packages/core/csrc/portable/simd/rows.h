@@ -161,8 +161,7 @@ PROA_INLINE float sum_vectors(int64_t width, F f) {
   for (; i + 4 * kLanes <= width; i += 4 * kLanes)
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) total[v] += f(i + v * kLanes, int64_t{kLanes});
-  for (; i + kLanes <= width; i += kLanes) total[0] += f(i, int64_t{kLanes});
-  if (i < width) total[1] += f(i, width - i);
+  for (; i < width; i += kLanes) total[0] += f(i, width - i < kLanes ? width - i : kLanes);
   return sum_lanes((total[0] + total[1]) + (total[2] + total[3]));
 }
 

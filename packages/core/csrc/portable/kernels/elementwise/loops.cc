@@ -296,7 +296,8 @@ Status run_loop(const Call& c, DenseLoop loop, const Operand* operands, int n, i
     plan.constant[k] = k >= n_out && plan.nest.rank > 0 && is_constant(plan.nest, k, plan.by_rows);
     plan.all_direct &= plan.direct[k];
   }
-  const int other = size >= kGrain ? across(plan) : -1;
+  // Small libraries do without: results are the same.
+  const int other = computes(DType::kF64) && size >= kGrain ? across(plan) : -1;
   if (other >= 0) {
     run_tiled(c, plan, other);
     return Status::kOk;

@@ -157,7 +157,7 @@ struct Strip {
 template <class F>
 PROA_INLINE void walk(int64_t width, int64_t rows, F f) {
   for (int64_t i = 0; i < width; ++i)
-    each_vector(rows, [&](int64_t j, int64_t some) { f(i, j, some); });
+    for (int64_t j = 0; j < rows; j += kLanes) f(i, j, rows - j < kLanes ? rows - j : kLanes);
 }
 
 void softmax_strips(const Call& c, const Rows& x, const Rows& y, int64_t run, bool logarithm) {
