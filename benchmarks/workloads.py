@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +77,20 @@ def set_threads(contender: str, count: int) -> None:
         importlib.import_module("torch").set_num_threads(count)
     elif contender == "paddle":
         importlib.import_module("paddle").base.core.set_num_threads(count)
+    elif contender == "jax":
+        _limit_jax(count)
+
+
+def _limit_jax(count: int) -> None:
+    """JAX makes as many threads as there are cores when it starts, and keeps them."""
+    if not hasattr(os, "sched_getaffinity"):
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:count])
+    try:
+        importlib.import_module("jax").devices()
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def step_of(contender: str, work: Workload, precision: str) -> Step | None:
