@@ -27,8 +27,8 @@ Status run(const Call& c, const Correlation& r) {
   return Status::kOk;
 }
 
-Status pack(const Correlation& r, void* packed) {
-  correlate_pack(r, packed);
+Status pack(const Call& c, const Correlation& r, void* packed) {
+  correlate_pack(c, r, packed);
   return Status::kOk;
 }
 
@@ -40,12 +40,12 @@ size_t conv2d_pack_size(const Call& c) {
   return correlate_packed_size(correlation_of<Conv2dAttrs>(c));
 }
 Status conv2d_pack(const Call& c, void* packed) {
-  return pack(correlation_of<Conv2dAttrs>(c), packed);
+  return pack(c, correlation_of<Conv2dAttrs>(c), packed);
 }
 
 Status conv2d_act(const Call& c) { return run(c, fused_of(c)); }
 size_t conv2d_act_scratch(const Call& c) { return correlate_scratch(fused_of(c)); }
 size_t conv2d_act_pack_size(const Call& c) { return correlate_packed_size(fused_of(c)); }
-Status conv2d_act_pack(const Call& c, void* packed) { return pack(fused_of(c), packed); }
+Status conv2d_act_pack(const Call& c, void* packed) { return pack(c, fused_of(c), packed); }
 
 }  // namespace proa::PROA_ISA

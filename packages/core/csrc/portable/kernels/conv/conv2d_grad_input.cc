@@ -114,7 +114,7 @@ size_t conv2d_grad_input_pack_size(const Call& c) {
 }
 Status conv2d_grad_input_pack(const Call& c, void* packed) {
   for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
-    correlate_pack(r, static_cast<uint8_t*>(packed) + offset);
+    correlate_pack(c, r, static_cast<uint8_t*>(packed) + offset);
   });
   return Status::kOk;
 }

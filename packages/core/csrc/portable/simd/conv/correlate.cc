@@ -141,6 +141,16 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, 
   return buffer;
 }
 
+/// Pointwise float kernels whose channels lie as they are wanted.
+bool is_pointwise(const Correlation& c) {
+  return c.kernels.dtype == DType::kF32 && c.taps_h * c.taps_w == 1 && c.kernels.depth == 1;
+}
+const void* read_pointwise(const void* ctx, int64_t out, int64_t k, int64_t, void*) {
+  const KernelSource& s = *static_cast<const KernelSource*>(ctx);
+  const Kernels& w = s.c->kernels;
+  return static_cast<const float*>(w.data) + s.group * w.group + out * w.out + k;
+}
+
 /// True of float kernels whose outputs are nearer each other in memory than the steps of k.
 bool by_outs(const Correlation& c) {
   return c.kernels.dtype == DType::kF32 && c.kernels.out < c.kernels.depth;
@@ -328,12 +338,12 @@ size_t correlate_packed_size(const Correlation& c) {
   return group_bytes(c) * static_cast<size_t>(c.groups);
 }
 
-void correlate_pack(const Correlation& c, void* packed) {
+void correlate_pack(const Call& call, const Correlation& c, void* packed) {
   if (by_depthwise(c)) {
     if (is_double(c.kernels.dtype)) return pack_depthwise(c, static_cast<double*>(packed));
     return pack_depthwise(c, static_cast<float*>(packed));
   }
-  if (by_winograd(c)) return winograd_pack(c, packed);
+  if (by_winograd(c)) return winograd_pack(call, c, packed);
   const Micro micro = micro_for(c);
   for (int64_t g = 0; g < c.groups; ++g) {
     const KernelSource s = {&c, g};
@@ -341,7 +351,8 @@ void correlate_pack(const Correlation& c, void* packed) {
     if (by_outs(c))
       pack_by_outs(s, micro, reinterpret_cast<float*>(to));
     else
-      gemm_pack(micro, {&s, read_kernel, false}, c.outs, steps(c), to);
+      gemm_pack(micro, {&s, is_pointwise(c) ? read_pointwise : read_kernel, false}, c.outs,
+                steps(c), to);
   }
 }
 
@@ -366,7 +377,7 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
   const void* packed = c.packed;
   if (packed == nullptr) {
     void* const memory = take(correlate_packed_size(c));
-    correlate_pack(c, memory);
+    correlate_pack(call, c, memory);
     packed = memory;
   }
   uint8_t* bias = nullptr;

@@ -31,7 +31,7 @@ size_t correlate_scratch(const Correlation& c);
 void correlate(const Call& call, const Correlation& c, void* scratch);
 /// Prepacked kernels; of x only shape[1] is read.
 size_t correlate_packed_size(const Correlation& c);
-void correlate_pack(const Correlation& c, void* packed);
+void correlate_pack(const Call& call, const Correlation& c, void* packed);
 
 /// The part of x that a correlation reads.
 FrameShape frame_of(const Correlation& c);

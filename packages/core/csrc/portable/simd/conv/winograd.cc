@@ -11,6 +11,7 @@ constexpr int kPoints = kEdge * kEdge;  // products of a tile
 // Of transformed tiles and products at a time, unless that were too few tiles for large kernels.
 constexpr int64_t kTakenBytes = 1 << 20, kTakenLeast = 3 * kTileRows;
 constexpr int64_t kGrainWork = 1 << 17;
+constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -171,6 +172,65 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
   }
 }
 
+// -- kernels ----------------------------------------------------------------------------------
+/// Kernels in memory order, seen from one depth: lane `out`, element k.
+struct TapRows {
+  const float* data;
+  int64_t out;
+};
+const void* read_row(const void* ctx, int64_t out, int64_t k, int64_t, void*) {
+  const TapRows& rows = *static_cast<const TapRows*>(ctx);
+  return rows.data + out * rows.out + k;
+}
+
+/// True if the taps of a kernel are neighbours, and if they run backward.
+bool taps_adjoin(const Kernels& w) {
+  return (w.tap_h == 3 && w.tap_w == 1) || (w.tap_h == -3 && w.tap_w == -1);
+}
+bool turned(const Kernels& w) { return w.tap_w < 0; }
+
+/// Depths whose taps follow each other in memory.
+int64_t depths_at_once(const Kernels& w) {
+  return taps_adjoin(w) && !turned(w) && w.depth == kTaps ? kDepths : 1;
+}
+
+/// The taps of a vector of outs, `count` depths from k on, as [depth][tap][lane].
+void read_taps(const Correlation& c, int64_t col, int64_t k, int64_t count, float* to) {
+  const Kernels& w = c.kernels;
+  const float* const from = static_cast<const float*>(w.data) + col * w.out + k * w.depth;
+  const int64_t lanes = least(c.outs - col, kLanes);
+  if (lanes <= 0) {
+    for (int64_t i = 0; i < count * kTaps; ++i) store(to + i * kLanes, VF{});
+    return;
+  }
+  if (taps_adjoin(w)) {
+    const TapRows rows = {turned(w) ? from - (kTaps - 1) : from, w.out};
+    pack_panel({&rows, read_row, false}, 4, 0, static_cast<int>(lanes), kLanes, 0, count * kTaps,
+               to);
+    return;
+  }
+  for (int64_t t = 0; t < kTaps; ++t)
+    for (int64_t o = 0; o < kLanes; ++o)
+      to[t * kLanes + o] = o < lanes ? from[t / 3 * w.tap_h + t % 3 * w.tap_w + o * w.out] : 0.0f;
+}
+
+/// The points of one depth from its taps, which may stand backward.
+PROA_INLINE void pack_taps(const float* taps, bool back, int64_t point, float* to) {
+  const int64_t first = back ? (kTaps - 1) * kLanes : 0, step = back ? -kLanes : kLanes;
+  VF half[kEdge][3];
+  for (int q = 0; q < 3; ++q) {
+    VF g[3], t[kEdge];
+    for (int p = 0; p < 3; ++p) g[p] = load(taps + first + (p * 3 + q) * step);
+    transform_kernel(g, t);
+    for (int i = 0; i < kEdge; ++i) half[i][q] = t[i];
+  }
+  for (int i = 0; i < kEdge; ++i) {
+    VF t[kEdge];
+    transform_kernel(half[i], t);
+    for (int j = 0; j < kEdge; ++j, to += point) store(to, t[j]);
+  }
+}
+
 }  // namespace
 
 bool winograd_takes(const Correlation& c) {
@@ -183,35 +243,25 @@ size_t winograd_packed_size(const Correlation& c) {
   return static_cast<size_t>(kPoints * kernels_point(c) * 4);
 }
 
-void winograd_pack(const Correlation& c, void* packed) {
+void winograd_pack(const Call& call, const Correlation& c, void* packed) {
   const int64_t panel = kTileVecs * kLanes, point = kernels_point(c);
-  const Kernels w = c.kernels;
-  for (int64_t col = 0; col < round_up(c.outs, panel); col += kLanes) {
-    // As gemm_pack lays a product's columns: panels of [k][panel].
-    float* to = static_cast<float*>(packed) + col / panel * panel * c.depth + col % panel;
-    const float* from = static_cast<const float*>(w.data) + col * w.out;
-    const int64_t some = least(c.outs - col, kLanes);
-    for (int64_t k = 0; k < c.depth; ++k, to += panel, from += w.depth) {
-      VF half[kEdge][3];
-      for (int q = 0; q < 3; ++q) {
-        alignas(64) float taps[3][kLanes] = {};
-        for (int p = 0; p < 3; ++p) {
-          const float* const tap = from + p * w.tap_h + q * w.tap_w;
-          for (int64_t o = 0; o < some; ++o) taps[p][o] = tap[o * w.out];
-        }
-        const VF g[3] = {load(taps[0]), load(taps[1]), load(taps[2])};
-        VF t[kEdge];
-        transform_kernel(g, t);
-        for (int i = 0; i < kEdge; ++i) half[i][q] = t[i];
-      }
-      float* at = to;
-      for (int i = 0; i < kEdge; ++i) {
-        VF t[kEdge];
-        transform_kernel(half[i], t);
-        for (int j = 0; j < kEdge; ++j, at += point) store(at, t[j]);
-      }
-    }
-  }
+  const int64_t work = c.depth * kPoints * kLanes * 8;
+  const bool back = taps_adjoin(c.kernels) && turned(c.kernels);
+  parallel_for(call, round_up(c.outs, panel) / kLanes, 1 + kGrainWork / work,
+               [&](int64_t begin, int64_t end) {
+                 alignas(64) float taps[kDepths * kTaps * kLanes];
+                 for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
+                   // As gemm_pack lays a product's columns: panels of [k][panel].
+                   float* to =
+                       static_cast<float*>(packed) + col / panel * panel * c.depth + col % panel;
+                   for (int64_t k = 0, count = 0; k < c.depth; k += count) {
+                     count = least(c.depth - k, depths_at_once(c.kernels));
+                     read_taps(c, col, k, count, taps);
+                     for (int64_t i = 0; i < count; ++i, to += panel)
+                       pack_taps(taps + i * kTaps * kLanes, back, point, to);
+                   }
+                 }
+               });
 }
 
 size_t winograd_scratch(const Correlation& c) {

@@ -13,7 +13,7 @@ namespace proa::PROA_ISA {
 bool winograd_takes(const Correlation& c);
 
 size_t winograd_packed_size(const Correlation& c);
-void winograd_pack(const Correlation& c, void* packed);
+void winograd_pack(const Call& call, const Correlation& c, void* packed);
 
 /// Bytes of scratch beside the frame, the packed kernels and the bias.
 size_t winograd_scratch(const Correlation& c);
