@@ -4,6 +4,7 @@
 // bias where that has the shape of x; its attributes begin alike.
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/geometry.h"
+#include "proa/simd/conv/depthwise.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -84,13 +85,90 @@ void for_each_phase(const Call& c, const View* bias, F body) {
     }
 }
 
+size_t packed_size(const Call& c) {
+  size_t end = 0;
+  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
+    end = offset + correlate_packed_size(r) + 64;
+  });
+  return end;
+}
+void pack(const Call& c, void* packed) {
+  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
+    correlate_pack(c, r, static_cast<uint8_t*>(packed) + offset);
+  });
+}
+
+// -- depthwise: the phases of a line of dx one after the other, so that it is written as it lies --
+struct Together {
+  bool does;            // not if there are too many phases, or one alone
+  bool here;            // dy is used where it lies
+  size_t packed, bias;  // bytes of kernels, of the bias
+};
+constexpr int64_t kPhases = 9;
+
+size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
+FrameShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
+
+Together together_of(const Call& c, const View* bias) {
+  const auto& a = c.attr<Conv2dGradInputAttrs>();
+  const Correlation first = phase_correlation(c, 0, 0);
+  const int64_t phases = a.stride[0] * a.stride[1];
+  Together t = {};
+  t.does = depthwise_takes(first) && phases > 1 && phases <= kPhases;
+  t.here = frame_in_place(c.in[0], all_of(c.in[0]));
+  if (c.packed == nullptr) t.packed = align64(packed_size(c));
+  if (bias != nullptr) t.bias = align64(static_cast<size_t>(depthwise_width(first) * 8));
+  return t;
+}
+
+void run_together(const Call& call, const View* bias, const Together& t) {
+  const View &dy = call.in[0], &dx = call.out[0];
+  const auto& a = call.attr<Conv2dGradInputAttrs>();
+  uint8_t* rest = static_cast<uint8_t*>(call.scratch);
+  Call c = call;
+  if (c.packed == nullptr) {
+    pack(call, rest);
+    c.packed = rest;
+    rest += t.packed;
+  }
+  uint8_t* const own = bias == nullptr ? nullptr : rest;
+  if (bias != nullptr) widen(bias->data, bias->dtype, bias->stride[0], dx.shape[1], own);
+  const Frame frame = make_frame(c, dy, all_of(dy), t.here, rest + t.bias);
+  Correlation phases[kPhases];
+  Gemm ends[kPhases] = {};
+  int count = 0;
+  for_each_phase(c, bias, [&](const Correlation& r, size_t) {
+    phases[count] = r;
+    set_output(&ends[count], &phases[count].end);
+    ++count;
+  });
+  const int64_t rows = (dx.shape[2] + a.stride[0] - 1) / a.stride[0];
+  parallel_for(c, dx.shape[0] * rows, depthwise_grain(phases[0]), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line)
+      for (int i = 0; i < count; ++i) {
+        const Correlation& r = phases[i];
+        const int64_t n = line / rows, at = n * r.rows + line - n * rows;
+        if (line - n * rows < r.rows) depthwise_lines(r, frame, r.packed, own, ends[i], at, at + 1);
+      }
+  });
+}
+
 Status run(const Call& c, const View* bias) {
   if (!is_floating(c.in[0].dtype)) return Status::kUnimplemented;
+  if (c.out[0].numel() == 0) return Status::kOk;
+  const Together t = together_of(c, bias);
+  if (t.does) {
+    run_together(c, bias, t);
+    return Status::kOk;
+  }
   for_each_phase(c, bias, [&](const Correlation& r, size_t) { correlate(c, r, c.scratch); });
   return Status::kOk;
 }
 
 size_t scratch(const Call& c, const View* bias) {
+  const Together t = together_of(c, bias);
+  if (t.does)
+    return t.packed + t.bias + (t.here ? 0 : align64(frame_bytes(c.in[0], all_of(c.in[0]))));
   size_t most = 0;
   for_each_phase(c, bias, [&](const Correlation& r, size_t) {
     const size_t bytes = correlate_scratch(r);
@@ -105,25 +183,18 @@ const View* bias_of(const Call& c) { return c.n_in > 2 && c.in[2].given() ? &c.i
 
 Status conv2d_grad_input(const Call& c) { return run(c, nullptr); }
 size_t conv2d_grad_input_scratch(const Call& c) { return scratch(c, nullptr); }
-size_t conv2d_grad_input_pack_size(const Call& c) {
-  size_t end = 0;
-  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
-    end = offset + correlate_packed_size(r) + 64;
-  });
-  return end;
-}
+size_t conv2d_grad_input_pack_size(const Call& c) { return packed_size(c); }
 Status conv2d_grad_input_pack(const Call& c, void* packed) {
-  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
-    correlate_pack(c, r, static_cast<uint8_t*>(packed) + offset);
-  });
+  pack(c, packed);
   return Status::kOk;
 }
 
 Status conv2d_transpose(const Call& c) { return run(c, bias_of(c)); }
 size_t conv2d_transpose_scratch(const Call& c) { return scratch(c, bias_of(c)); }
-size_t conv2d_transpose_pack_size(const Call& c) { return conv2d_grad_input_pack_size(c); }
+size_t conv2d_transpose_pack_size(const Call& c) { return packed_size(c); }
 Status conv2d_transpose_pack(const Call& c, void* packed) {
-  return conv2d_grad_input_pack(c, packed);
+  pack(c, packed);
+  return Status::kOk;
 }
 
 }  // namespace proa::PROA_ISA

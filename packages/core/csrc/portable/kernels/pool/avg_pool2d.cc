@@ -68,35 +68,57 @@ void pool(const Call& call, const Pooling& s) {
   });
 }
 
-/// Adds to one image of dx; images are independent.
+/// The shares of dy in one line of dx, for channels that are neighbours.
 template <class T>
-void spread_image(const View& dy, const View& dx, int64_t n, const Pooling& s) {
-  for (int64_t c = 0; c < dx.shape[1]; ++c)
-    for (int64_t p = 0; p < dx.shape[2]; ++p)
-      for (int64_t q = 0; q < dx.shape[3]; ++q)
-        dx.as<T>()[n * dx.stride[0] + c * dx.stride[1] + p * dx.stride[2] + q * dx.stride[3]] =
-            static_cast<T>(0);
-  for (int64_t i = 0; i < s.down.count; ++i)
-    for (int64_t j = 0; j < s.along.count; ++j) {
-      const Span h = s.down.at(i), w = s.along.at(j);
-      const auto share = static_cast<Compute<T>>(s.share(h, w));
-      const T* from = dy.as<const T>() + n * dy.stride[0] + i * dy.stride[2] + j * dy.stride[3];
-      for (int64_t p = h.begin; p < h.end; ++p)
-        for (int64_t q = w.begin; q < w.end; ++q) {
-          T* to = dx.as<T>() + n * dx.stride[0] + p * dx.stride[2] + q * dx.stride[3];
-          for (int64_t c = 0; c < dx.shape[1]; ++c) {
-            T& d = to[c * dx.stride[1]];
-            d = static_cast<T>(static_cast<Compute<T>>(d) +
-                               static_cast<Compute<T>>(from[c * dy.stride[1]]) * share);
-          }
+void spread_across(const View& dy, const View& dx, int64_t n, int64_t p, const Pooling& s) {
+  constexpr int kWidth = kLanesOf<T>;
+  const Span lines = s.down.over(p);
+  const T* const from = dy.as<const T>() + n * dy.stride[0];
+  T* to = dx.as<T>() + n * dx.stride[0] + p * dx.stride[2];
+  for (int64_t q = 0; q < dx.shape[3]; ++q, to += dx.stride[3]) {
+    const Span columns = s.along.over(q);
+    for (int64_t c = 0; c < dx.shape[1]; c += kWidth) {
+      const int64_t some = dx.shape[1] - c < kWidth ? dx.shape[1] - c : kWidth;
+      Vec<T> sum = {};
+      for (int64_t i = lines.begin; i < lines.end; ++i)
+        for (int64_t j = columns.begin; j < columns.end; ++j) {
+          const auto share = static_cast<Compute<T>>(s.share(s.down.at(i), s.along.at(j)));
+          sum += load_n(from + i * dy.stride[2] + j * dy.stride[3] + c, some) * share;
         }
+      store_n(to + c, sum, some);
     }
+  }
+}
+
+/// The same for any strides.
+template <class T>
+void spread_down(const View& dy, const View& dx, int64_t n, int64_t p, const Pooling& s) {
+  const Span lines = s.down.over(p);
+  for (int64_t c = 0; c < dx.shape[1]; ++c) {
+    const T* const from = dy.as<const T>() + n * dy.stride[0] + c * dy.stride[1];
+    T* to = dx.as<T>() + n * dx.stride[0] + c * dx.stride[1] + p * dx.stride[2];
+    for (int64_t q = 0; q < dx.shape[3]; ++q, to += dx.stride[3]) {
+      const Span columns = s.along.over(q);
+      Compute<T> sum = 0;
+      for (int64_t i = lines.begin; i < lines.end; ++i)
+        for (int64_t j = columns.begin; j < columns.end; ++j) {
+          const auto share = static_cast<Compute<T>>(s.share(s.down.at(i), s.along.at(j)));
+          sum += static_cast<Compute<T>>(from[i * dy.stride[2] + j * dy.stride[3]]) * share;
+        }
+      *to = static_cast<T>(sum);
+    }
+  }
 }
 
 template <class T>
 void spread(const Call& call, const Pooling& s) {
-  parallel_for(call, call.out[0].shape[0], 1, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) spread_image<T>(call.in[0], call.out[0], n, s);
+  const View &dy = call.in[0], &dx = call.out[0];
+  const bool across = channels_adjoin(dy) && channels_adjoin(dx);
+  for_each_line(call, dx, 4, [&](int64_t n, int64_t p) {
+    if (across)
+      spread_across<T>(dy, dx, n, p, s);
+    else
+      spread_down<T>(dy, dx, n, p, s);
   });
 }
 

@@ -19,6 +19,20 @@ struct Axis {
     const int64_t begin = i * stride - padding, end = begin + kernel;
     return {begin > 0 ? begin : 0, end < size ? end : size};
   }
+  /// The windows that cover element x.
+  Span over(int64_t x) const {
+    int64_t first = 0, last = 0;  // the last one is included
+    if (kernel == 0) {
+      // Those with i * size / count <= x < ceil((i + 1) * size / count).
+      first = x * count / size;
+      last = ((x + 1) * count - 1) / size;
+    } else {
+      const int64_t at = x + padding;
+      first = at < kernel ? 0 : (at - kernel) / stride + 1;
+      last = at / stride;
+    }
+    return {first, last < count ? last + 1 : count};
+  }
 };
 
 template <class A>

@@ -172,13 +172,15 @@ size_t group_bytes(const Correlation& c) {
   return align64(gemm_packed_size(micro_for(c), c.outs, steps(c)));
 }
 
-template <class T>
-void pack_depthwise(const Correlation& c, T* to) {
-  const int64_t taps = c.taps_h * c.taps_w, width = depthwise_width(c);
-  memset(to, 0, depthwise_packed_size(c, sizeof(T)));
-  for (int64_t g = 0; g < c.groups; ++g) {
-    const KernelSource s = {&c, g};
-    for (int64_t t = 0; t < taps; ++t) read_kernel(&s, 0, t, 1, to + t * width + g);
+void pack_depthwise(const Correlation& c, void* packed) {
+  const Kernels& w = c.kernels;
+  const auto size = static_cast<int64_t>(micro_of(w.dtype).size);
+  const auto element = static_cast<int64_t>(size_of(w.dtype));
+  memset(packed, 0, depthwise_packed_size(c, size));
+  auto* to = static_cast<uint8_t*>(packed);
+  for (int64_t t = 0; t < c.taps_h * c.taps_w; ++t, to += depthwise_width(c) * size) {
+    const int64_t tap = t / c.taps_w * w.tap_h + t % c.taps_w * w.tap_w;
+    widen(static_cast<const uint8_t*>(w.data) + tap * element, w.dtype, w.group, c.groups, to);
   }
 }
 
@@ -339,10 +341,7 @@ size_t correlate_packed_size(const Correlation& c) {
 }
 
 void correlate_pack(const Call& call, const Correlation& c, void* packed) {
-  if (by_depthwise(c)) {
-    if (is_double(c.kernels.dtype)) return pack_depthwise(c, static_cast<double*>(packed));
-    return pack_depthwise(c, static_cast<float*>(packed));
-  }
+  if (by_depthwise(c)) return pack_depthwise(c, packed);
   if (by_winograd(c)) return winograd_pack(call, c, packed);
   const Micro micro = micro_for(c);
   for (int64_t g = 0; g < c.groups; ++g) {

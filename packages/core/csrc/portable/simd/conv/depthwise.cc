@@ -125,58 +125,73 @@ void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, i
   }
 }
 
+/// Line i of the output.
 template <class T>
-void run(const Call& call, const Job<T>& s) {
+void run_line(const Job<T>& s, int64_t i) {
   const Correlation& c = s.c;
-  const int64_t work = c.cols * c.groups * (c.taps_h * c.taps_w + 2) / kLanesOf<T> * 8;
-  parallel_for(
-      call, c.x.shape[0] * c.rows, 1 + kGrainWork / (work + 1), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t n = i / c.rows, h = (i - n * c.rows) * c.step_h - c.top;
-          const T* line = static_cast<const T*>(s.frame.data) + n * s.frame.image + h * s.frame.row;
-          const Taps p = inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
-          for (int64_t j = 0; j < c.cols;) {
-            const int64_t w = j * c.step_w - c.left;
-            const int64_t right = w + (kPixels - 1) * c.step_w + (c.taps_w - 1) * c.tap_w;
-            const bool whole = w >= 0 && right < c.x.shape[3] && j + kPixels <= c.cols;
-            const Taps q = whole ? Taps{0, c.taps_w} : inside(w, c.tap_w, c.taps_w, c.x.shape[3]);
-            const int count = whole ? kPixels : 1;
-            run_pixels(s, line, {p, q, w}, i * c.cols, j, count);
-            j += count;
-          }
-        }
-      });
+  const int64_t n = i / c.rows, h = (i - n * c.rows) * c.step_h - c.top;
+  const T* line = static_cast<const T*>(s.frame.data) + n * s.frame.image + h * s.frame.row;
+  const Taps p = inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
+  for (int64_t j = 0; j < c.cols;) {
+    const int64_t w = j * c.step_w - c.left;
+    const int64_t right = w + (kPixels - 1) * c.step_w + (c.taps_w - 1) * c.tap_w;
+    const bool whole = w >= 0 && right < c.x.shape[3] && j + kPixels <= c.cols;
+    const Taps q = whole ? Taps{0, c.taps_w} : inside(w, c.tap_w, c.taps_w, c.x.shape[3]);
+    const int count = whole ? kPixels : 1;
+    run_pixels(s, line, {p, q, w}, i * c.cols, j, count);
+    j += count;
+  }
 }
 
 template <class T>
-void run_as(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
-            const void* bias, const Gemm& end) {
+void run_as(const Correlation& c, const Frame& frame, const void* packed, const void* bias,
+            const Gemm& end, int64_t first, int64_t last) {
   const Place& out = c.end.out;
   const bool straight = out.stride == 1 && size_of(out.dtype) == sizeof(T) &&
                         (out.dtype == DType::kF32 || is_double(out.dtype));
   const int64_t pixel = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
   T* const to = straight ? static_cast<T*>(out.data) : nullptr;
-  run<T>(call, {c, frame, static_cast<const T*>(packed), static_cast<const T*>(bias), end,
-                depthwise_width(c), out.rows, to, pixel});
+  const Job<T> s = {c,
+                    frame,
+                    static_cast<const T*>(packed),
+                    static_cast<const T*>(bias),
+                    end,
+                    depthwise_width(c),
+                    out.rows,
+                    to,
+                    pixel};
+  for (int64_t i = first; i < last; ++i) run_line(s, i);
 }
 
 }  // namespace
+
+int64_t depthwise_grain(const Correlation& c) {
+  const int64_t work = c.cols * c.groups * (c.taps_h * c.taps_w + 2) / kLanes * 8;
+  return 1 + kGrainWork / (work + 1);
+}
 
 size_t depthwise_packed_size(const Correlation& c, int64_t size) {
   return static_cast<size_t>(c.taps_h * c.taps_w * depthwise_width(c) * size) + kVecBytes;
 }
 
-void depthwise(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
-               const void* bias, const Gemm& end) {
+void depthwise_lines(const Correlation& c, const Frame& frame, const void* packed, const void* bias,
+                     const Gemm& end, int64_t first, int64_t last) {
   Gemm plain = end;
   // Without a place of its own an output that is only copied needs no finish either.
   if (c.end.act == Act::kNone && c.end.residual.data == nullptr && c.end.out.stride == 1 &&
       (c.end.out.dtype == DType::kF32 || is_double(c.end.out.dtype)))
     plain.finish = nullptr;
   if (computes(DType::kF64) && is_double(c.kernels.dtype))
-    run_as<double>(call, c, frame, packed, bias, plain);
+    run_as<double>(c, frame, packed, bias, plain, first, last);
   else
-    run_as<float>(call, c, frame, packed, bias, plain);
+    run_as<float>(c, frame, packed, bias, plain, first, last);
+}
+
+void depthwise(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
+               const void* bias, const Gemm& end) {
+  parallel_for(call, c.x.shape[0] * c.rows, depthwise_grain(c), [&](int64_t first, int64_t last) {
+    depthwise_lines(c, frame, packed, bias, end, first, last);
+  });
 }
 
 }  // namespace proa::PROA_ISA

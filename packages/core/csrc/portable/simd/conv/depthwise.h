@@ -16,6 +16,12 @@ size_t depthwise_packed_size(const Correlation& c, int64_t size);
 void depthwise(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
                const void* bias, const Gemm& end);
 
+/// The same for lines [first, last) of the output, on the calling thread.
+void depthwise_lines(const Correlation& c, const Frame& frame, const void* packed, const void* bias,
+                     const Gemm& end, int64_t first, int64_t last);
+/// Lines worth handing to another thread.
+int64_t depthwise_grain(const Correlation& c);
+
 /// Channels of a line of the packed kernels.
 inline int64_t depthwise_width(const Correlation& c) {
   const int64_t lanes = is_double(c.kernels.dtype) ? kLanesOf<double> : kLanesOf<float>;
