@@ -68,25 +68,32 @@ void pool(const Call& call, const Pooling& s) {
   });
 }
 
+/// Adds factor * from to `to`, or sets it if it is the first.
+template <class T>
+void add_scaled(const T* from, int64_t channels, Compute<T> factor, bool first, T* to) {
+  constexpr int kWidth = kLanesOf<T>;
+  for (int64_t c = 0; c < channels; c += kWidth) {
+    const int64_t some = channels - c < kWidth ? channels - c : kWidth;
+    const Vec<T> v = load_n(from + c, some) * factor;
+    store_n(to + c, first ? v : load_n(to + c, some) + v, some);
+  }
+}
+
 /// The shares of dy in one line of dx, for channels that are neighbours.
 template <class T>
 void spread_across(const View& dy, const View& dx, int64_t n, int64_t p, const Pooling& s) {
-  constexpr int kWidth = kLanesOf<T>;
   const Span lines = s.down.over(p);
   const T* const from = dy.as<const T>() + n * dy.stride[0];
   T* to = dx.as<T>() + n * dx.stride[0] + p * dx.stride[2];
   for (int64_t q = 0; q < dx.shape[3]; ++q, to += dx.stride[3]) {
     const Span columns = s.along.over(q);
-    for (int64_t c = 0; c < dx.shape[1]; c += kWidth) {
-      const int64_t some = dx.shape[1] - c < kWidth ? dx.shape[1] - c : kWidth;
-      Vec<T> sum = {};
-      for (int64_t i = lines.begin; i < lines.end; ++i)
-        for (int64_t j = columns.begin; j < columns.end; ++j) {
-          const auto share = static_cast<Compute<T>>(s.share(s.down.at(i), s.along.at(j)));
-          sum += load_n(from + i * dy.stride[2] + j * dy.stride[3] + c, some) * share;
-        }
-      store_n(to + c, sum, some);
-    }
+    bool first = true;
+    for (int64_t i = lines.begin; i < lines.end; ++i)
+      for (int64_t j = columns.begin; j < columns.end; ++j, first = false) {
+        const auto share = static_cast<Compute<T>>(s.share(s.down.at(i), s.along.at(j)));
+        add_scaled(from + i * dy.stride[2] + j * dy.stride[3], dx.shape[1], share, first, to);
+      }
+    for (int64_t c = 0; first && c < dx.shape[1]; ++c) to[c] = static_cast<T>(0);
   }
 }
 
@@ -95,17 +102,19 @@ template <class T>
 void spread_down(const View& dy, const View& dx, int64_t n, int64_t p, const Pooling& s) {
   const Span lines = s.down.over(p);
   for (int64_t c = 0; c < dx.shape[1]; ++c) {
-    const T* const from = dy.as<const T>() + n * dy.stride[0] + c * dy.stride[1];
-    T* to = dx.as<T>() + n * dx.stride[0] + c * dx.stride[1] + p * dx.stride[2];
-    for (int64_t q = 0; q < dx.shape[3]; ++q, to += dx.stride[3]) {
-      const Span columns = s.along.over(q);
-      Compute<T> sum = 0;
-      for (int64_t i = lines.begin; i < lines.end; ++i)
-        for (int64_t j = columns.begin; j < columns.end; ++j) {
-          const auto share = static_cast<Compute<T>>(s.share(s.down.at(i), s.along.at(j)));
-          sum += static_cast<Compute<T>>(from[i * dy.stride[2] + j * dy.stride[3]]) * share;
+    T* const to = dx.as<T>() + n * dx.stride[0] + c * dx.stride[1] + p * dx.stride[2];
+    for (int64_t q = 0; q < dx.shape[3]; ++q) to[q * dx.stride[3]] = static_cast<T>(0);
+    for (int64_t i = lines.begin; i < lines.end; ++i) {
+      const Span h = s.down.at(i);
+      const T* from = dy.as<const T>() + n * dy.stride[0] + c * dy.stride[1] + i * dy.stride[2];
+      for (int64_t j = 0; j < s.along.count; ++j, from += dy.stride[3]) {
+        const Span w = s.along.at(j);
+        const auto share = static_cast<Compute<T>>(*from) * static_cast<Compute<T>>(s.share(h, w));
+        for (int64_t q = w.begin; q < w.end; ++q) {
+          T& d = to[q * dx.stride[3]];
+          d = static_cast<T>(static_cast<Compute<T>>(d) + share);
         }
-      *to = static_cast<T>(sum);
+      }
     }
   }
 }

@@ -44,48 +44,98 @@ void max_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& 
   }
 }
 
-/// Any strides, one element at a time: the place of the greatest.
+/// The greatest of a few elements, the first of equals, and its place h * W + w.
 template <class T>
-int64_t place_of_max(const View& x, const T* plane, const Window& s) {
-  using C = Compute<T>;
-  int64_t place = s.h.begin * x.shape[3] + s.w.begin;
-  C best = plane[s.h.begin * x.stride[2] + s.w.begin * x.stride[3]];
-  for (int64_t p = s.h.begin; p < s.h.end; ++p)
-    for (int64_t q = s.w.begin; q < s.w.end; ++q) {
-      const C v = plane[p * x.stride[2] + q * x.stride[3]];
-      if (v > best || (v != v && best == best)) {
-        best = v;
-        place = p * x.shape[3] + q;
+struct Greatest {
+  Compute<T> value;
+  int64_t place;
+  void meet(Compute<T> v, int64_t at) {
+    if (v > value || (v != v && value == value)) {
+      value = v;
+      place = at;
+    }
+  }
+};
+
+template <class T>
+Greatest<T> greatest(const View& x, const T* plane, const Window& s) {
+  const int64_t down = x.stride[2], along = x.stride[3];
+  const T* row = plane + s.h.begin * down + s.w.begin * along;
+  int64_t at = s.h.begin * x.shape[3] + s.w.begin;
+  Greatest<T> best = {static_cast<Compute<T>>(*row), at};
+  for (int64_t p = s.h.begin; p < s.h.end; ++p, row += down, at += x.shape[3])
+    for (int64_t q = 0; q < s.w.end - s.w.begin; ++q)
+      best.meet(static_cast<Compute<T>>(row[q * along]), at + q);
+  return best;
+}
+
+/// The greatest of each column of some rows of a plane whose columns are neighbours.
+struct Columns {
+  static constexpr int64_t kMost = 512;  // columns of x, at most
+  float value[kMost + kLanes];
+  int32_t place[kMost + kLanes];
+
+  template <class T>
+  void take(const View& x, const T* plane, Span h) {
+    for (int64_t q = 0; q < x.shape[3]; q += kLanes) {
+      const int64_t some = x.shape[3] - q < kLanes ? x.shape[3] - q : kLanes;
+      const T* row = plane + h.begin * x.stride[2] + q;
+      VI here = iota() + static_cast<int32_t>(h.begin * x.shape[3] + q), at = here;
+      VF best = load_n(row, some);
+      for (int64_t p = h.begin + 1; p < h.end; ++p) {
+        here += static_cast<int32_t>(x.shape[3]);
+        row += x.stride[2];
+        const VF v = load_n(row, some);
+        const auto better = (v > best) | ((v != v) & (best == best));
+        at = better ? here : at;
+        best = better ? v : best;
       }
+      store(value + q, best);
+      store(place + q, at);
     }
-  return place;
-}
+  }
+  /// Of columns [w.begin, w.end): of equals that which comes first by rows.
+  void among(Span w, float* best, int32_t* at) const {
+    *best = value[w.begin];
+    *at = place[w.begin];
+    for (int64_t q = w.begin + 1; q < w.end; ++q) {
+      const float v = value[q];
+      const bool more = (v > *best) | ((v != v) & (*best == *best));
+      const bool same = (v == *best) | ((v != v) & (*best != *best));
+      const bool takes = more | (same & (place[q] < *at));
+      *best = takes ? v : *best;
+      *at = takes ? place[q] : *at;
+    }
+  }
+};
 
-template <class T>
-void max_down(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
-              const Axis& along) {
+/// Any strides, one plane at a time; each window's greatest goes to take(element of y, greatest).
+template <class T, class Y, class F>
+void down_planes(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
+                 const Axis& along, F take) {
+  const Span h = down.at(i);
+  constexpr bool kByColumns = kIsFloat<T> && kLanesOf<T> == kLanes;
+  const bool by_columns = kByColumns && x.stride[3] == 1 && x.shape[3] <= Columns::kMost;
   for (int64_t c = 0; c < x.shape[1]; ++c) {
     const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
-    T* to = y.as<T>() + n * y.stride[0] + c * y.stride[1] + i * y.stride[2];
-    for (int64_t j = 0; j < along.count; ++j) {
-      const int64_t at = place_of_max(x, plane, {down.at(i), along.at(j)});
-      to[j * y.stride[3]] = plane[at / x.shape[3] * x.stride[2] + at % x.shape[3] * x.stride[3]];
+    Y* to = y.as<Y>() + n * y.stride[0] + c * y.stride[1] + i * y.stride[2];
+    if constexpr (kByColumns) {
+      Columns columns;
+      if (by_columns) columns.take(x, plane, h);
+      for (int64_t j = 0; by_columns && j < along.count; ++j, to += y.stride[3]) {
+        float value;
+        int32_t place;
+        columns.among(along.at(j), &value, &place);
+        take(to, {value, place});
+      }
+      if (by_columns) continue;
     }
+    for (int64_t j = 0; j < along.count; ++j, to += y.stride[3])
+      take(to, greatest(x, plane, {h, along.at(j)}));
   }
 }
 
-template <class T>
-void index_down(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
-                const Axis& along) {
-  for (int64_t c = 0; c < x.shape[1]; ++c) {
-    const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
-    int32_t* to = y.as<int32_t>() + n * y.stride[0] + c * y.stride[1] + i * y.stride[2];
-    for (int64_t j = 0; j < along.count; ++j)
-      to[j * y.stride[3]] = static_cast<int32_t>(place_of_max(x, plane, {down.at(i), along.at(j)}));
-  }
-}
-
-/// As index_down for neighbouring channels of types computed in float.
+/// The places for neighbouring channels of types computed in float.
 template <class T>
 void index_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
                   const Axis& along) {
@@ -118,7 +168,8 @@ void max_pool(const Call& call, const Axis& down, const Axis& along) {
     if constexpr (kIsFloat<T>) {
       if (channels_adjoin(x) && channels_adjoin(y)) return max_across<T>(x, y, n, i, down, along);
     }
-    max_down<T>(x, y, n, i, down, along);
+    down_planes<T, T>(x, y, n, i, down, along,
+                      [](T* to, const Greatest<T>& g) { *to = static_cast<T>(g.value); });
   });
 }
 
@@ -129,7 +180,9 @@ void max_index(const Call& call, const Axis& down, const Axis& along) {
     if constexpr (kIsFloat<T> && kLanesOf<T> == kLanes) {
       if (channels_adjoin(x) && channels_adjoin(y)) return index_across<T>(x, y, n, i, down, along);
     }
-    index_down<T>(x, y, n, i, down, along);
+    down_planes<T, int32_t>(x, y, n, i, down, along, [](int32_t* to, const Greatest<T>& g) {
+      *to = static_cast<int32_t>(g.place);
+    });
   });
 }
 

@@ -8,24 +8,28 @@
 namespace proa::PROA_ISA {
 namespace {
 
-/// Calls body(index, offset in v) for each window of image n, walking v in its memory order.
+/// Windows of an image that follow each other in v, along channels or columns.
+struct Run {
+  int64_t v, index;            // offsets of the first window
+  int64_t v_step, index_step;  // between windows
+  int64_t channel, channel_step, count;
+};
 template <class F>
-void for_each_window(const View& v, const View& index, int64_t n, F body) {
-  const int32_t* from = index.as<const int32_t>() + n * index.stride[0];
+void for_each_run(const View& v, const View& index, int64_t n, F body) {
   // Channels innermost where they are neighbours, else the columns.
   const bool across = v.stride[1] < v.stride[3];
   const int order[3] = {across ? 2 : 1, across ? 3 : 2, across ? 1 : 3};
+  const int in = order[2];
   int64_t at[4] = {n, 0, 0, 0};
   for (at[order[0]] = 0; at[order[0]] < v.shape[order[0]]; ++at[order[0]])
-    for (at[order[1]] = 0; at[order[1]] < v.shape[order[1]]; ++at[order[1]])
-      for (at[order[2]] = 0; at[order[2]] < v.shape[order[2]]; ++at[order[2]]) {
-        int64_t offset = n * v.stride[0], place = 0;
-        for (int d = 1; d < 4; ++d) {
-          offset += at[d] * v.stride[d];
-          place += at[d] * index.stride[d];
-        }
-        body(from[place], at[1], offset);
+    for (at[order[1]] = 0; at[order[1]] < v.shape[order[1]]; ++at[order[1]]) {
+      Run r = {0, 0, v.stride[in], index.stride[in], at[1], across ? 1 : 0, v.shape[in]};
+      for (int d = 0; d < 4; ++d) {
+        r.v += at[d] * v.stride[d];
+        r.index += at[d] * index.stride[d];
       }
+      body(r);
+    }
 }
 
 /// Element of plane c of image n by index.
@@ -51,10 +55,14 @@ void scatter(const Call& call) {
         for (int64_t c = 0; c < dx.shape[1]; ++c)
           for (int32_t i = 0; i < dx.shape[2] * dx.shape[3]; ++i)
             to[offset_at(dx, n, c, i)] = static_cast<T>(0);
-      for_each_window(dy, index, n, [&](int32_t i, int64_t c, int64_t offset) {
-        T& d = to[offset_at(dx, n, c, i)];
-        d = static_cast<T>(static_cast<Compute<T>>(d) +
-                           static_cast<Compute<T>>(dy.as<const T>()[offset]));
+      for_each_run(dy, index, n, [&](const Run& r) {
+        const T* from = dy.as<const T>() + r.v;
+        const int32_t* place = index.as<const int32_t>() + r.index;
+        for (int64_t k = 0, c = r.channel; k < r.count; ++k, c += r.channel_step) {
+          T& d = to[offset_at(dx, n, c, place[k * r.index_step])];
+          d = static_cast<T>(static_cast<Compute<T>>(d) +
+                             static_cast<Compute<T>>(from[k * r.v_step]));
+        }
       });
     }
   });
@@ -65,21 +73,28 @@ void gather(const Call& call) {
   const View &x = call.in[0], &index = call.in[1], &y = call.out[0];
   parallel_for(call, y.shape[0], 1, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n)
-      for_each_window(y, index, n, [&](int32_t i, int64_t c, int64_t offset) {
-        y.as<T>()[offset] = x.as<const T>()[offset_at(x, n, c, i)];
+      for_each_run(y, index, n, [&](const Run& r) {
+        T* to = y.as<T>() + r.v;
+        const int32_t* place = index.as<const int32_t>() + r.index;
+        for (int64_t k = 0, c = r.channel; k < r.count; ++k, c += r.channel_step)
+          to[k * r.v_step] = x.as<const T>()[offset_at(x, n, c, place[k * r.index_step])];
       });
   });
 }
 
 // True if every index is one of a plane of x. They may be a user's, of max_unpool2d.
 bool indices_fit(const Call& call, const View& index, const View& x) {
-  const auto plane = static_cast<uint64_t>(x.shape[2] * x.shape[3]);
+  // Places are 32 bits wide: a larger plane holds every one that is not negative.
+  const int64_t size = x.shape[2] * x.shape[3];
+  const auto plane = static_cast<uint32_t>(size < INT32_MAX ? size : INT32_MAX);
   bool inside = true;
   parallel_for(call, index.shape[0], 1, [&](int64_t begin, int64_t end) {
     bool own = true;
     for (int64_t n = begin; n < end; ++n) {
-      for_each_window(index, index, n, [&](int32_t i, int64_t, int64_t) {
-        own &= static_cast<uint64_t>(static_cast<int64_t>(i)) < plane;
+      for_each_run(index, index, n, [&](const Run& r) {
+        const int32_t* place = index.as<const int32_t>() + r.index;
+        for (int64_t k = 0; k < r.count; ++k)
+          own &= static_cast<uint32_t>(place[k * r.index_step]) < plane;
       });
     }
     if (!own) __atomic_store_n(&inside, false, __ATOMIC_RELAXED);
