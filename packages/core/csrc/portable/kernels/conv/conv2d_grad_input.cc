@@ -4,6 +4,7 @@
 // bias where that has the shape of x; its attributes begin alike.
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/geometry.h"
+#include "proa/kernels/conv/scatter_input.h"
 #include "proa/simd/conv/depthwise.h"
 
 namespace proa::PROA_ISA {
@@ -85,7 +86,13 @@ void for_each_phase(const Call& c, const View* bias, F body) {
     }
 }
 
+/// The kernels decide alone: what is packed cannot depend on dy.
+bool scatters(const Call& c) {
+  return scatter_takes(c.in[1], c.attr<Conv2dGradInputAttrs>().groups);
+}
+
 size_t packed_size(const Call& c) {
+  if (scatters(c)) return scatter_packed_size(c.in[1]);
   size_t end = 0;
   for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
     end = offset + correlate_packed_size(r) + 64;
@@ -93,6 +100,7 @@ size_t packed_size(const Call& c) {
   return end;
 }
 void pack(const Call& c, void* packed) {
+  if (scatters(c)) return scatter_pack(c.in[1], packed);
   for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
     correlate_pack(c, r, static_cast<uint8_t*>(packed) + offset);
   });
@@ -156,6 +164,10 @@ void run_together(const Call& call, const View* bias, const Together& t) {
 Status run(const Call& c, const View* bias) {
   if (!is_floating(c.in[0].dtype)) return Status::kUnimplemented;
   if (c.out[0].numel() == 0) return Status::kOk;
+  if (scatters(c)) {
+    scatter_input(c, bias);
+    return Status::kOk;
+  }
   const Together t = together_of(c, bias);
   if (t.does) {
     run_together(c, bias, t);
@@ -166,6 +178,7 @@ Status run(const Call& c, const View* bias) {
 }
 
 size_t scratch(const Call& c, const View* bias) {
+  if (scatters(c)) return scatter_input_scratch(c);
   const Together t = together_of(c, bias);
   if (t.does)
     return t.packed + t.bias + (t.here ? 0 : align64(frame_bytes(c.in[0], all_of(c.in[0]))));
