@@ -277,13 +277,17 @@ void bind_engine(py::module_& m) {
                              })
       .def(
           "profile",
-          [](Engine& e, const py::sequence& inputs) {
+          [](Engine& e, const py::sequence& inputs, const py::sequence& numbers) {
             std::vector<std::tuple<std::string, std::string, int64_t>> steps;
             e.set_profile([&steps](const char* op, const char* name, int64_t ns) {
               steps.emplace_back(op, name, ns);
             });
             try {
-              run(e, inputs);
+              if (e.options().updates.on) {
+                Py_DECREF(run_tensors(e, inputs, numbers));
+              } else {
+                run(e, inputs);
+              }
             } catch (...) {
               e.set_profile(nullptr);
               throw;
@@ -291,7 +295,7 @@ void bind_engine(py::module_& m) {
             e.set_profile(nullptr);
             return steps;
           },
-          py::arg("inputs"))
+          py::arg("inputs"), py::arg("numbers") = py::tuple())
       .def_property_readonly("model_bytes", &Engine::model_bytes)
       .def_property_readonly("packed_bytes", &Engine::packed_bytes)
       .def_property_readonly("arena_bytes", &Engine::arena_bytes);

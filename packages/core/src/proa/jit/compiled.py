@@ -15,6 +15,7 @@ from proa.jit.recording import Recording, Source
 
 _PASSES = (
     "remove_identities", "fold_constants", "merge_equal_nodes", "remove_dead_code",
+    "update_early",
 )  # fmt: skip
 
 

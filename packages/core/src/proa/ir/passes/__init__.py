@@ -7,6 +7,7 @@ from proa.ir.passes.fold_norm import fold_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue
 from proa.ir.passes.equal_nodes import merge_equal_nodes
 from proa.ir.passes.dead_code import remove_dead_code
+from proa.ir.passes.early_updates import update_early
 from proa.ir.passes.base import PASSES, Pass, apply, optimize, register
 # isort: on
 
@@ -23,4 +24,5 @@ __all__ = [
     "register",
     "remove_dead_code",
     "remove_identities",
+    "update_early",
 ]

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from proa.ir.attributes import row_of
+from proa.ir.passes.base import register
+from proa.ir.program import Block, Node, Program, Value
+
+#: Where a node is to stand: behind the node of that number, updates by their own order.
+_Place = tuple[int, int]
+
+
+def _memory(block: Block) -> dict[Value, Value]:
+    """The value in whose memory each view lies."""
+    owner: dict[Value, Value] = {}
+    for node in block.nodes:
+        source = node.inputs[0] if node.inputs else None
+        if source is None:
+            continue
+        if row_of(node.op).kind == "view":
+            for v in node.outputs:
+                owner[v] = owner.get(source, source)
+        elif node.op.endswith("_"):
+            names = [a.name for a in row_of(node.op).arrays]
+            for v, target in zip(node.outputs, row_of(node.op).inplace, strict=True):
+                changed = node.inputs[names.index(target)]
+                assert changed is not None
+                owner[v] = owner.get(changed, changed)
+    return owner
+
+
+def _order(block: Block) -> list[Node]:
+    owner = _memory(block)
+    place: dict[Node, _Place] = {}
+    used: dict[Value, _Place] = {}  # when memory is read or written last
+    for i, node in enumerate(block.nodes):
+        held = [owner.get(v, v) for v in node.inputs if v is not None]
+        at: _Place = (i, 0)
+        if node.op.endswith("_"):
+            made = [place[v.producer] for v in node.inputs if v and v.producer]
+            at = max([*made, *(used[v] for v in held if v in used)], default=(-1, 0))
+            at = (at[0], i + 1)
+        place[node] = at
+        for v in held:
+            used[v] = max(at, used.get(v, at))
+    return sorted(block.nodes, key=lambda node: place[node])
+
+
+@register(level=1)
+def update_early(program: Program) -> bool:
+    """Let optimizers step a parameter as soon as its gradient is there.
+
+    1. A node that changes an array moves up, behind what makes its inputs and behind
+       everything before it that reads or changes the same memory.
+
+    Ensures that a gradient's memory is free for the next one, and that the gradient is
+    still in the cache when it is used.
+    """
+    changed = False
+    for block in program.blocks:
+        nodes = _order(block)
+        changed |= any(a is not b for a, b in zip(nodes, block.nodes, strict=True))
+        block.nodes = nodes
+    return changed
