@@ -72,6 +72,8 @@ class PythonBackward final : public CustomBackward {
   bool zeros_, once_;
 };
 
+PyObject* py_retains_graph(PyObject*, PyObject*) { return PyBool_FromLong(retains_graph()); }
+
 PyObject* py_backward(PyObject*, PyObject* args) {
   PyObject *tensors, *grads = Py_None;
   int retain = 0, create = 0;
@@ -218,6 +220,7 @@ PyObject* py_row_sparse_parts(PyObject*, PyObject* x) {
 }  // namespace
 
 PyMethodDef autograd_functions[] = {{"backward", py_backward, METH_VARARGS, nullptr},
+                                    {"retains_graph", py_retains_graph, METH_NOARGS, nullptr},
                                     {"grad", py_grad, METH_VARARGS, nullptr},
                                     {"add_hook", py_add_hook, METH_VARARGS, nullptr},
                                     {"remove_hook", py_remove_hook, METH_VARARGS, nullptr},

@@ -5,8 +5,10 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <optional>
 
 #include "proa/runtime/engine.h"
+#include "proa/train/run.h"
 #include "proa/train/watch.h"
 #include "python.h"
 
@@ -137,54 +139,119 @@ std::vector<int64_t> bits_of(const py::sequence& numbers) {
   return bits;
 }
 
-// The tensors' views; each tensor is kept until the run is over.
-std::vector<View> views_of(const Engine& engine, const std::vector<Tensor>& tensors) {
-  if (tensors.size() != engine.inputs().size()) {
+// A run of an engine with updates that its second part may go on with: `made` are the tensors of
+// the outputs that overwrite no input.
+struct TensorRun {
+  std::vector<Tensor> tensors, made;
+  EngineRun run;
+};
+
+// Views of the tensors; each tensor is kept until the run is over. None is an input that only the
+// second part reads.
+void take_inputs(const Engine& engine, PyObject* given, TensorRun* run) {
+  const std::vector<Tensor> before = std::move(run->tensors);
+  run->tensors = bind::to_tensors(given, "Engine", true);
+  if (run->tensors.size() != engine.inputs().size()) {
     throw EngineError(Status::kInvalidArgument,
                       "[Engine] a run must have " + std::to_string(engine.inputs().size()) +
-                          " inputs, got " + std::to_string(tensors.size()));
+                          " inputs, got " + std::to_string(run->tensors.size()));
   }
-  std::vector<View> views;
-  views.reserve(tensors.size());
-  for (const Tensor& x : tensors) {
-    if (x->view.data == nullptr && x->view.numel() != 0) {
+  run->run.inputs.clear();
+  for (size_t i = 0; i < run->tensors.size(); ++i) {
+    Tensor& x = run->tensors[i];
+    // The first part was planned for what it was not given in row-major order.
+    if (x && i < before.size() && !before[i] && !x->has(TensorImpl::kContiguous)) {
+      const GradMode off(false);
+      x = contiguous(x.get());
+    }
+    if (x) {
+      run->run.inputs.push_back(x->view);
+      if (x->view.data != nullptr || x->view.numel() == 0) continue;
       throw EngineError(Status::kInvalidArgument,
                         "[Engine] inputs must have memory, got a tensor without");
     }
-    views.push_back(x->view);
+    const IoSpec& spec = engine.inputs()[i];
+    View view;
+    view.dtype = spec.dtype;
+    view.rank = static_cast<int8_t>(spec.shape.size());
+    for (int a = 0; a < view.rank; ++a) view.shape[a] = spec.shape[static_cast<size_t>(a)];
+    view.set_contiguous();
+    run->run.inputs.push_back(view);
   }
-  return views;
 }
 
-// Runs an engine with updates: new tensors for the outputs that overwrite no input, in order.
-PyObject* run_tensors(Engine& engine, const py::sequence& given, const py::sequence& numbers) {
-  const std::vector<Tensor> tensors = bind::to_tensors(given.ptr(), "Engine", false);
-  const std::vector<View> inputs = views_of(engine, tensors);
-  const std::vector<int64_t> bits = bits_of(numbers);
-  std::vector<View> outputs(engine.outputs().size());
-  std::vector<Tensor> made;
-  engine.layouts(inputs.data(), outputs.data());
-  for (View& output : outputs) {
-    if (output.rank < 0) continue;
-    made.push_back(empty_as(output));
-    output = made.back().view();
-  }
+// Runs the part; what it made, in order.
+py::object run_tensors(Engine& engine, RunPart part, TensorRun* run) {
+  const size_t before = run->made.size();
+  run->run.give = [run](View* outputs, size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      if (outputs[i].rank < 0) continue;
+      run->made.push_back(empty_as(outputs[i]));
+      outputs[i] = run->made.back().view();
+    }
+  };
   {
     const Timed timed("program", EventKind::kOp);
     const bind::WithoutLock others;
-    engine.run(inputs.data(), outputs.data(), bits);
+    engine.run_part(part, &run->run);
   }
-  for (const uint32_t input : engine.options().updates.stores) {
-    if (input != kNone) tensors[input]->storage->bump_version();
+  const EngineUpdates& updates = engine.options().updates;
+  if (part != RunPart::kSecond) {
+    for (const uint32_t input : updates.stores) {
+      if (input != kNone) run->tensors[input]->storage->bump_version();
+    }
   }
-  const bind::Ref list = bind::checked(PyList_New(static_cast<Py_ssize_t>(made.size())));
-  for (size_t i = 0; i < made.size(); ++i) {
-    PyObject* x = bind::wrap(std::move(made[i]));
+  const size_t count = run->made.size() - before;
+  py::list made(count);
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* x = bind::wrap(run->made[before + i]);
     if (x == nullptr) throw py::error_already_set();
-    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), x);
+    PyList_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), x);
   }
-  Py_INCREF(list.get());
-  return list.get();
+  run->made.resize(before);
+  for (size_t i = 0; i < count && part == RunPart::kFirst; ++i) {
+    // Without their place on the tape, which will hold this run.
+    run->made.push_back(detach(bind::to_tensor(made[i].ptr(), "Engine", "output")));
+  }
+  return made;
+}
+
+// Python's exception where a binding function met one.
+template <class F>
+auto crossing(F&& f) {
+  try {
+    return f();
+  } catch (const bind::PythonError&) {
+    throw py::error_already_set();
+  }
+}
+
+py::object run_whole(Engine& engine, const py::sequence& inputs, const py::sequence& numbers) {
+  return crossing([&] {
+    TensorRun run;
+    take_inputs(engine, inputs.ptr(), &run);
+    run.run.numbers = bits_of(numbers);
+    return run_tensors(engine, RunPart::kWhole, &run);
+  });
+}
+
+// (what the first part made, the run for `finish`)
+py::tuple begin(Engine& engine, const py::sequence& inputs, const py::sequence& numbers) {
+  return crossing([&] {
+    auto run = std::make_unique<TensorRun>();
+    take_inputs(engine, inputs.ptr(), run.get());
+    run->run.numbers = bits_of(numbers);
+    py::object made = run_tensors(engine, RunPart::kFirst, run.get());
+    return py::make_tuple(made, std::move(run));
+  });
+}
+
+py::object finish(Engine& engine, TensorRun& run, const py::sequence& inputs, bool keeps) {
+  return crossing([&] {
+    take_inputs(engine, inputs.ptr(), &run);
+    run.run.keeps = keeps;
+    return run_tensors(engine, RunPart::kSecond, &run);
+  });
 }
 
 // stores: for each output the input that it overwrites, or -1; numbers: (node, byte, slot).
@@ -225,6 +292,7 @@ void bind_engine(py::module_& m) {
     o.verify_checksum = verify;
     return o;
   };
+  py::class_<TensorRun>(m, "EngineRun");
   py::class_<Engine>(m, "Engine")
       .def_static(
           "load",
@@ -246,25 +314,22 @@ void bind_engine(py::module_& m) {
       .def_static(
           "with_updates",
           [](const py::buffer& given, const std::vector<int64_t>& stores,
-             const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers) {
+             const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers,
+             std::optional<uint32_t> first_nodes, uint32_t first_outputs) {
             const py::buffer_info info = given.request();
             EngineOptions o;
             o.verify_checksum = false;
             o.updates = updates_of(stores, numbers);
+            o.updates.first_nodes = first_nodes.value_or(kNone);
+            o.updates.first_outputs = first_outputs;
             return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize), o);
           },
-          py::arg("bytes"), py::arg("stores"), py::arg("numbers"))
+          py::arg("bytes"), py::arg("stores"), py::arg("numbers"),
+          py::arg("first_nodes") = py::none(), py::arg("first_outputs") = 0)
       .def("run", &run, py::arg("inputs"))
-      .def(
-          "run_tensors",
-          [](Engine& engine, const py::sequence& inputs, const py::sequence& numbers) {
-            try {
-              return py::reinterpret_steal<py::object>(run_tensors(engine, inputs, numbers));
-            } catch (const bind::PythonError&) {
-              throw py::error_already_set();
-            }
-          },
-          py::arg("inputs"), py::arg("numbers"))
+      .def("run_tensors", &run_whole, py::arg("inputs"), py::arg("numbers"))
+      .def("begin", &begin, py::arg("inputs"), py::arg("numbers"))
+      .def("finish", &finish, py::arg("run"), py::arg("inputs"), py::arg("keeps"))
       .def("clone", &Engine::clone)
       .def_property_readonly("inputs", [](const Engine& e) { return specs_of(e.inputs()); })
       .def_property_readonly("outputs", [](const Engine& e) { return specs_of(e.outputs()); })
@@ -284,7 +349,7 @@ void bind_engine(py::module_& m) {
             });
             try {
               if (e.options().updates.on) {
-                Py_DECREF(run_tensors(e, inputs, numbers));
+                run_whole(e, inputs, numbers);
               } else {
                 run(e, inputs);
               }

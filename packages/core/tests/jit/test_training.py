@@ -245,6 +245,39 @@ def test_the_tape_sees_one_node_between_eager_ones() -> None:
     np.testing.assert_allclose(net.weight.grad.numpy(), want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("order", ["row-major", "channels last", "broadcast"])
+def test_gradients_may_lie_in_any_order(order: str) -> None:
+    net, x = nn.Conv2D(2, 4, 3), proa.ones([2, 2, 5, 5])
+    x.stop_gradient = False
+    shape = {"broadcast": [1, 4, 1, 1], "channels last": [2, 3, 3, 4]}
+    random = np.random.default_rng(0)
+    drawn = random.standard_normal(shape.get(order, [2, 4, 3, 3])).astype(np.float32)
+    g = proa.to_tensor(drawn)
+    if order == "channels last":
+        g = g.transpose([0, 3, 1, 2])
+    if order == "broadcast":
+        g = g.expand([2, 4, 3, 3])
+    net(x).backward(g)
+    want = [x.grad.numpy(), net.weight.grad.numpy()]
+    x.clear_grad()
+    net.weight.clear_grad()
+    proa.jit.to_static(net)(x).backward(g)
+    for a, b in zip([x.grad.numpy(), net.weight.grad.numpy()], want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+def test_calls_may_overlap_before_their_backwards() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    a, b = proa.ones([2, 3]), proa.full([2, 3], 2.0)
+    (net(a).square() + net(b)).sum().backward()
+    want = [p.grad.numpy().copy() for p in net.parameters()]
+    net.clear_gradients()
+    proa.jit.to_static(net)
+    (net(a).square() + net(b)).sum().backward()
+    for p, array in zip(net.parameters(), want, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), array, rtol=1e-6)
+
+
 def test_a_backward_may_be_repeated_if_the_graph_is_retained() -> None:
     net = proa.jit.to_static(nn.Linear(4, 3))
     loss = net(proa.ones([2, 4])).square().sum()
@@ -408,7 +441,7 @@ def test_steps_take_no_further_memory() -> None:
         assert _core.memory_stats()["allocated"] == before
 
 
-@pytest.mark.parametrize("name", ["lenet", "residual", "encoder"])
+@pytest.mark.parametrize("name", ["lenet", "residual", "encoder", "lstm"])
 def test_a_recorded_step_needs_no_more_memory_than_an_eager_one(name: str) -> None:
     peaks = {}
     for how in ("eager", "step"):

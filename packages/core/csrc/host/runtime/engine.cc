@@ -10,7 +10,6 @@
 #include <chrono>
 #include <list>
 #include <mutex>
-#include <optional>
 #include <sstream>
 
 #include "proa/exec/plan.h"
@@ -175,19 +174,12 @@ struct CachedPlan {
   void* arena = nullptr;  // where an engine with updates placed it last
 };
 
-/// Memory of the process's allocator for one run.
-class Lease {
- public:
-  explicit Lease(size_t bytes) : data_(allocate(bytes > 0 ? bytes : 1, &capacity_)) {}
-  ~Lease() { release(data_, capacity_); }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  void* data() const { return data_; }
-
- private:
-  size_t capacity_ = 0;
-  void* data_;
-};
+/// Memory of the process's allocator.
+std::shared_ptr<void> lease(size_t bytes) {
+  size_t capacity;
+  void* data = allocate(bytes > 0 ? bytes : 1, &capacity);
+  return {data, [capacity](void* memory) { release(memory, capacity); }};
+}
 
 std::vector<int64_t> key_of(const View* inputs, size_t count) {
   std::vector<int64_t> key;
@@ -227,7 +219,8 @@ struct Engine::Impl {
   void check_updates() const {
     const EngineUpdates& updates = options.updates;
     if (!updates.on) return;
-    bool fits = updates.stores.size() == model->outputs.size();
+    bool fits = updates.stores.size() == model->outputs.size() &&
+                updates.first_outputs <= model->outputs.size();
     for (const uint32_t input : updates.stores) {
       fits = fits && (input == kNoValue || input < model->inputs.size());
     }
@@ -290,6 +283,8 @@ struct Engine::Impl {
     CachedPlan made{std::move(key), Block(Plan::table_size(model->prepared)), Plan(), nullptr};
     PlanOptions how;
     how.given_outputs = options.updates.on;
+    how.first_nodes = options.updates.first_nodes;
+    how.first_outputs = options.updates.first_outputs;
     if (options.updates.on) how.stores = options.updates.stores.data();
     const Status status =
         made.plan.build(model->prepared, inputs, made.tables.data(), made.tables.size(), how);
@@ -319,9 +314,26 @@ struct Engine::Impl {
     }
   }
 
+  void walk(Plan* plan, const View* inputs, View* outputs, Part part) {
+    Profiler profiler;
+    if (profile) {
+      profiler.now = now;
+      profiler.context = &profile;
+      profiler.step = [](void* context, const char* op, const char* name, int64_t nanoseconds) {
+        (*static_cast<EngineProfile*>(context))(op, name, nanoseconds);
+      };
+    }
+    const Status status =
+        plan->run(inputs, outputs, parallel(), profile ? &profiler : nullptr, part);
+    if (status == Status::kOk) return;
+    throw EngineError(status, with_cause("[Engine] inputs must be what " +
+                                         model->node_text(plan->problem_node()) +
+                                         " admits, got an array that it refused"));
+  }
+
   void check_outputs(const Plan& plan, const View* outputs) const {
     for (size_t i = 0; i < model->outputs.size(); ++i) {
-      if (outputs[i].data == nullptr || outputs[i].rank < 0) continue;
+      if (outputs[i].data == nullptr) continue;
       const View& want = plan.output(static_cast<uint32_t>(i));
       bool fits = outputs[i].rank == want.rank && outputs[i].dtype == want.dtype;
       for (int a = 0; fits && a < want.rank; ++a) fits = outputs[i].shape[a] == want.shape[a];
@@ -360,36 +372,49 @@ const std::vector<std::pair<std::string, std::string>>& Engine::metadata() const
   return impl_->model->metadata;
 }
 
-void Engine::run(const View* inputs, View* outputs, const std::vector<int64_t>& numbers) {
+void Engine::run(const View* inputs, View* outputs) {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
-  impl_->take_numbers(numbers);
-  CachedPlan& cached = impl_->plan_for(inputs);
-  Plan& plan = cached.plan;
+  Plan& plan = impl_->plan_for(inputs).plan;
   impl_->check_outputs(plan, outputs);
-  std::optional<Lease> lease;
-  if (impl_->options.updates.on) {
-    try {
-      lease.emplace(plan.arena_size());
-    } catch (const Error& error) {
-      throw EngineError(Status::kResourceExhausted, error.what());
+  impl_->walk(&plan, inputs, outputs, Part::kWhole);
+}
+
+void Engine::run_part(RunPart part, EngineRun* run) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const EngineUpdates& updates = impl_->options.updates;
+  impl_->take_numbers(run->numbers);
+  std::vector<int64_t> key = key_of(run->inputs.data(), run->inputs.size());
+  if (part == RunPart::kSecond && (run->arena == nullptr || key != run->key)) {
+    throw EngineError(Status::kInvalidArgument,
+                      "[Engine] a second part must go on with a first on inputs of the same shapes "
+                      "and strides, got others");
+  }
+  run->key = std::move(key);
+  CachedPlan& cached = impl_->plan_for(run->inputs.data());
+  const size_t count = impl_->model->outputs.size();
+  const size_t first = part == RunPart::kSecond ? updates.first_outputs : 0;
+  const size_t last = part == RunPart::kFirst ? updates.first_outputs : count;
+  run->outputs.resize(count);
+  for (size_t i = first; i < last; ++i) {
+    run->outputs[i] = cached.plan.output(static_cast<uint32_t>(i));
+    run->outputs[i].data = nullptr;
+    if (updates.stores[i] != kNoValue) run->outputs[i].rank = -1;
+  }
+  std::shared_ptr<void> arena = std::move(run->arena);
+  try {
+    run->give(run->outputs.data(), first, last);
+    if (arena == nullptr) arena = lease(cached.plan.arena_size());
+    if (run->keeps) {
+      run->arena = arena;
+      arena = lease(cached.plan.arena_size());
+      memcpy(arena.get(), run->arena.get(), cached.plan.arena_size());
     }
-    if (cached.arena != lease->data()) plan.place(cached.arena = lease->data());
+  } catch (const Error& error) {
+    throw EngineError(Status::kResourceExhausted, error.what());
   }
-  Profiler profiler;
-  if (impl_->profile) {
-    profiler.now = now;
-    profiler.context = &impl_->profile;
-    profiler.step = [](void* context, const char* op, const char* name, int64_t nanoseconds) {
-      (*static_cast<EngineProfile*>(context))(op, name, nanoseconds);
-    };
-  }
-  const Status status =
-      plan.run(inputs, outputs, impl_->parallel(), impl_->profile ? &profiler : nullptr);
-  if (status != Status::kOk) {
-    throw EngineError(status, with_cause("[Engine] inputs must be what " +
-                                         impl_->model->node_text(plan.problem_node()) +
-                                         " admits, got an array that it refused"));
-  }
+  if (cached.arena != arena.get()) cached.plan.place(cached.arena = arena.get());
+  impl_->walk(&cached.plan, run->inputs.data(), run->outputs.data(), static_cast<Part>(part));
+  if (part == RunPart::kFirst) run->arena = std::move(arena);
 }
 
 std::vector<IoSpec> Engine::output_specs(const View* inputs) {
@@ -401,16 +426,6 @@ std::vector<IoSpec> Engine::output_specs(const View* inputs) {
     specs[i].shape.assign(v.shape, v.shape + v.rank);
   }
   return specs;
-}
-
-void Engine::layouts(const View* inputs, View* outputs) {
-  const std::lock_guard<std::mutex> lock(impl_->mutex);
-  const Plan& plan = impl_->plan_for(inputs).plan;
-  for (size_t i = 0; i < impl_->model->outputs.size(); ++i) {
-    outputs[i] = plan.output(static_cast<uint32_t>(i));
-    outputs[i].data = nullptr;
-    if (impl_->options.updates.stores[i] != kNoValue) outputs[i].rank = -1;
-  }
 }
 
 void Engine::set_profile(EngineProfile profile) {

@@ -41,6 +41,22 @@ struct EngineUpdates {
                                  // the strides of layouts(); the arena is had for a run alone
   std::vector<uint32_t> stores;  // for each output the input that it overwrites, or 0xffffffff
   std::vector<NumberUse> numbers;
+  uint32_t first_nodes = 0xffffffff;  // of the first of two parts, if there are two; its outputs
+  uint32_t first_outputs = 0;
+};
+
+/// What of a program with updates is run.
+enum class RunPart : uint8_t { kWhole, kFirst, kSecond };
+
+/// A run of a program with updates, or of its first part, which the second goes on with.
+struct EngineRun {
+  std::vector<View> inputs, outputs;  // an output that overwrites an input has rank -1
+  std::vector<int64_t> numbers;       // one for each slot
+  std::shared_ptr<void> arena;        // of the first part
+  std::vector<int64_t> key;           // shapes and strides of the first part's inputs
+  bool keeps = false;                 // the second part is to leave `arena` as it is
+  /// Gives memory to outputs [first, last), whose shapes and strides are set.
+  std::function<void(View* outputs, size_t first, size_t last)> give;
 };
 
 struct EngineOptions {
@@ -78,11 +94,9 @@ class Engine {
   /// place. An output whose `data` is nullptr is set to memory of the engine,
   /// row-major, valid until its next run; else the result is written there, and
   /// dtype and shape must be those that output_specs() gives.
-  /// With updates, `numbers` holds one for each slot.
-  void run(const View* inputs, View* outputs, const std::vector<int64_t>& numbers = {});
-  /// With updates: the shapes and strides of every output for these inputs, to `outputs` (rank -1
-  /// where it overwrites an input).
-  void layouts(const View* inputs, View* outputs);
+  void run(const View* inputs, View* outputs);
+  /// The same with updates; `inputs` (and `outputs` of the first part, for the second) are set.
+  void run_part(RunPart part, EngineRun* run);
   /// dtype and shape of every output for inputs of these shapes, strides and
   /// dtypes (data is not read).
   std::vector<IoSpec> output_specs(const View* inputs);

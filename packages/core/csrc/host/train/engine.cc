@@ -17,6 +17,8 @@ namespace proa {
 
 namespace {
 
+thread_local bool t_retains = false;
+
 // A tensor of the shape and dtype without data; the symbol itself where a graph is recorded.
 Tensor like_of(const OutputMeta& meta) {
   TensorImpl* impl = TensorImpl::create();
@@ -509,6 +511,7 @@ class Walk {
       if (!grad && node->custom()->wants_zeros()) grad = filled(node->outputs()[i], 0);
       grads.push_back(std::move(grad));
     }
+    t_retains = retain_graph_;
     node->custom()->run(grads, result);
     result->resize(static_cast<size_t>(node->edge_count()));
   }
@@ -530,6 +533,8 @@ struct AutocastOff {
 };
 
 }  // namespace
+
+bool retains_graph() { return t_retains; }
 
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
               BackwardOptions options) {

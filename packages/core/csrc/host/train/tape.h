@@ -125,6 +125,9 @@ bool needs_node(TensorImpl* const* in, int n_in);
 /// Throws if x is a recorded view whose memory was since changed through another tensor.
 void check_view(const OpEntry& entry, const TensorImpl* x);
 
+/// Whether the backward that this thread walks is to leave graphs as they are.
+bool retains_graph();
+
 struct BackwardOptions {
   bool retain_graph = false;
   bool create_graph = false;

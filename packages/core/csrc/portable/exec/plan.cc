@@ -110,12 +110,17 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
       roots_[value_roots_[model.input_value(store_of(i))]].stored = true;
     }
   }
+  uint32_t made = 0;  // outputs
   for (uint32_t i = 0; i < prepared.node_count(); ++i) {
     problem_node_ = i;
+    if (i == options.first_nodes) {
+      PROA_TRY(add_outputs(0, made = options.first_outputs));
+      first_steps_ = step_count_;
+    }
     PROA_TRY(add_node(i));
   }
   problem_node_ = kNone;
-  PROA_TRY(add_outputs());
+  PROA_TRY(add_outputs(made, model.output_count()));
   merge_in_place();
   PROA_TRY(assign_offsets());
   for (uint32_t i = 0; i < slot_count_; ++i) {
@@ -301,16 +306,15 @@ Status Plan::stage_store(uint32_t i) {
   return Status::kOk;
 }
 
-Status Plan::add_outputs() {
+Status Plan::add_outputs(uint32_t first, uint32_t last) {
   const ModelView& model = prepared_->model();
-  const uint32_t count = model.output_count();
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = first; i < last; ++i) {
     if (store_of(i) == kNoValue) PROA_TRY(add_output(i));
   }
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = first; i < last; ++i) {
     if (store_of(i) != kNoValue) PROA_TRY(stage_store(i));
   }
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = first; i < last; ++i) {
     if (store_of(i) == kNoValue) continue;
     const uint32_t id = model.output_value(i), input = model.input_value(store_of(i));
     const bool there = value_roots_[id] == value_roots_[input] &&
@@ -318,7 +322,7 @@ Status Plan::add_outputs() {
                        same_place(values_[id], values_[input]);
     if (!there) add_copy(id, values_[id], value_roots_[id], values_[input], value_roots_[input]);
   }
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = first; i < last; ++i) {
     if (outputs_[i].root != kNone) roots_[outputs_[i].root].last = step_count_;
   }
   return Status::kOk;
@@ -419,7 +423,7 @@ void Plan::place(void* arena) {
 }
 
 Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
-                 const Profiler* profiler) {
+                 const Profiler* profiler, Part part) {
   const uint32_t n_outputs = prepared_->model().output_count();
   for (uint32_t i = 0; i < n_outputs; ++i) {
     const bool direct = outputs[i].data != nullptr && same_place(outputs[i], outputs_[i].view);
@@ -429,9 +433,11 @@ Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
     const Ref& ref = refs_[external_[e]];
     const Root& root = roots_[ref.root];
     void* base = root.kind == RootKind::kInput ? inputs[root.index].data : output_data_[root.index];
-    slots_[external_[e]].data = static_cast<uint8_t*>(base) + ref.offset;
+    if (base != nullptr) slots_[external_[e]].data = static_cast<uint8_t*>(base) + ref.offset;
   }
-  for (uint32_t s = 0; s < step_count_; ++s) {
+  const uint32_t begin = part == Part::kSecond ? first_steps_ : 0;
+  const uint32_t end = part == Part::kFirst ? first_steps_ : step_count_;
+  for (uint32_t s = begin; s < end; ++s) {
     const Step& step = steps_[s];
     const int64_t start = profiler != nullptr ? profiler->now() : 0;
     const char* name = "copy";
@@ -459,8 +465,8 @@ Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
                      profiler->now() - start);
     }
   }
+  if (options_.given_outputs) return Status::kOk;
   for (uint32_t i = 0; i < n_outputs; ++i) {
-    if (outputs_[i].root == kNone) continue;
     if (outputs[i].data == nullptr) {
       outputs[i] = outputs_[i].view;
     } else if (output_data_[i] != outputs[i].data) {

@@ -20,7 +20,12 @@ struct PlanOptions {
   /// For each output the input that it overwrites in the end, or kNoValue; nullptr if none does.
   /// Ops that change an array in place (`sgd_`) may do so to these inputs alone.
   const uint32_t* stores = nullptr;
+  /// Nodes and outputs of the first of two parts, which may run apart.
+  uint32_t first_nodes = kNoValue, first_outputs = kNoValue;
 };
+
+/// What of a plan is run. The second part goes on in the arena that the first left.
+enum class Part : uint8_t { kWhole, kFirst, kSecond };
 
 /// A plan for inputs of one set of shapes and strides. Never allocates.
 ///
@@ -49,7 +54,7 @@ class Plan {
   /// any strides; without, it is set to memory in the arena. Outputs that overwrite an input are
   /// passed over.
   Status run(const View* inputs, View* outputs, const Parallel* parallel,
-             const Profiler* profiler = nullptr);
+             const Profiler* profiler = nullptr, Part part = Part::kWhole);
 
   uint32_t step_count() const { return step_count_; }
   /// After a failed build: the node, or kNoValue. After a failed run: the node that failed.
@@ -92,7 +97,7 @@ class Plan {
   Status add_node(uint32_t i);
   Status add_view(uint32_t i, Call* call, uint32_t slot);
   Status add_kernel(uint32_t i, Call* call, uint32_t slot);
-  Status add_outputs();
+  Status add_outputs(uint32_t first, uint32_t last);
   Status add_output(uint32_t i);
   Status stage_store(uint32_t i);
   uint32_t store_of(uint32_t output) const {
@@ -121,6 +126,7 @@ class Plan {
   Output* outputs_ = nullptr;
   void** output_data_ = nullptr;
   uint32_t slot_count_ = 0, external_count_ = 0, root_count_ = 0, step_count_ = 0;
+  uint32_t first_steps_ = 0;  // of the first part
   uint32_t problem_node_ = kNone;
   size_t arena_size_ = 0;
   uint8_t* arena_ = nullptr;

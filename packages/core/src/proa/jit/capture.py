@@ -195,25 +195,25 @@ def state_of(layer: Any) -> list[Any]:
     return found
 
 
-def signature(layers: list[Any]) -> tuple[Any, ...]:
+def signature(layers: list[Any]) -> list[Any]:
     """What a recording of these Layers holds for: their modes and tensors."""
     seen: list[Any] = []
-
-    def walk(layer: Any) -> None:
+    left = list(layers)
+    while left:
+        layer = left.pop()
         d = layer.__dict__
         seen.append(d.get("training"))
-        if "_sub_layers" not in d:
-            for t in state_of(layer):
-                seen.append((id(t), t.stop_gradient))
-            return
-        for t in d["_parameters"].values():
-            if t is not None:
-                seen.append((id(t), t.stop_gradient))
-        seen.extend(map(id, d["_buffers"].values()))
-        for child in d["_sub_layers"].values():
-            if child is not None:
-                walk(child)
-
-    for layer in layers:
-        walk(layer)
-    return tuple(seen)
+        own = d.get("_parameters")
+        if own is None:  # no Layer of ours, but like one
+            tensors = state_of(layer)
+            seen += map(id, tensors)
+            seen += [t.stop_gradient for t in tensors]
+            continue
+        if own:
+            seen += map(id, own.values())
+            seen += [t.stop_gradient for t in own.values() if t is not None]
+        if d["_buffers"]:
+            seen += map(id, d["_buffers"].values())
+        if d["_sub_layers"]:
+            left += [child for child in d["_sub_layers"].values() if child is not None]
+    return seen

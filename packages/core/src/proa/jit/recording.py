@@ -14,7 +14,7 @@ from proa.errors import (
 )
 from proa.ir.program import Program, Value
 from proa.ir.record import to_array
-from proa.jit.capture import Bound, Capture, signature
+from proa.jit.capture import Bound, Capture, signature, state_of
 from proa.jit.input_spec import InputSpec
 from proa.jit.numbers import Numbers
 from proa.jit.structure import flatten
@@ -64,9 +64,11 @@ class Recording:
     wanted: list[tuple[Value, Value | None]]
     numbers: Numbers
     layers: list[Any]
-    signature: tuple[Any, ...]
+    signature: list[Any]
     #: Parameters whose having a gradient the recording depends on: (parameter, has).
     had_grads: list[tuple[Any, bool]]
+    #: Tensors that no Layer holds, with their stop_gradient.
+    loose: list[tuple[Any, bool]]
 
     @property
     def is_plain(self) -> bool:
@@ -91,10 +93,7 @@ class Recording:
         for p, had in self.had_grads:
             if (p.grad is not None) != had:
                 return False
-        for source in self.sources.values():
-            if source.tensor.stop_gradient != source.stop_gradient:
-                return False
-        return True
+        return all(t.stop_gradient is stop for t, stop in self.loose)
 
 
 def _left_grads(capture: Capture) -> list[tuple[Any, Value | None]]:
@@ -242,8 +241,9 @@ def _collect(
         wanted=wanted,
         numbers=capture.numbers,
         layers=capture.layers,
-        signature=(),
+        signature=[],
         had_grads=had,
+        loose=[],
     )
 
 
@@ -256,3 +256,9 @@ def _source(bound: Bound) -> Source:
 def _finish(recording: Recording, capture: Capture) -> None:
     recording.sources = {b.value: _source(b) for b in capture.bound.values()}
     recording.signature = signature(capture.layers)
+    held = {id(t) for layer in capture.layers for t in state_of(layer)}
+    recording.loose = [
+        (b.tensor, b.stop_gradient)
+        for b in capture.bound.values()
+        if b.grad_of is None and b.tensor.is_leaf and id(b.tensor) not in held
+    ]

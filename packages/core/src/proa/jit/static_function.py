@@ -135,12 +135,21 @@ class StaticFunction:
         tensors, plan = flatten((args, kwargs), is_tensor)
         if self._wants_function(tensors):
             return self.function(*args, **kwargs)
+        key = self._key(tensors, plan)
+        for known in self._recorded.get(key, ()):
+            if known.recording.holds():
+                self._recorded.move_to_end(key)
+                return unflatten(known.run(tensors), known.recording.plan)
         specs = self._specs(tensors)
         if self._wants_record(tensors, specs, plan):
-            recorded = self._find_recorded(tensors, plan, specs)
+            recorded = self._record_call(tensors, plan, specs)
             if recorded is not None:
                 if recorded.recording.numbers.has_own_key:
                     return self.function(*args, **kwargs)
+                self._recorded.setdefault(key, []).insert(0, recorded)
+                del self._recorded[key][_MAX_VARIANTS:]
+                while len(self._recorded) > _MAX_TRACES:
+                    self._recorded.popitem(last=False)
                 return unflatten(recorded.run(tensors), recorded.recording.plan)
         compiled = self._find(specs, plan)
         if compiled.trace.is_random:
@@ -162,31 +171,24 @@ class StaticFunction:
             )
         return found
 
-    def _find_recorded(
+    def _key(self, tensors: Sequence[Any], plan: Any) -> Any:
+        """What a recording is found by."""
+        shapes = [(*t.shape, t.dtype, t.stop_gradient) for t in tensors]
+        return (*shapes, repr(plan), autocast.key(), _core.is_grad_enabled())
+
+    def _record_call(
         self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
     ) -> Compiled | None:
-        """The recording for such a call; None if an inference program will do."""
-        shapes = tuple((tuple(t.shape), t.dtype, t.stop_gradient) for t in tensors)
-        key = (shapes, repr(plan), autocast.key(), _core.is_grad_enabled())
-        known = self._recorded.setdefault(key, [])
-        self._recorded.move_to_end(key)
-        for found in known:
-            if found.recording.holds():
-                return found
+        """A recording of such a call; None if an inference program will do."""
         exact = [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
         stops = [t.stop_gradient for t in tensors]
         recording = self._record(specs if self.owner is None else exact, stops, plan)
         if self.owner is None and recording.is_plain:
-            del self._recorded[key]
             self._keep((tuple(specs), repr(plan), autocast.key()), recording.as_trace())
             return None
         if self.owner is None and list(specs) != exact:
             recording = self._record(exact, stops, plan)
-        known.insert(0, Compiled(recording))
-        del known[_MAX_VARIANTS:]
-        while len(self._recorded) > _MAX_TRACES:
-            self._recorded.popitem(last=False)
-        return known[0]
+        return Compiled(recording)
 
     def _record(
         self, specs: Sequence[InputSpec], stops: Sequence[bool], plan: Any
