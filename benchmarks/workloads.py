@@ -66,12 +66,14 @@ WORKLOADS = [
 BY_NAME = {w.name: w for w in WORKLOADS}
 
 #: Ours first; a peer whose package is missing is left out.
-CONTENDERS = ("proa", "torch", "torch_nhwc", "torch_compile", "paddle", "jax")
+CONTENDERS = (
+    "proa", "proa_compiled", "torch", "torch_nhwc", "torch_compile", "paddle", "jax",
+)  # fmt: skip
 
 
 def set_threads(contender: str, count: int) -> None:
     """Let a framework use that many threads."""
-    if contender == "proa":
+    if contender.startswith("proa"):
         importlib.import_module("proa").set_num_threads(count)
     elif contender.startswith("torch"):
         importlib.import_module("torch").set_num_threads(count)
@@ -104,6 +106,10 @@ def step_of(contender: str, work: Workload, precision: str) -> Step | None:
     if contender in ("proa", "paddle"):
         f = layers_dialect(contender, importlib.import_module(contender))
         return _step(f, work, precision)
+    if contender == "proa_compiled":
+        proa = importlib.import_module("proa")
+        whole = proa.jit.to_static
+        return _step(layers_dialect("proa", proa), work, precision, whole=whole)
     torch = importlib.import_module("torch")
     if contender == "torch_nhwc":
         if not work.image:
@@ -127,6 +133,7 @@ def _step(
     precision: str,
     convert: Callable[[Any], Any] | None = None,
     wrap: Callable[[Any], Any] | None = None,
+    whole: Callable[[Step], Step] | None = None,
 ) -> Step:
     network = work.network(f)
     arrays, labels = data_of(work)
@@ -145,4 +152,4 @@ def _step(
         f.zero(optimizer)
         return loss
 
-    return step
+    return step if whole is None else whole(step)
