@@ -16,9 +16,9 @@ struct Batch {
   int64_t stride[3][kMaxRank] = {};  // of x, y, z
   void at(int64_t i, int64_t offset[3]) const {
     offset[0] = offset[1] = offset[2] = 0;
-    for (int d = rank - 1; d >= 0; --d) {
-      const int64_t r = i % shape[d];
-      i /= shape[d];
+    for (int d = rank - 1; d >= 0 && i != 0; --d) {
+      const int64_t q = i / shape[d], r = i - q * shape[d];
+      i = q;
       for (int v = 0; v < 3; ++v) offset[v] += r * stride[v][d];
     }
   }

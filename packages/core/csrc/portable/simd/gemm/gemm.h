@@ -24,6 +24,8 @@ struct Gemm {
 
 /// n rounded up to whole vectors of accumulators.
 int64_t gemm_columns(const Micro& micro, int64_t n);
+/// Units of k that are summed at once; the sums of later blocks are added to those of the first.
+int64_t gemm_k_block(const Micro& micro, int64_t k);
 /// Bytes of scratch for gemm(); `has_c` and `has_b` say whether c, and b packed, are given.
 size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b);
 void gemm(const Call& call, const Gemm& g, void* scratch);

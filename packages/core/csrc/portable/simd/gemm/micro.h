@@ -59,6 +59,9 @@ struct Micro {
   void (*run)(int rows, int vecs, const Tile&);  // rows as from tile_rows, vecs 1 or 2
   /// The same with a read through windows. Either is nullptr if there is no such kernel.
   void (*run_windows)(int rows, int vecs, const Tile&, const Windows&);
+  /// As run, for a full tile, with b read where it lies and written to `packed` on the way, its
+  /// rows side by side. May be nullptr too.
+  void (*run_packing)(const Tile&, void* packed);
 };
 
 extern const Micro kMicroF32, kMicroF64, kMicroI8;

@@ -82,6 +82,8 @@ struct Accumulators {
   }
 };
 
+constexpr int64_t kRowsAhead = 16;  // rows of b that are fetched before their time
+
 struct PackedRows {};
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
@@ -95,6 +97,32 @@ void run_tile(const Tile& t, const PackedRows&) {
     tile.step(b, [&](int i) { return a[i]; });
     a += lda;
     b += ldb;
+  }
+  tile.finish(t);
+}
+
+template <class Arith>
+void run_packing(const Tile& t, void* packed) {
+  using T = typename Arith::Scalar;
+  using V = typename Arith::Vector;
+  constexpr int kWidth = kVecBytes / static_cast<int>(sizeof(T));
+  Accumulators<Arith, kTileRows, kTileVecs> tile;
+  tile.start(t);
+  const T* a = static_cast<const T*>(t.a);
+  const T* b = static_cast<const T*>(t.b);
+  T* to = static_cast<T*>(packed);
+  const int64_t lda = t.lda, ldb = t.ldb, ahead = kRowsAhead * ldb;
+  for (int64_t k = t.k; k > 0; --k) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kTileVecs; ++j) {
+      __builtin_prefetch(b + ahead + j * kWidth);
+      const V v = load_as<V>(b + j * kWidth);
+      __builtin_memcpy(to + j * kWidth, &v, sizeof v);
+    }
+    tile.step(b, [&](int i) { return a[i]; });
+    a += lda;
+    b += ldb;
+    to += kTileVecs * kWidth;
   }
   tile.finish(t);
 }

@@ -1,4 +1,5 @@
 // Micro-kernels of float and double. 16-bit floats are packed to float first.
+#include "proa/base/dispatch.h"
 #include "proa/simd/gemm/micro_body.h"
 
 namespace proa::PROA_ISA {
@@ -19,8 +20,19 @@ struct FloatArith {
 
 }  // namespace
 
-const Micro kMicroF32 = {
-    4, kLanesOf<float>, 1, 384, run_any<FloatArith<float>>, run_any_windows<FloatArith<float>>};
-const Micro kMicroF64 = {8, kLanesOf<double>, 1, 192, run_any<FloatArith<double>>, nullptr};
+const Micro kMicroF32 = {4,
+                         kLanesOf<float>,
+                         1,
+                         384,
+                         run_any<FloatArith<float>>,
+                         run_any_windows<FloatArith<float>>,
+                         computes(DType::kF64) ? run_packing<FloatArith<float>> : nullptr};
+const Micro kMicroF64 = {8,
+                         kLanesOf<double>,
+                         1,
+                         192,
+                         run_any<FloatArith<double>>,
+                         nullptr,
+                         run_packing<FloatArith<double>>};
 
 }  // namespace proa::PROA_ISA

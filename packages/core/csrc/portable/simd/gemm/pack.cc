@@ -39,6 +39,43 @@ struct Block {
 
 constexpr int64_t kPackBlock = 256;  // units read at once: bounds the stack
 
+/// The kWidth units from `at` on of kWidth lanes, one vector of lanes a unit.
+template <class T>
+PROA_INLINE void transpose_block(const T* const* from, int64_t at, int width, T* to) {
+  constexpr int kWidth = kLanesOf<T>;
+  Block<T> block;
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth; ++i) block.row[i] = load(from[i] + at);
+  block.transpose();
+#pragma GCC unroll 16
+  for (int j = 0; j < kWidth; ++j) store(to + j * width, block.row[j]);
+}
+#if defined(__AVX512F__)
+/// The same with half the work done by loading: quarter q of vector r is a piece of lane r + 4q.
+PROA_INLINE void transpose_block(const int32_t* const* from, int64_t at, int width, int32_t* to) {
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c, at += 4, to += 4 * width) {
+    __m512i v[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      auto piece = [&](int q) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from[r + 4 * q] + at));
+      };
+      v[r] = _mm512_castsi128_si512(piece(0));
+      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0x00f0, piece(1));
+      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0x0f00, piece(2));
+      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0xf000, piece(3));
+    }
+    const __m512i a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
+    const __m512i d = _mm512_unpacklo_epi32(v[2], v[3]), e = _mm512_unpackhi_epi32(v[2], v[3]);
+    _mm512_storeu_si512(to, _mm512_unpacklo_epi64(a, d));
+    _mm512_storeu_si512(to + width, _mm512_unpackhi_epi64(a, d));
+    _mm512_storeu_si512(to + 2 * width, _mm512_unpacklo_epi64(b, e));
+    _mm512_storeu_si512(to + 3 * width, _mm512_unpackhi_epi64(b, e));
+  }
+}
+#endif
+
 /// One vector's worth of lanes into columns [0, kWidth) of a panel.
 template <class T>
 void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
@@ -48,23 +85,15 @@ void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0,
   const T* from[kWidth];
   for (int i = 0; i < lanes; ++i)
     from[i] = static_cast<const T*>(s.read(s.ctx, lane + i, k0, k, buffer[i]));
+  if (lanes < kWidth) memset(buffer[lanes], 0, sizeof buffer[lanes]);
+  for (int i = lanes; i < kWidth; ++i) from[i] = buffer[lanes];
+  int64_t at = 0;
+  for (; at + kWidth <= k; at += kWidth) transpose_block(from, at, width, panel + at * width);
+  if (at == k) return;
   Block<T> block;
-  for (int64_t at = 0; at < k; at += kWidth) {
-    const int64_t n = k - at < kWidth ? k - at : kWidth;
-    for (int i = 0; i < kWidth; ++i) block.row[i] = Vec<T>{};
-    if (n == kWidth) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kWidth; ++i)
-        if (i < lanes) block.row[i] = load(from[i] + at);
-    } else {
-      for (int i = 0; i < lanes; ++i) block.row[i] = load_n(from[i] + at, n);
-    }
-    block.transpose();
-    T* to = panel + at * width;
-#pragma GCC unroll 16
-    for (int j = 0; j < kWidth; ++j)
-      if (j < n) store(to + j * width, block.row[j]);
-  }
+  for (int i = 0; i < kWidth; ++i) block.row[i] = load_n(from[i] + at, k - at);
+  block.transpose();
+  for (int j = 0; at + j < k; ++j) store(panel + (at + j) * width, block.row[j]);
 }
 
 /// k rows of `lanes` neighbours, `step` apart.
@@ -156,9 +185,9 @@ Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lin
   *ctx = {data, by_step ? steps : lanes, by_step ? lanes.step() : steps.step()};
   Source s = {ctx, read_matrix<float>, by_step};
   const bool native = dtype == DType::kF32 || is_double(dtype);
-  if (native && by_step && steps.uniform() && ctx->stride == 1) {
+  if (native && ctx->stride == 1 && ctx->lines.uniform()) {
     s.direct = data;
-    s.step = steps.step();
+    s.step = ctx->lines.step();
   }
   if (is_double(dtype)) s.read = read_matrix<double>;
   if (computes(DType::kF16) && dtype == DType::kF16) s.read = read_matrix<F16>;

@@ -17,8 +17,8 @@ struct Source {
   const void* ctx;
   const void* (*read)(const void* ctx, int64_t line, int64_t begin, int64_t count, void* buffer);
   bool by_step;
-  // By step, lanes that are neighbours in memory can be had without calls: unit k of lane 0 is at
-  // `direct` + k * `step` units. Else nullptr.
+  // Lines whose elements are neighbours in memory can be had without calls: line i starts at
+  // `direct` + i * `step` units. Else nullptr.
   const void* direct = nullptr;
   int64_t step = 0;
   /// As pack_panel, if the source knows better; it does not write past the panel.

@@ -19,14 +19,14 @@ int64_t bias_bytes(const Product& p) {
 /// A build without doubles is one for models, whose weights are prepacked: it goes without.
 bool is_skinny(const Product& p) {
   return computes(DType::kF64) && p.packed == nullptr && p.m <= kSkinnyRows &&
-         p.dtype == DType::kF32 && p.b_steps.uniform() &&
-         (p.b_stride == 1 || p.b_steps.step() == 1);
+         p.dtype == DType::kF32 && p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() &&
+         p.b_steps.step() != 1;
 }
 
 }  // namespace
 
 size_t product_scratch(const Product& p) {
-  if (is_skinny(p)) return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(p.k);
+  if (is_skinny(p)) return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(p.m, p.k);
   return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_of(p.dtype), p.m, p.n, p.k,
                                                            takes_tiles(p.end.out),
                                                            p.packed != nullptr);
@@ -46,9 +46,7 @@ void multiply(const Call& call, const Product& p, void* scratch) {
     rest += bytes;
   }
   set_output(&g, &p.end);
-  if (!is_skinny(p)) return gemm(call, g, rest);
-  const SkinnyB lines = {static_cast<const float*>(p.b), p.b_steps.step(), p.b_stride};
-  multiply_skinny(call, g, lines, rest);
+  return is_skinny(p) ? multiply_skinny(call, g, rest) : gemm(call, g, rest);
 }
 
 size_t product_packed_size(const Product& p) {

@@ -7,13 +7,9 @@ namespace proa::PROA_ISA {
 
 constexpr int64_t kSkinnyRows = 16;
 
-/// The float matrix b: element (k, col) at k * step_k + col * step_n, one of which is 1.
-struct SkinnyB {
-  const float* data;
-  int64_t step_k, step_n;
-};
-size_t skinny_scratch(int64_t k);
-/// g's a, n, k, init, c, relu and finish say what and where to; m <= kSkinnyRows.
-void multiply_skinny(const Call& call, const Gemm& g, const SkinnyB& b, void* scratch);
+size_t skinny_scratch(int64_t m, int64_t k);
+/// What gemm() does, to the last bit, for m <= kSkinnyRows, floats, and a b of rows that lie
+/// where g.b.direct says.
+void multiply_skinny(const Call& call, const Gemm& g, void* scratch);
 
 }  // namespace proa::PROA_ISA
