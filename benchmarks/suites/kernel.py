@@ -23,6 +23,8 @@ RECTANGLES = [
     for m in (1, 16, 128)
     for k, n in ((768, 768), (768, 3072), (3072, 768), (4096, 4096))
 ]
+#: Products of so many matrices: attention's, and many small ones.
+BATCHES = [(64, 64, 128, 64), (48, 128, 64, 128), (256, 32, 32, 32), (512, 8, 8, 8)]
 
 
 def _case(
@@ -38,23 +40,50 @@ def cases(torch: Any) -> Iterator[Case]:
         yield _matmul(torch, n, n, n, "float32")
     for shape in RECTANGLES:
         yield _matmul(torch, *shape, "float32")
+        yield _matmul(torch, *shape, "float32", transposed=True)
+    for n in SQUARES[:-1]:
+        yield _matmul(torch, n, n, n, "float64")
+    for shape in BATCHES:
+        for transposed in (False, True):
+            yield _batch(torch, *shape, transposed=transposed)
     for m, k, n in [(n, n, n) for n in SQUARES[2:5]] + RECTANGLES:
         yield _matmul(torch, m, k, n, "bfloat16")
         yield _linear_int8(m, k, n)
 
 
-def _matmul(torch: Any, m: int, k: int, n: int, dtype: str) -> Case:
-    a = RNG.standard_normal((m, k), np.float32)
-    b = RNG.standard_normal((k, n), np.float32)
+def _matmul(
+    torch: Any, m: int, k: int, n: int, dtype: str, *, transposed: bool = False
+) -> Case:
+    a = RNG.standard_normal((m, k)).astype(np.float64 if dtype == "float64" else "f4")
+    b = RNG.standard_normal((n, k) if transposed else (k, n)).astype(a.dtype)
     x, y = proa.to_tensor(a).astype(dtype), proa.to_tensor(b).astype(dtype)
+    y = y.transpose([1, 0]) if transposed else y
     contenders: dict[str, Work] = {"proa": lambda: proa.matmul(x, y)}
     if torch is not None:
         p = torch.from_numpy(a).to(getattr(torch, dtype))
         q = torch.from_numpy(b).to(getattr(torch, dtype))
+        q = q.T if transposed else q
         contenders["torch"] = lambda: p @ q
-    if dtype == "float32":
-        contenders["numpy"] = lambda: a @ b
-    return _case(f"matmul {dtype} {m}x{k}x{n}", contenders, "f32", 2.0 * m * k * n)
+    if dtype != "bfloat16":
+        c = b.T if transposed else b
+        contenders["numpy"] = lambda: a @ c
+    name = f"matmul {dtype} {m}x{k}x{n}{' of y turned' if transposed else ''}"
+    roof = "f64" if dtype == "float64" else "f32"
+    return _case(name, contenders, roof, 2.0 * m * k * n)
+
+
+def _batch(torch: Any, batch: int, m: int, k: int, n: int, *, transposed: bool) -> Case:
+    a = RNG.standard_normal((batch, m, k), np.float32)
+    b = RNG.standard_normal((batch, n, k) if transposed else (batch, k, n), np.float32)
+    x, y = proa.to_tensor(a), proa.to_tensor(b)
+    y = y.transpose([0, 2, 1]) if transposed else y
+    contenders: dict[str, Work] = {"proa": lambda: proa.matmul(x, y)}
+    if torch is not None:
+        p, q = torch.from_numpy(a), torch.from_numpy(b)
+        q = q.transpose(1, 2) if transposed else q
+        contenders["torch"] = lambda: torch.bmm(p, q)
+    name = f"{batch} of {m}x{k}x{n}{' of y turned' if transposed else ''}"
+    return _case(name, contenders, "f32", 2.0 * batch * m * k * n)
 
 
 def _linear_int8(m: int, k: int, n: int) -> Case:
