@@ -102,6 +102,7 @@ def test_scalars_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [TensorBoard, VisualDL])
 def test_a_training_is_written(kind: Any, tmp_path: Path) -> None:
+    proa.seed(0)
     net = nn.Linear(4, 4)
     model = proa.Model(net)
     schedule = proa.optimizer.lr.StepDecay(0.1, 2, 0.5)
