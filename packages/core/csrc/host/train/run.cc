@@ -174,9 +174,9 @@ namespace {
 void check_sizes(const OpInfo& op, const View& v) {
   for (int i = 0; i < v.rank; ++i) {
     if (v.shape[i] >= 0) continue;
-    throw Error(ErrorKind::kInvalidArgument,
-                std::string("[") + op.name + "] every size must be known and at least 0, got " +
-                    shape_text(v));
+    throw Error(ErrorKind::kInvalidArgument, std::string("[") + op.name +
+                                                 "] every size must be known and at least 0, got " +
+                                                 shape_text(v));
   }
 }
 
