@@ -93,9 +93,9 @@ class KLObserver(Observer):
     |x| is collected in a histogram that doubles its range when a greater value comes.
     For each candidate threshold the mass above it goes to the last bin (P), the bins
     below are merged into 128 levels and spread back evenly over their non-empty bins
-    (Q); the candidate with the least divergence of Q from P wins. Exact zeros are left out of the
-    histogram: after a ReLU they are half of all values, are represented exactly
-    whatever the scale, and would make a threshold near zero look best.
+    (Q); the candidate with the least divergence of Q from P wins. Exact zeros are left
+    out of the histogram: after a ReLU they are half of all values, are represented
+    exactly whatever the scale, and would make a threshold near zero look best.
     """
 
     def __init__(self, bins: int) -> None:
@@ -145,8 +145,8 @@ def _divergence(counts: NDArray[np.float64], n: int) -> float:
     with np.errstate(invalid="ignore", divide="ignore"):
         even = np.where(filled > 0, mass / filled, 0.0)
     candidate = np.where(inside > 0, even[level], 0.0)
-    # Q lacks the mass that is clamped and stays so: scaled up to 1 it would be as near as
-    # can be where all is clamped to the first bin that is not empty.
+    # Q lacks the mass that is clamped and stays so: scaled up to 1 it would be as near
+    # as can be where all is clamped to the first bin that is not empty.
     p, q = reference / counts.sum(), candidate / counts.sum()
     held = p > 0
     # A bin with mass in P and none in Q is infinitely far; a small floor keeps it
