@@ -9,6 +9,13 @@ using namespace proa::PROA_ISA;
 
 namespace {
 
+// Steps of a sweep; sanitizers, which look at memory, are slow and need not see all numbers.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kSteps = 1 << 17;
+#else
+constexpr int64_t kSteps = 1 << 21;
+#endif
+
 int failures = 0;
 
 double ulp_error(float got, double want) {
@@ -26,7 +33,7 @@ void check(const char* name, F f, double (*ref)(double), double low, double high
   float where = 0;
   uint32_t bits = 0;
   // A stride coprime to 2**32 visits exponents and mantissas evenly.
-  for (int64_t k = 0; k < (1 << 17); ++k) {
+  for (int64_t k = 0; k < kSteps; ++k) {
     float x[kLanes], y[kLanes];
     for (int i = 0; i < kLanes; ++i) {
       bits += 2654435761u;
@@ -119,8 +126,8 @@ int main() {
   check("log+", [](VF x) { return log(x); }, ::log, 0.3, 3, 1);
   check("log1p", [](VF x) { return log1p(x); }, ::log1p, -inf, inf, 2);
   check("log1p+", [](VF x) { return log1p(x); }, ::log1p, -1, 3, 2);
-  check("tanh", [](VF x) { return tanh(x); }, ::tanh, -inf, inf, 2.5);
-  check("tanh+", [](VF x) { return tanh(x); }, ::tanh, -11, 11, 2.5);
+  check("tanh", [](VF x) { return tanh(x); }, ::tanh, -inf, inf, 2);
+  check("tanh+", [](VF x) { return tanh(x); }, ::tanh, -11, 11, 2);
   check("sigmoid", [](VF x) { return sigmoid(x); }, sigmoid_ref, -inf, inf, 3);
   check("sigmoid+", [](VF x) { return sigmoid(x); }, sigmoid_ref, -90, 20, 3);
   check("erf", [](VF x) { return erf(x); }, ::erf, -inf, inf, 2);

@@ -16,7 +16,7 @@ import proa
 from proa import _core
 from proa.schema import ROWS, Attribute
 
-CALLS = 50
+CALLS = 120
 GROUPS = 6
 DTYPES = [
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float64",

@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float, float, float]] = {
     "expm1": (np.expm1, -20, 40, 2.0),
     "log": (np.log, 0.3, 3, 1.0),
     "log1p": (np.log1p, -1, 3, 2.0),
-    "tanh": (np.tanh, -11, 11, 2.5),
+    "tanh": (np.tanh, -11, 11, 2),
     "sigmoid": (special.expit, -90, 20, 3.0),
     "erf": (special.erf, -4.5, 4.5, 2.0),
 }
