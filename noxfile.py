@@ -286,9 +286,10 @@ def sanitize(session: nox.Session, kind: str) -> None:
 
 @nox.session(reuse_venv=True)
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks, with NumPy and PyTorch as yardsticks, in benchmarks/."""
+    """Run the benchmarks, with the yardsticks of pyproject.toml, in benchmarks/."""
     built = wheels(session)
-    session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *group("bench"))
+    yardsticks = (*group("bench"), *group("peers"))
+    session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *yardsticks)
     session.install("--force-reinstall", "--no-deps", *built.values())
     session.run("python", "benchmarks/run.py", *session.posargs)
 

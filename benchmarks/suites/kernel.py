@@ -1,6 +1,7 @@
 """Matrix products, as fractions of the roof.
 
-Products are x (m, k) @ y (k, n). int8 has its weights packed in every call.
+Products are x (m, k) @ y (k, n). int8 has its weights packed in every call; oneDNN's is
+uint8 by int8 with int32 results.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import peers
 from harness import Case, Work
 
 import proa
@@ -64,9 +66,10 @@ def _matmul(
         q = torch.from_numpy(b).to(getattr(torch, dtype))
         q = q.T if transposed else q
         contenders["torch"] = lambda: p @ q
-    if dtype != "bfloat16":
-        c = b.T if transposed else b
-        contenders["numpy"] = lambda: a @ c
+    if dtype == "float32":
+        contenders |= peers.products(peers.Shape(m, k, n, turned=transposed), a, b)
+    if dtype == "float64":
+        contenders["numpy"] = lambda: a @ b
     name = f"matmul {dtype} {m}x{k}x{n}{' of y turned' if transposed else ''}"
     roof = "f64" if dtype == "float64" else "f32"
     return _case(name, contenders, roof, 2.0 * m * k * n)
@@ -82,6 +85,7 @@ def _batch(torch: Any, batch: int, m: int, k: int, n: int, *, transposed: bool) 
         p, q = torch.from_numpy(a), torch.from_numpy(b)
         q = q.transpose(1, 2) if transposed else q
         contenders["torch"] = lambda: torch.bmm(p, q)
+    contenders |= peers.products(peers.Shape(m, k, n, batch, transposed), a, b)
     name = f"{batch} of {m}x{k}x{n}{' of y turned' if transposed else ''}"
     return _case(name, contenders, "f32", 2.0 * batch * m * k * n)
 
@@ -94,4 +98,7 @@ def _linear_int8(m: int, k: int, n: int) -> Case:
     def ours() -> object:
         return ops.linear_int8(x, w, scale, None, out_scale=1.0, dtype="int8")
 
-    return _case(f"int8 {m}x{k}x{n}", {"proa": ours}, "int8", 2.0 * m * k * n)
+    unsigned = (x.numpy().astype(np.int16) + 128).astype(np.uint8)
+    contenders: dict[str, Work] = {"proa": ours}
+    contenders |= peers.products(peers.Shape(m, k, n), unsigned, w.numpy())
+    return _case(f"int8 {m}x{k}x{n}", contenders, "int8", 2.0 * m * k * n)
