@@ -90,6 +90,11 @@ def test_vague_names_and_long_files_are_found_outside_tests(tmp_path):
     ]
 
 
+def test_what_examples_left_among_the_documents_is_found():
+    files = ["docs/tour.md", "docs/ops/all.md", "docs/net.proa", "tests/net.proa"]
+    assert [b.path for b in arch.leftovers(files)] == ["docs/net.proa"]
+
+
 def test_a_long_function_is_found_its_docstring_not_counted(tmp_path):
     doc = '    """' + "words\n" * 100 + '    """\n'
     body = "    x = 1\n" * 59
