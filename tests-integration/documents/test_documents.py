@@ -16,16 +16,19 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 
 
-@pytest.mark.parametrize("page", ["tour", "migration"])
+@pytest.mark.feature("L241")
+@pytest.mark.parametrize(
+    ("page", "least"), [("tour", 20), ("migration", 20), ("custom-operators", 15)]
+)
 def test_the_examples_of_a_page_run(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = ROOT / "docs" / f"{page}.md"
     blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
     source = "\n".join(block for block in blocks if block.startswith(">>>"))
     examples = doctest.DocTestParser().get_doctest(source, {}, page, str(path), 0)
-    assert len(examples.examples) > 20
+    assert len(examples.examples) > least
     told: list[str] = []
     try:
         result = doctest.DocTestRunner().run(examples, out=told.append)

@@ -361,6 +361,16 @@ PyObject* py_load(PyObject*, PyObject* path) {
   });
 }
 
+// define_operator(name, outputs, function) -> (name, inputs, outputs, attributes, function)
+PyObject* py_define(PyObject*, PyObject* args) {
+  const char* name;
+  int outputs;
+  PyObject* function;
+  if (!PyArg_ParseTuple(args, "siO", &name, &outputs, &function)) return nullptr;
+  return guarded(
+      [&]() -> PyObject* { return describe(*define_python_operator(name, outputs, function)); });
+}
+
 }  // namespace
 
 void init_extensions() { extension_recorder = record_extension; }
@@ -368,6 +378,9 @@ void init_extensions() { extension_recorder = record_extension; }
 PyMethodDef extension_functions[] = {
     {"load_extension", py_load, METH_O,
      "load_extension(path) -> [(name, inputs, outputs, attributes, function)]"},
+    {"define_operator", py_define, METH_VARARGS,
+     "define_operator(name, outputs, function) -> (name, inputs, outputs, attributes, function)\n"
+     "function(key, inputs, infers): Tensors to Tensors, or (shape, dtype) pairs to such pairs."},
     {"infer_extension", py_infer, METH_VARARGS, nullptr},
     {"pack_extension", py_pack, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

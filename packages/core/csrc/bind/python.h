@@ -12,6 +12,10 @@
 #include "proa/train/row_sparse.h"
 #include "proa/train/tensor.h"
 
+namespace proa {
+struct ExtensionOp;
+}
+
 namespace proa::bind {
 
 struct PyTensor {
@@ -132,6 +136,9 @@ bool is_array(PyObject* o);
 Tensor from_numpy(PyObject* array, bool copy);
 /// An array on the tensor's memory (bfloat16 as uint16).
 PyObject* to_numpy(const Tensor& x);
+
+/// An operator of extensions whose kernel and inference is the Python function; takes a reference.
+const ExtensionOp* define_python_operator(const char* name, int outputs, PyObject* function);
 
 // -- what the files add to the module -------------------------------------------------------
 extern PyNumberMethods number_methods;

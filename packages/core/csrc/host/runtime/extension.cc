@@ -158,6 +158,17 @@ const ExtensionOp* find_extension_op(const std::string& name) {
   return found == r.ops.end() ? nullptr : found->second;
 }
 
+const ProaHost& extension_host() { return kHost; }
+
+const ExtensionOp* register_operator(const ProaOperator& declared) {
+  Registry& r = registry();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  std::unique_ptr<ExtensionOp> op = parse_operator(declared);
+  make_plannable(op.get());
+  r.ops[op->name] = op.get();
+  return op.release();  // for ever: plans and nodes point to it
+}
+
 std::vector<const ExtensionOp*> load_extension(const std::string& path) {
   Registry& r = registry();
   const std::lock_guard<std::mutex> lock(r.mutex);

@@ -48,6 +48,10 @@ struct ExtensionOp {
 /// operator of the same name as one before takes its place. Throws Error: kUnavailable if it cannot
 /// be opened or is of another ABI version, kInvalidArgument if an operator is declared wrongly.
 std::vector<const ExtensionOp*> load_extension(const std::string& path);
+/// Registers an operator of this process, which must live as long. Throws as `load_extension`.
+const ExtensionOp* register_operator(const ProaOperator& op);
+/// What operators call.
+const ProaHost& extension_host();
 const ExtensionOp* find_extension_op(const std::string& name);
 
 /// Tensors that an operator gave back; owns their memory.

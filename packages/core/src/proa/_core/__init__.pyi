@@ -152,6 +152,15 @@ def load_extension(
 ]:
     """(name, inputs, outputs, attributes, function) of each operator."""
 
+def define_operator(
+    name: str, outputs: int, function: Callable[[int, list[Any], bool], Any]
+) -> tuple[
+    str,
+    list[tuple[str, str]],
+    list[tuple[str, str]],
+    list[tuple[str, str]],
+    Callable[..., Any],
+]: ...
 def infer_extension(op: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any: ...
 def pack_extension(op: str, attrs: dict[str, Any]) -> bytes: ...
 def __getattr__(name: str) -> Any: ...

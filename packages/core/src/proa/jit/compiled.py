@@ -8,6 +8,7 @@ from typing import Any
 from proa import _core
 from proa.errors import PreconditionNotMetError, UnimplementedError
 from proa.ir import to_bytes
+from proa.ir.attributes import row_of
 from proa.ir.passes import apply
 from proa.ir.program import Block, Node, Value
 from proa.jit.recording import Recording, Source
@@ -129,10 +130,11 @@ def _read(places: list[int | Source | None], tensors: Sequence[Any]) -> list[Any
 
 
 def _needed(block: Block, outputs: Sequence[Value]) -> set[Node]:
-    """The nodes that these outputs follow from."""
+    """The nodes that these outputs follow from, or that are there for their effect."""
     needed, nodes = set(outputs), set()
     for node in reversed(block.nodes):
-        if not needed.isdisjoint(node.outputs):
+        effect = row_of(node.op).family == "effect"
+        if effect or not needed.isdisjoint(node.outputs):
             nodes.add(node)
             needed.update(v for v in node.inputs if v is not None)
     return nodes

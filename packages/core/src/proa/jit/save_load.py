@@ -13,6 +13,7 @@ from proa.autograd.recurrent import recurrent
 from proa.base.flags import checks_finite
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, read, to_bytes, write
+from proa.ir.file import check_storable
 from proa.ir.passes import apply, optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
@@ -107,13 +108,15 @@ def save(
 
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known.
-        UnimplementedError: If the code depends on a tensor's value; names the line.
+        UnimplementedError: If the code depends on a tensor's value or calls Python
+            functions of `static.py_func`; names the line.
     """
     program = export(layer, input_spec).program
     apply(program, _SAVED_PASSES)
     if isinstance(path, (str, os.PathLike)):
         write(program, file_of(path))
     else:
+        check_storable(program)
         path.write(to_bytes(program))
 
 

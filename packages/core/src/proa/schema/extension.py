@@ -26,7 +26,10 @@ LISTS: dict[str, Callable[[Any], Any]] = {
 
 
 def add_row(
-    name: str, outputs: Sequence[str], attributes: Sequence[tuple[str, str]]
+    name: str,
+    outputs: Sequence[str],
+    attributes: Sequence[tuple[str, str]],
+    family: str = "extension",
 ) -> None:
     """Let graphs name the operator.
 
@@ -35,6 +38,8 @@ def add_row(
         outputs: Their names.
         attributes: (name, type); types: bool, int, float, text, or a list of the last
             three, as in `LISTS`.
+        family: "python" if it calls functions of this process, which passes leave
+            alone and no file can hold; "effect" if it does so for no result.
     """
     EXTENSION_ROWS[name] = Row(
         name=name,
@@ -60,7 +65,7 @@ def add_row(
         elementwise=False,
         lite=False,
         version=1,
-        family="extension",
+        family=family,
         doc="An operator of an extension.",
     )
 

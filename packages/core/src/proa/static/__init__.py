@@ -12,6 +12,7 @@ from typing import Any
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.jit.input_spec import InputSpec
 from proa.static.absent import refuse
+from proa.static.py_func import py_func
 from proa.tensor.lod import LoDTensor, create_lod_tensor
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "disable_static",
     "enable_static",
     "in_dynamic_mode",
+    "py_func",
 ]
 
 _GRAPH_BUILDING = frozenset({

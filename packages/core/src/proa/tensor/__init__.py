@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from proa.tensor import methods
+from proa.tensor.array import *  # noqa: F403
 from proa.tensor.complex_parts import *  # noqa: F403
 from proa.tensor.contraction import *  # noqa: F403
 from proa.tensor.counting import *  # noqa: F403

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.ir.attributes import pack, row_of
 from proa.ir.file.layout import (
     CHECKSUM_AT,
@@ -243,11 +243,26 @@ def to_bytes(program: Program) -> bytes:
     return b"".join(encode(program))
 
 
+def check_storable(program: Program) -> None:
+    """Raise UnimplementedError if the program can run in this process alone."""
+    for node in (n for block in program.blocks for n in block.nodes):
+        if row_of(node.op).family in ("python", "effect"):
+            line = f", recorded at {node.line}" if node.line else ""
+            raise UnimplementedError(
+                "[save] a model file must hold operators, got a Python function "
+                f"(py_func){line}"
+            )
+
+
 def write(program: Program, path: str | os.PathLike[str]) -> None:
     """Write the program's file.
 
     Whatever happens, `path` then holds a whole file or what it held before.
+
+    Raises:
+        UnimplementedError: If the program calls functions of this process.
     """
+    check_storable(program)
     target = Path(path)
     pieces = encode(program)
     target.parent.mkdir(parents=True, exist_ok=True)

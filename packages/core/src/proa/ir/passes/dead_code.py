@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from proa.ir.attributes import row_of
 from proa.ir.passes.base import register
 from proa.ir.program import Program
 
@@ -8,7 +9,8 @@ from proa.ir.program import Program
 def remove_dead_code(program: Program) -> bool:
     """Remove nodes that nobody needs.
 
-    1. A node none of whose outputs is read by a kept node or is an output goes.
+    1. A node none of whose outputs is read by a kept node or is an output goes, unless
+       it is there for its effect.
 
     Ensures that every node has a use.
     """
@@ -17,7 +19,8 @@ def remove_dead_code(program: Program) -> bool:
         needed = set(block.outputs)
         kept = []
         for node in reversed(block.nodes):
-            if needed.isdisjoint(node.outputs):
+            effect = row_of(node.op).family == "effect"
+            if needed.isdisjoint(node.outputs) and not effect:
                 continue
             kept.append(node)
             needed.update(v for v in node.inputs if v is not None)

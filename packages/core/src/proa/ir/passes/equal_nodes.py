@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from proa.ir.attributes import row_of
 from proa.ir.passes.base import register
 from proa.ir.program import Program
 
@@ -13,7 +14,8 @@ def merge_equal_nodes(program: Program) -> bool:
     1. Of nodes of one op with the same inputs and attributes the first is kept and the
        others' readers read it.
 
-    Requires ops without effects (a random op carries its key in its attributes).
+    Requires ops without effects (a random op carries its key in its attributes); calls
+    of Python functions are left alone.
     """
     changed = False
     for block in program.blocks:
@@ -24,7 +26,8 @@ def merge_equal_nodes(program: Program) -> bool:
             attrs = tuple(node.attrs.items())
             key = (node.op, tuple(map(id, node.inputs)), attrs, types)
             first = seen.setdefault(key, node)
-            is_output = any(v in block.outputs for v in node.outputs)
+            calls = row_of(node.op).family in ("python", "effect")
+            is_output = calls or any(v in block.outputs for v in node.outputs)
             if first is node or is_output:
                 kept.append(node)  # an output keeps a name of its own
                 continue

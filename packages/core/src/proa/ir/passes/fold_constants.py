@@ -39,7 +39,9 @@ def _bytes(value: Value) -> int:
 def _foldable(node: Node) -> bool:
     row = row_of(node.op)
     given = [v for v in node.inputs if v is not None]
-    if row.family == "rand" or not all(v.is_constant for v in given):
+    if row.family in ("rand", "python", "effect") or not all(
+        v.is_constant for v in given
+    ):
         return False
     if any(v.dtype == "bfloat16" for v in (*given, *node.outputs)):
         return False
@@ -54,8 +56,8 @@ def fold_constants(program: Program) -> bool:
     """Compute ahead what depends on constants alone.
 
     1. A node whose inputs are all constants or parameters (or that has none) is run by
-       the eager op and its outputs become constants, unless it is random, of bfloat16,
-       or would add more than 1 MB to what its inputs hold.
+       the eager op and its outputs become constants, unless it is random, a Python
+       function, of bfloat16, or would add more than 1 MB to what its inputs hold.
 
     Ensures that views of weights (a transposed matrix) are weights themselves.
     """

@@ -1,23 +1,26 @@
-"""Functions of sequences for programs in the style of static graphs."""
+"""Branches, loops and functions of sequences in the style of static graphs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from proa.static.absent import refuse
+from proa.static.nn.control_flow import *  # noqa: F403
+from proa.static.nn.control_flow import __all__ as _control
 from proa.static.nn.sequence import *  # noqa: F403
 from proa.static.nn.sequence import __all__ as _sequences
 from proa.static.nn.sequence_layout import *  # noqa: F403
 from proa.static.nn.sequence_layout import __all__ as _layout
+from proa.static.py_func import py_func
 
-__all__ = [*_sequences, *_layout]
+__all__ = [*_control, *_sequences, *_layout, "py_func"]
 
 _GRAPH_BUILDING = frozenset({
-    "batch_norm", "bilinear_tensor_product", "case", "cond", "conv2d",
+    "batch_norm", "bilinear_tensor_product", "conv2d",
     "conv2d_transpose", "conv3d", "conv3d_transpose", "crf_decoding",
     "create_parameter", "data_norm", "deform_conv2d", "embedding", "fc", "group_norm",
-    "instance_norm", "layer_norm", "multi_box_head", "nce", "prelu", "py_func",
-    "row_conv", "sparse_embedding", "spectral_norm", "switch_case", "while_loop",
+    "instance_norm", "layer_norm", "multi_box_head", "nce", "prelu",
+    "row_conv", "sparse_embedding", "spectral_norm",
 })  # fmt: skip
 
 

@@ -1,0 +1,310 @@
+"""Operators whose forward and backward are Python functions, eagerly and recorded.
+
+A recorded program calls the functions of the process that recorded it. It names them by
+a number, which means nothing elsewhere: such a program cannot become a model file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from proa import _core
+from proa._core import Tensor, ops
+from proa.autograd import PyLayer
+from proa.base.dtype import as_dtype
+from proa.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    ShapeError,
+    UnimplementedError,
+)
+from proa.schema.extension import add_row
+from proa.tensor.creation import to_tensor
+
+__all__ = ["py_func"]
+
+Function = Callable[..., Any]
+#: A size, or (input, axis): the size that this input has.
+Size = int | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Callback:
+    """A function with the shapes and dtypes of its results.
+
+    Attributes:
+        function: Called with the first `count` of the inputs.
+        shapes: Of the results; open sizes name an input.
+        dtypes: Of the results.
+        count: Further inputs tell sizes alone.
+    """
+
+    function: Function
+    shapes: tuple[tuple[Size, ...], ...]
+    dtypes: tuple[str, ...]
+    count: int
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def infer(self, inputs: Sequence[Any]) -> list[tuple[list[int], str]]:
+        """(shape, dtype) of each result, from those of the inputs."""
+        found = []
+        for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
+            sizes = [s if isinstance(s, int) else inputs[s[0]][0][s[1]] for s in shape]
+            found.append((sizes, dtype))
+        return found
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The function's results; None stands for zeros."""
+        result = self.function(*inputs[: self.count])
+        several = isinstance(result, (list, tuple))
+        given = list(result) if several else [result]
+        if not self.shapes:
+            return []
+        specs = self.infer([(x.shape, x.dtype) for x in inputs])
+        if len(given) != len(specs):
+            raise InvalidArgumentError(
+                f"[py_func] {self.name} must return {len(specs)} results, "
+                f"got {len(given)}"
+            )
+        return [self._checked(r, *s) for r, s in zip(given, specs, strict=True)]
+
+    def _checked(self, result: Any, shape: list[int], dtype: str) -> Tensor:
+        if result is None:
+            return ops.full(shape=shape, value=0, dtype=as_dtype(dtype))
+        made = result if isinstance(result, Tensor) else to_tensor(np.asarray(result))
+        if made.dtype.name != dtype:
+            raise InvalidArgumentError(
+                f"[py_func] {self.name} must return {dtype}, got {made.dtype.name}"
+            )
+        sizes = zip(made.shape, shape, strict=False)
+        if made.ndim != len(shape) or any(m not in (n, -1) for n, m in sizes):
+            raise ShapeError(
+                "py_func", f"{self.name} must return shape {tuple(shape)}", made.shape
+            )
+        return made
+
+
+_callbacks: list[_Callback] = []
+_keys: dict[_Callback, int] = {}
+
+
+def _dispatch(key: int, inputs: Sequence[Any], infers: bool) -> Any:
+    """What a recorded program calls: a callback, or the inference of its results."""
+    callback = _callbacks[key]
+    if infers:
+        return [
+            (shape, as_dtype(dtype)) for shape, dtype in callback.infer(inputs)
+        ] or [([0], as_dtype("bool"))]
+    enabled = _core.set_grad_enabled(False)
+    try:
+        results = callback.run(inputs)
+    except InvalidArgumentError:
+        raise
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"[py_func] {callback.name} must not fail, "
+            f"got {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        _core.set_grad_enabled(enabled)
+    return results or [ops.full(shape=[0], value=False, dtype=as_dtype("bool"))]
+
+
+def _operator(outputs: int) -> Any:
+    """The operator with so many outputs, known to graphs from its first use on."""
+    name = f"py_func_{outputs}" if outputs else "py_call"
+    if not hasattr(ops, name):
+        _, _, made, attributes, function = _core.define_operator(
+            name, max(outputs, 1), _dispatch
+        )
+        family = "python" if outputs else "effect"
+        add_row(name, [output for output, _ in made], attributes, family=family)
+        setattr(ops, name, function)
+    return getattr(ops, name)
+
+
+def _call(callback: _Callback, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Run the callback, or record that it is to be run."""
+    if not any(x._is_symbolic for x in inputs):
+        return callback.run(inputs)
+    key = _keys.setdefault(callback, len(_callbacks))
+    if key == len(_callbacks):
+        _callbacks.append(callback)
+    results = _operator(len(callback.shapes))(
+        *inputs, input_counts=[len(inputs)], key=key
+    )
+    if not callback.shapes:
+        return []
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+class _Differentiated(PyLayer):
+    @staticmethod
+    def forward(ctx: Any, call: Any, *inputs: Tensor) -> Any:
+        ctx.call = call
+        ctx.saved = call.forward(inputs)
+        ctx.inputs = inputs
+        return tuple(ctx.saved)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return tuple(ctx.call.backward(ctx.inputs, ctx.saved, grads))
+
+
+@dataclass
+class _Call:
+    """One call of `py_func`: its functions, and what the backward one is not given."""
+
+    func: Function
+    shapes: list[list[int]]
+    dtypes: list[str]
+    backward_func: Function | None
+    skipped: set[int]  # numbers of inputs, then outputs
+
+    def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        shapes = tuple(
+            tuple((0, axis) if size < 0 else size for axis, size in enumerate(shape))
+            for shape in self.shapes
+        )
+        count = len(inputs)
+        for shape in shapes:
+            if any(s[1] >= inputs[0].ndim for s in shape if isinstance(s, tuple)):
+                raise ShapeError(
+                    "py_func",
+                    "an open size of out must be that of x's axis of that number",
+                    inputs[0].shape,
+                )
+        return _call(
+            _Callback(self.func, shapes, tuple(self.dtypes), count), list(inputs)
+        )
+
+    def backward(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], grads: Any
+    ) -> list[Tensor]:
+        assert self.backward_func is not None
+        known = (*inputs, *outputs)
+        given = [t for i, t in enumerate(known) if i not in self.skipped]
+        given += grads
+        count = len(given)
+        shapes: list[tuple[Size, ...]] = []
+        for x in inputs:
+            sizes = tuple(map(_size, x.shape))
+            if -1 in sizes:
+                given.append(x)
+            at = len(given) - 1
+            shapes.append(tuple((at, k) if s < 0 else s for k, s in enumerate(sizes)))
+        dtypes = tuple(x.dtype.name for x in inputs)
+        back = _Callback(self.backward_func, tuple(shapes), dtypes, count)
+        found = _call(back, given)
+        asked = _core.is_grad_enabled() and any(not t.stop_gradient for t in given)
+        if asked and all(t.stop_gradient for t in found):
+            raise UnimplementedError(
+                "[py_func] gradients of gradients must follow from tensors that "
+                f"{back.name} computes with, got create_graph=True and arrays"
+            )
+        return found
+
+
+def _size(size: Any) -> int:
+    """The size; -1 if only a run tells."""
+    return size if isinstance(size, int) else -1
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    found = list(given) if isinstance(given, (list, tuple)) else [given]
+    for value in found:
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            raise InvalidTypeError(
+                f"[py_func] {name} must be a Tensor or a list or tuple of Tensors, "
+                f"got {type(value).__name__}"
+            )
+    return found
+
+
+def _numbers_of(given: Any, known: Sequence[Any]) -> set[int]:
+    skipped = [] if given is None else _listed("skip_vars_in_backward_input", given)
+    numbers = {i for s in skipped for i, t in enumerate(known) if t is s}
+    if any(all(t is not s for t in known) for s in skipped):
+        raise InvalidArgumentError(
+            "[py_func] skip_vars_in_backward_input must be of x and out, got another"
+        )
+    return numbers
+
+
+def _fill(out: Sequence[Any], results: Sequence[Tensor]) -> None:
+    for held, result in zip(out, results, strict=True):
+        is_known = isinstance(held, Tensor) and not held._is_symbolic
+        if is_known and not result._is_symbolic:
+            held.set_value(result.detach())
+
+
+def py_func(
+    func: Function,
+    x: Tensor | Sequence[Tensor],
+    out: Any,
+    backward_func: Function | None = None,
+    skip_vars_in_backward_input: Any = None,
+) -> Any:
+    """``func(*x)``, an operator in Python, with ``backward_func`` for gradients.
+
+    It runs at once, or, while a graph is recorded, whenever the graph runs, in the
+    process that recorded it. Functions take Tensors (`numpy()` and NumPy's functions
+    make arrays of them) and return arrays or Tensors.
+
+    Args:
+        func: Takes the tensors of x; returns as many results as out has.
+        x: A Tensor, or a list or tuple of them.
+        out: What results are like: a Tensor, an `InputSpec`, or a list or tuple of
+            them; None if func returns nothing. A size of -1 is that of the first
+            tensor of x. Tensors are filled with results where these are computed at
+            once.
+        backward_func: Takes x, the results and the results' gradients; returns a
+            gradient (or None for zeros) for each tensor of x. Without it no gradient
+            flows.
+        skip_vars_in_backward_input: Those of x and out that backward_func is not given.
+
+    Returns:
+        The results: one, a list of them, or None.
+
+    Raises:
+        InvalidTypeError: If an argument is not of these kinds.
+        InvalidArgumentError: If a function returns another number, shape or dtype than
+            announced.
+    """
+    for name, function in (("func", func), ("backward_func", backward_func)):
+        if not callable(function) and not (
+            name == "backward_func" and function is None
+        ):
+            raise InvalidTypeError(
+                f"[py_func] {name} must be a function, got {type(function).__name__}"
+            )
+    inputs = _listed("x", x)
+    like = [] if out is None else _listed("out", out)
+    call = _Call(
+        func,
+        [list(map(_size, t.shape)) for t in like],
+        [as_dtype(t.dtype).name for t in like],
+        backward_func,
+        _numbers_of(skip_vars_in_backward_input, [*inputs, *like]),
+    )
+    wanted = backward_func is not None and any(not t.stop_gradient for t in inputs)
+    results: list[Tensor]
+    if wanted and _core.is_grad_enabled():
+        results = list(_Differentiated.apply(call, *inputs))
+    else:
+        enabled = _core.set_grad_enabled(False)
+        try:
+            results = [r.detach() for r in call.forward(inputs)]
+        finally:
+            _core.set_grad_enabled(enabled)
+    _fill(like, results)
+    if out is None:
+        return None
+    return results if isinstance(out, (list, tuple)) else results[0]
