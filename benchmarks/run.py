@@ -22,11 +22,12 @@ import harness
 import report
 import roof
 import workloads
-from suites import conv, eager, kernel, loader, passes, sharing, train
+from suites import checks, conv, eager, kernel, loader, passes, sharing, train
 
 import proa
 
 SUITES = {
+    "checks": checks,
     "conv": conv,
     "eager": eager,
     "kernel": kernel,

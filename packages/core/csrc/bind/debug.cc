@@ -181,6 +181,8 @@ PyObject* py_add_event(PyObject*, PyObject* args) {
 
 PyObject* py_events_on(PyObject*, PyObject*) { return PyBool_FromLong(watching(kWatchTime)); }
 
+PyObject* py_searched(PyObject*, PyObject*) { return PyLong_FromLongLong(searched_elements()); }
+
 }  // namespace
 
 void init_debug() {
@@ -194,6 +196,7 @@ void init_debug() {
 
 PyMethodDef debug_functions[] = {
     {"set_finite_check", py_set_finite_check, METH_VARARGS, nullptr},
+    {"searched_elements", py_searched, METH_NOARGS, "How many results' elements were searched."},
     {"unchecked", py_unchecked, METH_O, "Enter (1) or leave (-1) code that is not searched."},
     {"watch_lines", py_watch_lines, METH_O, "Note where recorded ops are called."},
     {"error_stacks", py_error_stacks, METH_O, "Note the C++ calls that lead to errors."},

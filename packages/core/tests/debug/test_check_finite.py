@@ -6,14 +6,16 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import proa
-from proa import nn
+from proa import _core, nn
 from proa.errors import Error, InvalidArgumentError, PreconditionNotMetError
+from proa.profiler import Profiler
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +54,52 @@ def test_a_failed_backward_names_the_forward_op_and_its_line():
     y = proa.sqrt(x)  # made here
     with pytest.raises(Error, match=r"backward of sqrt, called at .*# made here"):
         y.sum().backward()
+
+
+def _conv_step() -> proa.Tensor:
+    """Forward and backward whose results are channels-last, flat and scalar."""
+    proa.seed(0)
+    net = nn.Sequential(nn.Conv2D(3, 8, 3), nn.BatchNorm2D(8), nn.ReLU())
+    loss = net(proa.randn([4, 3, 10, 10])).mean()
+    loss.backward()
+    return loss
+
+
+def _kernels_and_peak() -> tuple[Counter[str], int]:
+    _conv_step()
+    before = _core.memory_stats()["allocated"]
+    _core.reset_peak()
+    with Profiler(on_trace_ready=lambda p: None) as p:
+        _conv_step()
+    peak = _core.memory_stats()["peak"] - before
+    events = p.profiler_result.events
+    return Counter(e.name for e in events if e.kind == "kernel"), peak
+
+
+@pytest.mark.feature("L272")
+def test_the_search_runs_no_kernel_and_takes_no_memory():
+    searched = _kernels_and_peak()
+    proa.set_flags({"FLAGS_check_nan_inf": False})
+    assert searched == _kernels_and_peak()
+
+
+@pytest.mark.feature("L272")
+def test_each_result_is_looked_at_once_where_it_lies():
+    def searched(run) -> int:
+        before = _core.searched_elements()
+        run()
+        return _core.searched_elements() - before
+
+    x, y = proa.ones([300, 200]), proa.zeros([200])
+    x.stop_gradient = False
+    assert searched(lambda: x * 2.0) == 60_000
+    assert searched(lambda: proa.transpose(x, [1, 0])) == 0  # no elements of its own
+    z = proa.tanh(x) + y
+    assert searched(z.sum) == 1
+    # Of the sum's gradient a view, of the addition's and tanh's each one array at most.
+    assert searched(lambda: z.sum().backward()) <= 1 + 2 * 60_000
+    proa.set_flags({"FLAGS_check_nan_inf": False})
+    assert searched(lambda: x * 2.0) == 0
 
 
 @pytest.mark.feature("L273")

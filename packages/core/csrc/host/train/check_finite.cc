@@ -28,6 +28,8 @@ void set_watch(Watch what, bool on) {
 
 namespace {
 
+std::atomic<int64_t> g_searched{0};
+
 thread_local int t_unchecked = 0;
 thread_local int t_backward = 0;
 
@@ -161,6 +163,7 @@ bool floating(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
 bool view_finite(const View& v) {
   if (!floating(v.dtype) || v.data == nullptr) return true;
+  g_searched.fetch_add(v.numel(), std::memory_order_relaxed);
   if (is_dense(v)) return dense_finite(v.data, v.numel(), v.dtype);
   const Counts counts = count_all(v);
   return counts.nan + counts.inf == 0;
@@ -211,6 +214,8 @@ void set_finite_check(bool on, FiniteCheck check) {
   }
   set_watch(kWatchFinite, on);
 }
+
+int64_t searched_elements() { return g_searched.load(std::memory_order_relaxed); }
 
 void check_finite(const OpInfo& op, const Call& call, const Tensor* out) {
   const auto check = settings();

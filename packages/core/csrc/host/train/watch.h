@@ -38,6 +38,9 @@ void set_finite_check(bool on, FiniteCheck check);
 /// Throws (or warns) if an output of the call holds NaN or infinity. `out` may be null.
 void check_finite(const OpInfo& op, const Call& call, const Tensor* out);
 
+/// Elements that were searched since the process began.
+int64_t searched_elements();
+
 /// While it lives, results of this thread's ops are not searched, nor those of the backward of
 /// what they record.
 struct Unchecked {
