@@ -29,8 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OTHER_AREAS = ("static", "distributed", "onnx", "sysconfig")
 OTHER_NAMES = re.compile(
     r"cuda|npu|xpu|cudnn|enable_static|DistributedBatchSampler"
-    r"|gloo|\.compat\.|in_dynamic_mode_guard|VisualDL|ProgramTranslator|set_code_level"
-    r"|set_verbosity"
+    r"|gloo|\.compat\.|in_dynamic_mode_guard|VisualDL|ProgramTranslator"
 )
 
 

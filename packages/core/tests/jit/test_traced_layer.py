@@ -23,6 +23,7 @@ class Two(nn.Layer):
         return y, proa.tanh(y)
 
 
+@pytest.mark.feature("L202")
 def test_a_layer_is_traced_once_and_saved(tmp_path: Path):
     layer = Two()
     x = proa.to_tensor(np.random.default_rng(0).normal(size=(4, 3)).astype("float32"))
@@ -38,6 +39,14 @@ def test_a_layer_is_traced_once_and_saved(tmp_path: Path):
     np.testing.assert_allclose(only.numpy(), layer(x)[1].numpy(), rtol=1e-6)
     with pytest.raises(InvalidArgumentError, match="feed must name all 1"):
         traced.save_inference_model(tmp_path / "none", feed=[])
+
+
+@pytest.mark.feature("L207")
+def test_a_model_is_saved_under_a_files_prefix(tmp_path: Path):
+    _, traced = TracedLayer.trace(Two(), inputs=[proa.ones([4, 3])])
+    traced.save_inference_model(str(tmp_path / "deep" / "model"))
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["model.proa"]
+    assert not (tmp_path / "deep" / "model").exists()
 
 
 def test_a_translated_layer_takes_other_weights():

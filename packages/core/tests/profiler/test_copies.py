@@ -116,3 +116,11 @@ def test_one_long_line_is_sorted_as_fast_as_numpy_sorts_it():
     # The keys' digits, not comparisons: a line as long as the array costs no more.
     ours = seconds(lambda: proa.argsort(x))
     assert ours < 2 * seconds(lambda: np.argsort(array, kind="stable"))
+
+
+@pytest.mark.feature("L290")
+def test_a_shape_is_read_without_touching_the_elements():
+    x = proa.transpose(proa.ones([SIDE, 2 * SIDE]), [1, 0])
+    assert kernels_of(lambda: proa.shape(x)) == {}
+    assert memory_of(lambda: proa.shape(x)) < 1024
+    assert proa.shape(x).tolist() == [2 * SIDE, SIDE]

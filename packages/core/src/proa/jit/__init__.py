@@ -1,6 +1,7 @@
 """Programs from Python functions: tracing, running as a plan, saving, loading."""
 
 from proa.jit.input_spec import InputSpec
+from proa.jit.log import set_code_level, set_verbosity
 from proa.jit.save_load import TranslatedLayer, export, load, save
 from proa.jit.static_function import StaticFunction, not_to_static, to_static
 from proa.jit.traced_layer import TracedLayer
@@ -14,5 +15,7 @@ __all__ = [
     "load",
     "not_to_static",
     "save",
+    "set_code_level",
+    "set_verbosity",
     "to_static",
 ]

@@ -14,9 +14,11 @@ from proa.base.flags import checks_finite
 from proa.errors import Error, InvalidArgumentError, annotate
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import optimize
+from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
 from proa.jit.compiled import Compiled
 from proa.jit.input_spec import InputSpec
+from proa.jit.log import tell
 from proa.jit.recording import Recording, record
 from proa.jit.structure import flatten, unflatten
 from proa.jit.trace import Trace, is_tensor, owner_of, trace
@@ -146,6 +148,7 @@ class StaticFunction:
             if recorded is not None:
                 if recorded.recording.numbers.has_own_key:
                     return self.function(*args, **kwargs)
+                tell(self.function, recorded.program)
                 self._recorded.setdefault(key, []).insert(0, recorded)
                 del self._recorded[key][_MAX_VARIANTS:]
                 while len(self._recorded) > _MAX_TRACES:
@@ -202,6 +205,7 @@ class StaticFunction:
         )
 
     def _keep(self, key: Any, found: Trace) -> _Compiled:
+        tell(self.function, found.program)
         if len(self._compiled) >= _MAX_TRACES:
             self._compiled.pop(next(iter(self._compiled)))
         self._compiled[key] = _Compiled(found)
@@ -220,9 +224,37 @@ class StaticFunction:
         return self._find(specs, plan).trace
 
     @property
+    def concrete_program(self) -> Trace | Recording:
+        """The latest recording: its `program`, and what its results and inputs are."""
+        if self._recorded and self.input_spec is None and not self._compiled:
+            return next(reversed(self._recorded.values()))[0].recording
+        return self.traced()
+
+    @property
     def main_program(self) -> Program:
-        """The program of the latest trace."""
-        return self.traced().program
+        """The program of the latest recording."""
+        return self.concrete_program.program
+
+    @property
+    def inputs(self) -> list[Value]:
+        """What the program is given: arguments and, if it trains, state."""
+        return list(self.main_program.main.inputs)
+
+    @property
+    def outputs(self) -> list[Value]:
+        """What the program leaves."""
+        return list(self.main_program.main.outputs)
+
+    @property
+    def dygraph_function(self) -> Callable[..., Any]:
+        """The function itself."""
+        return self.function
+
+    def rollback(self) -> Callable[..., Any]:
+        """Undo `to_static`: the function, which is the Layer's forward again."""
+        if vars(self.owner or self).get("forward") is self:
+            del self.owner.forward
+        return self.function
 
     @property
     def code(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
+
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
@@ -184,7 +186,9 @@ def shape(input: Tensor) -> Tensor:
     from proa.tensor.creation import to_tensor
 
     sizes = input.shape
-    return cast(Tensor, sizes) if is_open(sizes) else to_tensor(sizes, "int32")
+    if is_open(sizes):
+        return cast(Tensor, sizes)
+    return to_tensor(np.array(sizes, np.int32))
 
 
 def rank(input: Tensor) -> Tensor:

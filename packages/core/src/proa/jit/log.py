@@ -1,0 +1,86 @@
+"""What `to_static` tells of its work: nothing, unless asked to."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from proa.errors import InvalidArgumentError
+from proa.ir.program import Program
+
+_logger = logging.getLogger("proa.jit")
+
+
+def _level(name: str, level: Any) -> int:
+    if isinstance(level, bool) or not isinstance(level, int):
+        raise InvalidArgumentError(f"[{name}] level must be an int, got {level!r}")
+    return level
+
+
+def _of_environment(name: str) -> int:
+    text = os.environ.get(name, "0")
+    return int(text) if text.lstrip("-").isdigit() else 0
+
+
+@dataclass
+class _Telling:
+    verbosity: int = _of_environment("TRANSLATOR_VERBOSITY")
+    code_level: int = _of_environment("TRANSLATOR_CODE_LEVEL")
+    to_stdout: bool = False
+
+
+_telling = _Telling()
+
+
+def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
+    """Log what is recorded: 0 nothing, 1 each recording, 3 also where each op comes
+    from.
+
+    Messages go to the logger ``proa.jit``. The variable TRANSLATOR_VERBOSITY of the
+    environment gives the first level.
+
+    Args:
+        level: What to log.
+        also_to_stdout: Whether to print messages, too.
+    """
+    _telling.verbosity = _level("set_verbosity", level)
+    _telling.to_stdout = bool(also_to_stdout)
+
+
+def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
+    """Log the program that each recording gives, as text, if level is above 0.
+
+    Messages go to the logger ``proa.jit``. The variable TRANSLATOR_CODE_LEVEL of the
+    environment gives the first level.
+
+    Args:
+        level: Functions are recorded in one step, so that all levels above 0 are equal.
+        also_to_stdout: Whether to print messages, too.
+    """
+    _telling.code_level = _level("set_code_level", level)
+    _telling.to_stdout = bool(also_to_stdout)
+
+
+def tell(function: Callable[..., Any], program: Program) -> None:
+    """Log a recording of the function, as far as was asked for."""
+    if _telling.verbosity <= 0 and _telling.code_level <= 0:
+        return
+    name = getattr(function, "__qualname__", type(function).__name__)
+    nodes = program.main.nodes
+    lines = []
+    if _telling.verbosity > 0:
+        inputs = ", ".join(str(v) for v in program.main.inputs)
+        lines.append(f"recorded {name}({inputs}): {len(nodes)} ops")
+    if _telling.verbosity > 2:
+        lines += [f"{n.op}: {n.line or 'of the gradient'}" for n in nodes]
+    if _telling.code_level > 0:
+        lines.append(f"program of {name}:\n{program}")
+    for line in lines:
+        # Shown whatever the levels of the application's own loggers: it was asked for.
+        _logger.log(max(_logger.getEffectiveLevel(), logging.INFO), line)
+        if _telling.to_stdout:
+            print(line, file=sys.stdout)
