@@ -123,10 +123,14 @@ def _maps(torch: Any) -> Iterator[Row]:
         "relu backward", 3, lambda: ops.relu_grad(y.ours, a),
         lambda t: lambda: t.ops.aten.threshold_backward(y.theirs, b, 0),
     )  # fmt: skip
-    yield Row(
-        "gelu backward", 3, lambda: ops.gelu_grad(y.ours, a),
-        lambda t: lambda: t.ops.aten.gelu_backward(y.theirs, b),
-    )  # fmt: skip
+    for name, options in (("gelu", {}), ("silu", {"beta": 1.0}), ("mish", {})):
+        yield Row(
+            f"{name} backward", 3,
+            lambda f=f"{name}_grad", o=options: getattr(ops, f)(y.ours, a, **o),
+            lambda t, f=f"{name}_backward": (
+                lambda: getattr(t.ops.aten, f)(y.theirs, b)
+            ),
+        )  # fmt: skip
     yield Row(
         "dropout", 2, lambda: ops.dropout(a, p=0.1, seed=1, offset=0),
         lambda t: lambda: t.dropout(b, 0.1, True),
@@ -257,14 +261,20 @@ def _channels(torch: Any) -> Iterator[Row]:
                 )
             ),
         )  # fmt: skip
-    x = _images(torch, "nchw")
-    yield Row(
-        "group_norm", 3,
-        lambda: proa.nn.functional.group_norm(
-            x.ours, 8, weight=scale.ours, bias=bias.ours
-        ),
-        lambda t: lambda: t.group_norm(x.theirs, 8, scale.theirs, bias.theirs),
-    )  # fmt: skip
+        # A group stays in the cache between the statistics and the result.
+        yield Row(
+            f"group_norm {order}", 2,
+            lambda x=x: ops.group_norm(x.ours, scale.ours, bias.ours, groups=8),
+            lambda t, x=x: lambda: t.group_norm(x.theirs, 8, scale.theirs, bias.theirs),
+        )  # fmt: skip
+        _, mean, rstd = ops.group_norm(x.ours, scale.ours, bias.ours, groups=8)
+        yield Row(
+            f"group_norm backward {order}", 3,
+            lambda x=x, dy=dy, m=mean, r=rstd: ops.group_norm_grad(
+                dy.ours, x.ours, m, r, scale.ours, groups=8, epsilon=1e-5
+            ),
+            lambda t, x=x, dy=dy: _group_norm_backward(t, dy, x, scale),
+        )  # fmt: skip
 
 
 def _images(torch: Any, order: str) -> Pair:
@@ -284,6 +294,16 @@ def _batch_norm_backward(t: Any, dy: Pair, x: Pair, scale: Pair) -> Work:
         dy.theirs, x.theirs, scale.theirs, None, None, mean, rstd, True, 1e-5,
         [True] * 3,
     )  # fmt: skip
+
+
+def _group_norm_backward(t: Any, dy: Pair, x: Pair, scale: Pair) -> Work:
+    n, c, h, w = IMAGES
+    _, mean, rstd = t.native_group_norm(
+        x.theirs, scale.theirs, scale.theirs, n, c, h * w, 8, 1e-5
+    )
+    return lambda: t.ops.aten.native_group_norm_backward(
+        dy.theirs, x.theirs, mean, rstd, scale.theirs, n, c, h * w, 8, [True] * 3
+    )
 
 
 def _moves(torch: Any) -> Iterator[Row]:

@@ -31,7 +31,7 @@ EVERY_DTYPE = 0xFFF
 # NEON's dot product changes int8 arithmetic alone: for other rows the tables' look-up
 # goes on to plain NEON, whose code would be the same.
 _ONLY_FOR = {"neondot": "_int8"}
-_CHANNELS_LAST = ("conv2d", "conv2d_transpose")
+_CHANNELS_LAST = ("conv2d", "conv2d_norm", "conv2d_transpose")
 #: Rules whose first output has the shape of an input, or one window by window.
 _FOLLOW = {
     "adaptive_pool2d",
@@ -41,6 +41,8 @@ _FOLLOW = {
     "batch_norm_infer",
     "broadcast",
     "fake_quant_grad",
+    "group_norm",
+    "group_norm_grad",
     "index_put",
     "planes",
     "pool2d",

@@ -162,7 +162,7 @@ def _attribute(row: Row, spec: Attribute, given: dict[str, Any]) -> str:
     if isinstance(value, Expr):
         return value.text
     if spec.type == "ints":
-        return f"Ints{{{len(value)}, {{{', '.join(map(str, value))}}}}}"
+        return f"Ints{{{len(value)}, {{{', '.join(map(_text, value))}}}}}"
     if spec.type == "choice":
         return str(spec.choices.index(value))
     if spec.type == "scalar":

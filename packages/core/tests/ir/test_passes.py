@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError
-from proa.ir import Builder, verify
+from proa.ir import Builder, to_bytes, verify
 from proa.ir.passes import PASSES, apply
 
 RANDOM = np.random.default_rng(3)
@@ -134,6 +135,60 @@ def test_batch_norm_stays_where_its_input_is_read_twice() -> None:
     stats = [b.parameter(n, draw(3) ** 2) for n in "mvsb"]
     b.output(b.batch_norm_infer(y, *stats), b.relu(y))
     assert not rewrite(b, "fold_batch_norm")
+
+
+#: Kernel and geometry, by the way such a convolution is computed.
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "few channels": ((20, 3, 3, 3), {"stride": [2, 2], "padding": [1, 1, 1, 1]}),
+    "pointwise": ((40, 48, 1, 1), {}),
+    "many channels": ((64, 64, 3, 3), {"padding": [1, 1, 1, 1]}),
+    "large kernels": ((512, 256, 3, 3), {"stride": [2, 2]}),
+    "depthwise": ((24, 1, 3, 3), {"padding": [1, 1, 1, 1], "groups": 24}),
+    "groups": ((24, 8, 3, 3), {"groups": 3}),
+}
+
+
+def _results(b: Builder, x: np.ndarray) -> np.ndarray:
+    engine = _core.Engine.from_bytes(to_bytes(b.program))
+    return np.array(engine.run([x])[0])
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_with_its_norm_gives_the_bits_of_the_two(
+    name: str, bias: bool, kind: str
+) -> None:
+    shape, geometry = CONVOLUTIONS[name]
+    b = Builder()
+    channels = shape[0]
+    image_shape = [2, shape[1] * geometry.get("groups", 1), 11, 13]
+    x = b.input("x", kind, image_shape)
+    c = b.parameter("c", draw(channels).astype(kind)) if bias else None
+    y = b.conv2d(x, b.parameter("w", draw(*shape).astype(kind)), c, **geometry)
+    stats = [
+        b.parameter(n, draw(channels).astype(kind) ** p)
+        for n, p in zip("mvsb", (1, 2, 1, 1), strict=True)
+    ]
+    y = b.batch_norm_infer(y, *stats, epsilon=1e-3)
+    other = b.parameter("r", draw(*y.shape[1:])[None].repeat(2, 0).astype(kind))
+    b.output(b.relu(b.add(y, other)))
+    given = draw(*image_shape).astype(kind)
+    want = _results(b, given)
+    assert rewrite(b, "fuse_batch_norm", "fuse_epilogue")
+    assert ops(b) == ["conv2d_norm"]
+    assert b.program.main.nodes[0].attrs["act"] == "relu"
+    np.testing.assert_array_equal(_results(b, given), want)
+
+
+def test_a_norm_of_half_floats_goes_into_the_weights() -> None:
+    b = Builder()
+    x = b.input("x", "float16", [-1, 3, 5, 5])
+    y = b.conv2d(x, b.parameter("w", draw(3, 3, 3, 3).astype(np.float16)))
+    stats = [b.parameter(n, (draw(3) ** 2).astype(np.float16)) for n in "mvsb"]
+    b.output(b.batch_norm_infer(y, *stats, epsilon=1e-3))
+    assert rewrite(b, "fuse_batch_norm")
+    assert ops(b) == ["conv2d"]
 
 
 def test_an_added_constant_becomes_the_bias() -> None:

@@ -285,6 +285,7 @@ def test_a_gradient_without_a_rule_is_an_error_and_not_silently_zero():
     assert refused == {
         "squared_norm",  # of gradients
         "conv2d_act",  # made by graph passes, for inference
+        "conv2d_norm",
         "linear_act",
         "recurrent_grad",  # autograd.recurrent composes the second derivative
         "qr_complete",  # the further columns are any that fit

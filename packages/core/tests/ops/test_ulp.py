@@ -104,6 +104,63 @@ def test_error_of_gelu_within_bound():
     np.testing.assert_array_equal(ops.gelu(proa.to_tensor(tail)).numpy(), [0, 0, 0])
 
 
+def test_error_of_mish_within_bound():
+    # Below, exp(x) is subnormal.
+    x = np.concatenate([np.linspace(-80, 25, 1 << 19), np.linspace(-3, 3, 1 << 18)])
+    x = x.astype(np.float32)
+    e = np.exp(x.astype(np.float64))
+    gate = e * (e + 2) / (e * (e + 2) + 2)
+    assert worst("mish", x, x.astype(np.float64) * gate) <= 4
+    ends = np.float32([-1e30, -200, 0, 1e30, np.inf])
+    got = ops.mish(proa.to_tensor(ends)).numpy()
+    np.testing.assert_array_equal(got, np.float32([0, 0, 0, 1e30, np.inf]))
+
+
+def _mish_slope(x: Array) -> Array:
+    e = np.exp(np.minimum(x, 40))
+    n = e * (e + 2)
+    return n / (n + 2) + x * 4 * e * (1 + e) / (n + 2) ** 2
+
+
+def _gelu_tanh_slope(x: Array) -> Array:
+    c = 2 * np.sqrt(2 / np.pi)
+    s = special.expit(c * (x + 0.044715 * x**3))
+    rest = special.expit(-c * (x + 0.044715 * x**3))
+    return s * (1 + rest * x * c * (1 + 3 * 0.044715 * x * x))
+
+
+#: Attributes, and the derivative in float64; its greatest value is about 1.1.
+SLOPES: dict[str, tuple[dict[str, float], Callable[[Array], Array]]] = {
+    "silu_grad": (
+        {"beta": 1.0},
+        lambda x: special.expit(x) * (1 + x * special.expit(-x)),
+    ),
+    "mish_grad": ({}, _mish_slope),
+    "gelu_grad": (
+        {},
+        lambda x: special.ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi),
+    ),
+    "gelu_tanh_grad": ({}, _gelu_tanh_slope),
+    "elu_grad": (
+        {"alpha": 0.7},
+        lambda x: np.where(x > 0, 1, 0.7 * np.exp(np.minimum(x, 0))),
+    ),
+    "softplus_grad": ({"beta": 1.0, "threshold": 50.0}, special.expit),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_error_of_slopes_within_bound(name):
+    attrs, reference = SLOPES[name]
+    x = np.linspace(-30, 30, 1 << 19, dtype=np.float32)
+    ones = proa.ones([x.size])
+    got = getattr(ops, name)(ones, proa.to_tensor(x), **attrs).numpy()
+    assert np.abs(got - reference(x.astype(np.float64))).max() <= 2.5e-7
+    for far in (-1e4, 1e4):
+        got = getattr(ops, name)(proa.ones([1]), proa.full([1], far), **attrs)
+        assert got.item() == (1.0 if far > 0 else 0.0)
+
+
 @pytest.mark.parametrize("isa", ["scalar", "avx2", "neon"])
 def test_bounds_hold_on_lower_instruction_sets(isa):
     env = {**os.environ, "PROA_ISA": isa}

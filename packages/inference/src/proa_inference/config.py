@@ -13,7 +13,8 @@ class PassBuilder:
     """The list of graph passes that a predictor runs at load, in order."""
 
     def __init__(self) -> None:
-        self._names = list(passes.PASSES)
+        # What changes weights is for quantization.
+        self._names = [p.name for p in passes.PASSES.values() if p.level <= 2]
 
     def all_passes(self) -> list[str]:
         """The names, in the order they run."""

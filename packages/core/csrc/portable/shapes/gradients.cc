@@ -179,4 +179,25 @@ Status shape_layer_norm_grad(const Call& c) {
   return Status::kOk;
 }
 
+// (dy, x, mean, rstd, scale)
+Status shape_group_norm_grad(const Call& c) {
+  const View &x = c.in[1], &scale = c.in[4];
+  const int64_t groups = c.attr<GroupNormGradAttrs>().groups;
+  if (!alike(c.in[0], x) || x.rank < 2 || scale.rank != 1 || groups < 1) {
+    return Status::kInvalidArgument;
+  }
+  if (!may_equal(scale.shape[0], x.shape[1])) return Status::kInvalidArgument;
+  if (x.shape[1] != kUnknown && x.shape[1] % groups != 0) return Status::kInvalidArgument;
+  for (int i = 2; i < 4; ++i) {
+    const View& v = c.in[i];
+    if (v.rank != 2 || !may_equal(v.shape[0], x.shape[0]) || !may_equal(v.shape[1], groups)) {
+      return Status::kInvalidArgument;
+    }
+  }
+  copy_shape(x, &c.out[0]);
+  copy_shape(scale, &c.out[1]);
+  copy_shape(scale, &c.out[2]);
+  return Status::kOk;
+}
+
 }  // namespace proa

@@ -140,6 +140,23 @@ Status shape_conv2d(const Call& c) {
   return extras_fit(c, w.shape[0]) ? Status::kOk : Status::kInvalidArgument;
 }
 
+// x, w, center, factor, shift, then any of bias and residual.
+Status shape_conv2d_norm(const Call& c) {
+  Call plain = c;
+  plain.n_in = 2;
+  PROA_TRY(shape_conv2d(plain));
+  for (int i = 1; i < c.n_in; ++i) {
+    const View& v = c.in[i];
+    if (i > 4 && !v.given()) continue;
+    if (v.dtype != c.in[0].dtype) return Status::kInvalidArgument;
+    if (i == 1) continue;
+    const bool fits =
+        i == 6 ? same_shape(v, c.out[0]) : v.rank == 1 && may_equal(v.shape[0], c.in[1].shape[0]);
+    if (!fits) return Status::kInvalidArgument;
+  }
+  return Status::kOk;
+}
+
 Status shape_conv2d_transpose(const Call& c) {
   const auto& a = c.attr<Conv2dTransposeAttrs>();
   const View &x = c.in[0], &w = c.in[1];
@@ -243,6 +260,25 @@ Status shape_layer_norm(const Call& c) {
   for (int i = 1; i < 3; ++i) {
     copy_shape(x, &c.out[i]);
     c.out[i].rank = static_cast<int8_t>(x.rank - axes);
+  }
+  return Status::kOk;
+}
+
+Status shape_group_norm(const Call& c) {
+  const View& x = c.in[0];
+  const int64_t groups = c.attr<GroupNormAttrs>().groups;
+  if (x.rank < 2 || groups < 1) return Status::kInvalidArgument;
+  if (x.shape[1] != kUnknown && x.shape[1] % groups != 0) return Status::kInvalidArgument;
+  for (int i = 1; i < c.n_in; ++i) {
+    if (c.in[i].rank != 1 || !may_equal(c.in[i].shape[0], x.shape[1])) {
+      return Status::kInvalidArgument;
+    }
+  }
+  copy_shape(x, &c.out[0]);
+  for (int i = 1; i < 3; ++i) {
+    c.out[i].rank = 2;
+    c.out[i].shape[0] = x.shape[0];
+    c.out[i].shape[1] = groups;
   }
   return Status::kOk;
 }

@@ -31,7 +31,8 @@ _NAMES = {
 #: Names that stand for several rows.
 _GROUPS = {
     "bmm": ("matmul",), "mul": ("mul", "linear"), "matmul": ("matmul", "linear"),
-    "matmul_v2": ("matmul", "linear"), "conv2d": ("conv2d", "conv2d_act"),
+    "matmul_v2": ("matmul", "linear"),
+    "conv2d": ("conv2d", "conv2d_act", "conv2d_norm"),
     "batch_norm": ("batch_norm", "batch_norm_infer"),
     "pool2d": ("max_pool2d", "avg_pool2d"), "gelu": ("gelu", "gelu_tanh"),
     "sync_batch_norm": ("batch_norm", "batch_norm_infer"),

@@ -78,6 +78,7 @@ _PRODUCTS: dict[str, Callable[[list[Shape], list[Shape]], float]] = {
     "linear_grad_weight": lambda x, y: float(math.prod(x[0]) * x[1][-1]),
     "conv2d": lambda x, y: _window(y[0], x[1]),
     "conv2d_act": lambda x, y: _window(y[0], x[1]),
+    "conv2d_norm": lambda x, y: _window(y[0], x[1]),
     "conv2d_transpose": lambda x, y: _window(x[0], x[1]),
     "conv2d_grad_input": lambda x, y: _window(x[0], x[1]),
     "conv2d_grad_weight": lambda x, y: _window(x[1], y[0]),

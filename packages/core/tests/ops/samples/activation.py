@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -50,6 +51,64 @@ Sample(
     ),
     cases=[case((2, 3), (2, 3)), case((4, 70), (4, 70))],
 )
+
+
+def _slope(name: str, ref: Callable[..., Array], **attrs: float) -> None:
+    """The record of a gradient, dy times ref of what stands beside it."""
+    Sample(
+        name,
+        ref=lambda dy, *v, **kw: dy * ref(*v, **kw),
+        cases=[case((2, 3), (2, 3), **attrs), case((4, 70), (4, 70), **attrs)],
+        domain=(-8, 8),
+    )
+
+
+def _mish_slope(x: Array) -> Array:
+    t = np.tanh(np.log1p(np.exp(x)))
+    return t + x * (1 - t * t) * _sigmoid(x)
+
+
+def _gelu_tanh_slope(x: Array) -> Array:
+    c = math.sqrt(2 / math.pi)
+    t = np.tanh(c * (x + 0.044715 * x**3))
+    return 0.5 * (1 + t + x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x))
+
+
+_slope("relu6_grad", lambda y: np.where((y > 0) & (y < 6), 1.0, 0.0))
+_slope(
+    "leaky_relu_grad",
+    lambda x, *, negative_slope: np.where(x > 0, 1.0, negative_slope),
+    negative_slope=0.01,
+)
+_slope(
+    "elu_grad",
+    lambda x, *, alpha: np.where(x > 0, 1.0, alpha * np.exp(np.minimum(x, 0))),
+    alpha=0.7,
+)
+_slope(
+    "softplus_grad",
+    lambda x, *, beta, threshold: np.where(
+        beta * x > threshold, 1.0, _sigmoid(beta * x)
+    ),
+    beta=1.5,
+    threshold=9.0,
+)
+_slope(
+    "silu_grad",
+    lambda x, *, beta: _sigmoid(beta * x) * (1 + beta * x * (1 - _sigmoid(beta * x))),
+    beta=0.5,
+)
+_slope("mish_grad", _mish_slope)
+_slope("gelu_tanh_grad", _gelu_tanh_slope)
+_slope(
+    "hard_sigmoid_grad",
+    lambda y, *, slope: np.where((y > 0) & (y < 1), slope, 0.0),
+    slope=0.2,
+)
+_slope(
+    "hard_swish_grad",
+    lambda x: np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, x / 3 + 0.5)),
+)
 Sample("relu6", ref=lambda x: np.clip(x, 0, 6), cases=_cases(), domain=(-2, 8))
 Sample(
     "leaky_relu",
@@ -79,6 +138,12 @@ Sample(
     "silu",
     ref=lambda x, *, beta: x * _sigmoid(beta * x),
     cases=[*_cases(beta=1.0), *_cases(beta=0.5)],
+)
+Sample(
+    "mish",
+    ref=lambda x: x * np.tanh(np.logaddexp(0, x)),
+    cases=[*_cases(), case(EXTREME)],
+    grad_cases=_cases(),
 )
 Sample("gelu", ref=lambda x: x * 0.5 * (1 + _erf(x / math.sqrt(2))), cases=_cases())
 Sample(

@@ -222,3 +222,30 @@ Sample(
     cases=[case(x, w, (w[0],), y, act="relu", **a) for x, w, y, a in GEOMETRIES]
     + [case((1, 2, 4, 4), (3, 2, 3, 3), None, None, act="hard_swish")],
 )
+
+
+def _conv2d_norm(
+    x: Any,
+    w: Any,
+    center: Any,
+    factor: Any,
+    shift: Any,
+    bias: Any = None,
+    residual: Any = None,
+    *,
+    act: str = "none",
+    **geometry: Any,
+) -> Any:
+    y = conv2d(x, w, bias, **geometry)
+    y = (y - center[:, None, None]) * factor[:, None, None] + shift[:, None, None]
+    return activated(act, y if residual is None else y + residual)
+
+
+Sample(
+    "conv2d_norm",
+    ref=_conv2d_norm,
+    cases=[case(x, w, *[(w[0],)] * 4, y, act="relu", **a) for x, w, y, a in GEOMETRIES]
+    + [
+        case((1, 2, 4, 4), (3, 2, 3, 3), (3,), (3,), (3,), None, None, act="hard_swish")
+    ],
+)

@@ -177,3 +177,68 @@ Sample(
     ref=lambda x, *, axes: x.sum(_tail(x, axes)),
     cases=[case((3, 5), axes=1), case((2, 3, 4), axes=2), case((0, 4), axes=1)],
 )
+
+
+def _groups(x: Any, groups: int) -> Any:
+    """(samples, groups, elements of each)"""
+    return x.reshape(x.shape[0], groups, -1)
+
+
+def _over_groups(x: Any, groups: int, epsilon: float) -> tuple[Any, Any, Any]:
+    """x normalised, and the mean and inverse deviation of each group."""
+    flat = _groups(x, groups)
+    mean, rstd = flat.mean(-1), 1 / np.sqrt(flat.var(-1) + epsilon)
+    xhat = (flat - mean[..., None]) * rstd[..., None]
+    return xhat.reshape(x.shape), mean, rstd
+
+
+def _group_norm(
+    x: Any, scale: Any, bias: Any, *, groups: int, epsilon: float = 1e-5
+) -> Any:
+    _, s, _ = _over(x)
+    xhat, mean, rstd = _over_groups(x, groups, epsilon)
+    return xhat * scale.reshape(s) + bias.reshape(s), mean, rstd
+
+
+def _group_norm_grad(
+    dy: Any, x: Any, mean: Any, rstd: Any, scale: Any, *, groups: int, epsilon: float
+) -> Any:
+    axes, s, _ = _over(x)
+    xhat, _, rstd = _over_groups(x, groups, epsilon)
+    g, h = _groups(dy * scale.reshape(s), groups), _groups(xhat, groups)
+    inner = g - g.mean(-1, keepdims=True) - h * (g * h).mean(-1, keepdims=True)
+    dx = (inner * rstd[..., None]).reshape(x.shape)
+    return dx, (dy * xhat).sum(axes), dy.sum(axes)
+
+
+def _group_case(shape: tuple[int, ...], groups: int, epsilon: float) -> Any:
+    x = np.random.default_rng(len(shape)).uniform(-2, 2, shape)
+    _, mean, rstd = _over_groups(x, groups, epsilon)
+    options = {"groups": groups, "epsilon": epsilon}
+    return case(shape, x, mean, rstd, (shape[1],), **options)
+
+
+Sample(
+    "group_norm",
+    ref=_group_norm,
+    cases=[
+        case((2, 6, 4, 5), (6,), (6,), groups=3),
+        case((3, 4, 35), (4,), (4,), groups=4, epsilon=1e-3),
+        case((9, 34, 3), (34,), (34,), groups=2),
+        case((4, 20), (20,), (20,), groups=1),
+    ],
+    rtol=_LOOSE,
+    atol=_LOOSE,
+    grad_cases=[
+        case((2, 4, 3), (4,), (4,), groups=2),
+        case((2, 2, 2, 2), (2,), (2,), groups=2),
+    ],
+)
+Sample(
+    "group_norm_grad",
+    ref=_group_norm_grad,
+    cases=[_group_case((2, 6, 4, 5), 3, 1e-5), _group_case((9, 34, 3), 2, 1e-3)],
+    rtol=_LOOSE,
+    atol=_LOOSE,
+    grad=False,
+)

@@ -39,7 +39,7 @@ def program_of(network: proa.nn.Layer, input_spec: Sequence[Any]) -> Program:
     finally:
         if was_training:
             network.train()
-    optimize(program, 2)
+    optimize(program, 3)
     return program
 
 

@@ -1,107 +1,14 @@
-// Batch normalisation per channel (axis 1), in either memory order. Everything is one map,
-//   out = (x - center[c]) * a[c] + other * b[c] + k[c],
-// with per-channel numbers from sums over the channels' elements.
+// Batch normalisation per channel (axis 1), in either memory order: one map over channels, with
+// numbers from sums over the channels' elements.
 #include <math.h>
 
 #include "proa/base/dispatch.h"
 #include "proa/gen/attrs/norm.h"
-#include "proa/simd/column_sums.h"
+#include "proa/kernels/norm/channel_map.h"
 #include "proa/simd/gemm/pack.h"
-#include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
 namespace {
-
-/// Per-channel numbers of the map.
-template <class C>
-struct Factors {
-  C *center, *a, *b, *k;
-  Factors(void* memory, int64_t n)
-      : center(static_cast<C*>(memory)), a(center + n), b(a + n), k(b + n) {}
-};
-constexpr int64_t kFactors = 4;
-
-int64_t run_of(const Lines& lines, int64_t r, int64_t end) {
-  if (lines.rank <= 1) return end - r;
-  const int64_t run = lines.shape[lines.rank - 1], left = run - r % run;
-  return left < end - r ? left : end - r;
-}
-
-/// Some neighbouring channels of one element; kWhole of them if that is a whole vector.
-template <bool kWhole, class T>
-PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Compute<T>>& f,
-                            int64_t j, int64_t some) {
-  auto take = [&](const auto* p) { return kWhole ? load(p + j) : load_n(p + j, some); };
-  Vec<T> v = (take(x) - take(f.center)) * take(f.a) + take(f.k);
-  if (beside != nullptr) v += take(beside) * take(f.b);
-  if constexpr (kWhole)
-    store(to + j, v);
-  else
-    store_n(to + j, v, some);
-}
-
-/// Channels are neighbours in all arrays.
-template <class T>
-void map_across(const Columns& x, const Columns* other, const Columns& out,
-                const Factors<Compute<T>>& f, int64_t begin, int64_t end) {
-  constexpr int kWidth = kLanesOf<T>;
-  for (int64_t r = begin; r < end; ++r) {
-    const T* from = static_cast<const T*>(x.data) + x.rows.at(r);
-    const T* beside = other ? static_cast<const T*>(other->data) + other->rows.at(r) : nullptr;
-    T* to = static_cast<T*>(const_cast<void*>(out.data)) + out.rows.at(r);
-    int64_t j = 0;
-    for (; j + kWidth <= x.n; j += kWidth) map_vector<true>(from, beside, to, f, j, kWidth);
-    if (j < x.n) map_vector<false>(from, beside, to, f, j, x.n - j);
-  }
-}
-
-/// Any strides: channel by channel, in runs of elements at equal distances.
-template <class T>
-void map_down(const Columns& x, const Columns* other, const Columns& out,
-              const Factors<Compute<T>>& f, int64_t begin, int64_t end) {
-  using C = Compute<T>;
-  constexpr int kWidth = kLanesOf<T>;
-  const Columns& y = other != nullptr ? *other : x;
-  const int64_t xs = x.rows.step(), ys = y.rows.step(), os = out.rows.step();
-  for (int64_t j = 0; j < x.n; ++j) {
-    const C center = f.center[j], a = f.a[j], b = f.b[j], k = f.k[j];
-    for (int64_t r = begin; r < end;) {
-      int64_t n = run_of(x.rows, r, end);
-      const int64_t two = run_of(y.rows, r, end), three = run_of(out.rows, r, end);
-      n = two < n ? two : n;
-      n = three < n ? three : n;
-      const T* from = static_cast<const T*>(x.data) + j * x.stride + x.rows.at(r);
-      const T* beside = static_cast<const T*>(y.data) + j * y.stride + y.rows.at(r);
-      T* to = static_cast<T*>(const_cast<void*>(out.data)) + j * out.stride + out.rows.at(r);
-      int64_t i = 0;
-      if (xs == 1 && ys == 1 && os == 1)
-        for (; i + kWidth <= n; i += kWidth) {
-          __builtin_prefetch(from + x.stride + i);  // the next channel
-          __builtin_prefetch(beside + y.stride + i);
-          store(to + i, (load(from + i) - center) * a +
-                            (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
-        }
-      for (; i < n; ++i)
-        to[i * os] =
-            static_cast<T>((static_cast<C>(from[i * xs]) - center) * a +
-                           (other == nullptr ? k : static_cast<C>(beside[i * ys]) * b + k));
-      r += n;
-    }
-  }
-}
-
-template <class T>
-void map(const Call& call, const Columns& x, const Columns* other, const Columns& out,
-         const Factors<Compute<T>>& f) {
-  const bool across = x.stride == 1 && out.stride == 1 && (other == nullptr || other->stride == 1);
-  parallel_for(call, x.count, 1 + (across ? 16384 : 131072) / (x.n + 1),
-               [&](int64_t begin, int64_t end) {
-                 if (across)
-                   map_across<T>(x, other, out, f, begin, end);
-                 else
-                   map_down<T>(x, other, out, f, begin, end);
-               });
-}
 
 void read(const View& v, int64_t n, void* to) { widen(v.data, v.dtype, v.stride[0], n, to); }
 void write(const void* from, int64_t n, const View& v) {
@@ -132,7 +39,7 @@ void infer(const Call& c, double epsilon) {
     from.n = out.n = n;
     from.data = static_cast<const T*>(all.data) + j * all.stride;
     out.data = static_cast<const T*>(to.data) + j * to.stride;
-    map<T>(c, from, nullptr, out, f);
+    map_channels(c, from, nullptr, out, memory, kBlock);
   }
 }
 
@@ -150,7 +57,7 @@ void normalise(const Call& c, double epsilon) {
   write(variance, x.n, c.out[2]);
   for (int64_t j = 0; j < x.n; ++j)
     f.a[j] /= static_cast<C>(::sqrt(static_cast<double>(variance[j]) + epsilon));
-  map<T>(c, x, nullptr, channels_of(c.out[0]), f);
+  map_channels(c, x, nullptr, channels_of(c.out[0]), c.scratch, x.n);
 }
 
 // With s = sum(dy), d = sum(dy * (x - mean)), n elements and r = 1 / sqrt(variance + epsilon):
@@ -181,7 +88,7 @@ void gradient(const Call& c, double epsilon) {
     dot[j] *= r;
   }
   write(dot, x.n, c.out[1]);
-  map<T>(c, x, &dy, channels_of(c.out[0]), f);
+  map_channels(c, x, &dy, channels_of(c.out[0]), c.scratch, x.n);
 }
 
 size_t scratch_of(const View& x) {

@@ -1,5 +1,7 @@
 // The greatest element of each window, and where it lies. A NaN counts as greatest; windows start
 // from their first element, so that no value stands for "none yet".
+#include <math.h>
+
 #include "proa/gen/attrs/pool.h"
 #include "proa/kernels/pool/window.h"
 
@@ -161,9 +163,87 @@ void index_across(const View& x, const View& y, int64_t n, int64_t i, const Axis
   }
 }
 
+// -- values alone of planes whose columns are neighbours: windows are vectors, too ----------------
+/// Elements of a line with what the padding adds on both sides: there -inf, which beats nothing.
+constexpr int64_t kLineRoom = 1024;
+
+template <class V>
+PROA_INLINE V greater(V v, V best) {
+  return (v > best) | (v != v) ? v : best;
+}
+
+/// Every second of twice as many elements as a vector has.
+PROA_INLINE VF every_second(const float* p) {
+  VU even;
+  for (int k = 0; k < kLanes; ++k) even[k] = static_cast<uint32_t>(2 * k);
+  return bit_cast<VF>(
+      __builtin_shuffle(bit_cast<VU>(load(p)), bit_cast<VU>(load(p + kLanes)), even));
+}
+
+/// Elements of a padded line that windows read, whole vectors of them; more than there is room for
+/// where lines are too long.
+inline int64_t line_reach(const Axis& along) {
+  const int64_t whole = (along.count + kLanes - 1) / kLanes * kLanes;
+  const int64_t windows = whole * along.stride + along.kernel + kLanes;
+  const int64_t columns = along.padding + along.size + kLanes;
+  return windows > columns ? windows : columns;
+}
+inline bool takes_lines(const View& x, const View& y, const Axis& along) {
+  return x.stride[3] == 1 && y.stride[3] == 1 && along.kernel > 0 && along.stride <= 2 &&
+         line_reach(along) <= kLineRoom;
+}
+
+/// A line of windows over rows h of a plane. `line` holds -inf but for the columns.
+template <class T>
+void max_line(const View& x, const T* plane, Span h, const Axis& along, float* line, T* to) {
+  float* const columns = line + along.padding;
+  for (int64_t q = 0; q < along.size; q += kLanes) {
+    const int64_t some = along.size - q < kLanes ? along.size - q : kLanes;
+    const T* row = plane + h.begin * x.stride[2] + q;
+    VF best = load_n(row, some);
+    for (int64_t p = h.begin + 1; p < h.end; ++p) {
+      row += x.stride[2];
+      best = greater(static_cast<VF>(load_n(row, some)), best);
+    }
+    store_n(columns + q, best, some);
+  }
+  for (int64_t j = 0; j < along.count; j += kLanes) {
+    const int64_t some = along.count - j < kLanes ? along.count - j : kLanes;
+    const float* from = line + j * along.stride;
+    auto take = [&](int64_t q) {
+      return along.stride == 1 ? load(from + q) : every_second(from + q);
+    };
+    VF best = take(0);
+    for (int64_t q = 1; q < along.kernel; ++q) best = greater(take(q), best);
+    store_n(to + j, best, some);
+  }
+}
+
+template <class T>
+void max_planes(const Call& call, const View& x, const View& y, const Axis& down,
+                const Axis& along) {
+  const int64_t work = y.shape[2] * y.shape[3] * down.kernel * along.kernel;
+  parallel_for(call, y.shape[0] * y.shape[1], 1 + 32768 / (work + 1), [&](int64_t b, int64_t e) {
+    alignas(64) float line[kLineRoom];
+    for (float& v : line) v = -INFINITY;
+    for (int64_t k = b; k < e; ++k) {
+      const int64_t n = k / y.shape[1], c = k % y.shape[1];
+      const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
+      T* to = y.as<T>() + n * y.stride[0] + c * y.stride[1];
+      for (int64_t i = 0; i < y.shape[2]; ++i)
+        max_line(x, plane, down.at(i), along, line, to + i * y.stride[2]);
+    }
+  });
+}
+
 template <class T>
 void max_pool(const Call& call, const Axis& down, const Axis& along) {
   const View &x = call.in[0], &y = call.out[0];
+  // Small libraries do without: results are the same.
+  if constexpr (computes(DType::kF64) && kIsFloat<T> && kLanesOf<T> == kLanes) {
+    if (takes_lines(x, y, along) && !(channels_adjoin(x) && channels_adjoin(y)))
+      return max_planes<T>(call, x, y, down, along);
+  }
   for_each_line(call, y, down.kernel * along.kernel, [&](int64_t n, int64_t i) {
     if constexpr (kIsFloat<T>) {
       if (channels_adjoin(x) && channels_adjoin(y)) return max_across<T>(x, y, n, i, down, along);

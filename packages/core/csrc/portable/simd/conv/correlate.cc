@@ -223,7 +223,7 @@ void run_windows(const Call& call, const Job& s) {
     p.lines = &out.rows;
     p.g.c = s.out;
     p.g.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
-    if (c.end.act == Act::kNone && c.end.residual.data == nullptr) p.g.finish = nullptr;
+    if (c.end.plain()) p.g.finish = nullptr;
   }
   p.windows = {c.step_w * s.frame.pixel * 4, c.taps_h, c.taps_w * c.depth / s.run,
                c.tap_h * s.frame.row * 4, c.tap_w * s.frame.pixel * 4};
@@ -276,7 +276,8 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
                void* scratch) {
   if (!by_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
   const int64_t first = group * c.outs, size = s.micro.size;
-  const FloatEnd end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
+  const FloatEnd end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act,
+                        c.end.channels, first};
   set_output(&s.g, &end);
   s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;

@@ -178,7 +178,7 @@ void depthwise_lines(const Correlation& c, const Frame& frame, const void* packe
                      const Gemm& end, int64_t first, int64_t last) {
   Gemm plain = end;
   // Without a place of its own an output that is only copied needs no finish either.
-  if (c.end.act == Act::kNone && c.end.residual.data == nullptr && c.end.out.stride == 1 &&
+  if (c.end.plain() && c.end.out.stride == 1 &&
       (c.end.out.dtype == DType::kF32 || is_double(c.end.out.dtype)))
     plain.finish = nullptr;
   if (computes(DType::kF64) && is_double(c.kernels.dtype))

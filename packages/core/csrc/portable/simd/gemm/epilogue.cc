@@ -69,6 +69,7 @@ template <class T>
 void finish_rows(const FloatEnd& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
   for (int i = 0; i < rows; ++i, tile += ldt) {
+    if (end.channels != nullptr) end.channels->apply(*end.channels, end.first + col, tile, cols);
     if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
     if (end.act != Act::kNone) activate(end.act, tile, cols);
     const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
@@ -113,8 +114,8 @@ void set_output(Gemm* g, const FloatEnd* end) {
   if (takes_tiles(end->out)) {
     g->c = end->out.data;
     g->ldc = end->out.rows.step();
-    g->relu = end->act == Act::kRelu && end->residual.data == nullptr;
-    if (g->relu || (end->act == Act::kNone && end->residual.data == nullptr)) return;
+    g->relu = end->act == Act::kRelu && end->residual.data == nullptr && end->channels == nullptr;
+    if (g->relu || end->plain()) return;
   }
   g->finish = finish_float;
   g->finish_ctx = end;

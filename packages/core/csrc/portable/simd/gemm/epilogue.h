@@ -29,10 +29,21 @@ struct Place {
   Lines rows;
   int64_t stride = 1;
 };
+/// What is done to each channel of a result before anything else. `apply` does it to `n` floats
+/// (doubles if the output is) of channels from `channel` on.
+struct ChannelEnd {
+  void (*apply)(const ChannelEnd& end, int64_t channel, void* y, int64_t n);
+};
 struct FloatEnd {
   Place out;
   Place residual;  // data == nullptr: none
   Act act = Act::kNone;
+  const ChannelEnd* channels = nullptr;
+  int64_t first = 0;  // the channel of column 0
+  /// True if results are only written.
+  bool plain() const {
+    return residual.data == nullptr && act == Act::kNone && channels == nullptr;
+  }
 };
 /// Gemm::finish for float accumulators (double ones if out is kF64); ctx is a FloatEnd.
 void finish_float(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,

@@ -3,7 +3,7 @@
 # isort: off
 from proa.ir.passes.identity import remove_identities
 from proa.ir.passes.fold_constants import fold_constants
-from proa.ir.passes.fold_norm import fold_batch_norm
+from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue
 from proa.ir.passes.equal_nodes import merge_equal_nodes
 from proa.ir.passes.dead_code import remove_dead_code
@@ -17,6 +17,7 @@ __all__ = [
     "apply",
     "fold_batch_norm",
     "fold_constants",
+    "fuse_batch_norm",
     "fuse_bias",
     "fuse_epilogue",
     "merge_equal_nodes",

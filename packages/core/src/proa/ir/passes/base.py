@@ -66,7 +66,7 @@ def optimize(program: Program, level: int = 2) -> bool:
     Args:
         program: Rewritten in place.
         level: 0 nothing; 1 what keeps every op's result bit-equal; 2 also fusions,
-            which may round otherwise.
+            which may round otherwise; 3 also what changes weights.
 
     Returns:
         Whether anything changed.

@@ -32,9 +32,11 @@ def _parts(block: Block, norm: Node) -> tuple[Node, list[Array]] | None:
     return before, [h for h in held if h is not None]
 
 
-@register(level=2)
+@register(level=3)
 def fold_batch_norm(program: Program) -> bool:
     """Take a batch norm with constant statistics into the weights before it.
+
+    For quantization, which rounds the weights anyway: results change in the last bits.
 
     1. batch_norm_infer(conv2d(x, w, b?)): w and b are scaled per output channel.
     2. batch_norm_infer(linear(x, w, b?)) of rank 2: the same per column of w.
@@ -43,11 +45,56 @@ def fold_batch_norm(program: Program) -> bool:
     computed in float64. Requires constant w, b and statistics, and that the norm alone
     reads the product. Its composite is the two nodes as they were.
     """
+    return _fold(program, _TYPES)
+
+
+@register(level=2)
+def fuse_batch_norm(program: Program) -> bool:
+    """Let a convolution apply the batch norm with constant statistics that follows it.
+
+    1. batch_norm_infer(conv2d(x, w, b?)) of float32 or float64 ->
+       conv2d_norm(x, w, mean, scale / sqrt(variance + epsilon), bias, b?), which gives
+       the bits of the two nodes.
+    2. The same of float16 is folded as by fold_batch_norm: results are rounded once
+       instead of twice whichever way they are joined.
+
+    Requires constant statistics, and that the norm alone reads the product. Composite:
+    the nodes as they were.
+    """
+    changed = False
+    for block in program.blocks:
+        for norm in [n for n in block.nodes if n.op == "batch_norm_infer"]:
+            conv = made_by(norm.inputs[0], "conv2d")
+            if conv is None or only_user(block, conv.outputs[0]) is not norm:
+                continue
+            kind = conv.outputs[0].dtype
+            numbers = [v.data for v in norm.inputs[1:] if v is not None]
+            if kind not in ("float32", "float64") or any(n is None for n in numbers):
+                continue
+            if any(v is None or v.dtype != kind for v in norm.inputs):
+                continue
+            mean, variance, scale, shift = (np.asarray(n) for n in numbers)
+            # As the kernel of batch_norm_infer does it.
+            root = np.sqrt(variance.astype(np.float64) + norm.attrs["epsilon"])
+            factor = scale / root.astype(kind)
+            inputs: list[Value | None] = [
+                *conv.inputs[:2],
+                program.constant(mean, name=f"{conv.outputs[0].name}.center"),
+                program.constant(factor, name=f"{conv.outputs[0].name}.factor"),
+                program.constant(shift, name=f"{conv.outputs[0].name}.shift"),
+                *conv.inputs[2:],
+            ]
+            substitute(program, block, norm, "conv2d_norm", inputs, conv.attrs)
+            changed = True
+    return _fold(program, ("float16",)) or changed
+
+
+def _fold(program: Program, types: tuple[str, ...]) -> bool:
     changed = False
     for block in program.blocks:
         for norm in [n for n in block.nodes if n.op == "batch_norm_infer"]:
             found = _parts(block, norm)
-            if found is None:
+            if found is None or found[0].outputs[0].dtype not in types:
                 continue
             before, (w, mean, variance, scale, bias) = found
             factor = scale / np.sqrt(variance + norm.attrs["epsilon"])

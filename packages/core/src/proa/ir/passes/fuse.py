@@ -8,12 +8,17 @@ from proa.ir.program import Block, Node, Program, Value
 from proa.schema import ROWS
 
 _FUSED = {"conv2d": "conv2d_act", "linear": "linear_act"}
-_PRODUCTS = (*_FUSED, *_FUSED.values())
+_PRODUCTS = (*_FUSED, *_FUSED.values(), "conv2d_norm")
 _ACTS = [a for a in ROWS["conv2d_act"].attribute("act").choices if a != "none"]
 
 
 def _padded(node: Node, count: int) -> list[Value | None]:
     return [*node.inputs, *[None] * (count - len(node.inputs))]
+
+
+def _arguments(product: Node) -> list[Value | None]:
+    """The inputs of its fused form, of which the residual is the last."""
+    return _padded(product, 7 if product.op == "conv2d_norm" else 4)
 
 
 def _product(block: Block, value: Value | None, reader: Node, *ops: str) -> Node | None:
@@ -95,7 +100,8 @@ def fuse_epilogue(program: Program) -> bool:
     """Let a product add a residual and apply an activation to what is in registers.
 
     1. add(product, r) with r of the product's shape -> product with residual r; product
-       is conv2d, linear, or their _act form without activation and residual.
+       is conv2d, linear, or their _act form or conv2d_norm, without activation and
+       residual.
     2. act(product) -> product with that act, if it has none; act is a choice of
        conv2d_act with default attributes.
 
@@ -119,7 +125,7 @@ def _fuse_act(program: Program, block: Block, node: Node, act: str) -> bool:
     if product is None or product.attrs.get("act", "none") != "none":
         return False
     op = _FUSED.get(product.op, product.op)
-    substitute(program, block, node, op, _padded(product, 4), _attrs(product, act))
+    substitute(program, block, node, op, _arguments(product), _attrs(product, act))
     return True
 
 
@@ -131,10 +137,10 @@ def _fuse_residual(program: Program, block: Block, add: Node) -> bool:
         made = product.outputs[0]
         if not same_shape(made, other) or made.dtype != other.dtype:
             continue
-        inputs = _padded(product, 4)
-        if product.attrs.get("act", "none") != "none" or inputs[3] is not None:
+        inputs = _arguments(product)
+        if product.attrs.get("act", "none") != "none" or inputs[-1] is not None:
             continue
-        inputs[3] = other
+        inputs[-1] = other
         op = _FUSED.get(product.op, product.op)
         substitute(program, block, add, op, inputs, _attrs(product, "none"))
         return True

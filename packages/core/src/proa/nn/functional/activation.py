@@ -100,8 +100,8 @@ def log_sigmoid(x: Tensor, name: Any = None) -> Tensor:
 
 
 def mish(x: Tensor, name: Any = None) -> Tensor:
-    """x * tanh(softplus(x))."""
-    return ops.mul(x, ops.tanh(ops.softplus(x)))
+    """x * tanh(softplus(x)) (Misra, 2019)."""
+    return ops.mish(x)
 
 
 def selu(

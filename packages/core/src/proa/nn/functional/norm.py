@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,13 +93,6 @@ def layer_norm(
     return y
 
 
-def _standardised(x: Tensor, epsilon: float) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) over the last axis."""
-    centred = ops.sub(x, ops.mean(x, axis=[-1], keepdim=True))
-    variance = ops.mean(ops.square(centred), axis=[-1], keepdim=True)
-    return ops.mul(centred, ops.rsqrt(ops.add(variance, epsilon)))
-
-
 def group_norm(
     x: Tensor,
     num_groups: int,
@@ -110,24 +102,29 @@ def group_norm(
     data_format: str = "NCHW",
     name: Any = None,
 ) -> Tensor:
-    """x normalised over each group of channels of each sample."""
+    """x normalised over each group of channels of each sample.
+
+    Args:
+        x: (N, C, ..), or (N, .., C) by data_format, floating.
+        num_groups: Into how many groups the C channels are cut.
+        epsilon: Added to each group's variance.
+        weight: (C), what each channel is multiplied by afterwards; None: 1.
+        bias: (C), what is then added to it; None: 0.
+
+    Raises:
+        ShapeError: If num_groups does not divide the channels.
+    """
     image, back = _channels_first(x, data_format)
     channels = image.shape[1]
-    if channels % num_groups:
+    if num_groups < 1 or channels % num_groups:
         raise ShapeError("group_norm", f"channels must divide by {num_groups}", x.shape)
-    if -1 in image.shape[2:]:
-        # Recorded for images of any size, whose length layer_norm would have to know.
-        y = _standardised(ops.reshape(image, shape=[0, num_groups, -1]), epsilon)
-    else:
-        size = math.prod(image.shape[2:]) * (channels // num_groups)
-        grouped = ops.reshape(image, shape=[-1, num_groups, size])
-        y = layer_norm(grouped, size, epsilon=epsilon)
-    y = ops.reshape_like(y, image)
-    side = [1, -1] + [1] * (image.ndim - 2)
-    if weight is not None:
-        y = ops.mul(y, ops.reshape(weight, shape=side))
-    if bias is not None:
-        y = ops.add(y, ops.reshape(bias, shape=side))
+    if weight is None:
+        weight = ops.full(shape=[channels], value=1, dtype=x.dtype)
+    if bias is None:
+        bias = ops.full(shape=[channels], value=0, dtype=x.dtype)
+    y: Tensor = ops.group_norm(image, weight, bias, groups=num_groups, epsilon=epsilon)[
+        0
+    ]
     return y if back is None else ops.transpose(y, perm=back)
 
 

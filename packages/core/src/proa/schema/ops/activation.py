@@ -79,26 +79,43 @@ op(
 _activation(
     "relu6(x)",
     "min(max(x, 0), 6).",
-    lambda g, dy, x: _gate(
-        g, dy, g.logical_and(g.greater_than(x, 0.0), g.less_than(x, 6.0))
-    ),
+    lambda g, dy, y: g.relu6_grad(dy, y),
     public=_F,
+)
+_gradient(
+    "relu6_grad(dy, y)",
+    "dy where 0 < y < 6, else 0.",
+    lambda g, dy, y: _gate(
+        g, dy, g.logical_and(g.greater_than(y, 0.0), g.less_than(y, 6.0))
+    ),
 )
 _activation(
     "leaky_relu(x, *, negative_slope: float = 0.01)",
     "x if x > 0 else negative_slope * x.",
+    lambda g, dy, x, *, negative_slope: g.leaky_relu_grad(
+        dy, x, negative_slope=negative_slope
+    ),
+    public=_F,
+)
+_gradient(
+    "leaky_relu_grad(dy, x, *, negative_slope: float)",
+    "dy if x > 0 else negative_slope * dy.",
     lambda g, dy, x, *, negative_slope: g.where(
         g.greater_than(x, 0.0), dy, g.mul(dy, negative_slope)
     ),
-    public=_F,
 )
 _activation(
     "elu(x, *, alpha: float = 1.0)",
     "x if x > 0 else alpha * (exp(x) - 1).",
+    lambda g, dy, x, *, alpha: g.elu_grad(dy, x, alpha=alpha),
+    public=_F,
+)
+_gradient(
+    "elu_grad(dy, x, *, alpha: float)",
+    "dy if x > 0 else dy * alpha * exp(x).",
     lambda g, dy, x, *, alpha: g.where(
         g.greater_than(x, 0.0), dy, g.mul(dy, g.mul(g.exp(g.minimum(x, 0.0)), alpha))
     ),
-    public=_F,
 )
 _activation(
     "sigmoid(x)",
@@ -129,26 +146,58 @@ _gradient(
 _activation(
     "softplus(x, *, beta: float = 1.0, threshold: float = 20.0)",
     "log(1 + exp(beta * x)) / beta; x where beta * x > threshold.",
+    lambda g, dy, x, *, beta, threshold: g.softplus_grad(
+        dy, x, beta=beta, threshold=threshold
+    ),
+    public=_F,
+)
+_gradient(
+    "softplus_grad(dy, x, *, beta: float, threshold: float)",
+    "dy * sigmoid(beta * x); dy where beta * x > threshold.",
     lambda g, dy, x, *, beta, threshold: g.where(
         g.greater_than(g.mul(x, beta), threshold),
         dy,
         g.mul(dy, g.sigmoid(g.mul(x, beta))),
     ),
-    public=_F,
 )
 
 
-def _silu_grad(g: Any, dy: Any, y: Any, x: Any, *, beta: Any) -> Any:
-    # With s = sigmoid(beta * x): dy/dx = s + beta * y * (1 - s).
-    s = g.sigmoid(g.mul(x, beta))
-    return g.mul(dy, g.add(s, g.mul(g.mul(y, g.sub(1.0, s)), beta)))
+def _silu_grad(g: Any, dy: Any, x: Any, *, beta: Any) -> Any:
+    # With z = beta * x and s = sigmoid(z): d/dx x * s = s * (1 + z * (1 - s)).
+    z = g.mul(x, beta)
+    s = g.sigmoid(z)
+    return g.mul(dy, g.mul(s, g.add(g.mul(z, g.sub(1.0, s)), 1.0)))
 
 
 _activation(
     "silu(x, *, beta: float = 1.0)",
     "x * sigmoid(beta * x).",
-    _silu_grad,
+    lambda g, dy, x, *, beta: g.silu_grad(dy, x, beta=beta),
     composite=lambda g, x, *, beta: g.mul(x, g.sigmoid(g.mul(x, beta))),
+)
+_gradient(
+    "silu_grad(dy, x, *, beta: float)",
+    "dy * s * (1 + beta * x * (1 - s)), s = sigmoid(beta * x).",
+    _silu_grad,
+)
+
+
+def _mish_grad(g: Any, dy: Any, x: Any) -> Any:
+    t = g.tanh(g.softplus(x))
+    slope = g.mul(g.mul(x, g.sub(1.0, g.mul(t, t))), g.sigmoid(x))
+    return g.mul(dy, g.add(t, slope))
+
+
+_activation(
+    "mish(x)",
+    "x * tanh(log(1 + exp(x))) (Misra, 2019).",
+    lambda g, dy, x: g.mish_grad(dy, x),
+    composite=lambda g, x: g.mul(x, g.tanh(g.softplus(x))),
+)
+_gradient(
+    "mish_grad(dy, x)",
+    "dy * (t + x * (1 - t ** 2) * sigmoid(x)), t = tanh(log(1 + exp(x))).",
+    _mish_grad,
 )
 
 
@@ -189,12 +238,22 @@ def _gelu_tanh_grad(g: Any, dy: Any, x: Any) -> Any:
 _activation(
     "gelu_tanh(x)",
     "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))).",
-    _gelu_tanh_grad,
+    lambda g, dy, x: g.gelu_tanh_grad(dy, x),
     composite=lambda g, x: g.mul(g.mul(x, 0.5), g.add(_gelu_tanh(g, x), 1.0)),
+)
+_gradient(
+    "gelu_tanh_grad(dy, x)",
+    "dy * 0.5 * (1 + t + x * (1 - t ** 2) * z'), t = tanh(z) the one of gelu_tanh.",
+    _gelu_tanh_grad,
 )
 _activation(
     "hard_sigmoid(x, *, slope: float = 0.1666667, offset: float = 0.5)",
     "min(max(slope * x + offset, 0), 1).",
+    lambda g, dy, y, *, slope: g.hard_sigmoid_grad(dy, y, slope=slope),
+)
+_gradient(
+    "hard_sigmoid_grad(dy, y, *, slope: float)",
+    "dy * slope where 0 < y < 1, else 0.",
     lambda g, dy, y, *, slope: _gate(
         g,
         g.mul(dy, slope),
@@ -213,5 +272,10 @@ def _hard_swish_grad(g: Any, dy: Any, x: Any) -> Any:
 _activation(
     "hard_swish(x)",
     "x * min(max(x + 3, 0), 6) / 6 (Howard et al., MobileNetV3, 2019).",
+    lambda g, dy, x: g.hard_swish_grad(dy, x),
+)
+_gradient(
+    "hard_swish_grad(dy, x)",
+    "0 where x <= -3, dy where x >= 3, else dy * (x / 3 + 1 / 2).",
     _hard_swish_grad,
 )

@@ -159,3 +159,16 @@ op(
     doc="act(conv2d(x, w, bias) + residual): what the graph passes fuse a convolution, "
     "an add and an activation into. Inference only.",
 )
+op(
+    "conv2d_norm(x, w, center, factor, shift, bias?, residual?, *, "
+    f'{_GEOMETRY}, act: {_ACT} = "none")',
+    shape="conv2d_norm",
+    dtypes=("float32", "float64"),
+    grad=REFUSED,
+    scratch=True,
+    pack="w",
+    doc="act((conv2d(x, w, bias) - center) * factor + shift + residual), with center, "
+    "factor and shift for each output channel: a convolution and a batch norm of fixed "
+    "statistics, with the bits of the two in a row. Made by graph passes, inference "
+    "only.",
+)

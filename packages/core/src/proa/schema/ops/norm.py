@@ -174,3 +174,61 @@ op(
     lite=False,
     doc="Sum over the last `axes` axes, which are removed.",
 )
+
+# -- group norm: over groups of channels (axis 1) of each sample -----------------------
+
+
+def _group_norm_grad(
+    g: Any,
+    dy: Any,
+    x: Any,
+    mean: Any,
+    rstd: Any,
+    scale: Any,
+    *,
+    groups: Any,
+    epsilon: Any,
+) -> Any:
+    def average(t: Any) -> Any:
+        rows = g.reshape(t, shape=[0, groups, -1])
+        spread = g.expand_last(g.mean_last(rows, axes=1), rows, axes=1)
+        return g.reshape_like(spread, x)
+
+    centred = g.sub(x, average(x))
+    inverse = g.rsqrt(g.add(average(g.mul(centred, centred)), epsilon))
+    xhat = g.mul(centred, inverse)
+    scaled = g.mul(dy, g.broadcast_channels(scale, x))
+    inner = g.sub(
+        g.sub(scaled, average(scaled)), g.mul(xhat, average(g.mul(scaled, xhat)))
+    )
+    return g.mul(inner, inverse), g.sum_channels(g.mul(dy, xhat)), g.sum_channels(dy)
+
+
+op(
+    "group_norm(x, scale, bias, *, groups: int, epsilon: float = 1e-5)",
+    shape="group_norm",
+    dtypes=FLOATING,
+    outputs=("y", "mean", "rstd"),
+    grad=lambda g, dy, mean, rstd, x, scale, *, groups, epsilon: g.group_norm_grad(
+        dy, x, mean, rstd, scale, groups=groups, epsilon=epsilon
+    ),
+    scratch=True,
+    autocast="mixed",
+    doc="(x - mean) * rstd * scale + bias with a mean and rstd = "
+    "1 / sqrt(variance + epsilon) for each of `groups` groups of channels (axis 1) of "
+    "each sample (Wu & He, 2018); as many groups as channels make it the instance norm "
+    "(Ulyanov et al., 2016). scale and bias have one number a channel; mean and rstd "
+    "(N, groups) carry no gradient.",
+)
+op(
+    "group_norm_grad(dy, x, mean, rstd, scale, *, groups: int, epsilon: float)",
+    shape="group_norm_grad",
+    dtypes=FLOATING,
+    outputs=("dx", "dscale", "dbias"),
+    out=("same", "last", "last"),
+    grad="composite",
+    composite=_group_norm_grad,
+    lite=False,
+    scratch=True,
+    doc="Gradient of group_norm, its statistics depending on x.",
+)

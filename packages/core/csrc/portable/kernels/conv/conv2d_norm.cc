@@ -1,0 +1,85 @@
+// A convolution whose results are normalised per channel before they leave the registers' reach:
+// the same arithmetic as batch_norm_infer on what conv2d would have written, so the same bits.
+#include "proa/gen/attrs/conv.h"
+#include "proa/kernels/conv/geometry.h"
+#include "proa/kernels/norm/channel_map.h"
+#include "proa/simd/gemm/pack.h"
+#include "proa/simd/vec.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+/// Center, factor and shift of every channel, one vector after the other.
+struct Norm : ChannelEnd {
+  const void* numbers;
+  int64_t channels;
+};
+
+template <class T>
+void normalise(const ChannelEnd& end, int64_t channel, void* values, int64_t n) {
+  const Norm& norm = static_cast<const Norm&>(end);
+  const T* const center = static_cast<const T*>(norm.numbers) + channel;
+  const T *const factor = center + norm.channels, *const shift = factor + norm.channels;
+  T* const y = static_cast<T*>(values);
+  for (int64_t i = 0; i < n; i += kLanesOf<T>) {
+    const int64_t some = n - i < kLanesOf<T> ? n - i : kLanesOf<T>;
+    auto take = [&](const T* p) { return some == kLanesOf<T> ? load(p + i) : load_n(p + i, some); };
+    const Vec<T> v = normalised<Vec<T>>(take(y), take(center), take(factor), take(shift));
+    if (some == kLanesOf<T>)
+      store(y + i, v);
+    else
+      store_n(y + i, v, some);
+  }
+}
+
+// (x, w, center, factor, shift, bias, residual)
+Correlation correlation_of(const Call& c) {
+  const auto& a = c.attr<Conv2dNormAttrs>();
+  Correlation r = forward_of(c.in[0], c.in[1], c.out[0], a);
+  r.packed = c.packed;
+  if (c.n_in > 5 && c.in[5].given()) r.bias = &c.in[5];
+  if (c.n_in > 6 && c.in[6].given())
+    r.end.residual = pixels_of(c.in[6], 0, 0, 1, 1, r.rows, r.cols);
+  r.end.act = static_cast<Act>(a.act);
+  return r;
+}
+
+size_t numbers_bytes(const Call& c) {
+  const auto bytes = 3 * static_cast<size_t>(c.in[1].shape[0]) * size_of(c.in[1].dtype);
+  return (bytes + 63) & ~size_t{63};
+}
+
+}  // namespace
+
+Status conv2d_norm(const Call& c) {
+  const DType type = c.in[0].dtype;
+  const bool wide = is_double(type);
+  if (!wide && type != DType::kF32) return Status::kUnimplemented;
+  const int64_t channels = c.in[1].shape[0];
+  auto* const numbers = static_cast<uint8_t*>(c.scratch);
+  const int64_t each = channels * static_cast<int64_t>(size_of(type));
+  for (int i = 0; i < 3; ++i)
+    widen(c.in[2 + i].data, type, c.in[2 + i].stride[0], channels, numbers + i * each);
+  Norm norm;
+  norm.apply = wide ? normalise<double> : normalise<float>;
+  norm.numbers = numbers;
+  norm.channels = channels;
+  Correlation r = correlation_of(c);
+  r.end.channels = &norm;
+  correlate(c, r, numbers + numbers_bytes(c));
+  return Status::kOk;
+}
+
+size_t conv2d_norm_scratch(const Call& c) {
+  Correlation r = correlation_of(c);
+  const Norm norm = {};
+  r.end.channels = &norm;
+  return numbers_bytes(c) + correlate_scratch(r);
+}
+size_t conv2d_norm_pack_size(const Call& c) { return correlate_packed_size(correlation_of(c)); }
+Status conv2d_norm_pack(const Call& c, void* packed) {
+  correlate_pack(c, correlation_of(c), packed);
+  return Status::kOk;
+}
+
+}  // namespace proa::PROA_ISA
