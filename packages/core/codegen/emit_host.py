@@ -101,6 +101,8 @@ def _argument(row: Row, i: int, offset: int) -> str:
 
 
 def _host_op(row: Row) -> tuple[str, str]:
+    from proa.schema.requirements import requirement
+
     declarations = []
     for a in row.attributes:
         if a.choices:
@@ -124,7 +126,8 @@ def _host_op(row: Row) -> tuple[str, str]:
     flags = f"{str(has).lower()}, {str(only).lower()}"
     fields = (
         f"{arguments}, {len(entries)}, {len(row.arrays)}, "
-        f"AutocastClass::k{row.autocast.capitalize()}, {flags}, {json.dumps(row.doc)}"
+        f"AutocastClass::k{row.autocast.capitalize()}, {flags}, "
+        f"{json.dumps(requirement(row.shape))}, {json.dumps(row.doc)}"
     )
     return "\n".join(declarations), f"    {{{fields}}},  // {row.name}"
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "proa/shapes/infer.h"
+#include "proa/train/run.h"
 #include "proa/train/tape.h"
 #include "python.h"
 
@@ -202,8 +203,7 @@ PyObject* infer_op(PyObject*, PyObject* args) {
     call.attrs = attrs;
     const Status status = infer(op, call);
     if (status != Status::kOk && status != Status::kNotAView) {
-      throw Error(kind_of(status),
-                  std::string("[") + name + "] shapes and attributes must fit the operator");
+      raise_status(op, call, status);
     }
     Ref list = checked(PyList_New(op.n_out));
     for (int i = 0; i < op.n_out; ++i) {

@@ -199,7 +199,7 @@ def test_clone_keeps_the_graph() -> None:
 @pytest.mark.parametrize("shape", [[-1], [-1, 3], [2, -1, -1], [-5]])
 def test_sizes_below_zero_are_refused(shape):
     for make in (proa.ones, proa.zeros, proa.rand, proa.randn, proa.empty):
-        with pytest.raises(ValueError, match=r"size|fit the operator"):
+        with pytest.raises(ValueError, match="size"):
             make(shape)
-    with pytest.raises(ValueError, match=r"size|fit the operator"):
+    with pytest.raises(ValueError, match="size"):
         proa.full(shape, 2.0)

@@ -26,6 +26,7 @@ struct HostOp {
   AutocastClass autocast;
   bool has_inplace;   // `name_` exists beside `name`
   bool only_inplace;  // the row's name ends in '_'
+  const char* requirement;  // that a call must meet to have shapes
   const char* doc;
 };
 

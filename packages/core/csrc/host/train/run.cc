@@ -108,46 +108,6 @@ CallViews::~CallViews() {
   if (in_ != reinterpret_cast<View*>(in_stack_)) ::operator delete(in_);
 }
 
-void raise_status(const OpInfo& op, const Call& call, Status status) {
-  std::string text = std::string("[") + op.name + "] ";
-  switch (status) {
-    case Status::kOutOfRange:
-      text += "every index must lie within its axis";
-      break;
-    case Status::kUnimplemented:
-      text += "this build must have a kernel";
-      break;
-    case Status::kResourceExhausted:
-      text += "memory must suffice";
-      break;
-    case Status::kSingular:
-      text += "every matrix must have an inverse, but one is singular";
-      break;
-    case Status::kNotPositive:
-      text += "every matrix must be Hermitian and positive definite";
-      break;
-    case Status::kNoConvergence:
-      text += "the numbers must be finite for the iteration to settle";
-      break;
-    default:
-      text += "shapes and attributes must fit the operator";
-      break;
-  }
-  text += ", got ";
-  int shown = 0;
-  for (int i = 0; i < call.n_in; ++i) {
-    if (!call.in[i].given()) continue;
-    if (shown++ > 0) text += ", ";
-    if (shown > 8) {
-      text += "..";
-      break;
-    }
-    text += std::string(name_of(call.in[i].dtype)) + " " + shape_text(call.in[i]);
-  }
-  if (shown == 0) text += "no arrays";
-  throw Error(kind_of(status), text);
-}
-
 void check_dtype(const OpInfo& op, const Call& call) {
   DType dtype = DType::kF32;
   if (call.n_in > 0 && call.in[0].given()) {

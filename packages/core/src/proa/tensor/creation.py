@@ -39,11 +39,14 @@ def _stacked(data: Any) -> Tensor:
 
 
 def _array(data: Any) -> NDArray[Any]:
-    array = np.asarray(data)
+    irregular = "[to_tensor] data must be numbers in a regular nesting, got "
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{irregular}{data!r:.80}") from error
     if array.dtype.kind not in "biufcV":
         raise InvalidArgumentError(
-            "[to_tensor] data must be numbers in a regular nesting, got "
-            f"{type(data).__name__} with NumPy dtype {array.dtype}"
+            f"{irregular}{type(data).__name__} with NumPy dtype {array.dtype}"
         )
     if isinstance(data, (np.ndarray, np.generic)):
         return array

@@ -260,7 +260,7 @@ def repeat_interleave(
 
 def flip(x: Tensor, axis: IntsLike, name: Any = None) -> Tensor:
     """The order along the axes reversed."""
-    axes = as_ints("flip", axis)
+    axes = [normal_axis("flip", a, x.ndim) for a in as_ints("flip", axis)]
     n = len(axes)
     turned = ops.slice(
         x, axes=axes, starts=[TO_END] * n, ends=[TO_START] * n, steps=[-1] * n

@@ -1,0 +1,102 @@
+// What the error of a refused call says: what must hold, and what the call was given.
+#include <cstdio>
+
+#include "proa/runtime/error.h"
+#include "proa/train/host_table.h"
+#include "proa/train/run.h"
+
+namespace proa {
+namespace {
+
+constexpr int kMostArrays = 8;  // that are told
+
+const char* requirement(const OpInfo& op, Status status) {
+  switch (status) {
+    case Status::kOutOfRange:
+      return "every index must lie within its axis";
+    case Status::kUnimplemented:
+      return "this build must have a kernel";
+    case Status::kResourceExhausted:
+      return "memory must suffice";
+    case Status::kSingular:
+      return "every matrix must have an inverse, but one is singular";
+    case Status::kNotPositive:
+      return "every matrix must be Hermitian and positive definite";
+    case Status::kNoConvergence:
+      return "the numbers must be finite for the iteration to settle";
+    default:
+      return kHostOps[op.id].requirement;
+  }
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string list(const Ints& values) {
+  if (values.count < 0) return "None";
+  std::string text = "[";
+  for (int i = 0; i < values.count; ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(values[i]);
+  }
+  return text + "]";
+}
+
+std::string value_text(const ArgSpec& spec, const void* at) {
+  const int64_t i = *static_cast<const int64_t*>(at);
+  switch (spec.kind) {
+    case 'f':
+      return number(*static_cast<const double*>(at));
+    case 'b':
+      return i != 0 ? "True" : "False";
+    case 'd':
+      return name_of(static_cast<DType>(i));
+    case 'c':
+      return std::string("'") + spec.choices[i] + "'";
+    case 'I':
+      return list(*static_cast<const Ints*>(at));
+    case 's': {
+      const auto& s = *static_cast<const Scalar*>(at);
+      return s.is_int != 0 ? std::to_string(s.i) : number(s.f);
+    }
+    default:
+      return std::to_string(i);
+  }
+}
+
+/// "x float32 (2, 3), axis=1"
+std::string given(const OpInfo& op, const Call& call) {
+  const HostOp& host = kHostOps[op.id];
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  int shown = 0;
+  for (int i = 0; i < call.n_in; ++i) {
+    const View& x = call.in[i];
+    if (!x.given()) continue;
+    if (++shown > kMostArrays) {
+      add("..");
+      break;
+    }
+    const bool many = host.args[0].kind == 'V';
+    std::string name = host.args[many ? 0 : i].name;
+    if (many) name += "[" + std::to_string(i) + "]";
+    add(name + " " + name_of(x.dtype) + " " + shape_text(x));
+  }
+  for (int i = host.array_count; i < host.arg_count; ++i) {
+    const ArgSpec& spec = host.args[i];
+    const auto* at = static_cast<const unsigned char*>(call.attrs) + spec.offset;
+    add(std::string(spec.name) + "=" + value_text(spec, at));
+  }
+  return text.empty() ? "no arrays" : text;
+}
+
+}  // namespace
+
+void raise_status(const OpInfo& op, const Call& call, Status status) {
+  throw Error(kind_of(status), std::string("[") + op.name + "] " + requirement(op, status) +
+                                   ", got " + given(op, call));
+}
+
+}  // namespace proa

@@ -1,0 +1,104 @@
+"""A refused call says which of an operator's requirements it did not meet, and all it
+was given: each array by name, dtype and shape, and each attribute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import proa
+from proa.errors import InvalidArgumentError, OutOfRangeError
+from proa.schema import ROWS
+from proa.schema.requirements import REQUIREMENTS
+
+#: Rules that give a shape to whatever they are asked about.
+NEVER_REFUSE = {"like", "same", "scalar"}
+#: Rules of gradients, which hold for what the forward operator admitted.
+_OF_GRADIENTS = re.compile(r"_grad(_input|_weight)?$|_scatter$|_dot$")
+OF_GRADIENTS = {"expand_reduced", "scatter_nd_like", "sum_to"}
+
+
+def test_every_rule_says_what_it_requires():
+    rules = {row.shape for row in ROWS.values()}
+    gradients = {rule for rule in rules if _OF_GRADIENTS.search(rule)} | OF_GRADIENTS
+    assert set(REQUIREMENTS) == rules - gradients - NEVER_REFUSE
+
+
+ones = proa.ones
+CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "matmul": (
+        lambda: proa.matmul(ones([2, 3]), ones([2, 3], "float64").astype("float32")),
+        "x's last axis must be as long as y's last but one",
+        "got x float32 (2, 3), y float32 (2, 3)",
+    ),
+    "add": (
+        lambda: ones([2, 3]) + ones([4]),
+        "must broadcast",
+        "got x float32 (2, 3), y float32 (4,)",
+    ),
+    "reshape": (
+        lambda: ones([6]).reshape([4, -1]),
+        "hold as many elements as x",
+        "got x float32 (6,), shape=[4, -1]",
+    ),
+    "concat": (
+        lambda: proa.concat([ones([2, 3]), ones([2, 4])]),
+        "all arrays have its number of axes",
+        "got xs[0] float32 (2, 3), xs[1] float32 (2, 4), axis=0",
+    ),
+    "topk": (
+        lambda: proa.topk(ones([3]), 5),
+        "k be from 0 to its length",
+        "got x float32 (3,), k=5, axis=-1, largest=True",
+    ),
+    "pad": (
+        lambda: proa._core.ops.pad(ones([2]), low=[1, 1], high=[0], mode="reflect"),
+        "a number for each axis",
+        "got x float32 (2,), low=[1, 1], high=[0], mode='reflect', value=0",
+    ),
+    "conv2d": (
+        lambda: proa.nn.functional.conv2d(ones([1, 3, 4, 4]), ones([2, 3, 5, 5])),
+        "kernels fit into the padded image",
+        "got x float32 (1, 3, 4, 4), w float32 (2, 3, 5, 5), stride=[1, 1], "
+        "padding=[0, 0, 0, 0], dilation=[1, 1], groups=1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_error_says_what_must_hold_and_what_was_given(name):
+    call, must, got = CALLS[name]
+    with pytest.raises(InvalidArgumentError) as caught:
+        call()
+    message = str(caught.value)
+    assert message.startswith(f"[{name}] ")
+    assert must in message
+    assert got in message
+
+
+def test_an_index_outside_is_told_with_the_arrays():
+    with pytest.raises(
+        OutOfRangeError, match=r"ids int64 \(1,\), weight float32 \(4, 2"
+    ):
+        proa.nn.functional.embedding(proa.to_tensor([9]), ones([4, 2]))
+
+
+def test_many_arrays_are_not_all_told():
+    arrays = [ones([2])] * 20 + [ones([3])]
+    with pytest.raises(
+        InvalidArgumentError, match=r"xs\[7\] float32 \(2,\), \.\., axis"
+    ):
+        proa.concat([*arrays, ones([2, 2])])
+
+
+def test_an_irregular_list_is_told():
+    with pytest.raises(InvalidArgumentError, match=r"regular nesting, got \[\[1, 2\]"):
+        proa.to_tensor([[1, 2], [3]])
+
+
+def test_an_axis_to_flip_is_told_as_it_was_given():
+    with pytest.raises(InvalidArgumentError, match=r"\[flip\] .* got 3"):
+        proa.flip(ones([2]), 3)
