@@ -129,8 +129,8 @@ REQUIREMENTS: dict[str, str] = {
     "randperm": "the number of elements must be at least 0",
     "recurrent": (
         "xg must be (length, batch, gates * hidden), w (gates * hidden, hidden), "
-        "h0 and c0 (batch, hidden), bias (gates * hidden) and length (batch), the first five "
-        "of one dtype and c0 given for an LSTM alone"
+        "h0 and c0 (batch, hidden), bias (gates * hidden) and length (batch), the "
+        "first five of one dtype and c0 given for an LSTM alone"
     ),
     "reduce": (
         "every axis must lie within x's axes and be named once, and there be elements "
