@@ -139,11 +139,13 @@ def agree(
     np.testing.assert_allclose(tensors[0].grad.numpy(), slopes, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.feature("L077", "L083")
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_an_activation_is_its_formula(name: str):
     agree(getattr(F, name), ACTIVATIONS[name], X)
 
 
+@pytest.mark.feature("L075")
 @pytest.mark.parametrize("how", ["mean", "sum", "none"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_is_its_formula(name: str, how: str):

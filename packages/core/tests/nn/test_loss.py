@@ -102,6 +102,13 @@ def test_cross_entropy_of_hard_labels(
         ),
         X, LABEL.astype(kind),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("how", REDUCTIONS)
+@pytest.mark.parametrize("weight", [None, W])
+@pytest.mark.parametrize("ignore", [-100, 1])
+def test_labels_may_stand_in_a_column(how: str, weight: Any, ignore: int) -> None:
+    w = None if weight is None else proa.to_tensor(weight)
     column = nn.CrossEntropyLoss(w, ignore, how)(
         proa.to_tensor(X), proa.to_tensor(LABEL[:, None])
     )
@@ -121,13 +128,16 @@ def test_cross_entropy_over_another_axis(how: str) -> None:
     )  # fmt: skip
 
 
+def test_cross_entropy_of_soft_labels() -> None:
+    check(
+        lambda x, y: F.cross_entropy(x, y, soft_label=True),
+        TF.cross_entropy, X, P / P.sum(1, keepdims=True),
+    )  # fmt: skip
+
+
 @pytest.mark.feature("L091")
 def test_cross_entropy_of_soft_labels_with_weight() -> None:
     soft = P / P.sum(1, keepdims=True)
-    check(
-        lambda x, y: F.cross_entropy(x, y, soft_label=True),
-        TF.cross_entropy, X, soft,
-    )  # fmt: skip
     log_p = X - np.log(np.exp(X).sum(1, keepdims=True))
     factor = (soft * W).sum(1)
     expected = (-(soft * log_p).sum(1) * factor).sum() / factor.sum()
@@ -213,6 +223,9 @@ def test_other_losses() -> None:
         lambda a, b, y: F.cosine_embedding_loss(a, b, y, 0.1),
         lambda a, b, y: TF.cosine_embedding_loss(a, b, y, 0.1), X, Y, label,
     )  # fmt: skip
+
+
+def test_losses_of_probabilities_and_squares() -> None:
     p = proa.to_tensor(P)
     expected = -Q * np.log(P + 1e-4) - (1 - Q) * np.log(1 - P + 1e-4)
     np.testing.assert_allclose(

@@ -45,6 +45,9 @@ def test_attention_with_masks_and_weights() -> None:
         np.testing.assert_allclose(
             weights.numpy().mean(1), share.detach().numpy(), atol=1e-5
         )
+
+
+def test_heads_must_divide_the_width() -> None:
     with pytest.raises(InvalidArgumentError, match="must divide"):
         nn.MultiHeadAttention(8, 3)
 
@@ -83,7 +86,11 @@ def test_encoder(before: bool) -> None:
     (y * y * y).sum().backward()
     (expected**3).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=1e-3, atol=1e-3)
-    first, second = (layer.linear1.weight.numpy() for layer in ours.layers)
+
+
+def test_layers_of_an_encoder_start_differently() -> None:
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0), 2)
+    first, second = (layer.linear1.weight.numpy() for layer in net.layers)
     assert not np.array_equal(first, second)
 
 

@@ -131,3 +131,59 @@ def test_keys_and_values_are_projected_into_heads() -> None:
     out, same = layer(tensors[0], cache=static)
     np.testing.assert_allclose(out.numpy(), want, atol=2e-5)
     assert same is static
+
+
+def _encoder(layer: Any, x: Any, before: bool) -> Any:
+    parts = [
+        (layer.norm1, lambda y: _attention(layer.self_attn, y, y, y)),
+        (layer.norm2, lambda y: _feed(layer, y)),
+    ]
+    for norm, part in parts:
+        x = x + part(_norm(norm, x)) if before else _norm(norm, x + part(x))
+    return x
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_encoder_and_its_gradient_equal_the_formula(before: bool) -> None:
+    net = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(
+            WIDTH, HEADS, 16, 0.0, activation="gelu", normalize_before=before
+        ),
+        2,
+    )
+    net.to(dtype="float64")
+
+    def formula(x: Any) -> Any:
+        for layer in net.layers:
+            x = _encoder(layer, x, before)
+        return x
+
+    a, weights = RNG.normal(size=(2, 5, WIDTH)), RNG.normal(size=(2, 5, WIDTH))
+    x = proa.to_tensor(a, stop_gradient=False)
+    y = net(x)
+    np.testing.assert_allclose(y.numpy(), formula(a), rtol=1e-6, atol=1e-7)
+    (y * proa.to_tensor(weights)).sum().backward()
+    for _ in range(5):  # the derivative in a direction
+        way, h = RNG.normal(size=a.shape), 1e-5
+        up, down = ((formula(a + s * way) * weights).sum() for s in (h, -h))
+        slope = (x.grad.numpy() * way).sum()
+        assert slope == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [None, bool, "float32"])
+def test_attention_gives_its_weights_and_keeps_to_masks(kind: Any) -> None:
+    layer = nn.MultiHeadAttention(WIDTH, HEADS, need_weights=True)
+    x = _random(2, 5, WIDTH)
+    added = 0.0 if kind is None else _causal(5)
+    mask = None
+    if kind is not None:
+        mask = proa.to_tensor(added == 0 if kind is bool else added)
+    out, weights = layer(proa.to_tensor(x), attn_mask=mask)
+    q, k = (_heads(_linear(p, x)) for p in (layer.q_proj, layer.k_proj))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(WIDTH // HEADS) + added
+    share = np.exp(scores - scores.max(-1, keepdims=True))
+    share /= share.sum(-1, keepdims=True)
+    np.testing.assert_allclose(weights.numpy(), share, atol=1e-5)
+    np.testing.assert_allclose(
+        out.numpy(), _attention(layer, x, x, x, added), atol=1e-5
+    )

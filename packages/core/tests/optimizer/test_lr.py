@@ -140,8 +140,11 @@ def test_plateau_follows_torch() -> None:
             ours.step(proa.to_tensor(value))
             theirs.step(value)
             assert ours() == pytest.approx(optimizer.param_groups[0]["lr"])
+
+
+def test_a_plateau_needs_a_measure() -> None:
     with pytest.raises(InvalidArgumentError, match="must be given"):
-        ours.step()
+        lr.ReduceOnPlateau(0.5).step()
 
 
 def test_schedules_go_on_from_their_state() -> None:

@@ -170,6 +170,10 @@ def test_groups_have_settings_of_their_own() -> None:
     second = torch_result(lambda p: torch.optim.SGD(p, 0.05, 0.9, weight_decay=0.2))[1]
     np.testing.assert_allclose(a.numpy(), first, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(b.numpy(), second, rtol=1e-5, atol=1e-6)
+
+
+def test_settings_of_a_group_are_checked() -> None:
+    (a, _) = parameters()
     with pytest.raises(InvalidArgumentError, match="keys must be among"):
         proa.optimizer.SGD(0.1, [{"params": [a], "beta": 1}])
 
