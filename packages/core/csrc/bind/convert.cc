@@ -108,6 +108,14 @@ void parse_choice(const char* op, const ArgSpec& spec, PyObject* value, int64_t*
                                                " must be one of " + names + ", got '" + text + "'");
 }
 
+void refuse_open_size(const char* op, const ArgSpec& spec, PyObject* value) {
+  if (!is_open_size(value)) return;
+  throw Error(ErrorKind::kUnimplemented,
+              std::string("[") + op + "] " + spec.name +
+                  " must be known, got a size that is open while a graph is recorded: give it in "
+                  "InputSpec");
+}
+
 }  // namespace
 
 void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void* attrs) {
@@ -117,6 +125,7 @@ void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void*
       if (!to_int(value, static_cast<int64_t*>(at))) bad_attribute(op, spec, "an int", value);
       return;
     case 'f':
+      refuse_open_size(op, spec, value);
       if (!to_float(value, static_cast<double*>(at))) bad_attribute(op, spec, "a float", value);
       return;
     case 'b': {
@@ -131,6 +140,7 @@ void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void*
     case 'I':
       return parse_ints(op, spec, value, static_cast<Ints*>(at));
     case 's':
+      refuse_open_size(op, spec, value);
       if (!to_scalar(value, static_cast<Scalar*>(at))) bad_attribute(op, spec, "a number", value);
       return;
     case 'd': {
@@ -265,11 +275,30 @@ bool parse_dtype(PyObject* o, DType* dtype) {
 
 // -- tensors ----------------------------------------------------------------------------------
 
+namespace {
+
+// What `OpenSize` made of sizes that only a run tells.
+Tensor open_number(PyObject* made) {
+  const Ref number = checked(made);
+  return Tensor::share(impl_of(number.get()));
+}
+
+bool holds_open_size(PyObject* o) {
+  const Ref items(PySequence_Fast(o, ""));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    if (is_open_size(PySequence_Fast_GET_ITEM(items.get(), i))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Tensor to_operand(PyObject* o) {
   if (is_tensor(o)) return Tensor::share(impl_of(o));
   if (PyFloat_Check(o)) return weak(PyFloat_AS_DOUBLE(o));
   if (PyBool_Check(o)) return weak(o == Py_True);
   if (PyLong_Check(o)) {
+    if (is_open_size(o)) return open_number(PyObject_CallMethod(o, "number", nullptr));
     int64_t value = 0;
     to_int(o, &value);
     return weak(value);
@@ -285,6 +314,10 @@ namespace {
 
 // A list of numbers is an array of the default dtype if it holds floats.
 Tensor from_list(PyObject* o) {
+  if (holds_open_size(o)) {
+    PyObject* const type = open_size_type();
+    return open_number(PyObject_CallMethod(type, "stacked", "O", o));
+  }
   const Ref numpy = checked(PyImport_ImportModule("numpy"));
   const Ref array = checked(PyObject_CallMethod(numpy.get(), "asarray", "O", o));
   Tensor x = from_numpy(array.get(), false);

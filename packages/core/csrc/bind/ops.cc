@@ -33,8 +33,12 @@ bool is_variadic(const Binding& b) {
   return b.host->array_count == 1 && b.host->args[0].kind == 'V';
 }
 
+// Paddle's signatures end with `name`, which callers give by position too; it has no effect.
+bool is_name(PyObject* value) { return value == Py_None || PyUnicode_Check(value); }
+
 void take_positional(const Binding& b, PyObject* const* args, Py_ssize_t count, Parsed* p) {
   if (!is_variadic(b)) {
+    if (count == b.host->arg_count + 1 && is_name(args[count - 1])) --count;
     if (count > b.host->arg_count) {
       raise_type("[" + b.name + "] at most " + std::to_string(b.host->arg_count) +
                  " arguments must be given, got " + std::to_string(count));

@@ -116,6 +116,7 @@ PyObject* shape_list(const View& view);
 PyObject* symbol_shape(PyObject* tensor);
 /// Whether it is one of those.
 bool is_open_size(PyObject* o);
+PyObject* open_size_type();  // the class of such sizes
 /// Tensors of a sequence (None gives an empty one, if admitted).
 std::vector<Tensor> to_tensors(PyObject* o, const char* where, bool admit_none);
 /// Writes the attribute `spec` of a Python value into the struct.

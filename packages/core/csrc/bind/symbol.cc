@@ -242,6 +242,8 @@ PyObject* symbol_shape(PyObject* tensor) {
   return list.release();
 }
 
+PyObject* open_size_type() { return g_open_size; }
+
 bool is_open_size(PyObject* o) { return reinterpret_cast<PyObject*>(Py_TYPE(o)) == g_open_size; }
 
 View view_of_spec(PyObject* shape, PyObject* dtype) { return view_of(shape, dtype, "infer"); }

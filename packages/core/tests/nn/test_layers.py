@@ -97,6 +97,17 @@ def test_elu_of_nan_is_nan() -> None:
     assert np.isnan(nn.ELU()(proa.to_tensor([float("nan")])).numpy()).all()
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 0, 3)])
+def test_linear_takes_a_vector_as_weight(shape: tuple[int, ...]) -> None:
+    x, w = RNG.randn(*shape), RNG.randn(3)
+    y = F.linear(proa.to_tensor(x), proa.to_tensor(w))
+    np.testing.assert_allclose(y.numpy(), x @ w, rtol=1e-12)
+    shifted = F.linear(
+        proa.to_tensor(x), proa.to_tensor(w), proa.to_tensor([0.5], "float64")
+    )
+    np.testing.assert_allclose(shifted.numpy(), x @ w + np.full(1, 0.5), rtol=1e-12)
+
+
 def test_linear_takes_any_rank() -> None:
     w, b = array(4, 5), array(5)
     for shape in ((4,), (3, 4), (2, 3, 4)):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 RNG = np.random.RandomState(0)
 A = RNG.randn(2, 3, 4).astype(np.float32)
@@ -52,6 +52,17 @@ def test_operators_and_python_numbers() -> None:
 
 
 @pytest.mark.feature("L002", "L018", "L023")
+def test_the_name_may_be_given_by_position() -> None:
+    x, y = proa.to_tensor([1.0, 4.0]), proa.to_tensor([2.0, 2.0])
+    for name in (None, "sum"):
+        assert proa.add(x, y, name).tolist() == [3.0, 6.0]
+        assert x.multiply(y, name).tolist() == [2.0, 8.0]
+        assert proa.sqrt(x, name).tolist() == [1.0, 2.0]
+        assert proa.nn.functional.relu(x, name).tolist() == [1.0, 4.0]
+    with pytest.raises(InvalidTypeError, match="at most 2 arguments"):
+        proa.add(x, y, 3.0)
+
+
 def test_promotion() -> None:
     ints, floats = proa.ones([2], "int64"), proa.ones([2], "float32")
     flags = proa.to_tensor([True, False])

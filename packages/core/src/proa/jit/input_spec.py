@@ -83,3 +83,20 @@ class InputSpec:
 
     def __repr__(self) -> str:
         return f"InputSpec(shape={self.shape}, dtype={self.dtype}, name={self.name})"
+
+
+def as_specs(given: Any, name: str | None = None) -> Any:
+    """The same nesting with an `InputSpec` for each tensor or array in it.
+
+    A spec without a name takes the key that it has in a dictionary.
+    """
+    if isinstance(given, InputSpec):
+        named = given.name or name
+        return InputSpec(given.shape, given.dtype, named) if name else given
+    if isinstance(given, (list, tuple)):
+        return type(given)([as_specs(part) for part in given])
+    if isinstance(given, dict):
+        return {key: as_specs(part, str(key)) for key, part in given.items()}
+    if hasattr(given, "shape") and hasattr(given, "dtype"):
+        return InputSpec.from_tensor(given, name)
+    return given

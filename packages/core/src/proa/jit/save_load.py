@@ -17,7 +17,7 @@ from proa.ir.file import check_storable
 from proa.ir.passes import apply, optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
-from proa.jit.input_spec import InputSpec
+from proa.jit.input_spec import as_specs
 from proa.jit.static_function import StaticFunction, run_engine
 from proa.jit.structure import unflatten
 from proa.jit.trace import Trace, owner_of
@@ -47,10 +47,6 @@ def _evaluating(owner: Any) -> Iterator[None]:
             part.training = training
 
 
-def _as_specs(given: Sequence[Any]) -> list[InputSpec]:
-    return [s if isinstance(s, InputSpec) else InputSpec.from_tensor(s) for s in given]
-
-
 def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -65,7 +61,7 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
     static = layer
     if owner_of(layer) is layer:
         static = layer.forward
-    specs = None if input_spec is None else _as_specs(input_spec)
+    specs = None if input_spec is None else as_specs(list(input_spec))
     known = static.input_spec if isinstance(static, StaticFunction) else None
     if specs is None and known is None and not isinstance(static, StaticFunction):
         raise InvalidArgumentError(
@@ -103,8 +99,9 @@ def save(
         layer: A Layer (saved in evaluation mode) or a function, static or not.
         path: The file's path (`.proa` is added if it does not end so), or a file open
             for writing bytes, such as `io.BytesIO`.
-        input_spec: `InputSpec`s or example tensors; may be left out if `to_static` had
-            them or the function was called.
+        input_spec: `InputSpec`s or example tensors, which may stand in lists and
+            dictionaries as the call's arguments do; may be left out if `to_static` had
+            them or the function was called. The model takes them one after another.
 
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known.

@@ -17,10 +17,10 @@ from proa.ir.passes import optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
 from proa.jit.compiled import Compiled
-from proa.jit.input_spec import InputSpec
+from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
 from proa.jit.recording import Recording, record
-from proa.jit.structure import flatten, unflatten
+from proa.jit.structure import flatten, leaves_of, unflatten
 from proa.jit.trace import Trace, is_tensor, owner_of, trace
 
 #: Signatures kept, and recordings of one signature (modes, sets of parameters).
@@ -77,12 +77,12 @@ class StaticFunction:
     def __init__(
         self,
         function: Callable[..., Any],
-        input_spec: Sequence[InputSpec] | None = None,
+        input_spec: Sequence[Any] | None = None,
         owner: Any = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self.input_spec = None if input_spec is None else list(input_spec)
+        self.input_spec = None if input_spec is None else as_specs(list(input_spec))
         self.owner = owner if owner is not None else owner_of(function)
         self._compiled: dict[Any, _Compiled] = {}
         self._recorded: OrderedDict[Any, list[Compiled]] = OrderedDict()
@@ -117,21 +117,41 @@ class StaticFunction:
         # A function that was found to change nothing has an inference program.
         return (tuple(specs), repr(plan), autocast.key()) not in self._compiled
 
-    def _specs(self, tensors: Sequence[Any]) -> list[InputSpec]:
+    def _specs(self, tensors: Sequence[Any], plan: Any) -> list[InputSpec]:
         if self.input_spec is None:
             return [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
-        if len(tensors) != len(self.input_spec):
-            raise InvalidArgumentError(
-                f"[to_static] the call must have {len(self.input_spec)} tensors, "
-                f"got {len(tensors)}"
-            )
-        for i, (spec, t) in enumerate(zip(self.input_spec, tensors, strict=True)):
+        specs = self._specs_for(self.input_spec, len(tensors), plan)
+        for i, (spec, t) in enumerate(zip(specs, tensors, strict=True)):
             if not spec.admits(t.shape) or spec.dtype != dtype_name(t):
                 raise InvalidArgumentError(
                     f"[to_static] argument {i} must be {spec}, got {dtype_name(t)} "
                     f"of shape {tuple(t.shape)}"
                 )
-        return self.input_spec
+        return specs
+
+    @staticmethod
+    def _specs_for(given: Sequence[Any], count: int, plan: Any) -> list[InputSpec]:
+        """The specs of a call's tensors, in their order."""
+        if all(isinstance(spec, InputSpec) for spec in given):
+            if count != len(given):
+                raise InvalidArgumentError(
+                    f"[to_static] the call must have {len(given)} tensors, got {count}"
+                )
+            return list(given)
+        try:
+            found = leaves_of((tuple(given), {}), plan)
+        except LookupError as error:
+            raise InvalidArgumentError(
+                "[to_static] the call's arguments must be built as input_spec is, "
+                f"got {error.args[0]!r}, which it lacks"
+            ) from None
+        for i in range(count):
+            if not isinstance(found[i], InputSpec):
+                raise InvalidArgumentError(
+                    f"[to_static] tensor {i} of the call must have an InputSpec, "
+                    f"got {found[i]!r}"
+                )
+        return [found[i] for i in range(count)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors, plan = flatten((args, kwargs), is_tensor)
@@ -142,7 +162,7 @@ class StaticFunction:
             if known.recording.holds():
                 self._recorded.move_to_end(key)
                 return unflatten(known.run(tensors), known.recording.plan)
-        specs = self._specs(tensors)
+        specs = self._specs(tensors, plan)
         if self._wants_record(tensors, specs, plan):
             recorded = self._record_call(tensors, plan, specs)
             if recorded is not None:
@@ -211,16 +231,16 @@ class StaticFunction:
         self._compiled[key] = _Compiled(found)
         return self._compiled[key]
 
-    def traced(self, input_spec: Sequence[InputSpec] | None = None) -> Trace:
+    def traced(self, input_spec: Sequence[Any] | None = None) -> Trace:
         """The trace for these specs (all arguments tensors), or for the latest call."""
-        specs = input_spec or self.input_spec
-        if specs is None:
+        given = self.input_spec if not input_spec else as_specs(list(input_spec))
+        if given is None:
             if not self._compiled:
                 raise InvalidArgumentError(
                     "[to_static] input_spec must be given before a call, got None"
                 )
             return list(self._compiled.values())[-1].trace
-        plan = flatten((tuple(specs), {}), lambda s: isinstance(s, InputSpec))[1]
+        specs, plan = flatten((tuple(given), {}), lambda s: isinstance(s, InputSpec))
         return self._find(specs, plan).trace
 
     @property
@@ -264,7 +284,7 @@ class StaticFunction:
 
 def to_static(
     function: Any = None,
-    input_spec: Sequence[InputSpec] | None = None,
+    input_spec: Sequence[Any] | None = None,
     build_strategy: object = None,
     backend: object = None,
     **kwargs: object,
@@ -274,8 +294,9 @@ def to_static(
     Args:
         function: A function, or a Layer (whose `forward` is replaced). Without it, a
             decorator is returned.
-        input_spec: Shapes and dtypes of the tensor arguments; unknown dimensions may
-            vary from call to call. Without it, each new shape is traced.
+        input_spec: Shapes and dtypes of the tensor arguments, in lists and dictionaries
+            where they are; unknown dimensions may vary from call to call. Without it,
+            each new shape is traced.
         build_strategy, backend: Accepted for Paddle's sake; there is one engine.
 
     Returns:

@@ -27,6 +27,35 @@ def flatten(thing: Any, is_leaf: Leaf) -> tuple[list[Any], Any]:
     return leaves, plan
 
 
+def leaves_of(tree: Any, plan: Any) -> dict[int, Any]:
+    """What stands in ``tree`` where the plan has its leaves, by their numbers.
+
+    Dictionaries are matched by key: ``tree`` may have their items in another order.
+
+    Raises:
+        LookupError: If the tree is built otherwise; names what it lacks.
+    """
+    found: dict[int, Any] = {}
+
+    def walk(part: Any, plan: Any) -> None:
+        ((kind, content),) = plan.items()
+        if kind == "leaf":
+            found[content] = part
+        elif kind == "dict":
+            for key, inner in content:
+                if not isinstance(part, dict) or key not in part:
+                    raise LookupError(key)
+                walk(part[key], inner)
+        elif kind in ("list", "tuple"):
+            if not isinstance(part, (list, tuple)) or len(part) != len(content):
+                raise LookupError(f"a {kind} of {len(content)}")
+            for item, inner in zip(part, content, strict=True):
+                walk(item, inner)
+
+    walk(tree, plan)
+    return found
+
+
 def unflatten(leaves: list[Any], plan: Any) -> Any:
     """What `flatten` took apart, with other leaves."""
     ((kind, content),) = plan.items()

@@ -79,6 +79,8 @@ def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     """``value`` as a Tensor; a Python number takes the dtype of ``like``."""
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, OpenSize):
+        return value.astype("int64" if like is None else like.dtype)
     if like is not None and isinstance(value, (bool, int, float)):
         return ops.full(shape=[], value=value, dtype=like.dtype)
     from proa.tensor.creation import to_tensor

@@ -16,7 +16,7 @@ from proa.base.device import Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype, get_default_dtype
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if, renamed
-from proa.tensor.sizes import is_open, sized
+from proa.tensor.sizes import OpenSize, is_open, sized
 
 __all__ = [
     "arange", "assign", "clone", "complex", "diag", "diag_embed", "diagflat",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _holds_tensor(data: Any) -> bool:
-    return isinstance(data, Tensor) or (
+    return isinstance(data, (Tensor, OpenSize)) or (
         isinstance(data, (list, tuple)) and any(map(_holds_tensor, data))
     )
 
@@ -121,6 +121,9 @@ def full(
 ) -> Tensor:
     """``shape`` filled with one value; the dtype is that of the value by default."""
     value = _number(fill_value)
+    if isinstance(value, OpenSize):
+        kind = as_dtype(dtype or "int64")
+        return ops.mul(_filled(shape, 1, kind), value.astype(kind))
     if dtype is None and isinstance(value, bool):
         dtype = "bool"
     elif dtype is None and isinstance(value, int):
@@ -218,6 +221,11 @@ def linspace(
     start: Any, stop: Any, num: Any, dtype: DTypeLike | None = None, name: Any = None
 ) -> Tensor:
     """``num`` numbers evenly from start to stop, both included."""
+    if isinstance(num, OpenSize):
+        steps = ops.maximum((num - 1).astype("float64"), 1.0)
+        size = (float(_number(stop)) - float(_number(start))) / steps
+        places = _open_range(0, num, 1, "float64") * size + float(_number(start))
+        return cast_if(places, dtype or "default")
     count = as_int("linspace", num)
     if count < 1:
         raise InvalidArgumentError(f"[linspace] num must be at least 1, got {count}")

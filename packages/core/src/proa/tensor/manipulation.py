@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
@@ -91,12 +91,17 @@ def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
 
 
 def concat(x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None) -> Tensor:
-    """Tensors joined along an axis; `LoDTensor`s keep their lengths on axis 0."""
+    """Tensors joined along an axis; `LoDTensor`s keep their lengths on axis 0.
+
+    0-d tensors count as having one axis, of one number.
+    """
     if isinstance(x, Tensor):
         raise InvalidArgumentError("[concat] x must be a list of tensors, got a Tensor")
     if not x:
         raise InvalidArgumentError("[concat] x must hold a tensor, got none")
     along = as_int("concat", axis)
+    if all(getattr(part, "ndim", 1) == 0 for part in x):
+        x = [ops.reshape(part, shape=[1]) for part in x]
     joined = ops.concat(*x, axis=along)
     if along in (0, -joined.ndim) and isinstance(x[0], LoDTensor):
         lengths = joined_lengths(x)
@@ -235,7 +240,22 @@ def broadcast_tensors(input: Sequence[Tensor], name: Any = None) -> list[Tensor]
 
 def tile(x: Tensor, repeat_times: IntsLike, name: Any = None) -> Tensor:
     """x repeated along each axis, aligned at the last."""
+    if is_open(repeat_times):
+        return _open_tile(x, list(cast(Any, repeat_times)))
     return ops.tile(x, repeats=as_ints("tile", repeat_times))
+
+
+def _open_tile(x: Tensor, repeats: list[Any]) -> Tensor:
+    """`tile` by numbers that only a run tells: an axis before each, broadcast."""
+    lead = len(repeats) - x.ndim
+    repeats = [1] * -lead + repeats
+    old = [1] * lead + x.shape
+    pairs = [size for pair in zip(repeats, old, strict=True) for size in pair]
+    split = [size for one in old for size in (1, one)]
+    size = [n * r for n, r in zip(old, repeats, strict=True)]
+    if all(1 in (n, r) for n, r in zip(old, repeats, strict=True)):
+        return expand(x, size)
+    return reshape(expand(reshape(x, split), pairs), size)
 
 
 def repeat_interleave(

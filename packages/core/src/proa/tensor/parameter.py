@@ -51,6 +51,13 @@ class Parameter(Tensor):
     def trainable(self, value: bool) -> None:
         self.stop_gradient = not value
 
+    @property
+    def block(self) -> None:
+        """None: outside a Program it lies in no block.
+
+        Programs hand it on to initializers, as in ``init(param, param.block)``.
+        """
+
     def __repr__(self) -> str:
         from proa.tensor.printing import tensor_text
 

@@ -10,7 +10,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
-from proa.tensor.sizes import is_open
+from proa.tensor.sizes import Sizes, is_open
 
 __all__ = [
     "all", "amax", "amin", "any", "count_nonzero", "logsumexp", "max", "mean",
@@ -180,14 +180,14 @@ def numel(x: Tensor, name: Any = None) -> Tensor:
 def shape(input: Tensor) -> Tensor:
     """The dimensions as an int32 tensor.
 
-    While a graph is recorded in which one of them is open, the list of them, whose
-    elements can be computed with and be part of other shapes.
+    While a graph is recorded in which one of them is open, the list of them, which can
+    be used as that tensor and whose elements can be part of other shapes.
     """
     from proa.tensor.creation import to_tensor
 
     sizes = input.shape
     if is_open(sizes):
-        return cast(Tensor, sizes)
+        return cast(Tensor, Sizes(sizes))
     return to_tensor(np.array(sizes, np.int32))
 
 

@@ -39,6 +39,22 @@ class OpenSize(int):
         self.factor, self.divisor, self.extra = factor, divisor, extra
         return self
 
+    def number(self) -> Tensor:
+        """The size as a 0-d int32 tensor, as `shape` gives sizes."""
+        ones = ops.full_like(sized([self]), value=1, dtype="int32")
+        return ops.cast(ops.sum(ones, axis=[]), dtype="int32")
+
+    @staticmethod
+    def stacked(sizes: Sequence[Any]) -> Tensor:
+        """Numbers, open ones among them, as an int32 tensor."""
+        return ops.stack(*[number_of(size) for size in sizes], axis=0)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """`number` in another dtype."""
+        return ops.cast(self.number(), dtype=dtype)
+
+    cast = astype
+
     def plain(self) -> OpenSize:
         """The same size as that of one array, without arithmetic."""
         if (self.factor, self.divisor, self.extra, self.plus) == (1, 1, 0, None):
@@ -55,6 +71,8 @@ class OpenSize(int):
     def __add__(self, other: Any) -> Any:
         if isinstance(other, OpenSize):
             return self._with(other, 1)
+        if isinstance(other, float):
+            return self.number() + other
         if not isinstance(other, int):
             return NotImplemented
         extra = self.extra + other
@@ -65,12 +83,14 @@ class OpenSize(int):
     def __sub__(self, other: Any) -> Any:
         if isinstance(other, OpenSize):
             return self._with(other, -1)
-        return self + -other if isinstance(other, int) else NotImplemented
+        return self + -other if isinstance(other, (int, float)) else NotImplemented
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, OpenSize):
             flat = ops.flatten(sized([self, other]), start_axis=0, stop_axis=-1)
             return OpenSize(flat, 0)
+        if isinstance(other, float):
+            return self.number() * other
         if not isinstance(other, int):
             return NotImplemented
         if self.divisor != 1 or self.plus is not None:
@@ -87,8 +107,25 @@ class OpenSize(int):
             return self.plain() // other
         return OpenSize(self.of, self.axis, self.factor, other)
 
-    def __truediv__(self, other: Any) -> NoReturn:
-        self._refuse("divided by / (use //)")
+    def __truediv__(self, other: Any) -> Any:
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        return self.number() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.number()
+
+    def __mod__(self, other: Any) -> Any:
+        return self - self // other * other
+
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        return self.number() ** other
+
+    def __rpow__(self, other: Any, modulus: Any = None) -> Any:
+        return other ** self.number()
+
+    def __float__(self) -> NoReturn:
+        self._refuse("made a float")
 
     def __rsub__(self, other: Any) -> Any:
         if isinstance(other, OpenSize) or not isinstance(other, int):
@@ -106,9 +143,8 @@ class OpenSize(int):
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnimplementedError(
-            "[shape] a size that is open while a graph is recorded can be multiplied, "
-            f"added to, and divided by numbers with //; got one {what}. Give its size "
-            "in InputSpec"
+            "[shape] a size that is open while a graph is recorded can be computed "
+            f"with by + - * / // % and **; got one {what}. Give its size in InputSpec"
         )
 
 
@@ -116,6 +152,62 @@ class OpenSize(int):
 _AXES = 8
 
 _core.set_open_size(OpenSize)
+
+
+def number_of(size: Any) -> Tensor:
+    """A size, open or known, as a 0-d int32 tensor."""
+    if isinstance(size, OpenSize):
+        return size.number()
+    if isinstance(size, Tensor):
+        return ops.cast(size, dtype="int32")
+    return ops.full(shape=[], value=int(size), dtype="int32")
+
+
+class Sizes(list[Any]):
+    """Sizes of a shape that is not known whole, which do what tensors do as well.
+
+    A list, so that they can be parts of other shapes; computed with, and asked for what
+    tensors have, they are an int32 tensor, as the shape of a known one is.
+    """
+
+    def tensor(self) -> Tensor:
+        """The sizes as an int32 tensor."""
+        return OpenSize.stacked(self)
+
+    def __getitem__(self, item: Any) -> Any:
+        found = super().__getitem__(item)
+        return Sizes(found) if isinstance(item, slice) else found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.tensor(), name)
+
+    def __add__(self, other: Any) -> Any:
+        return self.tensor() + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self.tensor()
+
+    def __sub__(self, other: Any) -> Any:
+        return self.tensor() - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self.tensor()
+
+    def __mul__(self, other: Any) -> Any:
+        return self.tensor() * other
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.tensor() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.tensor()
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self.tensor() // other
 
 
 def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:

@@ -13,7 +13,10 @@ __all__ = ["bilinear", "linear"]
 def linear(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, name: Any = None
 ) -> Tensor:
-    """x @ weight + bias, weight being (in, out)."""
+    """x @ weight + bias, weight being (in, out), or (in,) for one number a row."""
+    if getattr(weight, "ndim", 2) == 1:
+        product = x @ weight
+        return product if bias is None else ops.add(product, bias)
     if getattr(x, "ndim", 2) == 1:
         row = ops.linear(ops.unsqueeze(x, axis=[0]), weight, bias)
         return ops.squeeze(row, axis=[0])
