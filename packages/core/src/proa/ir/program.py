@@ -53,7 +53,8 @@ class Value:
 @dataclass(eq=False)
 class Node:
     """One op. `inputs` has None for arrays not given, `attrs` every attribute; `line`
-    is where the user's code called it, if it was recorded (files do not keep it).
+    is where the user's code called it, `low` whether it was marked as one that may run
+    in 16 bits, if it was recorded (files do not keep them).
     """
 
     op: str
@@ -61,6 +62,7 @@ class Node:
     outputs: list[Value]
     attrs: dict[str, Any] = field(default_factory=dict)
     line: str = ""
+    low: bool = False
 
 
 @dataclass(eq=False)

@@ -17,6 +17,23 @@ from proa.ir.program import Array, Program, Value
 _lock = threading.RLock()
 
 
+class _Marks(threading.local):
+    depth = 0
+
+
+_marks = _Marks()
+
+
+@contextmanager
+def marked_low() -> Iterator[None]:
+    """While open, nodes recorded by this thread get the mark `low`."""
+    _marks.depth += 1
+    try:
+        yield
+    finally:
+        _marks.depth -= 1
+
+
 def dtype_name(tensor: Any) -> str:
     """``float32`` of a tensor, array or dtype."""
     dtype = getattr(tensor, "dtype", tensor)
@@ -89,7 +106,7 @@ class Recorder:
         """Append a node; its outputs as symbolic tensors. The dispatcher's hook."""
         values = [None if t is None else self.value_of(t) for t in inputs]
         node = make_node(self.program, op, values, dict(attrs))
-        node.line = user_line()
+        node.line, node.low = user_line(), _marks.depth > 0
         self.program.main.nodes.append(node)
         return [self.symbol(v) for v in node.outputs]
 
