@@ -195,3 +195,85 @@ def test_a_complex_network_trains_and_accumulates_gradients():
         w.clear_grad()
     assert losses[-1] < 1e-5 * losses[0]
     np.testing.assert_allclose(w.numpy(), target, atol=1e-2)
+
+
+#: What Paddle 2.1 computes with complex numbers, by its documents and the notes of its
+#: releases 2.0 and 2.1: our call and NumPy's, on a matrix and a vector.
+PADDLE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "to_tensor": (lambda z, v: proa.to_tensor(z.numpy()), lambda z, v: z),
+    "add": (lambda z, v: z + v, lambda z, v: z + v),
+    "subtract": (lambda z, v: z - v, lambda z, v: z - v),
+    "multiply": (lambda z, v: z * v, lambda z, v: z * v),
+    "divide": (lambda z, v: z / v, lambda z, v: z / v),
+    "scalars": (lambda z, v: 2 * z - 1j, lambda z, v: 2 * z - 1j),
+    "matmul": (lambda z, v: z @ v, lambda z, v: z @ v),
+    "kron": (lambda z, v: proa.kron(z, z), lambda z, v: np.kron(z, z)),
+    "trace": (lambda z, v: proa.trace(z), lambda z, v: np.trace(z)),
+    "sum": (lambda z, v: proa.sum(z, 0), lambda z, v: z.sum(0)),
+    "abs": (lambda z, v: proa.abs(z), lambda z, v: abs(z)),
+    "conj": (lambda z, v: proa.conj(z), lambda z, v: z.conj()),
+    "real": (lambda z, v: proa.real(z), lambda z, v: z.real),
+    "imag": (lambda z, v: proa.imag(z), lambda z, v: z.imag),
+    "reshape": (lambda z, v: proa.reshape(z, [9]), lambda z, v: z.reshape(9)),
+    "transpose": (lambda z, v: proa.transpose(z, [1, 0]), lambda z, v: z.T),
+    "roll": (lambda z, v: proa.roll(z, 1), lambda z, v: np.roll(z, 1)),
+    "concat": (lambda z, v: proa.concat([z, z]), lambda z, v: np.concatenate([z, z])),
+    "stack": (lambda z, v: proa.stack([z, z]), lambda z, v: np.stack([z, z])),
+    "squeeze": (lambda z, v: proa.squeeze(z[None]), lambda z, v: z),
+    "index": (lambda z, v: z[1:, ::2], lambda z, v: z[1:, ::2]),
+    "expand": (
+        lambda z, v: proa.expand(v, [3, 3]),
+        lambda z, v: np.broadcast_to(v, (3, 3)),
+    ),
+    "tile": (lambda z, v: proa.tile(z, [2, 1]), lambda z, v: np.tile(z, (2, 1))),
+    "cast": (lambda z, v: proa.cast(z, "complex128"), lambda z, v: z.astype("c16")),
+    "full": (lambda z, v: proa.full_like(z, 2.0), lambda z, v: np.full_like(z, 2.0)),
+    "zeros": (lambda z, v: proa.zeros_like(z), lambda z, v: np.zeros_like(z)),
+    "norm": (lambda z, v: proa.norm(z), lambda z, v: np.linalg.norm(z)),
+    "exp": (lambda z, v: proa.exp(z), lambda z, v: np.exp(z)),
+    "einsum": (lambda z, v: proa.einsum("ij,j->i", z, v), lambda z, v: z @ v),
+    "linear": (
+        lambda z, v: proa.nn.functional.linear(z, z, v),
+        lambda z, v: z @ z + v,
+    ),
+    "numpy": (lambda z, v: proa.to_tensor(np.array(z.tolist())), lambda z, v: z),
+}
+
+
+@pytest.mark.feature("L152")
+@pytest.mark.parametrize("name", PADDLE)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_what_paddle_computes_with_complex_numbers(name: str, dtype: str):
+    z, v = draw(3, 3).astype(dtype), draw(3).astype(dtype)
+    ours, want = PADDLE[name]
+    got = ours(proa.to_tensor(z), proa.to_tensor(v)).numpy()
+    want = want(z, v)
+    if name != "numpy":  # a Python number has no precision of its own
+        assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+#: Families and rows whose formula asks which of two numbers is the greater, or is only
+#: that of real numbers.
+REAL_ALONE = {
+    "activation", "attention", "conv", "linear", "loss", "norm", "optimizer", "pool",
+    "quant", "rand", "recurrent", "sampling", "sort",
+}  # fmt: skip
+ORDERED = {
+    "argmax", "argmin", "atan2", "ceil", "clip", "clip_grad", "erf", "floor",
+    "floor_div", "greater_equal", "greater_than", "less_equal", "less_than",
+    "logsumexp", "make_complex", "max", "maximum", "min", "minimum", "mod", "round",
+    "squared_norm", "trunc",
+}  # fmt: skip
+
+
+def test_rows_without_complex_numbers_are_those_that_order_them():
+    from proa.schema import ROWS
+
+    without = {
+        row.name
+        for row in ROWS.values()
+        if "float32" in row.dtypes and "complex64" not in row.dtypes
+        and row.family not in REAL_ALONE
+    }  # fmt: skip
+    assert without == ORDERED

@@ -1,10 +1,14 @@
-"""Functions that Paddle keeps in `paddle.incubate`: reductions of segments."""
+"""Functions that Paddle keeps in `paddle.incubate` or beside its core: reductions of
+segments, sums of looked-up rows, a filter of keys.
+"""
 
 from __future__ import annotations
 
 import sys
 
 from proa.base.public import publish
+from proa.incubate.bloom import BloomFilter, murmurhash3_x64_128
+from proa.incubate.embedding_pool import embedding_seq_pool, fused_embedding_seq_pool
 from proa.incubate.segments import (
     segment_max,
     segment_mean,
@@ -12,6 +16,9 @@ from proa.incubate.segments import (
     segment_sum,
 )
 
-__all__ = ["segment_max", "segment_mean", "segment_min", "segment_sum"]
+__all__ = [
+    "BloomFilter", "embedding_seq_pool", "fused_embedding_seq_pool",
+    "murmurhash3_x64_128", "segment_max", "segment_mean", "segment_min", "segment_sum",
+]  # fmt: skip
 
 publish(sys.modules[__name__])

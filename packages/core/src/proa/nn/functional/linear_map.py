@@ -14,13 +14,17 @@ def linear(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, name: Any = None
 ) -> Tensor:
     """x @ weight + bias, weight being (in, out), or (in,) for one number a row."""
-    if getattr(weight, "ndim", 2) == 1:
+    if getattr(weight, "ndim", 2) == 1 or _is_complex(x) or _is_complex(weight):
         product = x @ weight
         return product if bias is None else ops.add(product, bias)
     if getattr(x, "ndim", 2) == 1:
         row = ops.linear(ops.unsqueeze(x, axis=[0]), weight, bias)
         return ops.squeeze(row, axis=[0])
     return ops.linear(x, weight, bias)
+
+
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype.is_complex
 
 
 def bilinear(
