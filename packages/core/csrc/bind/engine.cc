@@ -278,6 +278,7 @@ py::list specs_of(const std::vector<IoSpec>& specs) {
 }  // namespace
 
 void bind_engine(py::module_& m) {
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): what pybind11 takes
   py::register_exception_translator([](std::exception_ptr p) {
     try {
       if (p) std::rethrow_exception(p);
@@ -292,7 +293,7 @@ void bind_engine(py::module_& m) {
     o.verify_checksum = verify;
     return o;
   };
-  py::class_<TensorRun>(m, "EngineRun");
+  static_cast<void>(py::class_<TensorRun>(m, "EngineRun"));
   py::class_<Engine>(m, "Engine")
       .def_static(
           "load",

@@ -49,6 +49,7 @@ void translate_exception() noexcept {
   try {
     throw;
   } catch (const PythonError&) {
+    return;  // the interpreter has it
   } catch (const Error& e) {
     set_error(class_of(e.kind()), e.what(), e.stack());
   } catch (const std::bad_alloc&) {

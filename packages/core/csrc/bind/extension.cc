@@ -239,6 +239,7 @@ std::vector<Tensor> record_extension(const ExtensionOp& op, const std::vector<Te
     }
   }
   std::vector<TensorImpl*> in;
+  in.reserve(inputs.size());
   for (const Tensor& x : inputs) in.push_back(x.get());
   return call_recorder(op.name.c_str(), in.data(), static_cast<int>(in.size()), dict.get());
 }

@@ -151,7 +151,7 @@ Tensor aligned(Tensor v, const View& x, const Basic& b) {
 
 // v without the axes that None in the key puts into the result, and without leading axes of size 1
 // that the result does not have.
-Tensor without_new_axes(Tensor v, const Basic& b) {
+Tensor without_new_axes(const Tensor& v, const Basic& b) {
   const int extra = v.rank() - b.result_rank;
   Ints axes;
   for (int i = 0; i < extra; ++i) axes.v[axes.count++] = i;
@@ -171,7 +171,7 @@ Tensor without_new_axes(Tensor v, const Basic& b) {
 }
 
 void assign_recorded(const Tensor& x, Tensor v, Basic b) {
-  v = without_new_axes(std::move(v), b);
+  v = without_new_axes(v, b);
   v = aligned(std::move(v), x.view(), b);
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (!b.is_int[axis]) continue;

@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ inline TensorImpl* impl_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)-
 PyObject* wrap(Tensor x);
 
 /// Thrown when a Python exception is already set.
-struct PythonError {};
+struct PythonError : std::exception {};
 /// Sets the Python exception that the current C++ exception stands for. Call inside catch.
 void translate_exception() noexcept;
 
@@ -163,7 +164,7 @@ bool init_public_function(PyObject* module);
 void init_extensions();
 
 template <class F>
-PyCFunction fast(F f) {
+PyCFunction fast(F f) noexcept {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
 }
 

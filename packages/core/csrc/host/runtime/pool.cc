@@ -242,10 +242,13 @@ namespace {
 int quota_threads() {
   std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r");
   if (file == nullptr) return 0;
-  long long quota = 0, period = 0;
-  const int fields = std::fscanf(file, "%lld %lld", &quota, &period);
+  char text[64] = {};
+  const bool read = std::fgets(text, sizeof text, file) != nullptr;
   std::fclose(file);
-  if (fields != 2 || quota <= 0 || period <= 0) return 0;
+  char *middle = text, *end = text;  // "<quota> <period>", or "max <period>"
+  const long long quota = read ? std::strtoll(text, &middle, 10) : 0;
+  const long long period = std::strtoll(middle, &end, 10);
+  if (quota <= 0 || period <= 0) return 0;
   return static_cast<int>((quota + period - 1) / period);
 }
 
@@ -253,8 +256,8 @@ int quota_threads() {
 
 int default_threads() {
   if (const char* text = std::getenv("PROA_NUM_THREADS")) {
-    const int wanted = std::atoi(text);
-    if (wanted > 0) return wanted < 1024 ? wanted : 1024;
+    const long wanted = std::strtol(text, nullptr, 10);
+    if (wanted > 0) return wanted < 1024 ? static_cast<int>(wanted) : 1024;
   }
   cpu_set_t set;
   int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

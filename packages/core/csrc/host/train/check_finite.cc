@@ -34,10 +34,11 @@ thread_local int t_unchecked = 0;
 thread_local int t_backward = 0;
 
 std::mutex g_mutex;
-std::shared_ptr<const FiniteCheck> g_check = std::make_shared<FiniteCheck>();
+std::shared_ptr<const FiniteCheck> g_check;  // made at its first use
 
 std::shared_ptr<const FiniteCheck> settings() {
   const std::lock_guard<std::mutex> lock(g_mutex);
+  if (g_check == nullptr) g_check = std::make_shared<FiniteCheck>();
   return g_check;
 }
 

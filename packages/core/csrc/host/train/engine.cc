@@ -212,6 +212,7 @@ class RuleCall final : public GradCall {
     const int from = offset(slot);
     const int count = node_->edge_count() - info().saved[slot].index;
     std::vector<Tensor> list;
+    list.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) list.push_back(unpack(from + i));
     return list;
   }

@@ -198,11 +198,13 @@ std::vector<Tensor> compute(const ExtensionOp& op, const std::vector<Tensor>& in
                             const std::vector<int64_t>& counts,
                             const std::vector<ExtensionValue>& values) {
   std::vector<ProaTensor> tensors;
+  tensors.reserve(inputs.size());
   for (const Tensor& x : inputs) tensors.push_back(raw(x));
   const Timed timed(op.name.c_str(), EventKind::kKernel);
   const ExtensionResults results =
       call_extension(op, tensors.data(), counts, pack_values(values), false);
   std::vector<Tensor> outputs;
+  outputs.reserve(results.tensors.size());
   for (const ProaTensor& t : results.tensors) outputs.push_back(adopt(t, inputs));
   return outputs;
 }

@@ -1,6 +1,6 @@
 #include "proa/train/promote.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "proa/base/half.h"
 #include "proa/gen/attrs/unary.h"
@@ -51,7 +51,7 @@ DType promoted(DType a, DType b) { return kPromotion[static_cast<int>(a)][static
 void Inputs::replace(int i, Tensor x) {
   if (count <= 16) {
     if (in != local) {
-      std::memcpy(local, in, sizeof(TensorImpl*) * static_cast<size_t>(count));
+      std::copy_n(in, count, local);
       in = local;
     }
     local[i] = x.get();

@@ -23,6 +23,7 @@ std::vector<Tensor> split_like(const Tensor& dy, const std::vector<Tensor>& like
 
 std::vector<Tensor> unstack_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis) {
   std::vector<Tensor> pieces;
+  pieces.reserve(like.size());
   for (size_t i = 0; i < like.size(); ++i) {
     pieces.push_back(ops::select(dy, axis, static_cast<int64_t>(i)));
   }

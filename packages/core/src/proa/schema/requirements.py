@@ -10,6 +10,10 @@ from __future__ import annotations
 _ENDS = "axis must lie within x's axes"
 _SQUARE = "the last two axes of x, its matrices, must be of one size"
 _MATRIX = "x must have at least 2 axes"
+_CONVOLVED = (
+    "x (N, C, H, W) and w (O, C / groups, kH, kW) must have 4 axes and fitting "
+    "channels, groups divide O, kernels fit into the padded image"
+)
 _WINDOW = (
     "x must have 4 axes, and a window must be no larger than the padded image, its "
     "padding less than itself, stride and dilation at least 1"
@@ -64,10 +68,10 @@ REQUIREMENTS: dict[str, str] = {
         "there must be an array, axis lie within its axes, and all arrays have its "
         "number of axes and, but for that axis, its sizes"
     ),
-    "conv2d": (
-        "x (N, C, H, W) and w (O, C / groups, kH, kW) must have 4 axes and fitting "
-        "channels, groups divide O, kernels fit into the padded image, and bias have "
-        "O elements"
+    "conv2d": _CONVOLVED + ", and bias have O elements",
+    "conv2d_norm": (
+        _CONVOLVED + ", mean, variance, scale, shift and bias have O elements, and the "
+        "residual the result's shape"
     ),
     "conv2d_transpose": (
         "x (N, C, H, W) and w (C, O / groups, kH, kW) must have 4 axes and equal C, "
@@ -83,6 +87,10 @@ REQUIREMENTS: dict[str, str] = {
     "flatten": "start_axis and stop_axis must lie within x's axes, in this order",
     "gather": "axis must lie within x's axes, and the result have at most 8 axes",
     "gather_nd": _INDEXED,
+    "group_norm": (
+        "x must have at least 2 axes, groups divide its channels (axis 1), and scale "
+        "and bias have an element for each channel"
+    ),
     "index_put": _INDEXED + "; v must have the elements' shape and x's dtype",
     "inplace": (
         "the gradient and the states must have the parameter's shape, and its dtype "
