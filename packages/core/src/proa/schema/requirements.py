@@ -70,7 +70,7 @@ REQUIREMENTS: dict[str, str] = {
     ),
     "conv2d": _CONVOLVED + ", and bias have O elements",
     "conv2d_norm": (
-        _CONVOLVED + ", mean, variance, scale, shift and bias have O elements, and the "
+        _CONVOLVED + ", center, factor, shift and bias have O elements, and the "
         "residual the result's shape"
     ),
     "conv2d_transpose": (
