@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,46 @@ def test_a_layer_trains_through_a_python_operator() -> None:
     net.fc.weight.clear_grad()
     to_static(net)(x).backward()
     np.testing.assert_array_equal(net.fc.weight.grad.numpy(), want)
+
+
+def test_a_whole_recorded_step_calls_python_and_the_framework_within() -> None:
+    class Tanh:  # neither a function nor to be hashed
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, x: proa.Tensor) -> proa.Tensor:
+            return proa.tanh(x @ proa.eye(3))
+
+    proa.seed(0)
+    nets = [proa.nn.Linear(3, 3) for _ in range(2)]
+    nets[1].set_state_dict(nets[0].state_dict())
+    losses = []
+    for net, wrap in zip(nets, (to_static, lambda f: f), strict=True):
+        sgd = proa.optimizer.SGD(0.1, net.parameters())
+
+        def step(x: Any, net: Any = net, sgd: Any = sgd) -> Any:
+            like = InputSpec([-1, 3], "float32")
+            loss = py_func(Tanh(), net(x), like, _tanh_grad).sum()
+            loss.backward()
+            sgd.step()
+            sgd.clear_grad()
+            return loss
+
+        run = wrap(step)
+        x = _tensor(A.astype("float32"), False)
+        losses.append([run(x).item() for _ in range(4)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+    assert losses[0][3] < losses[0][0]
+
+
+def test_programs_of_several_threads_call_their_own_functions() -> None:
+    def work(number: int) -> list[float]:
+        like = InputSpec([1], "float64")
+        f = to_static(lambda x: py_func(lambda t: t.numpy() * number, x, like) + 0)
+        return [f(proa.full([1], k, "float64")).item() for k in range(20)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(8)))
+    assert found == [[float(n * k) for k in range(20)] for n in range(8)]
 
 
 def test_what_is_skipped_is_not_given() -> None:

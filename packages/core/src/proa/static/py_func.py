@@ -32,7 +32,7 @@ Function = Callable[..., Any]
 Size = int | tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Callback:
     """A function with the shapes and dtypes of its results.
 
@@ -91,8 +91,9 @@ class _Callback:
         return made
 
 
+#: Those that programs name, by their number, for as long as the process runs.
 _callbacks: list[_Callback] = []
-_keys: dict[_Callback, int] = {}
+_keys: dict[Any, int] = {}
 
 
 def _dispatch(key: int, inputs: Sequence[Any], infers: bool) -> Any:
@@ -130,15 +131,21 @@ def _operator(outputs: int) -> Any:
     return getattr(ops, name)
 
 
+def _number_of(callback: _Callback) -> int:
+    """Its number, of which equal ones have the same. One thread records at a time."""
+    known = (id(callback.function), callback.shapes, callback.dtypes, callback.count)
+    number = _keys.setdefault(known, len(_callbacks))
+    if number == len(_callbacks):
+        _callbacks.append(callback)
+    return number
+
+
 def _call(callback: _Callback, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Run the callback, or record that it is to be run."""
     if not any(x._is_symbolic for x in inputs):
         return callback.run(inputs)
-    key = _keys.setdefault(callback, len(_callbacks))
-    if key == len(_callbacks):
-        _callbacks.append(callback)
     results = _operator(len(callback.shapes))(
-        *inputs, input_counts=[len(inputs)], key=key
+        *inputs, input_counts=[len(inputs)], key=_number_of(callback)
     )
     if not callback.shapes:
         return []
