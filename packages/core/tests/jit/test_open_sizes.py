@@ -90,13 +90,21 @@ def spaced(x: Any) -> Any:
     return x * proa.linspace(-1.0, 3.0, x.shape[1] + 2)[1:-1].unsqueeze(-1)
 
 
+def cut(x: Any) -> Any:
+    length = x.shape[1]
+    first, last = proa.split(x, [2, -1], axis=1)
+    left, right = proa.split(x, [length - 1, 1], axis=1)
+    parts = [*proa.chunk(x, 2, axis=1)[::-1], last, first * 2, right, left]
+    return proa.concat(parts, axis=1)
+
+
 #: What rounds in another order than eagerly.
 CLOSE = ("numbers", "as_tensor", "spaced")
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     f.__name__: f
     for f in (
         heads, merged, rest, positions, made, mixed, sliced, numbers, as_tensor, tiled,
-        spaced,
+        spaced, cut,
     )
 }  # fmt: skip
 

@@ -58,3 +58,9 @@ class ParamAttr:
             "[ParamAttr] an attribute must be a ParamAttr, a name, an initializer, "
             f"True, False or None, got {value!r}"
         )
+
+    @staticmethod
+    def _to_attr(value: Any) -> Any:
+        """`of`, for callers that pass the result on: False for "no parameter"."""
+        found = ParamAttr.of(value)
+        return False if found is None else found

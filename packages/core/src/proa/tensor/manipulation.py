@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -135,6 +136,8 @@ def split(
     """Views of x cut along an axis into equal parts or parts of given sizes."""
     along = present_axis("split", as_int("split", axis), x.ndim)
     total = x.shape[along]
+    if is_open([total]):
+        return _open_split(x, num_or_sections, along, total)
     if isinstance(num_or_sections, int):
         if num_or_sections < 1 or total % num_or_sections:
             raise InvalidArgumentError(
@@ -152,6 +155,26 @@ def split(
             f"[split] sections must add up to {total}, got {list(num_or_sections)}"
         )
     return _pieces(x, sizes, along)
+
+
+def _open_split(x: Tensor, parts: Any, axis: int, total: Any) -> list[Tensor]:
+    """`split` of an axis whose size only a run tells."""
+    if isinstance(parts, int):
+        sizes = [total // parts] * parts
+    else:
+        sizes = list(parts)
+        left = [i for i, n in enumerate(sizes) if type(n) is int and n == -1]
+        if len(left) == 1:
+            del sizes[left[0]]
+            sizes.insert(left[0], total - sum(sizes))
+    result, start = [], 0
+    for size in sizes:
+        part: Any = [builtins.slice(None)] * axis + [
+            builtins.slice(start, start + size)
+        ]
+        result.append(x[tuple(part)])
+        start = start + size
+    return result
 
 
 def chunk(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -57,3 +58,11 @@ def get_path_from_url(url: str, root_dir: str | Path, md5sum: str | None = None)
 def get_weights_path_from_url(url: str, md5sum: str | None = None) -> str:
     """The path of pretrained weights in the cache's folder ``weights``."""
     return get_path_from_url(url, cache_folder("weights"), md5sum)
+
+
+def _get_unique_endpoints(trainer_endpoints: Sequence[str]) -> set[str]:
+    """The first of each machine's endpoints ``address:port``; libraries import it."""
+    first: dict[str, str] = {}
+    for endpoint in trainer_endpoints:
+        first.setdefault(endpoint.rpartition(":")[0], endpoint)
+    return set(first.values())

@@ -54,8 +54,8 @@ class Layer:
         d["_sub_layers"] = OrderedDict()
         d["_buffers"] = OrderedDict()
         d["_non_persistable"] = set()
-        d["_pre_hooks"] = OrderedDict()
-        d["_post_hooks"] = OrderedDict()
+        d["_forward_pre_hooks"] = OrderedDict()
+        d["_forward_post_hooks"] = OrderedDict()
         d["_state_hooks"] = OrderedDict()
 
     # -- computing --------------------------------------------------------------------
@@ -72,7 +72,7 @@ class Layer:
                     stack.enter_context(observe(self))
                 return self._compute(inputs, kwargs)
         try:
-            if not self._pre_hooks and not self._post_hooks:
+            if not self._forward_pre_hooks and not self._forward_post_hooks:
                 return self.forward(*inputs, **kwargs)
             return self._compute(inputs, kwargs)
         except Exception as error:
@@ -85,12 +85,12 @@ class Layer:
             raise better from better.__cause__
 
     def _compute(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook in tuple(self._pre_hooks.values()):
+        for hook in tuple(self._forward_pre_hooks.values()):
             changed = hook(self, inputs)
             if changed is not None:
                 inputs = changed if isinstance(changed, tuple) else (changed,)
         outputs = self.forward(*inputs, **kwargs)
-        for hook in tuple(self._post_hooks.values()):
+        for hook in tuple(self._forward_post_hooks.values()):
             changed = hook(self, inputs, outputs)
             if changed is not None:
                 outputs = changed
@@ -105,11 +105,11 @@ class Layer:
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(layer, inputs)`` before forward; its result are the inputs."""
-        return HookHandle(self._pre_hooks, hook)
+        return HookHandle(self._forward_pre_hooks, hook)
 
     def register_forward_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(layer, inputs, outputs)`` after; its result are the outputs."""
-        return HookHandle(self._post_hooks, hook)
+        return HookHandle(self._forward_post_hooks, hook)
 
     def train(self: Self) -> Self:
         """Put this layer and all below into training mode."""

@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _BatchNorm(Layer):
+class _BatchNormBase(Layer):
     """Normalise each channel with the batch's statistics, or the running ones in eval.
 
     Args:
@@ -76,7 +76,7 @@ class _BatchNorm(Layer):
         )
 
 
-class BatchNorm1D(_BatchNorm):
+class BatchNorm1D(_BatchNormBase):
     """Batch normalisation of (N, C) or (N, C, L)."""
 
     _ranks = (2, 3)
@@ -98,19 +98,19 @@ class BatchNorm1D(_BatchNorm):
         )  # fmt: skip
 
 
-class BatchNorm2D(_BatchNorm):
+class BatchNorm2D(_BatchNormBase):
     """Batch normalisation of images."""
 
     _ranks = (4,)
 
 
-class BatchNorm3D(_BatchNorm):
+class BatchNorm3D(_BatchNormBase):
     """Batch normalisation of volumes."""
 
     _ranks = (5,)
 
 
-class SyncBatchNorm(_BatchNorm):
+class SyncBatchNorm(_BatchNormBase):
     """Batch normalisation with the statistics of all processes that train together.
 
     Training is in one process at present, whose statistics are those of all.
@@ -138,7 +138,7 @@ class SyncBatchNorm(_BatchNorm):
         return layer
 
 
-class BatchNorm(_BatchNorm):
+class BatchNorm(_BatchNormBase):
     """Batch normalisation of any rank, with an activation (1.x signature).
 
     Args:

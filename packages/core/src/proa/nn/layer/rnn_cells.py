@@ -148,7 +148,7 @@ class _GateCell(RNNCellBase):
         hook may change what a step does.
         """
         plain = type(self) in (SimpleRNNCell, LSTMCell, GRUCell)
-        return plain and not self._pre_hooks and not self._post_hooks
+        return plain and not self._forward_pre_hooks and not self._forward_post_hooks
 
     def along(
         self, inputs: Tensor, states: Any, length: Tensor | None, reverse: bool

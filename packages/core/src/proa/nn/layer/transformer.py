@@ -9,6 +9,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
+from proa.nn.attr import ParamAttr
 from proa.nn.functional.attention import add_mask
 from proa.nn.layer.base import Layer
 from proa.nn.layer.container import LayerList
@@ -202,6 +203,29 @@ _SETTINGS = frozenset({
 def _last(attr: Any, index: int) -> Any:
     """One attribute for all parts, or a list of one for each."""
     return attr[index] if isinstance(attr, (list, tuple)) else attr
+
+
+# Two functions of the module of this name that transformers written for Paddle import.
+
+
+def _convert_param_attr_to_list(param_attr: Any, n: int) -> list[Any]:
+    """An attribute for each of n parts: those of a list, or one of all."""
+    if isinstance(param_attr, (list, tuple)) and len(param_attr) != n:
+        raise InvalidArgumentError(
+            f"[ParamAttr] a list must hold {n} attributes, got {len(param_attr)}"
+        )
+    attrs = [ParamAttr.of(_last(param_attr, i)) for i in range(n)]
+    return [False if attr is None else attr for attr in attrs]
+
+
+def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | None:
+    """A mask that is added: 0 where bools or ints say to keep, else -1e9."""
+    if attn_mask is None or attn_mask.dtype.is_floating:
+        return attn_mask if attn_mask is None else attn_mask.astype(dtype)
+    hidden = ops.equal(
+        attn_mask, ops.full_like(attn_mask, value=0, dtype=attn_mask.dtype)
+    )
+    return ops.scale(ops.cast(hidden, dtype=as_dtype(dtype)), scale=-1e9)
 
 
 class TransformerEncoderLayer(_FeedForward):

@@ -53,7 +53,7 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
         name: Its parameter; ``name + "_g"`` and ``name + "_v"`` take its place.
         dim: Axis along which each slice has a length of its own; None for one length.
     """
-    for hook in layer._pre_hooks.values():
+    for hook in layer._forward_pre_hooks.values():
         if isinstance(hook, _WeightNorm) and hook.name == name:
             raise InvalidArgumentError(
                 f"[weight_norm] the parameter must have no weight norm, got {name!r}"
@@ -82,12 +82,12 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
 
 def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
     """Make the parameter an ordinary one again, with its present value."""
-    for key, hook in layer._pre_hooks.items():
+    for key, hook in layer._forward_pre_hooks.items():
         if isinstance(hook, _WeightNorm) and hook.name == name:
             value = hook.weight(layer).detach()
             v = layer._parameters.pop(name + "_v")
             del layer._parameters[name + "_g"]
-            del layer._pre_hooks[key]
+            del layer._forward_pre_hooks[key]
             layer.__dict__.pop(name, None)
             layer.add_parameter(name, Parameter(value, name=v.name.removesuffix("_v")))
             return layer
