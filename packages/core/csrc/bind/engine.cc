@@ -266,6 +266,13 @@ EngineUpdates updates_of(const std::vector<int64_t>& stores,
   return updates;
 }
 
+// Pairs of a node and how many from it on run block by block.
+std::vector<EngineChain> chains_of(const std::vector<std::pair<uint32_t, uint32_t>>& given) {
+  std::vector<EngineChain> chains;
+  for (const auto& [first, count] : given) chains.push_back({first, count});
+  return chains;
+}
+
 py::list specs_of(const std::vector<IoSpec>& specs) {
   py::list result;
   for (const IoSpec& s : specs) {
@@ -305,28 +312,33 @@ void bind_engine(py::module_& m) {
           py::arg("verify") = true)
       .def_static(
           "from_bytes",
-          [options](const py::buffer& given, int threads, int max_plans, bool verify) {
+          [options](const py::buffer& given, int threads, int max_plans, bool verify,
+                    const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
             const py::buffer_info info = given.request();
-            return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize),
-                                      options(threads, max_plans, verify));
+            EngineOptions o = options(threads, max_plans, verify);
+            o.chains = chains_of(chains);
+            return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize), o);
           },
           py::arg("bytes"), py::arg("threads") = 0, py::arg("max_plans") = 8,
-          py::arg("verify") = true)
+          py::arg("verify") = true, py::arg("chains") = py::tuple())
       .def_static(
           "with_updates",
           [](const py::buffer& given, const std::vector<int64_t>& stores,
              const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers,
-             std::optional<uint32_t> first_nodes, uint32_t first_outputs) {
+             std::optional<uint32_t> first_nodes, uint32_t first_outputs,
+             const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
             const py::buffer_info info = given.request();
             EngineOptions o;
             o.verify_checksum = false;
             o.updates = updates_of(stores, numbers);
             o.updates.first_nodes = first_nodes.value_or(kNone);
             o.updates.first_outputs = first_outputs;
+            o.chains = chains_of(chains);
             return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize), o);
           },
           py::arg("bytes"), py::arg("stores"), py::arg("numbers"),
-          py::arg("first_nodes") = py::none(), py::arg("first_outputs") = 0)
+          py::arg("first_nodes") = py::none(), py::arg("first_outputs") = 0,
+          py::arg("chains") = py::tuple())
       .def("run", &run, py::arg("inputs"))
       .def("run_tensors", &run_whole, py::arg("inputs"), py::arg("numbers"))
       .def("begin", &begin, py::arg("inputs"), py::arg("numbers"))

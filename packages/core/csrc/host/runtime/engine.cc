@@ -208,11 +208,13 @@ struct Engine::Impl {
   Block arena;
   std::list<CachedPlan> plans;  // the latest used first
   EngineProfile profile;
+  std::vector<NodeSpan> chains;
 
   Impl(std::shared_ptr<Model> shared, const EngineOptions& chosen)
       : model(std::move(shared)), options(chosen) {
     if (options.max_plans < 1) options.max_plans = 1;
     check_updates();
+    take_chains();
     if (options.threads > 1) own_pool = std::make_unique<ThreadPool>(options.threads);
   }
 
@@ -232,6 +234,19 @@ struct Engine::Impl {
       throw EngineError(
           Status::kInvalidArgument,
           "[Engine] updates must name inputs and attributes of the model, got others");
+    }
+  }
+
+  void take_chains() {
+    uint32_t behind = 0;
+    for (const EngineChain& chain : options.chains) {
+      const uint32_t nodes = model->prepared.node_count();
+      if (chain.first < behind || chain.first > nodes || chain.count > nodes - chain.first) {
+        throw EngineError(Status::kInvalidArgument,
+                          "[Engine] chains must be of nodes in order, got others");
+      }
+      chains.push_back({chain.first, chain.count});
+      behind = chain.first + chain.count;
     }
   }
 
@@ -280,14 +295,16 @@ struct Engine::Impl {
         return plans.front();
       }
     }
-    CachedPlan made{std::move(key), Block(Plan::table_size(model->prepared)), Plan(), nullptr};
+    const auto chain_count = static_cast<uint32_t>(chains.size());
+    CachedPlan made{std::move(key), Block(Plan::table_size(model->prepared, chain_count)), Plan(),
+                    nullptr};
     PlanOptions how;
     how.given_outputs = options.updates.on;
     how.first_nodes = options.updates.first_nodes;
     how.first_outputs = options.updates.first_outputs;
     if (options.updates.on) how.stores = options.updates.stores.data();
-    const Status status =
-        made.plan.build(model->prepared, inputs, made.tables.data(), made.tables.size(), how);
+    const Status status = made.plan.build(model->prepared, inputs, made.tables.data(),
+                                          made.tables.size(), how, {chains.data(), chain_count});
     if (status != Status::kOk) {
       std::string shapes;
       for (size_t i = 0; i < model->inputs.size(); ++i) {

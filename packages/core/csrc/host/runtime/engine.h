@@ -35,6 +35,11 @@ struct NumberUse {
   uint32_t slot;
 };
 
+/// Nodes [first, first + count), elementwise ops of one shape, that are to run block by block.
+struct EngineChain {
+  uint32_t first, count;
+};
+
 /// What a program that changes its inputs, as a step of training does, has beside the model.
 struct EngineUpdates {
   bool on = false;               // such ops are admitted; callers give memory for every output, in
@@ -63,8 +68,9 @@ struct EngineOptions {
   int threads = 0;    // 0: the pool of the process; 1: the caller's thread; n: a
                       // pool of its own
   int max_plans = 8;  // plans kept, one for each set of input shapes and strides seen last
-  bool verify_checksum = true;  // read the whole file once and find flipped bits
-  EngineUpdates updates;        // engines that have them have no clones
+  bool verify_checksum = true;      // read the whole file once and find flipped bits
+  std::vector<EngineChain> chains;  // in order and apart from each other
+  EngineUpdates updates;            // engines that have them have no clones
 };
 
 /// Called after each step of a profiled run: op, name of its first output, time

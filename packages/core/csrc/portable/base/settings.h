@@ -10,9 +10,18 @@
 #if !defined(PROA_HAS_DEPTHWISE)
 #define PROA_HAS_DEPTHWISE 1
 #endif
+// Chains of elementwise ops and outputs that overwrite inputs, which files do not tell of.
+#if !defined(PROA_HAS_CHAINS)
+#define PROA_HAS_CHAINS 1
+#endif
+#if !defined(PROA_HAS_STORES)
+#define PROA_HAS_STORES 1
+#endif
 
 namespace proa {
 
+constexpr bool kHasChains = PROA_HAS_CHAINS != 0;
+constexpr bool kHasStores = PROA_HAS_STORES != 0;
 constexpr bool kHasWinograd = PROA_HAS_WINOGRAD != 0;
 constexpr bool kHasDepthwise = PROA_HAS_DEPTHWISE != 0;
 

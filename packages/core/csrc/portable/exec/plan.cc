@@ -1,6 +1,7 @@
 #include "proa/exec/plan.h"
 
 #include "proa/exec/copy.h"
+#include "proa/exec/place.h"
 #include "proa/shapes/infer.h"
 #include "proa/shapes/layout.h"
 
@@ -35,15 +36,6 @@ bool bytes_of(const View& v, size_t* bytes) {
   return true;
 }
 
-bool same_place(const View& a, const View& b) {
-  if (a.rank != b.rank || a.dtype != b.dtype) return false;
-  for (int i = 0; i < a.rank; ++i) {
-    if (a.shape[i] != b.shape[i]) return false;
-    if (a.shape[i] > 1 && a.stride[i] != b.stride[i]) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Plan::Sizes Plan::Sizes::of(const Prepared& p) {
@@ -58,21 +50,22 @@ Plan::Sizes Plan::Sizes::of(const Prepared& p) {
   return s;
 }
 
-size_t Plan::table_size(const Prepared& prepared) {
+size_t Plan::table_size(const Prepared& prepared, uint32_t chain_count) {
   const Sizes s = Sizes::of(prepared);
   return aligned(s.values * sizeof(View)) + aligned(s.values * 4) +
          aligned(s.slots * sizeof(View)) + aligned(s.slots * sizeof(Ref)) + aligned(s.slots * 4) +
          aligned(s.roots * sizeof(Root)) + aligned(s.roots * 8) + aligned(s.steps * sizeof(Step)) +
-         aligned(s.outputs * sizeof(Output)) + aligned(s.outputs * sizeof(void*)) + 64;
+         aligned(s.outputs * sizeof(Output)) + aligned(s.outputs * sizeof(void*)) +
+         (kHasChains ? aligned(chain_table_size(chain_count)) : 0) + 64;
 }
 
 Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, size_t size,
-                   const PlanOptions& options) {
+                   const PlanOptions& options, NodeSpans chains) {
   *this = Plan();
   prepared_ = &prepared;
   options_ = options;
   const Sizes s = Sizes::of(prepared);
-  if (size < table_size(prepared)) return Status::kResourceExhausted;
+  if (size < table_size(prepared, chains.count)) return Status::kResourceExhausted;
   Arena arena(memory, size);
   values_ = static_cast<View*>(arena.take(s.values * sizeof(View)));
   value_roots_ = static_cast<uint32_t*>(arena.take(s.values * 4));
@@ -84,6 +77,7 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
   steps_ = static_cast<Step*>(arena.take(s.steps * sizeof(Step)));
   outputs_ = static_cast<Output*>(arena.take(s.outputs * sizeof(Output)));
   output_data_ = static_cast<void**>(arena.take(s.outputs * sizeof(void*)));
+  if (kHasChains) chains_ = static_cast<Chain*>(arena.take(chain_table_size(chains.count)));
 
   const ModelView& model = prepared.model();
   const uint32_t constant = add_root(RootKind::kConstant, 0, 0);
@@ -111,17 +105,25 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
     }
   }
   uint32_t made = 0;  // outputs
+  uint32_t chain = 0, begun = 0;
   for (uint32_t i = 0; i < prepared.node_count(); ++i) {
     problem_node_ = i;
     if (i == options.first_nodes) {
       PROA_TRY(add_outputs(0, made = options.first_outputs));
       first_steps_ = step_count_;
     }
+    const NodeSpan* span = kHasChains && chain < chains.count ? &chains.at[chain] : nullptr;
+    if (span != nullptr && i == span->first) begun = step_count_;
     PROA_TRY(add_node(i));
+    if (span == nullptr || i + 1 != span->first + span->count) continue;
+    note_chain(begun, span->count);
+    ++chain;
   }
   problem_node_ = kNone;
   PROA_TRY(add_outputs(made, model.output_count()));
+  if (kHasChains) form_chains();
   merge_in_place();
+  if (kHasChains) keep_chain_roots();
   PROA_TRY(assign_offsets());
   for (uint32_t i = 0; i < slot_count_; ++i) {
     refs_[i].root = resolve(refs_[i].root);
@@ -341,6 +343,7 @@ bool Plan::may_take(const Step& step, uint32_t input) const {
   const uint32_t root = resolve(refs_[in].root);
   const Root& from = roots_[root];
   const uint32_t index = static_cast<uint32_t>(&step - steps_);
+  if (kHasChains && !may_take_in_chain(index, root, slots_[out])) return false;
   if (from.kind != RootKind::kArena || from.last != index || refs_[in].offset != 0 ||
       from.size != roots_[refs_[out].root].size) {
     return false;
@@ -437,11 +440,16 @@ Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
   }
   const uint32_t begin = part == Part::kSecond ? first_steps_ : 0;
   const uint32_t end = part == Part::kFirst ? first_steps_ : step_count_;
-  for (uint32_t s = begin; s < end; ++s) {
+  for (uint32_t s = begin, count; s < end; s += count) {
     const Step& step = steps_[s];
+    count = 1;
     const int64_t start = profiler != nullptr ? profiler->now() : 0;
     const char* name = "copy";
-    if (step.node == kNone) {
+    const Chain* chain = kHasChains && chain_count_ > 0 ? chain_at(s) : nullptr;
+    if (chain != nullptr) {
+      PROA_TRY(run_chain(*chain, parallel, &count));
+      name = "chain";
+    } else if (step.node == kNone) {
       copy_elements(slots_[step.slot], slots_[step.slot + 1]);
     } else {
       const BoundNode& node = prepared_->node(step.node);

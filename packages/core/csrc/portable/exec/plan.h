@@ -1,5 +1,6 @@
 #pragma once
 // The steps of one model for given input shapes, with every buffer a place in one arena.
+#include "proa/base/settings.h"
 #include "proa/exec/prepared.h"
 
 namespace proa {
@@ -10,6 +11,17 @@ struct Profiler {
   int64_t (*now)() = nullptr;
   void (*step)(void* context, const char* op, const char* name, int64_t nanoseconds) = nullptr;
   void* context = nullptr;
+};
+
+/// Nodes [first, first + count), elementwise ops of one shape, that are to run block by block.
+struct NodeSpan {
+  uint32_t first, count;
+};
+
+/// Chains of nodes, in order and apart from each other.
+struct NodeSpans {
+  const NodeSpan* at = nullptr;
+  uint32_t count = 0;
 };
 
 /// What a plan does with the model's outputs.
@@ -36,12 +48,13 @@ enum class Part : uint8_t { kWhole, kFirst, kSecond };
 class Plan {
  public:
   /// Bytes that build() needs, for any input shapes.
-  static size_t table_size(const Prepared& prepared);
+  static size_t table_size(const Prepared& prepared, uint32_t chain_count = 0);
   /// Infers all shapes, resolves views, decides where every value lies. Of `inputs` (one for each
   /// input of the model) shape, strides and dtype count. `prepared` and `memory` must outlive the
   /// plan.
+  /// Chains whose arrays do not fit together run node by node.
   Status build(const Prepared& prepared, const View* inputs, void* memory, size_t size,
-               const PlanOptions& options = {});
+               const PlanOptions& options = {}, NodeSpans chains = {});
 
   size_t arena_size() const { return arena_size_; }
   /// Sets where buffers lie; `arena` is aligned to 64. May be called again with another.
@@ -57,18 +70,20 @@ class Plan {
              const Profiler* profiler = nullptr, Part part = Part::kWhole);
 
   uint32_t step_count() const { return step_count_; }
+  /// Chains that run block by block.
+  uint32_t chain_count() const { return chain_count_; }
   /// After a failed build: the node, or kNoValue. After a failed run: the node that failed.
   uint32_t problem_node() const { return problem_node_; }
 
  private:
   static constexpr uint32_t kNone = 0xffffffffu;
-  enum class RootKind : uint8_t { kArena, kInput, kConstant, kOutput };
+  enum class RootKind : uint8_t { kArena, kInput, kConstant, kOutput, kBlock };
   /// A buffer. Many values may be views of one.
   struct Root {
     size_t size, offset;
     uint32_t first, last;  // steps that write it first and read it last
     uint32_t merged;       // the root whose memory this one takes over, or kNone
-    uint32_t index;        // of the input or output
+    uint32_t index;        // of the input or output; kBlock: of the chain's buffer
     RootKind kind;
     bool scratch;
     bool stored;  // an input that the run may change
@@ -85,6 +100,7 @@ class Plan {
     uint16_t n_in, n_out;
     uint32_t scratch;  // root, or kNone
   };
+  struct Chain;  // chain.cc
   struct Output {
     View view;
     uint32_t root;  // kNone if it overwrites an input
@@ -93,6 +109,7 @@ class Plan {
     size_t values, slots, roots, steps, outputs;
     static Sizes of(const Prepared& prepared);
   };
+  static size_t chain_table_size(uint32_t chain_count);
 
   Status add_node(uint32_t i);
   Status add_view(uint32_t i, Call* call, uint32_t slot);
@@ -101,7 +118,7 @@ class Plan {
   Status add_output(uint32_t i);
   Status stage_store(uint32_t i);
   uint32_t store_of(uint32_t output) const {
-    return options_.stores == nullptr ? kNoValue : options_.stores[output];
+    return !kHasStores || options_.stores == nullptr ? kNoValue : options_.stores[output];
   }
   Status add_buffer(View* view, uint32_t* root);
   uint32_t add_root(RootKind kind, size_t size, uint32_t index);
@@ -111,6 +128,20 @@ class Plan {
   void close_slots(uint32_t slot, uint32_t n, uint32_t step);
   void merge_in_place();
   bool may_take(const Step& step, uint32_t input) const;
+  // Of chains, in chain.cc.
+  void note_chain(uint32_t first_step, uint32_t nodes);
+  void form_chains();
+  bool fits_chain(const Chain& chain) const;
+  bool fits_input(const Chain& chain, uint32_t step, uint32_t slot) const;
+  bool is_shape_only(const Step& step, uint32_t slot) const;
+  void choose_buffers(const Chain& chain);
+  void flatten(Chain* chain);
+  void cut(Chain* chain);
+  const Chain* chain_at(uint32_t step) const;
+  bool may_take_in_chain(uint32_t step, uint32_t root, const View& out) const;
+  void keep_chain_roots();
+  Status run_chain(const Chain& chain, const Parallel* parallel, uint32_t* steps);
+  Status run_blocks(const Chain& chain, int64_t begin, int64_t end, uint32_t* failed) const;
   Status assign_offsets();
 
   const Prepared* prepared_ = nullptr;
@@ -130,6 +161,8 @@ class Plan {
   uint32_t problem_node_ = kNone;
   size_t arena_size_ = 0;
   uint8_t* arena_ = nullptr;
+  Chain* chains_ = nullptr;
+  uint32_t chain_count_ = 0;
 };
 
 }  // namespace proa

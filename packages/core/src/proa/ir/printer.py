@@ -24,7 +24,8 @@ def format_node(node: Node) -> str:
         default = tuple(a.default) if isinstance(a.default, list) else a.default
         if a.required or value != default:
             parts.append(f"{name}={_attribute(value)}")
-    return f"{outputs} = {node.op}({', '.join(parts)})"
+    chain = f" in chain {node.chain}" if node.chain else ""
+    return f"{outputs} = {node.op}({', '.join(parts)}){chain}"
 
 
 def _constant(value: Value) -> str:

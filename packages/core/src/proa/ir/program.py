@@ -54,7 +54,8 @@ class Value:
 class Node:
     """One op. `inputs` has None for arrays not given, `attrs` every attribute; `line`
     is where the user's code called it, `low` whether it was marked as one that may run
-    in 16 bits, if it was recorded (files do not keep them).
+    in 16 bits, if it was recorded. Nodes of one `chain` that is not 0 stand together
+    and may run block by block. Files keep none of these.
     """
 
     op: str
@@ -63,6 +64,7 @@ class Node:
     attrs: dict[str, Any] = field(default_factory=dict)
     line: str = ""
     low: bool = False
+    chain: int = 0
 
 
 @dataclass(eq=False)

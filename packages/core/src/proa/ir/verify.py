@@ -65,6 +65,24 @@ def _check_shapes(node: Node) -> None:
             raise _fail(f"{value} of {node.op} must be {dtype}{list(shape)}")
 
 
+def _check_chains(block: Block) -> None:
+    ended: set[int] = set()
+    last: Node | None = None
+    for node in block.nodes:
+        chain = 0 if last is None else last.chain
+        if node.chain != chain:
+            ended.add(chain)
+        if node.chain and node.chain in ended:
+            raise _fail(f"nodes of chain {node.chain} must stand together")
+        if node.chain and not row_of(node.op).elementwise:
+            raise _fail(f"nodes of a chain must be elementwise, got {node.op}")
+        if last and node.chain and node.chain == chain:
+            shape = last.outputs[0].shape
+            if node.outputs[0].shape != shape:
+                raise _fail(f"{node.outputs[0]} of a chain must be of shape {shape}")
+        last = node
+
+
 def verify_block(block: Block) -> None:
     """Raise InvalidArgumentError where the block breaks a rule."""
     defined: set[Value] = set()
@@ -89,6 +107,7 @@ def verify_block(block: Block) -> None:
                 raise _fail(f"{value} must be defined once, by {node.op}")
             defined.add(value)
         _check_shapes(node)
+    _check_chains(block)
     for value in block.outputs:
         if not value.is_constant and value not in defined:
             raise _fail(f"outputs must be defined in their block, got {value}")

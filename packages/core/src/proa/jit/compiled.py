@@ -9,13 +9,14 @@ from proa import _core
 from proa.errors import PreconditionNotMetError, UnimplementedError
 from proa.ir import to_bytes
 from proa.ir.attributes import row_of
-from proa.ir.passes import apply
-from proa.ir.program import Block, Node, Value
+from proa.ir.passes import apply, chain_spans
+from proa.ir.program import Block, Node, Program, Value
 from proa.jit.recording import Recording, Source
 
 _PASSES = (
     "remove_identities", "fold_constants", "merge_equal_nodes", "remove_dead_code",
 )  # fmt: skip
+_CHAINS = ("chain_elementwise",)
 
 
 class Compiled:
@@ -44,8 +45,10 @@ class Compiled:
         behind = [n for n in block.nodes if n not in first]
         block.nodes = [n for n in block.nodes if n in first]
         apply(program, ["update_early"])
+        apply(program, _CHAINS)
         nodes = len(block.nodes) if found else None
-        block.nodes += behind
+        if found:
+            _chain_behind(program, behind)
         read = {v for n in block.nodes for v in n.inputs}
         read.update(block.outputs, (v for _, v in recording.stores), recording.seeds)
         block.inputs = [v for v in block.inputs if v in read]
@@ -55,8 +58,9 @@ class Compiled:
             stores[k] = at[to]
         self.program = program
         self.engine = _core.Engine.with_updates(
-            to_bytes(program), stores, recording.numbers.uses(program), nodes, ahead
-        )
+            to_bytes(program), stores, recording.numbers.uses(program), nodes, ahead,
+            chain_spans(block),
+        )  # fmt: skip
         self.has_backward = nodes is not None
         # Of every input the argument's number, its source, or None for a seed.
         places: dict[Value, int | Source | None] = dict.fromkeys(recording.seeds)
@@ -127,6 +131,18 @@ def _read(places: list[int | Source | None], tensors: Sequence[Any]) -> list[Any
         tensors[p] if isinstance(p, int) else None if p is None else p.read()
         for p in places
     ]
+
+
+def _chain_behind(program: Program, behind: list[Node]) -> None:
+    """Append the second part's nodes, in chains of their own."""
+    block = program.main
+    first = block.nodes
+    block.nodes = behind
+    apply(program, _CHAINS)
+    last = max((n.chain for n in first), default=0)
+    for node in block.nodes:
+        node.chain += last if node.chain else 0
+    block.nodes = first + block.nodes
 
 
 def _needed(block: Block, outputs: Sequence[Value]) -> set[Node]:

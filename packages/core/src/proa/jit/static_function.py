@@ -13,7 +13,7 @@ from proa.base import autocast
 from proa.base.flags import checks_finite
 from proa.errors import Error, InvalidArgumentError, annotate
 from proa.ir import Program, from_bytes, to_bytes
-from proa.ir.passes import optimize
+from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
 from proa.jit.compiled import Compiled
@@ -50,7 +50,10 @@ class _Compiled:
         if self.engine is None or versions != self.versions:
             program = from_bytes(to_bytes(self.trace.program), verify=False)
             optimize(program)
-            self.engine = _core.Engine.from_bytes(to_bytes(program), verify=False)
+            apply(program, ["chain_elementwise"])
+            self.engine = _core.Engine.from_bytes(
+                to_bytes(program), verify=False, chains=chain_spans(program.main)
+            )
             self.versions = versions
         try:
             return run_engine(self.engine, tensors)

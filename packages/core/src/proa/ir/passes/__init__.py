@@ -8,6 +8,7 @@ from proa.ir.passes.fuse import fuse_bias, fuse_epilogue
 from proa.ir.passes.equal_nodes import merge_equal_nodes
 from proa.ir.passes.dead_code import remove_dead_code
 from proa.ir.passes.early_updates import update_early
+from proa.ir.passes.chains import chain_elementwise, chain_spans
 from proa.ir.passes.base import PASSES, Pass, apply, optimize, register
 # isort: on
 
@@ -15,6 +16,8 @@ __all__ = [
     "PASSES",
     "Pass",
     "apply",
+    "chain_elementwise",
+    "chain_spans",
     "fold_batch_norm",
     "fold_constants",
     "fuse_batch_norm",

@@ -8,7 +8,7 @@ from proa.ir.program import Block, Node, Program, Value
 _Place = tuple[int, int]
 
 
-def _memory(block: Block) -> dict[Value, Value]:
+def memory_of(block: Block) -> dict[Value, Value]:
     """The value in whose memory each view lies."""
     owner: dict[Value, Value] = {}
     for node in block.nodes:
@@ -28,7 +28,7 @@ def _memory(block: Block) -> dict[Value, Value]:
 
 
 def _order(block: Block) -> list[Node]:
-    owner = _memory(block)
+    owner = memory_of(block)
     place: dict[Node, _Place] = {}
     used: dict[Value, _Place] = {}  # when memory is read or written last
     for i, node in enumerate(block.nodes):

@@ -1,0 +1,84 @@
+"""What is fused in a recorded step is there in its program, and changes no bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+import proa.nn.functional as F
+from proa import nn
+from proa.jit import to_static
+from proa.jit.static_function import StaticFunction
+
+Array = np.ndarray
+
+
+class Gated(nn.Layer):
+    """Elementwise ops with a bias, a mask and a shortcut, between two products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(64, 256), nn.Linear(256, 8)
+        self.gain = self.create_parameter([256])
+
+    def forward(self, x: Any) -> Any:
+        h = self.first(x)
+        g = F.sigmoid(h * self.gain) * h
+        g = F.relu(g * 1.5 - 0.25) + h
+        return self.last(g * F.dropout(proa.ones_like(g), 0.3))
+
+
+def compiled_of(function: Any) -> Any:
+    """The one recording of a function."""
+    assert isinstance(function, StaticFunction)
+    (found,) = [c for kept in function._recorded.values() for c in kept]
+    return found
+
+
+def train(
+    make: Callable[[], nn.Layer], shape: tuple[int, ...], how: str, steps: int = 3
+) -> tuple[dict[str, Array], Any]:
+    """State after some steps, and the recording if there is one."""
+    proa.seed(3)
+    random = np.random.default_rng(0)
+    net = make()
+    opt = proa.optimizer.Momentum(0.05, parameters=net.parameters())
+    model = to_static(net) if how == "layer" else net
+
+    def step(x: Any, y: Any) -> Any:
+        loss = (model(x) * y).mean()
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        return loss
+
+    run = to_static(step) if how == "step" else step
+    for _ in range(steps):
+        x = proa.to_tensor(random.standard_normal(shape).astype(np.float32))
+        y = proa.to_tensor(random.standard_normal((shape[0], 8)).astype(np.float32))
+        run(x, y)
+    state = {k: v.numpy().copy() for k, v in net.state_dict().items()}
+    if how == "eager":
+        return state, None
+    return state, compiled_of(run if how == "step" else net.forward)
+
+
+def same(got: dict[str, Array], want: dict[str, Array]) -> None:
+    assert got.keys() == want.keys()
+    for name, array in want.items():
+        np.testing.assert_array_equal(got[name], array, err_msg=name)
+
+
+@pytest.mark.feature("L180")
+@pytest.mark.parametrize("how", ["layer", "step"])
+def test_chains_forward_and_backward(how: str) -> None:
+    want, _ = train(Gated, (400, 64), "eager")
+    got, compiled = train(Gated, (400, 64), how)
+    same(got, want)
+    chains = [n.op for n in compiled.program.main.nodes if n.chain]
+    assert {"sigmoid", "relu", "add"} < set(chains)  # forward
+    assert {"sigmoid_grad", "relu_grad"} < set(chains)  # backward
