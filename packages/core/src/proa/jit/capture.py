@@ -11,6 +11,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 from proa import _core
@@ -195,25 +196,47 @@ def state_of(layer: Any) -> list[Any]:
     return found
 
 
-def signature(layers: list[Any]) -> list[Any]:
-    """What a recording of these Layers holds for: their modes and tensors."""
-    seen: list[Any] = []
-    left = list(layers)
-    while left:
-        layer = left.pop()
-        d = layer.__dict__
-        seen.append(d.get("training"))
-        own = d.get("_parameters")
-        if own is None:  # no Layer of ours, but like one
-            tensors = state_of(layer)
-            seen += map(id, tensors)
-            seen += [t.stop_gradient for t in tensors]
-            continue
-        if own:
-            seen += map(id, own.values())
-            seen += [t.stop_gradient for t in own.values() if t is not None]
-        if d["_buffers"]:
-            seen += map(id, d["_buffers"].values())
-        if d["_sub_layers"]:
-            left += [child for child in d["_sub_layers"].values() if child is not None]
-    return seen
+class Kept:
+    """Whether Layers are what they were when this was made: their modes, tensors and
+    parts, and which tensors take a gradient.
+    """
+
+    __slots__ = ("_foreign", "_layers", "_stops", "_tables")
+
+    def __init__(self, layers: list[Any]) -> None:
+        #: (attributes, mode, parameters); then every table with what it held.
+        self._layers: list[tuple[dict[str, Any], Any, Any]] = []
+        self._tables: list[tuple[Any, list[Any]]] = []
+        self._stops: list[tuple[Any, bool]] = []
+        #: No Layers of ours, but like one: (layer, mode, tensors).
+        self._foreign: list[tuple[Any, Any, list[Any]]] = []
+        left = list(layers)
+        while left:
+            layer = left.pop()
+            d = layer.__dict__
+            own = d.get("_parameters")
+            tensors = state_of(layer) if own is None else list(own.values())
+            self._stops += [(t, t.stop_gradient) for t in tensors if t is not None]
+            if own is None:
+                self._foreign.append((layer, d.get("training"), tensors))
+                continue
+            self._layers.append((d, d.get("training"), own))
+            for table in (own, d["_buffers"], d["_sub_layers"]):
+                self._tables.append((table, list(table.values())))
+            left += [part for part in d["_sub_layers"].values() if part is not None]
+
+    def holds(self) -> bool:
+        """Whether nothing has changed."""
+        for d, mode, own in self._layers:
+            if d.get("training") != mode or d.get("_parameters") is not own:
+                return False
+        for table, held in self._tables:
+            if len(table) != len(held) or not all(map(is_, table.values(), held)):
+                return False
+        for layer, mode, tensors in self._foreign:
+            now = state_of(layer)
+            if layer.__dict__.get("training") != mode or len(now) != len(tensors):
+                return False
+            if not all(map(is_, now, tensors)):
+                return False
+        return all(t.stop_gradient is stop for t, stop in self._stops)

@@ -66,8 +66,8 @@ class Compiled:
         places: dict[Value, int | Source | None] = dict.fromkeys(recording.seeds)
         places.update(recording.sources)
         places.update((v, i) for i, v in enumerate(arguments))
-        self._inputs = [places[v] for v in block.inputs]
-        self._wanted = [places[v] for v, _ in recording.wanted]
+        self._inputs = _Places([places[v] for v in block.inputs])
+        self._wanted = _Places([places[v] for v, _ in recording.wanted])
         self._seeds = [(at[v], i) for v, i in recording.seeds.items()]
         again = {v for n in behind for v in n.inputs}
         self._read_again = [i for i, v in enumerate(block.inputs) if v in again]
@@ -78,7 +78,7 @@ class Compiled:
         """The leaves of the function's result for these arguments."""
         recording = self.recording
         numbers = recording.numbers.draw()
-        inputs = _read(self._inputs, tensors)
+        inputs = self._inputs.read(tensors)
         count = len(recording.results)
         if self.has_backward:
             made, held = self.engine.begin(inputs, numbers)
@@ -122,15 +122,32 @@ class Compiled:
             )
 
         outputs = [results[i] for _, i in self._seeds]
-        wanted = _read(self._wanted, tensors)
+        wanted = self._wanted.read(tensors)
         _core.record_custom("to_static", wanted, outputs, run, True, True)
 
 
-def _read(places: list[int | Source | None], tensors: Sequence[Any]) -> list[Any]:
-    return [
-        tensors[p] if isinstance(p, int) else None if p is None else p.read()
-        for p in places
-    ]
+class _Places:
+    """Where a run finds tensors: each an argument's number, a source, or None."""
+
+    def __init__(self, places: list[int | Source | None]) -> None:
+        # What is the same tensor in every run is there already.
+        self._same = [
+            p.tensor if isinstance(p, Source) and not p.of_grad else None
+            for p in places
+        ]
+        self._arguments = [(k, p) for k, p in enumerate(places) if isinstance(p, int)]
+        self._grads = [
+            (k, p) for k, p in enumerate(places) if isinstance(p, Source) and p.of_grad
+        ]
+
+    def read(self, arguments: Sequence[Any]) -> list[Any]:
+        """The tensors of this run."""
+        found = self._same.copy()
+        for k, number in self._arguments:
+            found[k] = arguments[number]
+        for k, source in self._grads:
+            found[k] = source.read()
+        return found
 
 
 def _chain_behind(program: Program, behind: list[Node]) -> None:

@@ -14,7 +14,7 @@ from proa.errors import (
 )
 from proa.ir.program import Program, Value
 from proa.ir.record import to_array
-from proa.jit.capture import Bound, Capture, signature, state_of
+from proa.jit.capture import Bound, Capture, Kept, state_of
 from proa.jit.input_spec import InputSpec
 from proa.jit.numbers import Numbers
 from proa.jit.structure import flatten
@@ -51,7 +51,8 @@ class Recording:
         seeds: Inputs that stand for gradients of results, each with its result's index.
         wanted: Inputs whose gradients follow, with those gradients.
         numbers: What a run is told besides.
-        layers: The Layers seen; the recording holds for their signature.
+        layers: The Layers seen.
+        kept: Whether they are still what the recording holds for.
     """
 
     program: Program
@@ -64,7 +65,7 @@ class Recording:
     wanted: list[tuple[Value, Value | None]]
     numbers: Numbers
     layers: list[Any]
-    signature: list[Any]
+    kept: Kept
     #: Parameters whose having a gradient the recording depends on: (parameter, has).
     had_grads: list[tuple[Any, bool]]
     #: Tensors that no Layer holds, with their stop_gradient.
@@ -88,7 +89,7 @@ class Recording:
 
     def holds(self) -> bool:
         """Whether the function would still do what was recorded."""
-        if self.signature != signature(self.layers):
+        if not self.kept.holds():
             return False
         for p, had in self.had_grads:
             if (p.grad is not None) != had:
@@ -241,7 +242,7 @@ def _collect(
         wanted=wanted,
         numbers=capture.numbers,
         layers=capture.layers,
-        signature=[],
+        kept=Kept([]),
         had_grads=had,
         loose=[],
     )
@@ -255,7 +256,7 @@ def _source(bound: Bound) -> Source:
 
 def _finish(recording: Recording, capture: Capture) -> None:
     recording.sources = {b.value: _source(b) for b in capture.bound.values()}
-    recording.signature = signature(capture.layers)
+    recording.kept = Kept(capture.layers)
     held = {id(t) for layer in capture.layers for t in state_of(layer)}
     recording.loose = [
         (b.tensor, b.stop_gradient)

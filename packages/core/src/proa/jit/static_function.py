@@ -37,6 +37,13 @@ def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
     ]
 
 
+@functools.cache
+def _plain_plan(count: int) -> tuple[Any, str]:
+    """The plan of a call with so many tensors and nothing else, and its text."""
+    plan = {"tuple": [{"tuple": [{"leaf": i} for i in range(count)]}, {"dict": []}]}
+    return plan, repr(plan)
+
+
 class _Compiled:
     """A trace with its engine, which is made again when a weight has changed."""
 
@@ -102,7 +109,7 @@ class StaticFunction:
         return bound
 
     def _wants_function(self, tensors: Sequence[Any]) -> bool:
-        if any(t._is_symbolic for t in tensors) or _core.is_recording():
+        if _core.is_recording() or any(t._is_symbolic for t in tensors):
             return True  # inside another trace
         return checks_finite()
 
@@ -157,10 +164,15 @@ class StaticFunction:
         return [found[i] for i in range(count)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors, plan = flatten((args, kwargs), is_tensor)
+        if not kwargs and all(isinstance(t, _core.Tensor) for t in args):
+            tensors: list[Any] = list(args)
+            plan, form = _plain_plan(len(args))
+        else:
+            tensors, plan = flatten((args, kwargs), is_tensor)
+            form = repr(plan)
         if self._wants_function(tensors):
             return self.function(*args, **kwargs)
-        key = self._key(tensors, plan)
+        key = self._key(tensors, form)
         for known in self._recorded.get(key, ()):
             if known.recording.holds():
                 self._recorded.move_to_end(key)
@@ -197,10 +209,10 @@ class StaticFunction:
             )
         return found
 
-    def _key(self, tensors: Sequence[Any], plan: Any) -> Any:
+    def _key(self, tensors: Sequence[Any], form: str) -> Any:
         """What a recording is found by."""
         shapes = [(*t.shape, t.dtype, t.stop_gradient) for t in tensors]
-        return (*shapes, repr(plan), autocast.key(), _core.is_grad_enabled())
+        return (*shapes, form, autocast.key(), _core.is_grad_enabled())
 
     def _record_call(
         self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
