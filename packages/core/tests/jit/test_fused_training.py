@@ -82,3 +82,57 @@ def test_chains_forward_and_backward(how: str) -> None:
     chains = [n.op for n in compiled.program.main.nodes if n.chain]
     assert {"sigmoid", "relu", "add"} < set(chains)  # forward
     assert {"sigmoid_grad", "relu_grad"} < set(chains)  # backward
+
+
+class Normed(nn.Layer):
+    """Convolutions with batch norm and an activation, the second with a shortcut."""
+
+    def __init__(self, act: Callable[[Any], Any] = F.relu) -> None:
+        super().__init__()
+        self.act = act
+        self.convs = nn.LayerList([nn.Conv2D(c, 64, 3, padding=1) for c in (3, 64)])
+        self.norms = nn.LayerList([nn.BatchNorm2D(64) for _ in range(2)])
+        self.last = nn.Linear(64, 8)
+
+    def forward(self, x: Any) -> Any:
+        h = self.act(self.norms[0](self.convs[0](x)))
+        h = self.act(self.norms[1](self.convs[1](h)) + h)
+        return self.last(h.mean([2, 3]))
+
+
+def chains_of(compiled: Any) -> list[list[str]]:
+    """The ops of each chain."""
+    chains: dict[int, list[str]] = {}
+    for node in compiled.program.main.nodes:
+        if node.chain:
+            chains.setdefault(node.chain, []).append(node.op)
+    return list(chains.values())
+
+
+@pytest.mark.feature("L177")
+@pytest.mark.feature("L181")
+@pytest.mark.parametrize("how", ["layer", "step"])
+@pytest.mark.parametrize("act", ["relu", "sigmoid", "hardswish"])
+def test_batch_norm_with_shortcut_and_activation_is_one_pass(act: str, how: str):
+    """Forward; their statistics, which go before, are a pass of their own."""
+    want, _ = train(lambda: Normed(getattr(F, act)), (4, 3, 17, 17), "eager")
+    got, compiled = train(lambda: Normed(getattr(F, act)), (4, 3, 17, 17), how)
+    same(got, want)
+    name = {"hardswish": "hard_swish"}.get(act, act)
+    chains = chains_of(compiled)
+    assert any(c[:2] == ["normalise_by", name] for c in chains)  # norm + act
+    assert any(
+        c[:3] == ["normalise_by", "add", name] for c in chains
+    )  # norm + add + act
+    assert "batch_norm" not in [n.op for n in compiled.program.main.nodes]
+
+
+def test_a_chain_runs_in_the_step_and_not_only_in_its_program() -> None:
+    _, compiled = train(Normed, (4, 3, 17, 17), "step")
+    x = proa.zeros([4, 3, 17, 17])
+    y = proa.zeros([4, 8])
+    steps = compiled.engine.profile(
+        compiled._inputs.read([x, y]), compiled.recording.numbers.draw()
+    )
+    ops = [op for op, _, _ in steps]
+    assert ops.count("chain") >= 2 and "normalise_by" not in ops

@@ -238,6 +238,14 @@ Status shape_batch_norm(const Call& c) {
   return Status::kOk;
 }
 
+Status shape_channel_moments(const Call& c) {
+  const View &x = c.in[0], &scale = c.in[1];
+  const bool fits = x.rank >= 2 && scale.rank == 1 && may_equal(scale.shape[0], x.shape[1]);
+  if (!fits || scale.dtype != x.dtype) return Status::kInvalidArgument;
+  for (int k = 0; k < 3; ++k) copy_shape(scale, &c.out[k]);
+  return Status::kOk;
+}
+
 Status shape_mean_last(const Call& c) {
   const int64_t axes = c.attr<MeanLastAttrs>().axes;
   if (axes < 0 || axes > c.in[0].rank) return Status::kInvalidArgument;

@@ -40,6 +40,7 @@ class Compiled:
         stored = [v for v, _ in recording.stores]
         block.outputs = [*recording.results, *stored, *left, *found]
         apply(program, _PASSES)
+        apply(program, ["split_batch_norm"])
         ahead = len(block.outputs) - len(found)
         first = _needed(block, block.outputs[:ahead])
         behind = [n for n in block.nodes if n not in first]

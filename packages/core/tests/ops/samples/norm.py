@@ -28,6 +28,11 @@ def _batch_norm(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> Any:
     return _infer(x, mean, variance, scale, bias, epsilon=epsilon), mean, variance
 
 
+def _channel_moments(x: Any, scale: Any, *, epsilon: float = 1e-5) -> Any:
+    axes, _, _ = _over(x)
+    return x.mean(axes), x.var(axes), scale / np.sqrt(x.var(axes) + epsilon)
+
+
 def _batch_norm_grad(
     dy: Any, x: Any, mean: Any, variance: Any, scale: Any, *, epsilon: float
 ) -> Any:
@@ -75,6 +80,20 @@ Sample(
         case((0, 2, 3), (2,), _positive(2), (2,), (2,)),
     ],
     grad_cases=[case((2, 2, 3), (2,), _positive(2), (2,), (2,))],
+)
+Sample(
+    "channel_moments",
+    ref=_channel_moments,
+    cases=[case((4, 3, 5, 6), (3,)), case((8, 17), (17,), epsilon=1e-3)],
+)
+Sample(
+    "normalise_by",
+    ref=lambda x, center, factor, bias: (x - center) * factor + bias,
+    cases=[
+        case((2, 3, 4, 5), (3, 1, 1), (3, 1, 1), (3, 1, 1)),
+        case((0, 4), (4,), (4,), (4,)),
+        case((), (), (), ()),
+    ],
 )
 Sample(
     "batch_norm",

@@ -4,6 +4,7 @@
 
 #include "proa/base/dispatch.h"
 #include "proa/gen/attrs/norm.h"
+#include "proa/kernels/elementwise/loops.h"
 #include "proa/kernels/norm/channel_map.h"
 #include "proa/simd/gemm/pack.h"
 
@@ -43,20 +44,32 @@ void infer(const Call& c, double epsilon) {
   }
 }
 
-template <class T>
-void normalise(const Call& c, double epsilon) {
-  using C = Compute<T>;
-  const Columns x = channels_of(c.in[0]);
-  const Factors<C> f(c.scratch, x.n);
+/// Moments and factors of x's channels, which go to two outputs.
+template <class C>
+void take_moments(const Call& c, const Columns& x, double epsilon, View* out, const Factors<C>& f) {
   C* const variance = f.b;
-  void* const rest = f.k + x.n;
-  column_moments(c, x, rest, f.center, variance);
+  column_moments(c, x, f.k + x.n, f.center, variance);
   read(c.in[1], x.n, f.a);
-  read(c.in[2], x.n, f.k);
-  write(f.center, x.n, c.out[1]);
-  write(variance, x.n, c.out[2]);
+  write(f.center, x.n, out[0]);
+  write(variance, x.n, out[1]);
   for (int64_t j = 0; j < x.n; ++j)
     f.a[j] /= static_cast<C>(::sqrt(static_cast<double>(variance[j]) + epsilon));
+}
+
+template <class T>
+void moments(const Call& c, double epsilon) {
+  const Columns x = channels_of(c.in[0]);
+  const Factors<Compute<T>> f(c.scratch, x.n);
+  take_moments(c, x, epsilon, c.out, f);
+  write(f.a, x.n, c.out[2]);
+}
+
+template <class T>
+void normalise(const Call& c, double epsilon) {
+  const Columns x = channels_of(c.in[0]);
+  const Factors<Compute<T>> f(c.scratch, x.n);
+  take_moments(c, x, epsilon, c.out + 1, f);
+  read(c.in[2], x.n, f.k);
   map_channels(c, x, nullptr, channels_of(c.out[0]), c.scratch, x.n);
 }
 
@@ -110,6 +123,38 @@ Status batch_norm(const Call& c) {
   return Status::kOk;
 }
 size_t batch_norm_scratch(const Call& c) { return scratch_of(c.in[0]); }
+
+Status channel_moments(const Call& c) {
+  const double epsilon = c.attr<ChannelMomentsAttrs>().epsilon;
+  PROA_WIDE_FLOAT(c.in[0].dtype, T, moments<T>(c, epsilon));
+  return Status::kOk;
+}
+size_t channel_moments_scratch(const Call& c) { return scratch_of(c.in[0]); }
+
+namespace {
+
+template <class T>
+void normalise_loop(void* const* p, int64_t n, const void*) {
+  T* y = static_cast<T*>(p[0]);
+  auto take = [&](int k, int64_t i) {
+    const T* x = static_cast<const T*>(p[k]) + i;
+    return n - i < kLanesOf<T> ? load_n(x, n - i) : load(x);
+  };
+  for (int64_t i = 0; i < n; i += kLanesOf<T>) {
+    const Vec<T> v = normalised<Vec<T>>(take(1, i), take(2, i), take(3, i), take(4, i));
+    if (n - i < kLanesOf<T>)
+      store_n(y + i, v, n - i);
+    else
+      store(y + i, v);
+  }
+}
+
+}  // namespace
+
+Status normalise_by(const Call& c) {
+  static constexpr Loops kLoops = {normalise_loop<float>, normalise_loop<double>};
+  return elementwise(c, kLoops);
+}
 
 Status batch_norm_grad(const Call& c) {
   const double epsilon = c.attr<BatchNormGradAttrs>().epsilon;

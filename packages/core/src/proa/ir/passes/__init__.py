@@ -8,6 +8,7 @@ from proa.ir.passes.fuse import fuse_bias, fuse_epilogue
 from proa.ir.passes.equal_nodes import merge_equal_nodes
 from proa.ir.passes.dead_code import remove_dead_code
 from proa.ir.passes.early_updates import update_early
+from proa.ir.passes.split_norm import split_batch_norm
 from proa.ir.passes.chains import chain_elementwise, chain_spans
 from proa.ir.passes.base import PASSES, Pass, apply, optimize, register
 # isort: on
@@ -28,5 +29,6 @@ __all__ = [
     "register",
     "remove_dead_code",
     "remove_identities",
+    "split_batch_norm",
     "update_early",
 ]

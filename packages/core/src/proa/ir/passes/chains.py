@@ -12,7 +12,7 @@ from proa.ir.program import Block, Node, Program, Value
 _MOST_NODES = 16
 _MOST_ARRAYS = 48
 #: Arrays of fewer elements stay in the cache between ops anyway.
-_LEAST_ELEMENTS = 1 << 15
+LEAST_ELEMENTS = 1 << 15
 
 
 @dataclass(eq=False)
@@ -40,8 +40,8 @@ def _may_chain(node: Node) -> bool:
             return False
     count = 1
     for d in node.outputs[0].shape:
-        count *= d if d >= 0 else _LEAST_ELEMENTS
-    return count >= _LEAST_ELEMENTS
+        count *= d if d >= 0 else LEAST_ELEMENTS
+    return count >= LEAST_ELEMENTS
 
 
 def _dependencies(block: Block) -> list[set[int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa.schema.dtypes import FLOATING
-from proa.schema.row import op
+from proa.schema.row import REFUSED, op
 
 
 def _batch_norm_infer(
@@ -43,6 +43,30 @@ op(
     autocast="mixed",
     doc="x normalised per channel (axis 1) with the mean and biased variance of this "
     "batch, times scale plus bias. mean and variance carry no gradient.",
+)
+
+
+# The two halves of batch_norm, of which the second is elementwise: passes make them.
+op(
+    "channel_moments(x, scale, *, epsilon: float = 1e-5)",
+    shape="channel_moments",
+    dtypes=("float32", "float64"),
+    outputs=("mean", "variance", "factor"),
+    out=("same", "same", "same"),
+    grad=REFUSED,
+    lite=False,
+    scratch=True,
+    doc="Mean and biased variance per channel (axis 1), and scale / sqrt(variance + "
+    "epsilon). scale has the dtype of x.",
+)
+op(
+    "normalise_by(x, center, factor, bias)",
+    shape="broadcast",
+    dtypes=("float32", "float64"),
+    grad=REFUSED,
+    elementwise=True,
+    lite=False,
+    doc="(x - center) * factor + bias, all of one dtype, broadcast.",
 )
 
 
