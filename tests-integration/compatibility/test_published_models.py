@@ -7,14 +7,8 @@ without what it depends on; `import paddle` gives proa there.
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +16,8 @@ import pytest
 import proa
 from proa import nn
 from proa.static import InputSpec
+
+from .published import as_paddle
 
 #: Where in `ppcls.arch.backbone` a network is; its name; edge of its images.
 NETWORKS = [
@@ -48,57 +44,16 @@ NETWORKS = [
 ]
 
 
-class _Paddle(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `paddle` and its submodules: they are proa's."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,
-        target: ModuleType | None = None,
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] != "paddle":
-            return None
-        return importlib.util.spec_from_loader(fullname, self)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        return importlib.import_module("proa" + spec.name.removeprefix("paddle"))
-
-    def exec_module(self, module: ModuleType) -> None:
-        pass
-
-
-def _package(name: str, folder: Path) -> ModuleType:
-    """A package whose own __init__.py, which imports everything, is left out."""
-    module = ModuleType(name)
-    module.__path__ = [str(folder.joinpath(*name.split(".")))]
-    return module
-
-
 @pytest.fixture(scope="module")
 def published() -> Iterator[None]:
-    found = importlib.util.find_spec("paddleclas")
-    assert found is not None and found.submodule_search_locations, (
-        "paddleclas is needed"
-    )
-    folder = Path(found.submodule_search_locations[0])
-    before, finder = dict(sys.modules), _Paddle()
     backbone = "ppcls.arch.backbone"
     packages = ["ppcls", "ppcls.arch", backbone, "ppcls.utils", f"{backbone}.base"]
     packages += [f"{backbone}.{kind}" for kind in ("legendary_models", "model_zoo")]
-    for name in packages:
-        sys.modules[name] = _package(name, folder)
     # Logging and downloads, which want further packages, and are not called here.
-    for name in ("config", "download", "logger", "save_load"):
-        helper: Any = ModuleType(f"ppcls.utils.{name}")
-        helper.__getattr__ = lambda _: lambda *args, **kwargs: None
-        sys.modules[helper.__name__] = helper
-    sys.meta_path.insert(0, finder)
-    yield
-    sys.meta_path.remove(finder)
-    for name in set(sys.modules) - set(before):
-        if name.partition(".")[0] in ("paddle", "ppcls"):
-            del sys.modules[name]
+    helpers = ("config", "download", "logger", "save_load")
+    absent = [f"ppcls.utils.{name}" for name in helpers]
+    with as_paddle("paddleclas", packages, absent):
+        yield
 
 
 @pytest.mark.full

@@ -78,6 +78,22 @@ def test_gradients_flow_through_reparametrised_samples(kind: type) -> None:
     assert np.isfinite(a.grad.numpy()).all() and (b.grad.numpy() != 0).all()
 
 
+@pytest.mark.parametrize("kind", [Normal, Uniform])
+def test_gradients_flow_through_plain_samples_as_in_paddle(kind: type) -> None:
+    a = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    b = proa.to_tensor([3.0, 5.0], stop_gradient=False)
+    x = kind(a, b).sample([10])
+    x.sum().backward()
+    low, high = a.numpy(), b.numpy()
+    if kind is Normal:  # x = a + noise * b
+        want = [np.full(2, 10.0), ((x.numpy() - low) / high).sum(0)]
+    else:  # x = a + noise * (b - a)
+        share = ((x.numpy() - low) / (high - low)).sum(0)
+        want = [10 - share, share]
+    np.testing.assert_allclose(a.grad.numpy(), want[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(b.grad.numpy(), want[1], rtol=1e-4, atol=1e-4)
+
+
 def test_parameters_may_be_numbers_lists_arrays_and_tensors() -> None:
     for loc in (1, 1.0, [1.0], np.ones(1, "float32"), proa.ones([1])):
         d = Normal(loc, 2.0)

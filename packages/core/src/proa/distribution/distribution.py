@@ -59,7 +59,10 @@ class Distribution:
         return ops.sqrt(self.variance)
 
     def sample(self, shape: Any = ()) -> Tensor:
-        """Values (*shape, *batch_shape, *event_shape), without gradients."""
+        """Values (*shape, *batch_shape, *event_shape).
+
+        Without gradients, but for `Normal` and `Uniform`.
+        """
         raise self._missing("sample")
 
     def rsample(self, shape: Any = ()) -> Tensor:

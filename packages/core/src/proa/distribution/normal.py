@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.base.no_tape import NoTape
 from proa.distribution.distribution import (
     Distribution,
     as_value,
@@ -37,9 +36,12 @@ class Normal(Distribution):
         return ops.square(self.scale)
 
     def sample(self, shape: Any = (), seed: int = 0) -> Tensor:
-        """Values (*shape, *batch_shape); a seed other than 0 begins its own stream."""
-        with NoTape():
-            return self._drawn(shape, seed)
+        """Values (*shape, *batch_shape); a seed other than 0 begins its own stream.
+
+        Gradients flow to the parameters, as from `rsample`: programs for Paddle 2.1,
+        which has no `rsample`, count on it.
+        """
+        return self._drawn(shape, seed)
 
     def rsample(self, shape: Any = ()) -> Tensor:
         return self._drawn(shape, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.base.no_tape import NoTape
 from proa.distribution.distribution import (
     Distribution,
     as_value,
@@ -36,9 +35,12 @@ class Uniform(Distribution):
         return ops.scale(ops.square(ops.sub(self.high, self.low)), scale=1 / 12)
 
     def sample(self, shape: Any = (), seed: int = 0) -> Tensor:
-        """Values (*shape, *batch_shape); a seed other than 0 begins its own stream."""
-        with NoTape():
-            return self._drawn(shape, seed)
+        """Values (*shape, *batch_shape); a seed other than 0 begins its own stream.
+
+        Gradients flow to the parameters, as from `rsample`: programs for Paddle 2.1,
+        which has no `rsample`, count on it.
+        """
+        return self._drawn(shape, seed)
 
     def rsample(self, shape: Any = ()) -> Tensor:
         return self._drawn(shape, 0)
