@@ -315,7 +315,7 @@ def _moves(torch: Any) -> Iterator[Row]:
         lambda t: lambda: t.full((side, side), 1.5),
     )  # fmt: skip
     yield Row(
-        "transpose", 2, lambda: ops.assign(x.ours.t()).contiguous(),
+        "transpose", 2, lambda: x.ours.t().contiguous(),
         lambda t: lambda: x.theirs.t().contiguous(),
     )  # fmt: skip
     heads = _normal(torch, 32, 512, 16, 64)

@@ -99,7 +99,9 @@ def test_adding_along_an_axis(rows):
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (32, 48), (35, 41), (70, 5), (130, 67)])
+@pytest.mark.parametrize(
+    "shape", [(16, 16), (32, 48), (35, 41), (70, 5), (130, 67), (150, 1030), (520, 129)]
+)
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 def test_transposed_copies(shape, dtype):
     x = (normal(*shape) * 10).astype(dtype)
@@ -108,6 +110,23 @@ def test_transposed_copies(shape, dtype):
         perm = [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2]
         got = ops.assign(ops.transpose(t, perm=perm).contiguous()).numpy()
         np.testing.assert_array_equal(got, np.swapaxes(a, -1, -2))
+
+
+@pytest.mark.parametrize("width", [1, 15, 64, 130, 1100])
+def test_logsumexp_of_rows(width):
+    x = normal(9, width) * 4
+    x[1] += 500
+    x[2] -= 500
+    x[3], x[4, width // 2] = -np.inf, np.inf
+    x[5, width // 3] = np.nan
+    x[6, 0] = -np.inf
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        peak = np.where(np.isfinite(wide.max(1)), wide.max(1), 0)
+        want = np.log(np.exp(wide - peak[:, None]).sum(1)) + peak
+    want[4] = np.inf
+    got = ops.logsumexp(proa.to_tensor(x), axis=[1]).numpy()
+    np.testing.assert_allclose(got, want, rtol=3e-7, atol=3e-7)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +152,12 @@ def test_constant_padding(low, high):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("size", [(70, 130), (530, 140)])  # of a block, of several
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex128"])
-def test_sums_of_arrays_that_lie_across(dtype):
-    a, b, row = normal(3, 70, 130), normal(3, 130, 70), normal(130)
+def test_sums_of_arrays_that_lie_across(dtype, size):
+    rows, columns = size
+    a, b = normal(3, rows, columns), normal(3, columns, rows)
+    row = normal(columns)
     a, b, row = (np.rint(v * 8) for v in (a, b, row))  # exact in 16 bits
     x, y, z = (proa.to_tensor(v).astype(dtype) for v in (a, b, row))
     swapped = ops.transpose(y, perm=[0, 2, 1])
@@ -164,6 +186,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "softmax rows": lambda x: ops.softmax(x, axis=1),
     "cumsum rows": lambda x: ops.cumsum(x, axis=1),
     "cumsum columns": lambda x: ops.cumsum(x, axis=0),
+    "logsumexp": lambda x: ops.logsumexp(x, axis=[1]),
     "layer_norm": lambda x: ops.layer_norm(x, x[0], x[1], axes=1)[0],
     "transpose": lambda x: x.t().contiguous(),
     "pad": lambda x: ops.pad(x, [3, 4], [5, 6]),

@@ -17,6 +17,10 @@
 #if !defined(PROA_HAS_STORES)
 #define PROA_HAS_STORES 1
 #endif
+// Norms within convolutions, which a library without that op has no use for.
+#if !defined(PROA_HAS_CHANNEL_END)
+#define PROA_HAS_CHANNEL_END 1
+#endif
 
 namespace proa {
 
@@ -24,6 +28,7 @@ constexpr bool kHasChains = PROA_HAS_CHAINS != 0;
 constexpr bool kHasStores = PROA_HAS_STORES != 0;
 constexpr bool kHasWinograd = PROA_HAS_WINOGRAD != 0;
 constexpr bool kHasDepthwise = PROA_HAS_DEPTHWISE != 0;
+constexpr bool kHasChannelEnd = PROA_HAS_CHANNEL_END != 0;
 
 struct Settings {
   bool winograd = true;  // PROA_WINOGRAD=0: every convolution as a direct sum of products

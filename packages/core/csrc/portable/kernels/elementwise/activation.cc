@@ -87,9 +87,25 @@ PROA_KERNEL_(relu, {unary_loop<float, relu_f>, unary_loop<double, relu_f>,
                     unary_loop<int32_t, relu_f>, unary_loop<int64_t, relu_f>})
 
 // -- gradients: dy is x, and y what the row has beside it -----------------------------------------
+/// A binary loop of functions that take long: memory must come while they are computed.
+template <class F>
+void slope_loop(void* const* p, int64_t n, const void* attrs) {
+  const F f(attrs);
+  float* z = static_cast<float*>(p[0]);
+  const float *x = static_cast<const float*>(p[1]), *y = static_cast<const float*>(p[2]);
+  constexpr int64_t kAhead = 256;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    __builtin_prefetch(x + i + kAhead);
+    __builtin_prefetch(y + i + kAhead);
+    __builtin_prefetch(z + i + kAhead, 1);
+    store(z + i, f(load(x + i), load(y + i)));
+  }
+  if (i < n) store_n(z + i, f(load_n(x + i, n - i), load_n(y + i, n - i)), n - i);
+}
 #define PROA_SLOPE_WITH(name, Attrs, expr)         \
   PROA_FUNCTOR_(name##_f, Attrs, (V x, V y), expr) \
-  PROA_KERNEL_(name, {binary_loop<float, name##_f>, plain_binary_loop<double, double, name##_f>})
+  PROA_KERNEL_(name, {slope_loop<name##_f>, plain_binary_loop<double, double, name##_f>})
 #define PROA_SLOPE(name, expr) PROA_SLOPE_WITH(name, NoAttrs, expr)
 PROA_SLOPE(relu_grad, y > V{} ? x : V{})
 // Of complex numbers too: the slope of a holomorphic function, conjugated.

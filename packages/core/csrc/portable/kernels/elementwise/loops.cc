@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "proa/kernels/movement/copy.h"
+
 namespace proa::PROA_ISA {
 
 namespace {
@@ -181,9 +183,7 @@ void move_tile(const Plan& plan, int k, int d, int64_t offset, int64_t rows, int
   const int64_t down = plan.nest.stride[k][d], right = plan.nest.inner_stride(k);
   uint8_t* p = plan.data[k] + offset * size;
   if (!write && down == 1 && right != 1) {
-    for (int64_t j = 0; j < columns; ++j)
-      scatter_row(bytes, p + j * right * size, dense + j * size, columns, rows);
-    return;
+    return transpose_tile(bytes, p, right, dense, columns, rows, columns);
   }
   for (int64_t i = 0; i < rows; ++i, dense += columns * size, p += down * size) {
     if (write)
@@ -216,26 +216,33 @@ void run_tile(const Plan& plan, int d, const int64_t* offset, int64_t rows, int6
   }
 }
 
-/// The whole array in tiles of dimensions d and the innermost.
+/// The whole array in tiles of dimensions d and the innermost. Tiles go on within a block whose
+/// pages the machine can still translate at once.
 void run_tiled(const Call& c, const Plan& plan, int d) {
   const Nest& nest = plan.nest;
   const int last = nest.rank - 1;
   const int64_t height = nest.shape[d], width = nest.shape[last], wide = plan.block / kTileRows;
-  const int64_t down = (height + kTileRows - 1) / kTileRows, right = (width + wide - 1) / wide;
+  const int64_t tall = 16 * kTileRows, broad = 4 * wide;  // a block
+  const int64_t down = (height + tall - 1) / tall, right = (width + broad - 1) / broad;
   Nest outer = nest;  // the other dimensions
   outer.shape[d] = outer.shape[last] = 1;
-  const int64_t tiles = outer.size() * down * right;
-  parallel_for(c, tiles, 16, [&](int64_t begin, int64_t end) {
+  const int64_t size = (height < tall ? height : tall) * (width < broad ? width : broad);
+  parallel_for(c, outer.size() * down * right, 1 + kGrain / size, [&](int64_t begin, int64_t end) {
     Buffers buffers;
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t i = t / right % down * kTileRows, j = t % right * wide;
+      const int64_t top = t / right % down * tall, left = t % right * broad;
+      const int64_t bottom = height - top < tall ? height : top + tall;
+      const int64_t stop = width - left < broad ? width : left + broad;
       Cursor at;
       at.seek(outer, t / (down * right));
-      int64_t offset[kMaxOperands];
-      for (int k = 0; k < plan.n; ++k)
-        offset[k] = at.offset[k] + i * nest.stride[k][d] + j * nest.stride[k][last];
-      run_tile(plan, d, offset, height - i < kTileRows ? height - i : kTileRows,
-               width - j < wide ? width - j : wide, &buffers);
+      for (int64_t j = left; j < stop; j += wide)
+        for (int64_t i = top; i < bottom; i += kTileRows) {
+          int64_t offset[kMaxOperands];
+          for (int k = 0; k < plan.n; ++k)
+            offset[k] = at.offset[k] + i * nest.stride[k][d] + j * nest.stride[k][last];
+          run_tile(plan, d, offset, bottom - i < kTileRows ? bottom - i : kTileRows,
+                   stop - j < wide ? stop - j : wide, &buffers);
+        }
     }
   });
 }

@@ -47,7 +47,7 @@ PROA_INLINE void transpose_square(const uint32_t* x, int64_t xs, uint32_t* y, in
 
 /// A tile of a transpose: x steps by 1 along rows of y.
 template <class T>
-void transpose_tile(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t columns) {
+void transpose_as(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t columns) {
   int64_t i = 0;
   if constexpr (sizeof(T) == 4) {
     for (; i + kLanes <= rows; i += kLanes) {
@@ -77,7 +77,7 @@ void copy_plane(const T* x, T* y, const Plane& p, int64_t row_begin, int64_t row
       const int64_t m = row_end - i < kTile ? row_end - i : kTile;
       for (int64_t j = 0; j < p.columns; j += kTile) {
         const int64_t n = p.columns - j < kTile ? p.columns - j : kTile;
-        transpose_tile(x + i + j * p.x_columns, p.x_columns, y + i * p.y_rows + j, p.y_rows, m, n);
+        transpose_as(x + i + j * p.x_columns, p.x_columns, y + i * p.y_rows + j, p.y_rows, m, n);
       }
     }
   } else {
@@ -172,6 +172,12 @@ Status copy(const Call& c, const View& from, const View& to) {
     });
   })
   return Status::kOk;
+}
+
+void transpose_tile(size_t size, const void* x, int64_t xs, void* y, int64_t ys, int64_t rows,
+                    int64_t columns) {
+  PROA_MOVED(size, T,
+             transpose_as(static_cast<const T*>(x), xs, static_cast<T*>(y), ys, rows, columns));
 }
 
 Status fill(const Call& c, const View& to, const void* value) {

@@ -8,6 +8,11 @@ namespace proa::PROA_ISA {
 /// overlap unless they are the same memory with the same strides.
 Status copy(const Call& c, const View& from, const View& to);
 
+/// y[i * ys + j] = x[i + j * xs] for i < rows and j < columns, elements of `size` bytes; best for
+/// some dozens of each.
+void transpose_tile(size_t size, const void* x, int64_t xs, void* y, int64_t ys, int64_t rows,
+                    int64_t columns);
+
 /// Sets every element of `to` to zero.
 Status clear(const Call& c, const View& to);
 /// Sets every element of `to` to the element at `value`, which has its dtype.

@@ -197,37 +197,63 @@ Status cumprod(const Call& c) { return scan_axis(c, c.attr<CumprodAttrs>().axis,
 
 namespace {
 
+/// The greatest of n floats, at least `peak`; NaN if any is. Four chains hide the latency.
+float greatest(const float* x, int64_t n, float peak) {
+  constexpr int64_t kAhead = 256;  // beyond a page the machine does not look ahead itself
+  VF peaks[4];
+  for (VF& p : peaks) p = splat(peak);
+  VI nan = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const VF v = load(x + i + k * kLanes);
+      __builtin_prefetch(x + i + k * kLanes + kAhead);
+      nan |= v != v;
+      peaks[k] = max(v, peaks[k]);
+    }
+  for (; i < n; i += kLanes) {
+    const int64_t some = n - i < kLanes ? n - i : kLanes;
+    const VF v = load_n(x + i, some);
+    nan |= v != v;
+    peaks[0] = to_float(iota()) < static_cast<float>(some) ? max(v, peaks[0]) : peaks[0];
+  }
+  return any(nan) ? NAN : max_lanes(max(max(peaks[0], peaks[1]), max(peaks[2], peaks[3])));
+}
+
+/// Sum of exp(x - peak) over n floats, 64 vectors of them in float.
+double sum_exp(const float* x, int64_t n, float peak) {
+  double total = 0;
+  for (int64_t i = 0; i < n; i += 64 * kLanes) {
+    const int64_t stop = n - i < 64 * kLanes ? n : i + 64 * kLanes;
+    VF sums[2] = {};
+    int64_t k = i;
+    for (; k + 2 * kLanes <= stop; k += 2 * kLanes)
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) sums[v] += exp(load(x + k + v * kLanes) - splat(peak));
+    for (; k < stop; k += kLanes) {
+      const int64_t some = stop - k < kLanes ? stop - k : kLanes;
+      const VF tail = exp(load_n(x + k, some) - splat(peak));
+      sums[0] += to_float(iota()) < static_cast<float>(some) ? tail : VF{};
+    }
+    total += static_cast<double>(sum_lanes(sums[0] + sums[1]));
+  }
+  return total;
+}
+
 double log_sum_exp_f32(RunReader* reader, int64_t length) {
   const void* run;
-  VF peaks = splat(-INFINITY);
   float peak = -INFINITY;
   reader->start(0, length);
   while (const int64_t n = reader->next(&run)) {
-    const float* x = static_cast<const float*>(run);
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) peaks = max_nan(load(x + i), peaks);
-    for (; i < n; ++i) peak = x[i] > peak || x[i] != x[i] ? x[i] : peak;
-    if (any(peaks != peaks) || peak != peak) return NAN;
+    peak = greatest(static_cast<const float*>(run), n, peak);
+    if (peak != peak) return NAN;
   }
-  const float m = max_lanes(peaks);
-  peak = m > peak ? m : peak;
   if (!(peak - peak == 0)) return peak;  // infinite: the sum is, or is empty
   double total = 0;
   reader->start(0, length);
-  while (const int64_t n = reader->next(&run)) {
-    const float* x = static_cast<const float*>(run);
-    for (int64_t i = 0; i < n; i += 64 * kLanes) {
-      const int64_t stop = n - i < 64 * kLanes ? n : i + 64 * kLanes;
-      VF sums = {};
-      int64_t k = i;
-      for (; k + kLanes <= stop; k += kLanes) sums += exp(load(x + k) - splat(peak));
-      if (k < stop) {
-        const VF tail = exp(load_n(x + k, stop - k) - splat(peak));
-        sums += to_float(iota()) < static_cast<float>(stop - k) ? tail : VF{};
-      }
-      total += static_cast<double>(sum_lanes(sums));
-    }
-  }
+  while (const int64_t n = reader->next(&run))
+    total += sum_exp(static_cast<const float*>(run), n, peak);
   return static_cast<double>(peak) + ::log(total);
 }
 

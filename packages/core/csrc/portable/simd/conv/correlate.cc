@@ -276,8 +276,8 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
                void* scratch) {
   if (!by_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
   const int64_t first = group * c.outs, size = s.micro.size;
-  const FloatEnd end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act,
-                        c.end.channels, first};
+  FloatEnd end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
+  if (c.end.by_channels()) end.channels = c.end.channels, end.first = first;
   set_output(&s.g, &end);
   s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;

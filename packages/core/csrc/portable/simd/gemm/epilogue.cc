@@ -69,7 +69,7 @@ template <class T>
 void finish_rows(const FloatEnd& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
   for (int i = 0; i < rows; ++i, tile += ldt) {
-    if (end.channels != nullptr) end.channels->apply(*end.channels, end.first + col, tile, cols);
+    if (end.by_channels()) end.channels->apply(*end.channels, end.first + col, tile, cols);
     if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
     if (end.act != Act::kNone) activate(end.act, tile, cols);
     const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
@@ -114,7 +114,7 @@ void set_output(Gemm* g, const FloatEnd* end) {
   if (takes_tiles(end->out)) {
     g->c = end->out.data;
     g->ldc = end->out.rows.step();
-    g->relu = end->act == Act::kRelu && end->residual.data == nullptr && end->channels == nullptr;
+    g->relu = end->act == Act::kRelu && end->residual.data == nullptr && !end->by_channels();
     if (g->relu || end->plain()) return;
   }
   g->finish = finish_float;

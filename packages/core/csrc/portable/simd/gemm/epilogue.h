@@ -1,6 +1,7 @@
 #pragma once
 // What happens to a finished tile: residual, activation, conversion, and any output strides.
 #include "proa/base/dispatch.h"
+#include "proa/base/settings.h"
 #include "proa/simd/gemm/gemm.h"
 
 namespace proa::PROA_ISA {
@@ -40,10 +41,9 @@ struct FloatEnd {
   Act act = Act::kNone;
   const ChannelEnd* channels = nullptr;
   int64_t first = 0;  // the channel of column 0
+  bool by_channels() const { return kHasChannelEnd && channels != nullptr; }
   /// True if results are only written.
-  bool plain() const {
-    return residual.data == nullptr && act == Act::kNone && channels == nullptr;
-  }
+  bool plain() const { return residual.data == nullptr && act == Act::kNone && !by_channels(); }
 };
 /// Gemm::finish for float accumulators (double ones if out is kF64); ctx is a FloatEnd.
 void finish_float(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
