@@ -201,12 +201,14 @@ class Kept:
     parts, and which tensors take a gradient.
     """
 
-    __slots__ = ("_foreign", "_layers", "_stops", "_tables")
+    __slots__ = ("_empty", "_foreign", "_layers", "_stops", "_tables")
 
     def __init__(self, layers: list[Any]) -> None:
-        #: (attributes, mode, parameters); then every table with what it held.
+        #: (attributes, mode, parameters); then every table with what it held, or that
+        #: it held nothing.
         self._layers: list[tuple[dict[str, Any], Any, Any]] = []
         self._tables: list[tuple[Any, list[Any]]] = []
+        self._empty: list[Any] = []
         self._stops: list[tuple[Any, bool]] = []
         #: No Layers of ours, but like one: (layer, mode, tensors).
         self._foreign: list[tuple[Any, Any, list[Any]]] = []
@@ -222,21 +224,32 @@ class Kept:
                 continue
             self._layers.append((d, d.get("training"), own))
             for table in (own, d["_buffers"], d["_sub_layers"]):
-                self._tables.append((table, list(table.values())))
+                if table:
+                    self._tables.append((table, list(table.values())))
+                else:
+                    self._empty.append(table)
             left += [part for part in d["_sub_layers"].values() if part is not None]
 
     def holds(self) -> bool:
         """Whether nothing has changed."""
+        if any(self._empty):
+            return False
         for d, mode, own in self._layers:
             if d.get("training") != mode or d.get("_parameters") is not own:
                 return False
         for table, held in self._tables:
-            if len(table) != len(held) or not all(map(is_, table.values(), held)):
+            if len(table) != len(held):
+                return False
+            for now, before in zip(table.values(), held, strict=True):
+                if now is not before:
+                    return False
+        for t, stop in self._stops:
+            if t.stop_gradient is not stop:
                 return False
         for layer, mode, tensors in self._foreign:
-            now = state_of(layer)
-            if layer.__dict__.get("training") != mode or len(now) != len(tensors):
+            found = state_of(layer)
+            if layer.__dict__.get("training") != mode or len(found) != len(tensors):
                 return False
-            if not all(map(is_, now, tensors)):
+            if not all(map(is_, found, tensors)):
                 return False
-        return all(t.stop_gradient is stop for t, stop in self._stops)
+        return True
