@@ -84,8 +84,9 @@ def test_joined_0d_tensors_make_a_vector() -> None:
     numbers = [proa.to_tensor(n) for n in (3, 5)]
     same(proa.concat(numbers), [3, 5])
     same(proa.concat(numbers, axis=-1), [3, 5])
+    same(proa.concat([proa.to_tensor([1, 2]), *numbers]), [1, 2, 3, 5])
     with pytest.raises(InvalidArgumentError):
-        proa.concat([numbers[0], proa.to_tensor([1])])
+        proa.concat([numbers[0], proa.to_tensor([[1]])])
 
 
 def test_stack_takes_many_tensors_and_refuses_none() -> None:

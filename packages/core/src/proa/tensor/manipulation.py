@@ -94,15 +94,19 @@ def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
 def concat(x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None) -> Tensor:
     """Tensors joined along an axis; `LoDTensor`s keep their lengths on axis 0.
 
-    0-d tensors count as having one axis, of one number.
+    0-d tensors count as having one axis, of one number: Paddle 2.1 has such in places
+    where they are 0-d here.
     """
     if isinstance(x, Tensor):
         raise InvalidArgumentError("[concat] x must be a list of tensors, got a Tensor")
     if not x:
         raise InvalidArgumentError("[concat] x must hold a tensor, got none")
     along = as_int("concat", axis)
-    if all(getattr(part, "ndim", 1) == 0 for part in x):
-        x = [ops.reshape(part, shape=[1]) for part in x]
+    if any(getattr(part, "ndim", 1) == 0 for part in x):
+        x = [
+            ops.reshape(part, shape=[1]) if getattr(part, "ndim", 1) == 0 else part
+            for part in x
+        ]
     joined = ops.concat(*x, axis=along)
     if along in (0, -joined.ndim) and isinstance(x[0], LoDTensor):
         lengths = joined_lengths(x)
