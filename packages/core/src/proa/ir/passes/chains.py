@@ -13,6 +13,9 @@ _MOST_NODES = 16
 _MOST_ARRAYS = 48
 #: Arrays of fewer elements stay in the cache between ops anyway.
 LEAST_ELEMENTS = 1 << 15
+#: Where one number of a vector is out of their range these compute the whole vector
+#: another way, so that a number's last bit depends on how vectors are cut.
+_BY_VECTORS = ("cos", "pow", "sin")
 
 
 @dataclass(eq=False)
@@ -32,12 +35,8 @@ class _Group:
 def _may_chain(node: Node) -> bool:
     """Whether a block of the node's elements follows from a block of its inputs'."""
     row = row_of(node.op)
-    if not row.elementwise or row.kind != "kernel" or len(node.outputs) != 1:
+    if not row.elementwise or row.kind != "kernel" or node.op in _BY_VECTORS:
         return False
-    if node.op == "pow":  # its kernel asks whether the exponent is one number
-        exponent = node.inputs[1]
-        if exponent is None or any(d != 1 for d in exponent.shape):
-            return False
     count = 1
     for d in node.outputs[0].shape:
         count *= d if d >= 0 else LEAST_ELEMENTS
