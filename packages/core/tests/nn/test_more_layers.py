@@ -98,6 +98,18 @@ def test_group_norm_of_both_layouts(last: bool) -> None:
     np.testing.assert_allclose(got, groups * w + b, atol=1e-5)
 
 
+def test_an_evaluated_batch_norm_has_the_same_bits_with_gradients_wanted() -> None:
+    layer = nn.BatchNorm2D(20)
+    layer(proa.to_tensor(_random(6, 20, 5, 5) * 3 + 1))
+    layer.eval()
+    x = proa.to_tensor(_random(3, 20, 7, 9))
+    wanted = layer(x)
+    assert not wanted.stop_gradient
+    with proa.no_grad():
+        plain = layer(x)
+    np.testing.assert_array_equal(wanted.numpy(), plain.numpy())
+
+
 @pytest.mark.parametrize("kind", ["group", "instance"])
 def test_norms_are_recorded_for_images_of_any_size(kind: str) -> None:
     layer = nn.GroupNorm(2, 4) if kind == "group" else nn.InstanceNorm2D(4)

@@ -20,11 +20,28 @@ def _batch_norm_infer(
     return g.add(g.mul(g.sub(x, over(mean)), over(g.mul(rstd, scale))), over(bias))
 
 
+def _batch_norm_infer_grad(
+    g: Any, dy: Any, x: Any, mean: Any, variance: Any, scale: Any, *, epsilon: Any
+) -> Any:
+    # A rule, so that results have the kernel's bits with gradients wanted or not.
+    rstd = g.rsqrt(g.add(variance, epsilon))
+    factor, total = g.mul(rstd, scale), g.sum_channels(dy)
+    centred = g.sub(x, g.broadcast_channels(mean, x))
+    dot = g.mul(g.sum_channels(g.mul(dy, centred)), rstd)
+    return (
+        g.mul(dy, g.broadcast_channels(factor, x)),
+        g.neg(g.mul(total, factor)),
+        g.mul(g.mul(g.mul(dot, factor), rstd), -0.5),
+        dot,
+        total,
+    )
+
+
 op(
     "batch_norm_infer(x, mean, variance, scale, bias, *, epsilon: float = 1e-5)",
     shape="batch_norm_infer",
     dtypes=FLOATING,
-    grad="composite",
+    grad=_batch_norm_infer_grad,
     composite=_batch_norm_infer,
     autocast="mixed",
     doc="(x - mean) / sqrt(variance + epsilon) * scale + bias per channel (axis 1).",
