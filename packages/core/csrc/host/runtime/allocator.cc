@@ -14,12 +14,11 @@ namespace proa {
 
 namespace {
 
-// Classes: multiples of 64 up to 1 KiB, then four to each power of two. Blocks of up to kSmall
-// bytes also have a short list per thread, which needs no lock.
+// Classes: multiples of 64 up to 1 KiB, then four to each power of two. Blocks of up to 4 KiB
+// also have a short list per thread, which needs no lock.
 constexpr size_t kFine = 1024;
 constexpr int kFineClasses = kFine / 64;
 constexpr int kClasses = kFineClasses + 4 * 40;
-constexpr size_t kSmall = 4096;
 constexpr int kSmallClasses = kFineClasses + 4 * 2;
 constexpr int kThreadKeeps = 64;
 constexpr size_t kHuge = size_t{4} << 20;

@@ -76,8 +76,9 @@ constexpr ProaHost kHost = {PROA_EXTENSION_ABI, sizeof(ProaHost), host_allocate,
 // "X", "X@VECTOR", "X@OPTIONAL", with @GRAD anywhere.
 ExtensionInput parse_input(std::string text) {
   ExtensionInput input;
-  for (const auto& [mark, kind] : {std::pair{"@VECTOR", ExtensionInput::kVector},
-                                   std::pair{"@OPTIONAL", ExtensionInput::kOptional}}) {
+  using Mark = std::pair<const char*, ExtensionInput::Kind>;
+  for (const auto& [mark, kind] :
+       {Mark{"@VECTOR", ExtensionInput::kVector}, Mark{"@OPTIONAL", ExtensionInput::kOptional}}) {
     const size_t at = text.find(mark);
     if (at == std::string::npos) continue;
     text.erase(at, std::strlen(mark));

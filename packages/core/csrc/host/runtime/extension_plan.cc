@@ -179,13 +179,21 @@ Status infer_slot(int slot, const Call& call) {
   });
 }
 
+template <int I>
+Status run_nth(const Call& call) {
+  return run_slot(I, call);
+}
+template <int I>
+Status infer_nth(const Call& call) {
+  return infer_slot(I, call);
+}
 template <int... I>
 constexpr std::array<Kernel, sizeof...(I)> run_functions(std::integer_sequence<int, I...>) {
-  return {+[](const Call& call) { return run_slot(I, call); }...};
+  return {run_nth<I>...};
 }
 template <int... I>
 constexpr std::array<ShapeRule, sizeof...(I)> infer_functions(std::integer_sequence<int, I...>) {
-  return {+[](const Call& call) { return infer_slot(I, call); }...};
+  return {infer_nth<I>...};
 }
 constexpr auto kRun = run_functions(std::make_integer_sequence<int, kSlots>());
 constexpr auto kInfer = infer_functions(std::make_integer_sequence<int, kSlots>());

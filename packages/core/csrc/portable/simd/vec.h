@@ -13,7 +13,9 @@
 // GCC 12 warns of its own "undefined" placeholders in these headers (GCC bug 105593).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 #elif defined(__ARM_NEON)
@@ -82,6 +84,22 @@ PROA_INLINE VI iota() {
   VI v;
   for (int i = 0; i < kLanes; ++i) v[i] = i;
   return v;
+}
+
+/// Lane i is lane `lanes[i]` of a and then b. `lanes` must be known when this is compiled.
+template <class V, class I>
+PROA_INLINE V shuffle(V a, V b, I lanes) {
+#if defined(__clang__)
+  constexpr int kCount = static_cast<int>(sizeof(I) / sizeof(lanes[0]));
+  V y;
+  for (int i = 0; i < kCount; ++i) {
+    const int from = static_cast<int>(lanes[i]);
+    y[i] = from < kCount ? a[from] : b[from - kCount];
+  }
+  return y;
+#else
+  return __builtin_shuffle(a, b, lanes);
+#endif
 }
 
 // -- whole vectors; no alignment is asked for -----------------------------------------------

@@ -185,7 +185,7 @@ Status each_matrix(const Call& c, const Stack& stack, int64_t elements, F&& body
   const int64_t slots = slots_of(stack.count);
   const size_t bytes = slot_bytes(c.in[0].dtype, elements);
   const bool wide = is_complex(c.in[0].dtype);
-  Status result = Status::kOk;
+  auto result = static_cast<int>(Status::kOk);
   parallel_for(c, slots, 1, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot) {
       void* work = static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(slot) * bytes;
@@ -193,11 +193,11 @@ Status each_matrix(const Call& c, const Stack& stack, int64_t elements, F&& body
       for (int64_t i = stack.count * slot / slots; i < stop; ++i) {
         const Status s =
             wide ? body(i, static_cast<C128*>(work)) : body(i, static_cast<double*>(work));
-        if (s != Status::kOk) __atomic_store_n(&result, s, __ATOMIC_RELAXED);
+        if (s != Status::kOk) __atomic_store_n(&result, static_cast<int>(s), __ATOMIC_RELAXED);
       }
     }
   });
-  return result;
+  return static_cast<Status>(result);
 }
 
 }  // namespace proa::PROA_ISA

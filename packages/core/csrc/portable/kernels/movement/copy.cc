@@ -37,8 +37,8 @@ PROA_INLINE void transpose_square(const uint32_t* x, int64_t xs, uint32_t* y, in
     for (int k = 0; k < kLanes; ++k) {
       if ((k & half) != 0) continue;
       const VU a = row[k], b = row[k + half];
-      row[k] = __builtin_shuffle(a, b, upper);
-      row[k + half] = __builtin_shuffle(a, b, lower);
+      row[k] = shuffle(a, b, upper);
+      row[k + half] = shuffle(a, b, lower);
     }
   }
 #pragma GCC unroll 16

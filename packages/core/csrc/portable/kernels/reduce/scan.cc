@@ -35,7 +35,7 @@ PROA_INLINE VD prefix_sums(VD v) {
   for (int shift = 1; shift < kWidth; shift *= 2) {
     VL from;  // lane i - shift of v, or a zero
     for (int i = 0; i < kWidth; ++i) from[i] = i < shift ? kWidth : i - shift;
-    v += __builtin_shuffle(v, VD{}, from);
+    v += shuffle(v, VD{}, from);
   }
   return v;
 }

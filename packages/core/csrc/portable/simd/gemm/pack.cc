@@ -25,8 +25,8 @@ struct Block {
     for (int i = 0; i < kWidth; ++i) {
       if ((i & b) != 0) continue;
       const Vec<T> x = row[i], y = row[i + b];
-      row[i] = __builtin_shuffle(x, y, low);
-      row[i + b] = __builtin_shuffle(x, y, high);
+      row[i] = shuffle(x, y, low);
+      row[i + b] = shuffle(x, y, high);
     }
   }
   PROA_INLINE void transpose() {
