@@ -45,11 +45,11 @@ template <class T>
 using Vec = typename VecOf<T>::type;
 /// Elements in a Vec<T>.
 template <class T>
-constexpr int kLanesOf = kVecBytes / static_cast<int>(sizeof(T));
+inline constexpr int kLanesOf = kVecBytes / static_cast<int>(sizeof(T));
 template <>
-constexpr int kLanesOf<F16> = kLanesOf<float>;
+inline constexpr int kLanesOf<F16> = kLanesOf<float>;
 template <>
-constexpr int kLanesOf<BF16> = kLanesOf<float>;
+inline constexpr int kLanesOf<BF16> = kLanesOf<float>;
 
 using VF = Vec<float>;
 using VI = Vec<int32_t>;
