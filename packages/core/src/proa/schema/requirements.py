@@ -64,6 +64,10 @@ REQUIREMENTS: dict[str, str] = {
         "x must broadcast to shape: it has no more axes, and from the last on, sizes "
         "are equal or x's is 1; -1 keeps a size that x has"
     ),
+    "channel_moments": (
+        "x must have at least 2 axes, and scale have its dtype and an element for each "
+        "channel (axis 1)"
+    ),
     "concat": (
         "there must be an array, axis lie within its axes, and all arrays have its "
         "number of axes and, but for that axis, its sizes"
