@@ -176,8 +176,7 @@ PROA_INLINE V greater(V v, V best) {
 PROA_INLINE VF every_second(const float* p) {
   VU even;
   for (int k = 0; k < kLanes; ++k) even[k] = static_cast<uint32_t>(2 * k);
-  return bit_cast<VF>(
-      shuffle(bit_cast<VU>(load(p)), bit_cast<VU>(load(p + kLanes)), even));
+  return bit_cast<VF>(shuffle(bit_cast<VU>(load(p)), bit_cast<VU>(load(p + kLanes)), even));
 }
 
 /// Elements of a padded line that windows read, whole vectors of them; more than there is room for

@@ -67,8 +67,7 @@ PROA_INLINE void philox_words(int64_t seed, int64_t offset, int64_t block, uint3
     philox(&s, static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
     const VQ first = (s.word[0] & 0xffffffffu) | (s.word[1] << 32);
     const VQ second = (s.word[2] & 0xffffffffu) | (s.word[3] << 32);
-    const VQ pairs[2] = {shuffle(first, second, low_pairs),
-                         shuffle(first, second, high_pairs)};
+    const VQ pairs[2] = {shuffle(first, second, low_pairs), shuffle(first, second, high_pairs)};
     // Words 0 and 1 of a counter lie in the low and high half of a lane.
     if constexpr (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
       __builtin_memcpy(words + 4 * at, pairs, sizeof pairs);
