@@ -17,7 +17,7 @@ constexpr int kPitchRoom = 64;               // keeps rows from being a power of
 constexpr int kStackPanel = kTileRows * (384 * 4 + kPitchRoom);
 constexpr int64_t kSlab = 16;        // rows of b packed at once
 constexpr int64_t kFewRows = 4;      // panels of a, for which a panel of b is not worth keeping
-constexpr int64_t kFewColumns = 8;   // panels of b, for which rows are not worth transposing
+constexpr int64_t kFewColumns = 3;   // panels of b, for which rows are not worth transposing
 constexpr int64_t kConflict = 2048;  // rows so many bytes apart evict each other
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

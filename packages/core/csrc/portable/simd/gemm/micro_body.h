@@ -28,13 +28,19 @@ struct Accumulators {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) acc[i][j] = first;
     }
-    // c is needed in the end; meanwhile it comes.
+  }
+  /// c is needed in the end; meanwhile it comes.
+  PROA_INLINE static const char* fetch_row(const char* c, int64_t pitch) {
+    __builtin_prefetch(c, 1);
+    if (kVecs * kVecBytes > 64) __builtin_prefetch(c + kVecs * kVecBytes - 1, 1);
+    return c + pitch;
+  }
+  PROA_INLINE static int64_t pitch(const Tile& t) {
+    return t.ldc * static_cast<int64_t>(sizeof(T));
+  }
+  PROA_INLINE static void fetch(const Tile& t) {
     const char* c = static_cast<const char*>(t.c);
-    const int64_t step = t.ldc * static_cast<int64_t>(sizeof(T));
-    for (int i = 0; i < kRows; ++i, c += step) {
-      __builtin_prefetch(c, 1);
-      if (kVecs * kVecBytes > 64) __builtin_prefetch(c + kVecs * kVecBytes - 1, 1);
-    }
+    for (int i = 0; i < kRows; ++i) c = fetch_row(c, pitch(t));
   }
   /// One step of k; unit(i) is row i of a.
   template <class F>
@@ -82,21 +88,48 @@ struct Accumulators {
   }
 };
 
-constexpr int64_t kRowsAhead = 16;  // rows of b that are fetched before their time
+// How many steps of k ahead of their use rows are fetched: those that run_packing reads where they
+// lie, which may be far away, and those of a packed panel, which mostly are in the second cache.
+constexpr int64_t kRowsAhead = 32, kStepsAheadA = 12, kStepsAheadB = 8;
+// A row of c is fetched every so many steps of k, the last one so many before the end: all at once
+// would keep the panels from coming, and rows a power of two apart evict each other early.
+constexpr int64_t kStepsPerFetch = 2, kStepsAfterFetch = 16;
 
 struct PackedRows {};
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
   using T = typename Arith::Scalar;
+  constexpr bool kFetches = kRows * 2 > kTileRows;  // low ones have no time for it
   Accumulators<Arith, kRows, kVecs> tile;
   tile.start(t);
   const T* a = static_cast<const T*>(t.a);
   const T* b = static_cast<const T*>(t.b);
-  const int64_t lda = t.lda, ldb = t.ldb;
-  for (int64_t k = t.k; k > 0; --k) {
-    tile.step(b, [&](int i) { return a[i]; });
-    a += lda;
-    b += ldb;
+  const int64_t lda = t.lda, ldb = t.ldb, pitch = tile.pitch(t);
+  const char* c = static_cast<const char*>(t.c);
+  int rows = kRows;  // of c, still to be fetched
+  int64_t some = t.k - kStepsPerFetch * kRows - kStepsAfterFetch;
+  if (some < 0) {
+    tile.fetch(t);
+    some = t.k;
+    rows = -1;
+  }
+  for (;;) {
+    for (; some > 0; --some) {
+      if (kFetches) {
+        __builtin_prefetch(b + kStepsAheadB * ldb);  // its second half comes along
+        __builtin_prefetch(a + kStepsAheadA * lda);
+      }
+      tile.step(b, [&](int i) { return a[i]; });
+      a += lda;
+      b += ldb;
+    }
+    if (--rows < 0) {
+      if (rows < -1) break;
+      some = kStepsAfterFetch;
+      continue;
+    }
+    c = tile.fetch_row(c, pitch);
+    some = kStepsPerFetch;
   }
   tile.finish(t);
 }
@@ -108,6 +141,7 @@ void run_packing(const Tile& t, void* packed) {
   constexpr int kWidth = kVecBytes / static_cast<int>(sizeof(T));
   Accumulators<Arith, kTileRows, kTileVecs> tile;
   tile.start(t);
+  tile.fetch(t);
   const T* a = static_cast<const T*>(t.a);
   const T* b = static_cast<const T*>(t.b);
   T* to = static_cast<T*>(packed);
@@ -115,7 +149,7 @@ void run_packing(const Tile& t, void* packed) {
   for (int64_t k = t.k; k > 0; --k) {
 #pragma GCC unroll 2
     for (int j = 0; j < kTileVecs; ++j) {
-      __builtin_prefetch(b + ahead + j * kWidth);
+      __builtin_prefetch(b + ahead + j * kWidth, 0, 2);
       const V v = load_as<V>(b + j * kWidth);
       __builtin_memcpy(to + j * kWidth, &v, sizeof v);
     }
@@ -132,29 +166,36 @@ void run_tile(const Tile& t, const Windows& w) {
   using T = typename Arith::Scalar;
   Accumulators<Arith, kRows, kVecs> tile;
   tile.start(t);
+  tile.fetch(t);
   const T* b = static_cast<const T*>(t.b);
   const int64_t ldb = t.ldb, row = w.row;
   const char* ahead = static_cast<const char*>(w.fetch != nullptr ? w.fetch : t.a);
   // Three rows share a pointer: their distances 0, 1 and 2 times `row` are addressing modes.
   constexpr int kPointers = (kRows + 2) / 3;
+  const uint8_t* a[kPointers];
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
-      const uint8_t* a[kPointers];
       a[0] = static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w;
 #pragma GCC unroll 8
       for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
-      for (int64_t k = t.k; k > 0; --k) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += w.fetch_step;
-        tile.step(b, [&](int i) { return load_as<T>(a[i / 3] + i % 3 * row); });
+      // A full tile takes two steps at once, which leaves the multiply-adds room to issue.
+      constexpr int kSteps = kRows == kTileRows ? 2 : 1;
+      for (int64_t k = t.k; k > 0; k -= kSteps) {
+#pragma GCC unroll 2
+        for (int s = 0; s < kSteps; ++s) {
+          if (s > 0 && k == 1) break;
+          __builtin_prefetch(ahead, 0, 2);
+          ahead += w.fetch_step;
+          tile.step(b, [&](int i) { return load_as<T>(a[i / 3] + i % 3 * row + s * sizeof(T)); });
+          b += ldb;
+        }
 #pragma GCC unroll 8
         for (int i = 0; i < kPointers; ++i) {
-          a[i] += sizeof(T);
+          a[i] += kSteps * sizeof(T);
 #if defined(__x86_64__)
           __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
 #endif
         }
-        b += ldb;
       }
     }
   tile.finish(t);

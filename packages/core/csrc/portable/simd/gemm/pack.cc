@@ -38,6 +38,7 @@ struct Block {
 };
 
 constexpr int64_t kPackBlock = 256;  // units read at once: bounds the stack
+constexpr int64_t kBlocksAhead = 4;  // fetched before they are transposed
 
 /// The kWidth units from `at` on of kWidth lanes, one vector of lanes a unit.
 template <class T>
@@ -88,7 +89,11 @@ void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0,
   if (lanes < kWidth) memset(buffer[lanes], 0, sizeof buffer[lanes]);
   for (int i = lanes; i < kWidth; ++i) from[i] = buffer[lanes];
   int64_t at = 0;
-  for (; at + kWidth <= k; at += kWidth) transpose_block(from, at, width, panel + at * width);
+  for (; at + kWidth <= k; at += kWidth) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) __builtin_prefetch(from[i] + at + kBlocksAhead * kWidth);
+    transpose_block(from, at, width, panel + at * width);
+  }
   if (at == k) return;
   Block<T> block;
   for (int i = 0; i < kWidth; ++i) block.row[i] = load_n(from[i] + at, k - at);
