@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proa/base/dispatch.h"
 #include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
@@ -20,6 +21,8 @@ constexpr int kTileRows = 8;
 #else
 constexpr int kTileRows = 4;
 #endif
+/// A build without doubles is one for models: its size counts, so it spares longer loops.
+constexpr bool kSmallBuild = !computes(DType::kF64);
 constexpr int kTileVecs = 2;  // vectors across a full tile
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 

@@ -99,7 +99,7 @@ struct PackedRows {};
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
   using T = typename Arith::Scalar;
-  constexpr bool kFetches = kRows * 2 > kTileRows;  // low ones have no time for it
+  constexpr bool kFetches = !kSmallBuild && kRows * 2 > kTileRows;  // low ones have no time for it
   Accumulators<Arith, kRows, kVecs> tile;
   tile.start(t);
   const T* a = static_cast<const T*>(t.a);
@@ -108,7 +108,7 @@ void run_tile(const Tile& t, const PackedRows&) {
   const char* c = static_cast<const char*>(t.c);
   int rows = kRows;  // of c, still to be fetched
   int64_t some = t.k - kStepsPerFetch * kRows - kStepsAfterFetch;
-  if (some < 0) {
+  if (kSmallBuild || some < 0) {
     tile.fetch(t);
     some = t.k;
     rows = -1;
@@ -123,6 +123,7 @@ void run_tile(const Tile& t, const PackedRows&) {
       a += lda;
       b += ldb;
     }
+    if (kSmallBuild) break;
     if (--rows < 0) {
       if (rows < -1) break;
       some = kStepsAfterFetch;
@@ -179,7 +180,7 @@ void run_tile(const Tile& t, const Windows& w) {
 #pragma GCC unroll 8
       for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
       // A full tile takes two steps at once, which leaves the multiply-adds room to issue.
-      constexpr int kSteps = kRows == kTileRows ? 2 : 1;
+      constexpr int kSteps = !kSmallBuild && kRows == kTileRows ? 2 : 1;
       for (int64_t k = t.k; k > 0; k -= kSteps) {
 #pragma GCC unroll 2
         for (int s = 0; s < kSteps; ++s) {

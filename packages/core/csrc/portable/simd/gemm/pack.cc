@@ -91,7 +91,8 @@ void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0,
   int64_t at = 0;
   for (; at + kWidth <= k; at += kWidth) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kWidth; ++i) __builtin_prefetch(from[i] + at + kBlocksAhead * kWidth);
+    for (int i = 0; i < kWidth && !kSmallBuild; ++i)
+      __builtin_prefetch(from[i] + at + kBlocksAhead * kWidth);
     transpose_block(from, at, width, panel + at * width);
   }
   if (at == k) return;

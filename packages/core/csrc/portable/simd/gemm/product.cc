@@ -23,9 +23,21 @@ bool is_skinny(const Product& p) {
          p.b_steps.step() != 1;
 }
 
+#if defined(__AVX512F__)
+bool is_skinny_turned(const Product& p) {
+  return computes(DType::kF64) && p.packed == nullptr && p.m <= kTurnedRows &&
+         p.dtype == DType::kF32 && p.n >= kLanes && p.k >= kLanes && p.b_steps.rank == 1 &&
+         p.b_steps.step() == 1;
+}
+#endif
+
 }  // namespace
 
 size_t product_scratch(const Product& p) {
+#if defined(__AVX512F__)
+  if (is_skinny_turned(p))
+    return static_cast<size_t>(bias_bytes(p)) + skinny_turned_scratch(p.m, p.k);
+#endif
   if (is_skinny(p)) return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(p.m, p.k);
   return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_of(p.dtype), p.m, p.n, p.k,
                                                            takes_tiles(p.end.out),
@@ -46,6 +58,9 @@ void multiply(const Call& call, const Product& p, void* scratch) {
     rest += bytes;
   }
   set_output(&g, &p.end);
+#if defined(__AVX512F__)
+  if (is_skinny_turned(p)) return multiply_skinny_turned(call, g, rest);
+#endif
   return is_skinny(p) ? multiply_skinny(call, g, rest) : gemm(call, g, rest);
 }
 

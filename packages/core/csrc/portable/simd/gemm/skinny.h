@@ -12,4 +12,11 @@ size_t skinny_scratch(int64_t m, int64_t k);
 /// where g.b.direct says.
 void multiply_skinny(const Call& call, const Gemm& g, void* scratch);
 
+// The same for a b of columns that lie where g.b.direct says, and m <= kTurnedRows.
+#if defined(__AVX512F__)
+constexpr int64_t kTurnedRows = 8;
+size_t skinny_turned_scratch(int64_t m, int64_t k);
+void multiply_skinny_turned(const Call& call, const Gemm& g, void* scratch);
+#endif
+
 }  // namespace proa::PROA_ISA

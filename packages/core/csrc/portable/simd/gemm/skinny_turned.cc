@@ -1,0 +1,120 @@
+// A few rows times a matrix whose columns are lines of memory: sixteen lines at a time are read
+// from end to end, turned in registers, and met by all rows. Sums are begun anew where gemm()
+// begins a block of k, so that both give the same bits.
+#include "proa/simd/gemm/skinny.h"
+
+#if defined(__AVX512F__)
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int64_t kFetch = 48;  // floats of a line that are fetched before their time
+constexpr int64_t kGrainWork = 1 << 18;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// kLanes floats of kLanes lines, side by side: lines far apart may share a place in the cache.
+struct Patch {
+  alignas(64) float at[kLanes][kLanes];
+
+  /// Element `step + i` of every line is v[i].
+  PROA_INLINE void turn(int64_t step, VF v[4]) const {
+    __m512 quarter[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      auto piece = [&](int q) { return _mm_load_ps(at[r + 4 * q] + step); };
+      quarter[r] = _mm512_castps128_ps512(piece(0));
+      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0x00f0, piece(1));
+      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0x0f00, piece(2));
+      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0xf000, piece(3));
+    }
+    auto pair = [](__m512 x, __m512 y, bool high) {
+      return _mm512_castps_pd(high ? _mm512_unpackhi_ps(x, y) : _mm512_unpacklo_ps(x, y));
+    };
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      const __m512d x = pair(quarter[0], quarter[1], h != 0);
+      const __m512d y = pair(quarter[2], quarter[3], h != 0);
+      v[2 * h] = (VF)_mm512_unpacklo_pd(x, y);
+      v[2 * h + 1] = (VF)_mm512_unpackhi_pd(x, y);
+    }
+  }
+};
+
+/// Adds k steps of kLanes lines from `b` on, `pitch` apart of which `lines` are there, to kRows
+/// sums.
+template <int kRows>
+PROA_INLINE void add_lines(const float* a, const float* b, int64_t pitch, int64_t lines, int64_t k,
+                           VF* sums) {
+  Patch patch;
+  for (int64_t at = 0; at < k; at += kLanes, b += kLanes) {
+    const int64_t some = least(k - at, kLanes);
+    const float* line = b;
+    for (int64_t i = 0; i < kLanes; ++i) {
+      __builtin_prefetch(line + kFetch);
+      store(patch.at[i], some == kLanes ? load(line) : load_n(line, some));
+      if (i + 1 < lines) line += pitch;  // the last one stands for those that are not there
+    }
+    for (int64_t step = 0; step < some; step += 4) {
+      VF v[4];
+      patch.turn(step, v);
+#pragma GCC unroll 4
+      for (int s = 0; s < 4; ++s, a += kRows) {
+        if (step + s >= some) break;
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) sums[r] = fma(splat(a[r]), v[s], sums[r]);
+      }
+    }
+  }
+}
+
+template <int kRows>
+void run_columns(const Gemm& g, const float* a, int64_t col) {
+  const int64_t block = gemm_k_block(*g.micro, g.k), cols = least(g.n - col, kLanes);
+  const float* const b = static_cast<const float*>(g.b.direct) + col * g.b.step;
+  const float* const init = static_cast<const float*>(g.init);
+  VF total[kRows];
+  for (VF& sum : total) sum = init == nullptr ? VF{} : load(init + col);
+  add_lines<kRows>(a, b, g.b.step, cols, least(g.k, block), total);
+  for (int64_t k0 = block; k0 < g.k; k0 += block) {
+    VF part[kRows] = {};
+    add_lines<kRows>(a + k0 * kRows, b + k0, g.b.step, cols, least(g.k - k0, block), part);
+    for (int r = 0; r < kRows; ++r) total[r] = total[r] + part[r];
+  }
+  alignas(64) float tile[kRows][kLanes];
+  for (int r = 0; r < kRows; ++r) {
+    if (g.relu) total[r] = max(VF{}, total[r]);
+    store(tile[r], total[r]);
+    if (g.c != nullptr && r < g.m)
+      store_n(static_cast<float*>(g.c) + r * g.ldc + col, total[r], cols);
+  }
+  if (g.finish == nullptr) return;
+  void* const place = g.c != nullptr ? static_cast<float*>(g.c) + col : tile[0];
+  g.finish(g.finish_ctx, place, g.c != nullptr ? g.ldc : int64_t{kLanes}, 0, static_cast<int>(g.m),
+           col, static_cast<int>(cols));
+}
+
+int64_t padded_rows(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : 8; }
+
+}  // namespace
+
+size_t skinny_turned_scratch(int64_t m, int64_t k) { return skinny_scratch(padded_rows(m), k); }
+
+void multiply_skinny_turned(const Call& call, const Gemm& g, void* scratch) {
+  if (g.m == 0 || g.n == 0) return;
+  float* const a = static_cast<float*>(scratch);
+  const int rows = static_cast<int>(padded_rows(g.m));
+  pack_panel(g.a, sizeof(float), 0, static_cast<int>(g.m), rows, 0, g.k, a);
+  const int64_t grain = 1 + kGrainWork / (kLanes * g.k * rows + 1);
+  auto run = rows == 1   ? run_columns<1>
+             : rows == 2 ? run_columns<2>
+             : rows == 4 ? run_columns<4>
+                         : run_columns<8>;
+  parallel_for(call, (g.n + kLanes - 1) / kLanes, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) run(g, a, i * kLanes);
+  });
+}
+
+}  // namespace proa::PROA_ISA
+
+#endif
