@@ -40,7 +40,8 @@ struct Accumulators {
   }
   PROA_INLINE static void fetch(const Tile& t) {
     const char* c = static_cast<const char*>(t.c);
-    for (int i = 0; i < kRows; ++i) c = fetch_row(c, pitch(t));
+    const int64_t step = pitch(t);
+    for (int i = 0; i < kRows; ++i) c = fetch_row(c, step);
   }
   /// One step of k; unit(i) is row i of a.
   template <class F>
@@ -99,16 +100,26 @@ struct PackedRows {};
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
   using T = typename Arith::Scalar;
-  constexpr bool kFetches = !kSmallBuild && kRows * 2 > kTileRows;  // low ones have no time for it
+  constexpr bool kFetches = kRows * 2 > kTileRows;  // low ones have no time for it
   Accumulators<Arith, kRows, kVecs> tile;
   tile.start(t);
   const T* a = static_cast<const T*>(t.a);
   const T* b = static_cast<const T*>(t.b);
-  const int64_t lda = t.lda, ldb = t.ldb, pitch = tile.pitch(t);
+  const int64_t lda = t.lda, ldb = t.ldb;
+  if (kSmallBuild) {
+    tile.fetch(t);
+    for (int64_t k = t.k; k > 0; --k) {
+      tile.step(b, [&](int i) { return a[i]; });
+      a += lda;
+      b += ldb;
+    }
+    return tile.finish(t);
+  }
+  const int64_t pitch = tile.pitch(t);
   const char* c = static_cast<const char*>(t.c);
   int rows = kRows;  // of c, still to be fetched
   int64_t some = t.k - kStepsPerFetch * kRows - kStepsAfterFetch;
-  if (kSmallBuild || some < 0) {
+  if (some < 0) {
     tile.fetch(t);
     some = t.k;
     rows = -1;
@@ -123,7 +134,6 @@ void run_tile(const Tile& t, const PackedRows&) {
       a += lda;
       b += ldb;
     }
-    if (kSmallBuild) break;
     if (--rows < 0) {
       if (rows < -1) break;
       some = kStepsAfterFetch;
