@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proa import _core, errors
+from proa import _core, errors, schema
 
 ops = _core.ops
 
@@ -71,6 +71,42 @@ ROWS = RNG.standard_normal((4000, 24)).astype(np.float32)
 def test_results_do_not_depend_on_the_number_of_threads(function: Any):
     one = on_threads(1, function)
     np.testing.assert_array_equal(on_threads(3, function), one)
+
+
+#: Of every size, so that some of a vector lie where a function must be computed apart.
+EXTREMES = np.array(
+    [0.0, -0.0, 1e-45, -3e-39, 0.5, -1.25, 2.75, 88.9, -104.2, 7e3, -9e3, 3e7, 2e19,
+     -1e38, np.inf, -np.inf, np.nan],
+    np.float32,
+)  # fmt: skip
+ELEMENTWISE = sorted(
+    row.name
+    for row in schema.ROWS.values()
+    if row.elementwise
+    and "float32" in row.dtypes
+    and 1 <= len(row.arrays) <= 2
+    and not any(a.optional or a.variadic or a.shape_only for a in row.arrays)
+    and not any(a.required for a in row.attributes)
+    and not row.name.endswith("_")
+)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_a_number_has_the_same_bits_whatever_lies_beside_it(name: str):
+    function, count = getattr(ops, name), len(schema.ROWS[name].arrays)
+    random = np.random.default_rng(7)
+    arrays = [random.permutation(np.repeat(EXTREMES, 4)) for _ in range(count)]
+    for i in range(0, arrays[0].size, 5):
+        for x in arrays:
+            x[i] = random.normal()  # where most vectors are computed as a whole
+    together = function(*map(tensor, arrays)).numpy()
+    alone = [
+        function(*(tensor(x[i : i + 1]) for x in arrays)).numpy()
+        for i in range(together.size)
+    ]
+    np.testing.assert_array_equal(
+        together.view(np.uint8), np.concatenate(alone).view(np.uint8)
+    )
 
 
 def test_a_long_float_sum_keeps_its_accuracy():

@@ -161,19 +161,27 @@ PROA_INLINE SinCos sincos_reduced(VF x) {
   const VF a = swap ? cosine : sine, b = swap ? sine : cosine;
   return {bit_cast<VF>(bit_cast<VI>(a) ^ sin_sign), bit_cast<VF>(bit_cast<VI>(b) ^ cos_sign)};
 }
+// Lanes beyond that range are computed one by one, and they alone: no lane's result may depend on
+// its neighbours.
 PROA_INLINE VF sin(VF x) {
-  if (PROA_UNLIKELY(any(~(abs(x) <= 8192.0f)))) {
-    for (int i = 0; i < kLanes; ++i) x[i] = ::sinf(x[i]);
-    return x;
+  const VI inside = abs(x) <= 8192.0f;
+  VF y = x == 0.0f ? x : sincos_reduced(inside ? x : VF{}).sin;
+  if (PROA_UNLIKELY(any(~inside))) {
+    for (int i = 0; i < kLanes; ++i) {
+      if (inside[i] == 0) y[i] = ::sinf(x[i]);
+    }
   }
-  return x == 0.0f ? x : sincos_reduced(x).sin;
+  return y;
 }
 PROA_INLINE VF cos(VF x) {
-  if (PROA_UNLIKELY(any(~(abs(x) <= 8192.0f)))) {
-    for (int i = 0; i < kLanes; ++i) x[i] = ::cosf(x[i]);
-    return x;
+  const VI inside = abs(x) <= 8192.0f;
+  VF y = sincos_reduced(inside ? x : VF{}).cos;
+  if (PROA_UNLIKELY(any(~inside))) {
+    for (int i = 0; i < kLanes; ++i) {
+      if (inside[i] == 0) y[i] = ::cosf(x[i]);
+    }
   }
-  return sincos_reduced(x).cos;
+  return y;
 }
 
 PROA_INLINE VD polynomial(VD, double c0) { return c0 - VD{}; }
@@ -205,13 +213,8 @@ PROA_INLINE VD positive_power(VD x, VD y) {
 }
 /// x ** y, 0.6 ulp.
 PROA_INLINE VF pow(VF x, VF y) {
-  const VF a = abs(x);
-  if (PROA_UNLIKELY(any(~((a > 0.0f) & (a < INFINITY) & (abs(y) < INFINITY))))) {
-    for (int i = 0; i < kLanes; ++i) {
-      x[i] = static_cast<float>(::pow(static_cast<double>(x[i]), static_cast<double>(y[i])));
-    }
-    return x;
-  }
+  const VI inside = (abs(x) > 0.0f) & (abs(x) < INFINITY) & (abs(y) < INFINITY);
+  const VF a = inside ? abs(x) : splat(1.0f);
   typedef float Half __attribute__((vector_size(kVecBytes / 2)));
   Half base[2], exponent[2], power[2];
   __builtin_memcpy(base, &a, sizeof a);
@@ -226,7 +229,14 @@ PROA_INLINE VF pow(VF x, VF y) {
   // Of a negative number only whole powers exist, and odd ones are negative.
   const VF half = y * 0.5f;
   const VF negative = y != round_even(y) ? splat(NAN) : (half != round_even(half) ? -z : z);
-  return x < 0.0f ? negative : z;
+  VF result = x < 0.0f ? negative : z;
+  if (PROA_UNLIKELY(any(~inside))) {
+    for (int i = 0; i < kLanes; ++i) {
+      if (inside[i] != 0) continue;
+      result[i] = static_cast<float>(::pow(static_cast<double>(x[i]), static_cast<double>(y[i])));
+    }
+  }
+  return result;
 }
 
 }  // namespace proa::PROA_ISA

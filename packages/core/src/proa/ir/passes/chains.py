@@ -13,9 +13,8 @@ _MOST_NODES = 16
 _MOST_ARRAYS = 48
 #: Arrays of fewer elements stay in the cache between ops anyway.
 LEAST_ELEMENTS = 1 << 15
-#: Where one number of a vector is out of their range these compute the whole vector
-#: another way, so that a number's last bit depends on how vectors are cut.
-_BY_VECTORS = ("cos", "pow", "sin")
+#: Its kernel asks whether the exponent is one number, which a block of many may be.
+_NOT_BY_BLOCKS = "pow"
 
 
 @dataclass(eq=False)
@@ -35,7 +34,7 @@ class _Group:
 def _may_chain(node: Node) -> bool:
     """Whether a block of the node's elements follows from a block of its inputs'."""
     row = row_of(node.op)
-    if not row.elementwise or row.kind != "kernel" or node.op in _BY_VECTORS:
+    if not row.elementwise or row.kind != "kernel" or node.op == _NOT_BY_BLOCKS:
         return False
     count = 1
     for d in node.outputs[0].shape:
