@@ -269,6 +269,7 @@ EngineUpdates updates_of(const std::vector<int64_t>& stores,
 // Pairs of a node and how many from it on run block by block.
 std::vector<EngineChain> chains_of(const std::vector<std::pair<uint32_t, uint32_t>>& given) {
   std::vector<EngineChain> chains;
+  chains.reserve(given.size());
   for (const auto& [first, count] : given) chains.push_back({first, count});
   return chains;
 }

@@ -135,7 +135,7 @@ const ExtensionOp* define_python_operator(const char* name, int outputs, PyObjec
   abi.own = made.get();
   const ExtensionOp* op = register_operator(abi);
   Py_INCREF(function);
-  static_cast<void>(made.release());  // for ever
+  made.release();  // for ever; NOLINT(bugprone-unused-return-value)
   return op;
 }
 
