@@ -164,7 +164,9 @@ PyObject* get_handle(PyObject* self, void*) {
   return handle;
 }
 
-void* flag(TensorImpl::Flag f) noexcept { return reinterpret_cast<void*>(static_cast<uintptr_t>(f)); }
+void* flag(TensorImpl::Flag f) noexcept {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(f));
+}
 
 PyGetSetDef attributes[] = {
     {"shape", get_shape, nullptr, "Sizes of the axes, as a list.", nullptr},
