@@ -64,3 +64,30 @@ def test_the_first_greatest(
     for a, b in np.ndindex(*x.shape[:2]):
         np.add.at(total[a, b], want[a, b].ravel(), dy[a, b].ravel())
     np.testing.assert_array_equal(dx.numpy(), total.reshape(x.shape))
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize(
+    ("channels", "height", "width", "kernel", "stride", "padding"),
+    [(1, 6, 40, 2, 2, 0), (6, 8, 28, 2, 2, 0), (20, 7, 9, 3, 2, 1), (64, 5, 6, 3, 1, 1),
+     (70, 4, 300, 2, 2, 0), (3, 3, 9000, 3, 3, 0)],
+)  # fmt: skip
+def test_the_greatest_of_int8_channels_last(
+    channels, height, width, kernel, stride, padding, cut
+):
+    wide = channels + 5 if cut else channels  # a part of the channels in memory
+    whole = RNG.integers(-128, 128, (2, height, width, wide)).astype(np.int8)
+    x = proa.to_tensor(whole).transpose([0, 3, 1, 2])
+    if cut:
+        x = x[:, 2 : 2 + channels]
+        whole = whole[..., 2 : 2 + channels]
+    got = ops.max_pool2d(
+        x, kernel=[kernel] * 2, stride=[stride] * 2, padding=[padding] * 4
+    ).numpy()
+    plain = whole.transpose(0, 3, 1, 2)
+    edge = [(0, 0)] * 2 + [(padding, padding)] * 2
+    padded = np.pad(plain, edge, constant_values=-128)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))
+    np.testing.assert_array_equal(
+        got, windows[:, :, ::stride, ::stride].max(axis=(-1, -2))
+    )

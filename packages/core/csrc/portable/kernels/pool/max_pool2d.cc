@@ -265,33 +265,79 @@ void max_index(const Call& call, const Axis& down, const Axis& along) {
   });
 }
 
-/// int8 channels-last, for quantized networks: a block of channels at a time.
-void max_int8(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
-              const Axis& along) {
-  constexpr int64_t kBlock = 64;
+typedef int8_t Bytes __attribute__((vector_size(16)));
+
+PROA_INLINE Bytes bytes_at(const int8_t* p) {
+  Bytes v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+/// The greatest of `count` vectors, `step` bytes apart.
+PROA_INLINE Bytes greatest_bytes(const int8_t* p, int64_t count, int64_t step) {
+  Bytes best = bytes_at(p);
+  for (int64_t k = 1; k < count; ++k) {
+    const Bytes v = bytes_at(p + k * step);
+    best = v > best ? v : best;
+  }
+  return best;
+}
+
+/// Bytes of a line whose columns' greatest are kept.
+constexpr int64_t kByteRoom = 16384;
+
+/// int8 channels-last, for quantized networks, `some` channels from c on: of each column first, as
+/// few channels fill no vector, and then of the columns of each window.
+void max_bytes(const View& x, const View& y, int64_t n, int64_t i, int64_t c, int64_t some,
+               const Axis& down, const Axis& along) {
+  constexpr int64_t kWide = sizeof(Bytes);
+  int8_t line[kByteRoom + kWide];
   const Span h = down.at(i);
-  for (int64_t j = 0; j < along.count; ++j) {
+  const int64_t rows = h.end - h.begin, step = x.stride[2];
+  const int8_t* from = x.as<const int8_t>() + n * x.stride[0] + h.begin * step + c;
+  const bool one_run = x.stride[3] == some;
+  const int64_t runs = one_run ? 1 : along.size, length = one_run ? along.size * some : some;
+  int8_t* kept = line;
+  for (int64_t q = 0; q < runs; ++q, from += x.stride[3], kept += length) {
+    int64_t k = 0;
+    for (; k + kWide <= length; k += kWide) {
+      const Bytes best = greatest_bytes(from + k, rows, step);
+      __builtin_memcpy(kept + k, &best, sizeof best);
+    }
+    for (; k < length; ++k) {
+      int8_t best = from[k];
+      for (int64_t p = 1; p < rows; ++p)
+        best = from[k + p * step] > best ? from[k + p * step] : best;
+      kept[k] = best;
+    }
+  }
+  __builtin_memset(line + along.size * some, 0, kWide);
+  int8_t* to = y.as<int8_t>() + n * y.stride[0] + i * y.stride[2] + c;
+  const bool runs_on = y.stride[3] == some;  // what is written too far is written again
+  for (int64_t j = 0; j < along.count; ++j, to += y.stride[3]) {
     const Span w = along.at(j);
-    const int8_t* from = x.as<const int8_t>() + n * x.stride[0];
-    int8_t* to = y.as<int8_t>() + n * y.stride[0] + i * y.stride[2] + j * y.stride[3];
-    for (int64_t c = 0; c < x.shape[1]; c += kBlock) {
-      const int64_t some = x.shape[1] - c < kBlock ? x.shape[1] - c : kBlock;
-      int8_t best[kBlock];
-      for (int64_t k = 0; k < some; ++k) best[k] = -128;
-      for (int64_t p = h.begin; p < h.end; ++p)
-        for (int64_t q = w.begin; q < w.end; ++q) {
-          const int8_t* v = from + p * x.stride[2] + q * x.stride[3] + c;
-          for (int64_t k = 0; k < some; ++k) best[k] = v[k] > best[k] ? v[k] : best[k];
-        }
-      for (int64_t k = 0; k < some; ++k) to[c + k] = best[k];
+    const int64_t left = runs_on ? (along.count - j) * some : some;
+    for (int64_t k = 0; k < some; k += kWide) {
+      const Bytes best = greatest_bytes(line + w.begin * some + k, w.end - w.begin, some);
+      if (left - k >= kWide) {
+        __builtin_memcpy(to + k, &best, sizeof best);
+      } else {
+        for (int64_t b = 0; b < some - k && b < kWide; ++b) to[k + b] = best[b];
+      }
     }
   }
 }
 
 Status pool(const Call& c, const Axis& down, const Axis& along, int64_t area) {
   const View &x = c.in[0], &y = c.out[0];
-  if (x.dtype == DType::kI8 && channels_adjoin(x) && channels_adjoin(y)) {
-    for_each_line(c, y, area, [&](int64_t n, int64_t i) { max_int8(x, y, n, i, down, along); });
+  const bool fits = along.size > 0 && along.size <= kByteRoom;
+  if (x.dtype == DType::kI8 && fits && channels_adjoin(x) && channels_adjoin(y)) {
+    const int64_t block = kByteRoom / along.size;
+    for_each_line(c, y, area, [&](int64_t n, int64_t i) {
+      for (int64_t k = 0; k < x.shape[1]; k += block) {
+        max_bytes(x, y, n, i, k, x.shape[1] - k < block ? x.shape[1] - k : block, down, along);
+      }
+    });
     return Status::kOk;
   }
   PROA_REAL(x.dtype, T, max_pool<T>(c, down, along));
