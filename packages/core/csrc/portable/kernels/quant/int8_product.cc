@@ -98,13 +98,18 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t unit, int64_t coun
   const Int8Kernels& w = *static_cast<const Int8Kernels*>(ctx);
   typedef decltype(Int8Step{} - Int8Step{}) Wide;
   int8_t* bytes = static_cast<int8_t*>(buffer);
-  for (int64_t u = unit; u < unit + count; ++u) {
-    const int64_t row = u / w.run_units(), first = (u - row * w.run_units()) * kInt8Steps;
-    const int64_t p = row / w.runs, r = row - p * w.runs;
-    for (int64_t s = first; s < first + kInt8Steps; ++s) {
-      const int64_t at = r * w.run + s, q = at / w.depth, d = at - q * w.depth;
-      const int8_t* from = w.data + out * w.out + p * w.tap_h + q * w.tap_w + d * w.step;
-      const Wide value = s < w.run ? *from : 0;
+  if (count == 0) return buffer;
+  const int64_t row = unit / w.run_units();
+  int64_t p = row / w.runs, r = row - p * w.runs, s = (unit - row * w.run_units()) * kInt8Steps;
+  int64_t q = (r * w.run + s) / w.depth, d = r * w.run + s - q * w.depth;
+  for (int64_t u = 0; u < count; ++u) {
+    const int8_t* from = w.data + out * w.out + p * w.tap_h;
+    for (const int64_t end = s + kInt8Steps; s < end; ++s) {
+      const Wide value = s < w.run ? from[q * w.tap_w + d * w.step] : 0;
+      if (s < w.run && ++d == w.depth) {
+        d = 0;
+        ++q;
+      }
       if constexpr (sizeof(Int8Step) == 1) {
         *bytes++ = static_cast<int8_t>(value);
       } else {
@@ -112,6 +117,12 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t unit, int64_t coun
         memcpy(bytes, &wide, 2);
         bytes += 2;
       }
+    }
+    if (s < w.run) continue;
+    s = 0;
+    if (++r == w.runs) {
+      r = q = d = 0;  // runs divide a row of taps, so the next row begins with its first
+      ++p;
     }
   }
   return buffer;
@@ -168,12 +179,14 @@ void int8_pack(const Int8Kernels& w, void* packed) {
   micro.k_block = w.units() > 0 ? w.units() : 1;
   gemm_pack(micro, {&w, read_kernel, false}, w.outs, w.units(), panels);
   if (kInt8Offset != 0) {
-    int8_t unit[4];
+    constexpr int64_t kUnits = 128;
+    int8_t steps[kUnits * 4];
     for (int64_t o = 0; o < w.outs; ++o) {
       int32_t sum = 0;
-      for (int64_t u = 0; u < w.units(); ++u) {
-        read_kernel(&w, o, u, 1, unit);
-        for (int8_t step : unit) sum += step;
+      for (int64_t u = 0; u < w.units(); u += kUnits) {
+        const int64_t some = w.units() - u < kUnits ? w.units() - u : kUnits;
+        read_kernel(&w, o, u, some, steps);
+        for (int64_t k = 0; k < some * 4; ++k) sum += steps[k];
       }
       head[o] = -kInt8Offset * sum;
     }
