@@ -189,17 +189,9 @@ def test_a_failed_run_of_a_program_tells_where_it_was_built():
 @pytest.mark.feature("L268")
 @pytest.mark.parametrize(
     "name",
-    [
-        "append_backward",
-        "gradients",
-        "scope_guard",
-        "Print",
-        "nn.embedding",
-        "nn.data_norm",
-        "nn.multi_box_head",
-        "nn.nce",
-    ],
-)  # fmt: skip  (nn.py_func, the ninth of Paddle's, runs here: static/test_py_func.py)
+    ["append_backward", "gradients", "scope_guard", "Print", "nn.embedding",
+     "nn.data_norm", "nn.multi_box_head", "nn.nce", "nn.py_func"],
+)  # fmt: skip
 def test_what_builds_static_graphs_says_so_in_dynamic_mode(name):
     with pytest.raises(errors.Error, match=r"\[static\..*graph"):
         found = proa.static

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import proa
 from proa.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    PreconditionNotMetError,
     ShapeError,
     UnimplementedError,
 )
@@ -21,6 +23,19 @@ from proa.static import py_func
 
 RNG = np.random.default_rng(4)
 A, B = RNG.normal(size=(2, 3)), RNG.normal(size=(2, 3))
+
+
+@pytest.fixture
+def static_mode(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Static mode, for calls at once; cases that record stay in dynamic mode."""
+    case = getattr(request.node, "callspec", None)
+    if case is None or not case.params.get("recorded"):
+        proa.enable_static()
+    yield
+    proa.disable_static()
+
+
+in_static_mode = pytest.mark.usefixtures("static_mode")
 
 
 def _tanh(x: Any) -> Any:
@@ -44,6 +59,7 @@ def _both_grad(x: Any, y: Any, p: Any, s: Any, dp: Any, ds: Any) -> tuple[Any, A
     return dp * y + ds, dp * x + 2 * ds
 
 
+@in_static_mode
 @pytest.mark.feature("L241")
 @pytest.mark.parametrize("kind", [tuple, list])
 def test_several_tensors_go_in_and_come_out(kind: Any) -> None:
@@ -100,6 +116,7 @@ def test_open_sizes_follow_the_first_tensor() -> None:
     assert seen == [[-1, 3]]
 
 
+@in_static_mode
 def test_a_layer_trains_through_a_python_operator() -> None:
     class Net(proa.nn.Layer):
         def __init__(self) -> None:
@@ -122,6 +139,7 @@ def test_a_layer_trains_through_a_python_operator() -> None:
     np.testing.assert_array_equal(net.fc.weight.grad.numpy(), want)
 
 
+@in_static_mode
 def test_a_whole_recorded_step_calls_python_and_the_framework_within() -> None:
     class Tanh:  # neither a function nor to be hashed
         __hash__ = None  # type: ignore[assignment]
@@ -162,6 +180,7 @@ def test_programs_of_several_threads_call_their_own_functions() -> None:
     assert found == [[float(n * k) for k in range(20)] for n in range(8)]
 
 
+@in_static_mode
 def test_what_is_skipped_is_not_given() -> None:
     x = _tensor(A)
     out = proa.zeros([2, 3], "float64")
@@ -178,6 +197,7 @@ def test_what_is_skipped_is_not_given() -> None:
     assert given == [2]
 
 
+@in_static_mode
 def test_none_stands_for_a_gradient_of_zeros() -> None:
     x, y = _tensor(A), _tensor(B)
     back = lambda x, y, out, d: (None, d)  # noqa: E731
@@ -189,6 +209,7 @@ def test_none_stands_for_a_gradient_of_zeros() -> None:
     np.testing.assert_array_equal(y.grad.numpy(), np.ones((2, 3)))
 
 
+@in_static_mode
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_function_without_results_is_called_for_its_effect(recorded: bool) -> None:
     seen: list[Any] = []
@@ -215,12 +236,14 @@ def test_equal_calls_are_both_made() -> None:
     assert [f(proa.ones([1])).item() for _ in range(2)] == [1, 5]
 
 
+@in_static_mode
 def test_without_a_backward_function_no_gradient_flows() -> None:
     y = py_func(_tanh, _tensor(A), InputSpec([2, 3], "float64"))
     assert y.stop_gradient
     np.testing.assert_array_equal(y.numpy(), np.tanh(A))
 
 
+@in_static_mode
 def test_gradients_of_gradients_follow_from_tensors_alone() -> None:
     like = InputSpec([2, 3], "float64")
     x = _tensor(A)
@@ -245,6 +268,7 @@ def test_a_graph_with_a_python_function_cannot_be_a_file(tmp_path: Path) -> None
     np.testing.assert_array_equal(traced([_tensor(B, False)]).numpy(), np.tanh(B))
 
 
+@in_static_mode
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize(
     ("result", "like", "error", "message"),
@@ -267,6 +291,7 @@ def test_wrong_results_are_told(
         run(_tensor(A, False))
 
 
+@in_static_mode
 def test_an_error_within_a_recorded_function_is_told() -> None:
     def fails(x: Any) -> Any:
         raise KeyError("nowhere")
@@ -279,6 +304,7 @@ def test_an_error_within_a_recorded_function_is_told() -> None:
         static(_tensor(A, False))
 
 
+@in_static_mode
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -294,3 +320,22 @@ def test_wrong_arguments_are_told(change: dict[str, Any], message: str) -> None:
         py_func(**(given | change))
     with pytest.raises(InvalidArgumentError, match="must be of x and out"):
         py_func(**given, skip_vars_in_backward_input=[_tensor(B)])
+
+
+def test_in_dynamic_mode_it_is_no_operator_but_within_graphs() -> None:
+    assert proa.static.nn.py_func is proa.static.py_func
+    like = InputSpec([2, 3], "float64")
+    message = r"\[static.py_func\] .*graph.*in dynamic mode.*autograd.PyLayer"
+    with pytest.raises(PreconditionNotMetError, match=message):
+        py_func(_tanh, _tensor(A), like)
+
+    @to_static
+    def noisy(x: proa.Tensor) -> proa.Tensor:
+        # Two runs differ: the function is called in the graph's place.
+        return py_func(_tanh, x, like) + 0 * proa.rand([2, 3]).astype("float64")
+
+    with proa.no_grad():
+        for _ in range(2):
+            np.testing.assert_array_equal(noisy(_tensor(A)).numpy(), np.tanh(A))
+    with pytest.raises(PreconditionNotMetError, match=message):
+        py_func(_tanh, _tensor(A), like)

@@ -19,9 +19,25 @@ _lock = threading.RLock()
 
 class _Marks(threading.local):
     depth = 0
+    graphs = 0
 
 
 _marks = _Marks()
+
+
+def is_in_graph() -> bool:
+    """Whether this thread records a graph, or calls a function in a graph's place."""
+    return _marks.graphs > 0
+
+
+@contextmanager
+def in_graph() -> Iterator[None]:
+    """While open, what this thread calls is part of a graph."""
+    _marks.graphs += 1
+    try:
+        yield
+    finally:
+        _marks.graphs -= 1
 
 
 @contextmanager
@@ -114,7 +130,7 @@ class Recorder:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """While open, ops on symbolic tensors go to the recorder; gradients are off."""
-    with _lock:
+    with _lock, in_graph():
         before = _core.set_recorder(recorder)
         enabled = _core.set_grad_enabled(False)
         try:

@@ -15,7 +15,7 @@ from proa.errors import Error, InvalidArgumentError, annotate
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Value
-from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
 from proa.jit.compiled import Compiled
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
@@ -108,6 +108,10 @@ class StaticFunction:
             self._bound[id(instance)] = (instance, bound)
         return bound
 
+    def _call_function(self, args: Any, kwargs: Any) -> Any:
+        with in_graph():
+            return self.function(*args, **kwargs)
+
     def _wants_function(self, tensors: Sequence[Any]) -> bool:
         if _core.is_recording() or any(t._is_symbolic for t in tensors):
             return True  # inside another trace
@@ -171,7 +175,7 @@ class StaticFunction:
             tensors, plan = flatten((args, kwargs), is_tensor)
             form = repr(plan)
         if self._wants_function(tensors):
-            return self.function(*args, **kwargs)
+            return self._call_function(args, kwargs)
         key = self._key(tensors, form)
         for known in self._recorded.get(key, ()):
             if known.recording.holds():
@@ -182,7 +186,7 @@ class StaticFunction:
             recorded = self._record_call(tensors, plan, specs)
             if recorded is not None:
                 if recorded.recording.numbers.has_own_key:
-                    return self.function(*args, **kwargs)
+                    return self._call_function(args, kwargs)
                 tell(self.function, recorded.program)
                 self._recorded.setdefault(key, []).insert(0, recorded)
                 del self._recorded[key][_MAX_VARIANTS:]
@@ -191,7 +195,7 @@ class StaticFunction:
                 return unflatten(recorded.run(tensors), recorded.recording.plan)
         compiled = self._find(specs, plan)
         if compiled.trace.is_random:
-            return self.function(*args, **kwargs)
+            return self._call_function(args, kwargs)
         return unflatten(compiled.run(tensors), compiled.trace.plan)
 
     def _find(self, specs: Sequence[InputSpec], plan: Any) -> _Compiled:

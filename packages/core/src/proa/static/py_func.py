@@ -1,4 +1,4 @@
-"""Operators whose forward and backward are Python functions, eagerly and recorded.
+"""Operators of graphs whose forward and backward are Python functions.
 
 A recorded program calls the functions of the process that recorded it. It names them by
 a number, which means nothing elsewhere: such a program cannot become a model file.
@@ -6,9 +6,10 @@ a number, which means nothing elsewhere: such a program cannot become a model fi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,18 +17,22 @@ from proa import _core
 from proa._core import Tensor, ops
 from proa.autograd import PyLayer
 from proa.base.dtype import as_dtype
+from proa.base.mode import in_dynamic_mode
 from proa.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    PreconditionNotMetError,
     ShapeError,
     UnimplementedError,
 )
+from proa.ir.record import is_in_graph
 from proa.schema.extension import add_row
 from proa.tensor.creation import to_tensor
 
 __all__ = ["py_func"]
 
 Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
 #: A size, or (input, axis): the size that this input has.
 Size = int | tuple[int, int]
 
@@ -252,6 +257,23 @@ def _fill(out: Sequence[Any], results: Sequence[Tensor]) -> None:
             held.set_value(result.detach())
 
 
+def _of_graphs(function: F) -> F:
+    """The function, which tells a call from dynamic mode whatever it is given."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if in_dynamic_mode() and not is_in_graph():
+            raise PreconditionNotMetError(
+                "[static.py_func] it must be part of a graph, recorded by "
+                "proa.jit.to_static or written in static mode, got a call in dynamic "
+                "mode; there proa.autograd.PyLayer makes operators in Python"
+            )
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]  # the same signature
+
+
+@_of_graphs
 def py_func(
     func: Function,
     x: Tensor | Sequence[Tensor],
@@ -261,9 +283,10 @@ def py_func(
 ) -> Any:
     """``func(*x)``, an operator in Python, with ``backward_func`` for gradients.
 
-    It runs at once, or, while a graph is recorded, whenever the graph runs, in the
-    process that recorded it. Functions take Tensors (`numpy()` and NumPy's functions
-    make arrays of them) and return arrays or Tensors.
+    It is part of graphs: while `proa.jit.to_static` records one, it runs whenever the
+    graph runs, in the process that recorded it; after `proa.enable_static`, at once. In
+    dynamic mode use `proa.autograd.PyLayer`. Functions take Tensors (`numpy()` and
+    NumPy's functions make arrays of them) and return arrays or Tensors.
 
     Args:
         func: Takes the tensors of x; returns as many results as out has.
@@ -281,6 +304,7 @@ def py_func(
         The results: one, a list of them, or None.
 
     Raises:
+        PreconditionNotMetError: In dynamic mode, where no graph is recorded.
         InvalidTypeError: If an argument is not of these kinds.
         InvalidArgumentError: If a function returns another number, shape or dtype than
             announced.
