@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from operator import is_
 from typing import Any
 
@@ -24,6 +24,17 @@ from proa.jit.numbers import Numbers
 
 #: References that `met` and the loop over it hold to a tensor nobody else has.
 _OWN_REFERENCES = 3
+
+
+class RecordAgain(BaseException):
+    """Raised by what is recorded: its caller is to be recorded anew, in a context.
+
+    No `Exception`, as functions that catch these are not concerned.
+    """
+
+    def __init__(self, context: AbstractContextManager[Any]) -> None:
+        super().__init__()
+        self.context = context
 
 
 class Bound:
@@ -46,10 +57,18 @@ class Bound:
 
 
 class Capture(Recorder):
-    """A recorder that binds tensors and watches Layers and optimizers."""
+    """A recorder that binds tensors and watches Layers and optimizers.
 
-    def __init__(self, names: dict[int, str] | None = None) -> None:
+    Args:
+        names: Structured names of tensors, by id.
+        is_last: Whether `RecordAgain` must not be raised any more.
+    """
+
+    def __init__(
+        self, names: dict[int, str] | None = None, is_last: bool = False
+    ) -> None:
         super().__init__(names)
+        self.is_last = is_last
         self.bound: dict[int, Bound] = {}
         self.layers: list[Any] = []
         self.numbers = Numbers()

@@ -14,7 +14,7 @@ from proa.errors import (
 )
 from proa.ir.program import Program, Value
 from proa.ir.record import to_array
-from proa.jit.capture import Bound, Capture, Kept, state_of
+from proa.jit.capture import Bound, Capture, Kept, RecordAgain, state_of
 from proa.jit.input_spec import InputSpec
 from proa.jit.numbers import Numbers
 from proa.jit.structure import flatten
@@ -174,8 +174,24 @@ def record(
         stops: Likewise, whether no gradient flows to it.
         owner: The Layer that the function belongs to.
     """
+    known = tensor_names(owner)
+    given = (function, arguments, specs, stops, owner)
+    try:
+        return _record(Capture(known), *given)
+    except RecordAgain as again:
+        with again.context:
+            return _record(Capture(known, is_last=True), *given)
+
+
+def _record(
+    capture: Capture,
+    function: Callable[..., Any],
+    arguments: Any,
+    specs: Sequence[InputSpec],
+    stops: Sequence[bool],
+    owner: Any,
+) -> Recording:
     wants_grad = _core.is_grad_enabled()
-    capture = Capture(tensor_names(owner))
     with capture.watching():
         _core.set_grad_enabled(wants_grad)
         symbols = []

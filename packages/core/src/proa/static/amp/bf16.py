@@ -12,13 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from proa import _core
 from proa.ir import Program
 from proa.ir.record import to_array
+from proa.optimizer import Optimizer
+from proa.static.amp.decorator import OptimizerWithMixedPrecision
 from proa.static.amp.guard import fp16_guard
 from proa.static.amp.lists import AutoMixedPrecisionLists
 from proa.static.amp.rewrite import rewrite, store_low
 
 __all__ = [
     "AutoMixedPrecisionListsBF16", "bf16_guard", "cast_model_to_bf16",
-    "cast_parameters_to_bf16", "convert_float_to_uint16", "rewrite_program_bf16",
+    "cast_parameters_to_bf16", "convert_float_to_uint16", "decorate_bf16",
+    "rewrite_program_bf16",
 ]  # fmt: skip
 
 
@@ -46,6 +49,27 @@ class AutoMixedPrecisionListsBF16(AutoMixedPrecisionLists):
 def bf16_guard() -> AbstractContextManager[None]:
     """Mark the operators recorded in the block as such that may run in bfloat16."""
     return fp16_guard()
+
+
+def decorate_bf16(
+    optimizer: Optimizer,
+    amp_lists: AutoMixedPrecisionLists | None = None,
+    use_pure_bf16: bool = False,
+    use_bf16_guard: bool | None = None,
+) -> OptimizerWithMixedPrecision:
+    """`proa.static.amp.decorate` with bfloat16, whose range needs no scaled losses.
+
+    Args:
+        optimizer: Takes the steps.
+        amp_lists: The classes of operators; None takes the rows' own.
+        use_pure_bf16: Level O2 instead of O1.
+        use_bf16_guard: At level O2, compute in 16 bits within `bf16_guard` alone; None
+            means yes.
+    """
+    level = "O2" if use_pure_bf16 else "O1"
+    return OptimizerWithMixedPrecision(
+        optimizer, amp_lists, level, "bfloat16", use_bf16_guard, None
+    )
 
 
 def rewrite_program_bf16(

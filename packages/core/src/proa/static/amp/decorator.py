@@ -1,0 +1,325 @@
+"""`decorate`: an optimizer whose recorded steps compute in 16 bits, with scaled losses.
+
+The step that `to_static` records is recorded as in `proa.amp.auto_cast`: the optimizer
+asks for that when it meets the loss. The scale is state of the step, as weights are.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from proa import _core
+from proa._core import Tensor, ops
+from proa.amp.autocast import auto_cast, check_level, low_dtype
+from proa.base.no_tape import NoTape
+from proa.errors import InvalidArgumentError, InvalidTypeError, UnimplementedError
+from proa.ir import Program
+from proa.jit.capture import Capture, RecordAgain
+from proa.optimizer import Optimizer
+from proa.optimizer.optimizer import Pairs
+from proa.static.amp.guard import casting_where_marked
+from proa.static.amp.lists import AutoMixedPrecisionLists
+from proa.static.amp.rewrite import rewrite, store_low
+from proa.tensor.row_sparse import values_of, with_values
+
+
+class LossScaling:
+    """The scale of losses, and how gradients change it.
+
+    After `grow_after` finite steps in a row it is multiplied by `grow`; after
+    `shrink_after` others in a row by `shrink`, but not below 1.
+    """
+
+    def __init__(
+        self,
+        first: float,
+        grow_after: int,
+        shrink_after: int,
+        grow: float,
+        shrink: float,
+        is_dynamic: bool,
+    ) -> None:
+        self.scale = ops.full(shape=[1], value=float(first), dtype="float32")
+        self.good = ops.full(shape=[1], value=0, dtype="int32")
+        self.bad = ops.full(shape=[1], value=0, dtype="int32")
+        self.grow_after, self.shrink_after = grow_after, shrink_after
+        self.grow, self.shrink, self.is_dynamic = grow, shrink, is_dynamic
+
+    @property
+    def state(self) -> tuple[Tensor, ...]:
+        """What steps change."""
+        return self.scale, self.good, self.bad
+
+    def unscaled(self, grads: list[Tensor]) -> list[Tensor]:
+        """The gradients of the loss itself, in float32; zeros if any is not finite."""
+        values = [ops.cast(values_of(g), dtype="float32") for g in grads]
+        finite = ops.all(ops.isfinite(values[0]))
+        for v in values[1:]:
+            finite = ops.logical_and(finite, ops.all(ops.isfinite(v)))
+        factor = ops.reshape(ops.div(1.0, self.scale), shape=[])
+        found = [
+            with_values(g, ops.where(finite, ops.mul(v, factor), 0.0))
+            for g, v in zip(grads, values, strict=True)
+        ]
+        if self.is_dynamic:
+            self._adjust(finite)
+        return found
+
+    def _adjust(self, finite: Tensor) -> None:
+        good = ops.where(finite, ops.add(self.good, 1), 0)
+        bad = ops.where(finite, 0, ops.add(self.bad, 1))
+        grows = ops.equal(good, self.grow_after)
+        shrinks = ops.equal(bad, self.shrink_after)
+        larger = ops.mul(self.scale, self.grow)
+        larger = ops.where(ops.isfinite(larger), larger, self.scale)
+        smaller = ops.maximum(ops.mul(self.scale, self.shrink), 1.0)
+        scale = ops.where(shrinks, smaller, ops.where(grows, larger, self.scale))
+        self.scale[...] = scale
+        self.good[...] = ops.where(grows, 0, good)
+        self.bad[...] = ops.where(shrinks, 0, bad)
+
+
+def _recorder_of(x: Tensor) -> Capture | None:
+    """What records the step that x is computed in."""
+    recorder = (x._handle or (None,))[0]
+    return recorder if isinstance(recorder, Capture) else None
+
+
+class OptimizerWithMixedPrecision:
+    """What `decorate` makes of an optimizer."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        amp_lists: AutoMixedPrecisionLists | None,
+        level: str,
+        dtype: Any,
+        use_guard: bool | None,
+        scaling: LossScaling | None,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise InvalidTypeError(
+                "[static.amp.decorate] optimizer must be an Optimizer, got "
+                f"{type(optimizer).__name__}"
+            )
+        check_level("static.amp.decorate", level)
+        self._low = low_dtype("static.amp.decorate", dtype)
+        self._optimizer, self._level = optimizer, level
+        self._lists = amp_lists or AutoMixedPrecisionLists(dtype=self._low.name)
+        if self._lists.black_varnames:
+            raise UnimplementedError(
+                "[static.amp.decorate] amp_lists must name operators, got the values "
+                f"{sorted(self._lists.black_varnames)}"
+            )
+        self._guarded = level == "O2" and use_guard is not False
+        self._scaling = scaling
+        self._scaled_loss: Tensor | None = None
+
+    # -- what a recorded step computes in ---------------------------------------------
+    def _autocast(self) -> auto_cast:
+        lists = self._lists
+        return auto_cast(True, lists._white, lists._black, self._level, self._low)
+
+    def _casts(self) -> AbstractContextManager[None]:
+        if self._guarded:
+            return casting_where_marked(self._autocast)
+        return self._autocast()
+
+    def _bind(self, recorder: Capture | None) -> None:
+        """Make the scale and its counts inputs of what is recorded; it changes them."""
+        if recorder is not None and self._scaling is not None:
+            for state in self._scaling.state:
+                recorder.bind(state)
+
+    # -- a step -----------------------------------------------------------------------
+    def get_loss_scaling(self) -> Tensor:
+        """The scale of the next loss, of shape [1]."""
+        if self._scaling is None:
+            return ops.full(shape=[1], value=1.0, dtype="float32")
+        return self._scaling.scale
+
+    def get_scaled_loss(self) -> Tensor | None:
+        """The latest loss times the scale; None before there is one."""
+        return self._scaled_loss
+
+    def backward(
+        self,
+        loss: Tensor,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Pairs:
+        """Parameters with the gradients of the scaled loss; their `grad` stays.
+
+        Args:
+            loss: What to differentiate; of one element.
+            startup_program: Has no meaning here.
+            parameter_list: Take these alone; None takes the optimizer's.
+            no_grad_set: Leave these (tensors or names) out.
+            callbacks: Has no meaning here.
+        """
+        recorder = _recorder_of(loss)
+        if recorder is not None and not recorder.is_last:
+            raise RecordAgain(self._casts())
+        self._bind(recorder)
+        given = parameter_list or self._optimizer._parameter_list
+        out = list(no_grad_set or ())
+        wanted = [
+            p
+            for p in given
+            if not (p.stop_gradient or p.name in out or any(p is x for x in out))
+        ]
+        with auto_cast(enable=False):
+            scaled = ops.cast(loss, dtype="float32")
+            if self._scaling is not None:
+                scale = ops.reshape(self._scaling.scale, shape=[])
+                scaled = ops.mul(scaled, scale)
+            self._scaled_loss = scaled.detach()
+            grads = _core.grad([scaled], wanted, None, False, False, True, True)
+        return [(p, g) for p, g in zip(wanted, grads, strict=True) if g is not None]
+
+    def apply_gradients(self, params_grads: Pairs) -> list[Any]:
+        """Take the step with scaled gradients; with zeros if one is not finite."""
+        pairs = [(p, g) for p, g in params_grads if g is not None]
+        for _, g in pairs[:1]:
+            self._bind(_recorder_of(g))
+        with auto_cast(enable=False):
+            if self._scaling is not None and pairs:
+                with NoTape():
+                    grads = self._scaling.unscaled([g for _, g in pairs])
+                pairs = [(p, g) for (p, _), g in zip(pairs, grads, strict=True)]
+            return self._optimizer.apply_gradients(pairs)
+
+    def apply_optimize(
+        self, loss: Tensor, startup_program: Any, params_grads: Pairs
+    ) -> list[Any]:
+        """`apply_gradients`."""
+        return self.apply_gradients(params_grads)
+
+    def minimize(
+        self,
+        loss: Tensor,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+    ) -> tuple[list[Any], Pairs]:
+        """Take a step; the result has the scaled gradients that `backward` gives."""
+        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
+        return self.apply_gradients(pairs), pairs
+
+    def amp_init(
+        self,
+        place: Any = None,
+        scope: Any = None,
+        test_program: Program | None = None,
+        use_fp16_test: bool = False,
+    ) -> None:
+        """Hold weights in 16 bits, where all is computed so (level O2).
+
+        Vectors - biases, scales and shifts of norms - stay float32, and so does what
+        the optimizer was not given. An optimizer with multi_precision trains float32
+        copies.
+
+        Args:
+            place: Has no meaning here.
+            scope: Has no meaning here.
+            test_program: A recorded program of the same network.
+            use_fp16_test: Whether it is to compute in 16 bits.
+        """
+        if test_program is not None and not isinstance(test_program, Program):
+            raise InvalidArgumentError(
+                "[amp_init] test_program must be a recorded Program or None, got "
+                f"{type(test_program).__name__}"
+            )
+        if self._level == "O2":
+            for p in self._optimizer._parameter_list:
+                if p.ndim > 1 and p.dtype == "float32":
+                    p._share_from(p.detach().astype(self._low))
+        if test_program is not None and use_fp16_test:
+            low, level = self._low.name, self._level
+            rewrite("amp_init", test_program, self._lists, low, level, self._guarded)
+            if level == "O2":
+                store_low("amp_init", test_program, None, low)
+
+
+def decorate(
+    optimizer: Optimizer,
+    amp_lists: AutoMixedPrecisionLists | None = None,
+    init_loss_scaling: float = 2.0**15,
+    incr_every_n_steps: int = 1000,
+    decr_every_n_nan_or_inf: int = 2,
+    incr_ratio: float = 2.0,
+    decr_ratio: float = 0.8,
+    use_dynamic_loss_scaling: bool = True,
+    use_pure_fp16: bool = False,
+    use_fp16_guard: bool | None = None,
+    *,
+    level: str | None = None,
+    dtype: Any = "float16",
+    master_weight: bool | None = None,
+    master_grad: bool = False,
+    use_amp_guard: bool | None = None,
+    use_promote: bool = False,
+) -> OptimizerWithMixedPrecision:
+    """An optimizer whose recorded steps compute in 16 bits, with scaled losses.
+
+    A function that `to_static` records and that calls its `minimize` computes as in
+    `proa.amp.auto_cast`: it is recorded once more for that, from its start. Without
+    recording the loss is there before the optimizer: compute it in `auto_cast`.
+
+    A step with a gradient that is not finite is one with gradients of zeros, as
+    PaddlePaddle 2.1 has it, so that momentum and decay go on.
+
+    Args:
+        optimizer: Takes the steps.
+        amp_lists: The classes of operators; None takes the rows' own.
+        init_loss_scaling: The scale to begin with.
+        incr_every_n_steps: Finite steps in a row before the scale grows.
+        decr_every_n_nan_or_inf: Other steps in a row before it falls.
+        incr_ratio: What it grows by, above 1.
+        decr_ratio: What it falls by, below 1; it stays 1 or more.
+        use_dynamic_loss_scaling: Whether the scale changes at all.
+        use_pure_fp16: Level O2 instead of O1.
+        use_fp16_guard: At level O2, compute in 16 bits within `fp16_guard` alone; None
+            means yes.
+        level: "O0", "O1" or "O2", before use_pure_fp16.
+        dtype: "float16" or "bfloat16".
+        master_weight: Whether the optimizer trains float32 copies of 16-bit parameters;
+            None leaves that to its own multi_precision.
+        master_grad: Kept for callers; steps always compute in float32.
+        use_amp_guard: use_fp16_guard by its later name.
+        use_promote: Kept for callers; unlike dtypes always meet in the wider.
+
+    Raises:
+        InvalidTypeError: If optimizer is none.
+        InvalidArgumentError: If a number is not in its range.
+        UnimplementedError: If amp_lists name values.
+    """
+    for name, value, least in (
+        ("init_loss_scaling", init_loss_scaling, 0),
+        ("incr_every_n_steps", incr_every_n_steps, 0),
+        ("decr_every_n_nan_or_inf", decr_every_n_nan_or_inf, 0),
+        ("incr_ratio", incr_ratio, 1),
+        ("decr_ratio", decr_ratio, 0),
+    ):
+        if not value > least or (name == "decr_ratio" and value >= 1):
+            raise InvalidArgumentError(
+                f"[static.amp.decorate] {name} must be above {least}"
+                f"{' and below 1' if name == 'decr_ratio' else ''}, got {value!r}"
+            )
+    scaling = None
+    if use_dynamic_loss_scaling or init_loss_scaling != 1:
+        scaling = LossScaling(
+            init_loss_scaling, int(incr_every_n_steps), int(decr_every_n_nan_or_inf),
+            incr_ratio, decr_ratio, bool(use_dynamic_loss_scaling),
+        )  # fmt: skip
+    guard = use_fp16_guard if use_amp_guard is None else use_amp_guard
+    chosen = level or ("O2" if use_pure_fp16 else "O1")
+    made = OptimizerWithMixedPrecision(
+        optimizer, amp_lists, chosen, dtype, guard, scaling
+    )
+    if master_weight is not None:
+        optimizer._multi_precision = bool(master_weight)
+    return made
