@@ -21,7 +21,8 @@ constexpr int64_t kTasks = 8;
 constexpr int64_t kGrainWork = 1 << 19;
 constexpr int64_t kPanelBytes = 24 * 1024;   // of windows, on the stack
 constexpr int64_t kTakenBytes = 384 * 1024;  // of dy and x
-constexpr int64_t kTakenPanels = 256 / kTileRows;
+constexpr int64_t kNear = 512;  // bytes between pixels of dy that do not evict each other
+constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -316,13 +317,54 @@ void add_line(const Part& s, int64_t line, uint8_t* sums) {
   }
 }
 
+/// Memory that is wanted next, in two pieces.
+struct Ahead {
+  const char* from[2];
+  int64_t bytes[2];
+};
+
 /// Panels of dy and of windows that meet, over some blocks.
 struct Meeting {
   int64_t block, blocks;  // first, number
   int64_t row, rows;      // panels of dy
   int64_t splits;         // of those, where there are few panels of windows
+  Ahead ahead;
   int64_t each() const { return pieces(rows, splits); }
 };
+
+/// What the meeting of the blocks from `block` on reads of dy and x, if that is all of some memory.
+template <class T>
+Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
+  const Job& j = s.j;
+  const Correlation& c = j.c;
+  Ahead next = {};
+  const int64_t begin = s.begin(block), end = least(s.begin(block + blocks), s.pixels);
+  if (c.groups > 1 || begin >= end) return next;
+  if (j.dy_flat && j.rows <= kTakenPanels) {
+    next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.dy_frame.pixel);
+    next.bytes[0] = (end - begin) * j.dy_frame.pixel * j.size;
+  }
+  const bool dense = j.x.row == j.x.pixel * j.x_shape.width && j.x.image == j.x.row * j.x_shape.height;
+  if (dense && c.step_h <= c.taps_h) {
+    auto offset = [&](int64_t pixel) {
+      const Position at = position(j, s.first, pixel);
+      const int64_t row = at.h * c.step_h + (c.taps_h - 1) * c.tap_h - c.top;
+      return at.n * j.x.image + row * j.x.row + at.w * c.step_w * j.x.pixel;
+    };
+    const int64_t first = offset(begin);
+    next.from[1] = reinterpret_cast<const char*>(static_cast<const T*>(j.x.data) + first);
+    next.bytes[1] = (offset(end) - first) * j.size;
+  }
+  return next;
+}
+
+/// Runs tile `number` of `tiles` while its share of the memory comes.
+void run_full(const Micro& micro, const Tile& t, const Ahead& next, int64_t number, int64_t tiles) {
+  const int64_t share = (next.bytes[0] + next.bytes[1]) / tiles;
+  const int64_t skip = number * share, piece = skip < next.bytes[0] ? 0 : 1;
+  micro.run_fetching(t, next.from[piece] + (piece == 0 ? skip : skip - next.bytes[0]),
+                     share / t.k);
+}
 
 /// Panel `col` of windows meets part `split` of the panels of dy; `panel` is room for one.
 template <class T>
@@ -336,6 +378,8 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
   t.ldb = vecs * j.lanes;
   t.ldc = ld;
   t.last = static_cast<int>(least(left - (vecs - 1) * j.lanes, j.lanes));
+  const bool spreads = m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_fetching != nullptr;
+  const int64_t tiles = j.cols * m.blocks * m.rows;
   for (int64_t b = 0; b < m.blocks; ++b) {
     const int64_t block = m.block + b;
     t.k = s.steps(block);
@@ -350,7 +394,10 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
           j.dy_unpacked ? outs_of<T>(s, block) + o : taken + b * j.block() + r * j.height * j.steps;
       t.lda = j.dy_unpacked ? j.dy_frame.pixel : height;
       t.c = sums + (o * ld + col * j.width) * j.size;
-      micro.run(height, static_cast<int>(vecs), t);
+      if (height == kTileRows && vecs == kTileVecs && spreads)
+        run_full(micro, t, m.ahead, (col * m.blocks + b) * m.rows + r, tiles);
+      else
+        micro.run(height, static_cast<int>(vecs), t);
     }
   }
 }
@@ -362,7 +409,8 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
   for (int64_t row = 0; row < j.rows; row += kTakenPanels)
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
       Meeting m = {block, least(s.blocks - block, j.taken), row, least(j.rows - row, kTakenPanels),
-                   1};
+                   1, {}};
+      m.ahead = ahead_of<T>(s, block + j.taken, j.taken);
       if (j.cols < kTasks) m.splits = least(pieces(kTasks, j.cols), m.rows);
       parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b)
@@ -372,7 +420,7 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
       parallel_for(call, j.cols * m.splits, 1 + kGrainWork / work, [&](int64_t begin, int64_t end) {
         alignas(64) T panel[kPanelBytes / sizeof(T)];
         for (int64_t i = begin; i < end; ++i)
-          multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin, taken, panel, sums,
+          multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin && block == 0, taken, panel, sums,
                    ld);
       });
     }
@@ -450,7 +498,8 @@ Status conv2d_grad_weight(const Call& call) {
                      j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
   j.x_flat = plain && is_flat(j, j.x);
   j.dy_flat = is_flat(j, j.dy_frame);
-  j.dy_unpacked = j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0;
+  j.dy_unpacked = j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 &&
+                  j.dy_frame.pixel * j.size <= kNear;
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }

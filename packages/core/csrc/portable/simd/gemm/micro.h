@@ -65,6 +65,9 @@ struct Micro {
   /// As run, for a full tile, with b read where it lies and written to `packed` on the way, its
   /// rows side by side. May be nullptr too.
   void (*run_packing)(const Tile&, void* packed);
+  /// As run, for a full tile, while memory from `from` on comes to the second-level cache, `bytes`
+  /// each step of k. May be nullptr too.
+  void (*run_fetching)(const Tile&, const void* from, int64_t bytes);
 };
 
 extern const Micro kMicroF32, kMicroF64, kMicroI8;

@@ -96,9 +96,21 @@ constexpr int64_t kRowsAhead = 32, kStepsAheadA = 12, kStepsAheadB = 8;
 // would keep the panels from coming, and rows a power of two apart evict each other early.
 constexpr int64_t kStepsPerFetch = 2, kStepsAfterFetch = 16;
 
-struct PackedRows {};
-template <class Arith, int kRows, int kVecs>
-void run_tile(const Tile& t, const PackedRows&) {
+/// Brings memory to the second-level cache meanwhile, or not.
+struct NoFetch {
+  PROA_INLINE void step() {}
+};
+struct Fetching {
+  const char* from;
+  int64_t bytes;  // each step of k
+  PROA_INLINE void step() {
+    __builtin_prefetch(from, 0, 2);
+    from += bytes;
+  }
+};
+
+template <class Arith, int kRows, int kVecs, class Fetch>
+PROA_INLINE void run_packed_tile(const Tile& t, Fetch meanwhile) {
   using T = typename Arith::Scalar;
   constexpr bool kFetches = kRows * 2 > kTileRows;  // low ones have no time for it
   Accumulators<Arith, kRows, kVecs> tile;
@@ -130,6 +142,7 @@ void run_tile(const Tile& t, const PackedRows&) {
         __builtin_prefetch(b + kStepsAheadB * ldb);  // its second half comes along
         __builtin_prefetch(a + kStepsAheadA * lda);
       }
+      meanwhile.step();
       tile.step(b, [&](int i) { return a[i]; });
       a += lda;
       b += ldb;
@@ -143,6 +156,17 @@ void run_tile(const Tile& t, const PackedRows&) {
     some = kStepsPerFetch;
   }
   tile.finish(t);
+}
+
+struct PackedRows {};
+template <class Arith, int kRows, int kVecs>
+void run_tile(const Tile& t, const PackedRows&) {
+  run_packed_tile<Arith, kRows, kVecs>(t, NoFetch{});
+}
+
+template <class Arith>
+void run_fetching(const Tile& t, const void* from, int64_t bytes) {
+  run_packed_tile<Arith, kTileRows, kTileVecs>(t, Fetching{static_cast<const char*>(from), bytes});
 }
 
 template <class Arith>

@@ -26,13 +26,15 @@ const Micro kMicroF32 = {4,
                          384,
                          run_any<FloatArith<float>>,
                          run_any_windows<FloatArith<float>>,
-                         computes(DType::kF64) ? run_packing<FloatArith<float>> : nullptr};
+                         computes(DType::kF64) ? run_packing<FloatArith<float>> : nullptr,
+                         computes(DType::kF64) ? run_fetching<FloatArith<float>> : nullptr};
 const Micro kMicroF64 = {8,
                          kLanesOf<double>,
                          1,
                          192,
                          run_any<FloatArith<double>>,
                          nullptr,
-                         run_packing<FloatArith<double>>};
+                         run_packing<FloatArith<double>>,
+                         run_fetching<FloatArith<double>>};
 
 }  // namespace proa::PROA_ISA
