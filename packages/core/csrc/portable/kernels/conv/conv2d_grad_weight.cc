@@ -344,7 +344,8 @@ Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
     next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.dy_frame.pixel);
     next.bytes[0] = (end - begin) * j.dy_frame.pixel * j.size;
   }
-  const bool dense = j.x.row == j.x.pixel * j.x_shape.width && j.x.image == j.x.row * j.x_shape.height;
+  const bool dense =
+      j.x.row == j.x.pixel * j.x_shape.width && j.x.image == j.x.row * j.x_shape.height;
   if (dense && c.step_h <= c.taps_h) {
     auto offset = [&](int64_t pixel) {
       const Position at = position(j, s.first, pixel);
@@ -362,8 +363,7 @@ Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
 void run_full(const Micro& micro, const Tile& t, const Ahead& next, int64_t number, int64_t tiles) {
   const int64_t share = (next.bytes[0] + next.bytes[1]) / tiles;
   const int64_t skip = number * share, piece = skip < next.bytes[0] ? 0 : 1;
-  micro.run_fetching(t, next.from[piece] + (piece == 0 ? skip : skip - next.bytes[0]),
-                     share / t.k);
+  micro.run_fetching(t, next.from[piece] + (piece == 0 ? skip : skip - next.bytes[0]), share / t.k);
 }
 
 /// Panel `col` of windows meets part `split` of the panels of dy; `panel` is room for one.
@@ -378,6 +378,8 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
   t.ldb = vecs * j.lanes;
   t.ldc = ld;
   t.last = static_cast<int>(least(left - (vecs - 1) * j.lanes, j.lanes));
+  // Pointwise windows as wide as a panel are one where they lie.
+  const bool lies = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
   const bool spreads = m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_fetching != nullptr;
   const int64_t tiles = j.cols * m.blocks * m.rows;
   for (int64_t b = 0; b < m.blocks; ++b) {
@@ -385,7 +387,10 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
     t.k = s.steps(block);
     t.accumulate = block > 0;
     if (fetches) fetch_block<T>(s, block);
-    pack_windows(s, col, block, t.ldb, panel);
+    if (lies)
+      t.b = static_cast<const T*>(j.x.data) + (s.first * j.c.cols + s.begin(block)) * j.x.pixel;
+    else
+      pack_windows(s, col, block, t.ldb, panel);
     for (int64_t r = split * m.each(); r < least((split + 1) * m.each(), m.rows); ++r) {
       const int64_t o = (m.row + r) * j.height;
       t.count = static_cast<int>(least(j.c.outs - o, j.height));
@@ -408,8 +413,8 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
   const bool pointwise = j.c.taps_h * j.c.taps_w == 1 && j.c.top == 0 && j.c.left == 0;
   for (int64_t row = 0; row < j.rows; row += kTakenPanels)
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
-      Meeting m = {block, least(s.blocks - block, j.taken), row, least(j.rows - row, kTakenPanels),
-                   1, {}};
+      Meeting m = {
+          block, least(s.blocks - block, j.taken), row, least(j.rows - row, kTakenPanels), 1, {}};
       m.ahead = ahead_of<T>(s, block + j.taken, j.taken);
       if (j.cols < kTasks) m.splits = least(pieces(kTasks, j.cols), m.rows);
       parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
@@ -420,8 +425,8 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
       parallel_for(call, j.cols * m.splits, 1 + kGrainWork / work, [&](int64_t begin, int64_t end) {
         alignas(64) T panel[kPanelBytes / sizeof(T)];
         for (int64_t i = begin; i < end; ++i)
-          multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin && block == 0, taken, panel, sums,
-                   ld);
+          multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin && block == 0, taken,
+                   panel, sums, ld);
       });
     }
 }
@@ -498,8 +503,8 @@ Status conv2d_grad_weight(const Call& call) {
                      j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
   j.x_flat = plain && is_flat(j, j.x);
   j.dy_flat = is_flat(j, j.dy_frame);
-  j.dy_unpacked = j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 &&
-                  j.dy_frame.pixel * j.size <= kNear;
+  j.dy_unpacked =
+      j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 && j.dy_frame.pixel * j.size <= kNear;
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }
