@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from harness import Case
@@ -14,6 +15,7 @@ def cases(torch: object | None) -> Iterator[Case]:
     """Eager overhead against PyTorch in the same process."""
     yield _add(torch, grad=False)
     yield _add(torch, grad=True)
+    yield from _small_calls(torch)
     yield _chain(torch)
     yield _tiny_step(torch, "SGD")
     yield _tiny_step(torch, "Adam")
@@ -28,7 +30,45 @@ def _add(torch: object | None, *, grad: bool) -> Case:
         a = torch.ones(1, requires_grad=grad)
         b = torch.ones(1)
         contenders["torch"] = lambda: a + b
-    return Case("add1_grad" if grad else "add1", contenders, limit=1.0)
+    return Case("add1_grad" if grad else "add1", contenders, limit=0.5)
+
+
+def _small_calls(torch: Any) -> Iterator[Case]:
+    """One call each, on a matrix of 64 and on numbers."""
+    array = np.random.default_rng(0).standard_normal((64, 64), np.float32)
+    x, k, one = proa.to_tensor(array), proa.ones([1024]), proa.ones([1])
+    calls: dict[str, tuple[float, Callable[[], object]]] = {
+        "add1k": (0.5, lambda: k + k),
+        "index": (0.5, lambda: x[3]),
+        "slice": (0.5, lambda: x[2:5, :3]),
+        "mask": (1.0, lambda: x[x > 0]),
+        "reshape": (0.5, lambda: x.reshape([32, 128])),
+        "from_numpy": (0.5, lambda: proa.to_tensor(array)),
+        "zeros": (1.0, lambda: proa.zeros([4])),
+        "item": (0.5, lambda: one.item()),
+        "concat": (1.0, lambda: proa.concat([one, one])),
+        "sum": (1.0, lambda: k.sum()),
+    }
+    theirs: dict[str, Callable[[], object]] = {}
+    if torch is not None:
+        a, b, c = torch.tensor(array), torch.ones(1024), torch.ones(1)
+        theirs = {
+            "add1k": lambda: b + b,
+            "index": lambda: a[3],
+            "slice": lambda: a[2:5, :3],
+            "mask": lambda: a[a > 0],
+            "reshape": lambda: a.reshape([32, 128]),
+            "from_numpy": lambda: torch.tensor(array),
+            "zeros": lambda: torch.zeros([4]),
+            "item": lambda: c.item(),
+            "concat": lambda: torch.cat([c, c]),
+            "sum": lambda: b.sum(),
+        }
+    for name, (limit, ours) in calls.items():
+        contenders = {"proa": ours}
+        if name in theirs:
+            contenders["torch"] = theirs[name]
+        yield Case(name, contenders, limit=limit)
 
 
 def _chain(torch: object | None) -> Case:
@@ -55,7 +95,7 @@ def _chain(torch: object | None) -> Case:
             a.grad = None
 
         contenders["torch"] = theirs
-    return Case("chain10_fb", contenders, limit=1.0)
+    return Case("chain10_fb", contenders, limit=0.5)
 
 
 def _tiny_step(torch: object | None, name: str) -> Case:

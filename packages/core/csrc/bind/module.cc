@@ -202,7 +202,7 @@ bool fill(PyObject* module) {
                             dlpack_functions, debug_functions, extension_functions}) {
     if (PyModule_AddFunctions(module, list) < 0) return false;
   }
-  if (!init_public_function(module)) return false;
+  if (!init_public_function(module) || !init_arguments(module)) return false;
   init_debug();
   init_extensions();
   dispatch_hooks.unlock = []() -> void* { return PyEval_SaveThread(); };

@@ -90,17 +90,8 @@ int truth(PyObject* self) {
   });
 }
 
-PyObject* as_float(PyObject* self) {
-  return guarded([&] { return PyFloat_FromDouble(to_double(one_element(self, "float"))); });
-}
-
-PyObject* as_int(PyObject* self) {
-  return guarded([&] {
-    const Tensor x = one_element(self, "int");
-    if (x.dtype() == DType::kI64) return PyLong_FromLongLong(*x.data<int64_t>());
-    return PyLong_FromDouble(to_double(x));
-  });
-}
+PyObject* float_slot(PyObject* self) { return as_float(self, "float"); }
+PyObject* int_slot(PyObject* self) { return as_int(self, "int"); }
 
 PyObject* as_index(PyObject* self) {
   return guarded([&]() -> PyObject* {
@@ -108,7 +99,7 @@ PyObject* as_index(PyObject* self) {
     if (!is_integer(dtype) && dtype != DType::kBool) {
       raise_type(std::string("[index] an integer tensor must be given, got ") + name_of(dtype));
     }
-    return as_int(self);
+    return as_int(self, "index");
   });
 }
 
@@ -118,6 +109,18 @@ PyType_Slot slot(int id, F f) {
 }
 
 }  // namespace
+
+PyObject* as_float(PyObject* self, const char* what) {
+  return guarded([&] { return PyFloat_FromDouble(to_double(one_element(self, what))); });
+}
+
+PyObject* as_int(PyObject* self, const char* what) {
+  return guarded([&] {
+    const Tensor x = one_element(self, what);
+    if (x.dtype() == DType::kI64) return PyLong_FromLongLong(*x.data<int64_t>());
+    return PyLong_FromDouble(to_double(x));
+  });
+}
 
 bool add_number_slots(std::vector<PyType_Slot>* slots) {
   slots->insert(
@@ -130,7 +133,7 @@ bool add_number_slots(std::vector<PyType_Slot>* slots) {
        slot(Py_nb_absolute, unary<OpId::abs>), slot(Py_nb_invert, unary<OpId::bitwise_not>),
        slot(Py_nb_and, binary<OpId::bitwise_and>), slot(Py_nb_or, binary<OpId::bitwise_or>),
        slot(Py_nb_xor, binary<OpId::bitwise_xor>), slot(Py_nb_bool, truth),
-       slot(Py_nb_float, as_float), slot(Py_nb_int, as_int), slot(Py_nb_index, as_index)});
+       slot(Py_nb_float, float_slot), slot(Py_nb_int, int_slot), slot(Py_nb_index, as_index)});
   return true;
 }
 

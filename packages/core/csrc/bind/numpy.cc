@@ -76,17 +76,21 @@ Tensor from_numpy(PyObject* object, bool copy) {
                     std::to_string(PyArray_NDIM(array)));
   }
   if (copy || !shareable(array, size_of(dtype))) {
+    int64_t shape[kMaxRank] = {};
+    for (int i = 0; i < PyArray_NDIM(array); ++i) shape[i] = PyArray_DIM(array, i);
+    Tensor x = empty(dtype, shape, PyArray_NDIM(array));
+    const auto bytes = static_cast<size_t>(PyArray_NBYTES(array));
+    if (bytes == 0) return x;
+    if (PyArray_ISCARRAY_RO(array)) {
+      std::memcpy(x->view.data, PyArray_DATA(array), bytes);
+      return x;
+    }
     PyArray_Descr* native = PyArray_DescrFromType(kNumpyTypes[static_cast<int>(dtype)]);
     constexpr int kFlags = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE |
                            NPY_ARRAY_ENSURECOPY | NPY_ARRAY_ENSUREARRAY;
     const Ref fresh = checked(PyArray_FromArray(array, native, kFlags));
     auto* source = reinterpret_cast<PyArrayObject*>(fresh.get());
-    int64_t shape[kMaxRank] = {};
-    for (int i = 0; i < PyArray_NDIM(source); ++i) shape[i] = PyArray_DIM(source, i);
-    Tensor x = empty(dtype, shape, PyArray_NDIM(source));
-    if (PyArray_NBYTES(source) > 0) {
-      std::memcpy(x->view.data, PyArray_DATA(source), static_cast<size_t>(PyArray_NBYTES(source)));
-    }
+    std::memcpy(x->view.data, PyArray_DATA(source), bytes);
     return x;
   }
   View view;

@@ -58,9 +58,20 @@ void take_positional(const Binding& b, PyObject* const* args, Py_ssize_t count, 
   p->array_count = count;
 }
 
-void take_keyword(const Binding& b, PyObject* name, PyObject* value, Parsed* p) {
+// The argument of that name, or -1. Names in source code are interned, as ours are.
+int index_of(const Binding& b, PyObject* name) {
   for (int i = 0; i < b.host->arg_count; ++i) {
-    if (b.names[i] != name && PyUnicode_Compare(b.names[i], name) != 0) continue;
+    if (b.names[i] == name) return i;
+  }
+  for (int i = 0; i < b.host->arg_count; ++i) {
+    if (PyUnicode_Compare(b.names[i], name) == 0) return i;
+  }
+  return -1;
+}
+
+void take_keyword(const Binding& b, PyObject* name, PyObject* value, Parsed* p) {
+  const int i = index_of(b, name);
+  if (i >= 0) {
     if (b.host->args[i].kind == 'V') return take_positional(b, &value, 1, p);
     if (p->values[i] != nullptr) {
       raise_type("[" + b.name + "] " + b.host->args[i].name + " must be given once, got it twice");

@@ -145,6 +145,9 @@ const ExtensionOp* define_python_operator(const char* name, int outputs, PyObjec
 // -- what the files add to the module -------------------------------------------------------
 extern PyNumberMethods number_methods;
 PyObject* compare(PyObject* a, PyObject* b, int op);
+/// The one element as a Python number; `what` is asked for it, for the error.
+PyObject* as_float(PyObject* self, const char* what);
+PyObject* as_int(PyObject* self, const char* what);
 PyObject* get_item(PyObject* self, PyObject* key);
 int set_item(PyObject* self, PyObject* key, PyObject* value);
 PyObject* sequence_item(PyObject* self, Py_ssize_t i);
@@ -161,6 +164,7 @@ bool add_number_slots(std::vector<PyType_Slot>* slots);
 bool init_ops(PyObject* module);
 void init_debug();
 bool init_public_function(PyObject* module);
+bool init_arguments(PyObject* module);
 void init_extensions();
 
 template <class F>

@@ -223,6 +223,11 @@ Tensor readable(PyObject* self) {
 }
 
 PyObject* item(PyObject* self, PyObject* args) {
+  const View& view = at(self).view;
+  const bool real = view.dtype == DType::kF32 || view.dtype == DType::kF64;
+  if (PyTuple_GET_SIZE(args) == 0 && (real || view.dtype == DType::kI64) && view.numel() == 1) {
+    return real ? as_float(self, "item") : as_int(self, "item");
+  }
   return guarded([&] {
     const Ref values = checked(to_numpy(readable(self)));
     if (PyTuple_GET_SIZE(args) == 0 && at(self).view.numel() != 1) {

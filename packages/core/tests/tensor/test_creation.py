@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa.errors import InvalidArgumentError
+from proa.errors import Error, InvalidArgumentError
 
 
 def same(x: Any, expected: Any) -> None:
@@ -203,3 +203,17 @@ def test_sizes_below_zero_are_refused(shape):
             make(shape)
     with pytest.raises(ValueError, match="size"):
         proa.full(shape, 2.0)
+
+
+@pytest.mark.parametrize("number", [0, -7, 2**63 - 1, True, 0.1, -np.inf, np.nan, 1j])
+def test_to_tensor_takes_numbers_as_numpy_does(number: Any) -> None:
+    x, kind = proa.to_tensor(number), np.asarray(number).dtype
+    narrow = {"float64": "float32", "complex128": "complex64"}.get(kind.name, kind.name)
+    assert x.shape == [] and x.dtype == narrow
+    np.testing.assert_array_equal(x.numpy(), np.asarray(number).astype(narrow))
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**64), 10**30])
+def test_to_tensor_refuses_integers_that_int64_does_not_hold(number: int) -> None:
+    with pytest.raises(Error):
+        proa.to_tensor(number)

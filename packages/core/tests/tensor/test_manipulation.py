@@ -164,6 +164,18 @@ def test_picking_by_index() -> None:
     same(proa.masked_fill(x, x > 5, 9.0), np.where(A > 5, 9, A))
 
 
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (300,), (7, 33), (3, 4, 5, 6)])
+def test_coordinates_of_what_is_not_zero(shape: tuple[int, ...]) -> None:
+    array = RNG.random(shape) > 0.6
+    same(proa.nonzero(proa.to_tensor(array)), np.argwhere(array))
+    turned = proa.to_tensor(array).transpose(list(range(len(shape)))[::-1])
+    same(proa.nonzero(turned), np.argwhere(array.T))
+    count = int(np.count_nonzero(array))
+    for wrong in (count + 1, count - 1):
+        with pytest.raises(InvalidArgumentError):
+            proa._core.ops.nonzero(turned, count=wrong)
+
+
 def test_putting_by_index() -> None:
     x = proa.zeros([3, 2])
     up = proa.to_tensor([[1.0, 1], [2, 2], [3, 3]])

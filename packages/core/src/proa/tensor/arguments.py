@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from proa import _core
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
@@ -22,6 +23,8 @@ AxisLike: TypeAlias = "int | Sequence[int] | Tensor | None"
 
 def as_int(where: str, value: Any) -> int:
     """One integer from an int, a NumPy integer or a Tensor of one element."""
+    if type(value) is int:
+        return value
     if isinstance(value, Tensor):
         return int(value.item())
     if isinstance(value, OpenSize):
@@ -39,6 +42,9 @@ def as_int(where: str, value: Any) -> int:
 
 def as_ints(where: str, value: IntsLike) -> list[int]:
     """A list of integers, one if a single integer was given."""
+    plain = _core.plain_ints(value)
+    if plain is not None:
+        return plain
     if isinstance(value, Tensor):
         flat = value.numpy().reshape(-1)
         if flat.dtype.kind not in "iu":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from proa import _core
 from proa._core import Tensor, ops
 from proa.base.device import Place, check_place
-from proa.base.dtype import DTypeLike, as_dtype, get_default_dtype
+from proa.base.dtype import DTypeLike, as_dtype, bool_, get_default_dtype, int64
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if, renamed
 from proa.tensor.sizes import OpenSize, is_open, sized
@@ -24,6 +24,10 @@ __all__ = [
     "meshgrid", "ones", "ones_like", "to_tensor", "tolist", "tril",
     "tril_indices", "triu", "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
+
+
+#: What Python numbers become; None is the default dtype.
+_KINDS = {bool: bool_, int: int64, float: None}
 
 
 def _holds_tensor(data: Any) -> bool:
@@ -75,8 +79,14 @@ def to_tensor(
         place: Where it lies.
         stop_gradient: Whether gradients stop at the result.
     """
-    check_place("to_tensor", place)
-    if isinstance(data, Tensor):
+    if place is not None:
+        check_place("to_tensor", place)
+    if type(data) is np.ndarray and data.dtype.kind in "biufcV":
+        result = cast_if(_core.from_numpy(data, True), dtype)
+    elif dtype is None and type(data) in _KINDS and abs(data) < 2**63:
+        kind = _KINDS[type(data)] or get_default_dtype()
+        result = ops.full(shape=[], value=data, dtype=kind)
+    elif isinstance(data, Tensor):
         result = cast_if(data.detach(), dtype)
         result = data.detach().clone() if result.dtype == data.dtype else result
     elif _holds_tensor(data):
@@ -102,7 +112,8 @@ def _filled(shape: IntsLike, value: Any, dtype: DTypeLike | None) -> Tensor:
     size = as_ints("full", shape)
     if isinstance(value, builtins.complex):
         return ops.assign(ops.broadcast_to(_complex_number(value, dtype), shape=size))
-    return ops.full(shape=size, value=value, dtype=as_dtype(dtype or "default"))
+    kind = get_default_dtype() if dtype is None else as_dtype(dtype)
+    return ops.full(shape=size, value=value, dtype=kind)
 
 
 def _complex_number(value: Any, dtype: DTypeLike | None) -> Tensor:
@@ -190,14 +201,13 @@ def arange(
         raise InvalidArgumentError("[arange] step must not be 0, got 0")
     if is_open([start, end]):
         return _open_range(start, end, step, dtype or "int64")
-    if dtype is None:
-        whole = all(isinstance(v, int) for v in (start, end, step))
-        dtype = "int64" if whole else "default"
-    if all(isinstance(v, int) for v in (start, end, step)):
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        kind = int64 if dtype is None else as_dtype(dtype)
         count = max(0, -((start - end) // step))
     else:
+        kind = get_default_dtype() if dtype is None else as_dtype(dtype)
         count = max(0, math.ceil((end - start) / step))
-    return ops.arange(start=start, step=step, count=count, dtype=as_dtype(dtype))
+    return ops.arange(start=start, step=step, count=count, dtype=kind)
 
 
 def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:

@@ -17,6 +17,7 @@ from proa.errors import InvalidArgumentError, OutOfRangeError
 from proa.tensor.arguments import as_tensor, cast_if
 from proa.tensor.creation import arange
 from proa.tensor.manipulation import TO_END, TO_START
+from proa.tensor.search import entries_where
 from proa.tensor.sizes import OpenSize, is_open
 
 #: One entry of a normalised index: a slice, None (a new axis), or an int64 Tensor.
@@ -148,6 +149,11 @@ def _coordinates(arrays: list[Tensor]) -> Tensor:
 
 def get_item(x: Tensor, key: Any) -> Tensor:
     """x[key] for keys with index arrays; a copy, through which gradients flow."""
+    if isinstance(key, np.ndarray) and key.dtype == bool:
+        key = as_tensor(key)
+    is_mask = isinstance(key, Tensor) and key.dtype == "bool" and key.ndim > 0
+    if is_mask and key.shape == x.shape[: key.ndim]:
+        return entries_where(x, key)
     y, arrays = _basic(x, _expanded(x, key))
     places = [i for i, a in enumerate(arrays) if a is not None]
     given = [a for a in arrays if a is not None]

@@ -102,7 +102,7 @@ def concat(x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None) -> Ten
     if not x:
         raise InvalidArgumentError("[concat] x must hold a tensor, got none")
     along = as_int("concat", axis)
-    if any(getattr(part, "ndim", 1) == 0 for part in x):
+    if [None for part in x if getattr(part, "ndim", 1) == 0]:
         x = [
             ops.reshape(part, shape=[1]) if getattr(part, "ndim", 1) == 0 else part
             for part in x

@@ -257,7 +257,15 @@ def masked_select(x: Tensor, mask: Tensor, name: Any = None) -> Tensor:
     if x.shape != mask.shape:
         x = ops.broadcast_to(x, shape=broadcast_shape(x.shape, mask.shape))
         mask = ops.broadcast_like(mask, x)
-    return ops.gather_nd(x, nonzero(mask))
+    return entries_where(x, mask)
+
+
+def entries_where(x: Tensor, mask: Tensor) -> Tensor:
+    """The entries of x where mask, of the shape of x's leading axes, holds."""
+    flat = ops.reshape(mask, shape=[mask.size])
+    places = ops.reshape(nonzero(flat), shape=[-1])
+    entries = ops.reshape(x, shape=[mask.size, *x.shape[mask.ndim :]])
+    return ops.gather(entries, places, axis=0)
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Any, name: Any = None) -> Tensor:

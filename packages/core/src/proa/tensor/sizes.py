@@ -212,9 +212,7 @@ class Sizes(list[Any]):
 
 def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:
     """Whether the shape has sizes that only a run tells."""
-    return isinstance(shape, (list, tuple)) and any(
-        isinstance(size, OpenSize) for size in shape
-    )
+    return _core.is_open(shape)
 
 
 def sized(shape: Sequence[Any], first: Any = None) -> Tensor:
