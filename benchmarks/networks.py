@@ -34,6 +34,11 @@ def lenet(f: Dialect) -> Any:
     return Network()
 
 
+def tiny(f: Dialect) -> Any:
+    """Three linear layers of 8."""
+    return f.sequential(*(f.linear(8, 8) for _ in range(3)))
+
+
 def mlp(f: Dialect) -> Any:
     """784-512-512-10 with ReLU."""
     return f.sequential(

@@ -30,7 +30,8 @@ class Workload:
     image: bool = False  # rank 4, so there is a channels-last form
 
 
-def _images(*shape: int) -> Callable[[np.random.Generator], Inputs]:
+def images(*shape: int) -> Callable[[np.random.Generator], Inputs]:
+    """What makes a batch of normal numbers."""
     return lambda rng: [rng.standard_normal(shape, np.float32)]
 
 
@@ -46,20 +47,20 @@ def _features(rng: np.random.Generator) -> Inputs:
 
 
 WORKLOADS = [
-    Workload("lenet_28_b64", networks.lenet, _images(64, 1, 28, 28), (64, 10), "adam",
+    Workload("lenet_28_b64", networks.lenet, images(64, 1, 28, 28), (64, 10), "adam",
              11, 1.0, image=True),
-    Workload("mlp_784_b64", networks.mlp, _images(64, 784), (64, 10), "adam", 11, 1.0),
+    Workload("mlp_784_b64", networks.mlp, images(64, 784), (64, 10), "adam", 11, 1.0),
     Workload("wide_deep_b512", networks.wide_deep, _features, (512, 2), "sgd", 11, 1.0),
-    Workload("encoder_128_b16", networks.encoder, _images(16, 128, 256), (16, 10),
+    Workload("encoder_128_b16", networks.encoder, images(16, 128, 256), (16, 10),
              "adam", 5, 1.0),
     Workload("lstm_35_b20", networks.lstm_model,
              lambda rng: [rng.integers(0, 10000, (20, 35))], (700, 10000), "sgd", 5,
              1.0),
-    Workload("resnet18_32_b64", networks.resnet18, _images(64, 3, 32, 32), (64, 10),
+    Workload("resnet18_32_b64", networks.resnet18, images(64, 3, 32, 32), (64, 10),
              "adam", 3, 1.05, image=True),
-    Workload("mobilenet_v1_224_b8", networks.mobilenet_v1, _images(8, 3, 224, 224),
+    Workload("mobilenet_v1_224_b8", networks.mobilenet_v1, images(8, 3, 224, 224),
              (8, 1000), "adam", 3, 1.0, image=True),
-    Workload("resnet50_224_b8", networks.resnet50, _images(8, 3, 224, 224), (8, 1000),
+    Workload("resnet50_224_b8", networks.resnet50, images(8, 3, 224, 224), (8, 1000),
              "adam", 3, 1.0, image=True),
     Workload("bert_128_b4", networks.bert_base, _tokens, (4, 2), "adam", 3, 1.0),
 ]  # fmt: skip

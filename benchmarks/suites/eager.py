@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import networks
 import numpy as np
+import workloads
 from harness import Case
 
 import proa
+from suites import train
 
 
 def cases(torch: object | None) -> Iterator[Case]:
-    """Eager overhead against PyTorch in the same process."""
+    """Eager overhead against the peers in the same process."""
     yield _add(torch, grad=False)
     yield _add(torch, grad=True)
     yield from _small_calls(torch)
     yield _chain(torch)
-    yield _tiny_step(torch, "SGD")
-    yield _tiny_step(torch, "Adam")
-    yield _mlp_step(torch)
+    yield from _steps()
 
 
 def _add(torch: object | None, *, grad: bool) -> Case:
@@ -98,71 +99,17 @@ def _chain(torch: object | None) -> Case:
     return Case("chain10_fb", contenders, limit=0.5)
 
 
-def _tiny_step(torch: object | None, name: str) -> Case:
-    """Three linear layers of 8, batch 4: nothing but overhead."""
-    data = np.random.default_rng(0).standard_normal((4, 8), np.float32)
-    net = proa.nn.Sequential(*(proa.nn.Linear(8, 8) for _ in range(3)))
-    optimizer = getattr(proa.optimizer, name)(1e-3, parameters=net.parameters())
-    x = proa.to_tensor(data)
-
-    def ours() -> None:
-        net(x).mean().backward()
-        optimizer.step()
-        optimizer.clear_grad()
-
-    contenders = {"proa": ours}
-    if torch is not None:
-        nn = torch.nn
-        peer = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
-        step = getattr(torch.optim, name)(peer.parameters(), lr=1e-3)
-        a = torch.from_numpy(data)
-
-        def theirs() -> None:
-            step.zero_grad()
-            peer(a).mean().backward()
-            step.step()
-
-        contenders["torch"] = theirs
-    return Case(f"tiny_{name.lower()}", contenders, limit=0.5)
-
-
-def _mlp_step(torch: object | None) -> Case:
-    """784-512-512-10, batch 64, cross-entropy and Adam."""
-    rng = np.random.default_rng(0)
-    data = rng.standard_normal((64, 784), np.float32)
-    label = rng.integers(0, 10, 64)
-    net = proa.nn.Sequential(
-        proa.nn.Linear(784, 512),
-        proa.nn.ReLU(),
-        proa.nn.Linear(512, 512),
-        proa.nn.ReLU(),
-        proa.nn.Linear(512, 10),
-    )
-    adam = proa.optimizer.Adam(learning_rate=1e-3, parameters=net.parameters())
-    x, y = proa.to_tensor(data), proa.to_tensor(label)
-
-    def ours() -> None:
-        proa.nn.functional.cross_entropy(net(x), y).backward()
-        adam.step()
-        adam.clear_grad()
-
-    contenders = {"proa": ours}
-    if torch is not None:
-        nn = torch.nn
-        peer = nn.Sequential(
-            nn.Linear(784, 512),
-            nn.ReLU(),
-            nn.Linear(512, 512),
-            nn.ReLU(),
-            nn.Linear(512, 10),
-        )
-        step = torch.optim.Adam(peer.parameters(), lr=1e-3)
-        a, b = torch.from_numpy(data), torch.from_numpy(label)
-
-        def theirs() -> None:
-            step.zero_grad()
-            nn.functional.cross_entropy(peer(a), b).backward()
-            step.step()
-
-        contenders["torch"] = theirs
-    return Case("mlp_adam", contenders, limit=1.0)
+def _steps() -> Iterator[Case]:
+    """Training steps of nothing but overhead, and of a small network."""
+    for name, network, shape, labels, limit in (
+        ("tiny", networks.tiny, (4, 8), (4, 8), 0.5),
+        ("mlp", networks.mlp, (64, 784), (64, 10), 1.0),
+    ):
+        # A compiled step has nothing of the overhead that the tiny network is for.
+        known = ("proa", "torch", "paddle", *(["jax"] if name == "mlp" else []))
+        for kind in ("sgd", "adam"):
+            work = workloads.Workload(
+                f"{name}_{kind}", network, workloads.images(*shape), labels, kind, 11,
+                limit,
+            )  # fmt: skip
+            yield train.case(work, "fp32", proa.get_num_threads(), known, memory=False)

@@ -25,13 +25,19 @@ def cases(
     for name in names:
         for precision in precisions:
             facts: Facts = {"workload": name, "precision": precision}
-            yield _case(name, precision, threads, contenders, memory), facts
+            work = workloads.BY_NAME[name]
+            yield case(work, precision, threads, contenders, memory=memory), facts
 
 
-def _case(
-    name: str, precision: str, threads: int, contenders: Sequence[str], memory: bool
+def case(
+    work: workloads.Workload,
+    precision: str,
+    threads: int,
+    contenders: Sequence[str],
+    *,
+    memory: bool,
 ) -> Case:
-    work = workloads.BY_NAME[name]
+    """A training step, by all contenders whose packages are there."""
     steps: dict[str, Work] = {}
     for contender in contenders:
         step = _usable(contender, work, precision, threads)
@@ -39,10 +45,10 @@ def _case(
             steps[contender] = step
 
     def peak_of(contender: str) -> int | None:
-        return peak.peak_of(name, contender, precision, threads)
+        return peak.peak_of(work.name, contender, precision, threads)
 
     return Case(
-        f"{name} {precision}",
+        f"{work.name} {precision}",
         steps,
         # bfloat16 pays where the processor has instructions for it.
         limit=work.limit if precision == "fp32" else None,
