@@ -196,14 +196,23 @@ PyObject* py_record_custom(PyObject*, PyObject* args) {
   });
 }
 
-// row_sparse(rows, values, height): a gradient that is zero but for some rows.
+// A table of the gradient's height: given itself, or by its height alone.
+Tensor table_like(PyObject* given) {
+  if (!PyLong_Check(given)) return to_tensor(given, "row_sparse", "like");
+  Tensor like = Tensor::take(TensorImpl::create());
+  like->view.rank = 1;
+  like->view.shape[0] = PyLong_AsLongLong(given);
+  if (PyErr_Occurred()) throw PythonError();
+  return like;
+}
+
+// row_sparse(rows, values, like): a gradient of a table like that which is zero but for some rows.
 PyObject* py_row_sparse(PyObject*, PyObject* args) {
-  PyObject *rows, *values;
-  long long height;
-  if (!PyArg_ParseTuple(args, "OOL", &rows, &values, &height)) return nullptr;
+  PyObject *rows, *values, *like;
+  if (!PyArg_ParseTuple(args, "OOO", &rows, &values, &like)) return nullptr;
   return guarded([&] {
     return wrap(row_sparse(to_tensor(rows, "row_sparse", "rows"),
-                           to_tensor(values, "row_sparse", "values"), height));
+                           to_tensor(values, "row_sparse", "values"), table_like(like)));
   });
 }
 // (rows, values) of a row-sparse tensor, None of any other.

@@ -103,16 +103,16 @@ void accumulate(Tensor* slot, Tensor grad, bool create_graph) {
 // Adds to the leaf's `grad`.
 void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
   Tensor& have = leaf->extra().grad;
-  if (grad->has(TensorImpl::kSymbolic) || create_graph) {
-    have = have ? ops::add(have, grad) : std::move(grad);
-    return;
-  }
-  if (is_row_sparse(grad.get())) {
+  if (is_row_sparse(grad.get()) && !create_graph) {
     if (!have || is_row_sparse(have.get())) {
       have = have ? joined(have, grad) : std::move(grad);
       return;
     }
     grad = dense(grad);
+  }
+  if (grad->has(TensorImpl::kSymbolic) || create_graph) {
+    have = have ? ops::add(have, grad) : std::move(grad);
+    return;
   }
   if (have && have->storage != nullptr && !have->requires_grad() &&
       same_shape(grad.view(), meta_of(have.get())) && have.dtype() == grad.dtype() &&

@@ -112,6 +112,7 @@ Tensor detach(const Tensor& x) {
   if (x->has(TensorImpl::kRowSparse)) {
     impl->extra().rows = x->extras->rows;
     impl->extra().values = x->extras->values;
+    impl->extra().table = x->extras->table;
   }
   if (x->storage != nullptr) {
     impl->storage = x->storage;

@@ -117,7 +117,7 @@ struct TensorExtras {
   std::string name;
   std::vector<std::shared_ptr<GradHook>> hooks;  // of a leaf; those of others are on their node
   std::shared_ptr<void> handle;                  // of a symbolic tensor
-  Tensor rows, values;                           // of a row-sparse tensor
+  Tensor rows, values, table;                    // of a row-sparse tensor
 };
 
 /// New memory for the view's shape, dtype and strides (which must be dense).

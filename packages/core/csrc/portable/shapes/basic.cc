@@ -27,6 +27,16 @@ Status shape_inplace(const Call& c) {
   return shape_same(c);
 }
 
+// An array, numbers of its rows, and an array of as many rows.
+Status shape_inplace_rows(const Call& c) {
+  const View &table = c.in[0], &rows = c.in[1], &values = c.in[2];
+  bool fits = table.rank > 0 && values.rank == table.rank && rows.rank == 1 &&
+              (rows.dtype == DType::kI64 || rows.dtype == DType::kI32) &&
+              is_floating(values.dtype) && may_equal(rows.shape[0], values.shape[0]);
+  for (int i = 1; fits && i < table.rank; ++i) fits = may_equal(table.shape[i], values.shape[i]);
+  return fits ? shape_same(c) : Status::kInvalidArgument;
+}
+
 Status shape_broadcast(const Call& c) {
   View& out = c.out[0];
   copy_shape(c.in[0], &out);

@@ -26,6 +26,17 @@ Status shape_same_all(const Call& c) {
   return shape_same(c);
 }
 
+// Numbers of rows, and an array of as many rows.
+Status shape_merge_rows(const Call& c) {
+  const View &rows = c.in[0], &values = c.in[1];
+  if (rows.rank != 1 || values.rank < 1 || !may_equal(rows.shape[0], values.shape[0])) {
+    return Status::kInvalidArgument;
+  }
+  copy_shape(rows, &c.out[0]);
+  copy_shape(values, &c.out[1]);
+  return is_floating(values.dtype) ? Status::kOk : Status::kInvalidArgument;
+}
+
 // Every row of this rule begins its attributes with `axis: int`.
 Status shape_along_axis(const Call& c) {
   const int64_t axis = *static_cast<const int64_t*>(c.attrs);

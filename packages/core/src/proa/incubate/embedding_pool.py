@@ -60,7 +60,7 @@ def _sparse(index: Any, weight: Tensor, sums: Any) -> Tensor:
     def backward(grad: Tensor) -> Tensor:
         rows = _core.from_numpy(index[owners, places], False)
         values = ops.gather(grad, _core.from_numpy(owners.astype(np.int64), False))
-        gradient: Tensor = _core.row_sparse(rows, values, weight.shape[0])
+        gradient: Tensor = _core.row_sparse(rows, values, weight)
         return gradient
 
     _core.record_custom("embedding_seq_pool", [weight], [out], backward)

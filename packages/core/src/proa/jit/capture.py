@@ -45,14 +45,20 @@ class Bound:
         before: Its memory, under a plain tensor.
         value: The input.
         grad_of: The parameter whose gradient it is, or None.
+        found_grad: The gradient that it had.
+        first_grad: The same, dense, which stands for an input too.
     """
 
-    __slots__ = ("before", "first_grad", "grad_of", "stop_gradient", "tensor", "value")
+    __slots__ = (
+        "before", "first_grad", "found_grad", "grad_of", "stop_gradient", "tensor",
+        "value",
+    )  # fmt: skip
 
     def __init__(self, tensor: Any, value: Value, before: Any, grad_of: Any) -> None:
         self.tensor, self.value, self.before = tensor, value, before
         self.grad_of = grad_of
         self.stop_gradient: bool = before.stop_gradient
+        self.found_grad: Any = None
         self.first_grad: Any = None
 
 
@@ -72,8 +78,8 @@ class Capture(Recorder):
         self.bound: dict[int, Bound] = {}
         self.layers: list[Any] = []
         self.numbers = Numbers()
-        #: Of the weights (by id) that an optimizer steps: what `see_step` is told.
-        self._steps: dict[int, Any] = {}
+        #: The weights (by id) that an optimizer steps, with what `see_step` is told.
+        self._steps: dict[int, tuple[Any, Any]] = {}
 
     # -- tensors ----------------------------------------------------------------------
     def bind(self, tensor: Any, grad_of: Any = None) -> None:
@@ -97,12 +103,11 @@ class Capture(Recorder):
         self.bound[id(tensor)] = bound
         self.program.main.inputs.append(value)
         if grad_of is None and not stop:
-            bound.first_grad = tensor.grad
-            if bound.first_grad is not None:
-                if _core.row_sparse_parts(bound.first_grad) is not None:
-                    raise UnimplementedError(
-                        "[to_static] gradients must be dense, got a row-sparse one"
-                    )
+            bound.first_grad = bound.found_grad = tensor.grad
+            if bound.found_grad is not None:
+                if _core.row_sparse_parts(bound.found_grad) is not None:
+                    # Its number of rows may differ from run to run.
+                    bound.first_grad = tensor.grad = _core.ops.assign(bound.found_grad)
                 self.bind(bound.first_grad, grad_of=tensor)
 
     def release(self) -> None:
@@ -110,7 +115,7 @@ class Capture(Recorder):
         for bound in self.bound.values():
             _core.release_symbol(bound.tensor, bound.before, bound.stop_gradient)
             if bound.grad_of is None:
-                bound.tensor.grad = bound.first_grad
+                bound.tensor.grad = bound.found_grad
         self.numbers.restore()
 
     def value_of(self, tensor: Any) -> Value:
@@ -148,10 +153,24 @@ class Capture(Recorder):
         node: Node = self.program.main.nodes[-1]
         if "seed" in node.attrs:
             self.numbers.see_draw(node)
-        step = self._steps.get(id(inputs[0])) if inputs else None
-        if step is not None and row_of(op).family == "optimizer":
-            self.numbers.see_step(node, *step)
+        if inputs and self._steps and row_of(op).family == "optimizer":
+            step = self._step_of(inputs[0])
+            if step is not None:
+                self.numbers.see_step(node, *step)
         return result
+
+    def _step_of(self, weights: Any) -> Any:
+        """What `see_step` is told of a step of weights, or of rows of them."""
+        found = self._steps.get(id(weights))
+        if found is not None:
+            return found[1]
+        taken = weights._handle and weights._handle[1].producer
+        if not taken or taken.op != "gather":
+            return None
+        for table, step in self._steps.values():
+            if table._is_symbolic and table._handle[1] is taken.inputs[0]:
+                return step
+        return None
 
     @contextmanager
     def _see_steps(self, optimizer: Any, group: Any, params: Any) -> Iterator[None]:
@@ -163,11 +182,9 @@ class Capture(Recorder):
             master, kept = optimizer._master_of(p), optimizer._kept(p)
             weights = p if master is None else master
             self.numbers.count_step(kept)
-            self._steps[id(weights)] = (
-                kept,
-                functools.partial(_rate_of, optimizer, group, p),
-                (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0)),
-            )
+            alike = (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0))
+            rate = functools.partial(_rate_of, optimizer, group, p)
+            self._steps[id(weights)] = (weights, (kept, rate, alike))
         stepped = self.numbers.stepped + len(params)
         try:
             yield

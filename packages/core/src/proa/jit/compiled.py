@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proa import _core
@@ -11,7 +11,7 @@ from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.passes import apply, chain_spans
 from proa.ir.program import Block, Node, Program, Value
-from proa.jit.recording import Recording, Source
+from proa.jit.recording import Gradient, Recording, Source
 
 _PASSES = (
     "remove_identities", "fold_constants", "merge_equal_nodes", "remove_dead_code",
@@ -35,8 +35,8 @@ class Compiled:
             for v in block.inputs
             if v not in recording.sources and v not in recording.seeds
         ]
-        left = [v for _, v in recording.grads if v is not None]
-        found = [v for _, v in recording.wanted if v is not None]
+        left = [v for _, made in recording.grads for v in made]
+        found = [v for _, made in recording.wanted for v in made]
         stored = [v for v, _ in recording.stores]
         block.outputs = [*recording.results, *stored, *left, *found]
         apply(program, _PASSES)
@@ -90,8 +90,8 @@ class Compiled:
         leaves: list[Any] = made[:count]
         if recording.grads:
             rest = iter(made[count:])
-            for p, value in recording.grads:
-                p.grad = None if value is None else next(rest)
+            for p, values in recording.grads:
+                p.grad = _gradient(values, rest, p)
         return leaves
 
     def _note(
@@ -118,13 +118,20 @@ class Compiled:
                 given[at] = grad
             made = iter(self.engine.finish(held, given, _core.retains_graph()))
             return tuple(
-                None if value is None else next(made)
-                for _, value in self.recording.wanted
+                _gradient(values, made, x)
+                for (_, values), x in zip(self.recording.wanted, wanted, strict=True)
             )
 
         outputs = [results[i] for _, i in self._seeds]
         wanted = self._wanted.read(tensors)
         _core.record_custom("to_static", wanted, outputs, run, True, True)
+
+
+def _gradient(values: Gradient, made: Iterator[Any], of: Any) -> Any:
+    """A gradient of that tensor, of the next tensors made."""
+    if len(values) < 2:
+        return next(made) if values else None
+    return _core.row_sparse(next(made), next(made), of)
 
 
 class _Places:

@@ -20,6 +20,20 @@ from proa.jit.numbers import Numbers
 from proa.jit.structure import flatten
 from proa.jit.trace import Trace, input_names, is_tensor, tensor_names, user_line
 
+#: The values that make a gradient: none if there is none, one, or the rows and the
+#: values of a row-sparse one.
+Gradient = tuple[Value, ...]
+
+
+def gradient_of(capture: Capture, grad: Any) -> Gradient:
+    """The values of a gradient that was recorded."""
+    if grad is None:
+        return ()
+    found = _core.row_sparse_parts(grad)
+    if found is None:
+        return (capture.value_of(grad),)
+    return tuple(capture.value_of(part) for part in found)
+
 
 @dataclass
 class Source:
@@ -34,7 +48,12 @@ class Source:
 
     def read(self) -> Any:
         """The tensor to read in this run."""
-        return self.tensor.grad if self.of_grad else self.tensor
+        if not self.of_grad:
+            return self.tensor
+        grad = self.tensor.grad
+        if grad is None or _core.row_sparse_parts(grad) is None:
+            return grad
+        return _core.ops.assign(grad)
 
 
 @dataclass
@@ -47,7 +66,7 @@ class Recording:
         plan: How leaves make the function's result.
         sources: The inputs that are no arguments.
         stores: Values that a run leaves in inputs.
-        grads: Parameters with the gradients that a run leaves in them (or None).
+        grads: Parameters with the gradients that a run leaves in them.
         seeds: Inputs that stand for gradients of results, each with its result's index.
         wanted: Inputs whose gradients follow, with those gradients.
         numbers: What a run is told besides.
@@ -60,9 +79,9 @@ class Recording:
     plan: Any
     sources: dict[Value, Source]
     stores: list[tuple[Value, Value]]
-    grads: list[tuple[Any, Value | None]]
+    grads: list[tuple[Any, Gradient]]
     seeds: dict[Value, int]
-    wanted: list[tuple[Value, Value | None]]
+    wanted: list[tuple[Value, Gradient]]
     numbers: Numbers
     layers: list[Any]
     kept: Kept
@@ -97,27 +116,32 @@ class Recording:
         return all(t.stop_gradient is stop for t, stop in self.loose)
 
 
-def _left_grads(capture: Capture) -> list[tuple[Any, Value | None]]:
+def _left_grads(capture: Capture) -> list[tuple[Any, Gradient]]:
     """What the function leaves as gradients, where that is not what it found."""
-    left: list[tuple[Any, Value | None]] = []
+    left: list[tuple[Any, Gradient]] = []
     for bound in capture.bound.values():
         if bound.grad_of is not None:
             continue
         grad = bound.tensor.grad
         if grad is None:
             if bound.first_grad is not None:
-                left.append((bound.tensor, None))
-        elif grad._is_symbolic:
-            value = capture.value_of(grad)
+                left.append((bound.tensor, ()))
+        elif _is_recorded(grad):
+            made = gradient_of(capture, grad)
             first = capture.bound.get(id(bound.first_grad))
-            if first is None or first.value is not value:
-                left.append((bound.tensor, value))
+            if first is None or made != (first.value,):
+                left.append((bound.tensor, made))
         elif grad is not bound.first_grad:
             raise UnimplementedError(
                 "[to_static] a gradient must follow from the arguments, got one of "
                 f"{bound.value} that does not"
             )
     return left
+
+
+def _is_recorded(grad: Any) -> bool:
+    found = _core.row_sparse_parts(grad) or (grad,)
+    return any(part._is_symbolic for part in found)
 
 
 def _reads_grads(capture: Capture, grads: Sequence[Any]) -> bool:
@@ -129,7 +153,7 @@ def _reads_grads(capture: Capture, grads: Sequence[Any]) -> bool:
 
 def _outer_grads(
     capture: Capture, leaves: Sequence[Any], symbols: Sequence[Any]
-) -> tuple[dict[Value, int], list[tuple[Value, Value | None]]]:
+) -> tuple[dict[Value, int], list[tuple[Value, Gradient]]]:
     """Record the gradients of what the function returns."""
     roots = [i for i, t in enumerate(leaves) if not t.stop_gradient]
     bound = [
@@ -151,7 +175,7 @@ def _outer_grads(
         [leaves[i] for i in roots], wanted, given, False, False, True, True
     )
     pairs = [
-        (capture.value_of(t), None if g is None else capture.value_of(g))
+        (capture.value_of(t), gradient_of(capture, g))
         for t, g in zip(wanted, found, strict=True)
     ]
     return seeds, pairs
@@ -223,7 +247,7 @@ def _collect(
     grads = _left_grads(capture)
     stepped = bool(grads) or capture.numbers.has_steps
     seeds: dict[Value, int] = {}
-    wanted: list[tuple[Value, Value | None]] = []
+    wanted: list[tuple[Value, Gradient]] = []
     if not stepped and _core.is_grad_enabled():
         seeds, wanted = _outer_grads(capture, leaves, symbols)
     results = [capture.value_of(t) for t in leaves]

@@ -258,16 +258,18 @@ class Optimizer(State):
 
     def _update_rows(self, step: Step) -> None:
         """Update the rows of a row-sparse gradient."""
-        found = parts(merged(step.grad))
+        found = parts(step.grad)
         assert found is not None
-        rows, values = found
+        if found[0]._is_symbolic:  # the last row comes again, with the same result
+            rows, values = ops.merge_rows(*found)
+        else:
+            rows, values = parts(merged(step.grad)) or found
         whole = {"": step.weights, **{slot: step.kept[slot] for slot in self._slots}}
         taken = {name: ops.gather(x, rows) for name, x in whole.items()}
         kept = {**step.kept, **taken}
         self._update(step.of(weights=taken[""], grad=values, kept=kept))
-        index = ops.unsqueeze(rows, axis=[1])
         for name, x in whole.items():
-            ops.index_put_(x, index, taken[name])
+            ops.put_rows_(x, rows, taken[name])
 
     def _update(self, step: Step) -> None:
         """Change ``step.weights`` and what is kept for them."""

@@ -10,7 +10,6 @@ from proa.errors import InvalidArgumentError
 from proa.optimizer.lr import LRScheduler
 from proa.optimizer.optimizer import DecayFilter, Group, Optimizer
 from proa.optimizer.state import Step
-from proa.tensor.arguments import cast_if
 from proa.tensor.row_sparse import parts
 
 
@@ -44,13 +43,7 @@ class SGD(Optimizer):
         # The step is linear in the gradient: rows that occur twice need no merging.
         found = parts(step.grad)
         assert found is not None
-        rows, values = found
-        change = ops.scale(cast_if(values, step.weights.dtype), scale=-step.lr)
-        along = [1] * (values.ndim - 1)
-        index = ops.broadcast_to(
-            ops.reshape(rows, shape=[-1, *along]), shape=values.shape
-        )
-        ops.scatter_add_axis_(step.weights, index, change, axis=0)
+        ops.sgd_rows_(step.weights, *found, lr=step.lr)
 
 
 class Momentum(Optimizer):

@@ -17,11 +17,15 @@ def parts(x: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def merged(x: Tensor) -> Tensor:
-    """The same row-sparse tensor with every row once, in order; any other as it is."""
+    """The same row-sparse tensor with every row once, in order; any other as it is. In
+    a program, which cannot tell how many rows there are, it is dense.
+    """
     found = parts(x)
     if found is None:
         return x
     rows, values = found
+    if rows._is_symbolic:
+        return ops.assign(x)
     once, place = np.unique(rows.numpy(), return_inverse=True)
     if once.size == rows.size and (np.diff(rows.numpy()) > 0).all():
         return x
@@ -42,7 +46,5 @@ def with_values(x: Tensor, values: Tensor, rows: Tensor | None = None) -> Tensor
     found = parts(x)
     if found is None:
         return values
-    made: Tensor = _core.row_sparse(
-        found[0] if rows is None else rows, values, x.shape[0]
-    )
+    made: Tensor = _core.row_sparse(found[0] if rows is None else rows, values, x)
     return made

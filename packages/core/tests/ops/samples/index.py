@@ -188,6 +188,44 @@ Sample(
     ref=_embedding,
     cases=[case(IDS, (4, 5), padding_idx=-1), case(IDS, (4, 70), padding_idx=3)],
 )
+
+
+def _put_rows(table: Array, rows: Array, values: Array) -> Array:
+    out = table.copy()
+    out[rows] = values
+    return out
+
+
+Sample(
+    "put_rows_",
+    ref=_put_rows,
+    cases=[
+        case((4, 3), np.array([2, 0, -1], np.int64), (3, 3)),
+        case((5, 2, 70), np.array([4, 1], np.int64), (2, 2, 70)),
+        case((4,), np.zeros((0,), np.int64), (0,)),
+    ],
+)
+
+
+def _merge_rows(rows: Array, values: Array) -> tuple[Array, Array]:
+    once, place = np.unique(rows, return_inverse=True)
+    sums = np.zeros((len(once), *values.shape[1:]), values.dtype)
+    np.add.at(sums, place.reshape(-1), values)
+    last = np.minimum(np.arange(len(rows)), len(once) - 1)
+    return once[last], sums[last]
+
+
+Sample(
+    "merge_rows",
+    ref=_merge_rows,
+    cases=[
+        case(np.array([7, 2, 7, 9, 2, 7, 0], np.int64), (7, 3)),
+        case(np.array([1, 0, 3], np.int64), (3, 2, 35)),
+        case(np.array([5, 5], np.int64), (2,)),
+        case(np.zeros((0,), np.int64), (0, 3)),
+    ],
+    **_SUMS,
+)
 Sample(
     "embedding_grad",
     ref=_embedding_grad,

@@ -117,6 +117,27 @@ Sample(
     ref=_sgd,
     cases=[case(s, s, lr=0.1, weight_decay=d) for s in _SHAPES for d in (0.0, 0.01)],
 )
+ROWS = np.array([3, 0, 3, 1, -1], np.int64)
+
+
+def _sgd_rows(param: Array, rows: Array, values: Array, *, lr: float) -> Array:
+    moved = param.copy()
+    for row, value in zip(rows, values, strict=True):
+        moved[row] -= lr * value
+    return moved
+
+
+Sample(
+    "sgd_rows_",
+    ref=_sgd_rows,
+    cases=[
+        case((4, 3), ROWS, (5, 3), lr=0.1),
+        case((9, 2, 35), ROWS, (5, 2, 35), lr=0.1),
+        case((4,), ROWS, (5,), lr=0.1),
+        case((4, 3), ROWS[:0], (0, 3), lr=0.1),
+        case((40, 8), np.arange(4200) % 40, (4200, 8), lr=0.001),  # in several threads
+    ],
+)
 Sample(
     "momentum_",
     ref=_momentum,

@@ -363,6 +363,83 @@ Status embedding_grad(const Call& c) {
   return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
 }
 
+Status put_rows_(const Call& c) {
+  if (c.in[2].dtype != c.in[0].dtype) return Status::kInvalidArgument;
+  Walk w = gather_walk(c.in[2], c.in[1], c.out[0], 0);
+  return run_walk(c, &w, Mode::kWrite, [&] { return copy(c, c.in[0], c.out[0]); });
+}
+
+namespace {
+
+/// Sorts the numbers of x's elements by what is there, equal ones in order. `other` has room for as
+/// many.
+template <class I>
+void sort_numbers(const View& x, int64_t* order, int64_t* other) {
+  const int64_t n = x.shape[0];
+  const auto at = [&](int64_t i) { return x.as<const I>()[i * x.stride[0]]; };
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
+  int64_t *from = order, *to = other;
+  for (int64_t width = 1; width < n; width *= 2) {
+    for (int64_t begin = 0; begin < n; begin += 2 * width) {
+      const int64_t middle = begin + width < n ? begin + width : n;
+      const int64_t end = begin + 2 * width < n ? begin + 2 * width : n;
+      int64_t a = begin, b = middle;
+      for (int64_t k = begin; k < end; ++k) {
+        const bool first = b == end || (a < middle && at(from[a]) <= at(from[b]));
+        to[k] = first ? from[a++] : from[b++];
+      }
+    }
+    int64_t* const sorted = to;
+    to = from;
+    from = sorted;
+  }
+  if (from != order && n > 0) memcpy(order, from, static_cast<size_t>(n) * sizeof(int64_t));
+}
+
+/// Writes every number of rows once, then the last again; where each stands to `place`. Returns how
+/// many differ.
+template <class I>
+int64_t number_rows(const View& rows, const View& once, int64_t* order, int64_t* place) {
+  const int64_t n = rows.shape[0];
+  sort_numbers<I>(rows, order, place);
+  I* made = once.as<I>();
+  int64_t count = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    const I row = rows.as<const I>()[order[k] * rows.stride[0]];
+    if (count == 0 || row != made[(count - 1) * once.stride[0]])
+      made[count++ * once.stride[0]] = row;
+    place[order[k]] = count - 1;
+  }
+  for (int64_t k = count; k < n; ++k) made[k * once.stride[0]] = made[(count - 1) * once.stride[0]];
+  return count;
+}
+
+}  // namespace
+
+size_t merge_rows_scratch(const Call& c) {
+  return 2 * sizeof(int64_t) * static_cast<size_t>(c.in[0].shape[0]);
+}
+Status merge_rows(const Call& c) {
+  const View &rows = c.in[0], &once = c.out[0], &sums = c.out[1];
+  const int64_t n = rows.shape[0];
+  int64_t* order = static_cast<int64_t*>(c.scratch);
+  int64_t* place = order + n;
+  const int64_t count = rows.dtype == DType::kI64 ? number_rows<int64_t>(rows, once, order, place)
+                                                  : number_rows<int32_t>(rows, once, order, place);
+  View index = rows;
+  index.data = place;
+  index.dtype = DType::kI64;
+  index.stride[0] = 1;
+  Walk w = gather_walk(c.in[1], index, sums, 0);
+  PROA_TRY(run_walk(c, &w, Mode::kAdd, [&] { return clear(c, sums); }));
+  if (count == n) return Status::kOk;
+  View last = narrow(sums, 0, count - 1, 1);
+  const View rest = narrow(sums, 0, count, n - count);
+  last.shape[0] = n - count;
+  last.stride[0] = 0;
+  return copy(c, last, rest);
+}
+
 Status one_hot(const Call& c) {
   const View &x = c.in[0], &out = c.out[0];
   float one = 1;

@@ -1,6 +1,7 @@
 // Optimizer steps: one pass over all arrays of a parameter, in place.
 #include "proa/gen/attrs/optimizer.h"
 #include "proa/kernels/elementwise/functions.h"
+#include "proa/kernels/movement/copy.h"
 
 namespace proa::PROA_ISA {
 
@@ -16,6 +17,14 @@ struct Sgd {
     const V param = in[0], grad = in[1];
     out[0] = param - lr * (grad + decay * param);
   }
+};
+
+template <class V>
+struct SgdRows {
+  static constexpr int kOut = 1, kIn = 2;
+  V lr;
+  explicit SgdRows(const SgdRowsAttrs& a) : lr(constant<V>(a.lr)) {}
+  PROA_INLINE void operator()(V* out, const V* in) const { out[0] = in[0] - lr * in[1]; }
 };
 
 template <class V>
@@ -218,8 +227,100 @@ Status update(const Call& c) {
   return run_loop(c, loop, operands, n, c.n_out, c.attrs);
 }
 
+/// Row i of an array.
+View row_of(const View& x, int64_t i) {
+  View row = x;
+  row.data =
+      static_cast<uint8_t*>(x.data) + i * x.stride[0] * static_cast<int64_t>(size_of(x.dtype));
+  --row.rank;
+  for (int d = 0; d < row.rank; ++d) {
+    row.shape[d] = x.shape[d + 1];
+    row.stride[d] = x.stride[d + 1];
+  }
+  return row;
+}
+
+/// Steps of a table's rows in [low, high), in the order of `rows`.
+struct RowSteps {
+  View table, rows, values;
+  const void* attrs;
+  int64_t width;
+  bool dense;  // float rows, their elements side by side
+
+  int64_t row(int64_t i) const {
+    const int64_t at = i * rows.stride[0];
+    const int64_t r =
+        rows.dtype == DType::kI64 ? rows.as<const int64_t>()[at] : rows.as<const int32_t>()[at];
+    return r < 0 ? r + table.shape[0] : r;
+  }
+
+  bool inside() const {
+    for (int64_t i = 0; i < rows.shape[0]; ++i) {
+      const int64_t r = row(i);
+      if (r < 0 || r >= table.shape[0]) return false;
+    }
+    return true;
+  }
+
+  Status run(int64_t low, int64_t high) const {
+    constexpr int64_t kAhead = 16;
+    const int64_t n = rows.shape[0];
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t r = row(i);
+      if (r < low || r >= high) continue;
+      if (!dense) {
+        PROA_TRY(step(row_of(table, r), row_of(values, i)));
+        continue;
+      }
+      float* p = table.as<float>() + r * table.stride[0];
+      if (i + kAhead < n)
+        __builtin_prefetch(table.as<float>() + row(i + kAhead) * table.stride[0], 1);
+      void* const arrays[3] = {p, p, values.as<float>() + i * values.stride[0]};
+      step_loop<float, SgdRows, SgdRowsAttrs>(arrays, width, attrs);
+    }
+    return Status::kOk;
+  }
+
+  /// The general form, in this thread: a row may occur again.
+  Status step(const View& param, const View& grad) const {
+    const bool wide = param.dtype == DType::kF64;
+    const DType t = wide ? DType::kF64 : DType::kF32;
+    const Operand operands[3] = {{param, t}, {param, t}, {grad, t}};
+    const DenseLoop loop =
+        wide ? step_loop<double, SgdRows, SgdRowsAttrs> : step_loop<float, SgdRows, SgdRowsAttrs>;
+    return run_loop(Call(), loop, operands, 3, 1, attrs);
+  }
+};
+
+bool has_float_rows(const View& x) {
+  int64_t step = 1;
+  for (int d = x.rank - 1; d > 0; --d) {
+    if (x.shape[d] != 1 && x.stride[d] != step) return false;
+    step *= x.shape[d];
+  }
+  return x.dtype == DType::kF32;
+}
+
 }  // namespace
 
+Status sgd_rows_(const Call& c) {
+  RowSteps steps{c.out[0], c.in[1], c.in[2], c.attrs, 1, false};
+  steps.dense = has_float_rows(steps.table) && has_float_rows(steps.values);
+  for (int d = 1; d < steps.table.rank; ++d) steps.width *= steps.table.shape[d];
+  if (!steps.inside()) return Status::kOutOfRange;
+  PROA_TRY(copy(c, c.in[0], c.out[0]));
+  constexpr int64_t kParts = 8, kLeast = 1 << 15;
+  const int64_t height = steps.table.shape[0];
+  if (steps.width * c.in[1].shape[0] < kLeast) return steps.run(0, height);
+  Status status[kParts] = {};
+  parallel_for(c, kParts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      status[p] = steps.run(height * p / kParts, height * (p + 1) / kParts);
+    }
+  });
+  for (const Status s : status) PROA_TRY(s);
+  return Status::kOk;
+}
 Status sgd_(const Call& c) { return update<Sgd, SgdAttrs>(c); }
 Status momentum_(const Call& c) { return update<Momentum, MomentumAttrs>(c); }
 Status adam_(const Call& c) { return update<Adam, AdamAttrs>(c); }

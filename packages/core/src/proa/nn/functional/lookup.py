@@ -38,7 +38,10 @@ def embedding(
         )
     pad = -1 if padding_idx is None else padding_idx % rows
     symbolic = x._is_symbolic or weight._is_symbolic
-    if sparse and not symbolic and not weight.stop_gradient and is_grad_enabled():
+    # Static programs have dense gradients; recorded functions have what eager code has.
+    if symbolic is not _core.is_recording():
+        sparse = False
+    if sparse and not weight.stop_gradient and is_grad_enabled():
         return _sparse_lookup(x, weight, pad)
     return ops.embedding(x, weight, padding_idx=pad)
 
@@ -53,15 +56,28 @@ def _sparse_lookup(x: Tensor, weight: Tensor, pad: int) -> Tensor:
             return ops.embedding_grad(x, grad, weight, padding_idx=pad)
         rows = ops.reshape(ops.cast(x, dtype="int64"), shape=[-1])
         values = ops.reshape(grad, shape=[rows.shape[0], *weight.shape[1:]])
-        if pad >= 0:
+        if pad >= 0 and rows._is_symbolic:
+            rows, values = _without(rows, values, pad)
+        elif pad >= 0:
             kept = np.flatnonzero(rows.numpy() != pad)
             index = _core.from_numpy(kept)
             rows, values = ops.gather(rows, index), ops.gather(values, index)
-        gradient: Tensor = _core.row_sparse(rows, values, weight.shape[0])
+        gradient: Tensor = _core.row_sparse(rows, values, weight)
         return gradient
 
     _core.record_custom("embedding", [weight], [out], backward)
     return out
+
+
+def _without(rows: Tensor, values: Tensor, pad: int) -> tuple[Tensor, Tensor]:
+    """As many rows, without the row `pad`, if there are others: zeros are added to one
+    of those instead, which leaves it as it is.
+    """
+    kept = ops.not_equal(rows, pad)
+    other = ops.max(ops.where(kept, rows, -1), axis=[0], keepdim=True)
+    other = ops.where(ops.less_than(other, 0), pad, other)
+    along = ops.reshape(kept, shape=[-1] + [1] * (values.ndim - 1))
+    return ops.where(kept, rows, other), ops.where(along, values, 0.0)
 
 
 def one_hot(x: Tensor, num_classes: int | Tensor, name: Any = None) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.schema.dtypes import ALL, NUMERIC
+from proa.schema.dtypes import ALL, FLOATING, NUMERIC
 from proa.schema.row import op
 
 op(
@@ -144,6 +144,29 @@ op(
         g.embedding_grad(ids, dy, weight, padding_idx=padding_idx),
     ),
     doc="weight[ids]: rows of the table (n, d); zeros where ids == padding_idx >= 0.",
+)
+op(
+    "put_rows_(table, rows, values)",
+    shape="inplace_rows",
+    dtypes=FLOATING,
+    outputs=("table_out",),
+    inplace=("table",),
+    grad=None,
+    lite=False,
+    doc="table[rows[i]] = values[i]. A row that occurs twice must have one value.",
+)
+op(
+    "merge_rows(rows, values)",
+    shape="merge_rows",
+    dtypes=("int32", "int64"),
+    outputs=("once", "sums"),
+    out=("same", "last"),
+    grad=None,
+    scratch=True,
+    lite=False,
+    doc="Every number of rows once, ascending, with the sum of its values, added in "
+    "the order in which they stand; then the last of these again until there are as "
+    "many as there were.",
 )
 op(
     "embedding_grad(ids, dy, like: shape, *, padding_idx: int = -1)",

@@ -29,6 +29,17 @@ _step(
     updates=("param",),
     doc="param -= lr * (grad + weight_decay * param).",
 )
+op(
+    "sgd_rows_(param, rows, values, *, lr: float)",
+    shape="inplace_rows",
+    dtypes=FLOATING,
+    outputs=("param_out",),
+    inplace=("param",),
+    grad=None,
+    lite=False,
+    doc="param[rows[i]] -= lr * values[i] for one i after another: a step by a "
+    "gradient that is zero but for some rows, which may occur more than once.",
+)
 _step(
     "momentum_(param, grad, velocity, *, lr: float, mu: float, nesterov: bool = False, "
     "weight_decay: float = 0.0)",
