@@ -154,3 +154,43 @@ def test_saving_needs_to_know_the_shapes(tmp_path: Path) -> None:
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"none\.proa must exist"):
         load(tmp_path / "none")
+
+
+class _Decorated(proa.nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = proa.nn.Linear(3, 2)
+
+    @proa.jit.to_static
+    def forward(self, x: Any, double: bool = False) -> Any:
+        y = self.fc(x)
+        return y * 2 if double else y
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_a_decorated_forward_trains_and_is_saved_as_it_was_called(
+    tmp_path: Path, double: bool
+) -> None:
+    net, x = _Decorated(), tensor(4, 3)
+    with pytest.raises(InvalidArgumentError, match="input_spec must be given before"):
+        proa.jit.save(net, tmp_path / "never_called")
+    sgd = proa.optimizer.SGD(0.1, net.parameters())
+    for _ in range(2):
+        net(x, double=double).square().sum().backward()
+        sgd.step()
+        sgd.clear_grad()
+    proa.jit.save(net, tmp_path / "net")
+    found = proa.jit.load(tmp_path / "net")(x).numpy()
+    w, b = net.fc.weight.numpy(), net.fc.bias.numpy()
+    want = (x.numpy() @ w + b) * (2 if double else 1)
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_function_is_saved_as_it_was_called(tmp_path: Path) -> None:
+    f = proa.jit.to_static(lambda x, y: proa.tanh(x) - y)
+    x, y = tensor(2, 3), tensor(2, 3, seed=1)
+    want = f(x, y).numpy()
+    proa.jit.save(f, tmp_path / "f")
+    found = proa.jit.load(tmp_path / "f")(x, y)
+    np.testing.assert_allclose(found.numpy(), np.tanh(x.numpy()) - y.numpy(), atol=1e-6)
+    np.testing.assert_array_equal(found.numpy(), want)

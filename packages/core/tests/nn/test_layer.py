@@ -285,3 +285,19 @@ def test_shared_parameters_count_once() -> None:
     net.b.weight = net.a.weight
     assert len(net.parameters()) == 3
     assert len(net.state_dict()) == 4
+
+
+def test_a_tensor_that_is_assigned_is_a_buffer_that_is_not_saved() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    net[1].scale = proa.full([2], 3.0)
+    net[0].register_buffer("kept", proa.zeros([1]))
+    assert [name for name, _ in net.named_buffers()] == ["0.kept", "1.scale"]
+    assert "1.scale" not in net.state_dict() and "0.kept" in net.state_dict()
+    net.to(dtype="float64")
+    assert net[1].scale.dtype == "float64" and net[1].scale.tolist() == [3.0, 3.0]
+    net[1].scale = 7
+    assert net[1].scale == 7 and len(net.buffers()) == 1
+    x = proa.ones([2], "float64")
+    x.stop_gradient = False
+    net[1].result = x * 2  # of the tape: no state
+    assert len(net.buffers()) == 1

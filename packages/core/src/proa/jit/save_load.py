@@ -69,11 +69,9 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
         )
     function = static.function if isinstance(static, StaticFunction) else static
     owner = static.owner if isinstance(static, StaticFunction) else owner_of(layer)
-    if specs is None and known is None:
-        traced: Trace = static.traced()
-        return traced
+    like = static if isinstance(static, StaticFunction) else None
     with _evaluating(owner):
-        found = StaticFunction(function, specs or known, owner).traced()
+        found = StaticFunction(function, specs or known, owner).traced(like=like)
     program = found.program
     program.metadata["framework"] = f"proa {_version()}"
     program.metadata["name"] = (

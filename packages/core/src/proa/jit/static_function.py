@@ -97,6 +97,7 @@ class StaticFunction:
         self._compiled: dict[Any, _Compiled] = {}
         self._recorded: OrderedDict[Any, list[Compiled]] = OrderedDict()
         self._bound: dict[int, tuple[Any, StaticFunction]] = {}
+        self._latest: tuple[Sequence[InputSpec], Any] | None = None
 
     def __get__(self, instance: Any, kind: Any = None) -> Any:
         if instance is None:
@@ -182,6 +183,7 @@ class StaticFunction:
                 self._recorded.move_to_end(key)
                 return unflatten(known.run(tensors), known.recording.plan)
         specs = self._specs(tensors, plan)
+        self._latest = specs, plan
         if self._wants_record(tensors, specs, plan):
             recorded = self._record_call(tensors, plan, specs)
             if recorded is not None:
@@ -250,17 +252,24 @@ class StaticFunction:
         self._compiled[key] = _Compiled(found)
         return self._compiled[key]
 
-    def traced(self, input_spec: Sequence[Any] | None = None) -> Trace:
-        """The trace for these specs (all arguments tensors), or for the latest call."""
+    def traced(
+        self,
+        input_spec: Sequence[Any] | None = None,
+        like: StaticFunction | None = None,
+    ) -> Trace:
+        """The trace for these specs (all arguments tensors), or else for the latest
+        call of another form than those before, of this function or of ``like``.
+        """
         given = self.input_spec if not input_spec else as_specs(list(input_spec))
-        if given is None:
-            if not self._compiled:
-                raise InvalidArgumentError(
-                    "[to_static] input_spec must be given before a call, got None"
-                )
-            return list(self._compiled.values())[-1].trace
-        specs, plan = flatten((tuple(given), {}), lambda s: isinstance(s, InputSpec))
-        return self._find(specs, plan).trace
+        if given is not None:
+            is_spec = lambda s: isinstance(s, InputSpec)  # noqa: E731
+            return self._find(*flatten((tuple(given), {}), is_spec)).trace
+        latest = (like or self)._latest
+        if latest is None:
+            raise InvalidArgumentError(
+                "[to_static] input_spec must be given before a call, got None"
+            )
+        return self._find(*latest).trace
 
     @property
     def concrete_program(self) -> Trace | Recording:

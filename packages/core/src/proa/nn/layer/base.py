@@ -247,6 +247,11 @@ class Layer:
                         "Tensor; use set_value to change its numbers"
                     )
                 del d[registry][name]
+        is_state = isinstance(value, Tensor) and value.is_leaf
+        if is_state and "_buffers" in d and not value._is_symbolic:
+            d.pop(name, None)
+            self._keep_buffer(name, value, persistable=False)
+            return
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
