@@ -71,6 +71,8 @@ PyObject* bind_symbol(PyObject*, PyObject* args) {
     Tensor before = detach(Tensor::share(x));
     x->view.data = nullptr;
     x->set(TensorImpl::kSymbolic, true);
+    x->set(TensorImpl::kGradRead, false);
+    x->set(TensorImpl::kGradMade, false);
     x->extra().handle = keep(handle);
     return wrap(std::move(before));
   });
@@ -90,6 +92,36 @@ PyObject* release_symbol(PyObject*, PyObject* args) {
     x->extra().handle = nullptr;
     if (x->grad_fn != nullptr) std::exchange(x->grad_fn, nullptr)->drop();
     x->output = 0;
+    Py_RETURN_NONE;
+  });
+}
+
+// Calls visit(tensor) for every one of a list of Tensors, until it returns false.
+template <class F>
+bool for_all(PyObject* list, F visit) {
+  if (!PyList_Check(list)) raise_type("a list of Tensors must be given");
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject* item = PyList_GET_ITEM(list, i);
+    if (!is_tensor(item)) raise_type("a list of Tensors must be given");
+    if (!visit(impl_of(item))) return false;
+  }
+  return true;
+}
+
+PyObject* hold_no_grads(PyObject*, PyObject* list) {
+  return guarded([&] {
+    const auto holds_none = [](TensorImpl* x) { return x->extras == nullptr || !x->extras->grad; };
+    return PyBool_FromLong(for_all(list, holds_none));
+  });
+}
+
+PyObject* zero_grads(PyObject*, PyObject* list) {
+  return guarded([&]() -> PyObject* {
+    for_all(list, [](TensorImpl* x) {
+      if (x->extras != nullptr) x->extras->grad = Tensor();
+      x->set(TensorImpl::kZeroGrad, true);
+      return true;
+    });
     Py_RETURN_NONE;
   });
 }
@@ -257,6 +289,10 @@ PyMethodDef symbol_functions[] = {
      "bind_symbol(tensor, handle): makes it a symbol; what release_symbol makes of it again."},
     {"release_symbol", release_symbol, METH_VARARGS,
      "release_symbol(tensor, before, stop_gradient): makes a bound symbol the tensor it was."},
+    {"hold_no_grads", hold_no_grads, METH_O,
+     "hold_no_grads(tensors): whether none of a list has a gradient with memory."},
+    {"zero_grads", zero_grads, METH_O,
+     "zero_grads(tensors): makes the gradients of a list cleared ones: zeros without memory."},
     {"set_open_size", set_open_size, METH_O,
      "set_open_size(fn): fn(tensor, axis) makes the sizes of symbols that only a run tells."},
     {"set_binder", set_binder, METH_VARARGS,

@@ -116,12 +116,32 @@ int set_flag(PyObject* self, PyObject* value, void* flag) {
   return 0;
 }
 
-PyObject* get_grad(PyObject* self, void*) {
+// The gradient that has memory.
+PyObject* get_held_grad(PyObject* self, void*) {
   if (at(self).extras == nullptr) Py_RETURN_NONE;
   return wrap(at(self).extras->grad);
 }
+PyObject* get_grad(PyObject* self, void*) {
+  TensorImpl& x = at(self);
+  return guarded([&]() -> PyObject* {
+    // What a recorded function finds as the gradient of a leaf may be another in the next run.
+    if (records_all() && !x.has(TensorImpl::kSymbolic) && x.leaf() && x.requires_grad() &&
+        dispatch_hooks.bind_target != nullptr) {
+      dispatch_hooks.bind_target(&x);
+    }
+    if (x.extras != nullptr && x.extras->grad) return wrap(x.extras->grad);
+    if (x.has(TensorImpl::kSymbolic)) x.set(TensorImpl::kGradRead, true);
+    if (!x.has(TensorImpl::kZeroGrad)) Py_RETURN_NONE;
+    Scalar zero;
+    zero.is_int = 1;
+    x.extra().grad = ops::full_like(share(self), zero, static_cast<int64_t>(x.view.dtype));
+    x.set(TensorImpl::kZeroGrad, false);
+    return wrap(x.extras->grad);
+  });
+}
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
+    at(self).set(TensorImpl::kZeroGrad, false);
     if (value == nullptr || value == Py_None) {
       if (at(self).extras != nullptr) at(self).extras->grad = Tensor();
       return 0;
@@ -181,6 +201,10 @@ PyGetSetDef attributes[] = {
     {"_is_symbolic", get_flag, nullptr, nullptr, flag(TensorImpl::kSymbolic)},
     {"_is_view", get_flag, nullptr, nullptr, flag(TensorImpl::kView)},
     {"grad", get_grad, set_grad, "The gradient accumulated so far, or None.", nullptr},
+    {"_held_grad", get_held_grad, nullptr, nullptr, nullptr},
+    {"_zero_grad", get_flag, set_flag, nullptr, flag(TensorImpl::kZeroGrad)},
+    {"_grad_read", get_flag, nullptr, nullptr, flag(TensorImpl::kGradRead)},
+    {"_grad_made", get_flag, nullptr, nullptr, flag(TensorImpl::kGradMade)},
     {"name", get_name, set_name, "A name, made up if none was given.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "True if no recorded op made it.", nullptr},
     {"inplace_version", get_version, nullptr, "Number of in-place changes.", nullptr},
@@ -272,8 +296,37 @@ PyObject* clone_method(PyObject* self, PyObject*) {
   return guarded([&] { return wrap(ops::assign(share(self))); });
 }
 
-PyObject* clear_grad(PyObject* self, PyObject*) {
-  if (at(self).extras != nullptr) at(self).extras->grad = Tensor();
+// Lets the gradient's memory go. What was there reads as zeros from now on, unless that is not
+// wanted or it was row-sparse: then as none.
+void clear(TensorImpl* x, bool to_zero) {
+  const bool held = x->extras != nullptr && x->extras->grad;
+  if (held) {
+    const bool zero = to_zero && !x->extras->grad->has(TensorImpl::kRowSparse);
+    x->extras->grad = Tensor();
+    x->set(TensorImpl::kZeroGrad, zero);
+  } else if (!to_zero) {
+    x->set(TensorImpl::kZeroGrad, false);
+  }
+}
+PyObject* forget_grad(PyObject* self, PyObject*) {
+  clear(&at(self), false);
+  Py_RETURN_NONE;
+}
+PyObject* clear_grad(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  const Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
+  int to_zero = 1;
+  if (count + named > 0) {
+    const bool known = count + named == 1 &&
+                       (count == 1 || PyUnicode_CompareWithASCIIString(
+                                          PyTuple_GET_ITEM(keywords, 0), "set_to_zero") == 0);
+    if (!known) {
+      PyErr_SetString(PyExc_TypeError, "[clear_grad] set_to_zero alone must be given");
+      return nullptr;
+    }
+    to_zero = PyObject_IsTrue(args[0]);
+    if (to_zero < 0) return nullptr;
+  }
+  clear(&at(self), to_zero != 0);
   Py_RETURN_NONE;
 }
 
@@ -338,6 +391,11 @@ PyObject* retain_grads(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
+const char* const kClearGrad =
+    "($self, set_to_zero=True)\n--\n\n"
+    "Clear the gradient: from now on it is zeros, or None if not set_to_zero. One that never was "
+    "stays None.";
+
 PyMethodDef methods[] = {
     {"numpy", numpy, METH_VARARGS,
      "The values as a NumPy array on the same memory (bfloat16 as uint16)."},
@@ -349,7 +407,9 @@ PyMethodDef methods[] = {
      "Add the gradients of this tensor to the leaves' grad."},
     {"detach", detach_method, METH_NOARGS, "The same memory, unknown to the tape."},
     {"clone", clone_method, METH_NOARGS, "A copy through which gradients flow."},
-    {"_clear_grad", clear_grad, METH_NOARGS, nullptr},
+    {"_clear_grad", forget_grad, METH_NOARGS, nullptr},
+    {"clear_grad", fast(clear_grad), METH_FASTCALL | METH_KEYWORDS, kClearGrad},
+    {"clear_gradient", fast(clear_grad), METH_FASTCALL | METH_KEYWORDS, kClearGrad},
     {"_share_from", share_from, METH_O, nullptr},
     {"_become", become, METH_O, nullptr},
     {"is_contiguous", is_contiguous, METH_NOARGS, "True if row-major without gaps."},

@@ -279,9 +279,9 @@ def test_gradients_add_up_until_cleared() -> None:
     net(x).sum().backward()
     assert net.weight.grad.tolist() == [[2], [2]]
     optimizer = proa.optimizer.SGD(0.1, net.parameters())
-    optimizer.clear_grad(set_to_zero=True)
-    assert net.weight.grad.tolist() == [[0], [0]]
     optimizer.clear_grad()
+    assert net.weight.grad.tolist() == [[0], [0]]
+    optimizer.clear_grad(set_to_zero=False)
     assert net.weight.grad is None
 
 

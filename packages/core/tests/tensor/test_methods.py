@@ -80,9 +80,9 @@ def test_grad_is_a_tensor_and_can_be_cleared() -> None:
     (x * x).sum().backward()
     assert isinstance(x.grad, proa.Tensor)
     assert x.gradient().tolist() == [2, 4]
-    x.clear_gradient(True)
+    x.clear_gradient()
     assert x.grad.tolist() == [0, 0]
-    x.clear_grad()
+    x.clear_grad(False)
     assert x.grad is None
 
 

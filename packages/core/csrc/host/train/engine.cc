@@ -103,6 +103,8 @@ void accumulate(Tensor* slot, Tensor grad, bool create_graph) {
 // Adds to the leaf's `grad`.
 void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
   Tensor& have = leaf->extra().grad;
+  leaf->set(TensorImpl::kZeroGrad, false);
+  if (leaf->has(TensorImpl::kSymbolic)) leaf->set(TensorImpl::kGradMade, true);
   if (is_row_sparse(grad.get()) && !create_graph) {
     if (!have || is_row_sparse(have.get())) {
       have = have ? joined(have, grad) : std::move(grad);

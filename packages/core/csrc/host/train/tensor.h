@@ -37,6 +37,9 @@ struct TensorImpl {
     kView = 64,         // made by a view op: shares another tensor's memory
     kParameter = 128,   // trained by optimizers
     kRowSparse = 256,   // a gradient given by some rows (row_sparse.h); has no data
+    kZeroGrad = 512,    // its gradient was cleared: zeros, which are made when they are read
+    kGradRead = 1024,   // of a symbol: its gradient was read while there was none, or zeros
+    kGradMade = 2048,   // of a symbol: a gradient was added to its own
   };
 
   std::atomic<int32_t> refs{1};

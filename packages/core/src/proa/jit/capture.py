@@ -50,8 +50,8 @@ class Bound:
     """
 
     __slots__ = (
-        "before", "first_grad", "found_grad", "grad_of", "stop_gradient", "tensor",
-        "value",
+        "before", "first_grad", "first_zero", "found_grad", "grad_of", "stop_gradient",
+        "tensor", "value",
     )  # fmt: skip
 
     def __init__(self, tensor: Any, value: Value, before: Any, grad_of: Any) -> None:
@@ -60,6 +60,8 @@ class Bound:
         self.stop_gradient: bool = before.stop_gradient
         self.found_grad: Any = None
         self.first_grad: Any = None
+        #: Whether its gradient was cleared to zeros, which have no memory.
+        self.first_zero = False
 
 
 class Capture(Recorder):
@@ -103,7 +105,8 @@ class Capture(Recorder):
         self.bound[id(tensor)] = bound
         self.program.main.inputs.append(value)
         if grad_of is None and not stop:
-            bound.first_grad = bound.found_grad = tensor.grad
+            bound.first_grad = bound.found_grad = tensor._held_grad
+            bound.first_zero = tensor._zero_grad
             if bound.found_grad is not None:
                 if _core.row_sparse_parts(bound.found_grad) is not None:
                     # Its number of rows may differ from run to run.
@@ -116,6 +119,7 @@ class Capture(Recorder):
             _core.release_symbol(bound.tensor, bound.before, bound.stop_gradient)
             if bound.grad_of is None:
                 bound.tensor.grad = bound.found_grad
+                bound.tensor._zero_grad = bound.first_zero
         self.numbers.restore()
 
     def value_of(self, tensor: Any) -> Value:

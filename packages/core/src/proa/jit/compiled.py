@@ -92,6 +92,7 @@ class Compiled:
             rest = iter(made[count:])
             for p, values in recording.grads:
                 p.grad = _gradient(values, rest, p)
+        _core.zero_grads(recording.zeroed)
         return leaves
 
     def _note(

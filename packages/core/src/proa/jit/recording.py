@@ -67,6 +67,7 @@ class Recording:
         sources: The inputs that are no arguments.
         stores: Values that a run leaves in inputs.
         grads: Parameters with the gradients that a run leaves in them.
+        zeroed: Parameters whose gradients a run leaves cleared to zeros.
         seeds: Inputs that stand for gradients of results, each with its result's index.
         wanted: Inputs whose gradients follow, with those gradients.
         numbers: What a run is told besides.
@@ -80,20 +81,22 @@ class Recording:
     sources: dict[Value, Source]
     stores: list[tuple[Value, Value]]
     grads: list[tuple[Any, Gradient]]
+    zeroed: list[Any]
     seeds: dict[Value, int]
     wanted: list[tuple[Value, Gradient]]
     numbers: Numbers
     layers: list[Any]
     kept: Kept
-    #: Parameters whose having a gradient the recording depends on: (parameter, has).
-    had_grads: list[tuple[Any, bool]]
+    #: Gradients that the recording depends on, as `_found_grads` has them.
+    added: list[Any]
+    read: list[tuple[Any, bool, bool]]
     #: Tensors that no Layer holds, with their stop_gradient.
     loose: list[tuple[Any, bool]]
 
     @property
     def is_plain(self) -> bool:
         """Whether a run does nothing but compute results from what it reads."""
-        effects = self.stores or self.grads or self.wanted or self.layers
+        effects = self.stores or self.grads or self.zeroed or self.wanted or self.layers
         return not (effects or self.numbers.drawn)
 
     def as_trace(self) -> Trace:
@@ -110,33 +113,44 @@ class Recording:
         """Whether the function would still do what was recorded."""
         if not self.kept.holds():
             return False
-        for p, had in self.had_grads:
-            if (p.grad is not None) != had:
+        if not _core.hold_no_grads(self.added):
+            return False
+        for p, had, is_zero in self.read:
+            if (p._held_grad is not None) != had or p._zero_grad is not is_zero:
                 return False
         return all(t.stop_gradient is stop for t, stop in self.loose)
 
 
-def _left_grads(capture: Capture) -> list[tuple[Any, Gradient]]:
-    """What the function leaves as gradients, where that is not what it found."""
+def _left_grads(
+    capture: Capture,
+) -> tuple[list[tuple[Any, Gradient]], list[Any]]:
+    """What the function leaves as gradients, where that is not what it found, and whose
+    gradients it leaves cleared to zeros.
+    """
     left: list[tuple[Any, Gradient]] = []
+    zeroed: list[Any] = []
     for bound in capture.bound.values():
         if bound.grad_of is not None:
             continue
-        grad = bound.tensor.grad
+        tensor, grad = bound.tensor, bound.tensor._held_grad
+        had = bound.first_grad is not None
         if grad is None:
-            if bound.first_grad is not None:
-                left.append((bound.tensor, ()))
+            made = had or tensor._grad_made
+            if tensor._zero_grad and made:
+                zeroed.append(tensor)
+            elif not tensor._zero_grad and (made or bound.first_zero):
+                left.append((tensor, ()))
         elif _is_recorded(grad):
-            made = gradient_of(capture, grad)
+            value = gradient_of(capture, grad)
             first = capture.bound.get(id(bound.first_grad))
-            if first is None or made != (first.value,):
-                left.append((bound.tensor, made))
+            if first is None or value != (first.value,):
+                left.append((tensor, value))
         elif grad is not bound.first_grad:
             raise UnimplementedError(
                 "[to_static] a gradient must follow from the arguments, got one of "
                 f"{bound.value} that does not"
             )
-    return left
+    return left, zeroed
 
 
 def _is_recorded(grad: Any) -> bool:
@@ -144,11 +158,20 @@ def _is_recorded(grad: Any) -> bool:
     return any(part._is_symbolic for part in found)
 
 
-def _reads_grads(capture: Capture, grads: Sequence[Any]) -> bool:
-    used = {v for n in capture.program.main.nodes for v in n.inputs}
-    return bool(grads) or any(
-        b.value in used for b in capture.bound.values() if b.grad_of is not None
-    )
+def _found_grads(capture: Capture) -> tuple[list[Any], list[tuple[Any, bool, bool]]]:
+    """The gradients that the recording depends on: parameters without any, or cleared
+    to zeros, which is the same to what is added; and (parameter, whether it has one
+    with memory, whether it is cleared) of those that were read or had one.
+    """
+    added, read = [], []
+    for b in capture.bound.values():
+        if b.grad_of is not None or b.stop_gradient:
+            continue
+        if b.tensor._grad_read or b.first_grad is not None:
+            read.append((b.tensor, b.first_grad is not None, b.first_zero))
+        elif b.tensor._grad_made:
+            added.append(b.tensor)
+    return added, read
 
 
 def _outer_grads(
@@ -244,8 +267,9 @@ def _collect(
     capture: Capture, leaves: list[Any], plan: Any, symbols: list[Any]
 ) -> Recording:
     arguments = capture.program.main.inputs[: len(symbols)]
-    grads = _left_grads(capture)
-    stepped = bool(grads) or capture.numbers.has_steps
+    added, read = _found_grads(capture)
+    grads, zeroed = _left_grads(capture)
+    stepped = bool(grads or zeroed) or capture.numbers.has_steps
     seeds: dict[Value, int] = {}
     wanted: list[tuple[Value, Gradient]] = []
     if not stepped and _core.is_grad_enabled():
@@ -259,17 +283,10 @@ def _collect(
     for symbol, first in zip(symbols, arguments, strict=True):
         if capture.value_of(symbol) is not first:  # changed in place
             stores.append((capture.value_of(symbol), first))
-    if not leaves and not stores and not grads:
+    if not leaves and not stores and not grads and not zeroed:
         raise InvalidArgumentError(
             "[to_static] the function must return tensors or change some, got neither"
         )
-    had = []
-    if _reads_grads(capture, grads):
-        had = [
-            (b.tensor, b.first_grad is not None)
-            for b in capture.bound.values()
-            if b.grad_of is None and not b.stop_gradient
-        ]
     capture.settle()
     return Recording(
         program=capture.program,
@@ -278,12 +295,14 @@ def _collect(
         sources={},
         stores=stores,
         grads=grads,
+        zeroed=zeroed,
         seeds=seeds,
         wanted=wanted,
         numbers=capture.numbers,
         layers=capture.layers,
         kept=Kept([]),
-        had_grads=had,
+        added=added,
+        read=read,
         loose=[],
     )
 

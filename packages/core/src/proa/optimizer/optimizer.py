@@ -331,7 +331,7 @@ class Optimizer(State):
         names = {x for x in out if isinstance(x, str)}
         ids = {id(x) for x in out}
         given = [p for p in given if id(p) not in ids and p.name not in names]
-        if all(p.grad is None for p in given):
+        if all(p._held_grad is None for p in given):
             loss.backward()
         return [(p, p.grad) for p in given if p.grad is not None]
 
@@ -347,8 +347,12 @@ class Optimizer(State):
         self._apply(pairs)
         return [], pairs
 
-    def clear_grad(self, set_to_zero: bool = False) -> None:
-        """Forget the gradients of all parameters."""
+    def clear_grad(self, set_to_zero: bool = True) -> None:
+        """Make zeros of all parameters' gradients, or None if not set_to_zero.
+
+        Zeros take no memory and no time until they are read, as by a step of parameters
+        that got no gradient since: momentum and decay then go on.
+        """
         for p in self._parameter_list:
             p.clear_grad(set_to_zero)
 

@@ -105,13 +105,6 @@ def _gradient(self: Tensor) -> Any:
     return None if self.grad is None else self.grad.numpy()
 
 
-def _clear_grad(self: Tensor, set_to_zero: bool = False) -> None:
-    if set_to_zero and self.grad is not None:
-        inplace.zero_(self.grad)
-    else:
-        self._clear_grad()
-
-
 def set_value(self: Tensor, value: Any) -> Tensor:
     """Copy ``value``, of the same shape, into this tensor's memory; no gradient."""
     given = cast_if(as_tensor(value, self), self.dtype)
@@ -242,8 +235,6 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "value": _get_tensor,
     "get_tensor": _get_tensor,
     "gradient": _gradient,
-    "clear_grad": _clear_grad,
-    "clear_gradient": _clear_grad,
     "set_value": set_value,
     "copy_": lambda self, other, *args: set_value(self, other),
     "apply": _apply,

@@ -349,7 +349,7 @@ class Layer:
         return [b for _, b in self.named_buffers("", include_sublayers)]
 
     def clear_gradients(self) -> None:
-        """Forget the gradients of all parameters."""
+        """Make zeros of the gradients of all parameters that have one."""
         for p in self.parameters():
             p.clear_grad()
 
