@@ -3,6 +3,7 @@
 // with some of the kernels' taps, turned round, at stride 1. conv2d_transpose is the same, with a
 // bias where that has the shape of x; its attributes begin alike.
 #include "proa/gen/attrs/conv.h"
+#include "proa/kernels/conv/depthwise_doubled.h"
 #include "proa/kernels/conv/geometry.h"
 #include "proa/kernels/conv/scatter_input.h"
 #include "proa/simd/conv/depthwise.h"
@@ -150,6 +151,7 @@ void run_together(const Call& call, const View* bias, const Together& t) {
     set_output(&ends[count], &phases[count].end);
     ++count;
   });
+  if (doubled_takes(phases, count, dx)) return depthwise_doubled(c, phases, frame, own, dx);
   const int64_t rows = (dx.shape[2] + a.stride[0] - 1) / a.stride[0];
   parallel_for(c, dx.shape[0] * rows, depthwise_grain(phases[0]), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line)

@@ -99,8 +99,9 @@ PROA_INLINE void add_taps(const Job& j, const T* x, const T* dy, int64_t last, i
   }
 }
 
+/// One line, for the channels from `channel` on.
 template <class T>
-void add_line(const Job& j, int64_t line, T* sums) {
+void add_line(const Job& j, int64_t line, int64_t channel, T* sums) {
   constexpr int kWidth = kLanesOf<T>;
   const Correlation& c = j.c;
   const int64_t n = line / c.rows, i = line - n * c.rows;
@@ -110,12 +111,116 @@ void add_line(const Job& j, int64_t line, T* sums) {
     if (h < 0 || h >= c.x.shape[2]) continue;
     const T* x = static_cast<const T*>(j.x.data) + n * j.x.image + h * j.x.row - c.left * j.x.pixel;
     T* const to = sums + p * c.taps_w * j.width;
-    int64_t channel = 0;
-    for (; channel + kVecs * kWidth <= c.groups; channel += kVecs * kWidth)
-      add_taps(j, x + channel, dy + channel, kWidth, kVecs, to + channel);
-    for (; channel < c.groups; channel += kWidth)
-      add_taps(j, x + channel, dy + channel, least(c.groups - channel, kWidth), 1, to + channel);
+    int64_t at = channel;
+    for (; at + kVecs * kWidth <= c.groups; at += kVecs * kWidth)
+      add_taps(j, x + at, dy + at, kWidth, kVecs, to + at);
+    for (; at < c.groups; at += kWidth)
+      add_taps(j, x + at, dy + at, least(c.groups - at, kWidth), 1, to + at);
   }
+}
+
+// -- 3 x 3 taps: the sums of all nine stay in registers along the lines of a band ---------------
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kBandVecs = 2;
+#else
+constexpr int kBandVecs = 1;
+#endif
+
+/// True if only the first and the last position of an axis have a tap outside, and but one.
+bool has_thin_edges(int64_t before, int64_t step, int64_t count, int64_t size) {
+  const int64_t last = (count - 1) * step - before;
+  return count > 1 && before <= 1 && last + 1 < size && last - step + 2 < size;
+}
+bool takes_bands(const Correlation& c) {
+  return c.taps_h == 3 && c.taps_w == 3 && c.tap_h == 1 && c.tap_w == 1 && c.top >= 0 &&
+         c.left >= 0 && has_thin_edges(c.top, c.step_h, c.rows, c.x.shape[2]) &&
+         has_thin_edges(c.left, c.step_w, c.cols, c.x.shape[3]);
+}
+
+template <class T>
+struct Band {
+  Vec<T> acc[3][3][kBandVecs];
+  int64_t row, pixel;  // steps of x
+
+  /// Taps [p0, p1) x [q0, q1) of one pixel.
+  template <int p0, int p1, int q0, int q1>
+  PROA_INLINE void add_pixel(const T* x, const T* dy) {
+    constexpr int kWidth = kLanesOf<T>;
+    Vec<T> d[kBandVecs];
+#pragma GCC unroll 2
+    for (int v = 0; v < kBandVecs; ++v) d[v] = load(dy + v * kWidth);
+#pragma GCC unroll 3
+    for (int p = p0; p < p1; ++p)
+#pragma GCC unroll 3
+      for (int q = q0; q < q1; ++q)
+#pragma GCC unroll 2
+        for (int v = 0; v < kBandVecs; ++v)
+          acc[p][q][v] += load(x + p * row + q * pixel + v * kWidth) * d[v];
+  }
+  /// Taps [p0, p1) of one line.
+  template <int p0, int p1>
+  PROA_INLINE void add_line(const T* x, const T* dy, int64_t step, int64_t dy_step, Columns inner,
+                            int64_t count) {
+    if (inner.first > 0) {
+      add_pixel<p0, p1, 1, 3>(x, dy);
+      x += step;
+      dy += dy_step;
+    }
+    for (int64_t i = inner.first; i < inner.end; ++i, x += step, dy += dy_step)
+      add_pixel<p0, p1, 0, 3>(x, dy);
+    if (inner.end < count) add_pixel<p0, p1, 0, 2>(x, dy);
+  }
+};
+
+/// Lines [first, last), for kBandVecs vectors of channels.
+template <class T>
+void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sums) {
+  constexpr int kWidth = kLanesOf<T>;
+  const Correlation& c = j.c;
+  const Columns inner = {columns_of(c, 0).first, columns_of(c, 2).end};
+  const int64_t step = c.step_w * j.x.pixel;
+  Band<T> b;
+  b.row = j.x.row;
+  b.pixel = j.x.pixel;
+#pragma GCC unroll 9
+  for (int t = 0; t < 9; ++t)
+#pragma GCC unroll 2
+    for (int v = 0; v < kBandVecs; ++v)
+      b.acc[t / 3][t % 3][v] = load(sums + t * j.width + channel + v * kWidth);
+  for (int64_t line = first; line < last; ++line) {
+    const int64_t n = line / c.rows, i = line - n * c.rows, h = i * c.step_h - c.top;
+    const T* dy = static_cast<const T*>(j.dy.data) + n * j.dy.image + i * j.dy.row + channel;
+    const T* x = static_cast<const T*>(j.x.data) + n * j.x.image + h * j.x.row -
+                 c.left * j.x.pixel + channel;
+    if (h < 0)
+      b.template add_line<1, 3>(x, dy, step, j.dy.pixel, inner, c.cols);
+    else if (h + 2 < c.x.shape[2])
+      b.template add_line<0, 3>(x, dy, step, j.dy.pixel, inner, c.cols);
+    else
+      b.template add_line<0, 2>(x, dy, step, j.dy.pixel, inner, c.cols);
+  }
+#pragma GCC unroll 9
+  for (int t = 0; t < 9; ++t)
+#pragma GCC unroll 2
+    for (int v = 0; v < kBandVecs; ++v)
+      store(sums + t * j.width + channel + v * kWidth, b.acc[t / 3][t % 3][v]);
+}
+
+/// Lines [first, last): bands that stay in the second-level cache while all channels are gone
+/// through.
+template <class T>
+void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
+  constexpr int64_t kBandBytes = 384 * 1024, kChannels = kBandVecs * kLanesOf<T>;
+  const Correlation& c = j.c;
+  const int64_t channels = takes_bands(c) ? c.groups / kChannels * kChannels : 0;
+  const int64_t line = (c.step_h * j.x.row + j.dy.row) * static_cast<int64_t>(sizeof(T));
+  const int64_t lines = most(kBandBytes / most(line, 1), 1);
+  for (int64_t i = first; i < last && channels > 0; i += lines)
+    for (int64_t channel = 0; channel < channels; channel += kChannels)
+      add_band(j, i, least(i + lines, last), channel, sums);
+  if (channels < c.groups)
+    for (int64_t i = first; i < last; ++i) add_line(j, i, channels, sums);
 }
 
 template <class S>
@@ -128,8 +233,7 @@ void run(const Call& call, const Job& j, void* memory) {
   memset(sums, 0, static_cast<size_t>(kParts * part) * sizeof(T));
   parallel_for(call, kParts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
-      for (int64_t i = t * lines / kParts; i < (t + 1) * lines / kParts; ++i)
-        add_line(j, i, sums + t * part);
+      add_lines(j, t * lines / kParts, (t + 1) * lines / kParts, sums + t * part);
   });
   for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap)
     for (int64_t g = 0; g < c.groups; ++g) {
