@@ -51,7 +51,7 @@ bool by_winograd(const Correlation& c) { return kHasWinograd && way_of(c) == Way
 
 /// The part of x that goes into the frame: what is read, with its padding, or all of x alone.
 FrameShape framed(const Correlation& c) {
-  const bool all = by_winograd(c) || by_depthwise(c);
+  const bool all = way_of(c) != Way::kWindows;
   return all ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
 }
 
@@ -232,8 +232,9 @@ void run_windows(const Call& call, const Job& s) {
 
 void run_product(const Call& call, const Job& s, void* scratch) {
   const Correlation& c = s.c;
-  const WindowRows windows = {s.frame, c.rows,  c.cols,  c.step_h, c.step_w,    c.taps_w,
-                              c.tap_h, c.tap_w, c.depth, s.run,    s.micro.size};
+  const WindowRows windows = {s.frame, c.x.shape[2], c.x.shape[3], c.top,    c.left,
+                              c.rows,  c.cols,       c.step_h,     c.step_w, c.taps_w,
+                              c.tap_h, c.tap_w,      c.depth,      s.run,    s.micro.size};
   Gemm g = s.g;
   g.micro = &s.micro;
   g.m = c.x.shape[0] * c.rows * c.cols;

@@ -154,26 +154,40 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
 const void* read_window(const void* ctx, int64_t window, int64_t k, int64_t count, void* buffer) {
   const WindowRows& s = *static_cast<const WindowRows*>(ctx);
   // 32-bit divisions take half the time.
-  const uint32_t line = static_cast<uint32_t>(window) / static_cast<uint32_t>(s.cols);
-  const uint32_t n = line / static_cast<uint32_t>(s.rows);
-  const int64_t j = window - line * s.cols, i = line - n * s.rows;
-  const uint8_t* base =
-      static_cast<const uint8_t*>(s.frame.data) +
-      (n * s.frame.image + i * s.step_h * s.frame.row + j * s.step_w * s.frame.pixel) * s.size;
-  const int64_t runs_w = s.taps_w * s.depth / s.run;  // runs in one row of the window
-  int64_t r = k / s.run, at = k - r * s.run;
+  auto divide = [](int64_t a, int64_t b) {
+    return int64_t{static_cast<uint32_t>(a) / static_cast<uint32_t>(b)};
+  };
+  const int64_t line = divide(window, s.cols), n = divide(line, s.rows);
+  const int64_t top = (line - n * s.rows) * s.step_h - s.top;
+  const int64_t left = (window - line * s.cols) * s.step_w - s.left;
+  const int64_t runs_w = divide(s.taps_w * s.depth, s.run);  // runs in one row of the window
+  const int64_t r = divide(k, s.run);
+  int64_t at = k - r * s.run, p = divide(r, runs_w), q = r - p * runs_w;
   uint8_t* to = static_cast<uint8_t*>(buffer);
   while (count > 0) {
-    const int64_t p = r / runs_w, q = r - p * runs_w;
-    const uint8_t* from =
-        base + (p * s.tap_h * s.frame.row + q * s.tap_w * s.frame.pixel + at) * s.size;
+    const int64_t h = top + p * s.tap_h, w = left + q * s.tap_w;
     const int64_t some = s.run - at < count ? s.run - at : count;
-    if (to == buffer && some == count) return from;
-    memcpy(to, from, static_cast<size_t>(some * s.size));
+    // Elements [first, last) of those from `at` on are there.
+    int64_t first = w < 0 ? -w * s.depth - at : 0, last = (s.width - w) * s.depth - at;
+    if (h < 0 || h >= s.height || last < 0) last = 0;
+    if (last > some) last = some;
+    if (first > last) first = last;
+    const uint8_t* from = static_cast<const uint8_t*>(s.frame.data) +
+                          (n * s.frame.image + h * s.frame.row + w * s.frame.pixel + at) * s.size;
+    if (first <= 0 && last == some) {
+      if (to == buffer && some == count) return from;
+      memcpy(to, from, static_cast<size_t>(some * s.size));
+    } else {
+      memset(to, 0, static_cast<size_t>(some * s.size));
+      if (first < 0) first = 0;
+      if (first < last)
+        memcpy(to + first * s.size, from + first * s.size,
+               static_cast<size_t>((last - first) * s.size));
+    }
     to += some * s.size;
     count -= some;
     at = 0;
-    ++r;
+    if (++q == runs_w) q = 0, ++p;
   }
   return buffer;
 }

@@ -26,10 +26,13 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
 size_t int8_frame_bytes(const View& x, const FrameShape& s);
 Frame make_int8_frame(const Call& call, const View& x, const FrameShape& s, void* memory);
 
-/// The windows of a frame as rows of a matrix: row (n, i, j), columns (tap_h, tap_w, channel).
+/// The windows of an array as rows of a matrix: row (n, i, j), columns (tap_h, tap_w, channel). The
+/// frame has no border: what lies outside is 0.
 struct WindowRows {
   Frame frame;
-  int64_t rows, cols;  // windows per image
+  int64_t height, width;  // of the frame
+  int64_t top, left;      // of padding
+  int64_t rows, cols;     // windows per image
   int64_t step_h, step_w, taps_w, tap_h, tap_w, depth;
   int64_t run;   // elements of a window that are neighbours: depth, or taps_w * depth
   int64_t size;  // bytes of an element
