@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/base/settings.h"
 #include "proa/simd/gemm/micro.h"
 
 namespace proa::PROA_ISA {
@@ -142,7 +143,8 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
       if constexpr (computes(DType::kF64)) fill<double>(call, x, s, static_cast<double*>(memory));
       break;
     case DType::kI8:
-      fill<int8_t>(call, x, s, static_cast<int8_t*>(memory));
+      if constexpr (kHasDepthwise)  // others take make_int8_frame
+        fill<int8_t>(call, x, s, static_cast<int8_t*>(memory));
       break;
     default:
       fill<float>(call, x, s, static_cast<float*>(memory));
@@ -160,36 +162,34 @@ const void* read_window(const void* ctx, int64_t window, int64_t k, int64_t coun
   const int64_t line = divide(window, s.cols), n = divide(line, s.rows);
   const int64_t top = (line - n * s.rows) * s.step_h - s.top;
   const int64_t left = (window - line * s.cols) * s.step_w - s.left;
-  const int64_t runs_w = divide(s.taps_w * s.depth, s.run);  // runs in one row of the window
+  const int64_t runs_w = s.run == s.depth ? s.taps_w : 1;  // runs in one row of the window
   const int64_t r = divide(k, s.run);
   int64_t at = k - r * s.run, p = divide(r, runs_w), q = r - p * runs_w;
   uint8_t* to = static_cast<uint8_t*>(buffer);
-  while (count > 0) {
+  for (;;) {
     const int64_t h = top + p * s.tap_h, w = left + q * s.tap_w;
     const int64_t some = s.run - at < count ? s.run - at : count;
     // Elements [first, last) of those from `at` on are there.
-    int64_t first = w < 0 ? -w * s.depth - at : 0, last = (s.width - w) * s.depth - at;
-    if (h < 0 || h >= s.height || last < 0) last = 0;
+    int64_t first = -w * s.depth - at, last = (s.width - w) * s.depth - at;
+    if (first < 0) first = 0;
     if (last > some) last = some;
-    if (first > last) first = last;
-    const uint8_t* from = static_cast<const uint8_t*>(s.frame.data) +
-                          (n * s.frame.image + h * s.frame.row + w * s.frame.pixel + at) * s.size;
-    if (first <= 0 && last == some) {
+    if (static_cast<uint64_t>(h) >= static_cast<uint64_t>(s.height) || last < first)
+      first = last = 0;
+    const uint8_t* from =
+        static_cast<const uint8_t*>(s.frame.data) +
+        (n * s.frame.image + h * s.frame.row + w * s.frame.pixel + at + first) * s.size;
+    if (last - first == some) {
       if (to == buffer && some == count) return from;
-      memcpy(to, from, static_cast<size_t>(some * s.size));
     } else {
       memset(to, 0, static_cast<size_t>(some * s.size));
-      if (first < 0) first = 0;
-      if (first < last)
-        memcpy(to + first * s.size, from + first * s.size,
-               static_cast<size_t>((last - first) * s.size));
     }
+    memcpy(to + first * s.size, from, static_cast<size_t>((last - first) * s.size));
     to += some * s.size;
     count -= some;
+    if (count <= 0) return buffer;
     at = 0;
     if (++q == runs_w) q = 0, ++p;
   }
-  return buffer;
 }
 
 }  // namespace proa::PROA_ISA
