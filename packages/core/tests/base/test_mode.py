@@ -31,7 +31,7 @@ def test_the_mode_is_dynamic_and_holds_until_switched():
 def test_static_graphs_say_that_they_are_not_there():
     with pytest.raises(UnimplementedError, match=r"\[static.Program\]"):
         proa.static.Program  # noqa: B018  (the access is what is tested)
-    assert not hasattr(proa.static, "Executor")
+    assert not hasattr(proa.static, "program_guard")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         proa.static.nothing  # noqa: B018
 

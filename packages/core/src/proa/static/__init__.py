@@ -1,7 +1,7 @@
-"""Static mode: its switch, and what recorded graphs' inputs are described with.
+"""Static mode: its switch, what describes graphs' inputs, and what runs saved graphs.
 
-Graphs are recorded from functions by `proa.jit.to_static`; the classes that build them
-statement by statement (`Program`, `Executor`, `data`, …) are not part of this version.
+Graphs are recorded from functions by `proa.jit.to_static`; what builds them statement
+by statement (`Program`, `program_guard`, `data`, …) is not part of this version.
 """
 
 from __future__ import annotations
@@ -12,25 +12,29 @@ from typing import Any
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.jit.input_spec import InputSpec
 from proa.static.absent import refuse
+from proa.static.executor import Executor
+from proa.static.inference_model import load_inference_model, save_inference_model
 from proa.static.py_func import py_func
 from proa.tensor.lod import LoDTensor, create_lod_tensor
 
 __all__ = [
+    "Executor",
     "InputSpec",
     "LoDTensor",
     "create_lod_tensor",
     "disable_static",
     "enable_static",
     "in_dynamic_mode",
+    "load_inference_model",
     "py_func",
+    "save_inference_model",
 ]
 
 _GRAPH_BUILDING = frozenset({
-    "CompiledProgram", "Executor", "Print", "Program", "Variable", "append_backward",
+    "CompiledProgram", "Print", "Program", "Variable", "append_backward",
     "data",
     "default_main_program", "default_startup_program", "global_scope", "gradients",
-    "load_inference_model", "name_scope", "program_guard",
-    "save_inference_model", "scope_guard",
+    "name_scope", "program_guard", "scope_guard",
 })  # fmt: skip
 
 
