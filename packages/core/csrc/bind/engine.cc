@@ -4,9 +4,9 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include <cstring>
 #include <optional>
 
+#include "engine_run.h"
 #include "proa/runtime/engine.h"
 #include "proa/train/run.h"
 #include "proa/train/watch.h"
@@ -18,23 +18,12 @@ namespace proa {
 
 namespace {
 
-constexpr uint32_t kNone = 0xffffffffu;  // an output that overwrites no input
-
 constexpr const char* kNames[kDTypeCount] = {"bool",    "uint8",   "int8",      "int16",
                                              "int32",   "int64",   "float16",   "bfloat16",
                                              "float32", "float64", "complex64", "complex128"};
 // NumPy has no bfloat16: its bits travel as uint16.
 constexpr const char* kNumpy[kDTypeCount] = {"?",  "u1", "i1", "i2", "i4", "i8",
                                              "f2", "u2", "f4", "f8", "c8", "c16"};
-
-py::object error_type(Status status) {
-  const char* name = "InvalidArgumentError";
-  if (status == Status::kUnimplemented) name = "UnimplementedError";
-  if (status == Status::kResourceExhausted) name = "ResourceExhaustedError";
-  if (status == Status::kOutOfRange) name = "OutOfRangeError";
-  if (status == Status::kVersion) name = "VersionError";
-  return py::module_::import("proa.errors").attr(name);
-}
 
 /// The array as a view; `spec` names the input and settles what uint16 means.
 View view_of(const py::array& array, const IoSpec& spec) {
@@ -121,146 +110,13 @@ py::list run(Engine& engine, const py::sequence& given) {
   return results;
 }
 
-// Numbers as the 8 bytes of an attribute.
-std::vector<int64_t> bits_of(const py::sequence& numbers) {
-  std::vector<int64_t> bits;
-  bits.reserve(numbers.size());
-  for (const py::handle number : numbers) {
-    int64_t word;
-    if (PyFloat_Check(number.ptr())) {
-      const double value = PyFloat_AS_DOUBLE(number.ptr());
-      std::memcpy(&word, &value, sizeof word);
-    } else {
-      word = PyLong_AsLongLong(number.ptr());
-      if (PyErr_Occurred()) throw py::error_already_set();
-    }
-    bits.push_back(word);
-  }
-  return bits;
-}
-
-// A run of an engine with updates that its second part may go on with: `made` are the tensors of
-// the outputs that overwrite no input.
-struct TensorRun {
-  std::vector<Tensor> tensors, made;
-  EngineRun run;
-};
-
-// Views of the tensors; each tensor is kept until the run is over. None is an input that only the
-// second part reads.
-void take_inputs(const Engine& engine, PyObject* given, TensorRun* run) {
-  const std::vector<Tensor> before = std::move(run->tensors);
-  run->tensors = bind::to_tensors(given, "Engine", true);
-  if (run->tensors.size() != engine.inputs().size()) {
-    throw EngineError(Status::kInvalidArgument,
-                      "[Engine] a run must have " + std::to_string(engine.inputs().size()) +
-                          " inputs, got " + std::to_string(run->tensors.size()));
-  }
-  run->run.inputs.clear();
-  for (size_t i = 0; i < run->tensors.size(); ++i) {
-    Tensor& x = run->tensors[i];
-    // The first part was planned for what it was not given in row-major order.
-    if (x && i < before.size() && !before[i] && !x->has(TensorImpl::kContiguous)) {
-      const GradMode off(false);
-      x = contiguous(x.get());
-    }
-    if (x) {
-      run->run.inputs.push_back(x->view);
-      if (x->view.data != nullptr || x->view.numel() == 0) continue;
-      throw EngineError(Status::kInvalidArgument,
-                        "[Engine] inputs must have memory, got a tensor without");
-    }
-    const IoSpec& spec = engine.inputs()[i];
-    View view;
-    view.dtype = spec.dtype;
-    view.rank = static_cast<int8_t>(spec.shape.size());
-    for (int a = 0; a < view.rank; ++a) view.shape[a] = spec.shape[static_cast<size_t>(a)];
-    view.set_contiguous();
-    run->run.inputs.push_back(view);
-  }
-}
-
-// Runs the part; what it made, in order.
-py::object run_tensors(Engine& engine, RunPart part, TensorRun* run) {
-  const size_t before = run->made.size();
-  run->run.give = [run](View* outputs, size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) {
-      if (outputs[i].rank < 0) continue;
-      run->made.push_back(empty_as(outputs[i]));
-      outputs[i] = run->made.back().view();
-    }
-  };
-  {
-    const Timed timed("program", EventKind::kOp);
-    const bind::WithoutLock others;
-    engine.run_part(part, &run->run);
-  }
-  const EngineUpdates& updates = engine.options().updates;
-  if (part != RunPart::kSecond) {
-    for (const uint32_t input : updates.stores) {
-      if (input != kNone) run->tensors[input]->storage->bump_version();
-    }
-  }
-  const size_t count = run->made.size() - before;
-  py::list made(count);
-  for (size_t i = 0; i < count; ++i) {
-    PyObject* x = bind::wrap(run->made[before + i]);
-    if (x == nullptr) throw py::error_already_set();
-    PyList_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), x);
-  }
-  run->made.resize(before);
-  for (size_t i = 0; i < count && part == RunPart::kFirst; ++i) {
-    // Without their place on the tape, which will hold this run.
-    run->made.push_back(detach(bind::to_tensor(made[i].ptr(), "Engine", "output")));
-  }
-  return made;
-}
-
-// Python's exception where a binding function met one.
-template <class F>
-auto crossing(F&& f) {
-  try {
-    return f();
-  } catch (const bind::PythonError&) {
-    throw py::error_already_set();
-  }
-}
-
-py::object run_whole(Engine& engine, const py::sequence& inputs, const py::sequence& numbers) {
-  return crossing([&] {
-    TensorRun run;
-    take_inputs(engine, inputs.ptr(), &run);
-    run.run.numbers = bits_of(numbers);
-    return run_tensors(engine, RunPart::kWhole, &run);
-  });
-}
-
-// (what the first part made, the run for `finish`)
-py::tuple begin(Engine& engine, const py::sequence& inputs, const py::sequence& numbers) {
-  return crossing([&] {
-    auto run = std::make_unique<TensorRun>();
-    take_inputs(engine, inputs.ptr(), run.get());
-    run->run.numbers = bits_of(numbers);
-    py::object made = run_tensors(engine, RunPart::kFirst, run.get());
-    return py::make_tuple(made, std::move(run));
-  });
-}
-
-py::object finish(Engine& engine, TensorRun& run, const py::sequence& inputs, bool keeps) {
-  return crossing([&] {
-    take_inputs(engine, inputs.ptr(), &run);
-    run.run.keeps = keeps;
-    return run_tensors(engine, RunPart::kSecond, &run);
-  });
-}
-
 // stores: for each output the input that it overwrites, or -1; numbers: (node, byte, slot).
 EngineUpdates updates_of(const std::vector<int64_t>& stores,
                          const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers) {
   EngineUpdates updates;
   updates.on = true;
   for (const int64_t input : stores) {
-    updates.stores.push_back(input < 0 ? kNone : static_cast<uint32_t>(input));
+    updates.stores.push_back(input < 0 ? kNoInput : static_cast<uint32_t>(input));
   }
   for (const auto& [node, at, slot] : numbers) updates.numbers.push_back({node, at, slot});
   return updates;
@@ -301,7 +157,11 @@ void bind_engine(py::module_& m) {
     o.verify_checksum = verify;
     return o;
   };
-  static_cast<void>(py::class_<TensorRun>(m, "EngineRun"));
+  py::class_<TapePlan>(m, "TapePlan")
+      .def(py::init<size_t, std::vector<uint32_t>, std::vector<uint32_t>,
+                    std::vector<std::pair<uint32_t, uint32_t>>, std::vector<uint32_t>>(),
+           py::arg("results"), py::arg("read_again"), py::arg("made_again"), py::arg("seeds"),
+           py::arg("parts"));
   py::class_<Engine>(m, "Engine")
       .def_static(
           "load",
@@ -332,7 +192,7 @@ void bind_engine(py::module_& m) {
             EngineOptions o;
             o.verify_checksum = false;
             o.updates = updates_of(stores, numbers);
-            o.updates.first_nodes = first_nodes.value_or(kNone);
+            o.updates.first_nodes = first_nodes.value_or(kNoInput);
             o.updates.first_outputs = first_outputs;
             o.chains = chains_of(chains);
             return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize), o);
@@ -342,8 +202,8 @@ void bind_engine(py::module_& m) {
           py::arg("chains") = py::tuple())
       .def("run", &run, py::arg("inputs"))
       .def("run_tensors", &run_whole, py::arg("inputs"), py::arg("numbers"))
-      .def("begin", &begin, py::arg("inputs"), py::arg("numbers"))
-      .def("finish", &finish, py::arg("run"), py::arg("inputs"), py::arg("keeps"))
+      .def("run_on_tape", &run_on_tape, py::arg("inputs"), py::arg("numbers"), py::arg("wanted"),
+           py::arg("plan"))
       .def("clone", &Engine::clone)
       .def_property_readonly("inputs", [](const Engine& e) { return specs_of(e.inputs()); })
       .def_property_readonly("outputs", [](const Engine& e) { return specs_of(e.outputs()); })

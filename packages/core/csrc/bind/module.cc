@@ -198,8 +198,9 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 bool fill(PyObject* module) {
   if (!init_numpy() || !init_tensor_type(module)) return false;
-  for (PyMethodDef* list : {module_functions, autograd_functions, symbol_functions, index_functions,
-                            dlpack_functions, debug_functions, extension_functions}) {
+  for (PyMethodDef* list :
+       {module_functions, autograd_functions, symbol_functions, index_functions, dlpack_functions,
+        debug_functions, extension_functions, guard_functions}) {
     if (PyModule_AddFunctions(module, list) < 0) return false;
   }
   if (!init_public_function(module) || !init_arguments(module)) return false;

@@ -159,6 +159,7 @@ extern PyMethodDef symbol_functions[];
 extern PyMethodDef index_functions[];
 extern PyMethodDef debug_functions[];
 extern PyMethodDef extension_functions[];
+extern PyMethodDef guard_functions[];
 bool init_tensor_type(PyObject* module);
 bool add_number_slots(std::vector<PyType_Slot>* slots);
 bool init_ops(PyObject* module);

@@ -214,6 +214,22 @@ def test_each_shape_is_recorded_once_and_the_oldest_forgotten(
     assert calls == [1, 2, 3, 2]
 
 
+def test_a_function_of_detached_results_is_recorded_once_for_each_form() -> None:
+    calls = []
+
+    @to_static
+    def ranks(x: Any, y: Any) -> Any:
+        calls.append(1)
+        return x.argmax(axis=-1) + (x * y).detach().sum().astype("int64")
+
+    x, y = proa.to_tensor([[1.0, 3.0, 2.0]]), proa.ones([1, 3])
+    for stops in ((False, True), (False, False), (True, True), (False, True)):
+        x.stop_gradient, y.stop_gradient = stops
+        for _ in range(3):
+            assert ranks(x, y).tolist() == [7]
+    assert len(calls) == 2  # with one argument's gradient, with both
+
+
 def test_modes_and_parameters_are_noticed() -> None:
     net, calls = counted(mlp())
     x = proa.ones([2, 20])
@@ -230,6 +246,13 @@ def test_modes_and_parameters_are_noticed() -> None:
     net(x).sum().backward()
     assert net[3].weight.grad is not None
     assert len(calls) == 4
+    net[3].bias = None
+    net(x)
+    assert len(calls) == 5
+    for _ in range(2):
+        net._sub_layers.move_to_end("2")  # dropout, behind the last product
+        net(x)
+    assert len(calls) == 6
 
 
 def test_the_tape_sees_one_node_between_eager_ones() -> None:
@@ -261,9 +284,13 @@ def test_gradients_may_lie_in_any_order(order: str) -> None:
     want = [x.grad.numpy(), net.weight.grad.numpy()]
     x.clear_grad()
     net.weight.clear_grad()
-    proa.jit.to_static(net)(x).backward(g)
-    for a, b in zip([x.grad.numpy(), net.weight.grad.numpy()], want, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+    y = proa.jit.to_static(net)(x)
+    for _ in range(2):
+        x.clear_grad()
+        net.weight.clear_grad()
+        y.backward(g, retain_graph=True)
+        for a, b in zip([x.grad.numpy(), net.weight.grad.numpy()], want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
 def test_calls_may_overlap_before_their_backwards() -> None:

@@ -238,18 +238,16 @@ def state_of(layer: Any) -> list[Any]:
 
 class Kept:
     """Whether Layers are what they were when this was made: their modes, tensors and
-    parts, and which tensors take a gradient.
+    parts, and which tensors (of theirs, and `loose` ones) take a gradient.
     """
 
-    __slots__ = ("_empty", "_foreign", "_layers", "_stops", "_tables")
+    __slots__ = ("_foreign", "_slots", "_stops", "_tables")
 
-    def __init__(self, layers: list[Any]) -> None:
-        #: (attributes, mode, parameters); then every table with what it held, or that
-        #: it held nothing.
-        self._layers: list[tuple[dict[str, Any], Any, Any]] = []
-        self._tables: list[tuple[Any, list[Any]]] = []
-        self._empty: list[Any] = []
-        self._stops: list[tuple[Any, bool]] = []
+    def __init__(self, layers: list[Any], loose: list[tuple[Any, bool]]) -> None:
+        #: (table, its values); (attributes, name, value); (tensor, stop_gradient).
+        tables: list[tuple[Any, tuple[Any, ...]]] = []
+        slots: list[tuple[dict[str, Any], str, Any]] = []
+        stops = list(loose)
         #: No Layers of ours, but like one: (layer, mode, tensors).
         self._foreign: list[tuple[Any, Any, list[Any]]] = []
         left = list(layers)
@@ -258,34 +256,21 @@ class Kept:
             d = layer.__dict__
             own = d.get("_parameters")
             tensors = state_of(layer) if own is None else list(own.values())
-            self._stops += [(t, t.stop_gradient) for t in tensors if t is not None]
+            stops += [(t, t.stop_gradient) for t in tensors if t is not None]
             if own is None:
                 self._foreign.append((layer, d.get("training"), tensors))
                 continue
-            self._layers.append((d, d.get("training"), own))
+            slots += [(d, name, d.get(name)) for name in ("training", "_parameters")]
             for table in (own, d["_buffers"], d["_sub_layers"]):
-                if table:
-                    self._tables.append((table, list(table.values())))
-                else:
-                    self._empty.append(table)
+                tables.append((table, tuple(table.values())))
             left += [part for part in d["_sub_layers"].values() if part is not None]
+        self._tables, self._slots = tuple(tables), tuple(slots)
+        self._stops = tuple(stops)
 
     def holds(self) -> bool:
         """Whether nothing has changed."""
-        if any(self._empty):
+        if not _core.unchanged(self._tables, self._slots, self._stops):
             return False
-        for d, mode, own in self._layers:
-            if d.get("training") != mode or d.get("_parameters") is not own:
-                return False
-        for table, held in self._tables:
-            if len(table) != len(held):
-                return False
-            for now, before in zip(table.values(), held, strict=True):
-                if now is not before:
-                    return False
-        for t, stop in self._stops:
-            if t.stop_gradient is not stop:
-                return False
         for layer, mode, tensors in self._foreign:
             found = state_of(layer)
             if layer.__dict__.get("training") != mode or len(found) != len(tensors):

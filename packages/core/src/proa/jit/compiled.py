@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proa import _core
-from proa.errors import PreconditionNotMetError, UnimplementedError
 from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.passes import apply, chain_spans
@@ -62,17 +61,26 @@ class Compiled:
             to_bytes(program), stores, recording.numbers.uses(program), nodes, ahead,
             chain_spans(block),
         )  # fmt: skip
-        self.has_backward = nodes is not None
         # Of every input the argument's number, its source, or None for a seed.
         places: dict[Value, int | Source | None] = dict.fromkeys(recording.seeds)
         places.update(recording.sources)
         places.update((v, i) for i, v in enumerate(arguments))
         self._inputs = _Places([places[v] for v in block.inputs])
         self._wanted = _Places([places[v] for v, _ in recording.wanted])
-        self._seeds = [(at[v], i) for v, i in recording.seeds.items()]
+        self._tape = self._tape_plan(behind) if found else None
+
+    def _tape_plan(self, behind: list[Node]) -> Any:
+        """How a run stands on the tape, whose backward runs the nodes `behind`."""
+        recording, inputs = self.recording, self.program.main.inputs
         again = {v for n in behind for v in n.inputs}
-        self._read_again = [i for i, v in enumerate(block.inputs) if v in again]
-        self._made_again = [i for i, v in enumerate(recording.results) if v in again]
+        at = {v: i for i, v in enumerate(inputs)}
+        return _core.TapePlan(
+            len(recording.results),
+            read_again=[i for i, v in enumerate(inputs) if v in again],
+            made_again=[i for i, v in enumerate(recording.results) if v in again],
+            seeds=[(at[v], i) for v, i in recording.seeds.items()],
+            parts=[len(made) for _, made in recording.wanted],
+        )
 
     # -- running ----------------------------------------------------------------------
     def run(self, tensors: Sequence[Any]) -> list[Any]:
@@ -80,13 +88,14 @@ class Compiled:
         recording = self.recording
         numbers = recording.numbers.draw()
         inputs = self._inputs.read(tensors)
-        count = len(recording.results)
-        if self.has_backward:
-            made, held = self.engine.begin(inputs, numbers)
-            results: list[Any] = made[:count]
-            self._note(tensors, inputs, results, held)
-            return results
+        if self._tape is not None:
+            wanted = self._wanted.read(tensors)
+            on_tape: list[Any] = self.engine.run_on_tape(
+                inputs, numbers, wanted, self._tape
+            )
+            return on_tape
         made = self.engine.run_tensors(inputs, numbers)
+        count = len(recording.results)
         leaves: list[Any] = made[:count]
         if recording.grads:
             rest = iter(made[count:])
@@ -94,38 +103,6 @@ class Compiled:
                 p.grad = _gradient(values, rest, p)
         _core.zero_grads(recording.zeroed)
         return leaves
-
-    def _note(
-        self, tensors: Sequence[Any], inputs: list[Any], results: list[Any], held: Any
-    ) -> None:
-        """Put the call on the tape as one node."""
-        watched = [inputs[i] for i in self._read_again if inputs[i] is not None]
-        watched += [results[i].detach() for i in self._made_again]
-        versions = [t.inplace_version for t in watched]
-
-        def run(*grads: Any) -> Any:
-            if _core.is_grad_enabled():
-                raise UnimplementedError(
-                    "[to_static] gradients of gradients must be had without to_static, "
-                    "got create_graph=True"
-                )
-            if [t.inplace_version for t in watched] != versions:
-                raise PreconditionNotMetError(
-                    "[backward] a tensor that a recorded function's backward reads "
-                    "must not change in place before it, got another version"
-                )
-            given = list(inputs)
-            for (at, _), grad in zip(self._seeds, grads, strict=True):
-                given[at] = grad
-            made = iter(self.engine.finish(held, given, _core.retains_graph()))
-            return tuple(
-                _gradient(values, made, x)
-                for (_, values), x in zip(self.recording.wanted, wanted, strict=True)
-            )
-
-        outputs = [results[i] for _, i in self._seeds]
-        wanted = self._wanted.read(tensors)
-        _core.record_custom("to_static", wanted, outputs, run, True, True)
 
 
 def _gradient(values: Gradient, made: Iterator[Any], of: Any) -> Any:

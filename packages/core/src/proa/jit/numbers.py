@@ -104,6 +104,8 @@ class Numbers:
 
     def draw(self) -> list[float]:
         """The numbers of the next run, which counts its steps and draws its keys."""
+        if not (self._uses or self._kept or self.drawn):
+            return []
         if self.drawn:
             seed, offset = _core.generator_get()
             _core.generator_set(seed, offset + self.drawn)

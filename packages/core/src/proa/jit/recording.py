@@ -90,8 +90,6 @@ class Recording:
     #: Gradients that the recording depends on, as `_found_grads` has them.
     added: list[Any]
     read: list[tuple[Any, bool, bool]]
-    #: Tensors that no Layer holds, with their stop_gradient.
-    loose: list[tuple[Any, bool]]
 
     @property
     def is_plain(self) -> bool:
@@ -118,7 +116,7 @@ class Recording:
         for p, had, is_zero in self.read:
             if (p._held_grad is not None) != had or p._zero_grad is not is_zero:
                 return False
-        return all(t.stop_gradient is stop for t, stop in self.loose)
+        return True
 
 
 def _left_grads(
@@ -300,10 +298,9 @@ def _collect(
         wanted=wanted,
         numbers=capture.numbers,
         layers=capture.layers,
-        kept=Kept([]),
+        kept=Kept([], []),
         added=added,
         read=read,
-        loose=[],
     )
 
 
@@ -315,10 +312,10 @@ def _source(bound: Bound) -> Source:
 
 def _finish(recording: Recording, capture: Capture) -> None:
     recording.sources = {b.value: _source(b) for b in capture.bound.values()}
-    recording.kept = Kept(capture.layers)
     held = {id(t) for layer in capture.layers for t in state_of(layer)}
-    recording.loose = [
+    loose = [
         (b.tensor, b.stop_gradient)
         for b in capture.bound.values()
         if b.grad_of is None and b.tensor.is_leaf and id(b.tensor) not in held
     ]
+    recording.kept = Kept(capture.layers, loose)

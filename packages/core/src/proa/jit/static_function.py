@@ -37,11 +37,13 @@ def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
     ]
 
 
-@functools.cache
-def _plain_plan(count: int) -> tuple[Any, str]:
-    """The plan of a call with so many tensors and nothing else, and its text."""
-    plan = {"tuple": [{"tuple": [{"leaf": i} for i in range(count)]}, {"dict": []}]}
-    return plan, repr(plan)
+def _plain_plan(count: int) -> Any:
+    """The plan of a call with so many tensors and nothing else."""
+    return {"tuple": [{"tuple": [{"leaf": i} for i in range(count)]}, {"dict": []}]}
+
+
+def _stops(tensors: Sequence[Any]) -> tuple[bool, ...]:
+    return tuple(t.stop_gradient for t in tensors)
 
 
 class _Compiled:
@@ -51,6 +53,8 @@ class _Compiled:
         self.trace = found
         self.engine: Any = None
         self.versions: list[int] = []
+        #: For which arguments' stop_gradient no result takes a gradient.
+        self.detached: set[tuple[bool, ...]] = set()
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         versions = [t.inplace_version for t in self.trace.tensors]
@@ -125,12 +129,16 @@ class StaticFunction:
             return True
         if not _core.is_grad_enabled():
             return False
-        if any(not t.stop_gradient for t in tensors):
-            return True
+        takes_grad = any(not t.stop_gradient for t in tensors)
         if self.owner is not None:
-            return any(not t.stop_gradient for t in self.owner.parameters())
+            return takes_grad or any(
+                not t.stop_gradient for t in self.owner.parameters()
+            )
         # A function that was found to change nothing has an inference program.
-        return (tuple(specs), repr(plan), autocast.key()) not in self._compiled
+        found = self._compiled.get((tuple(specs), repr(plan), autocast.key()))
+        if found is None:
+            return True
+        return takes_grad and _stops(tensors) not in found.detached
 
     def _specs(self, tensors: Sequence[Any], plan: Any) -> list[InputSpec]:
         if self.input_spec is None:
@@ -169,19 +177,20 @@ class StaticFunction:
         return [found[i] for i in range(count)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and all(isinstance(t, _core.Tensor) for t in args):
-            tensors: list[Any] = list(args)
-            plan, form = _plain_plan(len(args))
+        plain = None if kwargs else _core.call_key(args)
+        if plain is not None and not checks_finite():
+            tensors: Sequence[Any] = args
+            plan, key = None, (plain, "", autocast.key())
         else:
             tensors, plan = flatten((args, kwargs), is_tensor)
-            form = repr(plan)
-        if self._wants_function(tensors):
-            return self._call_function(args, kwargs)
-        key = self._key(tensors, form)
+            if self._wants_function(tensors):
+                return self.function(*args, **kwargs)
+            key = (_core.call_key(tensors), repr(plan), autocast.key())
         for known in self._recorded.get(key, ()):
             if known.recording.holds():
                 self._recorded.move_to_end(key)
                 return unflatten(known.run(tensors), known.recording.plan)
+        plan = plan or _plain_plan(len(args))
         specs = self._specs(tensors, plan)
         self._latest = specs, plan
         if self._wants_record(tensors, specs, plan):
@@ -215,20 +224,17 @@ class StaticFunction:
             )
         return found
 
-    def _key(self, tensors: Sequence[Any], form: str) -> Any:
-        """What a recording is found by."""
-        shapes = [(*t.shape, t.dtype, t.stop_gradient) for t in tensors]
-        return (*shapes, form, autocast.key(), _core.is_grad_enabled())
-
     def _record_call(
         self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
     ) -> Compiled | None:
         """A recording of such a call; None if an inference program will do."""
         exact = [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
-        stops = [t.stop_gradient for t in tensors]
+        stops = _stops(tensors)
         recording = self._record(specs if self.owner is None else exact, stops, plan)
         if self.owner is None and recording.is_plain:
-            self._keep((tuple(specs), repr(plan), autocast.key()), recording.as_trace())
+            key = (tuple(specs), repr(plan), autocast.key())
+            kept = self._compiled.get(key) or self._keep(key, recording.as_trace())
+            kept.detached.add(_stops(tensors))
             return None
         if self.owner is None and list(specs) != exact:
             recording = self._record(exact, stops, plan)

@@ -58,9 +58,9 @@ def leaves_of(tree: Any, plan: Any) -> dict[int, Any]:
 
 def unflatten(leaves: list[Any], plan: Any) -> Any:
     """What `flatten` took apart, with other leaves."""
+    if "leaf" in plan:
+        return leaves[plan["leaf"]]
     ((kind, content),) = plan.items()
-    if kind == "leaf":
-        return leaves[content]
     if kind == "list":
         return [unflatten(leaves, p) for p in content]
     if kind == "tuple":
