@@ -15,9 +15,8 @@ import pytest
 
 import proa
 from proa import nn
-from proa.static import InputSpec
 
-from .published import as_paddle
+from .published import as_paddle, check_learning_and_export
 
 #: Where in `ppcls.arch.backbone` a network is; its name; edge of its images.
 NETWORKS = [
@@ -69,20 +68,11 @@ def test_a_published_network_trains_and_is_exported(
     optimizer = proa.optimizer.Momentum(
         0.01, parameters=network.parameters(), weight_decay=1e-4
     )
-    losses = []
-    for _ in range(4):
-        loss = nn.functional.cross_entropy(network(images), labels)
-        losses.append(loss.item())
-        loss.backward()
-        optimizer.step()
-        optimizer.clear_grad()
-    assert np.isfinite(losses).all()
-    assert min(losses[1:]) < losses[0]
-    network.eval()
-    path = tmp_path / "network"
-    spec = [InputSpec([None, 3, edge, edge], "float32")]
-    proa.jit.save(network, str(path), spec)
-    with proa.no_grad():
-        want = network(images).numpy()
-    got = proa.jit.load(str(path))(images).numpy()
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
+    check_learning_and_export(
+        network,
+        images,
+        lambda logits: nn.functional.cross_entropy(logits, labels),
+        optimizer,
+        4,
+        tmp_path / "network",
+    )

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import proa
-from proa.static import InputSpec
 
-from .published import as_paddle
+from .published import as_paddle, check_learning_and_export
 
 #: What its modules import, and networks and losses do not call.
 ABSENT = (
@@ -58,23 +57,15 @@ def test_a_published_network_learns_one_picture_and_is_exported(
     images = proa.randn([2, 3, EDGE, EDGE])
     labels = proa.to_tensor((images.numpy()[:, 0] > 0) + 1)
     optimizer = proa.optimizer.AdamW(0.002, parameters=network.parameters())
-    losses = []
-    for _ in range(6):
-        loss = criterion(network(images)[0], labels)
-        losses.append(loss.item())
-        loss.backward()
-        optimizer.step()
-        optimizer.clear_grad()
-    assert np.isfinite(losses).all()
-    assert min(losses[1:]) < losses[0]
-    network.eval()
-    path = str(tmp_path / "network")
-    spec = [InputSpec([None, 3, EDGE, EDGE], "float32")]
-    proa.jit.save(network, path, spec)
-    with proa.no_grad():
-        want = network(images)[0].numpy()
-    got = proa.jit.load(path)(images)[0].numpy()
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
+    check_learning_and_export(
+        network,
+        images,
+        lambda logits: criterion(logits, labels),
+        optimizer,
+        6,
+        tmp_path / "network",
+        output_of=lambda outputs: outputs[0],
+    )
 
 
 def softmax(logits: Any) -> Any:

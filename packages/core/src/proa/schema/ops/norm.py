@@ -4,6 +4,7 @@ the batch may be float32 beside them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from proa.schema.dtypes import FLOATING
@@ -128,6 +129,21 @@ op(
 # -- layer norm: over the last `axes` axes ---------------------------------------------
 
 
+def _normalized_grad(
+    g: Any, scaled: Any, x: Any, average: Callable[[Any], Any], epsilon: Any
+) -> tuple[Any, Any]:
+    """The gradient of x, whose normalized form xhat has the gradient scaled; and xhat.
+    `average` gives the mean that belongs to each element.
+    """
+    centred = g.sub(x, average(x))
+    inverse = g.rsqrt(g.add(average(g.mul(centred, centred)), epsilon))
+    xhat = g.mul(centred, inverse)
+    inner = g.sub(
+        g.sub(scaled, average(scaled)), g.mul(xhat, average(g.mul(scaled, xhat)))
+    )
+    return g.mul(inner, inverse), xhat
+
+
 def _layer_norm_grad(
     g: Any,
     dy: Any,
@@ -142,18 +158,8 @@ def _layer_norm_grad(
     def average(t: Any) -> Any:
         return g.expand_last(g.mean_last(t, axes=axes), x, axes=axes)
 
-    centred = g.sub(x, average(x))
-    inverse = g.rsqrt(g.add(average(g.mul(centred, centred)), epsilon))
-    xhat = g.mul(centred, inverse)
-    scaled = g.mul(dy, scale)
-    inner = g.sub(
-        g.sub(scaled, average(scaled)), g.mul(xhat, average(g.mul(scaled, xhat)))
-    )
-    return (
-        g.mul(inner, inverse),
-        g.sum_to(g.mul(dy, xhat), scale),
-        g.sum_to(dy, scale),
-    )
+    dx, xhat = _normalized_grad(g, g.mul(dy, scale), x, average, epsilon)
+    return dx, g.sum_to(g.mul(dy, xhat), scale), g.sum_to(dy, scale)
 
 
 op(
@@ -235,14 +241,9 @@ def _group_norm_grad(
         spread = g.expand_last(g.mean_last(rows, axes=1), rows, axes=1)
         return g.reshape_like(spread, x)
 
-    centred = g.sub(x, average(x))
-    inverse = g.rsqrt(g.add(average(g.mul(centred, centred)), epsilon))
-    xhat = g.mul(centred, inverse)
     scaled = g.mul(dy, g.broadcast_channels(scale, x))
-    inner = g.sub(
-        g.sub(scaled, average(scaled)), g.mul(xhat, average(g.mul(scaled, xhat)))
-    )
-    return g.mul(inner, inverse), g.sum_channels(g.mul(dy, xhat)), g.sum_channels(dy)
+    dx, xhat = _normalized_grad(g, scaled, x, average, epsilon)
+    return dx, g.sum_channels(g.mul(dy, xhat)), g.sum_channels(dy)
 
 
 op(
