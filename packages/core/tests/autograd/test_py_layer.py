@@ -89,3 +89,27 @@ def test_set_grad_enabled_clones():
     with switch.clone():
         assert not proa.is_grad_enabled()
     assert proa.is_grad_enabled()
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+def test_backward_gets_zeros_for_outputs_marked_as_constant(materialize):
+    class Parts(PyLayer):
+        @staticmethod
+        def forward(ctx: PyLayerContext, x: Any) -> Any:
+            ctx.set_materialize_grads(materialize)
+            whole, rest = x * 2, x * 3
+            ctx.mark_non_differentiable(whole)
+            return whole, "not a tensor", rest
+
+        @staticmethod
+        def backward(ctx: PyLayerContext, d_whole: Any, d_rest: Any) -> Any:
+            given.append(d_whole)
+            return d_rest * 3
+
+    given: list[Any] = []
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    whole, _, rest = Parts.apply(x)
+    assert whole.stop_gradient
+    rest.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    assert (given[0].tolist() == [0.0, 0.0]) if materialize else given == [None]

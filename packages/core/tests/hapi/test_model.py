@@ -257,3 +257,20 @@ def test_wrong_settings_are_told(settings: dict[str, Any], text: str) -> None:
         proa.Model(network()).prepare(**settings)
     with pytest.raises(InvalidArgumentError, match="must be a Layer"):
         proa.Model(3)  # type: ignore[arg-type]  # on purpose
+
+
+@pytest.mark.parametrize("kind", [list, dict, tuple])
+def test_summary_of_a_network_that_takes_its_inputs_in_one(kind: Any) -> None:
+    class Net(proa.nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = proa.nn.LayerList([proa.nn.Linear(3, 2), proa.nn.Linear(3, 2)])
+
+        def forward(self, given: Any) -> Any:
+            pair = list(given.values()) if isinstance(given, dict) else given
+            return self.parts[0](pair[0]) + self.parts[1](pair[1])
+
+    pair = [proa.ones([4, 3]), proa.zeros([4, 3])]
+    given = dict(zip("ab", pair, strict=True)) if kind is dict else kind(pair)
+    found = proa.summary(Net(), input=given)
+    assert found == {"total_params": 16, "trainable_params": 16}

@@ -202,7 +202,7 @@ def test_dir_lists_what_is_registered() -> None:
 def test_printing_shows_the_hierarchy() -> None:
     assert repr(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU()))) == (
         "Sequential(\n"
-        "  (0): Linear(in_features=2, out_features=3)\n"
+        "  (0): Linear(in_features=2, out_features=3, dtype=float32)\n"
         "  (1): Sequential(\n"
         "    (0): ReLU()\n"
         "  )\n"
@@ -301,3 +301,11 @@ def test_a_tensor_that_is_assigned_is_a_buffer_that_is_not_saved() -> None:
     x.stop_gradient = False
     net[1].result = x * 2  # of the tape: no state
     assert len(net.buffers()) == 1
+
+
+def test_named_sublayers_by_every_path() -> None:
+    shared = nn.Linear(1, 1)
+    net = nn.Sequential(shared, nn.Sequential(shared))
+    assert [n for n, _ in net.named_sublayers()] == ["0", "1"]
+    every = net.named_sublayers(include_self=True, remove_duplicate=False)
+    assert [n for n, _ in every] == ["", "0", "1", "1.0"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import proa
 from proa import nn
@@ -239,3 +240,14 @@ def test_layer_group_and_instance_norm() -> None:
         lambda x: _scaled(x, (2, 3), w, b),
         x,
     )
+
+
+@pytest.mark.parametrize("how", ["none", "sum", "mean", "batchmean"])
+def test_kl_divergence_of_logarithms(how: str) -> None:
+    p, q = (special.softmax(RNG.normal(size=(3, 4)), 1) for _ in range(2))
+    want = special.rel_entr(p, q)
+    want = {"none": want, "sum": want.sum(), "mean": want.mean(),
+            "batchmean": want.sum() / 3}[how]  # fmt: skip
+    x, y = proa.to_tensor(np.log(q)), proa.to_tensor(np.log(p))
+    by_layer = proa.nn.KLDivLoss(how, log_target=True)(x, y)
+    np.testing.assert_allclose(by_layer.numpy(), want, rtol=1e-9)

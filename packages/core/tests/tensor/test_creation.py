@@ -217,3 +217,12 @@ def test_to_tensor_takes_numbers_as_numpy_does(number: Any) -> None:
 def test_to_tensor_refuses_integers_that_int64_does_not_hold(number: int) -> None:
     with pytest.raises(Error):
         proa.to_tensor(number)
+
+
+def test_assign_gives_an_output_of_another_shape_the_shape_of_its_source() -> None:
+    out = proa.zeros([3, 3])
+    proa.assign(np.array([[1, 1], [3, 4], [1, 3]]), out)
+    same(out, np.array([[1, 1], [3, 4], [1, 3]]))
+    kept = proa.zeros([2])
+    proa.assign(np.array([1, 2]), kept)
+    same(kept, np.array([1, 2], np.float32))

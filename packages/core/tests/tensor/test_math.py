@@ -296,3 +296,18 @@ def test_complex_parts() -> None:
     close(proa.imag(z), [-1, 0.5])
     close(proa.angle(z), np.angle([1 - 1j, 2 + 0.5j]))
     close(proa.abs(z), np.abs([1 - 1j, 2 + 0.5j]))
+
+
+def test_medians_by_the_lesser_and_means_in_another_type() -> None:
+    x = np.array([[5, 1, 4, 2], [9, 8, 7, 9]])
+    t = proa.to_tensor(x)
+    assert proa.median(t, mode="min").item() == 5
+    assert proa.median(t, keepdim=True, mode="min").tolist() == [[5]]
+    values, places = proa.median(t, 1, mode="min")
+    assert values.tolist() == [2, 8] and places.tolist() == [3, 1]
+    values, places = proa.median(t, 1, keepdim=True, mode="min")
+    assert values.tolist() == [[2], [8]] and places.shape == [2, 1]
+    with pytest.raises(InvalidArgumentError, match="'avg' or 'min', got 'max'"):
+        proa.median(t, mode="max")
+    mean = proa.mean(t, 0, dtype="float64")
+    assert mean.dtype == "float64" and mean.tolist() == [7.0, 4.5, 5.5, 5.5]

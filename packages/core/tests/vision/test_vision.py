@@ -174,3 +174,19 @@ def test_the_real_data_if_it_is_here() -> None:
         pytest.skip("Debian's dataset-fashion-mnist is not installed")
     assert data.images.shape == (10000, 28, 28)
     assert np.bincount(data.labels).tolist() == [1000] * 10
+
+
+def test_names_of_vision_without_their_module() -> None:
+    for name in ("DatasetFolder", "LeNet", "resnet18", "Compose", "MNIST"):
+        assert callable(getattr(proa.vision, name))
+    with pytest.raises(AttributeError, match="has no attribute 'Lenet'"):
+        proa.vision.Lenet  # noqa: B018
+
+
+def test_a_vgg_of_ones_own_layers() -> None:
+    plan = [4, "M", 6, 6, "M"]
+    body = proa.vision.models.vgg.make_layers(plan, batch_norm=True)
+    kinds = [type(layer).__name__ for layer in body]
+    conv = ["Conv2D", "BatchNorm2D", "ReLU"]
+    assert kinds == [*conv, "MaxPool2D", *conv, *conv, "MaxPool2D"]
+    assert body(proa.ones([1, 3, 8, 8])).shape == [1, 6, 2, 2]

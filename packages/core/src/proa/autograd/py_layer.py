@@ -7,6 +7,7 @@ from typing import Any
 from proa import _core
 from proa._core import Tensor
 from proa.errors import PreconditionNotMetError
+from proa.tensor.creation import zeros_like
 
 
 class PyLayerContext:
@@ -86,17 +87,23 @@ class PyLayer:
         values = list(result) if isinstance(result, (tuple, list)) else [result]
         given = {id(t) for t in inputs}
         outputs = []
+        constants: dict[int, Tensor] = {}  # by their place among the tensors
         for i, value in enumerate(values):
-            if not isinstance(value, Tensor) or id(value) in ctx._constants:
+            if not isinstance(value, Tensor):
+                continue
+            if id(value) in ctx._constants:
+                constants[len(outputs) + len(constants)] = value
                 continue
             if id(value) in given or not value.is_leaf:
                 values[i] = value = value.detach()
             outputs.append(value)
-        _core.record_custom(
-            cls.__name__,
-            inputs,
-            outputs,
-            lambda *grads: cls.backward(ctx, *grads),
-            ctx._materialize,
-        )
+
+        def backward(*grads: Any) -> Any:
+            every = list(grads)
+            for place, constant in constants.items():
+                zero = zeros_like(constant) if ctx._materialize else None
+                every.insert(place, zero)
+            return cls.backward(ctx, *every)
+
+        _core.record_custom(cls.__name__, inputs, outputs, backward, ctx._materialize)
         return type(result)(values) if isinstance(result, (tuple, list)) else values[0]

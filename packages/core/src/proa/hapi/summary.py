@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from proa._core import Tensor
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
+from proa.jit.structure import flatten
+from proa.jit.trace import is_tensor
 from proa.nn.layer import Layer
 from proa.tensor.creation import zeros
 
@@ -39,15 +42,17 @@ def inputs_of(input_size: Any, dtypes: Any) -> list[Tensor]:
     ]
 
 
-def _run(net: Layer, inputs: list[Tensor]) -> list[tuple[str, Any, Any, int]]:
+def _run(net: Layer, arguments: list[Any]) -> list[tuple[str, Any, Any, int]]:
     """(name, input shapes, output shapes, own parameters) of each layer as it is
     called.
     """
     rows: list[tuple[str, Any, Any, int]] = []
+    counts: Counter[str] = Counter()  # of the layers of a kind
 
     def note(layer: Layer, given: Any, out: Any) -> None:
         own = sum(p.size for p in layer.parameters(include_sublayers=False))
-        name = f"{type(layer).__name__}-{len(rows) + 1}"
+        counts[type(layer).__name__] += 1
+        name = f"{type(layer).__name__}-{counts[type(layer).__name__]}"
         rows.append((name, _shapes(given), _shapes(out), own))
 
     leaves = [
@@ -60,7 +65,7 @@ def _run(net: Layer, inputs: list[Tensor]) -> list[tuple[str, Any, Any, int]]:
     net.eval()
     try:
         with NoTape():
-            net(*inputs)
+            net(*arguments)
     finally:
         for handle in handles:
             handle.remove()
@@ -95,18 +100,19 @@ def summary(
         net: The network.
         input_size: The input's shape with its batch axis, or a list of shapes.
         dtypes: The inputs' element types.
-        input: The input itself, or a list or dict of them, in place of input_size.
+        input: The input itself, in place of input_size: what the network is called
+            with, a Tensor or a list or dict of them.
     """
     if input is not None:
-        given = [input] if isinstance(input, Tensor) else input
-        inputs = list(given.values()) if isinstance(given, dict) else list(given)
+        inputs, _ = flatten(input, is_tensor)
+        arguments: list[Any] = [input]
     elif input_size is not None:
-        inputs = inputs_of(input_size, dtypes)
+        arguments = inputs = inputs_of(input_size, dtypes)
     else:
         raise InvalidArgumentError(
             "[summary] input_size or input must be given, got neither"
         )
-    rows = _run(net, inputs)
+    rows = _run(net, arguments)
     total = sum(p.size for p in net.parameters())
     trainable = sum(p.size for p in net.parameters() if not p.stop_gradient)
     megabyte = float(2**20)

@@ -373,11 +373,17 @@ def diagflat(x: Tensor, offset: int = 0, name: Any = None) -> Tensor:
 
 
 def assign(x: Any, output: Tensor | None = None) -> Tensor:
-    """A copy of x (numbers, array or Tensor), written into ``output`` if given."""
+    """A copy of x (numbers, array or Tensor), put into ``output`` if given.
+
+    An output of another shape takes shape and dtype of x.
+    """
     source = as_tensor(x)
     if output is None:
         return ops.assign(source)
-    output.set_value(source)
+    if output.shape == source.shape:
+        output.set_value(source)
+    else:
+        output._share_from(ops.assign(source.detach()))
     return output
 
 

@@ -32,10 +32,15 @@ def sum(
 
 
 def mean(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor,
+    axis: AxisLike = None,
+    keepdim: bool = False,
+    name: Any = None,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Arithmetic mean."""
-    return ops.mean(x, axis=as_axes("mean", axis), keepdim=keepdim)
+    """Arithmetic mean; dtype is what is summed in and returned."""
+    return ops.mean(cast_if(x, dtype), axis=as_axes("mean", axis), keepdim=keepdim)
 
 
 def max(
@@ -122,9 +127,20 @@ def std(
 
 
 def median(
-    x: Tensor, axis: int | None = None, keepdim: bool = False, name: Any = None
-) -> Tensor:
-    """The middle element, or the mean of the two middle ones."""
+    x: Tensor,
+    axis: int | None = None,
+    keepdim: bool = False,
+    name: Any = None,
+    *,
+    mode: str = "avg",
+) -> Any:
+    """The middle element. Of two middle ones the mean, or by mode "min" the lesser,
+    which comes with its index where an axis is given.
+    """
+    if mode not in ("avg", "min"):
+        raise InvalidArgumentError(
+            f"[median] mode must be 'avg' or 'min', got {mode!r}"
+        )
     y = x if axis is not None else ops.reshape(x, shape=[-1])
     along = 0
     if axis is not None:
@@ -132,12 +148,20 @@ def median(
     n = y.shape[along]
     if n == 0:
         raise InvalidArgumentError("[median] x must hold an element, got none")
-    wide = cast_if(y, None if y.dtype.is_floating else as_dtype("default"))
-    order = ops.sort(wide, axis=along)[0]
-    middle = ops.slice(
-        order, axes=[along], starts=[(n - 1) // 2], ends=[n // 2 + 1], steps=[1]
-    )
-    result = ops.mean(middle, axis=[along], keepdim=keepdim)
+    lesser = mode == "min"
+    wide = cast_if(y, None if lesser or y.dtype.is_floating else as_dtype("default"))
+    order, places = ops.sort(wide, axis=along)
+    end = (n - 1) // 2 + 1 if lesser else n // 2 + 1
+    middle = {"axes": [along], "starts": [(n - 1) // 2], "ends": [end], "steps": [1]}
+    if not lesser:
+        result = ops.mean(ops.slice(order, **middle), axis=[along], keepdim=keepdim)
+    else:
+        result, index = (
+            part if keepdim else ops.squeeze(part, axis=[along])
+            for part in (ops.slice(order, **middle), ops.slice(places, **middle))
+        )
+        if axis is not None:
+            return result, index
     if axis is None and keepdim:
         return ops.reshape(result, shape=[1] * x.ndim)
     return result

@@ -67,16 +67,26 @@ def _sorted(x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
 
 
 def sort(
-    x: Tensor, axis: int = -1, descending: bool = False, name: Any = None
+    x: Tensor,
+    axis: int = -1,
+    descending: bool = False,
+    name: Any = None,
+    *,
+    stable: bool = True,
 ) -> Tensor:
-    """Elements in order along an axis."""
+    """Elements in order along an axis; equal ones keep their order, stable or not."""
     return _sorted(x, axis, descending)[0]
 
 
 def argsort(
-    x: Tensor, axis: int = -1, descending: bool = False, name: Any = None
+    x: Tensor,
+    axis: int = -1,
+    descending: bool = False,
+    name: Any = None,
+    *,
+    stable: bool = True,
 ) -> Tensor:
-    """Where the elements of `sort` were; equal ones keep their order."""
+    """Where the elements of `sort` were; equal ones keep theirs, stable or not."""
     return _sorted(x, axis, descending)[1]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from proa.vision import datasets, image, models, ops, transforms
 from proa.vision.image import get_image_backend, image_load, set_image_backend
 
@@ -9,3 +11,11 @@ __all__ = [
     "datasets", "get_image_backend", "image", "image_load", "models",
     "ops", "set_image_backend", "transforms",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Datasets, networks and transforms can be named without their module, too."""
+    for module in (datasets, models, transforms):
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module 'proa.vision' has no attribute {name!r}")

@@ -53,16 +53,31 @@ def smooth_l1_loss(
 
 
 def kl_div(
-    input: Tensor, label: Tensor, reduction: str = "mean", name: Any = None
+    input: Tensor,
+    label: Tensor,
+    reduction: str = "mean",
+    name: Any = None,
+    *,
+    log_target: bool = False,
 ) -> Tensor:
-    """label * (log(label) - input), of log-probabilities; 0 where label <= 0."""
+    """label * (log(label) - input), of log-probabilities; 0 where label <= 0.
+
+    With log_target the label is a logarithm itself: exp(label) * (label - input).
+    """
+    if log_target:
+        loss = ops.mul(ops.exp(label), ops.sub(label, input))
+        return _kl_reduced(loss, reduction)
     positive = ops.greater_than(label, 0.0)
     one = ops.full(shape=[], value=1, dtype=label.dtype)
     safe = ops.where(positive, label, one)
     loss = ops.mul(label, ops.sub(ops.log(safe), input))
     loss = ops.mul(loss, ops.cast(positive, dtype=loss.dtype))
+    return _kl_reduced(loss, reduction)
+
+
+def _kl_reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "batchmean":
-        return ops.div(ops.sum(loss), float(input.shape[0]))
+        return ops.div(ops.sum(loss), float(loss.shape[0]))
     return reduced("kl_div", loss, reduction)
 
 

@@ -296,18 +296,20 @@ class Layer:
         prefix: str = "",
         include_self: bool = False,
         layers_set: set[Layer] | None = None,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Layer]]:
-        """Paths and layers at any depth below, each layer once."""
+        """Paths and layers at any depth below, each layer once (or by every path)."""
         seen = set() if layers_set is None else layers_set
         if self in seen:
             return
         if include_self:
-            seen.add(self)
+            if remove_duplicate:
+                seen.add(self)
             yield prefix, self
         for name, layer in self._sub_layers.items():
             if layer is not None:
                 path = f"{prefix}.{name}" if prefix else name
-                yield from layer.named_sublayers(path, True, seen)
+                yield from layer.named_sublayers(path, True, seen, remove_duplicate)
 
     def sublayers(self, include_self: bool = False) -> list[Layer]:
         """The layers at any depth below."""

@@ -53,7 +53,8 @@ class Linear(Layer):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}"
+        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{sizes}, dtype={self._dtype.name}"
 
 
 class Flatten(Layer):

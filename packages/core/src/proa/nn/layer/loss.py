@@ -150,11 +150,12 @@ class KLDivLoss(_Loss):
 
     _reductions = ("mean", "sum", "none", "batchmean")
 
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction)
+        self.log_target = log_target
 
     def forward(self, input: Tensor, label: Tensor) -> Tensor:
-        return F.kl_div(input, label, self.reduction)
+        return F.kl_div(input, label, self.reduction, log_target=self.log_target)
 
 
 class MarginRankingLoss(_Loss):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from proa._core import Tensor, ops
@@ -18,12 +19,12 @@ from proa.nn import (
 )
 from proa.vision.models.weights import with_weights
 
-# Channels of each convolution; 0 halves the image.
-_PLANS = {
-    11: [64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0],
-    13: [64, 64, 0, 128, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0],
-    16: [64, 64, 0, 128, 128, 0, *[256] * 3, 0, *[512] * 3, 0, *[512] * 3, 0],
-    19: [64, 64, 0, 128, 128, 0, *[256] * 4, 0, *[512] * 4, 0, *[512] * 4, 0],
+# How many convolutions there are before each halving of the image.
+_COUNTS = {
+    11: (1, 1, 2, 2, 2),
+    13: (2, 2, 2, 2, 2),
+    16: (2, 2, 3, 3, 3),
+    19: (2, 2, 4, 4, 4),
 }
 
 
@@ -67,11 +68,12 @@ class VGG(Layer):
         return x
 
 
-def _features(plan: list[int], batch_norm: bool) -> Sequential:
+def make_layers(cfg: Sequence[int | str], batch_norm: bool = False) -> Sequential:
+    """The convolutions of a `VGG`: 3 × 3 to so many channels each, or pooling ("M")."""
     layers: list[Layer] = []
     channels = 3
-    for out in plan:
-        if out == 0:
+    for out in cfg:
+        if not isinstance(out, int):
             layers.append(MaxPool2D(2, 2))
             continue
         layers.append(Conv2D(channels, out, 3, padding=1))
@@ -83,7 +85,10 @@ def _features(plan: list[int], batch_norm: bool) -> Sequential:
 
 
 def _vgg(depth: int, pretrained: Any, batch_norm: bool, settings: Any) -> VGG:
-    network = VGG(_features(_PLANS[depth], batch_norm), **settings)
+    plan: list[int | str] = []
+    for channels, count in zip((64, 128, 256, 512, 512), _COUNTS[depth], strict=True):
+        plan += [*[channels] * count, "M"]
+    network = VGG(make_layers(plan, batch_norm), **settings)
     return with_weights(network, pretrained, f"vgg{depth}")
 
 

@@ -40,6 +40,18 @@ __all__ = [
 ]  # fmt: skip
 
 
+# By these names Paddle's own example of a transform asks what an image is.
+_is_pil_image = is_pil
+
+
+def _is_numpy_image(image: Any) -> bool:
+    return isinstance(image, np.ndarray)
+
+
+def _is_tensor_image(image: Any) -> bool:
+    return isinstance(image, Tensor)
+
+
 def pair(value: Any) -> tuple[int, int]:
     """Two numbers from one or two."""
     if isinstance(value, (list, tuple)):
