@@ -32,7 +32,8 @@ Status shape_inplace_rows(const Call& c) {
   const View &table = c.in[0], &rows = c.in[1], &values = c.in[2];
   bool fits = table.rank > 0 && values.rank == table.rank && rows.rank == 1 &&
               (rows.dtype == DType::kI64 || rows.dtype == DType::kI32) &&
-              is_floating(values.dtype) && may_equal(rows.shape[0], values.shape[0]);
+              (is_floating(values.dtype) || values.dtype == table.dtype) &&
+              may_equal(rows.shape[0], values.shape[0]);
   for (int i = 1; fits && i < table.rank; ++i) fits = may_equal(table.shape[i], values.shape[i]);
   return fits ? shape_same(c) : Status::kInvalidArgument;
 }

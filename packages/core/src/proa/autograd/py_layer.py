@@ -86,7 +86,7 @@ class PyLayer:
             return result
         values = list(result) if isinstance(result, (tuple, list)) else [result]
         given = {id(t) for t in inputs}
-        outputs = []
+        outputs: list[Tensor] = []
         constants: dict[int, Tensor] = {}  # by their place among the tensors
         for i, value in enumerate(values):
             if not isinstance(value, Tensor):

@@ -152,13 +152,16 @@ def median(
     wide = cast_if(y, None if lesser or y.dtype.is_floating else as_dtype("default"))
     order, places = ops.sort(wide, axis=along)
     end = (n - 1) // 2 + 1 if lesser else n // 2 + 1
-    middle = {"axes": [along], "starts": [(n - 1) // 2], "ends": [end], "steps": [1]}
+    begin = (n - 1) // 2
+    middle = [
+        ops.slice(part, axes=[along], starts=[begin], ends=[end], steps=[1])
+        for part in (order, places)
+    ]
     if not lesser:
-        result = ops.mean(ops.slice(order, **middle), axis=[along], keepdim=keepdim)
+        result = ops.mean(middle[0], axis=[along], keepdim=keepdim)
     else:
         result, index = (
-            part if keepdim else ops.squeeze(part, axis=[along])
-            for part in (ops.slice(order, **middle), ops.slice(places, **middle))
+            part if keepdim else ops.squeeze(part, axis=[along]) for part in middle
         )
         if axis is not None:
             return result, index

@@ -148,7 +148,7 @@ op(
 op(
     "put_rows_(table, rows, values)",
     shape="inplace_rows",
-    dtypes=FLOATING,
+    dtypes=ALL,
     outputs=("table_out",),
     inplace=("table",),
     grad=None,
