@@ -30,3 +30,14 @@ def write_mlp(path: Path) -> Path:
 def mlp(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     hidden = np.maximum(x @ W1 + B1, 0)
     return hidden @ W2, hidden
+
+
+def write_gate(path: Path) -> Path:
+    """x, g (?, 96) -> y = relu(x * sigmoid(g) + x) (?, 96), elementwise throughout."""
+    b = Builder()
+    x, g = (b.input(name, "float32", (-1, 96)) for name in "xg")
+    out = b.relu(b.add(b.mul(x, b.sigmoid(g)), x))
+    out.name = "y"
+    b.output(out)
+    file.write(b.program, path)
+    return path

@@ -3,7 +3,7 @@ import threading
 
 import numpy as np
 import pytest
-from inference_models import mlp, write_mlp
+from inference_models import mlp, write_gate, write_mlp
 
 import proa
 from proa.errors import (
@@ -90,6 +90,26 @@ def test_passes_can_be_switched_off_and_give_the_same(path):
     with pytest.raises(NotFoundError, match="name must be one of"):
         config.delete_pass("no_such_pass")
     check(create_predictor(config).run([batch(4)]), batch(4))
+
+
+@pytest.mark.parametrize("rows", [1, 2000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_elementwise_nodes_run_as_one_step_where_arrays_are_large(
+    tmp_path, rows, threads
+):
+    x, g = np.random.default_rng(1).standard_normal((2, rows, 96), np.float32)
+    config = Config(write_gate(tmp_path / "gate.proa"))
+    config.set_cpu_math_library_num_threads(threads)
+    chained = create_predictor(config)
+    config.switch_ir_optim(False)
+    (want,) = create_predictor(config).run([x, g])
+    np.testing.assert_allclose(
+        want, np.maximum(x / (1 + np.exp(-g)) + x, 0), rtol=1e-5, atol=1e-6
+    )
+    for predictor in (chained, chained.clone()):
+        np.testing.assert_array_equal(predictor.run([x, g])[0], want)
+        steps = [step.op for step in predictor.profile([x, g])]
+        assert (steps == ["chain"]) == (rows == 2000), steps
 
 
 def test_a_model_from_memory(path):

@@ -492,4 +492,4 @@ def test_a_recorded_step_needs_no_more_memory_than_an_eager_one(name: str) -> No
         run(x, y)
         peaks[how] = _core.memory_stats()["peak"] - start
     # The plan is one block, and blocks come in sizes a quarter of a power of two apart.
-    assert peaks["step"] <= 1.15 * peaks["eager"]
+    assert peaks["step"] <= 1.05 * peaks["eager"]

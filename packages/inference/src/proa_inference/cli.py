@@ -12,6 +12,7 @@ from pathlib import Path
 from proa.errors import Error
 from proa_inference.bench import random_inputs, time_runs
 from proa_inference.config import Config
+from proa_inference.optimize import optimized
 from proa_inference.predictor import Predictor, TensorSpec, create_predictor
 
 
@@ -88,12 +89,11 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from proa.ir import file, passes
+    from proa.ir import file
 
     config = Config(options.model)
-    program = file.from_bytes(config.content())
-    passes.apply(program, config.pass_builder().all_passes())
-    file.write(program, options.output)
+    content, _ = optimized(config.content(), config.pass_builder().all_passes())
+    file.write(file.from_bytes(content), options.output)
 
 
 def main(argv: list[str] | None = None) -> int:

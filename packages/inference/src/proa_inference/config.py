@@ -8,13 +8,17 @@ from pathlib import Path
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.ir import passes
 
+#: The pass whose result a file does not keep; it runs behind all others.
+CHAINS = "chain_elementwise"
+
 
 class PassBuilder:
     """The list of graph passes that a predictor runs at load, in order."""
 
     def __init__(self) -> None:
-        # What changes weights is for quantization.
+        # What changes weights is for quantization. Chains keep every bit.
         self._names = [p.name for p in passes.PASSES.values() if p.level <= 2]
+        self._names.append(CHAINS)
 
     def all_passes(self) -> list[str]:
         """The names, in the order they run."""

@@ -214,9 +214,8 @@ def create_predictor(config: Config) -> Predictor:
     threads = config.cpu_math_library_num_threads()
     names = config.pass_builder().all_passes() if config.ir_optim() else []
     if names or config.model_from_memory():
-        return Predictor(
-            _core.Engine.from_bytes(optimized(config.content(), names), threads)
-        )
+        content, chains = optimized(config.content(), names)
+        return Predictor(_core.Engine.from_bytes(content, threads, chains=chains))
     config_path = config.prog_file()
     if not config_path:
         config.content()  # says that there is no model

@@ -14,11 +14,11 @@ from proa.base.flags import checks_finite
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, read, to_bytes, write
 from proa.ir.file import check_storable
-from proa.ir.passes import apply, optimize
+from proa.ir.passes import apply
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
 from proa.jit.input_spec import as_specs
-from proa.jit.static_function import StaticFunction, run_engine
+from proa.jit.static_function import StaticFunction, engine_of, run_engine
 from proa.jit.structure import unflatten
 from proa.jit.trace import Trace, owner_of
 
@@ -218,9 +218,7 @@ class TranslatedLayer:
         if self._engine is None or versions != self._versions:
             for value, tensor in self._tensors.items():
                 value.data = to_array(tensor)
-            program = from_bytes(to_bytes(self._program), verify=False)
-            optimize(program)
-            self._engine = _core.Engine.from_bytes(to_bytes(program), verify=False)
+            self._engine = engine_of(self._program)
             self._versions = versions
         return run_engine(self._engine, tensors)
 

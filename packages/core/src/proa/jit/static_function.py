@@ -28,6 +28,15 @@ _MAX_TRACES = 32
 _MAX_VARIANTS = 4
 
 
+def engine_of(program: Program) -> Any:
+    """An engine of a copy of the program that computes the same with less."""
+    program = from_bytes(to_bytes(program), verify=False)
+    optimize(program)
+    apply(program, ["chain_elementwise"])
+    chains = chain_spans(program.main)
+    return _core.Engine.from_bytes(to_bytes(program), verify=False, chains=chains)
+
+
 def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
     """Tensors in, tensors out."""
     arrays = engine.run([to_array(t) for t in tensors])
@@ -59,12 +68,7 @@ class _Compiled:
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         versions = [t.inplace_version for t in self.trace.tensors]
         if self.engine is None or versions != self.versions:
-            program = from_bytes(to_bytes(self.trace.program), verify=False)
-            optimize(program)
-            apply(program, ["chain_elementwise"])
-            self.engine = _core.Engine.from_bytes(
-                to_bytes(program), verify=False, chains=chain_spans(program.main)
-            )
+            self.engine = engine_of(self.trace.program)
             self.versions = versions
         try:
             return run_engine(self.engine, tensors)
