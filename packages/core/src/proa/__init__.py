@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 _MODULES = frozenset({
     "distribution",
     "amp", "autograd", "base", "device", "distributed", "errors", "fft", "framework",
+    "geometric",
     "hapi", "hub",
     "incubate",
     "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",

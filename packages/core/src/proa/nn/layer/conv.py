@@ -28,8 +28,11 @@ _TRANSPOSE: tuple[Callable[..., Tensor], ...] = (
 )
 
 
-class _Conv(Layer):
-    """Kernels, bias and geometry; kernels are normal with std sqrt(2 / fan_in)."""
+class _ConvNd(Layer):
+    """Kernels, bias and geometry; kernels are normal with std sqrt(2 / fan_in).
+
+    Programs for Paddle ask by this name whether a layer is a convolution.
+    """
 
     _axes: int
     _transposed = False
@@ -121,7 +124,7 @@ class _Conv(Layer):
         )  # fmt: skip
 
 
-class Conv1D(_Conv):
+class Conv1D(_ConvNd):
     """Cross-correlation of a line with learned kernels; arguments as of `Conv2D`."""
 
     _axes = 1
@@ -146,7 +149,7 @@ class Conv1D(_Conv):
         )  # fmt: skip
 
 
-class Conv2D(_Conv):
+class Conv2D(_ConvNd):
     """Cross-correlation of an image with learned kernels.
 
     Args:
@@ -187,7 +190,7 @@ class Conv2D(_Conv):
         )  # fmt: skip
 
 
-class Conv3D(_Conv):
+class Conv3D(_ConvNd):
     """Cross-correlation of a volume with learned kernels; arguments as of `Conv2D`."""
 
     _axes = 3
@@ -212,7 +215,7 @@ class Conv3D(_Conv):
         )  # fmt: skip
 
 
-class _ConvTranspose(_Conv):
+class _ConvTranspose(_ConvNd):
     _transposed = True
     _output_padding: Any
 
