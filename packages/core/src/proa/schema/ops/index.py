@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.schema.dtypes import ALL, FLOATING, NUMERIC
+from proa.schema.dtypes import ALL, NUMERIC
 from proa.schema.row import op
 
 op(
