@@ -9,6 +9,7 @@ from typing import Any
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
 from proa.hapi.summary import inputs_of
+from proa.jit.switch import as_functions
 from proa.nn.layer import Layer
 
 #: Counts a layer's operations by its input and output.
@@ -142,7 +143,7 @@ def flops(
     modes = [(layer, layer.training) for layer in net.sublayers(include_self=True)]
     net.eval()
     try:
-        with NoTape():
+        with NoTape(), as_functions():
             net(*inputs_of(input_size, None))
     finally:
         for handle in handles:

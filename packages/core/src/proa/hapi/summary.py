@@ -12,6 +12,7 @@ from proa._core import Tensor
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
 from proa.jit.structure import flatten
+from proa.jit.switch import as_functions
 from proa.jit.trace import is_tensor
 from proa.nn.layer import Layer
 from proa.tensor.creation import zeros
@@ -64,7 +65,7 @@ def _run(net: Layer, arguments: list[Any]) -> list[tuple[str, Any, Any, int]]:
     modes = [(layer, layer.training) for layer in net.sublayers(include_self=True)]
     net.eval()
     try:
-        with NoTape():
+        with NoTape(), as_functions():
             net(*arguments)
     finally:
         for handle in handles:

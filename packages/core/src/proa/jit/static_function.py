@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any
 
 from proa import _core
@@ -21,6 +23,7 @@ from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
 from proa.jit.recording import Recording, record
 from proa.jit.structure import flatten, leaves_of, unflatten
+from proa.jit.switch import switch
 from proa.jit.trace import Trace, is_tensor, owner_of, trace
 
 #: Signatures kept, and recordings of one signature (modes, sets of parameters).
@@ -104,18 +107,28 @@ class StaticFunction:
         self.owner = owner if owner is not None else owner_of(function)
         self._compiled: dict[Any, _Compiled] = {}
         self._recorded: OrderedDict[Any, list[Compiled]] = OrderedDict()
-        self._bound: dict[int, tuple[Any, StaticFunction]] = {}
         self._latest: tuple[Sequence[InputSpec], Any] | None = None
 
     def __get__(self, instance: Any, kind: Any = None) -> Any:
         if instance is None:
             return self
-        _, bound = self._bound.get(id(instance), (None, None))
-        if bound is None:
+        # With the instance, whose life they share.
+        known = getattr(instance, "__dict__", {}).setdefault("_static_functions", {})
+        if id(self) not in known:
             method = self.function.__get__(instance)
-            bound = StaticFunction(method, self.input_spec, owner_of(method))
-            self._bound[id(instance)] = (instance, bound)
-        return bound
+            known[id(self)] = StaticFunction(method, self.input_spec, owner_of(method))
+        return known[id(self)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StaticFunction:
+        """The same function, of the instance's copy; recordings are not copied."""
+        function = self.function
+        if isinstance(function, MethodType):
+            function = MethodType(
+                function.__func__, copy.deepcopy(function.__self__, memo)
+            )
+        return StaticFunction(
+            function, self.input_spec, copy.deepcopy(self.owner, memo)
+        )
 
     def _call_function(self, args: Any, kwargs: Any) -> Any:
         with in_graph():
@@ -124,7 +137,7 @@ class StaticFunction:
     def _wants_function(self, tensors: Sequence[Any]) -> bool:
         if _core.is_recording() or any(t._is_symbolic for t in tensors):
             return True  # inside another trace
-        return checks_finite()
+        return not switch.records or checks_finite()
 
     def _wants_record(
         self, tensors: Sequence[Any], specs: Sequence[InputSpec], plan: Any
@@ -182,7 +195,7 @@ class StaticFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         plain = None if kwargs else _core.call_key(args)
-        if plain is not None and not checks_finite():
+        if plain is not None and switch.records and not checks_finite():
             tensors: Sequence[Any] = args
             plan, key = None, (plain, "", autocast.key())
         else:
