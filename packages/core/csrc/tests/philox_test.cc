@@ -27,7 +27,7 @@ int main() {
   for (const Known& known : kKnown) {
     PhiloxState state;
     for (int j = 0; j < 4; ++j) state.word[j] = splat(uint64_t{known.counter[j]});
-    philox(&state, known.key[0], known.key[1]);
+    philox<1>(&state, known.key[0], known.key[1]);
     for (int j = 0; j < 4; ++j) {
       for (int k = 0; k < kLanesOf<uint64_t>; ++k) {
         const uint32_t got = static_cast<uint32_t>(state.word[j][k]);

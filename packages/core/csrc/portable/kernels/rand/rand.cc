@@ -12,17 +12,15 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kWords = 4 * kPhiloxCounters;  // of one call of philox
-constexpr int64_t kBlock = 4 * kWords;           // words handled at once
+constexpr int kCounters = 64;              // of one call of philox
+constexpr int64_t kBlock = 4 * kCounters;  // words handled at once
 constexpr int64_t kGrain = 64 * kBlock;
 
 struct Stream {
   int64_t seed, offset;
   /// Words [first, first + kBlock); first is a multiple of kBlock.
   void fill(int64_t first, uint32_t* words) const {
-    for (int64_t i = 0; i < kBlock; i += kWords) {
-      philox_words(seed, offset, (first + i) / 4, words + i);
-    }
+    philox_words<kCounters>(seed, offset, first / 4, words);
   }
 };
 
