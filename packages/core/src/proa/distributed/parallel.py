@@ -29,6 +29,20 @@ def get_world_size(group: Any = None) -> int:
     return 1
 
 
+def check_alone(where: str) -> None:
+    """Raise if a launcher started several processes, which would not exchange a thing.
+
+    Raises:
+        UnimplementedError: If the environment (``PADDLE_TRAINERS_NUM``) names more
+            than one.
+    """
+    processes = os.environ.get("PADDLE_TRAINERS_NUM", "1")
+    if processes != "1":
+        raise UnimplementedError(
+            f"[{where}] one process can train, got PADDLE_TRAINERS_NUM={processes}"
+        )
+
+
 def init_parallel_env() -> None:
     """Begin to train with the processes that a launcher started; here with one.
 
@@ -37,12 +51,7 @@ def init_parallel_env() -> None:
             than one: their gradients would silently not be summed.
     """
     global _started
-    processes = os.environ.get("PADDLE_TRAINERS_NUM", "1")
-    if processes != "1":
-        raise UnimplementedError(
-            "[init_parallel_env] one process can train, got PADDLE_TRAINERS_NUM="
-            f"{processes}"
-        )
+    check_alone("init_parallel_env")
     _started = True
 
 
