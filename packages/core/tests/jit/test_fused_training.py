@@ -127,6 +127,51 @@ def test_batch_norm_with_shortcut_and_activation_is_one_pass(act: str, how: str)
     assert "batch_norm" not in [n.op for n in compiled.program.main.nodes]
 
 
+class Rectified(nn.Layer):
+    """Products with a relu behind them, one of which is read elsewhere, too."""
+
+    def __init__(self, kernel: int, groups: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2D(32, 64, 1)
+        self.conv = nn.Conv2D(64, 64, kernel, padding=kernel // 2, groups=groups)
+        self.middle, self.last = nn.Linear(64, 32), nn.Linear(32, 8)
+
+    def forward(self, x: Any) -> Any:
+        h = F.relu(self.conv(self.first(x)))
+        h = self.middle(h.mean([2, 3]))
+        return F.relu(self.last(F.relu(h) - h))
+
+
+@pytest.mark.feature("L180")
+@pytest.mark.parametrize("how", ["layer", "step"])
+@pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 1), (3, 64), (5, 1)])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_products_end_with_the_relu_behind_them(
+    batch: int, kernel: int, groups: int, how: str
+) -> None:
+    want, _ = train(lambda: Rectified(kernel, groups), (batch, 32, 14, 14), "eager")
+    got, compiled = train(lambda: Rectified(kernel, groups), (batch, 32, 14, 14), how)
+    same(got, want)
+    ops = [n.op for n in compiled.program.main.nodes]
+    for op in ("conv2d", "conv2d_act", "linear", "linear_act", "relu"):
+        assert ops.count(op) == 1, op
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_is_no_number_or_minus_zero_stays_so(dtype: str) -> None:
+    net = nn.Linear(1, 1)
+    net.weight.set_value(np.ones((1, 1), np.float32))
+    net.bias.set_value(np.array([-0.0], np.float32))
+    x = proa.to_tensor(np.array([[np.nan], [-0.0], [-1], [1], [np.inf]], np.float32))
+
+    def run(x: Any) -> Any:
+        with proa.amp.auto_cast(dtype == "bfloat16", dtype="bfloat16"):
+            return F.relu(net(x)).astype("float32")
+
+    want, got = run(x).numpy(), to_static(run)(x).numpy()
+    np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
 def test_a_chain_runs_in_the_step_and_not_only_in_its_program() -> None:
     _, compiled = train(Normed, (4, 3, 17, 17), "step")
     x = proa.zeros([4, 3, 17, 17])

@@ -14,6 +14,7 @@ from proa.jit.recording import Gradient, Recording, Source
 
 _PASSES = (
     "remove_identities", "fold_constants", "merge_equal_nodes", "remove_dead_code",
+    "fuse_relu",
 )  # fmt: skip
 _CHAINS = ("chain_elementwise",)
 

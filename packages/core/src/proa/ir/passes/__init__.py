@@ -4,7 +4,7 @@
 from proa.ir.passes.identity import remove_identities
 from proa.ir.passes.fold_constants import fold_constants
 from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
-from proa.ir.passes.fuse import fuse_bias, fuse_epilogue
+from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
 from proa.ir.passes.equal_nodes import merge_equal_nodes
 from proa.ir.passes.dead_code import remove_dead_code
 from proa.ir.passes.early_updates import update_early
@@ -24,6 +24,7 @@ __all__ = [
     "fuse_batch_norm",
     "fuse_bias",
     "fuse_epilogue",
+    "fuse_relu",
     "merge_equal_nodes",
     "optimize",
     "register",

@@ -120,6 +120,27 @@ def fuse_epilogue(program: Program) -> bool:
     return changed
 
 
+@register(level=2)
+def fuse_relu(program: Program) -> bool:
+    """Let a product end with the relu that follows it, as its registers are stored.
+
+    1. relu(product) -> product with act="relu"; product is a conv2d or linear of
+       float32.
+
+    Requires that the relu alone reads the product. Ensures the same bits, so that
+    recorded training may use it: the gradient of relu follows from its result.
+    """
+    changed = False
+    for block in program.blocks:
+        for node in list(block.nodes):
+            if node.op != "relu" or node.outputs[0].dtype != "float32":
+                continue
+            product = _product(block, node.inputs[0], node, *_FUSED)
+            if product is not None:
+                changed |= _fuse_act(program, block, node, "relu")
+    return changed
+
+
 def _fuse_act(program: Program, block: Block, node: Node, act: str) -> bool:
     product = _product(block, node.inputs[0], node, *_PRODUCTS)
     if product is None or product.attrs.get("act", "none") != "none":
