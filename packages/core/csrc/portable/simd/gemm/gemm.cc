@@ -15,10 +15,11 @@ constexpr int64_t kOnceBytes = 4 << 20;      // of a, packed for all blocks of c
 constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
 constexpr int kPitchRoom = 64;               // keeps rows from being a power of two apart
 constexpr int kStackPanel = kTileRows * (384 * 4 + kPitchRoom);
-constexpr int64_t kSlab = 16;        // rows of b packed at once
-constexpr int64_t kFewRows = 4;      // panels of a, for which a panel of b is not worth keeping
-constexpr int64_t kFewColumns = 3;   // panels of b, for which rows are not worth transposing
-constexpr int64_t kConflict = 2048;  // rows so many bytes apart evict each other
+constexpr int64_t kSlab = 16;           // rows of b packed at once
+constexpr int64_t kFewRows = 4;         // panels of a, for which a panel of b is not worth keeping
+constexpr int64_t kFewColumns = 3;      // panels of b, for which rows are not worth transposing,
+constexpr int64_t kInPlaceColumns = 8;  // nor copying
+constexpr int64_t kConflict = 2048;     // rows so many bytes apart evict each other
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -40,8 +41,17 @@ struct Cut {
   int64_t width;    // of a full panel of b
   int64_t k_block;  // units of k at a time
   int64_t columns;  // of b at a time, whole panels
-  int64_t height;   // rows of a panel of a
+  int64_t height;   // rows of the first panels of a
+  int64_t high;     // how many panels are of that height, the others having 2 rows less
   int64_t rows;     // panels of a
+
+  int64_t row_of(int64_t panel) const {
+    if (kSmallBuild) return panel * height;
+    return panel * height - 2 * (panel > high ? panel - high : 0);
+  }
+  int64_t height_of(int64_t panel) const {
+    return kSmallBuild || panel < high ? height : height - 2;
+  }
 };
 
 Cut cut(const Micro& micro, int64_t m, int64_t n, int64_t k) {
@@ -50,7 +60,8 @@ Cut cut(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   c.k_block = gemm_k_block(micro, k);
   c.rows = most(pieces(m, kTileRows), 1);
   c.height = tile_rows(most(pieces(m, c.rows), 1));
-  c.rows = pieces(m, c.height);
+  if (kSmallBuild) c.rows = pieces(m, c.height);
+  c.high = m == 1 ? 1 : (m + 1) / 2 - (c.height / 2 - 1) * c.rows;
   const int64_t all = round_up(n, c.width), panel = micro.size * c.k_block * c.width;
   c.columns = least(most(kBlockBytes / panel * c.width, c.width), all);
   return c;
@@ -74,9 +85,11 @@ enum class Rows {
 };
 Rows rows_of(const Gemm& g, const Cut& c) {
   const Micro& micro = *g.micro;
-  if (!g.a.by_step && micro.run_windows != nullptr && g.n <= kFewColumns * c.width) {
-    if (g.a.direct != nullptr && g.a.step * micro.size % kConflict != 0) return Rows::kInPlace;
-    if (c.rows > kFewRows) return Rows::kCopied;
+  if (!g.a.by_step && micro.run_windows != nullptr) {
+    if (g.n <= kInPlaceColumns * c.width && g.a.direct != nullptr &&
+        g.a.step * micro.size % kConflict != 0)
+      return Rows::kInPlace;
+    if (g.n <= kFewColumns * c.width && c.rows > kFewRows) return Rows::kCopied;
   }
   return packs_once(micro, c, g.n) ? Rows::kOnce : Rows::kPacked;
 }
@@ -102,6 +115,7 @@ int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes
 struct Panel {
   const void* data;
   int64_t row, pitch;
+  int rows;
 };
 
 /// With `to`, b is read where it lies and packed there.
@@ -109,7 +123,7 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
   const Gemm& g = s.g;
   const Micro& micro = *g.micro;
   const int64_t size = micro.size, end = s.col + s.cols, row = panel.row;
-  const int rows = static_cast<int>(least(g.m - row, s.cut.height)), height = tile_rows(rows);
+  const int rows = panel.rows, height = tile_rows(rows);
   const int cols = static_cast<int>(least(end - col, s.cut.width));
   const int vecs = static_cast<int>(tile_vecs(micro, cols)), width = vecs * micro.lanes;
   const bool done = s.k0 + s.k >= g.k;
@@ -162,9 +176,9 @@ void copy_rows(const Block& s, const Panel& p, int rows, uint8_t* panel) {
 /// Panel `i` of a; `room` takes it if it does not lie ready.
 Panel panel_of(const Block& s, int64_t i, uint8_t* room) {
   const Gemm& g = s.g;
-  const int64_t size = g.micro->size, row = i * s.cut.height;
-  const int rows = static_cast<int>(least(g.m - row, s.cut.height));
-  Panel p = {room, row, 0};
+  const int64_t size = g.micro->size, row = s.cut.row_of(i);
+  const int rows = static_cast<int>(least(g.m - row, s.cut.height_of(i)));
+  Panel p = {room, row, 0, rows};
   if (s.way == Rows::kOnce) {
     p.data = s.a + i * panel_bytes(*g.micro, s.cut, s.k);
   } else if (s.way == Rows::kInPlace && tile_rows(rows) == rows) {
@@ -218,7 +232,7 @@ void pack_block(const Block& s, int64_t first, int64_t last) {
 void run_first(const Block& s, int64_t first, int64_t last) {
   const Micro& micro = *s.g.micro;
   alignas(64) uint8_t room[kStackPanel + kVecBytes];
-  Panel p = {s.a, 0, 0};
+  Panel p = {s.a, 0, 0, kTileRows};
   if (s.way != Rows::kOnce) {
     pack_panel(s.g.a, micro.size, 0, kTileRows, kTileRows, s.k0, s.k, room);
     p.data = room;
@@ -277,8 +291,9 @@ void pack_rows(const Call& call, const Block& s) {
   parallel_for(call, s.cut.rows, grain, [&](int64_t first, int64_t last) {
     alignas(64) uint8_t room[kStackPanel + kVecBytes];
     for (int64_t i = first; i < last; ++i) {
-      const int64_t row = i * s.cut.height;
-      const int rows = static_cast<int>(least(s.g.m - row, s.cut.height)), width = tile_rows(rows);
+      const int64_t row = s.cut.row_of(i);
+      const int rows = static_cast<int>(least(s.g.m - row, s.cut.height_of(i)));
+      const int width = tile_rows(rows);
       // By way of the stack: packing may write past the end.
       pack_panel(s.g.a, micro.size, row, rows, width, s.k0, s.k, room);
       memcpy(s.a + i * bytes, room, static_cast<size_t>(width * s.k * micro.size));

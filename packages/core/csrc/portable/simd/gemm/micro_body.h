@@ -196,6 +196,73 @@ void run_packing(const Tile& t, void* packed) {
   tile.finish(t);
 }
 
+/// The same unit of kRows rows that are `row` bytes apart.
+template <class Arith, int kRows, bool kSmall>
+struct RowUnits {
+  // Three rows share a pointer: their distances 0, 1 and 2 times `row` are addressing modes.
+  static constexpr int kPointers = (kRows + 2) / 3;
+  const int64_t row;
+  const uint8_t* a[kPointers];
+
+  PROA_INLINE explicit RowUnits(int64_t r) : row(r) {}
+  PROA_INLINE void start(const void* first) {
+    a[0] = static_cast<const uint8_t*>(first);
+#pragma GCC unroll 8
+    for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
+  }
+  /// Of row i, `step` units on.
+  PROA_INLINE typename Arith::Scalar at(int i, int step) const {
+    using T = typename Arith::Scalar;
+    return load_as<T>(a[i / 3] + i % 3 * row + step * static_cast<int>(sizeof(T)));
+  }
+  PROA_INLINE void advance(int bytes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) {
+      a[i] += bytes;
+#if defined(__x86_64__)
+      __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
+#endif
+    }
+  }
+};
+#if defined(__AVX2__) && defined(__OPTIMIZE__) && !defined(__clang__)
+/// One pointer goes along all rows: the odd multiples of their distance stay in registers, and
+/// addressing modes double these. Left to itself the compiler spills what it makes of that.
+template <class Arith, int kRows>
+struct RowUnits<Arith, kRows, false> {
+  using V = typename Arith::Vector;
+  int64_t odd[(kRows + 1) / 2];
+  const uint8_t* a;
+
+  PROA_INLINE explicit RowUnits(int64_t row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < (kRows + 1) / 2; ++i) {
+      odd[i] = (2 * i + 1) * row;
+      __asm__("" : "+r"(odd[i]));
+    }
+    __asm__ volatile("" : : : "memory");  // what at() reads has been written
+  }
+  PROA_INLINE void start(const void* first) { a = static_cast<const uint8_t*>(first); }
+  /// In all lanes.
+  PROA_INLINE V at(int i, int step) const {
+    static_assert(sizeof(typename Arith::Scalar) == 4);
+    const int twice = i == 0 ? 1 : i & -i;
+    V v;
+    if (i == 0)
+      __asm__("vbroadcastss %c2(%1), %0" : "=v"(v) : "r"(a), "i"(step * 4));
+    else
+      __asm__("vbroadcastss %c4(%1,%2,%c3), %0"
+              : "=v"(v)
+              : "r"(a), "r"(odd[i / twice / 2]), "i"(twice), "i"(step * 4));
+    return v;
+  }
+  PROA_INLINE void advance(int bytes) {
+    a += bytes;
+    __asm__("" : "+r"(a));
+  }
+};
+#endif
+
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const Windows& w) {
   using T = typename Arith::Scalar;
@@ -203,34 +270,30 @@ void run_tile(const Tile& t, const Windows& w) {
   tile.start(t);
   tile.fetch(t);
   const T* b = static_cast<const T*>(t.b);
-  const int64_t ldb = t.ldb, row = w.row;
+  const int64_t ldb = t.ldb;
   const char* ahead = static_cast<const char*>(w.fetch != nullptr ? w.fetch : t.a);
-  // Three rows share a pointer: their distances 0, 1 and 2 times `row` are addressing modes.
-  constexpr int kPointers = (kRows + 2) / 3;
-  const uint8_t* a[kPointers];
+  RowUnits<Arith, kRows, kSmallBuild> rows(w.row);
+  // A full tile takes two steps at once, which leaves the multiply-adds room to issue.
+  constexpr int kSteps = !kSmallBuild && kRows == kTileRows ? 2 : 1;
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
-      a[0] = static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w;
-#pragma GCC unroll 8
-      for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
-      // A full tile takes two steps at once, which leaves the multiply-adds room to issue.
-      constexpr int kSteps = !kSmallBuild && kRows == kTileRows ? 2 : 1;
-      for (int64_t k = t.k; k > 0; k -= kSteps) {
+      rows.start(static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w);
+      int64_t k = t.k;
+      if (k % kSteps != 0) {
+        tile.step(b, [&](int i) { return rows.at(i, 0); });
+        rows.advance(sizeof(T));
+        b += ldb;
+        --k;
+      }
+      for (; k > 0; k -= kSteps) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += kSteps * w.fetch_step;
 #pragma GCC unroll 2
         for (int s = 0; s < kSteps; ++s) {
-          if (s > 0 && k == 1) break;
-          __builtin_prefetch(ahead, 0, 2);
-          ahead += w.fetch_step;
-          tile.step(b, [&](int i) { return load_as<T>(a[i / 3] + i % 3 * row + s * sizeof(T)); });
+          tile.step(b, [&](int i) { return rows.at(i, s); });
           b += ldb;
         }
-#pragma GCC unroll 8
-        for (int i = 0; i < kPointers; ++i) {
-          a[i] += kSteps * sizeof(T);
-#if defined(__x86_64__)
-          __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
-#endif
-        }
+        rows.advance(kSteps * static_cast<int>(sizeof(T)));
       }
     }
   tile.finish(t);

@@ -12,12 +12,19 @@ namespace {
 struct Int8Arith {
   using Scalar = int32_t;
   using Vector = VI;
-  PROA_INLINE static VI multiply_add(VI acc, int32_t a, VI b) {
+#if defined(__AVX2__)
+  template <class A>  // int32_t, or that in all lanes
+  PROA_INLINE static VI multiply_add(VI acc, A a, VI b) {
+    const VI all = a - VI{};
 #if defined(__AVX512VNNI__)
-    return (VI)_mm512_dpbusd_epi32((__m512i)acc, _mm512_set1_epi32(a), (__m512i)b);
-#elif defined(__AVX2__)
-    return acc + (VI)_mm256_madd_epi16(_mm256_set1_epi32(a), (__m256i)b);
-#elif defined(__SSE2__)
+    return (VI)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)all, (__m512i)b);
+#else
+    return acc + (VI)_mm256_madd_epi16((__m256i)all, (__m256i)b);
+#endif
+  }
+#else
+  PROA_INLINE static VI multiply_add(VI acc, int32_t a, VI b) {
+#if defined(__SSE2__)
     return acc + (VI)_mm_madd_epi16(_mm_set1_epi32(a), (__m128i)b);
 #elif defined(__ARM_FEATURE_DOTPROD)
     return (VI)vdotq_s32((int32x4_t)acc, (int8x16_t)b, vreinterpretq_s8_s32(vdupq_n_s32(a)));
@@ -31,6 +38,7 @@ struct Int8Arith {
     return acc + ((b << 16) >> 16) * low + (b >> 16) * high;
 #endif
   }
+#endif
   PROA_INLINE static VI relu(VI x) { return x; }  // finish_int8 sees to it
 };
 
