@@ -50,6 +50,31 @@ def test_the_error_is_within_the_bound(shape):
     assert worst(shape) < 2e-6
 
 
+@pytest.mark.parametrize(("dtype", "step"), [("bfloat16", 2**-8), ("float16", 2**-11)])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_16_bit_floats_round_once(shape, dtype, step):
+    n, depth, outs, h, w, padding = shape
+
+    def drawn(*size):
+        wide = RNG.standard_normal(size).astype(np.float32)
+        narrow = proa.to_tensor(wide).astype(dtype)
+        return narrow, narrow.astype("float32").numpy()
+
+    (x, x_wide), (kernels, k_wide) = drawn(n, depth, h, w), drawn(outs, depth, 3, 3)
+    x.stop_gradient = False
+    y = F.conv2d(x, kernels, padding=padding)
+    dy, dy_wide = drawn(*y.shape)
+    (dx,) = proa.grad([y], [x], [dy])
+    turned = np.flip(k_wide, (2, 3)).transpose(1, 0, 2, 3)
+    for got, array, taps, border in (
+        (y, x_wide, k_wide, padding),
+        (dx, dy_wide, turned, 2 - padding),
+    ):
+        want, size = direct(array, taps, border)
+        error = np.abs(got.astype("float32").numpy() - want)
+        assert (error <= step / 2 * np.abs(want) + 3e-6 * size).all()
+
+
 def digest_of_one():
     """Of the bits of one convolution."""
     rng = np.random.default_rng(6)

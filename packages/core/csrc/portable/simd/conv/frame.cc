@@ -30,6 +30,15 @@ void fill_with_zero(T* to, int64_t n) {
     memset(to, 0, static_cast<size_t>(n) * sizeof(T));
 }
 
+/// n neighbours.
+template <class S, class T, int kFlip>
+PROA_INLINE void copy_run(const S* from, int64_t n, T* to) {
+  int64_t i = 0;
+  if constexpr (sizeof(S) == 2)  // 16-bit floats
+    for (; i + kLanes <= n; i += kLanes) store(to + i, load(from + i));
+  for (; i < n; ++i) to[i] = as_step<T, kFlip>(from[i]);
+}
+
 /// Pixels that are `ws` apart and have their channels `cs` apart.
 template <class S, class T, int kFlip>
 void copy_pixels(const S* from, int64_t count, int64_t channels, int64_t cs, int64_t ws,
@@ -41,8 +50,7 @@ void copy_pixels(const S* from, int64_t count, int64_t channels, int64_t cs, int
   }
   if (cs == 1) {
     for (int64_t w = 0; w < count; ++w)
-      for (int64_t c = 0; c < channels; ++c)
-        to[w * pixel + c] = as_step<T, kFlip>(from[w * ws + c]);
+      copy_run<S, T, kFlip>(from + w * ws, channels, to + w * pixel);
     return;
   }
   // A few channels at a time, so that both sides stay in the cache.
@@ -71,7 +79,7 @@ void fill_row(const View& x, const S* from, const FrameShape& s, T* to) {
   if (packed && sizeof(S) == sizeof(T) && kFlip == 0) {
     memcpy(at, from, static_cast<size_t>(count * channels) * sizeof(T));
   } else if (packed) {
-    for (int64_t i = 0; i < count * channels; ++i) at[i] = as_step<T, kFlip>(from[i]);
+    copy_run<S, T, kFlip>(from, count * channels, at);
   } else {
     copy_pixels<S, T, kFlip>(from, count, channels, cs, ws, pixel, at);
   }

@@ -1,5 +1,7 @@
 #include "proa/simd/conv/winograd.h"
 
+#include <string.h>
+
 #include "proa/base/settings.h"
 
 namespace proa::PROA_ISA {
@@ -197,21 +199,31 @@ int64_t depths_at_once(const Kernels& w) {
 /// The taps of a vector of outs, `count` depths from k on, as [depth][tap][lane].
 void read_taps(const Correlation& c, int64_t col, int64_t k, int64_t count, float* to) {
   const Kernels& w = c.kernels;
-  const float* const from = static_cast<const float*>(w.data) + col * w.out + k * w.depth;
-  const int64_t lanes = least(c.outs - col, kLanes);
+  const auto size = static_cast<int64_t>(size_of(w.dtype));
+  const auto* from = static_cast<const uint8_t*>(w.data) + (col * w.out + k * w.depth) * size;
+  const int64_t lanes = least(c.outs - col, kLanes), taps = count * kTaps;
   if (lanes <= 0) {
-    for (int64_t i = 0; i < count * kTaps; ++i) store(to + i * kLanes, VF{});
+    for (int64_t i = 0; i < taps; ++i) store(to + i * kLanes, VF{});
     return;
   }
-  if (taps_adjoin(w)) {
-    const TapRows rows = {turned(w) ? from - (kTaps - 1) : from, w.out};
-    pack_panel({&rows, read_row, false}, 4, 0, static_cast<int>(lanes), kLanes, 0, count * kTaps,
-               to);
+  if (!taps_adjoin(w)) {
+    memset(to, 0, static_cast<size_t>(kTaps * kLanes) * sizeof(float));
+    for (int64_t t = 0; t < kTaps; ++t)
+      widen(from + (t / 3 * w.tap_h + t % 3 * w.tap_w) * size, w.dtype, w.out, lanes,
+            to + t * kLanes);
     return;
   }
-  for (int64_t t = 0; t < kTaps; ++t)
-    for (int64_t o = 0; o < kLanes; ++o)
-      to[t * kLanes + o] = o < lanes ? from[t / 3 * w.tap_h + t % 3 * w.tap_w + o * w.out] : 0.0f;
+  if (turned(w)) from -= (kTaps - 1) * size;
+  float wide[kLanes * kDepths * kTaps];
+  TapRows rows = {wide, taps};
+  if (w.dtype == DType::kF32)
+    rows = {reinterpret_cast<const float*>(from), w.out};
+  else if (w.out == taps)
+    widen(from, w.dtype, 1, lanes * taps, wide);
+  else
+    for (int64_t o = 0; o < lanes; ++o)
+      widen(from + o * w.out * size, w.dtype, 1, taps, wide + o * taps);
+  pack_panel({&rows, read_row, false}, 4, 0, static_cast<int>(lanes), kLanes, 0, taps, to);
 }
 
 /// The points of one depth from its taps, which may stand backward.
@@ -234,7 +246,7 @@ PROA_INLINE void pack_taps(const float* taps, bool back, int64_t point, float* t
 }  // namespace
 
 bool winograd_takes(const Correlation& c) {
-  return settings().winograd && c.kernels.dtype == DType::kF32 && c.taps_h == 3 && c.taps_w == 3 &&
+  return settings().winograd && !is_double(c.kernels.dtype) && c.taps_h == 3 && c.taps_w == 3 &&
          c.tap_h == 1 && c.tap_w == 1 && c.step_h == 1 && c.step_w == 1 && c.groups == 1 &&
          c.depth >= 32 && c.outs >= 32 && c.depth * c.outs <= 512 * 512;
 }
