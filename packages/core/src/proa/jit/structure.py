@@ -11,20 +11,24 @@ Leaf = Callable[[Any], bool]
 def flatten(thing: Any, is_leaf: Leaf) -> tuple[list[Any], Any]:
     """The leaves in order, and the rest as a JSON-able plan for `unflatten`."""
     leaves: list[Any] = []
+    return leaves, _taken_apart(thing, is_leaf, leaves)
 
-    def walk(part: Any) -> Any:
-        if is_leaf(part):
-            leaves.append(part)
-            return {"leaf": len(leaves) - 1}
-        if isinstance(part, (list, tuple)):
-            kind = "list" if isinstance(part, list) else "tuple"
-            return {kind: [walk(p) for p in part]}
-        if isinstance(part, dict):
-            return {"dict": [[key, walk(p)] for key, p in part.items()]}
-        return {"value": part}
 
-    plan = walk(thing)
-    return leaves, plan
+def _taken_apart(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
+    """The plan of a part, whose leaves are added to the list.
+
+    (No function within `flatten`: that would keep the leaves until cycles are sought.)
+    """
+    if is_leaf(part):
+        leaves.append(part)
+        return {"leaf": len(leaves) - 1}
+    if isinstance(part, (list, tuple)):
+        kind = "list" if isinstance(part, list) else "tuple"
+        return {kind: [_taken_apart(p, is_leaf, leaves) for p in part]}
+    if isinstance(part, dict):
+        pairs = [[key, _taken_apart(p, is_leaf, leaves)] for key, p in part.items()]
+        return {"dict": pairs}
+    return {"value": part}
 
 
 def leaves_of(tree: Any, plan: Any) -> dict[int, Any]:
