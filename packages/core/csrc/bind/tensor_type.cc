@@ -420,6 +420,11 @@ PyMethodDef methods[] = {
 Py_ssize_t length(PyObject* self) {
   return guarded_int([&] {
     if (at(self).view.rank == 0) raise_type("[len] the tensor must have an axis, got shape ()");
+    if (at(self).view.shape[0] < 0) {
+      throw Error(ErrorKind::kUnimplemented,
+                  "[len] the size must be known, got one that is open while a graph is recorded: "
+                  "use x.shape[0], or give it in InputSpec");
+    }
     return static_cast<int>(at(self).view.shape[0]);
   });
 }

@@ -31,6 +31,13 @@ def rest(x: Any) -> Any:
     return proa.reshape(x[:, :, :2] * 2, [batch, 2, -1])
 
 
+def windows(x: Any) -> Any:
+    """A size that was made a tensor is part of a shape."""
+    parts = x.reshape([-1, 2, 2]) + 1
+    batch = proa.to_tensor(parts.shape[0] // 1, "int32")
+    return parts.transpose([0, 2, 1]).reshape([batch, 4]) * 3
+
+
 def positions(x: Any) -> Any:
     length = x.shape[1]
     return (
@@ -104,7 +111,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     f.__name__: f
     for f in (
         heads, merged, rest, positions, made, mixed, sliced, numbers, as_tensor, tiled,
-        spaced, cut,
+        spaced, cut, windows,
     )
 }  # fmt: skip
 
@@ -144,6 +151,55 @@ def test_what_open_sizes_cannot_do_is_refused(
     spec = [InputSpec([None, None, 4], "float32")]
     with pytest.raises(error, match="open"):
         save(to_static(function, input_spec=spec), str(tmp_path / "open"))
+
+
+def test_a_size_that_is_left_out_is_known_where_all_that_is_open_stays() -> None:
+    shapes = []
+
+    def function(x: Any) -> Any:
+        batch, length, width = x.shape
+        y = x.reshape([batch, length, 2, width // 2])
+        batch, length = y.shape[:2]
+        whole = y.reshape([batch, length, -1])
+        turned = y.reshape([length, -1, batch])
+        shapes.append([list(t.shape) for t in (whole, turned, y.reshape([batch, -1]))])
+        return whole + 1
+
+    f = to_static(function, input_spec=[InputSpec([None, None, 4], "float32")])
+    x = proa.ones([2, 3, 4])
+    np.testing.assert_array_equal(f(x).numpy(), np.full((2, 3, 4), 2.0))
+    assert shapes[-1] == [[-1, -1, 4], [-1, 4, -1], [-1, -1]]
+
+
+def test_lengths_and_counts_must_be_known() -> None:
+    def count(x: Any) -> Any:
+        return x * len(x)
+
+    def groups(x: Any) -> Any:
+        weight = proa.ones([4, 1, 1, 1])
+        return proa.nn.functional.conv2d(x, weight, groups=x.shape[1])
+
+    spec = InputSpec([None, None, 3, 3], "float32")
+    for function, message in (
+        (count, r"\[len\] the size must be known.*shape\[0\]"),
+        (groups, r"\[conv2d\] .*must be known.*InputSpec"),
+    ):
+        with pytest.raises((UnimplementedError, InvalidArgumentError), match=message):
+            to_static(function, input_spec=[spec])(proa.ones([2, 4, 3, 3]))
+
+
+def test_an_open_size_is_more_than_one() -> None:
+    seen = []
+
+    def function(x: Any) -> Any:
+        n = x.shape[0]
+        seen.append([n > 1, n > 1, n >= 2, n <= 1, n < 2, n == 1])
+        seen.append([n >= 0, n > 0, n < 0, n <= 512, n > 512, n < -1])
+        return x
+
+    to_static(function, input_spec=[InputSpec([None, 4])])(proa.ones([2, 4]))
+    assert seen[-2] == [True, True, True, False, False, False]
+    assert seen[-1] == [False, False, True, True, False, False]  # as -1
 
 
 def test_an_open_size_is_minus_one_in_comparisons() -> None:

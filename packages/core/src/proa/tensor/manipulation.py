@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from proa.tensor.arguments import (
     renamed,
 )
 from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
-from proa.tensor.sizes import is_open, sized
+from proa.tensor.sizes import OpenSize, is_open, sized
 
 __all__ = [
     "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop",
@@ -48,10 +49,27 @@ def _open_reshape(x: Tensor, shape: Any) -> Tensor:
         old[i] if not isinstance(n, Tensor) and n == 0 and i < len(old) else n
         for i, n in enumerate(shape)
     ]
+    _infer_known(x, shape)
     # One that is open follows from the others.
-    if sum(not isinstance(n, Tensor) and n < 0 for n in shape) == 1:
-        return ops.reshape(x, shape=[int(n) for n in shape])
+    unknown = [n._is_symbolic if isinstance(n, Tensor) else n < 0 for n in shape]
+    if sum(unknown) == 1:
+        known = zip(shape, unknown, strict=True)
+        return ops.reshape(x, shape=[-1 if u else int(n) for n, u in known])
     return ops.reshape_like(x, sized(shape, first=x))
+
+
+def _infer_known(x: Tensor, shape: list[Any]) -> None:
+    """Where all that is open in x stays, the size that is left out (-1) is known."""
+    known = [n for n in shape if type(n) is int]
+    stays = [n for n in shape if isinstance(n, OpenSize) and n.is_of(x)]
+    left = [axis for axis, n in enumerate(shape) if type(n) is int and n < 0]
+    if len(known) + len(stays) < len(shape) or len(left) != 1:
+        return
+    opens = [axis for axis, n in enumerate(x.shape) if isinstance(n, OpenSize)]
+    held = math.prod(n for n in x.shape if not isinstance(n, OpenSize))
+    rest = -math.prod(known)
+    if sorted(n.axis for n in stays) == opens and rest > 0 and held % rest == 0:
+        shape[left[0]] = held // rest
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: Any = None) -> Tensor:

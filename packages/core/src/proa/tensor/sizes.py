@@ -61,6 +61,10 @@ class OpenSize(int):
             return self
         return OpenSize(sized([self]), 0)
 
+    def is_of(self, x: Any) -> bool:
+        """Whether it is that of an axis of this tensor, without arithmetic."""
+        return self.of is x and self.plain() is self
+
     def _with(self, other: OpenSize, sign: int) -> OpenSize:
         if other.factor < 0:  # no array has a size below zero
             other, sign = -other, -sign
@@ -134,6 +138,20 @@ class OpenSize(int):
 
     def __neg__(self) -> Any:
         return self * -1
+
+    # Asked whether it is more than 1, as for broadcasting, it is: equal to 1 it is not.
+    # To every other number it compares as -1, by which programs know it.
+    def __gt__(self, other: Any) -> bool:
+        return other == 1 or int.__gt__(self, other)
+
+    def __ge__(self, other: Any) -> bool:
+        return other == 2 or int.__ge__(self, other)
+
+    def __le__(self, other: Any) -> bool:
+        return other != 1 and int.__le__(self, other)
+
+    def __lt__(self, other: Any) -> bool:
+        return other != 2 and int.__lt__(self, other)
 
     def __reduce__(self) -> Any:
         return int, (-1,)  # the arrays of a recording end with it

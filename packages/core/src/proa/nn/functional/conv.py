@@ -21,6 +21,7 @@ from proa.nn.functional.geometry import (
     restored,
     split_axis,
 )
+from proa.tensor.arguments import as_int
 
 __all__ = [
     "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d",
@@ -34,7 +35,7 @@ def _checked(where: str, weight: Tensor, groups: int, axes: int) -> list[int]:
     if len(shape) != axes + 2 or 0 in shape:
         must = f"weight must have rank {axes + 2} and elements"
         raise ShapeError(where, must, shape)
-    if groups < 1:
+    if as_int(where, groups) < 1:
         raise InvalidArgumentError(f"[{where}] groups must be positive, got {groups}")
     return shape
 
