@@ -54,7 +54,8 @@ def _is_wide(node: Node) -> bool:
     if not node.op.startswith("conv2d") or node.inputs[1] is None:
         return False
     shape = node.inputs[1].shape
-    return node.inputs[1].dtype == "float32" and min(shape[:2]) >= 32
+    floats = ("float32", "float16", "bfloat16")
+    return node.inputs[1].dtype in floats and min(shape[:2]) >= 32
 
 
 def build(
