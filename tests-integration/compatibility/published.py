@@ -61,12 +61,15 @@ def _proa_for(name: str) -> ModuleType:
 
 @contextmanager
 def as_paddle(
-    wheel: str, packages: Iterable[str], absent: Iterable[str] = (), folder: str = "."
+    wheel: str = "proa",
+    packages: Iterable[str] = (),
+    absent: Iterable[str] = (),
+    folder: str = ".",
 ) -> Iterator[None]:
     """`import paddle` gives proa, and a wheel's modules can be imported, within.
 
     Args:
-        wheel: The package that the wheel installs.
+        wheel: The package that the wheel installs, if it is about one.
         packages: Those of its packages whose own __init__.py, which imports everything,
             is left out.
         absent: Modules that are imported but not called, and need not be there.

@@ -180,10 +180,12 @@ def test_a_decorated_forward_trains_and_is_saved_as_it_was_called(
         sgd.step()
         sgd.clear_grad()
     proa.jit.save(net, tmp_path / "net")
-    found = proa.jit.load(tmp_path / "net")(x).numpy()
+    loaded = proa.jit.load(tmp_path / "net")
     w, b = net.fc.weight.numpy(), net.fc.bias.numpy()
     want = (x.numpy() @ w + b) * (2 if double else 1)
-    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(loaded(x).numpy(), want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(InvalidArgumentError, match=r"shape \(4, 3\), got \(7, 3\)"):
+        loaded(tensor(7, 3))
 
 
 def test_a_function_is_saved_as_it_was_called(tmp_path: Path) -> None:

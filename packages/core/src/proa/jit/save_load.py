@@ -69,9 +69,10 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
         )
     function = static.function if isinstance(static, StaticFunction) else static
     owner = static.owner if isinstance(static, StaticFunction) else owner_of(layer)
-    like = static if isinstance(static, StaticFunction) else None
     with _evaluating(owner):
-        found = StaticFunction(function, specs or known, owner).traced(like=like)
+        fresh = StaticFunction(function, specs or known, owner)
+        as_called = fresh.input_spec is None and isinstance(static, StaticFunction)
+        found = fresh.traced_like(static) if as_called else fresh.traced()
     program = found.program
     program.metadata["framework"] = f"proa {_version()}"
     program.metadata["name"] = (

@@ -275,24 +275,26 @@ class StaticFunction:
         self._compiled[key] = _Compiled(found)
         return self._compiled[key]
 
-    def traced(
-        self,
-        input_spec: Sequence[Any] | None = None,
-        like: StaticFunction | None = None,
-    ) -> Trace:
-        """The trace for these specs (all arguments tensors), or else for the latest
-        call of another form than those before, of this function or of ``like``.
+    def traced(self, input_spec: Sequence[Any] | None = None) -> Trace:
+        """The trace for these specs (all arguments tensors), or for the latest call of
+        another form than those before.
         """
         given = self.input_spec if not input_spec else as_specs(list(input_spec))
-        if given is not None:
-            is_spec = lambda s: isinstance(s, InputSpec)  # noqa: E731
-            return self._find(*flatten((tuple(given), {}), is_spec)).trace
-        latest = (like or self)._latest
-        if latest is None:
+        if given is None:
+            return self._find(*self._called()).trace
+        is_spec = lambda s: isinstance(s, InputSpec)  # noqa: E731
+        return self._find(*flatten((tuple(given), {}), is_spec)).trace
+
+    def traced_like(self, called: StaticFunction) -> Trace:
+        """The trace for the latest call of another function."""
+        return self._find(*called._called()).trace
+
+    def _called(self) -> tuple[Sequence[InputSpec], Any]:
+        if self._latest is None:
             raise InvalidArgumentError(
                 "[to_static] input_spec must be given before a call, got None"
             )
-        return self._find(*latest).trace
+        return self._latest
 
     @property
     def concrete_program(self) -> Trace | Recording:
