@@ -26,6 +26,7 @@ NETWORKS = [
     ("legendary_models.pp_hgnet_v2", "PPHGNetV2_B0", 64),
     ("legendary_models.pp_lcnet", "PPLCNet_x0_25", 64),
     ("legendary_models.resnet", "ResNet18", 64),
+    ("model_zoo.cswin_transformer", "CSWinTransformer_tiny_224", 224),
     ("model_zoo.densenet", "DenseNet121", 64),
     ("model_zoo.efficientnet", "EfficientNetB0_small", 64),
     ("model_zoo.ghostnet", "GhostNet_x0_5", 64),
