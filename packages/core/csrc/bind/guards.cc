@@ -33,7 +33,7 @@ PyObject* call_key(PyObject*, PyObject* arguments) {
 // Whether the dict's values are the tuple's, in order.
 bool has_values(PyObject* dict, PyObject* values) {
   const Py_ssize_t count = PyTuple_GET_SIZE(values);
-  if (PyDict_GET_SIZE(dict) != count) return false;
+  if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != count) return false;
   if (count == 0) return true;
   if (count == 1 || !PyODict_Check(dict)) {
     PyObject *key, *value;
@@ -74,6 +74,7 @@ PyObject* unchanged(PyObject*, PyObject* args) {
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stops); ++i) {
       PyObject* stop = PyTuple_GET_ITEM(stops, i);
+      if (!is_tensor(PyTuple_GET_ITEM(stop, 0))) Py_RETURN_FALSE;
       const TensorImpl* x = impl_of(PyTuple_GET_ITEM(stop, 0));
       if (x->has(TensorImpl::kStopGradient) != (PyTuple_GET_ITEM(stop, 1) == Py_True)) {
         Py_RETURN_FALSE;

@@ -149,6 +149,18 @@ def test_a_recorded_step_takes_no_memory_of_the_tables_size() -> None:
     assert _core.memory_stats()["peak"] - before < 100_000
 
 
+def test_a_gradient_that_is_a_result_is_dense() -> None:
+    net = make(None)
+
+    def by_rows(x: Any) -> Any:
+        return proa.grad(net.near(x).square().sum(), [net.near.weight])[0]
+
+    x = proa.to_tensor([[1, 4], [1, 2]])
+    got = to_static(by_rows)(x)
+    assert parts(got) is None
+    np.testing.assert_array_equal(got.numpy(), by_rows(x).numpy())
+
+
 def test_a_step_outside_the_table_is_told() -> None:
     net = make(None)
     made = optimizer.SGD(0.1, net.parameters())

@@ -123,6 +123,8 @@ class Capture(Recorder):
         self.numbers.restore()
 
     def value_of(self, tensor: Any) -> Value:
+        if _core.row_sparse_parts(tensor) is not None:
+            tensor = _core.ops.assign(tensor)  # dense
         handle = getattr(tensor, "_handle", None)
         if handle is None and not tensor.stop_gradient:
             self.bind(tensor)
