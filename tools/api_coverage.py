@@ -26,11 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # Static graph, distributed training, export and devices that Proa does not have are not
 # part of the dynamic-graph API.
-OTHER_AREAS = ("static", "distributed", "onnx", "sysconfig")
-OTHER_NAMES = re.compile(
-    r"cuda|npu|xpu|cudnn|enable_static|DistributedBatchSampler"
-    r"|gloo|\.compat\.|in_dynamic_mode_guard|VisualDL|ProgramTranslator"
-)
+OTHER_AREAS = ("static", "distributed", "onnx")
+OTHER_NAMES = re.compile(r"cuda|npu|xpu|cudnn")
 
 
 @dataclass(frozen=True)

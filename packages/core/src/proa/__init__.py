@@ -72,14 +72,10 @@ if TYPE_CHECKING:
 
 #: Submodules that are imported when they are first named.
 _MODULES = frozenset({
-    "distribution",
-    "amp", "autograd", "base", "device", "distributed", "errors", "fft", "framework",
-    "geometric",
-    "hapi", "hub",
-    "incubate",
-    "interop", "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "static",
-    "profiler", "sysconfig", "text",
-    "utils", "version", "vision",
+    "amp", "autograd", "base", "compat", "device", "distributed", "distribution",
+    "errors", "fft", "framework", "geometric", "hapi", "hub", "incubate", "interop",
+    "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "profiler", "static",
+    "sysconfig", "text", "utils", "version", "vision",
 })  # fmt: skip
 #: Name -> where it is: (module, name in it), or (module, None) for the module itself.
 _LAZY: dict[str, tuple[str, str | None]] = {
