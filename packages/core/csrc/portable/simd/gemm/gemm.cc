@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kBlockBytes = 512 * 1024;  // of packed b
 constexpr int64_t kOnceBytes = 4 << 20;      // of a, packed for all blocks of columns
+constexpr int64_t kFarBytes = 3 << 19;       // of b in place, for more than 2 panels of a
 constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
 constexpr int kPitchRoom = 64;               // keeps rows from being a power of two apart
 constexpr int kStackPanel = kTileRows * (384 * 4 + kPitchRoom);
@@ -94,12 +95,23 @@ Rows rows_of(const Gemm& g, const Cut& c) {
   return packs_once(micro, c, g.n) ? Rows::kOnce : Rows::kPacked;
 }
 
+/// True if full panels of b are read where they lie: all of it fits into the second-level cache,
+/// or so few panels of a meet it that packing would take longer than fetching it from afar.
+bool reads_in_place(const Gemm& g, const Cut& c) {
+  if (!kSparesPacking || g.packed != nullptr || !g.b.by_step || g.b.direct == nullptr) return false;
+  const int64_t step = g.b.step * g.micro->size, bytes = step * c.k_block;
+  if (g.micro->run_far != nullptr && (c.rows <= 2 || (c.rows <= kFewRows && bytes <= kFarBytes)))
+    return true;
+  return bytes <= kBlockBytes && g.n <= c.columns && step % kConflict != 0;
+}
+
 /// One block of b, as run_block sees it.
 struct Block {
   const Gemm& g;
   const Cut& cut;
   Rows way;
-  bool in_place;      // full panels of b are read where they lie
+  bool in_place;      // full panels of b are read where they lie,
+  bool far;           // which may be far away
   int64_t col, cols;  // columns of c in this block
   int64_t k0, k;
   uint8_t* buffer;   // for packed panels
@@ -155,6 +167,8 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
   if (g.init != nullptr && s.k0 == 0) t.init = static_cast<const uint8_t*>(g.init) + col * size;
   if (kSparesPacking && to != nullptr) {
     micro.run_packing(t, to);
+  } else if (kSparesPacking && panel.pitch == 0 && s.far && row == 0 && cols == s.cut.width) {
+    micro.run_far(height, t);
   } else if (panel.pitch == 0) {
     micro.run(height, vecs, t);
   } else {
@@ -371,10 +385,21 @@ void gemm(const Call& call, const Gemm& g, void* scratch) {
   const Room room = room_of(micro, c, g.m, g.n, g.k, g.c != nullptr, g.packed != nullptr);
   uint8_t* const buffer = static_cast<uint8_t*>(scratch);
   const int64_t padded = gemm_columns(micro, g.n);
-  const bool in_place = kSparesPacking && g.packed == nullptr && g.b.by_step &&
-                        g.b.direct != nullptr && g.b.step * c.k_block * micro.size <= kBlockBytes &&
-                        g.n <= c.columns && g.b.step * micro.size % (kConflict / 2) != 0;
-  Block s = {g, c, rows_of(g, c), in_place, 0, 0, 0, 0, buffer, buffer, nullptr, padded, nullptr};
+  const bool in_place = reads_in_place(g, c);
+  Block s = {g,
+             c,
+             rows_of(g, c),
+             in_place,
+             in_place && c.rows <= kFewRows && micro.run_far != nullptr,
+             0,
+             0,
+             0,
+             0,
+             buffer,
+             buffer,
+             nullptr,
+             padded,
+             nullptr};
   if (room.acc > 0) s.acc = buffer + room.b;
   s.a = buffer + room.b + room.acc;
   if (kSparesPacking && c.rows <= kFewRows && g.packed == nullptr && !g.b.by_step)

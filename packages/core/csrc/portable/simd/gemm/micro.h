@@ -68,6 +68,9 @@ struct Micro {
   /// As run, for a full tile, while memory from `from` on comes to the second-level cache, `bytes`
   /// each step of k. May be nullptr too.
   void (*run_fetching)(const Tile&, const void* from, int64_t bytes);
+  /// As run, two vectors wide, with rows of b far apart that are not in a cache yet. May be
+  /// nullptr.
+  void (*run_far)(int rows, const Tile&);
 };
 
 extern const Micro kMicroF32, kMicroF64, kMicroI8;

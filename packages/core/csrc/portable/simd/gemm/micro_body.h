@@ -169,6 +169,24 @@ void run_fetching(const Tile& t, const void* from, int64_t bytes) {
   run_packed_tile<Arith, kTileRows, kTileVecs>(t, Fetching{static_cast<const char*>(from), bytes});
 }
 
+/// Brings the rows of b long before they are read.
+struct FarRows {};
+struct FetchingRows {
+  const char* from;
+  int64_t pitch;
+  PROA_INLINE void step() {
+    __builtin_prefetch(from, 0, 2);
+    if (kTileVecs * kVecBytes > 64) __builtin_prefetch(from + 64, 0, 2);
+    from += pitch;
+  }
+};
+template <class Arith, int kRows, int kVecs>
+void run_tile(const Tile& t, const FarRows&) {
+  const int64_t pitch = t.ldb * static_cast<int64_t>(sizeof(typename Arith::Scalar));
+  const FetchingRows rows = {static_cast<const char*>(t.b) + kRowsAhead * pitch, pitch};
+  run_packed_tile<Arith, kRows, kVecs>(t, rows);
+}
+
 template <class Arith>
 void run_packing(const Tile& t, void* packed) {
   using T = typename Arith::Scalar;
@@ -329,6 +347,11 @@ template <class Arith>
 void run_any(int rows, int vecs, const Tile& t) {
   const PackedRows packed;
   return vecs == 1 ? run_rows<Arith, 1>(rows, t, packed) : run_rows<Arith, 2>(rows, t, packed);
+}
+
+template <class Arith>
+void run_far(int rows, const Tile& t) {
+  run_rows<Arith, kTileVecs>(rows, t, FarRows{});
 }
 
 template <class Arith>

@@ -30,7 +30,8 @@ const Micro kMicroF32 = {4,
                          run_any<FloatArith<float>>,
                          run_any_windows<FloatArith<float>>,
                          computes(DType::kF64) ? run_packing<FloatArith<float>> : nullptr,
-                         computes(DType::kF64) ? run_fetching<FloatArith<float>> : nullptr};
+                         computes(DType::kF64) ? run_fetching<FloatArith<float>> : nullptr,
+                         computes(DType::kF64) ? run_far<FloatArith<float>> : nullptr};
 const Micro kMicroF64 = {8,
                          kLanesOf<double>,
                          1,
@@ -38,6 +39,7 @@ const Micro kMicroF64 = {8,
                          run_any<FloatArith<double>>,
                          nullptr,
                          run_packing<FloatArith<double>>,
-                         run_fetching<FloatArith<double>>};
+                         run_fetching<FloatArith<double>>,
+                         nullptr};
 
 }  // namespace proa::PROA_ISA

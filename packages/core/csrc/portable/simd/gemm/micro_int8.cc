@@ -44,8 +44,8 @@ struct Int8Arith {
 
 }  // namespace
 
-const Micro kMicroI8 = {4,       kLanes, kInt8Steps, 256, nullptr, run_any_windows<Int8Arith>,
-                        nullptr, nullptr};
+const Micro kMicroI8 = {4,       kLanes,  kInt8Steps, 256, nullptr, run_any_windows<Int8Arith>,
+                        nullptr, nullptr, nullptr};
 
 void arrange_int8(void* packed, size_t bytes) {
 #if defined(__ARM_NEON) && !defined(__ARM_FEATURE_DOTPROD)

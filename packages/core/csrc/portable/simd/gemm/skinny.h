@@ -5,7 +5,12 @@
 
 namespace proa::PROA_ISA {
 
+// Tiles of gemm() that hold more rows read b as fast.
+#if defined(__AVX512F__)
+constexpr int64_t kSkinnyRows = 2;
+#else
 constexpr int64_t kSkinnyRows = 16;
+#endif
 
 size_t skinny_scratch(int64_t m, int64_t k);
 /// What gemm() does, to the last bit, for m <= kSkinnyRows, floats, and a b of rows that lie
