@@ -39,6 +39,7 @@ struct Block {
 
 constexpr int64_t kPackBlock = 256;  // units read at once: bounds the stack
 constexpr int64_t kBlocksAhead = 4;  // fetched before they are transposed
+constexpr int64_t kLinesAhead = 16;  // fetched before they are widened
 
 /// The kWidth units from `at` on of kWidth lanes, one vector of lanes a unit.
 template <class T>
@@ -168,6 +169,8 @@ const void* read_matrix(const void* ctx, int64_t line, int64_t begin, int64_t co
   const MatrixSource& m = *static_cast<const MatrixSource*>(ctx);
   const T* from = static_cast<const T*>(m.data) + m.lines.at(line) + begin * m.stride;
   if (sizeof(T) == sizeof(Compute<T>) && m.stride == 1) return from;
+  // A packed block goes from line to line, which may be far apart.
+  if (!kSmallBuild && m.lines.rank == 1) __builtin_prefetch(from + kLinesAhead * m.lines.step());
   widen_from(from, m.stride, count, static_cast<Compute<T>*>(buffer));
   return buffer;
 }
