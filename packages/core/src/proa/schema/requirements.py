@@ -100,6 +100,10 @@ REQUIREMENTS: dict[str, str] = {
         "the gradient and the states must have the parameter's shape, and its dtype "
         "unless both are floating"
     ),
+    "inplace_rows": (
+        "rows must be a vector of int32 or int64, and values have a row of table's "
+        "shape for each, of its dtype or floating"
+    ),
     "label_gather": _CLASS.replace("logits", "x"),
     "label_mask": "label must have at most 7 axes",
     "layer_norm": (
@@ -118,6 +122,7 @@ REQUIREMENTS: dict[str, str] = {
         "and those before broadcast"
     ),
     "mean_last": "axes must be from 0 to x's number of axes",
+    "merge_rows": "rows must be a vector, and values floating with a row for each",
     "nonzero": "count must be at least 0",
     "one_hot": "depth must be at least 1, and x have at most 7 axes",
     "pad": (
