@@ -128,6 +128,42 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t unit, int64_t coun
   return buffer;
 }
 
+/// Where step `at` of a row of taps begins, of output 0.
+const int8_t* step_of(const Int8Kernels& w, int64_t tap, int64_t at) {
+  const int64_t q = at / w.depth;
+  return w.data + tap * w.tap_h + q * w.tap_w + (at - q * w.depth) * w.step;
+}
+
+/// One unit of outputs that are neighbours in memory.
+const void* read_unit(const void* ctx, int64_t unit, int64_t out, int64_t count, void* buffer) {
+  const Int8Kernels& w = *static_cast<const Int8Kernels*>(ctx);
+  const int64_t row = unit / w.run_units(), tap = row / w.runs, run = row - tap * w.runs;
+  const int64_t s = (unit - row * w.run_units()) * kInt8Steps;
+  const int64_t left = w.run - s < kInt8Steps ? w.run - s : kInt8Steps;
+  const int8_t* from[kInt8Steps];
+  for (int64_t i = 0; i < left; ++i) from[i] = step_of(w, tap, run * w.run + s + i) + out;
+  Int8Step* const to = static_cast<Int8Step*>(buffer);
+  if (left == kInt8Steps) {
+    for (int64_t j = 0; j < count; ++j)
+      for (int64_t i = 0; i < kInt8Steps; ++i)
+        to[j * kInt8Steps + i] = static_cast<Int8Step>(from[i][j]);
+    return buffer;
+  }
+  for (int64_t j = 0; j < count; ++j)
+    for (int64_t i = 0; i < kInt8Steps; ++i)
+      to[j * kInt8Steps + i] = i < left ? static_cast<Int8Step>(from[i][j]) : Int8Step{0};
+  return buffer;
+}
+
+/// The sums of each output's elements, of outputs that are neighbours in memory.
+void sum_outputs(const Int8Kernels& w, int32_t* sums) {
+  for (int64_t tap = 0; tap < w.taps_h; ++tap)
+    for (int64_t at = 0; at < w.runs * w.run; ++at) {
+      const int8_t* from = step_of(w, tap, at);
+      for (int64_t o = 0; o < w.outs; ++o) sums[o] += from[o];
+    }
+}
+
 }  // namespace
 
 size_t int8_end_bytes(int64_t channels) {
@@ -177,8 +213,12 @@ void int8_pack(const Int8Kernels& w, void* packed) {
   uint8_t* const panels = static_cast<uint8_t*>(packed) + head_bytes(w.outs);
   Micro micro = kMicroI8;
   micro.k_block = w.units() > 0 ? w.units() : 1;
-  gemm_pack(micro, {&w, read_kernel, false}, w.outs, w.units(), panels);
-  if (kInt8Offset != 0) {
+  const bool beside = !kSmallBuild && w.out == 1;
+  gemm_pack(micro, {&w, beside ? read_unit : read_kernel, beside}, w.outs, w.units(), panels);
+  if (kInt8Offset != 0 && beside) {
+    sum_outputs(w, head);
+    for (int64_t o = 0; o < w.outs; ++o) head[o] *= -kInt8Offset;
+  } else if (kInt8Offset != 0) {
     constexpr int64_t kUnits = 128;
     int8_t steps[kUnits * 4];
     for (int64_t o = 0; o < w.outs; ++o) {

@@ -1,0 +1,32 @@
+"""Int8 products are exact, whatever the layout of the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import proa
+from proa import _core
+
+RNG = np.random.default_rng(1)
+LAYOUTS = {
+    "outputs are neighbours": lambda w: proa.to_tensor(w),
+    "steps are neighbours": lambda w: proa.to_tensor(w.T.copy()).transpose([1, 0]),
+    "part of a matrix": lambda w: proa.to_tensor(np.hstack([w, w]))[:, : w.shape[1]],
+    "turned": lambda w: proa.to_tensor(w[::-1].copy()).flip(0),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("k", [1, 3, 4, 17, 64, 263])
+@pytest.mark.parametrize("n", [1, 5, 48, 63, 64, 200])
+def test_every_layout_of_weights_gives_the_exact_sums(
+    layout: str, k: int, n: int
+) -> None:
+    x = RNG.integers(-127, 128, (5, k), dtype=np.int8)
+    w = RNG.integers(-127, 128, (k, n), dtype=np.int8)
+    y = _core.ops.linear_int8(
+        proa.to_tensor(x), LAYOUTS[layout](w), proa.ones([n]), None, out_scale=1.0,
+        dtype="float32",
+    )  # fmt: skip
+    np.testing.assert_array_equal(y.numpy(), x.astype("int64") @ w.astype("int64"))
