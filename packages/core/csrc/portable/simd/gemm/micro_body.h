@@ -243,7 +243,9 @@ struct RowUnits {
     }
   }
 };
-#if defined(__AVX2__) && defined(__OPTIMIZE__) && !defined(__clang__)
+// It takes constants that only an optimizer finds, which checks of every access keep from it.
+#if defined(__AVX2__) && defined(__OPTIMIZE__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /// One pointer goes along all rows: the odd multiples of their distance stay in registers, and
 /// addressing modes double these. Left to itself the compiler spills what it makes of that.
 template <class Arith, int kRows>
