@@ -491,5 +491,6 @@ def test_a_recorded_step_needs_no_more_memory_than_an_eager_one(name: str) -> No
         start = _core.memory_stats()["allocated"]
         run(x, y)
         peaks[how] = _core.memory_stats()["peak"] - start
-    # The plan is one block, and blocks come in sizes a quarter of a power of two apart.
-    assert peaks["step"] <= 1.05 * peaks["eager"]
+    # The plan is one block, and blocks come in sizes a quarter of a power of two apart:
+    # the encoder's, by scalar kernels, is rounded up by a tenth.
+    assert peaks["step"] <= 1.15 * peaks["eager"]
