@@ -10,6 +10,7 @@ from proa.errors import InvalidArgumentError, VersionError
 from proa.schema import ROWS, Attribute, Row
 from proa.schema.dtypes import CODES
 from proa.schema.extension import EXTENSION_ROWS, LISTS, unpack_struct
+from proa.schema.flow import FLOW_ROWS
 
 _NAMES = {code: name for name, code in CODES.items()}
 _MAX_INTS = 8
@@ -19,7 +20,7 @@ def row_of(op: str) -> Row:
     """The operator's row; VersionError if neither this version of Proa nor a loaded
     extension has such an operator.
     """
-    row = ROWS.get(op) or EXTENSION_ROWS.get(op)
+    row = ROWS.get(op) or FLOW_ROWS.get(op) or EXTENSION_ROWS.get(op)
     if row is None:
         raise VersionError(
             f"[ir] the op must be one of this version's {len(ROWS)} rows or of an "

@@ -65,7 +65,7 @@ class Row:
     out: tuple[str, ...]
     dtypes: tuple[str, ...]
     shape: str
-    kind: Literal["kernel", "view", "composite", "extension"]
+    kind: Literal["kernel", "view", "composite", "extension", "flow"]
     grad: Callable[..., Any] | str | None
     composite: Callable[..., Any] | None
     promote: Promote

@@ -1,0 +1,55 @@
+"""Operators of control flow: nodes that name blocks of their program.
+
+They have no kernel and no gradient; FORMAT.md says what they mean.
+"""
+
+from __future__ import annotations
+
+from proa.schema.dtypes import ALL
+from proa.schema.row import Array, Attribute, Row
+
+
+def _row(name: str, attributes: tuple[str, ...], doc: str) -> Row:
+    return Row(
+        name=name,
+        arrays=(Array("inputs", variadic=True),),
+        attributes=tuple(Attribute(a, "int") for a in attributes),
+        outputs=(),
+        out=(),
+        dtypes=ALL,
+        shape="flow",
+        kind="flow",
+        grad=None,
+        composite=None,
+        promote="none",
+        inplace=(),
+        public=(),
+        method=False,
+        autocast="gray",
+        scratch=False,
+        pack=None,
+        elementwise=False,
+        lite=False,
+        version=1,
+        family="flow",
+        doc=doc,
+    )
+
+
+#: Rows by name. They have as many outputs as the blocks they name.
+FLOW_ROWS: dict[str, Row] = {
+    row.name: row
+    for row in (
+        _row("call", ("block",), "What a block gives."),
+        _row(
+            "branch",
+            ("then_block", "else_block"),
+            "What one of two blocks gives, as the first array, a bool, has it.",
+        ),
+        _row(
+            "loop",
+            ("cond_block", "body_block", "carried"),
+            "What a block gives, again and again while another gives true.",
+        ),
+    )
+}
