@@ -245,7 +245,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     }
     Tensor v = dense(to_tensor(value, "setitem", "the value"));
     if (is_row_sparse(x.get())) raise_type("[setitem] a row-sparse gradient cannot be changed");
-    const bool symbolic = x->has(TensorImpl::kSymbolic) || v->has(TensorImpl::kSymbolic);
+    const bool symbolic =
+        binds_all() || x->has(TensorImpl::kSymbolic) || v->has(TensorImpl::kSymbolic);
     TensorImpl* both[] = {x.get(), v.get()};
     if (!symbolic && !needs_node(both, 2)) {
       assign(x, v, b);

@@ -96,6 +96,27 @@ PyObject* release_symbol(PyObject*, PyObject* args) {
   });
 }
 
+// rebind_symbol(tensor, symbol): the tensor, a symbol, stands for what the other does.
+PyObject* rebind_symbol(PyObject*, PyObject* args) {
+  PyObject *tensor, *symbol;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &symbol)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    for (PyObject* o : {tensor, symbol}) {
+      if (!is_tensor(o) || !impl_of(o)->has(TensorImpl::kSymbolic)) raise_type("[rebind] symbols");
+    }
+    rebind(impl_of(tensor), impl_of(symbol));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* set_binds_changes(PyObject*, PyObject* on) {
+  const int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  const bool before = binds_all();
+  set_binds_all(wanted != 0);
+  return PyBool_FromLong(before);
+}
+
 // Calls visit(tensor) for every one of a list of Tensors, until it returns false.
 template <class F>
 bool for_all(PyObject* list, F visit) {
@@ -289,6 +310,11 @@ PyMethodDef symbol_functions[] = {
      "bind_symbol(tensor, handle): makes it a symbol; what release_symbol makes of it again."},
     {"release_symbol", release_symbol, METH_VARARGS,
      "release_symbol(tensor, before, stop_gradient): makes a bound symbol the tensor it was."},
+    {"rebind_symbol", rebind_symbol, METH_VARARGS,
+     "rebind_symbol(tensor, symbol): makes a symbol stand for what another stands for."},
+    {"set_binds_changes", set_binds_changes, METH_O,
+     "set_binds_changes(on): in this thread the binder is told of any plain tensor that is about "
+     "to change; returns what was set."},
     {"hold_no_grads", hold_no_grads, METH_O,
      "hold_no_grads(tensors): whether none of a list has a gradient with memory."},
     {"zero_grads", zero_grads, METH_O,

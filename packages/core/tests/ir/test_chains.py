@@ -89,7 +89,7 @@ def engine_of(program: Program, threads: int = 0) -> Any:
         to_bytes(program),
         verify=False,
         threads=threads,
-        chains=chain_spans(program.main),
+        chains=chain_spans(program),
     )
 
 
@@ -126,7 +126,7 @@ def one_chain(shape: tuple[int, ...]) -> tuple[Program, Value]:
 @pytest.mark.feature("L180")
 def test_a_chain_is_one_step_without_arrays_between() -> None:
     program, _ = one_chain((512, 256))
-    assert chain_spans(program.main) == [(0, 4)]
+    assert chain_spans(program) == [(0, 4)]
     assert str(program).count(" in chain 1") == 4
     x = np.random.default_rng(0).standard_normal((512, 256)).astype(np.float32)
     engine = engine_of(program)

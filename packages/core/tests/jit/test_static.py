@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import threading
 from typing import Any
 
@@ -141,6 +143,25 @@ def test_a_random_function_is_not_frozen() -> None:
 
 
 @pytest.mark.feature("L197")
+@pytest.mark.parametrize("without_gradients", [False, True])
+def test_random_numbers_of_a_fixed_shape_are_drawn_in_every_run(
+    without_gradients: bool,
+) -> None:
+    @to_static
+    def noisy(x: proa.Tensor) -> proa.Tensor:
+        return x + proa.randn([64])
+
+    x, file = proa.zeros([64]), io.BytesIO()
+    proa.jit.save(noisy, file, input_spec=[x])
+    file.seek(0)
+    loaded = proa.jit.load(file)
+    with proa.no_grad() if without_gradients else contextlib.nullcontext():
+        for f in (noisy, loaded):
+            first, second = f(x).numpy(), f(x).numpy()
+            assert np.abs(first - second).max() > 0.1
+            assert abs(first.mean()) < 0.6 and 0.6 < first.std() < 1.4
+
+
 def test_not_to_static_leaves_a_function_as_it_is() -> None:
     @not_to_static
     def f(x: Any) -> Any:

@@ -22,4 +22,4 @@ def optimized(
     passes.apply(program, [name for name in names if name != CHAINS])
     if CHAINS in names:
         passes.apply(program, [CHAINS])
-    return file.to_bytes(program), passes.chain_spans(program.main)
+    return file.to_bytes(program), passes.chain_spans(program)

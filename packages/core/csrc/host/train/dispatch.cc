@@ -20,6 +20,7 @@ namespace {
 
 thread_local bool t_grad_enabled = true;
 thread_local bool t_records_all = false;
+thread_local bool t_binds_all = false;
 
 struct Company {
   uint16_t any_flags = 0;
@@ -123,6 +124,8 @@ std::string output_name(const OpInfo& op, int i) {
 }
 
 void set_records_all(bool on) { t_records_all = on; }
+void set_binds_all(bool on) { t_binds_all = on; }
+bool binds_all() { return t_binds_all; }
 bool records_all() { return t_records_all; }
 bool grad_enabled() { return t_grad_enabled; }
 void set_grad_enabled(bool on) { t_grad_enabled = on; }
@@ -266,17 +269,6 @@ void separate(TensorImpl* target, int at, Inputs* inputs) {
   }
 }
 
-// Symbolic tensors have no memory: the Python object simply stands for the result from now on.
-void rebind(TensorImpl* target, TensorImpl* result) {
-  std::swap(target->extra().handle, result->extra().handle);
-  std::swap(target->grad_fn, result->grad_fn);
-  std::swap(target->output, result->output);
-  target->view = result->view;
-  target->set(TensorImpl::kContiguous, result->has(TensorImpl::kContiguous));
-  target->set(TensorImpl::kSymbolic, result->has(TensorImpl::kSymbolic));
-  target->set(TensorImpl::kStopGradient, result->has(TensorImpl::kStopGradient));
-}
-
 void promote_to_target(const OpEntry& entry, const TensorImpl* target, Inputs* inputs) {
   Inputs trial(inputs->in, inputs->count);
   promote_inputs(entry, &trial);
@@ -338,6 +330,16 @@ void compute_inplace(const OpEntry& entry, const Inputs& inputs, const void* att
 
 }  // namespace
 
+void rebind(TensorImpl* target, TensorImpl* result) {
+  std::swap(target->extra().handle, result->extra().handle);
+  std::swap(target->grad_fn, result->grad_fn);
+  std::swap(target->output, result->output);
+  target->view = result->view;
+  target->set(TensorImpl::kContiguous, result->has(TensorImpl::kContiguous));
+  target->set(TensorImpl::kSymbolic, result->has(TensorImpl::kSymbolic));
+  target->set(TensorImpl::kStopGradient, result->has(TensorImpl::kStopGradient));
+}
+
 void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs,
                       Tensor* out) {
   const OpInfo& op = *entry.info;
@@ -345,7 +347,7 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   const Timed timed(op.name, EventKind::kOp, in, n_in);
   TensorImpl* target = in[op.alias[0]];
   const uint16_t any_flags = look_at(in, n_in).any_flags;
-  if (any_flags & TensorImpl::kSymbolic) {
+  if ((any_flags & TensorImpl::kSymbolic) != 0 || t_binds_all) {
     for (int i = 0; i < op.n_out && dispatch_hooks.bind_target != nullptr; ++i) {
       TensorImpl* changed = in[op.alias[i]];
       if (!changed->has(TensorImpl::kSymbolic)) dispatch_hooks.bind_target(changed);

@@ -25,6 +25,13 @@ bool grad_enabled();
 /// tensors that take a gradient, go to the recorder even if no array is symbolic?
 void set_records_all(bool on);
 bool records_all();
+/// Per-thread switch: while a body of control flow is recorded, do plain tensors become symbols
+/// before any change in place?
+void set_binds_all(bool on);
+bool binds_all();
+/// Lets a symbolic tensor stand for what another does, which then stands for what it did: as it has
+/// no memory, a change in place is that and no more.
+void rebind(TensorImpl* target, TensorImpl* result);
 void set_grad_enabled(bool on);
 
 /// Sets the switch for a scope.

@@ -123,6 +123,15 @@ class Program:
         """The model's block."""
         return self.blocks[0]
 
+    def nodes(self) -> Iterator[Node]:
+        """Every block's nodes."""
+        for block in self.blocks:
+            yield from block.nodes
+
+    def constants(self) -> list[Value]:
+        """Constants and parameters of all blocks in the order of their first use."""
+        return list(dict.fromkeys(v for b in self.blocks for v in b.constants()))
+
     def new_name(self, stem: str) -> str:
         """A name for another value: stem_0, stem_1, ..."""
         count = self._counts.get(stem, 0)

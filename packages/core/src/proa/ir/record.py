@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from proa import _core
-from proa.errors import InvalidArgumentError, user_line
+from proa.errors import InvalidArgumentError, UnimplementedError, user_line
+from proa.ir.body import Body
 from proa.ir.builder import make_node
-from proa.ir.program import Array, Program, Value
+from proa.ir.program import Array, Block, Node, Program, Value
 
 _lock = threading.RLock()
 
@@ -20,6 +21,7 @@ _lock = threading.RLock()
 class _Marks(threading.local):
     depth = 0
     graphs = 0
+    recorder: Recorder | None = None
 
 
 _marks = _Marks()
@@ -82,6 +84,17 @@ class Recorder:
         self.names = dict(names or {})
         #: Concrete tensors met, with their values. Held so that no id is used twice.
         self.met: dict[int, tuple[Any, Value]] = {}
+        #: Bodies of control flow that are being recorded, the outermost first.
+        self.bodies: list[Body] = []
+        #: Whether bodies must not read what takes a gradient: they are on no tape.
+        self.needs_tape = False
+        self._ended: set[Value] = set()
+        self._changed: dict[int, tuple[Any, Any, bool]] = {}
+
+    @property
+    def block(self) -> Block:
+        """Where nodes are added."""
+        return self.bodies[-1].block if self.bodies else self.program.main
 
     def input(self, name: str, dtype: str, shape: Sequence[int]) -> Any:
         """A symbolic tensor that is an input of the program."""
@@ -97,16 +110,17 @@ class Recorder:
         """The value of a symbolic tensor, or the constant of a concrete one."""
         handle = getattr(tensor, "_handle", None)
         if handle is not None:
-            recorder, value = handle
+            recorder: Recorder = handle[0]
+            value: Value = handle[1]
             if recorder is not self:
                 raise InvalidArgumentError(
                     "[record] symbolic tensors must belong to the program being "
                     f"recorded, got {value} of another"
                 )
-            found: Value = value
-            return found
-        if id(tensor) in self.met:
-            return self.met[id(tensor)][1]
+            return self._inside(tensor, value)
+        met = self.met.get(id(tensor))
+        if met is not None:
+            return met[1]
         data, dtype = to_array(tensor), dtype_name(tensor)
         name = self.names.get(id(tensor))
         if name is None:
@@ -116,25 +130,94 @@ class Recorder:
         self.met[id(tensor)] = (tensor, value)
         return value
 
+    def _inside(self, tensor: Any, value: Value) -> Value:
+        """What the innermost body has for a symbol's value."""
+        if value in self._ended:
+            raise UnimplementedError(
+                "[record] a tensor made inside a branch or loop must be returned from "
+                f"it to be read after it, got {value}"
+            )
+        for body in self.bodies:
+            body.see(tensor, value)
+        return self.local(value)
+
+    def local(self, value: Value) -> Value:
+        """What the innermost body has for a value of a block around it."""
+        return self.bodies[-1].local(value) if self.bodies else value
+
+    @contextmanager
+    def body(self) -> Iterator[Body]:
+        """While open, nodes are added to a block of their own."""
+        body = Body(self.program)
+        self.bodies.append(body)
+        before = _core.set_binds_changes(True)
+        try:
+            yield body
+        finally:
+            _core.set_binds_changes(before)
+            self.bodies.pop()
+            self._ended |= body.own
+
+    def bind(self, tensor: Any) -> None:
+        """Let a plain tensor, which is about to change, stand for its constant until
+        `release`.
+        """
+        value = self.value_of(tensor)
+        del self.met[id(tensor)]
+        stop = tensor.stop_gradient
+        before = _core.bind_symbol(tensor, (self, value))
+        self._changed[id(tensor)] = tensor, before, stop
+
+    def release(self) -> None:
+        """Make every bound tensor what it was."""
+        for tensor, before, stop in self._changed.values():
+            _core.release_symbol(tensor, before, stop)
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether the recorder has a reference to the tensor, until `release`."""
+        return id(tensor) in self._changed
+
+    def rebind(self, tensor: Any, value: Value) -> None:
+        """Let a symbol stand for another value."""
+        _core.rebind_symbol(tensor, self.symbol(value))
+
+    def append(self, node: Node) -> None:
+        """Add a node where the recording is."""
+        node.line, node.low = user_line(), _marks.depth > 0
+        self.block.nodes.append(node)
+        if self.bodies:
+            self.bodies[-1].own.update(node.outputs)
+
     def __call__(
         self, op: str, inputs: Sequence[Any], attrs: Mapping[str, Any]
     ) -> list[Any]:
         """Append a node; its outputs as symbolic tensors. The dispatcher's hook."""
         values = [None if t is None else self.value_of(t) for t in inputs]
         node = make_node(self.program, op, values, dict(attrs))
-        node.line, node.low = user_line(), _marks.depth > 0
-        self.program.main.nodes.append(node)
+        self.append(node)
         return [self.symbol(v) for v in node.outputs]
+
+
+def current_recorder() -> Recorder | None:
+    """What this thread's operators on symbols go to."""
+    return _marks.recorder
 
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
-    """While open, ops on symbolic tensors go to the recorder; gradients are off."""
+    """While open, ops on symbolic tensors, and all that draw random numbers, go to the
+    recorder; gradients are off.
+    """
     with _lock, in_graph():
         before = _core.set_recorder(recorder)
         enabled = _core.set_grad_enabled(False)
+        binder = _core.set_binder(recorder.bind, True)
+        outer, _marks.recorder = _marks.recorder, recorder
         try:
             yield recorder
         finally:
+            _marks.recorder = outer
+            _core.set_binder(binder, binder is not None)
             _core.set_grad_enabled(enabled)
             _core.set_recorder(before)
+            recorder.release()

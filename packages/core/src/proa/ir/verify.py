@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from proa.errors import InvalidArgumentError
 from proa.ir.attributes import complete, row_of
+from proa.ir.flow import fits, is_flow, verify_depth, verify_node
 from proa.ir.program import NUMPY_TYPES, Block, Node, Program, Value
 from proa.ir.shapes import infer
 from proa.schema.dtypes import CODES
@@ -52,16 +53,10 @@ def _check_arity(node: Node) -> None:
             )
 
 
-def _fits(known: tuple[int, ...], inferred: tuple[int, ...]) -> bool:
-    return len(known) == len(inferred) and all(
-        a == b or -1 in (a, b) for a, b in zip(known, inferred, strict=True)
-    )
-
-
 def _check_shapes(node: Node) -> None:
     outputs = infer(node.op, node.inputs, node.attrs)
     for value, (dtype, shape) in zip(node.outputs, outputs, strict=True):
-        if value.dtype != dtype or not _fits(value.shape, shape):
+        if value.dtype != dtype or not fits(value.shape, shape):
             raise _fail(f"{value} of {node.op} must be {dtype}{list(shape)}")
 
 
@@ -96,7 +91,8 @@ def verify_block(block: Block) -> None:
     for value in block.values():
         _check_value(value)
     for node in block.nodes:
-        _check_arity(node)
+        if not is_flow(node):
+            _check_arity(node)
         for read in node.inputs:
             if read is not None and not read.is_constant and read not in defined:
                 raise _fail(f"{node.op} must read values defined before it, got {read}")
@@ -106,7 +102,8 @@ def verify_block(block: Block) -> None:
             if value in defined or value.kind != "node" or value.producer is not node:
                 raise _fail(f"{value} must be defined once, by {node.op}")
             defined.add(value)
-        _check_shapes(node)
+        if not is_flow(node):
+            _check_shapes(node)
     _check_chains(block)
     for value in block.outputs:
         if not value.is_constant and value not in defined:
@@ -115,5 +112,8 @@ def verify_block(block: Block) -> None:
 
 def verify(program: Program) -> None:
     """Raise InvalidArgumentError where the program breaks a rule of the schema."""
-    for block in program.blocks:
+    for at, block in enumerate(program.blocks):
         verify_block(block)
+        for node in filter(is_flow, block.nodes):
+            verify_node(program, at, node)
+    verify_depth(program)

@@ -37,6 +37,13 @@ class RecordAgain(BaseException):
         self.context = context
 
 
+class NeedsPython(BaseException):
+    """Raised by what is recorded: the function must run as Python has it.
+
+    No `Exception`, as functions that catch these are not concerned.
+    """
+
+
 class Bound:
     """A tensor that stands for an input while a program is recorded.
 
@@ -128,7 +135,12 @@ class Capture(Recorder):
         handle = getattr(tensor, "_handle", None)
         if handle is None and not tensor.stop_gradient:
             self.bind(tensor)
+        if self.bodies and self.needs_tape and not tensor.stop_gradient:
+            raise NeedsPython  # bodies are on no tape
         return super().value_of(tensor)
+
+    def holds(self, tensor: Any) -> bool:
+        return id(tensor) in self.bound
 
     def final(self, bound: Bound) -> Value:
         """What the function leaves in a bound tensor."""
@@ -156,7 +168,9 @@ class Capture(Recorder):
 
     def __call__(self, op: str, inputs: Any, attrs: Any) -> list[Any]:
         result = super().__call__(op, inputs, attrs)
-        node: Node = self.program.main.nodes[-1]
+        node: Node = self.block.nodes[-1]
+        if self.bodies and ("seed" in node.attrs or self._steps):
+            raise NeedsPython  # runs tell no numbers to bodies
         if "seed" in node.attrs:
             self.numbers.see_draw(node)
         if inputs and self._steps and row_of(op).family == "optimizer":
@@ -213,7 +227,6 @@ class Capture(Recorder):
 
         with recording(self):
             enabled = _core.set_grad_enabled(True)
-            before = _core.set_binder(self.bind, True)
             layer_observers.append(see_layer)
             step_observers.append(self._see_steps)
             try:
@@ -221,9 +234,7 @@ class Capture(Recorder):
             finally:
                 step_observers.remove(self._see_steps)
                 layer_observers.remove(see_layer)
-                _core.set_binder(before, False)
                 _core.set_grad_enabled(enabled)
-                self.release()
 
 
 def _rate_of(optimizer: Any, group: Any, p: Any) -> float:

@@ -60,7 +60,7 @@ class Compiled:
         self.program = program
         self.engine = _core.Engine.with_updates(
             to_bytes(program), stores, recording.numbers.uses(program), nodes, ahead,
-            chain_spans(block),
+            chain_spans(program),
         )  # fmt: skip
         # Of every input the argument's number, its source, or None for a seed.
         places: dict[Value, int | Source | None] = dict.fromkeys(recording.seeds)

@@ -12,9 +12,10 @@ from proa.errors import (
     PreconditionNotMetError,
     UnimplementedError,
 )
+from proa.ir.flow import has_flow, outline
 from proa.ir.program import Program, Value
 from proa.ir.record import to_array
-from proa.jit.capture import Bound, Capture, Kept, RecordAgain, state_of
+from proa.jit.capture import Bound, Capture, Kept, NeedsPython, RecordAgain, state_of
 from proa.jit.input_spec import InputSpec
 from proa.jit.numbers import Numbers
 from proa.jit.structure import flatten
@@ -104,6 +105,7 @@ class Recording:
             value.kind, value.data = "const", to_array(source.tensor)
         block.inputs = [v for v in block.inputs if v not in self.sources]
         block.outputs = list(self.results)
+        outline(self.program)
         tensors = [s.tensor for s in self.sources.values()]
         return Trace(self.program, self.plan, tensors)
 
@@ -218,6 +220,9 @@ def record(
         specs: One for each symbol: its shape and dtype.
         stops: Likewise, whether no gradient flows to it.
         owner: The Layer that the function belongs to.
+
+    Raises:
+        NeedsPython: If control flow stands where gradients or state do.
     """
     known = tensor_names(owner)
     given = (function, arguments, specs, stops, owner)
@@ -258,6 +263,8 @@ def _record(
                 f"at {user_line(error)})"
             ) from error
     _finish(recording, capture)
+    if has_flow(recording.program) and (owner is not None or not recording.is_plain):
+        raise NeedsPython  # a step's engine runs one block
     return recording
 
 

@@ -9,14 +9,15 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from proa import _core
-from proa.autograd.recurrent import recurrent
 from proa.base.flags import checks_finite
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, read, to_bytes, write
+from proa.ir.attributes import row_of
 from proa.ir.file import check_storable
 from proa.ir.passes import apply
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.jit.by_ops import run_by_ops
 from proa.jit.input_spec import as_specs
 from proa.jit.static_function import StaticFunction, engine_of, run_engine
 from proa.jit.structure import unflatten
@@ -136,13 +137,15 @@ class TranslatedLayer:
         self.training = False
         self._tensors: dict[Value, Any] = {}
         self._names: dict[str, Value] = {}
-        for value in program.main.constants():
+        for value in program.constants():
             assert value.data is not None
             tensor = to_tensor(value.data.copy(), value.dtype)
             if value.kind == "param":
                 tensor.stop_gradient = not value.dtype.startswith(("float", "bfloat"))
                 self._names[value.name] = value
             self._tensors[value] = tensor
+        #: An engine draws the same numbers in every run.
+        self._is_random = any(row_of(n.op).family == "rand" for n in program.nodes())
         self._engine: Any = None
         self._versions: list[int] = []
         self._plan = json.loads(program.metadata.get("outputs", "null"))
@@ -201,18 +204,7 @@ class TranslatedLayer:
         return self._program
 
     def _by_ops(self, tensors: Sequence[Any]) -> list[Any]:
-        known = dict(self._tensors)
-        known.update(zip(self._program.main.inputs, tensors, strict=True))
-        results: Sequence[Any]
-        for node in self._program.main.nodes:
-            arrays: list[Any] = [None if v is None else known[v] for v in node.inputs]
-            if node.op == "recurrent":
-                results = (*recurrent(*arrays, **node.attrs), None)
-            else:
-                result = getattr(_core.ops, node.op)(*arrays, **node.attrs)
-                results = result if isinstance(result, (tuple, list)) else (result,)
-            known.update(zip(node.outputs, results, strict=True))
-        return [known[v] for v in self._program.main.outputs]
+        return run_by_ops(self._program, self._tensors, tensors)
 
     def _by_plan(self, tensors: Sequence[Any]) -> list[Any]:
         versions = [t.inplace_version for t in self._tensors.values()]
@@ -234,7 +226,7 @@ class TranslatedLayer:
             self.training or any(not t.stop_gradient for t in tensors)
         )
         symbolic = any(t._handle is not None for t in tensors)
-        by_ops = wanted or symbolic or checks_finite()
+        by_ops = wanted or symbolic or self._is_random or checks_finite()
         run = self._by_ops if by_ops else self._by_plan
         outputs = run(tensors)
         if self._plan is not None:

@@ -18,6 +18,7 @@ from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
+from proa.jit.capture import NeedsPython
 from proa.jit.compiled import Compiled
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
@@ -36,7 +37,7 @@ def engine_of(program: Program) -> Any:
     program = from_bytes(to_bytes(program), verify=False)
     optimize(program)
     apply(program, ["chain_elementwise"])
-    chains = chain_spans(program.main)
+    chains = chain_spans(program)
     return _core.Engine.from_bytes(to_bytes(program), verify=False, chains=chains)
 
 
@@ -82,7 +83,7 @@ class _Compiled:
     def _tell_line(self, error: Error) -> None:
         """Add where the op that failed was called when the program was recorded."""
         named = re.search(r"\('([^']+)'\)", str(error))
-        for node in self.trace.program.main.nodes:
+        for node in self.trace.program.nodes():
             if named and node.line and node.outputs[0].name == named[1]:
                 annotate(error, f"{node.op} was recorded at {node.line}")
 
@@ -108,6 +109,8 @@ class StaticFunction:
         self._compiled: dict[Any, _Compiled] = {}
         self._recorded: OrderedDict[Any, list[Compiled]] = OrderedDict()
         self._latest: tuple[Sequence[InputSpec], Any] | None = None
+        #: Calls that are not recorded, as control flow in them needs the tape.
+        self._unrecorded: set[Any] = set()
 
     def __get__(self, instance: Any, kind: Any = None) -> Any:
         if instance is None:
@@ -211,7 +214,14 @@ class StaticFunction:
         specs = self._specs(tensors, plan)
         self._latest = specs, plan
         if self._wants_record(tensors, specs, plan):
-            recorded = self._record_call(tensors, plan, specs)
+            state = (key, getattr(self.owner, "training", False), _stops(tensors))
+            if state in self._unrecorded:
+                return self._call_function(args, kwargs)
+            try:
+                recorded = self._record_call(tensors, plan, specs)
+            except NeedsPython:
+                self._unrecorded.add(state)
+                return self._call_function(args, kwargs)
             if recorded is not None:
                 if recorded.recording.numbers.has_own_key:
                     return self._call_function(args, kwargs)

@@ -18,6 +18,7 @@ from proa.errors import (
 )
 from proa.ir import Program, verify
 from proa.ir.attributes import row_of
+from proa.ir.flow import outline
 from proa.ir.record import Recorder, recording
 from proa.jit.input_spec import InputSpec
 from proa.jit.structure import flatten
@@ -41,7 +42,7 @@ class Trace:
     @property
     def is_random(self) -> bool:
         """Whether two runs of the function should differ."""
-        return any(row_of(n.op).family == "rand" for n in self.program.main.nodes)
+        return any(row_of(n.op).family == "rand" for n in self.program.nodes())
 
 
 def owner_of(function: Any) -> Any:
@@ -133,5 +134,6 @@ def trace(
                 f"[to_static] the function must return tensors, got {result!r}"
             )
         recorder.program.main.outputs = [recorder.value_of(t) for t in leaves]
+    outline(recorder.program)
     verify(recorder.program)
     return Trace(recorder.program, plan, [t for t, _ in recorder.met.values()])

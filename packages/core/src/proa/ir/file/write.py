@@ -195,7 +195,7 @@ def _entry(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, Any]
 
 def encode(program: Program) -> list[bytes | bytearray | memoryview]:
     """The pieces of the program's file, in order."""
-    constants = list(dict.fromkeys(v for b in program.blocks for v in b.constants()))
+    constants = program.constants()
     arrays = [_held(v) for v in constants]
 
     def graph(start: int) -> tuple[_Graph, list[int], int]:
@@ -245,7 +245,7 @@ def to_bytes(program: Program) -> bytes:
 
 def check_storable(program: Program) -> None:
     """Raise UnimplementedError if the program can run in this process alone."""
-    for node in (n for block in program.blocks for n in block.nodes):
+    for node in program.nodes():
         if row_of(node.op).family in ("python", "effect"):
             line = f", recorded at {node.line}" if node.line else ""
             raise UnimplementedError(

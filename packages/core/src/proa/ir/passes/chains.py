@@ -185,14 +185,19 @@ def chain_elementwise(program: Program) -> bool:
     return changed
 
 
-def chain_spans(block: Block) -> list[tuple[int, int]]:
-    """(first node, count) of each chain, as an engine takes them."""
+def chain_spans(program: Program) -> list[tuple[int, int]]:
+    """(first node, count) of each chain, as an engine takes them: nodes are counted as
+    a file has them, one block behind the other.
+    """
     found: list[tuple[int, int]] = []
-    chain = 0
-    for i, node in enumerate(block.nodes):
-        if node.chain and node.chain == chain:
-            found[-1] = (found[-1][0], found[-1][1] + 1)
-        elif node.chain:
-            found.append((i, 1))
-        chain = node.chain
+    at = 0
+    for block in program.blocks:
+        chain = 0
+        for node in block.nodes:
+            if node.chain and node.chain == chain:
+                found[-1] = (found[-1][0], found[-1][1] + 1)
+            elif node.chain:
+                found.append((at, 1))
+            chain = node.chain
+            at += 1
     return found

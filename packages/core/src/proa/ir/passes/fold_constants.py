@@ -39,7 +39,7 @@ def _bytes(value: Value) -> int:
 def _foldable(node: Node) -> bool:
     row = row_of(node.op)
     given = [v for v in node.inputs if v is not None]
-    if row.family in ("rand", "python", "effect") or not all(
+    if row.family in ("rand", "python", "effect", "flow") or not all(
         v.is_constant for v in given
     ):
         return False

@@ -1,7 +1,7 @@
-"""Branches and loops whose parts are Python functions, run at once.
+"""Branches and loops whose parts are Python functions.
 
-What runs depends on values, so conditions must have some: in a graph that is being
-recorded they must not follow from its inputs.
+They run at once where the condition has a value. While a graph is recorded a condition
+may follow from its inputs: then every branch is recorded, as `proa.jit.flow` has it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from proa._core import Tensor
+from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, InvalidTypeError
+from proa.jit import flow
 from proa.tensor.arguments import as_tensor
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
@@ -71,8 +72,14 @@ def cond(
     for key, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         if branch is not None:
             _callable("cond", key, branch)
+    if flow.is_symbolic(pred):
+        return flow.cond(pred, true_fn or _nothing, false_fn or _nothing)
     branch = true_fn if _holds("cond", pred) else false_fn
     return None if branch is None else branch()
+
+
+def _nothing() -> None:
+    """What a branch that is not given does."""
 
 
 def case(
@@ -102,12 +109,19 @@ def case(
             )
         _single("case", "a condition", pair[0])
         _callable("case", "a branch", pair[1])
-    for pred, branch in pred_fn_pairs:
-        if _holds("case", pred):
-            return branch()
     if default is None:
-        return pred_fn_pairs[-1][1]()
-    return _callable("case", "default", default)()
+        *pred_fn_pairs, (_, default) = pred_fn_pairs
+    return _first("case", list(pred_fn_pairs), _callable("case", "default", default))
+
+
+def _first(where: str, pairs: list[tuple[Tensor, Function]], default: Function) -> Any:
+    """The result of the first function whose condition holds, or of the default."""
+    if not pairs:
+        return default()
+    (pred, branch), later = pairs[0], pairs[1:]
+    if flow.is_symbolic(pred):
+        return flow.cond(pred, branch, lambda: _first(where, later, default))
+    return branch() if _holds(where, pred) else _first(where, later, default)
 
 
 def _numbered(branch_fns: Any) -> dict[int, Function]:
@@ -165,8 +179,11 @@ def switch_case(
     numbered = _numbered(branch_fns)
     if default is None:
         default = numbered[max(numbered)]
-    chosen = numbered.get(int(index), _callable("switch_case", "default", default))
-    return chosen()
+    default = _callable("switch_case", "default", default)
+    if flow.is_symbolic(index):
+        pairs = [(ops.equal(index, n), branch) for n, branch in numbered.items()]
+        return _first("switch_case", pairs, default)
+    return numbered.get(int(index), default)()
 
 
 def while_loop(
@@ -203,7 +220,12 @@ def while_loop(
     if not loop_vars:
         raise InvalidArgumentError("[while_loop] loop_vars must not be empty, got []")
     values = list(loop_vars)
-    while _holds("while_loop", as_tensor(cond(*values))):
+    while True:
+        test = as_tensor(cond(*values))
+        if flow.is_symbolic(test):
+            return flow.while_loop(cond, body, values)
+        if not _holds("while_loop", test):
+            return values
         made = body(*values)
         made = list(made) if isinstance(made, (list, tuple)) else [made]
         if len(made) != len(values):
@@ -211,4 +233,3 @@ def while_loop(
                 f"[while_loop] body must give {len(values)} values, got {len(made)}"
             )
         values = made
-    return values

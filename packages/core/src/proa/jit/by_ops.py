@@ -1,0 +1,93 @@
+"""A program run op by op on tensors: on the tape, or while another is recorded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from proa import _core
+from proa.autograd.recurrent import recurrent
+from proa.base.random import next_key
+from proa.ir.attributes import row_of
+from proa.ir.program import Block, Node, Program, Value
+from proa.jit import flow
+
+Results = Sequence[Any]
+
+
+def run_by_ops(
+    program: Program, constants: Mapping[Value, Any], inputs: Sequence[Any]
+) -> list[Any]:
+    """The program's outputs.
+
+    Args:
+        program: What to run.
+        constants: A tensor for each constant and parameter.
+        inputs: A tensor for each input.
+    """
+    return _run_block(program, program.main, constants, inputs)
+
+
+def _run_block(
+    program: Program,
+    block: Block,
+    constants: Mapping[Value, Any],
+    inputs: Sequence[Any],
+) -> list[Any]:
+    known = dict(constants)
+    known.update(zip(block.inputs, inputs, strict=True))
+    for node in block.nodes:
+        arrays = [None if v is None else known[v] for v in node.inputs]
+        if row_of(node.op).kind == "flow":
+            made: Results = _run_flow(program, node, constants, arrays)
+        else:
+            made = _run_node(node, arrays)
+        known.update(zip(node.outputs, made, strict=True))
+    return [known[v] for v in block.outputs]
+
+
+def _run_node(node: Node, arrays: list[Any]) -> Results:
+    if node.op == "recurrent":
+        return (*recurrent(*arrays, **node.attrs), None)
+    attrs = node.attrs
+    draws = "seed" in attrs and row_of(node.op).family == "rand"
+    if draws:  # numbers of this run
+        seed, offset = next_key(0)
+        attrs = {**attrs, "seed": seed, "offset": offset}
+    result = getattr(_core.ops, node.op)(*arrays, **attrs)
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    if draws:
+        next_key(max(t.size for t in (*results, *arrays) if t is not None))
+    return results
+
+
+def _run_flow(
+    program: Program, node: Node, constants: Mapping[Value, Any], arrays: list[Any]
+) -> list[Any]:
+    def body(name: str) -> Callable[..., list[Any]]:
+        block = program.blocks[node.attrs[name]]
+        return lambda *inputs: _run_block(program, block, constants, inputs)
+
+    if node.op == "call":
+        return body("block")(*arrays)
+    if node.op == "branch":
+        holds, *given = arrays
+        names = ("then_block", "else_block")
+        then, other = (functools.partial(body(name), *given) for name in names)
+        if flow.is_symbolic(holds):
+            made: list[Any] = flow.cond(holds, then, other)
+            return made
+        return then() if bool(holds) else other()
+    count = node.attrs["carried"]
+    carried, others = arrays[:count], arrays[count:]
+    test, again = body("cond_block"), body("body_block")
+    while True:
+        (holds,) = test(*carried, *others)
+        if flow.is_symbolic(holds):
+            return flow.while_loop(
+                lambda *c: test(*c, *others)[0], lambda *c: again(*c, *others), carried
+            )
+        if not bool(holds):
+            return carried
+        carried = again(*carried, *others)

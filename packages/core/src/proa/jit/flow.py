@@ -1,0 +1,342 @@
+"""Branches and loops recorded as blocks of a program.
+
+Their parts are Python functions, called once with symbols that stand for what a block
+is given. What a part changes in place of the function around it becomes a result of the
+branch, or is carried by the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from proa import _core
+from proa.errors import InvalidArgumentError, InvalidTypeError
+from proa.ir.body import Body
+from proa.ir.program import Node, Value
+from proa.ir.record import Recorder, current_recorder
+from proa.jit.structure import flatten, unflatten
+from proa.jit.trace import is_tensor
+
+Function = Callable[..., Any]
+
+
+def is_symbolic(thing: Any) -> bool:
+    """Whether it is a tensor that stands for a value of a program being recorded."""
+    return is_tensor(thing) and bool(thing._is_symbolic)
+
+
+@dataclass
+class _Part:
+    """A function that was recorded as a body.
+
+    Attributes:
+        outputs: The body's values that the function returned.
+        plan: How tensors made its result.
+        changed: Tensors of the function around, with the values that each stood for
+            before and after.
+    """
+
+    body: Body
+    outputs: list[Value]
+    plan: Any
+    changed: list[tuple[Any, Value, Value]]
+
+
+@contextmanager
+def _off_tape(recorder: Recorder) -> Iterator[None]:
+    enabled = _core.set_grad_enabled(False)
+    before, recorder.needs_tape = recorder.needs_tape, recorder.needs_tape or enabled
+    try:
+        yield
+    finally:
+        recorder.needs_tape = before
+        _core.set_grad_enabled(enabled)
+
+
+@dataclass
+class _Carried:
+    """What a loop gives from round to round.
+
+    Attributes:
+        values: In the block around, of the first round.
+        plan: How tensors make the loop's variables; those behind are changed in place.
+        changed: These tensors, with the values that they stood for before the loop.
+    """
+
+    values: list[Value]
+    plan: Any
+    shapes: list[tuple[int, ...]]
+    changed: list[tuple[Any, Value]] = field(default_factory=list)
+
+
+def _recorded(
+    recorder: Recorder, function: Function, carried: _Carried | None
+) -> _Part:
+    """Call the function in a body, with what a loop carries."""
+    with recorder.body() as body:
+        arguments: Sequence[Any] = ()
+        if carried is not None:
+            inputs = [
+                body.carry(v.dtype, shape)
+                for v, shape in zip(carried.values, carried.shapes, strict=True)
+            ]
+            count = len(inputs) - len(carried.changed)
+            symbols = [recorder.symbol(v) for v in inputs[:count]]
+            arguments = unflatten(symbols, carried.plan)
+            for (tensor, _), value in zip(carried.changed, inputs[count:], strict=True):
+                recorder.rebind(tensor, value)
+        try:
+            result = function(*arguments)
+            leaves, plan = flatten(result, is_tensor)
+            outputs = [recorder.value_of(t) for t in leaves]
+            del result, leaves
+            if carried is not None:
+                outputs += [recorder.value_of(t) for t, _ in carried.changed]
+        finally:
+            for tensor, before in carried.changed if carried is not None else ():
+                recorder.rebind(tensor, before)
+            changed = body.changed(recorder.holds)
+            for tensor, before, _ in changed:
+                recorder.rebind(tensor, before)
+    return _Part(body, outputs, plan, changed)
+
+
+def _operands(parts: Sequence[_Part]) -> list[Value]:
+    """What the bodies read of the block around, which becomes an input of each."""
+    values = list(dict.fromkeys(v for part in parts for v in part.body.given))
+    for part in parts:
+        part.body.block.inputs += [part.body.local(v) for v in values]
+    return values
+
+
+def _block(recorder: Recorder, part: _Part, outputs: list[Value]) -> int:
+    part.body.block.outputs = outputs
+    recorder.program.blocks.append(part.body.block)
+    return len(recorder.program.blocks) - 1
+
+
+def _merged(a: tuple[int, ...], b: tuple[int, ...], what: str) -> tuple[int, ...]:
+    if len(a) != len(b):
+        raise InvalidArgumentError(
+            f"{what} must have as many axes, got shapes {a} and {b}"
+        )
+    return tuple(m if m == n else -1 for m, n in zip(a, b, strict=True))
+
+
+def _check_dtypes(a: Value, b: Value, what: str) -> None:
+    if a.dtype != b.dtype:
+        raise InvalidTypeError(
+            f"{what} must have one dtype, got {a.dtype} and {b.dtype}"
+        )
+
+
+def _check_plans(a: Any, b: Any, what: str) -> None:
+    if repr(a) != repr(b):
+        raise InvalidTypeError(
+            f"{what} must have one structure and the same values that are no tensors, "
+            f"got {_shown(a)} and {_shown(b)}"
+        )
+
+
+def _shown(plan: Any) -> Any:
+    """A structure for people, with its tensors as `Tensor`."""
+    if "leaf" in plan:
+        return "Tensor"
+    ((kind, content),) = plan.items()
+    if kind == "dict":
+        return {key: _shown(p) for key, p in content}
+    if kind in ("list", "tuple"):
+        parts = [_shown(p) for p in content]
+        return parts if kind == "list" else tuple(parts)
+    return content
+
+
+def _append(
+    recorder: Recorder,
+    op: str,
+    inputs: list[Value],
+    outputs: Sequence[tuple[str, tuple[int, ...]]],
+    attrs: dict[str, int],
+) -> list[Value]:
+    node = Node(op, [*inputs], [], {**attrs})
+    node.outputs = [
+        Value(recorder.program.new_name(op), dtype, shape, "node", producer=node)
+        for dtype, shape in outputs
+    ]
+    recorder.append(node)
+    return node.outputs
+
+
+def _condition(recorder: Recorder, pred: Any, where: str) -> Value:
+    if not is_tensor(pred):
+        raise InvalidTypeError(
+            f"[{where}] a condition must be a Tensor, got {type(pred).__name__}"
+        )
+    value = recorder.value_of(pred)
+    if value.dtype != "bool":
+        raise InvalidTypeError(f"[{where}] a condition must be bool, got {value.dtype}")
+    if any(d not in (1, -1) for d in value.shape):
+        raise InvalidArgumentError(
+            f"[{where}] a condition must have one element, got shape {value.shape}"
+        )
+    return value
+
+
+def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
+    """Record ``true_fn() if pred else false_fn()``.
+
+    Args:
+        pred: A symbol, bool, of one element.
+        true_fn, false_fn: Called once each, without arguments. What they return must
+            have one structure, in which what is no tensor is equal; a size that differs
+            becomes open.
+
+    Raises:
+        InvalidTypeError: If pred is not bool, or structures or dtypes differ.
+        InvalidArgumentError: If pred has several elements, or numbers of axes differ.
+    """
+    recorder: Recorder = pred._handle[0]
+    holds = _condition(recorder, pred, "cond")
+    with _off_tape(recorder):
+        parts = [_recorded(recorder, f, None) for f in (true_fn, false_fn)]
+    then, other = parts
+    _check_plans(then.plan, other.plan, "[cond] what both branches return")
+    # Tensors that either branch changed are results too.
+    before = {id(t): (t, v) for part in parts for t, v, _ in part.changed}
+    for part in parts:
+        after = {id(t): v for t, _, v in part.changed}
+        part.outputs += [
+            part.body.local(after.get(key, v)) for key, (_, v) in before.items()
+        ]
+    made: list[tuple[str, tuple[int, ...]]] = []
+    for i, (a, b) in enumerate(zip(then.outputs, other.outputs, strict=True)):
+        what = f"[cond] tensors {i} of both branches"
+        _check_dtypes(a, b, what)
+        made.append((a.dtype, _merged(a.shape, b.shape, what)))
+    operands = _operands(parts)
+    attrs = {
+        "then_block": _block(recorder, then, then.outputs),
+        "else_block": _block(recorder, other, other.outputs),
+    }
+    inputs = [holds, *map(recorder.local, operands)]
+    outputs = _append(recorder, "branch", inputs, made, attrs)
+    count = len(outputs) - len(before)
+    for (tensor, _), value in zip(before.values(), outputs[count:], strict=True):
+        recorder.rebind(tensor, value)
+    return unflatten([recorder.symbol(v) for v in outputs[:count]], then.plan)
+
+
+def while_loop(
+    condition: Function, body: Function, loop_vars: Sequence[Any]
+) -> list[Any]:
+    """Record ``loop_vars = body(*loop_vars)`` while ``condition(*loop_vars)`` holds.
+
+    Args:
+        condition: Gives a bool of one element that follows from symbols.
+        body: Gives as many values as it takes, of the same structure and dtypes, in
+            which what is no tensor is equal; a size that differs becomes open, and the
+            functions are then called again.
+        loop_vars: The values of the first round; tensors may stand in lists, tuples and
+            dictionaries.
+
+    Returns:
+        The values after the last round.
+
+    Raises:
+        InvalidTypeError: If the condition is not bool, or structures or dtypes differ.
+        InvalidArgumentError: If the condition has several elements or is the same in
+            every round, or numbers of axes differ.
+    """
+    leaves, plan = flatten(list(loop_vars), is_tensor)
+    recorder = _recorder()
+    values = [recorder.value_of(t) for t in leaves]
+    carried = _Carried(values, plan, [v.shape for v in values])
+    with _off_tape(recorder):
+        while True:
+            test = _recorded(recorder, condition, carried)
+            if test.changed:
+                raise InvalidArgumentError(
+                    "[while_loop] a condition must change no tensor in place, "
+                    f"got {test.changed[0][1]}"
+                )
+            made = _recorded(recorder, _as_list(body), carried)
+            if _settled(carried, made, recorder):
+                break
+    holds = _result_of_test(test)
+    operands = _operands([test, made])
+    attrs = {
+        "cond_block": _block(recorder, test, [holds]),
+        "body_block": _block(recorder, made, made.outputs),
+        "carried": len(carried.values),
+    }
+    outputs = _append(
+        recorder,
+        "loop",
+        [*carried.values, *map(recorder.local, operands)],
+        [(v.dtype, shape) for v, shape in zip(values, carried.shapes, strict=True)],
+        attrs,
+    )
+    count = len(outputs) - len(carried.changed)
+    for (tensor, _), value in zip(carried.changed, outputs[count:], strict=True):
+        recorder.rebind(tensor, value)
+    return list(unflatten([recorder.symbol(v) for v in outputs[:count]], plan))
+
+
+def _recorder() -> Recorder:
+    recorder = current_recorder()
+    if recorder is None:
+        raise InvalidArgumentError("[while_loop] a program must be recorded, got none")
+    return recorder
+
+
+def _as_list(body: Function) -> Function:
+    def called(*arguments: Any) -> list[Any]:
+        made = body(*arguments)
+        return list(made) if isinstance(made, (list, tuple)) else [made]
+
+    return called
+
+
+def _result_of_test(test: _Part) -> Value:
+    if len(test.outputs) < 1 or "leaf" not in test.plan:
+        raise InvalidTypeError(
+            f"[while_loop] a condition must be a Tensor, got {_shown(test.plan)}"
+        )
+    holds = test.outputs[0]
+    if holds.dtype != "bool":
+        raise InvalidTypeError(
+            f"[while_loop] a condition must be bool, got {holds.dtype}"
+        )
+    if any(d not in (1, -1) for d in holds.shape):
+        raise InvalidArgumentError(
+            f"[while_loop] a condition must have one element, got shape {holds.shape}"
+        )
+    if holds.is_constant:
+        raise InvalidArgumentError(
+            "[while_loop] a condition must follow from what the loop changes, got one "
+            "that is the same in every round"
+        )
+    return holds
+
+
+def _settled(carried: _Carried, made: _Part, recorder: Recorder) -> bool:
+    """Whether a round gives what it was given; else `carried` is as it must be."""
+    _check_plans(
+        carried.plan, made.plan, "[while_loop] loop_vars and what body returns"
+    )
+    for i, (given, value) in enumerate(zip(carried.values, made.outputs, strict=True)):
+        _check_dtypes(given, value, f"[while_loop] tensors {i} of two rounds")
+    shapes = [
+        _merged(old, value.shape, f"[while_loop] tensors {i} of two rounds")
+        for i, (old, value) in enumerate(zip(carried.shapes, made.outputs, strict=True))
+    ]
+    settled = shapes == carried.shapes and not made.changed
+    carried.shapes = shapes
+    for tensor, before, _ in made.changed:
+        carried.changed.append((tensor, before))
+        carried.values.append(recorder.local(before))
+        carried.shapes.append(before.shape)
+    return settled

@@ -1,0 +1,214 @@
+"""Branches and loops as blocks of a program, against the functions themselves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa.errors import InvalidArgumentError, InvalidTypeError, UnimplementedError
+from proa.ir.file import from_bytes, to_bytes
+from proa.ir.verify import verify
+from proa.jit import flow
+from proa.jit.save_load import export
+from proa.jit.structure import flatten
+from proa.static import InputSpec
+from proa.static import nn as snn
+
+X = InputSpec([3], "float32", "x")
+N = InputSpec([], "int64", "n")
+
+
+def nested(x: Any, n: Any) -> Any:
+    """A branch in a loop that reads the function around, and changes it in place."""
+    y, total = x * 2, proa.zeros([3])
+
+    def body(i: Any, a: Any) -> tuple[Any, Any]:
+        a = snn.cond(a.sum() > 4, lambda: a - y, lambda: a + 1)
+        total.add_(a)
+        return i + 1, a
+
+    i, a = snn.while_loop(lambda i, a: i < n, body, [proa.zeros([], "int64"), x])
+    return a * total, i
+
+
+def growing(x: Any, n: Any) -> Any:
+    """An array that is longer in each round."""
+    zero = proa.zeros([], "int64")
+    return snn.while_loop(
+        lambda i, a: i < n, lambda i, a: (i + 1, proa.concat([a, x])), [zero, x]
+    )[1]
+
+
+def chosen(x: Any, n: Any) -> Any:
+    """One of several branches, by number and by order."""
+    by_number = snn.switch_case(
+        n, {1: lambda: x * 10, 3: lambda: x * 30}, lambda: x * 0
+    )
+    in_order = snn.case([(n < 2, lambda: x - 1), (n < 4, lambda: x - 4)], lambda: -x)
+    return by_number, in_order
+
+
+def inner_loops(x: Any, n: Any) -> Any:
+    """A loop in a loop, both bounded by what only a run tells."""
+
+    def outer(i: Any, a: Any) -> Any:
+        _, a = snn.while_loop(
+            lambda j, a: j < i, lambda j, a: (j + 1, a * 1.5 + x), [i * 0, a]
+        )
+        return i + 1, a
+
+    return snn.while_loop(lambda i, a: i < n, outer, [n * 0, x])
+
+
+def changed_in_branches(x: Any, n: Any) -> Any:
+    """Elements set in one branch, nothing in the other."""
+    y = x + 0
+
+    def change() -> None:
+        y[1] = -7.0
+
+    snn.cond(n > 2, change, None)
+    return y, x
+
+
+def structures(x: Any, n: Any) -> Any:
+    """Results in dictionaries and lists, with what is no tensor."""
+    return snn.cond(
+        n > 2,
+        lambda: {"a": [x, x * 2], "b": None, "c": 3},
+        lambda: {"a": [x + 1, x], "b": None, "c": 3},
+    )
+
+
+PROGRAMS: list[Callable[..., Any]] = [
+    nested,
+    growing,
+    chosen,
+    inner_loops,
+    changed_in_branches,
+    structures,
+]
+
+
+def saved(function: Callable[..., Any], specs: Sequence[Any] = (X, N)) -> Any:
+    file = io.BytesIO()
+    proa.jit.save(function, file, input_spec=list(specs))
+    file.seek(0)
+    return proa.jit.load(file)
+
+
+def leaves(result: Any) -> list[Any]:
+    return flatten(result, flow.is_tensor)[0]
+
+
+def inputs(n: int) -> tuple[Any, Any]:
+    return proa.to_tensor([1.0, 2.0, -0.5]), proa.to_tensor(n)
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_a_recorded_program_is_sound_and_survives_a_file(function: Any) -> None:
+    program = export(function, [X, N]).program
+    verify(program)
+    again = from_bytes(to_bytes(program))
+    verify(again)
+    assert str(again) == str(program)
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+@pytest.mark.parametrize("n", [0, 1, 3, 5])
+def test_gradients_of_a_loaded_program_are_those_of_the_function(
+    function: Any, n: int
+) -> None:
+    found = []
+    for f in (function, saved(function)):
+        x, count = inputs(n)
+        x.stop_gradient = False
+        made = leaves(f(x, count))
+        floats = [t for t in made if t.dtype == "float32"]
+        sum((t.sum() for t in floats), proa.zeros([])).backward()
+        found.append([*[t.numpy() for t in made], x.grad.numpy()])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_a_static_function_with_a_loop_trains() -> None:
+    layer = proa.nn.Linear(3, 3)
+
+    @proa.jit.to_static
+    def f(x: Any, n: Any) -> Any:
+        return snn.while_loop(
+            lambda i, a: i < n, lambda i, a: (i + 1, layer(a)), [n * 0, x]
+        )[1]
+
+    x, n = inputs(2)
+    f(x, n).sum().backward()
+    w, g = layer.weight.numpy().astype("f8"), np.ones((1, 3))
+    once = x.numpy() @ w + layer.bias.numpy()
+    wanted = np.outer(once, g) + np.outer(x.numpy(), g @ w.T)
+    np.testing.assert_allclose(layer.weight.grad.numpy(), wanted, rtol=1e-5)
+
+
+def test_a_tensor_of_a_branch_is_not_to_be_read_behind_it() -> None:
+    def leaks(x: Any, n: Any) -> Any:
+        kept = []
+        snn.cond(n > 0, lambda: kept.append(x * 2), None)
+        return kept[0]
+
+    with pytest.raises(UnimplementedError, match="must be returned from it"):
+        export(leaks, [X, N])
+
+
+@pytest.mark.parametrize(
+    ("branches", "error", "message"),
+    [
+        ((lambda x: x, lambda x: (x, x)), InvalidTypeError, "one structure"),
+        ((lambda x: 1, lambda x: 2), InvalidTypeError, "one structure"),
+        ((lambda x: x, lambda x: x.astype("int32")), InvalidTypeError, "one dtype"),
+        ((lambda x: x, lambda x: x.sum()), InvalidArgumentError, "as many axes"),
+    ],
+)
+def test_branches_that_do_not_fit_are_told(
+    branches: Any, error: Any, message: str
+) -> None:
+    def f(x: Any, n: Any) -> Any:
+        return snn.cond(n > 0, lambda: branches[0](x), lambda: branches[1](x))
+
+    with pytest.raises(error, match=message):
+        export(f, [X, N])
+
+
+@pytest.mark.parametrize(
+    ("condition", "body", "error", "message"),
+    [
+        (lambda i, a: i, lambda i, a: (i, a), InvalidTypeError, "must be bool"),
+        (
+            lambda i, a: a > 0,
+            lambda i, a: (i, a),
+            InvalidArgumentError,
+            "must have one element",
+        ),
+        (lambda i, a: i < 3, lambda i, a: i, InvalidTypeError, "one structure"),
+        (
+            lambda i, a: i < 3,
+            lambda i, a: (i + 1, a.astype("float64")),
+            InvalidTypeError,
+            "one dtype",
+        ),
+        (
+            lambda i, a: i < 3,
+            lambda i, a: (i + 1, a.sum()),
+            InvalidArgumentError,
+            "as many axes",
+        ),
+    ],
+)
+def test_loops_that_do_not_fit_are_told(
+    condition: Any, body: Any, error: Any, message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        export(lambda x, n: flow.while_loop(condition, body, [n, x]), [X, N])
