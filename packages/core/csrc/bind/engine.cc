@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
 #include <optional>
 
 #include "engine_run.h"
@@ -77,6 +78,25 @@ py::array usable(const py::object& given) {
                              py::arg("order") = "C");
 }
 
+py::array array_for(const IoSpec& spec, View* v) {
+  py::array result(py::dtype(kNumpy[static_cast<int>(spec.dtype)]), spec.shape);
+  v->dtype = spec.dtype;
+  v->rank = static_cast<int8_t>(spec.shape.size());
+  for (int a = 0; a < v->rank; ++a) v->shape[a] = spec.shape[static_cast<size_t>(a)];
+  v->set_contiguous();
+  v->data = result.mutable_data();
+  return result;
+}
+
+// A copy of a row-major array.
+py::array array_of(const View& v) {
+  const auto kind = static_cast<int>(v.dtype);
+  py::array result(py::dtype(kNumpy[kind]), std::vector<int64_t>(v.shape, v.shape + v.rank));
+  const auto bytes = static_cast<size_t>(v.numel()) * size_of(v.dtype);
+  if (bytes > 0) std::memcpy(result.mutable_data(), v.data, bytes);
+  return result;
+}
+
 py::list run(Engine& engine, const py::sequence& given) {
   const auto& specs = engine.inputs();
   if (given.size() != specs.size()) {
@@ -90,24 +110,28 @@ py::list run(Engine& engine, const py::sequence& given) {
     arrays.push_back(usable(given[i]));
     inputs.push_back(view_of(arrays.back(), specs[i]));
   }
-  const std::vector<IoSpec> wanted = engine.output_specs(inputs.data());
   py::list results;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    py::array result(py::dtype(kNumpy[static_cast<int>(wanted[i].dtype)]), wanted[i].shape);
-    View& v = outputs[i];
-    v.dtype = wanted[i].dtype;
-    v.rank = static_cast<int8_t>(wanted[i].shape.size());
-    for (int a = 0; a < v.rank; ++a) v.shape[a] = wanted[i].shape[static_cast<size_t>(a)];
-    v.set_contiguous();
-    v.data = result.mutable_data();
-    results.append(result);
+  // With control flow only the run tells shapes: results are copied from the engine's memory.
+  const bool told = !engine.has_control_flow();
+  if (told) {
+    const std::vector<IoSpec> wanted = engine.output_specs(inputs.data());
+    for (size_t i = 0; i < wanted.size(); ++i) results.append(array_for(wanted[i], &outputs[i]));
   }
-  {
+  crossing([&] {
     const Timed timed("program", EventKind::kOp);
     const bind::WithoutLock others;
     engine.run(inputs.data(), outputs.data());
+  });
+  for (const View& v : outputs) {
+    if (!told) results.append(array_of(v));
   }
   return results;
+}
+
+// Lets Ctrl-C and other signals end a run, as if Python ran.
+void take_signals() {
+  const py::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw bind::PythonError();
 }
 
 // stores: for each output the input that it overwrites, or -1; numbers: (node, byte, slot).
@@ -155,6 +179,7 @@ void bind_engine(py::module_& m) {
     o.threads = threads;
     o.max_plans = max_plans;
     o.verify_checksum = verify;
+    o.interrupt = take_signals;
     return o;
   };
   py::class_<TapePlan>(m, "TapePlan")
@@ -191,6 +216,7 @@ void bind_engine(py::module_& m) {
             const py::buffer_info info = given.request();
             EngineOptions o;
             o.verify_checksum = false;
+            o.interrupt = take_signals;
             o.updates = updates_of(stores, numbers);
             o.updates.first_nodes = first_nodes.value_or(kNoInput);
             o.updates.first_outputs = first_outputs;

@@ -105,16 +105,6 @@ py::list list_of(const std::vector<Tensor>& tensors) {
   return list;
 }
 
-// Python's exception where a binding function met one.
-template <class F>
-auto crossing(F&& f) {
-  try {
-    return f();
-  } catch (const bind::PythonError&) {
-    throw py::error_already_set();
-  }
-}
-
 // The second part of a run.
 class ProgramBackward final : public CustomBackward {
  public:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proa/runtime/engine.h"
+#include "python.h"
 
 namespace proa {
 
@@ -14,6 +15,16 @@ constexpr uint32_t kNoInput = 0xffffffffu;
 
 /// The class of proa.errors for a status.
 pybind11::object error_type(Status status);
+
+/// f(), with Python's exception where a binding function met one.
+template <class F>
+auto crossing(F&& f) {
+  try {
+    return f();
+  } catch (const bind::PythonError&) {
+    throw pybind11::error_already_set();
+  }
+}
 
 /// How the run of a program with two parts stands on the tape.
 struct TapePlan {

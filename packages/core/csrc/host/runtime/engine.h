@@ -30,12 +30,13 @@ class EngineError : public std::runtime_error {
 
 /// 8 bytes of a node's attributes that every run is given anew: `slot` says which number.
 struct NumberUse {
-  uint32_t node;
-  uint32_t at;  // byte in the attributes
+  uint32_t node;  // as numbered in the file
+  uint32_t at;    // byte in the attributes
   uint32_t slot;
 };
 
-/// Nodes [first, first + count), elementwise ops of one shape, that are to run block by block.
+/// Nodes [first, first + count) of one block, elementwise ops of one shape, that are to run block
+/// by block; numbered as in the file.
 struct EngineChain {
   uint32_t first, count;
 };
@@ -71,6 +72,9 @@ struct EngineOptions {
   bool verify_checksum = true;      // read the whole file once and find flipped bits
   std::vector<EngineChain> chains;  // in order and apart from each other
   EngineUpdates updates;            // engines that have them have no clones
+  /// Called about twenty times a second in runs with control flow, whose end none can foresee. What
+  /// it throws ends the run.
+  std::function<void()> interrupt;
 };
 
 /// Called after each step of a profiled run: op, name of its first output, time
@@ -99,13 +103,16 @@ class Engine {
   /// Runs the model on inputs().size() arrays in any strides, which are read in
   /// place. An output whose `data` is nullptr is set to memory of the engine,
   /// row-major, valid until its next run; else the result is written there, and
-  /// dtype and shape must be those that output_specs() gives.
+  /// must have that dtype and shape (see output_specs).
   void run(const View* inputs, View* outputs);
   /// The same with updates; `inputs` (and `outputs` of the first part, for the second) are set.
   void run_part(RunPart part, EngineRun* run);
   /// dtype and shape of every output for inputs of these shapes, strides and
-  /// dtypes (data is not read).
+  /// dtypes (data is not read). With control flow only a run tells shapes: kUnimplemented unless
+  /// the model states them all.
   std::vector<IoSpec> output_specs(const View* inputs);
+  /// True if the model has nodes that name blocks.
+  bool has_control_flow() const;
 
   /// Runs with a call of `profile` after each step; nullptr ends profiling.
   void set_profile(EngineProfile profile);

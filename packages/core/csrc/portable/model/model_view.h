@@ -83,6 +83,17 @@ class ModelView {
   uint32_t input_value(uint32_t i) const { return block(0).value_first + i; }
   uint32_t output_value(uint32_t i) const { return at<uint32_t>(ids_)[block(0).output_first + i]; }
 
+  /// The model as if block k were its first: nodes and blocks count from there, values and
+  /// constants keep their ids. So what binds and plans a model does so with any block.
+  ModelView at_block(uint32_t k) const {
+    ModelView m = *this;
+    m.nodes_.offset += block(k).node_first * static_cast<uint32_t>(sizeof(NodeRecord));
+    m.nodes_.count -= block(k).node_first;
+    m.blocks_.offset += k * static_cast<uint32_t>(sizeof(BlockRecord));
+    m.blocks_.count -= k;
+    return m;
+  }
+
   const char* name_of(uint32_t value_id) const { return string(value(value_id).name); }
   /// The value as an array: row-major, with data if it is a constant or
   /// parameter.

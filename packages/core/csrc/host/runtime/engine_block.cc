@@ -1,0 +1,201 @@
+#include "proa/runtime/engine_block.h"
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+
+#include "proa/runtime/extension.h"
+
+namespace proa {
+
+namespace {
+
+// What an extension's operator said beside its status.
+std::string with_cause(const std::string& text) {
+  const std::string cause = take_extension_failure();
+  return cause.empty() ? text : text + "; " + cause;
+}
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+int64_t key_stride(const View& v, int axis) { return v.shape[axis] == 1 ? 0 : v.stride[axis]; }
+
+// key == key_of(inputs), without making that.
+bool has_key(const std::vector<int64_t>& key, const View* inputs, size_t count) {
+  size_t at = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const View& v = inputs[i];
+    if (at + 2 * static_cast<size_t>(v.rank) > key.size()) return false;
+    for (int a = 0; a < v.rank; ++a, at += 2) {
+      if (key[at] != v.shape[a] || key[at + 1] != key_stride(v, a)) return false;
+    }
+  }
+  return at == key.size();
+}
+
+}  // namespace
+
+const char* name_of(DType dtype) {
+  static constexpr const char* kNames[kDTypeCount] = {
+      "bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
+      "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+  return kNames[static_cast<int>(dtype)];
+}
+
+std::string shape_text(const int64_t* shape, int rank) {
+  std::ostringstream text;
+  text << '(';
+  for (int i = 0; i < rank; ++i) text << (i > 0 ? ", " : "") << shape[i];
+  text << (rank == 1 ? ",)" : ")");
+  return text.str();
+}
+
+IoSpec spec_of(const ModelView& model, uint32_t id) {
+  const View v = model.view(id);
+  return {model.name_of(id), v.dtype, std::vector<int64_t>(v.shape, v.shape + v.rank)};
+}
+
+std::string node_text(const ModelView& view, uint32_t node) {
+  if (node >= view.node_count()) return "the graph";
+  const NodeRecord& record = view.node(node);
+  std::string text = std::string("op '") + view.string(view.op(record.op).name) + "'";
+  if (record.output_count > 0)
+    text += std::string(" ('") + view.name_of(record.output_first) + "')";
+  return text;
+}
+
+std::vector<int64_t> key_of(const View* inputs, size_t count) {
+  std::vector<int64_t> key;
+  for (size_t i = 0; i < count; ++i) {
+    for (int a = 0; a < inputs[i].rank; ++a) {
+      key.push_back(inputs[i].shape[a]);
+      key.push_back(key_stride(inputs[i], a));
+    }
+  }
+  return key;
+}
+
+void check_inputs(const std::vector<IoSpec>& specs, const View* inputs) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const IoSpec& spec = specs[i];
+    const View& v = inputs[i];
+    bool fits = v.rank == static_cast<int>(spec.shape.size());
+    for (int a = 0; fits && a < v.rank; ++a) {
+      const int64_t want = spec.shape[static_cast<size_t>(a)];
+      fits = want == kUnknown || want == v.shape[a];
+    }
+    if (!fits) {
+      throw EngineError(Status::kInvalidArgument,
+                        "[Engine] input '" + spec.name + "' must have shape " +
+                            shape_text(spec.shape.data(), static_cast<int>(spec.shape.size())) +
+                            ", got " + shape_text(v.shape, v.rank));
+    }
+    if (v.dtype != spec.dtype) {
+      throw EngineError(Status::kInvalidArgument, "[Engine] input '" + spec.name + "' must be " +
+                                                      name_of(spec.dtype) + ", got " +
+                                                      name_of(v.dtype));
+    }
+  }
+}
+
+void check_output(const IoSpec& spec, const View& want, const View& given) {
+  bool fits = given.rank == want.rank && given.dtype == want.dtype;
+  for (int a = 0; fits && a < want.rank; ++a) fits = given.shape[a] == want.shape[a];
+  if (fits) return;
+  throw EngineError(Status::kInvalidArgument,
+                    "[Engine] output '" + spec.name + "' must be " + name_of(want.dtype) + " " +
+                        shape_text(want.shape, want.rank) + ", got " + name_of(given.dtype) + " " +
+                        shape_text(given.shape, given.rank));
+}
+
+ComputingBlock::ComputingBlock(const ModelView& model, bool updates)
+    : view(model), tables(Prepared::table_size(model)) {
+  Status status = prepared.bind(view, tables.data(), tables.size(), updates);
+  if (status == Status::kOk) {
+    packed = Buffer(prepared.packed_size());
+    status = prepared.pack(packed.data());
+  }
+  if (status != Status::kOk) {
+    throw EngineError(status,
+                      with_cause(std::string("[Engine] it must hold that ") + prepared.problem() +
+                                 ", got " + node_text(view, prepared.problem_node())));
+  }
+  for (uint32_t i = 0; i < view.input_count(); ++i)
+    inputs.push_back(spec_of(view, view.input_value(i)));
+}
+
+CachedPlan& BlockPlans::find(const View* inputs) {
+  for (auto it = plans_.begin(); it != plans_.end(); ++it) {
+    if (!has_key(it->key, inputs, block_->inputs.size())) continue;
+    if (it != plans_.begin()) plans_.splice(plans_.begin(), plans_, it);
+    return plans_.front();
+  }
+  // The plan used longest ago gives its place and the memory of its tables.
+  if (plans_.size() < max_plans_) {
+    plans_.emplace_front();
+  } else {
+    plans_.splice(plans_.begin(), plans_, std::prev(plans_.end()));
+  }
+  try {
+    build(inputs, &plans_.front());
+  } catch (...) {
+    plans_.pop_front();
+    throw;
+  }
+  return plans_.front();
+}
+
+void BlockPlans::build(const View* inputs, CachedPlan* made) {
+  const auto chain_count = static_cast<uint32_t>(chains_.size());
+  const size_t size = Plan::table_size(block_->prepared, chain_count);
+  if (made->tables.size() != size) made->tables = Buffer(size);
+  made->arena = nullptr;
+  const Status status = made->plan.build(block_->prepared, inputs, made->tables.data(), size, how_,
+                                         {chains_.data(), chain_count});
+  if (status != Status::kOk) {
+    std::string shapes;
+    for (size_t i = 0; i < block_->inputs.size(); ++i) {
+      shapes += (i > 0 ? ", " : "") + shape_text(inputs[i].shape, inputs[i].rank);
+    }
+    throw EngineError(
+        status, with_cause("[Engine] input shapes must fit " +
+                           node_text(block_->view, made->plan.problem_node()) + ", got " + shapes));
+  }
+  made->key = key_of(inputs, block_->inputs.size());
+}
+
+size_t BlockPlans::table_bytes() const {
+  size_t total = 0;
+  for (const CachedPlan& p : plans_) total += p.tables.size();
+  return total;
+}
+
+size_t BlockPlans::largest_arena() const {
+  size_t largest = 0;
+  for (const CachedPlan& p : plans_) largest = std::max(largest, p.plan.arena_size());
+  return largest;
+}
+
+void run_plan(const ComputingBlock& block, Plan* plan, const View* inputs, View* outputs,
+              const Parallel* parallel, EngineProfile* profile, Part part) {
+  Profiler profiler;
+  if (profile != nullptr) {
+    profiler.now = now;
+    profiler.context = profile;
+    profiler.step = [](void* context, const char* op, const char* name, int64_t nanoseconds) {
+      (*static_cast<EngineProfile*>(context))(op, name, nanoseconds);
+    };
+  }
+  const Status status =
+      plan->run(inputs, outputs, parallel, profile != nullptr ? &profiler : nullptr, part);
+  if (status == Status::kOk) return;
+  throw EngineError(status, with_cause("[Engine] inputs must be what " +
+                                       node_text(block.view, plan->problem_node()) +
+                                       " admits, got an array that it refused"));
+}
+
+}  // namespace proa

@@ -1,0 +1,79 @@
+#pragma once
+// One block of a model that computes: bound once, planned for each set of input shapes.
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proa/exec/plan.h"
+#include "proa/runtime/engine.h"
+#include "proa/runtime/engine_memory.h"
+
+namespace proa {
+
+/// A block with its ops bound and its weights prepacked, which clones share. Throws EngineError.
+struct ComputingBlock {
+  ModelView view;  // whose first block it is
+  Buffer tables, packed;
+  Prepared prepared;
+  std::vector<IoSpec> inputs;
+
+  ComputingBlock(const ModelView& model, bool updates);
+};
+
+/// A plan and the inputs it is for.
+struct CachedPlan {
+  std::vector<int64_t> key;  // of key_of
+  Buffer tables;
+  Plan plan;
+  void* arena = nullptr;  // where it was placed last
+
+  void place(void* memory) {
+    if (arena != memory) plan.place(arena = memory);
+  }
+};
+
+/// The plans of a block, one for each set of input shapes and strides seen last.
+class BlockPlans {
+ public:
+  /// `block` and what `how` points to must outlive this object.
+  BlockPlans(const ComputingBlock& block, const PlanOptions& how, int max_plans)
+      : block_(&block), how_(how), max_plans_(max_plans < 1 ? 1 : max_plans) {}
+  /// Nodes of the block, in order and apart from those given before.
+  void add_chain(NodeSpan chain) { chains_.push_back(chain); }
+  /// The plan for these inputs, made if there is none. Valid until the next call.
+  CachedPlan& find(const View* inputs);
+  /// Bytes of the plans' tables.
+  size_t table_bytes() const;
+  size_t largest_arena() const;
+
+ private:
+  void build(const View* inputs, CachedPlan* made);
+
+  const ComputingBlock* block_;
+  PlanOptions how_;
+  size_t max_plans_;
+  std::vector<NodeSpan> chains_;
+  std::list<CachedPlan> plans_;  // the latest used first
+};
+
+/// Shapes and strides of the inputs.
+std::vector<int64_t> key_of(const View* inputs, size_t count);
+
+/// Runs a placed plan and tells `profile`, if there is one, of its steps.
+void run_plan(const ComputingBlock& block, Plan* plan, const View* inputs, View* outputs,
+              const Parallel* parallel, EngineProfile* profile, Part part);
+
+/// Throws EngineError if an input has not the dtype, rank and known dimensions of its spec.
+void check_inputs(const std::vector<IoSpec>& specs, const View* inputs);
+/// Throws EngineError if memory given for an output is not of the array that it is to hold.
+void check_output(const IoSpec& spec, const View& want, const View& given);
+
+/// The value of that id as the file states it.
+IoSpec spec_of(const ModelView& model, uint32_t id);
+/// "op 'relu' ('y')" of node i of the view; "the graph" if there is none.
+std::string node_text(const ModelView& view, uint32_t node);
+std::string shape_text(const int64_t* shape, int rank);
+const char* name_of(DType dtype);
+
+}  // namespace proa
