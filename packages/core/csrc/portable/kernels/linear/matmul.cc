@@ -1,25 +1,43 @@
 // z = x @ y over the last two axes. Floats go through the packed product; where y is one matrix
 // the batch of x becomes rows. Integers and complex numbers take a plain loop.
-#include "proa/simd/gemm/product.h"
+#include "proa/simd/gemm/small.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kSlots = 8;            // pieces of a batch that run side by side
-constexpr int64_t kSmallWork = 1 << 21;  // multiply-adds below which a product is not split
+constexpr int64_t kSplitWork = 1 << 21;  // multiply-adds of a product that is split itself
+constexpr int64_t kGrainWork = 1 << 18;  // multiply-adds worth handing to another thread
+constexpr int64_t kCallWork = 1 << 9;    // as many as a product takes beside its own
 
-/// Batch axes of a view, aligned to those of z; broadcast axes have stride 0.
+/// Batch axes of x, y and z, aligned to those of z; broadcast axes have stride 0.
 struct Batch {
   int rank = 0;
   int64_t count = 1;
   int64_t shape[kMaxRank] = {};
   int64_t stride[3][kMaxRank] = {};  // of x, y, z
-  void at(int64_t i, int64_t offset[3]) const {
-    offset[0] = offset[1] = offset[2] = 0;
-    for (int d = rank - 1; d >= 0 && i != 0; --d) {
-      const int64_t q = i / shape[d], r = i - q * shape[d];
+};
+
+/// Goes through a batch from matrix `i` on.
+struct Walk {
+  const Batch& batch;
+  int64_t index[kMaxRank] = {};
+  int64_t offset[3] = {};  // of the matrices of x, y and z
+
+  Walk(const Batch& b, int64_t i) : batch(b) {
+    for (int d = b.rank - 1; d >= 0 && i != 0; --d) {
+      const int64_t q = i / b.shape[d];
+      index[d] = i - q * b.shape[d];
       i = q;
-      for (int v = 0; v < 3; ++v) offset[v] += r * stride[v][d];
+      for (int v = 0; v < 3; ++v) offset[v] += index[d] * b.stride[v][d];
+    }
+  }
+  void next() {
+    for (int d = batch.rank - 1; d >= 0; --d) {
+      for (int v = 0; v < 3; ++v) offset[v] += batch.stride[v][d];
+      if (++index[d] < batch.shape[d]) return;
+      for (int v = 0; v < 3; ++v) offset[v] -= index[d] * batch.stride[v][d];
+      index[d] = 0;
     }
   }
 };
@@ -76,30 +94,50 @@ const void* shifted(const void* p, int64_t elements, DType t) {
 }
 
 int64_t slots_of(const Product& p, int64_t count) {
-  return p.m * p.n * p.k >= kSmallWork ? 1 : count < kSlots ? count : kSlots;
+  if (p.m * p.n * p.k >= kSplitWork) return 1;
+  return count < kSlots ? count : kSlots;
+}
+
+void multiply_small_batch(const Call& c, const Product& p) {
+  const Small s = small_of(p);
+  const Batch batch = batch_of(c);
+  const int64_t grain = 1 + kGrainWork / (p.m * p.n * p.k + kCallWork);
+  parallel_for(c, batch.count, grain, [&](int64_t begin, int64_t end) {
+    Small one = s;
+    Walk walk(batch, begin);
+    for (int64_t i = begin; i < end; ++i, walk.next()) {
+      one.a = shifted(s.a, walk.offset[0], p.dtype);
+      one.b = shifted(s.b, walk.offset[1], p.dtype);
+      one.c = const_cast<void*>(shifted(s.c, walk.offset[2], p.dtype));
+      multiply_small(p.dtype, one);
+    }
+  });
 }
 
 void multiply_batch(const Call& c) {
   const Product p = product_of(c, false);
+  if (is_small(p)) return multiply_small_batch(c, p);
   const Batch batch = batch_of(c);
   const int64_t slots = slots_of(p, batch.count);
   const size_t bytes = (product_scratch(p) + 63) & ~size_t{63};
   Call serial = c;
   if (slots > 1) serial.parallel = nullptr;
   auto run = [&](int64_t slot) {
-    for (int64_t i = slot * batch.count / slots; i < (slot + 1) * batch.count / slots; ++i) {
-      int64_t at[3];
-      batch.at(i, at);
-      Product one = p;
-      one.a = shifted(p.a, at[0], p.dtype);
-      one.b = shifted(p.b, at[1], p.dtype);
-      one.end.out.data = const_cast<void*>(shifted(p.end.out.data, at[2], p.end.out.dtype));
+    const int64_t begin = slot * batch.count / slots, end = (slot + 1) * batch.count / slots;
+    Product one = p;
+    Walk walk(batch, begin);
+    for (int64_t i = begin; i < end; ++i, walk.next()) {
+      one.a = shifted(p.a, walk.offset[0], p.dtype);
+      one.b = shifted(p.b, walk.offset[1], p.dtype);
+      one.end.out.data =
+          const_cast<void*>(shifted(p.end.out.data, walk.offset[2], p.end.out.dtype));
       multiply(serial, one, static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(slot) * bytes);
     }
   };
   if (slots == 1) return run(0);
-  parallel_for(c, slots, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t s = begin; s < end; ++s) run(s);
+  const int64_t grain = 1 + kGrainWork * slots / (batch.count * (p.m * p.n * p.k + kCallWork));
+  parallel_for(c, slots, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t slot = begin; slot < end; ++slot) run(slot);
   });
 }
 
@@ -134,13 +172,12 @@ void plain(const Call& c) {
   const int64_t grain = 1 + (1 << 16) / (n * k + 1);
   parallel_for(c, batch.count * m, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      int64_t at[3];
-      batch.at(r / m, at);
-      const T* a = x.as<T>() + at[0] + r % m * xs;
-      T* to = z.as<T>() + at[2] + r % m * zr;
+      const Walk walk(batch, r / m);
+      const T* a = x.as<T>() + walk.offset[0] + r % m * xs;
+      T* to = z.as<T>() + walk.offset[2] + r % m * zr;
       for (int64_t j = 0; j < n; ++j) to[j * zs] = T{};
       for (int64_t p = 0; p < k; ++p) {
-        const T* b = y.as<T>() + at[1] + p * yk;
+        const T* b = y.as<T>() + walk.offset[1] + p * yk;
         const T factor = a[p * xk];
         if (ys == 1 && zs == 1)
           for (int64_t j = 0; j < n; ++j) add_product(to[j], factor, b[j]);

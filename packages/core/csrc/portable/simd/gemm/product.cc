@@ -1,6 +1,7 @@
 #include "proa/simd/gemm/product.h"
 
 #include "proa/simd/gemm/skinny.h"
+#include "proa/simd/gemm/small.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -34,6 +35,7 @@ bool is_skinny_turned(const Product& p) {
 }  // namespace
 
 size_t product_scratch(const Product& p) {
+  if (is_small(p)) return 0;
 #if defined(__AVX512F__)
   if (is_skinny_turned(p))
     return static_cast<size_t>(bias_bytes(p)) + skinny_turned_scratch(p.m, p.k);
@@ -45,6 +47,7 @@ size_t product_scratch(const Product& p) {
 }
 
 void multiply(const Call& call, const Product& p, void* scratch) {
+  if (is_small(p)) return multiply_small(p.dtype, small_of(p));
   const Micro& micro = micro_of(p.dtype);
   MatrixSource a, b;
   Gemm g = {&micro, p.m, p.n, p.k, {}, {}};

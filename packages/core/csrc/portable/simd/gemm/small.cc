@@ -1,0 +1,194 @@
+// The sums of a few rows and vectors of columns stand in registers while k runs; rows that are left
+// over are done together with some that are done already, which gives the same sums again.
+#include "proa/simd/gemm/small.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kRows = 8;  // of sums in registers
+#else
+constexpr int kRows = 4;
+#endif
+#if defined(__AVX2__)
+constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole ones
+#else
+constexpr bool kMasks = false;
+#endif
+constexpr int64_t kWork = 64 * 64 * 64;  // multiply-adds
+constexpr int64_t kTurnedSteps = 128;    // of a panel on the stack
+constexpr int64_t kRowBytes = 16384;     // of all rows of b, with what lies between
+
+template <class T>
+const T* past(const T* p, int64_t bytes) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const uint8_t*>(p) + bytes);
+}
+
+/// Where one tile is.
+template <class T>
+struct Corner {
+  const T *a, *b;
+  int64_t b_step;
+  const T* init;
+  T* c;
+  int64_t last;  // columns of the last vector
+};
+
+template <class T, int kHigh, int kVecs>
+void run_tile(const Small& s, const Corner<T>& at) {
+  using V = Vec<T>;
+  constexpr int kWidth = kLanesOf<T>, kPointers = (kHigh + 2) / 3, kEnd = (kVecs - 1) * kWidth;
+  auto get_last = [&](const T* p) { return kMasks ? load_n(p, at.last) : load(p); };
+  V acc[kHigh][kVecs];
+#pragma GCC unroll 4
+  for (int j = 0; j < kVecs; ++j) {
+    V first = {};
+    if (at.init != nullptr)
+      first = j < kVecs - 1 ? load(at.init + j * kWidth) : get_last(at.init + kEnd);
+#pragma GCC unroll 8
+    for (int i = 0; i < kHigh; ++i) acc[i][j] = first;
+  }
+  // Three rows share a pointer: their distances are addressing modes.
+  const int64_t size = sizeof(T), row = s.a_row * size, step = s.a_step * size;
+  const T *a[kPointers], *b = at.b;
+#pragma GCC unroll 4
+  for (int i = 0; i < kPointers; ++i) a[i] = past(at.a, 3 * i * row);
+  for (int64_t k = s.k; k > 0; --k, b += at.b_step) {
+    V v[kVecs];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVecs - 1; ++j) v[j] = load(b + j * kWidth);
+    v[kVecs - 1] = get_last(b + kEnd);
+#pragma GCC unroll 8
+    for (int i = 0; i < kHigh; ++i) {
+      const T unit = *past(a[i / 3], i % 3 * row);
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) acc[i][j] = acc[i][j] + unit * v[j];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kPointers; ++i) {
+      a[i] = past(a[i], step);
+#if defined(__x86_64__)
+      __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
+#endif
+    }
+  }
+  T* c = at.c;
+#pragma GCC unroll 8
+  for (int i = 0; i < kHigh; ++i, c += s.ldc) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVecs; ++j) {
+      V y = acc[i][j];
+      if (s.relu) y = V{} > y ? V{} : y;  // NaN stays
+      if (j < kVecs - 1 || at.last == kWidth)
+        store(c + j * kWidth, y);
+      else
+        store_n(c + j * kWidth, y, at.last);
+    }
+  }
+}
+
+/// All rows from `row` on, which are at least kHigh, by tiles of kHigh.
+template <class T, int kHigh, int kVecs>
+PROA_INLINE void run_rows(const Small& s, Corner<T> at) {
+  const T* const a = at.a;
+  T* const c = at.c;
+  for (int64_t row = 0; row < s.m; row += kHigh) {
+    const int64_t first = row + kHigh <= s.m ? row : s.m - kHigh;
+    at.a = a + first * s.a_row;
+    at.c = c + first * s.ldc;
+    run_tile<T, kHigh, kVecs>(s, at);
+  }
+}
+
+/// Vectors of columns that are done together with so many rows.
+constexpr int wide(int64_t rows) { return rows < 4 ? 4 : 2; }
+
+template <class T, int kHigh>
+PROA_INLINE void run_panel(const Small& s, const Corner<T>& at, bool full) {
+  full ? run_rows<T, kHigh, wide(kHigh)>(s, at) : run_rows<T, kHigh, 1>(s, at);
+}
+
+template <class T>
+void run(const Small& s, const Source* turned) {
+  constexpr int64_t kWidth = kLanesOf<T>;
+  alignas(64) T room[kTurnedSteps * wide(1) * kWidth];
+  for (int64_t col = 0; col < s.n;) {
+    const int64_t left = s.n - col, most = wide(s.m) * kWidth;
+    const bool full = left > most - kWidth;  // the tile's last vector may be a part
+    const int64_t width = full ? most : kWidth, cols = left < width ? left : width;
+    Corner<T> at = {static_cast<const T*>(s.a),
+                    static_cast<const T*>(s.b) + col,
+                    s.b_step,
+                    s.init == nullptr ? nullptr : static_cast<const T*>(s.init) + col,
+                    static_cast<T*>(s.c) + col,
+                    (cols - 1) % kWidth + 1};
+    if (turned != nullptr) {
+      at.b_step = width;
+      pack_panel(*turned, sizeof(T), col, static_cast<int>(cols), static_cast<int>(width), 0, s.k,
+                 room);
+      at.b = room;
+    }
+    if (kRows == 8 && s.m >= 8)
+      run_panel<T, kRows>(s, at, full);
+    else if (s.m >= 4)
+      run_panel<T, 4>(s, at, full);
+    else if (s.m >= 2)
+      run_panel<T, 2>(s, at, full);
+    else
+      run_panel<T, 1>(s, at, full);
+    col += cols;
+  }
+}
+
+}  // namespace
+
+bool is_small(const Product& p) {
+  if (!computes(DType::kF64) || p.packed != nullptr || p.m * p.n * p.k > kWork) return false;
+  if (p.dtype != DType::kF32 && p.dtype != DType::kF64) return false;
+  const FloatEnd& end = p.end;
+  if (end.residual.data != nullptr || end.by_channels() || !takes_tiles(end.out)) return false;
+  if (end.act != Act::kNone && end.act != Act::kRelu) return false;
+  if (p.bias != nullptr && p.bias->given() &&
+      (p.bias->dtype != p.dtype || p.bias->stride[p.bias->rank - 1] != 1))
+    return false;
+  if (!kMasks && p.n % (kVecBytes / static_cast<int64_t>(size_of(p.dtype))) != 0) return false;
+  const Micro& micro = micro_of(p.dtype);
+  if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
+    return false;
+  if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kTurnedSteps;
+  return p.k * p.b_steps.step() * micro.size <= kRowBytes;
+}
+
+Small small_of(const Product& p) {
+  Small s = {p.m,
+             p.n,
+             p.k,
+             p.a,
+             p.a_rows.step(),
+             p.a_steps.step(),
+             p.b,
+             p.b_steps.step(),
+             p.b_stride,
+             p.end.out.data,
+             p.end.out.rows.step(),
+             nullptr,
+             p.end.act == Act::kRelu};
+  if (p.bias != nullptr && p.bias->given()) s.init = p.bias->data;
+  return s;
+}
+
+void multiply_small(DType dtype, const Small& s) {
+  MatrixSource lines;
+  Source source;
+  const Source* turned = nullptr;
+  if (s.b_stride != 1) {
+    Lines columns, steps;
+    columns.add(s.n, s.b_stride);
+    steps.add(s.k, s.b_step);
+    source = matrix_source(&lines, s.b, dtype, columns, steps);
+    turned = &source;
+  }
+  is_double(dtype) ? run<double>(s, turned) : run<float>(s, turned);
+}
+
+}  // namespace proa::PROA_ISA

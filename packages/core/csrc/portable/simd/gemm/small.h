@@ -1,0 +1,27 @@
+#pragma once
+// Products so small that packing would take longer than it spares: everything is read where it
+// lies, but for a b whose columns are lines of memory, which is turned a panel at a time.
+#include "proa/simd/gemm/product.h"
+
+namespace proa::PROA_ISA {
+
+/// c (m x n) = init + a * b. Distances are in elements.
+struct Small {
+  int64_t m, n, k;
+  const void* a;  // element (i, p) at i * a_row + p * a_step
+  int64_t a_row, a_step;
+  const void* b;  // element (p, j) at p * b_step + j * b_stride, one of which is 1
+  int64_t b_step, b_stride;
+  void* c;
+  int64_t ldc;
+  const void* init;  // n elements, or nullptr for 0
+  bool relu;
+};
+
+/// True if multiply_small() does that product, and soon.
+bool is_small(const Product& p);
+Small small_of(const Product& p);
+/// What multiply() does, to the last bit, for floats or doubles.
+void multiply_small(DType dtype, const Small& s);
+
+}  // namespace proa::PROA_ISA
