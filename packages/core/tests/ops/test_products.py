@@ -60,17 +60,30 @@ def test_error_is_bounded(shape, turned, dtype):
     check(proa.matmul(x, y), x, y)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_rows_do_not_depend_on_their_company(shape, turned):
+def test_rows_do_not_depend_on_their_company(shape, turned, dtype):
     m, k, n = shape
-    x = stored("float32", turned[0], m, k)
-    y = stored("float32", turned[1], k, n)
-    bias = stored("float32", False, 1, n).reshape([n])
-    whole = F.linear(x, y, bias).numpy()
+    x = stored(dtype, turned[0], m, k)
+    y = stored(dtype, turned[1], k, n)
+    bias = stored(dtype, False, 1, n).reshape([n])
+    whole = exact(F.linear(x, y, bias))
     for begin, end in [(0, 1), (m // 3, m // 3 + 2), (0, min(m, 16)), (0, m - m // 4)]:
-        part = F.linear(x[begin:end], y, bias).numpy()
+        part = exact(F.linear(x[begin:end], y, bias))
         np.testing.assert_array_equal(part, whole[begin:end])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_columns_do_not_depend_on_their_company(turned, dtype):
+    # Small products of every edge, against those that are done by blocks.
+    x, y = stored(dtype, turned[0], 90, 70), stored(dtype, turned[1], 70, 200)
+    whole = exact(proa.matmul(x, y))
+    for rows in (1, 2, 3, 7, 8, 13):
+        for columns in (1, 8, 15, 33, 60, 64):
+            part = exact(proa.matmul(x[:rows], y[:, 5 : 5 + columns]))
+            np.testing.assert_array_equal(part, whole[:rows, 5 : 5 + columns])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -93,6 +106,9 @@ def test_memory_order_does_not_matter(shape):
         ((40,), (7, 9, 5)),
         ((2, 2), (20, 400, 40)),
         ((9,), (1, 64, 30)),
+        ((2, 7), (8, 8, 8)),
+        ((3,), (3, 17, 49)),
+        ((5,), (96, 96, 96)),
     ],
 )
 def test_batches(batch, shape, turned, dtype):
@@ -126,6 +142,24 @@ def test_batches_of_heads_and_broadcast_axes(heads):
 def test_threads_change_nothing(shape, turned):
     m, k, n = shape
     x, y = stored("float32", False, m, k), stored("float32", turned, k, n)
+    before = proa.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            proa.set_num_threads(threads)
+            results.append(proa.matmul(x, y).numpy())
+    finally:
+        proa.set_num_threads(before)
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("shape", [(300, 8, 8, 8), (40, 30, 50, 70), (6, 150, 90, 110)])
+def test_threads_change_nothing_in_batches(shape, turned):
+    batch, m, k, n = shape
+    x = stored("float32", False, batch, m, k)
+    y = stored("float32", turned, batch, k, n)
     before = proa.get_num_threads()
     results = []
     try:

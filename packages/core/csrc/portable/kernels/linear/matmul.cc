@@ -116,7 +116,7 @@ void multiply_small_batch(const Call& c, const Product& p) {
 
 void multiply_batch(const Call& c) {
   const Product p = product_of(c, false);
-  if (is_small(p)) return multiply_small_batch(c, p);
+  if (is_small(p, kSmallBatchWork)) return multiply_small_batch(c, p);
   const Batch batch = batch_of(c);
   const int64_t slots = slots_of(p, batch.count);
   const size_t bytes = (product_scratch(p) + 63) & ~size_t{63};
@@ -219,6 +219,7 @@ size_t matmul_scratch(const Call& c) {
   if (!is_floating(c.in[0].dtype)) return 0;
   if (one_matrix(c.in[1])) return product_scratch(product_of(c, true));
   const Product p = product_of(c, false);
+  if (is_small(p, kSmallBatchWork)) return 0;
   const size_t slots = static_cast<size_t>(slots_of(p, batch_of(c).count));
   return slots * ((product_scratch(p) + 63) & ~size_t{63});
 }

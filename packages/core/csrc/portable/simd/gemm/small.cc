@@ -15,9 +15,8 @@ constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole o
 #else
 constexpr bool kMasks = false;
 #endif
-constexpr int64_t kWork = 64 * 64 * 64;  // multiply-adds
 constexpr int64_t kTurnedSteps = 128;    // of a panel on the stack
-constexpr int64_t kRowBytes = 16384;     // of all rows of b, with what lies between
+constexpr int64_t kRowBytes = 40 << 10;  // of all rows of b, with what lies between
 
 template <class T>
 const T* past(const T* p, int64_t bytes) {
@@ -142,8 +141,8 @@ void run(const Small& s, const Source* turned) {
 
 }  // namespace
 
-bool is_small(const Product& p) {
-  if (!computes(DType::kF64) || p.packed != nullptr || p.m * p.n * p.k > kWork) return false;
+bool is_small(const Product& p, int64_t work) {
+  if (!computes(DType::kF64) || p.packed != nullptr || p.m * p.n * p.k > work) return false;
   if (p.dtype != DType::kF32 && p.dtype != DType::kF64) return false;
   const FloatEnd& end = p.end;
   if (end.residual.data != nullptr || end.by_channels() || !takes_tiles(end.out)) return false;

@@ -18,8 +18,11 @@ struct Small {
   bool relu;
 };
 
-/// True if multiply_small() does that product, and soon.
-bool is_small(const Product& p);
+// Multiply-adds up to which packing does not pay. A product alone may be shared out before that.
+constexpr int64_t kSmallWork = 1 << 19, kSmallBatchWork = 1 << 20;
+
+/// True if multiply_small() does that product, and sooner than gemm().
+bool is_small(const Product& p, int64_t work = kSmallWork);
 Small small_of(const Product& p);
 /// What multiply() does, to the last bit, for floats or doubles.
 void multiply_small(DType dtype, const Small& s);
