@@ -141,8 +141,8 @@ void run(const Small& s, const Source* turned) {
 
 }  // namespace
 
-bool is_small(const Product& p, int64_t work) {
-  if (!computes(DType::kF64) || p.packed != nullptr || p.m * p.n * p.k > work) return false;
+bool fits_small(const Product& p, int64_t work) {
+  if (p.packed != nullptr || p.m * p.n * p.k > work) return false;
   if (p.dtype != DType::kF32 && p.dtype != DType::kF64) return false;
   const FloatEnd& end = p.end;
   if (end.residual.data != nullptr || end.by_channels() || !takes_tiles(end.out)) return false;

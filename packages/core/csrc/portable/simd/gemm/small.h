@@ -21,8 +21,12 @@ struct Small {
 // Multiply-adds up to which packing does not pay. A product alone may be shared out before that.
 constexpr int64_t kSmallWork = 1 << 19, kSmallBatchWork = 1 << 20;
 
-/// True if multiply_small() does that product, and sooner than gemm().
-bool is_small(const Product& p, int64_t work = kSmallWork);
+bool fits_small(const Product& p, int64_t work);
+/// True if multiply_small() does that product, and sooner than gemm(). A build without doubles is
+/// one for models, whose weights are prepacked: it goes without.
+inline bool is_small(const Product& p, int64_t work = kSmallWork) {
+  return computes(DType::kF64) && fits_small(p, work);
+}
 Small small_of(const Product& p);
 /// What multiply() does, to the last bit, for floats or doubles.
 void multiply_small(DType dtype, const Small& s);
