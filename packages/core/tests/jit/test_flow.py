@@ -85,10 +85,14 @@ def structures(x: Any, n: Any) -> Any:
     )
 
 
-PROGRAMS: list[Callable[..., Any]] = [
-    nested,
+PROGRAMS = [
+    pytest.param(
+        nested, marks=[pytest.mark.feature("L156"), pytest.mark.feature("L157")]
+    ),
     growing,
-    chosen,
+    pytest.param(
+        chosen, marks=[pytest.mark.feature("L158"), pytest.mark.feature("L159")]
+    ),
     inner_loops,
     changed_in_branches,
     structures,
@@ -151,6 +155,51 @@ def test_a_static_function_with_a_loop_trains() -> None:
     once = x.numpy() @ w + layer.bias.numpy()
     wanted = np.outer(once, g) + np.outer(x.numpy(), g @ w.T)
     np.testing.assert_allclose(layer.weight.grad.numpy(), wanted, rtol=1e-5)
+
+
+@pytest.mark.feature("L160")
+def test_branches_train_by_losses_and_optimizers_of_their_own() -> None:
+    def train(wrap: Callable[[Any], Any]) -> list[Any]:
+        proa.seed(5)
+        layer = proa.nn.Linear(3, 2)
+        sgd = proa.optimizer.SGD(0.1, parameters=layer.parameters())
+        adam = proa.optimizer.Adam(0.1, parameters=layer.parameters())
+
+        def by(optimizer: Any, loss: Any) -> Any:
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            return loss.detach()
+
+        @wrap
+        def step(x: Any, n: Any) -> Any:
+            return snn.cond(
+                n % 2 == 0,
+                lambda: by(sgd, (layer(x) ** 2).mean()),
+                lambda: by(adam, layer(x).abs().sum()),
+            )
+
+        losses = [step(*inputs(n)).item() for n in range(4)]
+        return [losses, layer.weight.numpy()]
+
+    for mine, theirs in zip(train(proa.jit.to_static), train(lambda f: f), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@pytest.mark.feature("L176")
+def test_values_of_operators_that_share_a_name_have_names_of_their_own() -> None:
+    def f(x: Any, n: Any) -> Any:
+        a = proa.tanh(x, name="same")
+        b = proa.nn.functional.relu(a, name="same")
+        return proa.add(a, b, name="same"), n
+
+    program = export(f, [InputSpec([3], "float32", "add_0"), N]).program
+    names = [v.name for v in program.main.values()]
+    assert len(set(names)) == len(names)
+    x, n = inputs(1)
+    made, _ = saved(f)(x, n)
+    tanh = np.tanh(x.numpy())
+    np.testing.assert_allclose(made.numpy(), tanh + np.maximum(tanh, 0), rtol=1e-6)
 
 
 def test_a_tensor_of_a_branch_is_not_to_be_read_behind_it() -> None:

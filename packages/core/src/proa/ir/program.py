@@ -138,6 +138,12 @@ class Program:
         self._counts[stem] = count + 1
         return f"{stem}_{count}"
 
+    def reserve(self, name: str) -> None:
+        """Let `new_name` not give this name, of a value that has it already."""
+        stem, _, number = name.rpartition("_")
+        if stem and number.isdigit() and len(number) < 10:
+            self._counts[stem] = max(self._counts.get(stem, 0), int(number) + 1)
+
     def constant(self, data: Array, dtype: str | None = None, name: str = "") -> Value:
         """A constant that holds `data` (dtype bfloat16 with its bits as uint16)."""
         held = np.asarray(data)

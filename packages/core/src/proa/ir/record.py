@@ -100,6 +100,7 @@ class Recorder:
         """A symbolic tensor that is an input of the program."""
         value = Value(name, dtype, tuple(shape), "input")
         self.program.main.inputs.append(value)
+        self.program.reserve(name)
         return self.symbol(value)
 
     def symbol(self, value: Value) -> Any:
@@ -127,6 +128,7 @@ class Recorder:
             value = self.program.constant(np.array(data), dtype)
         else:
             value = Value(name, dtype, data.shape, "param", data)
+            self.program.reserve(name)
         self.met[id(tensor)] = (tensor, value)
         return value
 

@@ -219,10 +219,7 @@ class _Reader:
         for record in self.tables["metadata"]:
             program.metadata[self.text(record["key"])] = self.text(record["value"])
         for value in values:
-            stem, _, number = value.name.rpartition("_")
-            if stem and number.isdigit() and len(number) < 10:
-                count = program._counts.get(stem, 0)
-                program._counts[stem] = max(count, int(number) + 1)
+            program.reserve(value.name)
         return program
 
 

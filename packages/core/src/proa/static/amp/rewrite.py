@@ -9,10 +9,11 @@ import numpy as np
 
 from proa import _core
 from proa.amp.autocast import check_level, low_dtype
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.ir import Program, verify
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
+from proa.ir.flow import has_flow
 from proa.ir.passes import apply
 from proa.ir.program import Node, Value
 from proa.ir.record import to_array
@@ -127,6 +128,10 @@ def rewrite(
         raise InvalidArgumentError(
             f"[{where}] program must be a recorded Program, got "
             f"{type(program).__name__}"
+        )
+    if has_flow(program):
+        raise UnimplementedError(
+            f"[{where}] program must have no branches and loops, got some"
         )
     check_level(where, level)
     dtype = low_dtype(where, low).name
