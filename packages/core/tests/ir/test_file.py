@@ -18,6 +18,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError, VersionError
 from proa.ir import Builder, Program, describe, from_bytes, read, to_bytes, write
 from proa.ir.program import Node, Value
@@ -89,7 +90,7 @@ def test_any_safetensors_tool_opens_the_file(path: Path) -> None:
         names = set(file.keys())
     assert "__proa__" in names
     program = read(path)
-    for value in program.main.constants():
+    for value in program.constants():
         assert value.name in names
         if tensors:
             np.testing.assert_array_equal(tensors[value.name], value.data)
@@ -104,10 +105,10 @@ def test_the_tables_say_what_the_document_says(path: Path) -> None:
     assert (version, header) == (1, 104)
     assert struct.unpack_from("<Q", tables.graph, 24)[0] == len(tables.graph)
     program = read(path)
-    assert tables.ops() == [n.op for n in program.main.nodes]
+    assert tables.ops() == [n.op for n in program.nodes()]
     entries = json.loads(tables.raw[8 : tables.start])
     constants = tables.constants()
-    assert set(constants) == {v.name for v in program.main.constants()}
+    assert set(constants) == {v.name for v in program.constants()}
     for name, (_, shape, offset, size) in constants.items():
         assert offset % 64 == 0
         assert entries[name]["data_offsets"] == [offset, offset + size]
@@ -129,7 +130,7 @@ def test_a_golden_file_is_written_again_as_it_was(path: Path) -> None:
     again = from_bytes(to_bytes(program))
     assert str(again) == str(program)
     assert again.metadata == program.metadata
-    for a, b in zip(again.main.constants(), program.main.constants(), strict=True):
+    for a, b in zip(again.constants(), program.constants(), strict=True):
         np.testing.assert_array_equal(a.data, b.data)
 
 
@@ -142,6 +143,20 @@ def test_golden_weights_are_those_that_were_written() -> None:
     assert (dtypes["w.bfloat16"].data == 0x3FC0).all()
     assert dtypes["w.complex128"].data is not None
     assert (dtypes["w.complex128"].data == 1).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_the_golden_control_flow_runs_as_its_document_says(n: int) -> None:
+    def ramp(*shape: int) -> np.ndarray:
+        count = int(np.prod(shape))
+        return ((np.arange(count) % 17 - 8) * 0.125).astype(np.float32).reshape(shape)
+
+    x = start = np.array([[2, -9.5, 1]], np.float32)
+    for _ in range(n):
+        x = x @ ramp(3, 3) if x.sum() < 9 else x - 4
+    engine = _core.Engine.load(str(GOLDEN / "control_flow.v1.proa"))
+    (made,) = engine.run([start, np.array(n)])
+    np.testing.assert_allclose(made, x + ramp(3), rtol=1e-6)
 
 
 def test_every_kind_of_attribute_survives() -> None:
@@ -226,9 +241,12 @@ def test_any_flipped_bit_is_found() -> None:
 
 
 @pytest.mark.fuzz
-def test_python_refuses_any_bytes_with_a_typed_error() -> None:
+@pytest.mark.parametrize("source", ["hand_made", "control_flow"])
+def test_python_refuses_any_bytes_with_a_typed_error(source: str) -> None:
     random = np.random.default_rng(5)
-    raw = to_bytes(hand_made())
+    raw = to_bytes(
+        hand_made() if source == "hand_made" else read(GOLDEN / f"{source}.v1.proa")
+    )
     start = raw.index(b"PROAGRPH")
     for _ in range(3000):
         changed = bytearray(raw)

@@ -124,6 +124,19 @@ def test_a_recorded_program_is_sound_and_survives_a_file(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", PROGRAMS)
+@pytest.mark.parametrize("made_by", [saved, proa.jit.to_static])
+def test_one_program_takes_every_way(function: Any, made_by: Any) -> None:
+    made = made_by(function)
+    for n in (0, 1, 3, 5, 2):
+        with proa.no_grad():
+            mine, theirs = leaves(made(*inputs(n))), leaves(function(*inputs(n)))
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+    if made_by is proa.jit.to_static:
+        assert len(made._compiled) == 1 and not made._unrecorded
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
 @pytest.mark.parametrize("n", [0, 1, 3, 5])
 def test_gradients_of_a_loaded_program_are_those_of_the_function(
     function: Any, n: int

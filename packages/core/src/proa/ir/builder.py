@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from proa.ir.attributes import complete, row_of
+from proa.ir.flow import outputs_of
 from proa.ir.program import Array, Block, Node, Program, Value
 from proa.ir.shapes import infer
 
@@ -68,11 +69,16 @@ class Builder:
 def make_node(
     program: Program, op: str, inputs: Sequence[Value | None], attrs: dict[str, Any]
 ) -> Node:
-    """A node with inferred outputs, not yet in any block."""
+    """A node with inferred outputs, not yet in any block.
+
+    Blocks that the node names must be whole.
+    """
     whole = complete(op, attrs)
     node = Node(op, list(inputs), [], whole)
-    for i, (dtype, shape) in enumerate(infer(op, inputs, whole)):
-        stem = op if i == 0 else f"{op}_{row_of(op).outputs[i]}"
+    is_flow = row_of(op).kind == "flow"
+    specs = outputs_of(program, node) if is_flow else infer(op, inputs, whole)
+    for i, (dtype, shape) in enumerate(specs):
+        stem = op if i == 0 or is_flow else f"{op}_{row_of(op).outputs[i]}"
         node.outputs.append(
             Value(program.new_name(stem), dtype, shape, "node", producer=node)
         )

@@ -6,6 +6,7 @@ sorts and number blocks as they come; `outline` makes of it what the rules want.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from proa.errors import InvalidArgumentError
@@ -34,6 +35,23 @@ def has_flow(program: Program) -> bool:
 def bodies_of(node: Node) -> dict[str, int]:
     """The attributes that name blocks."""
     return {k: v for k, v in node.attrs.items() if k.endswith("block")}
+
+
+def outputs_of(program: Program, node: Node) -> list[tuple[str, tuple[int, ...]]]:
+    """(dtype, shape) of what a node that names whole blocks gives."""
+    bodies = [program.blocks[i] for i in bodies_of(node).values()]
+    if node.op == "loop":
+        return [(v.dtype, v.shape) for v in bodies[1].inputs[: node.attrs["carried"]]]
+    given = [b.outputs for b in bodies]
+    return [
+        (first.dtype, functools.reduce(merged, (v.shape for v in (first, *others))))
+        for first, *others in zip(*given, strict=True)
+    ]
+
+
+def merged(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an array that may have either, which have as many axes."""
+    return tuple(m if m == n else -1 for m, n in zip(a, b, strict=True))
 
 
 def fits(known: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -68,7 +86,7 @@ def _check_bool(node: Node, value: Value | None) -> None:
         )
 
 
-def verify_node(program: Program, at: int, node: Node) -> None:
+def _check_node(program: Program, at: int, node: Node) -> None:
     """Raise InvalidArgumentError unless a node of block `at` and the blocks that it
     names fit.
     """
@@ -105,10 +123,15 @@ def verify_node(program: Program, at: int, node: Node) -> None:
             _agree(node, "outputs", node.outputs, body.outputs)
 
 
-def verify_depth(program: Program) -> None:
-    """Raise InvalidArgumentError if blocks stand too deep in one another, or a block's
-    nodes are of both sorts.
+def check_flow(program: Program) -> None:
+    """Raise InvalidArgumentError unless blocks and what names them fit each other, each
+    block's nodes are of one sort, and no block stands too deep in others.
     """
+    if len(program.blocks) == 1 and not has_flow(program):
+        return
+    for at, block in enumerate(program.blocks):
+        for node in filter(is_flow, block.nodes):
+            _check_node(program, at, node)
     depth = [1] * len(program.blocks)
     for at in reversed(range(len(program.blocks))):
         sorts = {is_flow(n) for n in program.blocks[at].nodes}

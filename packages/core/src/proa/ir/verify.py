@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proa.errors import InvalidArgumentError
 from proa.ir.attributes import complete, row_of
-from proa.ir.flow import fits, is_flow, verify_depth, verify_node
+from proa.ir.flow import check_flow, fits, is_flow
 from proa.ir.program import NUMPY_TYPES, Block, Node, Program, Value
 from proa.ir.shapes import infer
 from proa.schema.dtypes import CODES
@@ -112,8 +112,6 @@ def verify_block(block: Block) -> None:
 
 def verify(program: Program) -> None:
     """Raise InvalidArgumentError where the program breaks a rule of the schema."""
-    for at, block in enumerate(program.blocks):
+    for block in program.blocks:
         verify_block(block)
-        for node in filter(is_flow, block.nodes):
-            verify_node(program, at, node)
-    verify_depth(program)
+    check_flow(program)

@@ -15,7 +15,9 @@ from typing import Any
 from proa import _core
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.ir.body import Body
-from proa.ir.program import Node, Value
+from proa.ir.builder import make_node
+from proa.ir.flow import merged
+from proa.ir.program import Value
 from proa.ir.record import Recorder, current_recorder
 from proa.jit.structure import flatten, unflatten
 from proa.jit.trace import is_tensor
@@ -123,7 +125,7 @@ def _merged(a: tuple[int, ...], b: tuple[int, ...], what: str) -> tuple[int, ...
         raise InvalidArgumentError(
             f"{what} must have as many axes, got shapes {a} and {b}"
         )
-    return tuple(m if m == n else -1 for m, n in zip(a, b, strict=True))
+    return merged(a, b)
 
 
 def _check_dtypes(a: Value, b: Value, what: str) -> None:
@@ -155,17 +157,9 @@ def _shown(plan: Any) -> Any:
 
 
 def _append(
-    recorder: Recorder,
-    op: str,
-    inputs: list[Value],
-    outputs: Sequence[tuple[str, tuple[int, ...]]],
-    attrs: dict[str, int],
+    recorder: Recorder, op: str, inputs: list[Value], attrs: dict[str, int]
 ) -> list[Value]:
-    node = Node(op, [*inputs], [], {**attrs})
-    node.outputs = [
-        Value(recorder.program.new_name(op), dtype, shape, "node", producer=node)
-        for dtype, shape in outputs
-    ]
+    node = make_node(recorder.program, op, inputs, {**attrs})
     recorder.append(node)
     return node.outputs
 
@@ -211,18 +205,17 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
         part.outputs += [
             part.body.local(after.get(key, v)) for key, (_, v) in before.items()
         ]
-    made: list[tuple[str, tuple[int, ...]]] = []
     for i, (a, b) in enumerate(zip(then.outputs, other.outputs, strict=True)):
         what = f"[cond] tensors {i} of both branches"
         _check_dtypes(a, b, what)
-        made.append((a.dtype, _merged(a.shape, b.shape, what)))
+        _merged(a.shape, b.shape, what)
     operands = _operands(parts)
     attrs = {
         "then_block": _block(recorder, then, then.outputs),
         "else_block": _block(recorder, other, other.outputs),
     }
     inputs = [holds, *map(recorder.local, operands)]
-    outputs = _append(recorder, "branch", inputs, made, attrs)
+    outputs = _append(recorder, "branch", inputs, attrs)
     count = len(outputs) - len(before)
     for (tensor, _), value in zip(before.values(), outputs[count:], strict=True):
         recorder.rebind(tensor, value)
@@ -272,13 +265,8 @@ def while_loop(
         "body_block": _block(recorder, made, made.outputs),
         "carried": len(carried.values),
     }
-    outputs = _append(
-        recorder,
-        "loop",
-        [*carried.values, *map(recorder.local, operands)],
-        [(v.dtype, shape) for v, shape in zip(values, carried.shapes, strict=True)],
-        attrs,
-    )
+    inputs = [*carried.values, *map(recorder.local, operands)]
+    outputs = _append(recorder, "loop", inputs, attrs)
     count = len(outputs) - len(carried.changed)
     for (tensor, _), value in zip(carried.changed, outputs[count:], strict=True):
         recorder.rebind(tensor, value)

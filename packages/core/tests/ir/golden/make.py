@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from proa.ir import Builder, Program, verify, write
+from proa.ir.program import Block
 
 
 def _ramp(*shape: int, step: float = 0.125) -> np.ndarray:
@@ -56,9 +58,54 @@ def every_dtype() -> Program:
     return b.program
 
 
+def control_flow() -> Program:
+    """``while i < n: x, i = (x @ w if sum(x) < 9 else x - 4), i + 1``; then x + b."""
+    main = Builder()
+    program = main.program
+    for _ in range(6):
+        program.blocks.append(Block())
+    test, body, total, product, less, end = (
+        Builder(program, block) for block in program.blocks[1:]
+    )
+    w, b = main.parameter("w", _ramp(3, 3)), main.parameter("b", _ramp(3))
+
+    def inputs(to: Builder, *kinds: str) -> list[Any]:
+        shapes = {"i": ("int64", []), "x": ("float32", [1, 3]), "n": ("int64", [])}
+        return [to.input(kind, *shapes[kind]) for kind in kinds]
+
+    i, _, n = inputs(test, "i", "x", "n")
+    test.output(test.less_than(i, n))
+    i, x = inputs(total, "i", "x")
+    total.output(
+        total.less_than(total.sum(x), main.constant(np.float32(9))),
+        total.add(i, main.constant(np.int64(1))),
+    )
+    (x,) = inputs(product, "x")
+    product.output(product.matmul(x, w))
+    (x,) = inputs(less, "x")
+    less.output(less.sub(x, main.constant(np.float32(4))))
+    (x,) = inputs(end, "x")
+    end.output(end.add(x, b))
+
+    i, x, _ = inputs(body, "i", "x", "n")
+    holds, after = body.node("call", [i, x], {"block": 3}).outputs
+    names = {"then_block": 4, "else_block": 5}
+    body.output(after, *body.node("branch", [holds, x], names).outputs)
+
+    x, n = inputs(main, "x", "n")
+    start = main.constant(np.int64(0))
+    names = {"cond_block": 1, "body_block": 2, "carried": 2}
+    _, x = main.node("loop", [start, x, n], names).outputs
+    main.output(*main.node("call", [x], {"block": 6}).outputs)
+    return program
+
+
+PROGRAMS = (small_cnn, every_dtype, control_flow)
+
 if __name__ == "__main__":
-    for program in (small_cnn(), every_dtype()):
-        verify(program)
     here = Path(__file__).parent
-    write(small_cnn(), here / "small_cnn.v1.proa")
-    write(every_dtype(), here / "every_dtype.v1.proa")
+    for make in PROGRAMS:
+        verify(make())
+        path = here / f"{make.__name__}.v1.proa"
+        if not path.exists():
+            write(make(), path)

@@ -23,6 +23,7 @@ from proa.ir.file.layout import (
     TABLES,
     TABLES_AT,
 )
+from proa.ir.flow import check_flow
 from proa.ir.program import NUMPY_TYPES, Array, Block, Node, Program, Value
 from proa.schema.dtypes import CODES
 
@@ -216,6 +217,7 @@ class _Reader:
             at = (at[0] + len(block.nodes), at[1] + int(record["value_count"]))
         if not program.blocks or at != (len(self.tables["nodes"]), len(values)):
             self.fail("every node and value in a block", at)
+        check_flow(program)
         for record in self.tables["metadata"]:
             program.metadata[self.text(record["key"])] = self.text(record["value"])
         for value in values:
