@@ -162,6 +162,28 @@ def test_random_numbers_of_a_fixed_shape_are_drawn_in_every_run(
             assert abs(first.mean()) < 0.6 and 0.6 < first.std() < 1.4
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_layer_made_while_its_owner_is_recorded_is_a_layer(trains: bool) -> None:
+    class Lazy(proa.nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense: Any = None
+
+        def forward(self, x: proa.Tensor) -> proa.Tensor:
+            if self.dense is None:
+                self.dense = proa.nn.Linear(3, 2)
+            return self.dense(x)
+
+    layer, x = Lazy(), tensor(4, 3)
+    static = to_static(layer)
+    if not trains:
+        layer.eval()
+    made = static(x)
+    w, b = layer.dense.weight.numpy(), layer.dense.bias.numpy()
+    np.testing.assert_allclose(made.numpy(), x.numpy() @ w + b, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(static(x).numpy(), made.numpy())
+
+
 def test_not_to_static_leaves_a_function_as_it_is() -> None:
     @not_to_static
     def f(x: Any) -> Any:

@@ -200,6 +200,21 @@ class Recorder:
         return [self.symbol(v) for v in node.outputs]
 
 
+@contextmanager
+def at_once() -> Iterator[None]:
+    """While open, what this thread does to plain tensors is done, not recorded."""
+    if not _core.is_recording():
+        yield
+        return
+    binder = _core.set_binder(None, False)
+    changes = _core.set_binds_changes(False)
+    try:
+        yield
+    finally:
+        _core.set_binds_changes(changes)
+        _core.set_binder(binder, True)
+
+
 def current_recorder() -> Recorder | None:
     """What this thread's operators on symbols go to."""
     return _marks.recorder

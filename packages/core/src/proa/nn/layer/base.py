@@ -17,6 +17,7 @@ from proa.base.naming import unique_name
 from proa.base.observers import layer_observers
 from proa.base.public import explain
 from proa.errors import AlreadyExistsError, InvalidArgumentError
+from proa.ir.record import at_once
 from proa.nn.attr import ParamAttr
 from proa.nn.initializer import chosen
 from proa.nn.layer.hooks import HookHandle
@@ -147,8 +148,10 @@ class Layer:
         kind = self._dtype if dtype is None else as_dtype(dtype)
         init = chosen(given.initializer, default_initializer, is_bias)
         suffix = "b" if is_bias else "w"
+        with at_once():  # a parameter outlives the program in which it may be made
+            first = init.make(size, kind)
         return Parameter(
-            init.make(size, kind),
+            first,
             trainable=given.trainable,
             name=given.name or unique_name(f"{self._full_name}.{suffix}"),
             learning_rate=given.learning_rate,
