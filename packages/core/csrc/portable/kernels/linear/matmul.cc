@@ -1,5 +1,5 @@
-// z = x @ y over the last two axes. Floats go through the packed product; where y is one matrix
-// the batch of x becomes rows. Integers and complex numbers take a plain loop.
+// z = x @ y over the last two axes, by the packed product; where y is one matrix the batch of x
+// becomes rows. Integers take a plain loop.
 #include "proa/simd/gemm/small.h"
 
 namespace proa::PROA_ISA {
@@ -62,6 +62,8 @@ bool one_matrix(const View& v) {
     if (v.shape[d] != 1) return false;
   return true;
 }
+
+bool takes_products(DType t) { return is_floating(t) || is_complex(t); }
 
 void set_y(Product* p, const View& y) {
   p->dtype = y.dtype;
@@ -154,14 +156,6 @@ PROA_INLINE void add_product(int64_t& z, int64_t x, int64_t y) {
   z = static_cast<int64_t>(static_cast<uint64_t>(z) +
                            static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
 }
-template <class C>
-PROA_INLINE void add_complex(C& z, C x, C y) {
-  z.re += x.re * y.re - x.im * y.im;
-  z.im += x.re * y.im + x.im * y.re;
-}
-PROA_INLINE void add_product(C64& z, C64 x, C64 y) { add_complex(z, x, y); }
-PROA_INLINE void add_product(C128& z, C128 x, C128 y) { add_complex(z, x, y); }
-
 template <class T>
 void plain(const Call& c) {
   const View &x = c.in[0], &y = c.in[1], &z = c.out[0];
@@ -198,16 +192,10 @@ Status matmul(const Call& c) {
     case DType::kI64:
       plain<int64_t>(c);
       return Status::kOk;
-    case DType::kC64:
-      plain<C64>(c);
-      return Status::kOk;
-    case DType::kC128:
-      plain<C128>(c);
-      return Status::kOk;
     default:
       break;
   }
-  if (!is_floating(c.in[0].dtype)) return Status::kUnimplemented;
+  if (!takes_products(c.in[0].dtype)) return Status::kUnimplemented;
   if (one_matrix(c.in[1]))
     multiply(c, product_of(c, true), c.scratch);
   else
@@ -216,7 +204,7 @@ Status matmul(const Call& c) {
 }
 
 size_t matmul_scratch(const Call& c) {
-  if (!is_floating(c.in[0].dtype)) return 0;
+  if (!takes_products(c.in[0].dtype)) return 0;
   if (one_matrix(c.in[1])) return product_scratch(product_of(c, true));
   const Product p = product_of(c, false);
   if (is_small(p, kSmallBatchWork)) return 0;

@@ -1,5 +1,6 @@
 #include "proa/simd/gemm/product.h"
 
+#include "proa/simd/gemm/complex.h"
 #include "proa/simd/gemm/skinny.h"
 #include "proa/simd/gemm/small.h"
 
@@ -16,6 +17,8 @@ int64_t bias_bytes(const Product& p) {
   if (p.bias == nullptr || !p.bias->given()) return 0;
   return (gemm_columns(micro_of(p.dtype), p.n) * micro_of(p.dtype).size + 63) & ~int64_t{63};
 }
+
+bool takes_complex(const Product& p) { return computes(DType::kC64) && is_complex(p.dtype); }
 
 /// A build without doubles is one for models, whose weights are prepacked: it goes without.
 bool is_skinny(const Product& p) {
@@ -35,6 +38,7 @@ bool is_skinny_turned(const Product& p) {
 }  // namespace
 
 size_t product_scratch(const Product& p) {
+  if (takes_complex(p)) return complex_scratch(p);
   if (is_small(p)) return 0;
 #if defined(__AVX512F__)
   if (is_skinny_turned(p))
@@ -47,6 +51,7 @@ size_t product_scratch(const Product& p) {
 }
 
 void multiply(const Call& call, const Product& p, void* scratch) {
+  if (takes_complex(p)) return multiply_complex(call, p, scratch);
   if (is_small(p)) return multiply_small(p.dtype, small_of(p));
   const Micro& micro = micro_of(p.dtype);
   MatrixSource a, b;

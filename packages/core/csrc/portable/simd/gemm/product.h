@@ -5,7 +5,7 @@
 namespace proa::PROA_ISA {
 
 struct Product {
-  DType dtype = DType::kF32;  // of both operands
+  DType dtype = DType::kF32;  // of both operands; a complex one goes without the extras
   int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;  // element (i, p) at a_rows.at(i) + a_steps.at(p)
   Lines a_rows, a_steps;

@@ -1,0 +1,12 @@
+#pragma once
+// Products of complex matrices, done as real ones of twice the columns and steps.
+#include "proa/simd/gemm/product.h"
+
+namespace proa::PROA_ISA {
+
+/// The micro-kernel and the output are those of the parts. Bias, residual and activation of p are
+/// not looked at, nor is a packed b.
+size_t complex_scratch(const Product& p);
+void multiply_complex(const Call& call, const Product& p, void* scratch);
+
+}  // namespace proa::PROA_ISA
