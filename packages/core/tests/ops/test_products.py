@@ -8,12 +8,18 @@ import proa
 from proa.nn import functional as F
 
 RNG = np.random.default_rng(3)
-UNIT = {"float32": 2.0**-24, "float64": 2.0**-53, "bfloat16": 2.0**-9}
-DTYPES = ["float32", "float64", "bfloat16"]
+UNIT = {
+    "float32": 2.0**-24,
+    "float64": 2.0**-53,
+    "bfloat16": 2.0**-9,
+    "float16": 2.0**-11,
+}
+DTYPES = list(UNIT)
 # Few steps and many blocks of them; narrow, whole and several panels of columns.
 SHAPES = [
     (3, 5, 7),
     (1, 900, 130),
+    (5, 450, 90),
     (13, 800, 1000),
     (16, 400, 70),
     (17, 384, 33),

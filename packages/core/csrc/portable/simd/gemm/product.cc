@@ -22,15 +22,14 @@ bool takes_complex(const Product& p) { return computes(DType::kC64) && is_comple
 
 /// A build without doubles is one for models, whose weights are prepacked: it goes without.
 bool is_skinny(const Product& p) {
-  return computes(DType::kF64) && p.packed == nullptr && p.m <= kSkinnyRows &&
-         p.dtype == DType::kF32 && p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() &&
-         p.b_steps.step() != 1;
+  return computes(DType::kF64) && p.packed == nullptr && p.m <= skinny_rows(p.dtype, p.n) &&
+         p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() && p.b_steps.step() != 1;
 }
 
 #if defined(__AVX512F__)
 bool is_skinny_turned(const Product& p) {
   return computes(DType::kF64) && p.packed == nullptr && p.m <= kTurnedRows &&
-         p.dtype == DType::kF32 && p.n >= kLanes && p.k >= kLanes && p.b_steps.rank == 1 &&
+         p.dtype != DType::kF64 && p.n >= kLanes && p.k >= kLanes && p.b_steps.rank == 1 &&
          p.b_steps.step() == 1;
 }
 #endif
@@ -44,7 +43,8 @@ size_t product_scratch(const Product& p) {
   if (is_skinny_turned(p))
     return static_cast<size_t>(bias_bytes(p)) + skinny_turned_scratch(p.m, p.k);
 #endif
-  if (is_skinny(p)) return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(p.m, p.k);
+  if (is_skinny(p))
+    return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(micro_of(p.dtype), p.m, p.k);
   return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_of(p.dtype), p.m, p.n, p.k,
                                                            takes_tiles(p.end.out),
                                                            p.packed != nullptr);
@@ -67,9 +67,10 @@ void multiply(const Call& call, const Product& p, void* scratch) {
   }
   set_output(&g, &p.end);
 #if defined(__AVX512F__)
-  if (is_skinny_turned(p)) return multiply_skinny_turned(call, g, rest);
+  if (is_skinny_turned(p)) return multiply_skinny_turned(call, g, {p.dtype, p.b, p.b_stride}, rest);
 #endif
-  return is_skinny(p) ? multiply_skinny(call, g, rest) : gemm(call, g, rest);
+  if (is_skinny(p)) return multiply_skinny(call, g, {p.dtype, p.b, p.b_steps.step()}, rest);
+  gemm(call, g, rest);
 }
 
 size_t product_packed_size(const Product& p) {

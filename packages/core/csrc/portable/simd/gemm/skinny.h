@@ -5,23 +5,33 @@
 
 namespace proa::PROA_ISA {
 
-// Tiles of gemm() that hold more rows read b as fast.
+/// Rows of a, with n columns of b, up to which the time is less than gemm()'s.
+inline int64_t skinny_rows(DType dtype, int64_t n) {
+  if (dtype != DType::kF32) return 8;
 #if defined(__AVX512F__)
-constexpr int64_t kSkinnyRows = 2;
-#else
-constexpr int64_t kSkinnyRows = 16;
+  constexpr int64_t kFarApart = 960;  // rows of so many columns come slowly to tiles
+  if (n < kFarApart) return 4;
 #endif
+  (void)n;
+  return 16;
+}
 
-size_t skinny_scratch(int64_t m, int64_t k);
-/// What gemm() does, to the last bit, for m <= kSkinnyRows, floats, and a b of rows that lie
-/// where g.b.direct says.
-void multiply_skinny(const Call& call, const Gemm& g, void* scratch);
+/// Lines of a matrix in memory, whose elements are neighbours.
+struct RowsOf {
+  DType dtype;
+  const void* data;
+  int64_t step;  // from a line to the next
+};
 
-// The same for a b of columns that lie where g.b.direct says, and m <= kTurnedRows.
+size_t skinny_scratch(const Micro& micro, int64_t m, int64_t k);
+/// What gemm() does, to the last bit, for a b (instead of g.b) that lies by rows.
+void multiply_skinny(const Call& call, const Gemm& g, const RowsOf& b, void* scratch);
+
+// The same for a b that lies by columns, not of doubles, and m <= kTurnedRows.
 #if defined(__AVX512F__)
 constexpr int64_t kTurnedRows = 8;
 size_t skinny_turned_scratch(int64_t m, int64_t k);
-void multiply_skinny_turned(const Call& call, const Gemm& g, void* scratch);
+void multiply_skinny_turned(const Call& call, const Gemm& g, const RowsOf& b, void* scratch);
 #endif
 
 }  // namespace proa::PROA_ISA

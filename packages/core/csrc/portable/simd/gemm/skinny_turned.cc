@@ -43,13 +43,13 @@ struct Patch {
 
 /// Adds k steps of kLanes lines from `b` on, `pitch` apart of which `lines` are there, to kRows
 /// sums.
-template <int kRows>
-PROA_INLINE void add_lines(const float* a, const float* b, int64_t pitch, int64_t lines, int64_t k,
+template <class T, int kRows>
+PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t lines, int64_t k,
                            VF* sums) {
   Patch patch;
   for (int64_t at = 0; at < k; at += kLanes, b += kLanes) {
     const int64_t some = least(k - at, kLanes);
-    const float* line = b;
+    const T* line = b;
     for (int64_t i = 0; i < kLanes; ++i) {
       __builtin_prefetch(line + kFetch);
       store(patch.at[i], some == kLanes ? load(line) : load_n(line, some));
@@ -68,18 +68,17 @@ PROA_INLINE void add_lines(const float* a, const float* b, int64_t pitch, int64_
   }
 }
 
-template <int kRows>
-void run_columns(const Gemm& g, const float* a, int64_t col) {
+template <class T, int kRows>
+void run_columns(const Gemm& g, const RowsOf& rows, const float* a, int64_t col) {
   const int64_t block = gemm_k_block(*g.micro, g.k), cols = least(g.n - col, kLanes);
-  const float* const b = static_cast<const float*>(g.b.direct) + col * g.b.step;
+  const T* const b = static_cast<const T*>(rows.data) + col * rows.step;
   const float* const init = static_cast<const float*>(g.init);
   VF total[kRows];
-  for (VF& sum : total) sum = init == nullptr ? VF{} : load(init + col);
-  add_lines<kRows>(a, b, g.b.step, cols, least(g.k, block), total);
-  for (int64_t k0 = block; k0 < g.k; k0 += block) {
-    VF part[kRows] = {};
-    add_lines<kRows>(a + k0 * kRows, b + k0, g.b.step, cols, least(g.k - k0, block), part);
-    for (int r = 0; r < kRows; ++r) total[r] = total[r] + part[r];
+  for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += block) {
+    VF part[kRows];
+    for (VF& sum : part) sum = k0 > 0 || init == nullptr ? VF{} : load(init + col);
+    add_lines<T, kRows>(a + k0 * kRows, b + k0, rows.step, cols, least(g.k - k0, block), part);
+    for (int r = 0; r < kRows; ++r) total[r] = k0 == 0 ? part[r] : total[r] + part[r];
   }
   alignas(64) float tile[kRows][kLanes];
   for (int r = 0; r < kRows; ++r) {
@@ -96,23 +95,32 @@ void run_columns(const Gemm& g, const float* a, int64_t col) {
 
 int64_t padded_rows(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : 8; }
 
-}  // namespace
-
-size_t skinny_turned_scratch(int64_t m, int64_t k) { return skinny_scratch(padded_rows(m), k); }
-
-void multiply_skinny_turned(const Call& call, const Gemm& g, void* scratch) {
-  if (g.m == 0 || g.n == 0) return;
+template <class T>
+void run_all(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
   float* const a = static_cast<float*>(scratch);
   const int rows = static_cast<int>(padded_rows(g.m));
   pack_panel(g.a, sizeof(float), 0, static_cast<int>(g.m), rows, 0, g.k, a);
   const int64_t grain = 1 + kGrainWork / (kLanes * g.k * rows + 1);
-  auto run = rows == 1   ? run_columns<1>
-             : rows == 2 ? run_columns<2>
-             : rows == 4 ? run_columns<4>
-                         : run_columns<8>;
+  auto run = rows == 1   ? run_columns<T, 1>
+             : rows == 2 ? run_columns<T, 2>
+             : rows == 4 ? run_columns<T, 4>
+                         : run_columns<T, 8>;
   parallel_for(call, (g.n + kLanes - 1) / kLanes, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) run(g, a, i * kLanes);
+    for (int64_t i = begin; i < end; ++i) run(g, b, a, i * kLanes);
   });
+}
+
+}  // namespace
+
+size_t skinny_turned_scratch(int64_t m, int64_t k) {
+  return skinny_scratch(kMicroF32, padded_rows(m), k);
+}
+
+void multiply_skinny_turned(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
+  if (g.m == 0 || g.n == 0) return;
+  if (b.dtype == DType::kF16) return run_all<F16>(call, g, b, scratch);
+  if (b.dtype == DType::kBF16) return run_all<BF16>(call, g, b, scratch);
+  run_all<float>(call, g, b, scratch);
 }
 
 }  // namespace proa::PROA_ISA
