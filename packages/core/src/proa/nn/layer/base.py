@@ -141,19 +141,17 @@ class Layer:
         default_initializer: Any = None,
     ) -> Any:
         """A new parameter, or None if ``attr`` is False. Assign it to register it."""
-        given = ParamAttr.of(attr)
-        if given is None:
+        if (given := ParamAttr.of(attr)) is None:
             return None
-        size = [int(n) for n in shape]
         kind = self._dtype if dtype is None else as_dtype(dtype)
         init = chosen(given.initializer, default_initializer, is_bias)
-        suffix = "b" if is_bias else "w"
+        name = f"{self._full_name}.{'b' if is_bias else 'w'}"
         with at_once():  # a parameter outlives the program in which it may be made
-            first = init.make(size, kind)
+            first = init.make([int(n) for n in shape], kind)
         return Parameter(
             first,
             trainable=given.trainable,
-            name=given.name or unique_name(f"{self._full_name}.{suffix}"),
+            name=given.name or unique_name(name),
             learning_rate=given.learning_rate,
             regularizer=given.regularizer,
             need_clip=given.need_clip,
