@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inference_models import mlp, write_mlp
+from inference_models import loop, mlp, write_loop, write_mlp
 
 SOURCE = Path(__file__).parent.parent / "csrc" / "tests" / "capi_test.c"
 
@@ -28,8 +28,11 @@ def test_a_c_program_runs_a_model(tmp_path):
     x.tofile(tmp_path / "input.f32")
     mlp(x)[0].astype(np.float32).tofile(tmp_path / "output.f32")
     model = write_mlp(tmp_path / "mlp.proa")
+    loop(np.ones((1, 8), np.float32), 5).tofile(tmp_path / "rows.f32")
+    rounds = write_loop(tmp_path / "loop.proa")
+    plain = [model, tmp_path / "input.f32", tmp_path / "output.f32"]
     done = subprocess.run(
-        [program, model, tmp_path / "input.f32", tmp_path / "output.f32"],
+        [program, *plain, rounds, tmp_path / "rows.f32"],
         capture_output=True,
         text=True,
         check=False,

@@ -71,6 +71,28 @@ def test_a_selection_has_the_ops_and_dtypes_of_the_models(models):
     assert not both.depthwise
 
 
+def test_models_with_control_flow_are_refused(tmp_path):
+    import proa
+    from proa.static import InputSpec
+    from proa.static import nn as snn
+
+    def choose(x):
+        return snn.cond(x.sum() > 0, lambda: x * 2, lambda: -x)
+
+    path = tmp_path / "flow.proa"
+    proa.jit.save(choose, path, input_spec=[InputSpec([3], "float32", "x")])
+    for tool in (
+        lambda: convert(path, tmp_path / "b.proa"),
+        lambda: selection_of([path]),
+    ):
+        with pytest.raises(UnimplementedError, match=r"without control flow.*branch"):
+            tool()
+    with pytest.raises(
+        UnimplementedError, match=r"(call|branch): this build has the op"
+    ):
+        create_predictor(Config(path))
+
+
 def test_select_names_what_is_wrong(tmp_path):
     with pytest.raises(InvalidArgumentError, match="one of native, aarch64, armv7"):
         build(Selection(), tmp_path, SOURCE, "toaster")

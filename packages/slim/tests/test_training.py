@@ -5,8 +5,14 @@ import pytest
 
 import proa
 from proa import nn
-from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    PreconditionNotMetError,
+    UnimplementedError,
+)
 from proa.static import InputSpec
+from proa.static import nn as snn
 from proa_slim import QAT, QuantConfig, QuantizedLayer, quant_post_static
 
 RNG = np.random.default_rng(4)
@@ -151,3 +157,41 @@ def test_skipped_layers_are_trained_and_converted_in_float():
         assert "linear_int8" not in ops
     with pytest.raises(NotFoundError, match="skip must name layers of the network"):
         QAT(QuantConfig(skip=("head",))).quantize(net)
+
+
+class Rounds(nn.Layer):
+    """x -> h or -h, whichever sums up to more; h is n rounds of tanh(linear(x))."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x, n):
+        _, h = snn.while_loop(
+            lambda i, h: i < n,
+            lambda i, h: (i + 1, proa.tanh(self.linear(h))),
+            [n * 0, x],
+        )
+        return snn.cond(h.sum() > 0, lambda: h, lambda: -h)
+
+
+ROUNDS_SPEC = [InputSpec([None, 8], "float32", "x"), InputSpec([], "int64", "n")]
+
+
+def test_a_network_with_control_flow_is_quantized_by_training_alone():
+    proa.seed(3)
+    net = Rounds()
+    x, n = RNG.standard_normal((4, 8)).astype(np.float32), np.array(3)
+    with pytest.raises(UnimplementedError, match="without control flow"):
+        quant_post_static(net, ROUNDS_SPEC, [(x, n)])
+    qat = QAT()
+    student = qat.quantize(net)
+    student(proa.to_tensor(x), proa.to_tensor(n))
+    student.eval()
+    model = qat.convert(student, ROUNDS_SPEC)
+    ops = [node.op for block in model.program.blocks for node in block.nodes]
+    assert "linear_int8" in ops and "loop" in ops
+    for rounds in (0, 1, 4):
+        want = student(proa.to_tensor(x), proa.to_tensor(rounds)).numpy()
+        got = model(x, np.array(rounds))
+        np.testing.assert_allclose(got, want, atol=0.02)

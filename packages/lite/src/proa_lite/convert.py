@@ -6,7 +6,8 @@ from os import PathLike
 from typing import NamedTuple
 
 from proa.ir import Program, passes, read, write
-from proa.schema import ROWS
+from proa.ir.attributes import row_of
+from proa.ir.flow import is_flow
 from proa_lite.errors import UnimplementedError
 
 
@@ -21,6 +22,16 @@ def _ops(program: Program) -> list[str]:
     return [node.op for block in program.blocks for node in block.nodes]
 
 
+def check_no_flow(program: Program, where: str) -> None:
+    """Raise UnimplementedError if the program has branches or loops."""
+    flow = {n.op for block in program.blocks for n in block.nodes if is_flow(n)}
+    if flow:
+        raise UnimplementedError(
+            f"[{where}] the model must be without control flow, which the mobile "
+            f"runtime leaves out, got {', '.join(sorted(flow))}"
+        )
+
+
 def convert(
     model: str | PathLike[str], output: str | PathLike[str], *, level: int = 2
 ) -> Conversion:
@@ -30,12 +41,14 @@ def convert(
         level: 0 changes nothing, 1 keeps every result bit-equal, 2 also fuses ops.
 
     Raises:
-        UnimplementedError: If the model uses ops that the mobile runtime leaves out.
+        UnimplementedError: If the model uses ops that the mobile runtime leaves out,
+            or branches or loops.
     """
     program = read(model)
+    check_no_flow(program, "convert")
     before = len(_ops(program))
     passes.optimize(program, level)
-    if missing := sorted({op for op in _ops(program) if not ROWS[op].lite}):
+    if missing := sorted({op for op in _ops(program) if not row_of(op).lite}):
         raise UnimplementedError(
             "[convert] the model must use ops of the mobile runtime, got "
             + ", ".join(missing)

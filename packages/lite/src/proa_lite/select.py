@@ -34,14 +34,21 @@ class Selection(NamedTuple):
 
 
 def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
-    """The ops and dtypes of the models. Needs the extra ``proa-lite[tools]``."""
+    """The ops and dtypes of the models. Needs the extra ``proa-lite[tools]``.
+
+    Raises:
+        UnimplementedError: If a model has branches or loops.
+    """
     from proa.ir import read
+    from proa_lite.convert import check_no_flow
 
     ops: set[str] = set()
     dtypes: set[str] = set()
     winograd = depthwise = False
     for model in models:
-        for block in read(model).blocks:
+        program = read(model)
+        check_no_flow(program, "select")
+        for block in program.blocks:
             ops |= {node.op for node in block.nodes}
             dtypes |= {value.dtype for value in block.values()}
             winograd |= any(_is_wide(node) for node in block.nodes)

@@ -8,7 +8,7 @@ namespace proa {
 
 namespace {
 
-constexpr uint32_t kMaxDepth = 64;  // blocks that stand in one another
+constexpr uint32_t kMaxDepth = 64;  // blocks that stand in one another below the model's
 
 struct FlowOpInfo {
   const char* name;
@@ -69,7 +69,7 @@ class NodeReader {
         check_call(node.blocks[1], 1);
         break;
       case FlowOp::kLoop:
-        must(attributes[2] >= 0 && attributes[2] <= int64_t{record_.input_count},
+        must(attributes[2] >= 1 && attributes[2] <= int64_t{record_.input_count},
              "what a loop carries is among its inputs");
         node.carried = static_cast<uint32_t>(attributes[2]);
         check_loop(node.blocks[0], node.blocks[1], node.carried);
@@ -199,7 +199,7 @@ bool directs(const ModelView& model, uint32_t block) {
 FlowProgram::FlowProgram(const ModelView& model)
     : view(model), constants(model.block(0).value_first), blocks(model.block_count()) {
   // Names point behind, so a block's users come before it.
-  std::vector<uint32_t> depth(blocks.size(), 1);
+  std::vector<uint32_t> depth(blocks.size(), 0);
   blocks[0].used = true;
   for (uint32_t k = 0; k < blocks.size(); ++k) {
     FlowBlock& block = blocks[k];

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from proa import _core
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.ir.flow import has_flow
 from proa.ir.program import Array, Program, Value
 
 #: Called with each value that a node made.
@@ -22,7 +23,13 @@ def interpret(
 
     Raises:
         InvalidArgumentError: If the number of inputs is not the program's.
+        UnimplementedError: If the program has branches or loops.
     """
+    if has_flow(program):
+        raise UnimplementedError(
+            "[quant] the network must be without control flow to be measured, got a "
+            "branch or loop that follows from its input"
+        )
     block = program.main
     if len(inputs) != len(block.inputs):
         raise InvalidArgumentError(
