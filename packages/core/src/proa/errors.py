@@ -37,6 +37,10 @@ class OutOfRangeError(Error, IndexError):
     """An index outside its axis."""
 
 
+class UnboundVariableError(Error, UnboundLocalError):
+    """A variable that is read where it may have no value."""
+
+
 class AlreadyExistsError(Error, RuntimeError):
     """A name that is taken."""
 

@@ -12,7 +12,7 @@ import proa
 import proa.nn.functional as F
 from proa import _core, nn
 from proa.errors import PreconditionNotMetError, UnimplementedError
-from proa.jit import to_static
+from proa.jit import not_to_static, to_static
 
 Array = np.ndarray
 
@@ -404,13 +404,17 @@ def test_control_flow_on_values_names_the_line_and_leaves_no_trace() -> None:
     net = nn.Linear(4, 3)
     opt = proa.optimizer.Adam(0.1, parameters=net.parameters())
 
+    @not_to_static
+    def clear(loss: Any) -> None:
+        if loss > 0:  # the line to be named
+            opt.clear_grad()
+
     @to_static
     def step(x: Any) -> Any:
         loss = net(x).sum()
         loss.backward()
         opt.step()
-        if loss > 0:  # the line to be named
-            opt.clear_grad()
+        clear(loss)
         return loss
 
     before = net.weight.numpy().copy()

@@ -173,7 +173,7 @@ def test_wrong_arguments_are_told(call: Any, error: Any, message: str) -> None:
 def test_a_number_of_a_recorded_tensor_is_told_with_its_line() -> None:
     @proa.jit.to_static
     def f(x: proa.Tensor) -> proa.Tensor:
-        return x * float(x.sum())
+        return x * x.sum().item()
 
     with pytest.raises(UnimplementedError, match=r"test_control_flow\.py:\d+: return"):
         f(proa.ones([2]))

@@ -65,12 +65,29 @@ def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
     _telling.to_stdout = bool(also_to_stdout)
 
 
+def tell_code(function: Callable[..., Any], code: Callable[[], str]) -> None:
+    """Log the function as it was rewritten to be recorded, if that was asked for."""
+    if _telling.code_level > 0:
+        _tell([f"code of {_name_of(function)}:\n{code()}"])
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines:
+        # Shown whatever the levels of the application's own loggers: it was asked for.
+        _logger.log(max(_logger.getEffectiveLevel(), logging.INFO), line)
+        if _telling.to_stdout:
+            print(line, file=sys.stdout)
+
+
 def tell(function: Callable[..., Any], program: Program) -> None:
     """Log a recording of the function, as far as was asked for."""
     if _telling.verbosity <= 0 and _telling.code_level <= 0:
         return
-    name = getattr(function, "__qualname__", type(function).__name__)
-    nodes = program.main.nodes
+    name, nodes = _name_of(function), program.main.nodes
     lines = []
     if _telling.verbosity > 0:
         inputs = ", ".join(str(v) for v in program.main.inputs)
@@ -79,8 +96,4 @@ def tell(function: Callable[..., Any], program: Program) -> None:
         lines += [f"{n.op}: {n.line or 'of the gradient'}" for n in nodes]
     if _telling.code_level > 0:
         lines.append(f"program of {name}:\n{program}")
-    for line in lines:
-        # Shown whatever the levels of the application's own loggers: it was asked for.
-        _logger.log(max(_logger.getEffectiveLevel(), logging.INFO), line)
-        if _telling.to_stdout:
-            print(line, file=sys.stdout)
+    _tell(lines)

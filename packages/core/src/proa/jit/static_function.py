@@ -20,6 +20,7 @@ from proa.ir.program import Value
 from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
 from proa.jit.capture import NeedsPython
 from proa.jit.compiled import Compiled
+from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
 from proa.jit.recording import Recording, record
@@ -204,6 +205,8 @@ class StaticFunction:
         else:
             tensors, plan = flatten((args, kwargs), is_tensor)
             if self._wants_function(tensors):
+                if any(t._is_symbolic for t in tensors):
+                    return recordable(self.function)(*args, **kwargs)
                 return self.function(*args, **kwargs)
             key = (_core.call_key(tensors), repr(plan), autocast.key())
         for known in self._recorded.get(key, ()):
@@ -243,7 +246,7 @@ class StaticFunction:
             found = self._keep(
                 key,
                 trace(
-                    self.function,
+                    recordable(self.function),
                     lambda symbols: unflatten(symbols, plan),
                     specs,
                     owner=self.owner,
@@ -271,7 +274,7 @@ class StaticFunction:
         self, specs: Sequence[InputSpec], stops: Sequence[bool], plan: Any
     ) -> Recording:
         return record(
-            self.function,
+            recordable(self.function),
             lambda symbols: unflatten(symbols, plan),
             specs,
             stops,

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Leaf = Callable[[Any], bool]
+
+
+class Varied:
+    """A result that a run chooses: `options` holds one value for each kind it may have.
+
+    A function that returns a tensor here and None there, as a tensor decides, is
+    recorded with such a result; its callers get the option itself.
+    """
+
+    def __init__(self, chosen: Any, options: Sequence[Any]) -> None:
+        self.chosen, self.options = chosen, options
 
 
 def flatten(thing: Any, is_leaf: Leaf) -> tuple[list[Any], Any]:
@@ -28,6 +39,9 @@ def _taken_apart(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
     if isinstance(part, dict):
         pairs = [[key, _taken_apart(p, is_leaf, leaves)] for key, p in part.items()]
         return {"dict": pairs}
+    if isinstance(part, Varied):
+        options = [part.chosen, *part.options]
+        return {"varied": [_taken_apart(p, is_leaf, leaves) for p in options]}
     return {"value": part}
 
 
@@ -71,4 +85,9 @@ def unflatten(leaves: list[Any], plan: Any) -> Any:
         return tuple(unflatten(leaves, p) for p in content)
     if kind == "dict":
         return {key: unflatten(leaves, p) for key, p in content}
+    if kind == "varied":
+        chosen, *options = [unflatten(leaves, p) for p in content]
+        if getattr(chosen, "_is_symbolic", False):
+            return Varied(chosen, options)
+        return options[int(chosen)]
     return content

@@ -1,0 +1,223 @@
+"""Functions as they are to be called while another one is recorded."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sysconfig
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+from proa.base.observers import layer_observers
+from proa.errors import is_own_code
+from proa.jit.convert import source
+from proa.jit.convert.places import explain
+from proa.jit.convert.session import session
+from proa.jit.convert.substitutes import SUBSTITUTES
+from proa.jit.convert.transform import (
+    RUNTIME,
+    Rewriter,
+    is_convertible,
+    worth_converting,
+)
+from proa.jit.log import tell_code
+
+#: Packages whose functions are no users' code.
+_LIBRARIES = {
+    "PIL", "_pytest", "cupy", "cv2", "hypothesis", "jax", "matplotlib", "numpy",
+    "pandas", "pluggy", "proa_inference", "proa_lite", "proa_serving", "proa_slim",
+    "pytest", "scipy", "torch",
+}  # fmt: skip
+_STANDARD = tuple(
+    sysconfig.get_paths()[name] + "/" for name in ("stdlib", "platstdlib")
+)
+_FLAGS_OF_GENERATORS = 0x20 | 0x80 | 0x200  # generators, coroutines and both
+
+_lock = threading.Lock()
+#: Of code objects, the rewritten one; None if there is nothing to rewrite.
+_codes: dict[CodeType, CodeType | None] = {}
+_functions: weakref.WeakKeyDictionary[FunctionType, Any] = weakref.WeakKeyDictionary()
+
+
+def _is_library(function: FunctionType) -> bool:
+    path = function.__code__.co_filename
+    if is_own_code(path):
+        return True
+    if path.startswith("<"):  # no file, but cells of notebooks and lines of examples
+        return not path.startswith(("<ipython", "<doctest"))
+    root = (function.__module__ or "").partition(".")[0]
+    if root in _LIBRARIES:
+        return True
+    return path.startswith(_STANDARD) and "site-packages" not in path
+
+
+def _rewritten(function: FunctionType) -> CodeType | None:
+    """The code of the function, rewritten; None if it needs to be called as it is."""
+    code = function.__code__
+    with _lock:
+        if code not in _codes:
+            _codes[code] = None
+            tree = source.tree_of(code)
+            if tree and is_convertible(tree) and worth_converting(tree):
+                owner = function.__qualname__.rpartition(".")[0]
+                name = owner.rpartition(".")[2]
+                rewriter = Rewriter(tree, "" if name == "<locals>" else name)
+                tree = rewriter.rewrite()
+                _codes[code] = source.compiled(tree, code, RUNTIME)
+                tell_code(function, functools.partial(ast.unparse, tree))
+        return _codes[code]
+
+
+def _runtime_cell() -> CellType:
+    from proa.jit.convert import runtime  # it calls what is here
+
+    return CellType(runtime)
+
+
+def _converted_function(function: FunctionType) -> Callable[..., Any]:
+    if getattr(function, "_not_to_static", False):
+        return function
+    if _is_library(function):
+        return _around_users(function)
+    if function.__code__.co_flags & _FLAGS_OF_GENERATORS:
+        return function
+    known = _functions.get(function)
+    if known is not None and known[0] is function.__code__:
+        made: Callable[..., Any] = known[1] or function
+        return made
+    code = _rewritten(function)
+    made_function = None
+    if code is not None:
+        cells = dict(
+            zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        )
+        cells[RUNTIME] = _runtime_cell()
+        closure = tuple(cells[name] for name in code.co_freevars)
+        made_function = _like(function, code, closure)
+    _functions[function] = (function.__code__, made_function)
+    return made_function or function
+
+
+def _like(
+    function: FunctionType, code: CodeType, closure: tuple[CellType, ...]
+) -> FunctionType:
+    made = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    made.__dict__.update(function.__dict__)
+    return made
+
+
+def _around_users(function: FunctionType) -> Callable[..., Any]:
+    """A library's wrapper around a user's function, as decorators make them."""
+    inner = getattr(function, "__wrapped__", None)
+    if inner is None or not function.__closure__:
+        return function
+    made = converted(inner)
+    if made is inner:
+        return function
+    closure = tuple(
+        CellType(made) if _content(cell) is inner else cell
+        for cell in function.__closure__
+    )
+    return _like(function, function.__code__, closure)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def converted(function: Any) -> Any:
+    """What to call in place of a callable while a program is recorded.
+
+    A user's function whose source is at hand, rewritten; a method or partial of one;
+    anything else as it is.
+    """
+    if isinstance(function, FunctionType):
+        return _converted_function(function)
+    if isinstance(function, MethodType):
+        made = converted(function.__func__)
+        return function if made is function.__func__ else _bound(made, function)
+    if isinstance(function, functools.partial):
+        made = converted(function.func)
+        if made is function.func:
+            return function
+        return functools.partial(made, *function.args, **function.keywords)
+    called = getattr(type(function), "__call__", None)  # noqa: B004  (not the instance's)
+    if isinstance(called, FunctionType) and not isinstance(function, type):
+        made = converted(called)
+        return function if made is called else MethodType(made, function)
+    return function
+
+
+def _bound(made: Callable[..., Any], method: MethodType) -> MethodType:
+    return MethodType(made, method.__self__)
+
+
+def call(function: Any) -> Any:
+    """The same for a call in rewritten code, where Python's own have substitutes."""
+    try:
+        substitute = SUBSTITUTES.get(function)
+    except TypeError:  # it has no hash
+        substitute = None
+    return substitute or converted(function)
+
+
+@contextmanager
+def _layers_converted(layer: Any) -> Iterator[None]:
+    """While open, a Layer that is called computes by a rewritten `forward`."""
+    state = layer.__dict__
+    if "forward" in state or not isinstance(layer.forward, MethodType):
+        yield
+        return
+    made = converted(layer.forward)
+    if made is layer.forward or made.__func__ is layer.forward.__func__:
+        yield
+        return
+    state["forward"] = made
+    try:
+        yield
+    finally:
+        state.pop("forward", None)
+
+
+@contextmanager
+def _recording(first: Any) -> Iterator[None]:
+    outermost = session.depth == 0
+    session.depth += 1
+    if outermost:
+        session.clear()
+        session.first = getattr(getattr(first, "__func__", first), "__code__", None)
+        layer_observers.append(_layers_converted)
+    try:
+        yield
+    finally:
+        session.depth -= 1
+        if outermost:
+            layer_observers.remove(_layers_converted)
+            session.clear()
+
+
+def recordable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function to call in order to record what this one does."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        made = converted(function)
+        with _recording(made):
+            try:
+                return made(*args, **kwargs)
+            except NameError as error:
+                explain(error, session.lost)
+                raise
+
+    return called

@@ -1,0 +1,425 @@
+"""What rewritten functions call: `_proa` in their code.
+
+Whatever is no symbol is treated as Python does: same order, same laziness, same errors.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from proa import _core
+from proa._core import ops
+from proa.errors import InvalidTypeError
+from proa.jit import flow
+from proa.jit.convert.calls import call
+from proa.jit.convert.interrupts import RESULT
+from proa.jit.convert.joining import (
+    UNDEFINED,
+    DiffersError,
+    Kind,
+    Missing,
+    conform,
+    fits,
+    has_tensors,
+    join,
+    join_results,
+    kind_of,
+    rebuilt,
+    shown,
+    tensors_of,
+)
+from proa.jit.convert.places import Places
+from proa.jit.convert.session import session
+from proa.jit.convert.substitutes import Several, several
+from proa.jit.flow import is_symbolic
+from proa.jit.structure import Varied
+
+__all__ = [
+    "and_", "assert_", "call", "chain", "either", "for_loop", "go_on", "if_else",
+    "not_", "or_", "returned", "while_loop",
+]  # fmt: skip
+
+Function = Callable[..., Any]
+
+#: How often the parts of a branch or loop are recorded until their kinds agree.
+_ATTEMPTS = 12
+
+
+class _Again(BaseException):
+    """The kinds found while a branch or loop was recorded are not those assumed."""
+
+    def __init__(self, kinds: list[Kind] | None) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+
+def _line(depth: int) -> str:
+    frame = sys._getframe(depth + 1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _predicate(value: Any) -> Any:
+    """A bool tensor of one element for a condition."""
+    if not isinstance(value, _core.Tensor):
+        return ops.full(shape=[], value=bool(value), dtype="bool")
+    return value if value.dtype == "bool" else ops.cast(value, dtype="bool")
+
+
+def _joined(name: str, a: Kind, b: Kind, lenient: bool, what: str) -> Kind:
+    try:
+        if name == RESULT:
+            return join_results(a, b)
+        return join(a, b, lenient)
+    except DiffersError as error:
+        one, other = error.args
+        raise InvalidTypeError(
+            f"[to_static] {name} must be of one kind {what}, got {one} and {other}"
+        ) from None
+
+
+def _tensors(
+    names: Sequence[str], values: Sequence[Any], kinds: Sequence[Kind]
+) -> dict[str, Any]:
+    """The tensors of the values, made to conform, by what they are called."""
+    return {
+        called: tensor
+        for name, value, kind in zip(names, values, kinds, strict=True)
+        for called, tensor in tensors_of(conform(value, kind), name)
+    }
+
+
+def _attempt(key: Any, kinds: list[Kind] | None, run: Function) -> Any:
+    """Record with these kinds, and again with others until they agree."""
+    kinds = session.kinds.get(key, kinds)
+    for _ in range(_ATTEMPTS):
+        try:
+            made = run(kinds)
+        except _Again as again:
+            kinds = again.kinds
+            continue
+        session.kinds[key] = kinds
+        return made
+    raise InvalidTypeError(
+        "[to_static] the variables of a branch or loop must keep their kinds, got "
+        f"others each time it was recorded: {kinds}"
+    )
+
+
+# -- branches -------------------------------------------------------------------------
+def if_else(
+    pred: Any, true: Function, false: Function, names: Any, lenient: bool = False
+) -> None:
+    """``if pred: true() else: false()``; both change the variables of these names.
+
+    Args:
+        pred: The condition.
+        true, false: The ways.
+        names: As `Places` has them.
+        lenient: Whether the variables may have no value on one of the ways, where
+            nobody reads them.
+    """
+    if is_symbolic(pred):
+        branch = _Branch(Places((true, false), names), lenient, _line(1))
+        branch.record(pred, true, false, true)
+    elif pred:
+        true()
+    else:
+        false()
+
+
+def either(pred: Any, true: Function, false: Function) -> Any:
+    """``true() if pred else false()``"""
+    if not is_symbolic(pred):
+        return true() if pred else false()
+    result: Any = UNDEFINED
+
+    def way(value: Function) -> Function:
+        def run() -> None:
+            nonlocal result
+            result = value()
+
+        return run
+
+    ways = way(true), way(false)
+    branch = _Branch(Places(ways, ("result",)), False, _line(1))
+    branch.record(pred, *ways, true)
+    return result
+
+
+class _Branch:
+    """A branch that a tensor decides."""
+
+    def __init__(self, places: Places, lenient: bool, where: str) -> None:
+        self.places, self.lenient, self.where = places, lenient, where
+        self.found: list[list[Kind]] = []
+
+    def record(self, pred: Any, true: Function, false: Function, key: Any) -> None:
+        """Record both ways, again if the kinds of what they leave do not agree.
+
+        Args:
+            pred: The condition.
+            true, false: The ways.
+            key: The user's function that tells this branch from others.
+        """
+
+        def attempt(kinds: list[Kind] | None) -> None:
+            self.found.clear()
+            ways = self._way(true, kinds), self._way(false, kinds)
+            made = iter(flow.cond(_predicate(pred), *ways).values())
+            kinds = kinds or self.found[0]
+            self._note_lost(kinds)
+            self.places.finish([rebuilt(kind, made) for kind in kinds])
+
+        _attempt(_key(key, self.places), None, attempt)
+
+    def _way(self, function: Function, kinds: list[Kind] | None) -> Function:
+        def run() -> dict[str, Any]:
+            self.places.begin()
+            function()
+            values = self.places.read()
+            self.found.append([kind_of(v) for v in values])
+            if len(self.found) == 2:
+                self._check(kinds)
+            elif kinds is not None and not _conform(self.found[0], kinds):
+                raise _Again(None)
+            made = _tensors(self.places.names, values, kinds or self.found[0])
+            # A branch gives something, even if it is there for its effects alone.
+            return made or {"nothing": ops.full(shape=[], value=0, dtype="int64")}
+
+        return run
+
+    def _check(self, kinds: list[Kind] | None) -> None:
+        what = f"whichever way the branch at {self.where} goes, as its condition is a "
+        what += "Tensor"
+        joined = [
+            _joined(name, a, b, self.lenient, what)
+            for name, a, b in zip(self.places.names, *self.found, strict=True)
+        ]
+        assumed = [kinds] if kinds is not None else self.found
+        if any(joined != each for each in assumed):
+            raise _Again(joined)
+
+    def _note_lost(self, kinds: Sequence[Kind]) -> None:
+        ways = zip(*self.found, strict=True)
+        for name, kind, both in zip(self.places.names, kinds, ways, strict=True):
+            if isinstance(kind, Missing) and not all(k == kind for k in both):
+                session.lost[name] = self.where
+
+
+def _conform(kinds: Sequence[Kind], wanted: Sequence[Kind]) -> bool:
+    return all(fits(a, b) for a, b in zip(kinds, wanted, strict=True))
+
+
+def _key(function: Any, places: Places) -> Any:
+    """What a part was recorded with: its code, and the kinds of what it was given."""
+    return function.__code__, tuple(map(shown, map(kind_of, places.read())))
+
+
+# -- loops ----------------------------------------------------------------------------
+def while_loop(test: Function, body: Function, names: Any) -> None:
+    """``while test(): body()``, which change the variables of these names."""
+    while True:
+        go_on = test()
+        if is_symbolic(go_on):
+            break
+        if not go_on:
+            return
+        body()
+    _loop(test, body, Places((test, body), names), _line(1), body)
+
+
+def _loop(test: Function, body: Function, places: Places, where: str, key: Any) -> None:
+    """Record a loop until `test` tells that it ends."""
+    what = f"from round to round of the loop at {where}, which a Tensor ends"
+    first = places.read()
+    last: list[Any] = []
+
+    def attempt(kinds: list[Kind]) -> None:
+        def begin(tensors: Sequence[Any]) -> None:
+            left = iter(tensors)
+            places.write([rebuilt(kind, left) for kind in kinds])
+
+        def condition(*tensors: Any) -> Any:
+            begin(tensors)
+            return _predicate(test())
+
+        def one_round(*tensors: Any) -> list[Any]:
+            begin(tensors)
+            body()
+            last[:] = places.read()
+            joined = [
+                _joined_rounds(*each, what)
+                for each in zip(places.names, kinds, map(kind_of, last), strict=True)
+            ]
+            if joined != kinds:
+                raise _Again(joined)
+            return list(_tensors(places.names, last, kinds).values())
+
+        start = list(_tensors(places.names, first, kinds).values())
+        made = iter(flow.while_loop(condition, one_round, start))
+        places.finish(
+            [
+                value if isinstance(kind, Missing) else rebuilt(kind, made)
+                for kind, value in zip(kinds, last, strict=True)
+            ]
+        )
+
+    _attempt(_key(key, places), [kind_of(v) for v in first], attempt)
+
+
+def _joined_rounds(name: str, given: Kind, made: Kind, what: str) -> Kind:
+    """What a variable is before every round, of what it was before and after one.
+
+    One that the body binds anew, to the same Python value in every round, is nothing.
+    """
+    if isinstance(given, Missing) and not has_tensors(made):
+        return given
+    return _joined(name, given, made, True, what)
+
+
+def for_loop(
+    items: Any, body: Function, names: Any, test: Function | None = None
+) -> None:
+    """``for item in items: body(item)`` while `test` holds.
+
+    Args:
+        items: What is iterated over.
+        body: Takes an item; changes the variables of these names.
+        names: As `Places` has them.
+        test: Asked after each round whether to go on.
+    """
+    found = several(items)
+    if found is not None:
+        _counted_loop(found, body, names, test, _line(1))
+        return
+    go_on: Any = True
+    for item in items:
+        if is_symbolic(go_on):
+            places = Places((body, test), names)
+            round_ = functools.partial(body, item)
+            _Branch(places, True, _line(1)).record(go_on, round_, _nothing, body)
+        else:
+            body(item)
+        if test is not None:
+            go_on = test()
+            if not is_symbolic(go_on) and not go_on:
+                return
+
+
+def _nothing() -> None:
+    pass
+
+
+def _counted_loop(
+    items: Several, body: Function, names: Any, test: Function | None, where: str
+) -> None:
+    """Record a loop over items whose number only a run tells."""
+    _proa_count = ops.full(shape=[], value=0, dtype="int64")
+
+    def more() -> Any:
+        in_reach = ops.less_than(_proa_count, items.count)
+        return in_reach if test is None else and_(lambda: in_reach, test)
+
+    def one_round() -> None:
+        nonlocal _proa_count
+        body(items.at(_proa_count))
+        _proa_count = ops.add(_proa_count, 1)
+
+    places = Places((more, one_round, body, test), ("_proa_count", *names))
+    _loop(more, one_round, places, where, body)
+
+
+# -- logic ----------------------------------------------------------------------------
+def go_on(*flags: Any) -> Any:
+    """Whether none of these holds."""
+    return not_(or_(*[lambda flag=flag: flag for flag in flags]))
+
+
+def not_(value: Any) -> Any:
+    """``not value``"""
+    return ops.logical_not(_predicate(value)) if is_symbolic(value) else not value
+
+
+def and_(first: Function, *rest: Function) -> Any:
+    """``first() and ...``; what follows a tensor is computed whatever that is."""
+    value = first()
+    for following in rest:
+        if is_symbolic(value):
+            value = _both(ops.logical_and, value, following())
+        elif value:
+            value = following()
+        else:
+            return value
+    return value
+
+
+def or_(first: Function, *rest: Function) -> Any:
+    """``first() or ...``; what follows a tensor is computed whatever that is."""
+    value = first()
+    for following in rest:
+        if is_symbolic(value):
+            value = _both(ops.logical_or, value, following())
+        elif value:
+            return value
+        else:
+            value = following()
+    return value
+
+
+def _both(op: Any, a: Any, b: Any) -> Any:
+    return op(_truth(a), _truth(b))
+
+
+def _truth(value: Any) -> Any:
+    made = _predicate(value)
+    return made if made.ndim == 0 else ops.reshape(made, shape=[])
+
+
+def chain(value: Any, *rest: Any) -> Any:
+    """``value < a < b``: names of comparisons and what follows them, by turns."""
+    held: Any = True
+    for name, following in zip(rest[::2], rest[1::2], strict=True):
+        other = following()
+        now = _COMPARISONS[name](value, other)
+        held = _both(ops.logical_and, held, now) if is_symbolic(held) else now
+        if not is_symbolic(held) and not held:
+            return held
+        value = other
+    return held
+
+
+_COMPARISONS: dict[str, Function] = {
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "is_": operator.is_,
+    "is_not": operator.is_not,
+    "in_": lambda a, b: a in b,
+    "not_in": lambda a, b: a not in b,
+}
+
+
+# -- statements -----------------------------------------------------------------------
+def assert_(test: Function, message: Function | None = None) -> None:
+    """``assert test(), message()``; a recorded program does not ask for tensors."""
+    value = test()
+    if not is_symbolic(value):
+        assert value, "" if message is None else message()
+
+
+def returned(value: Any) -> Any:
+    """What a function returns.
+
+    Raises:
+        InvalidTypeError: If it is one of several kinds, as only a run tells, and the
+            function is not the one that is recorded but called by it.
+    """
+    if isinstance(value, Varied) and sys._getframe(1).f_code is not session.first:
+        raise InvalidTypeError(
+            f"[to_static] {sys._getframe(1).f_code.co_name} must return one kind of "
+            "value whichever way its branches go, as a Tensor decides that and "
+            f"another function goes on with it, got {shown(kind_of(value))}"
+        )
+    return value

@@ -1,0 +1,32 @@
+"""What is known while one function is recorded."""
+
+from __future__ import annotations
+
+import threading
+from types import CodeType
+from typing import Any
+
+
+class Session(threading.local):
+    """Of a thread.
+
+    Attributes:
+        depth: How many functions are being recorded, one by way of another.
+        kinds: What branches and loops were recorded with, to begin with that when they
+            are recorded again as a part of another.
+        lost: Variables that a branch left without a value, each with its line.
+        first: The code whose results are those of the recorded function.
+    """
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget."""
+        self.kinds: dict[Any, Any] = {}
+        self.lost: dict[str, str] = {}
+        self.first: CodeType | None = None
+
+
+session = Session()
