@@ -25,6 +25,8 @@ def softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 #: Rows side by side (axis not last): few and many, whole vectors and remainders.
 COLUMNS = [((5, 16), 0), ((3, 7, 19), 1), ((2, 3, 9, 40), 1), ((700, 300), 0)]
+#: So long that no strip of them stays in the cache: whole steps of rows and some left.
+COLUMNS += [((1024, 32), 0), ((2, 1029, 41), 1), ((1031, 530), 0)]
 
 
 @pytest.mark.parametrize(("shape", "axis"), COLUMNS)
@@ -44,16 +46,52 @@ def test_softmax_of_columns(shape, axis):
     np.testing.assert_allclose(back, want, rtol=2e-4, atol=2e-5)
 
 
-def test_softmax_of_columns_keeps_to_its_column():
-    x = normal(6, 40)
+@pytest.mark.parametrize("rows", [6, 1030])
+def test_softmax_of_columns_keeps_to_its_column(rows):
+    x = normal(rows, 40)
     x[2, 7], x[:, 11], x[3, 13] = np.nan, -np.inf, np.inf
+    x[:-1, 17], x[:, 19], x[:, 23] = -np.inf, x[:, 19] + 3e4, x[:, 23] - 3e4
     y = ops.softmax(proa.to_tensor(x), axis=0).numpy()
     bad = np.isnan(y).all(0)
     np.testing.assert_array_equal(np.flatnonzero(bad), [7, 11, 13])
     clean = np.delete(x, [7, 11, 13], 1)
     np.testing.assert_allclose(
-        np.delete(y, [7, 11, 13], 1), softmax(clean, 0), rtol=1e-5
+        np.delete(y, [7, 11, 13], 1), softmax(clean, 0), rtol=1e-5, atol=1e-38
     )
+    few = ops.softmax(proa.to_tensor(x[:, 16:32].copy()), axis=0).numpy()
+    np.testing.assert_array_equal(y[:, 16:32], few)
+
+
+@pytest.mark.parametrize("rows", [5, 8, 1030])
+def test_logsumexp_of_columns(rows):
+    x = normal(3, rows, 40) * 4
+    x[:, :, 1] += 500
+    x[:, :, 2] = np.linspace(-500, 500, rows)
+    x[:, :, 3], x[:, rows // 2, 4], x[:, 0, 5] = -np.inf, np.inf, np.nan
+    x[:, 0, 6] = -np.inf
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        peak = np.where(np.isfinite(wide.max(1)), wide.max(1), 0)
+        want = np.log(np.exp(wide - peak[:, None]).sum(1)) + peak
+    want[:, 4] = np.inf
+    got = ops.logsumexp(proa.to_tensor(x), axis=[1]).numpy()
+    np.testing.assert_allclose(got, want, rtol=5e-7, atol=5e-7)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((7, 63), 1), ((3, 5000), 1), ((40, 300), 0), ((2, 9, 17), 1), ((2, 9, 5), 1)],
+)
+@pytest.mark.parametrize("special", [None, 0.0, np.inf, np.nan])
+def test_where_an_axis_is_extreme(shape, axis, special):
+    x = np.rint(normal(*shape) * 40)  # many are equal: the first counts
+    flat = np.moveaxis(x, axis, -1)
+    if special is not None:
+        for at in RNG.integers(0, shape[axis], 3):
+            flat[..., 1::2, at] = special
+    for name, want in (("argmax", np.argmax), ("argmin", np.argmin)):
+        got = getattr(ops, name)(proa.to_tensor(x), axis=axis).numpy()
+        np.testing.assert_array_equal(got, want(x, axis))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -112,7 +150,7 @@ def test_transposed_copies(shape, dtype):
         np.testing.assert_array_equal(got, np.swapaxes(a, -1, -2))
 
 
-@pytest.mark.parametrize("width", [1, 15, 64, 130, 1100])
+@pytest.mark.parametrize("width", [1, 15, 64, 130, 1100, 9000])
 def test_logsumexp_of_rows(width):
     x = normal(9, width) * 4
     x[1] += 500
@@ -120,6 +158,7 @@ def test_logsumexp_of_rows(width):
     x[3], x[4, width // 2] = -np.inf, np.inf
     x[5, width // 3] = np.nan
     x[6, 0] = -np.inf
+    x[7], x[8, : width // 2] = np.linspace(-300, 300, width), -np.inf
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         peak = np.where(np.isfinite(wide.max(1)), wide.max(1), 0)
@@ -178,6 +217,60 @@ def test_sums_of_arrays_that_lie_across(dtype, size):
     np.testing.assert_array_equal(values(x), want)
 
 
+#: Parts of a megabyte and more, which is copied with an eye on memory: rows longer and
+#: shorter than what is asked for ahead, of odd lengths and places.
+PARTS = [((600, 4001), (0, 3)), ((5000, 130), (7, 9)), ((40000, 19), (2, 1))]
+
+
+@pytest.mark.parametrize(("shape", "cut"), PARTS)
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_large_copies(shape, cut, dtype):
+    x = (normal(*shape) * 50).astype(dtype)
+    t = proa.to_tensor(x)
+    np.testing.assert_array_equal(ops.assign(t).numpy(), x)
+    part = (slice(3, None), slice(cut[0], shape[1] - cut[1]))
+    np.testing.assert_array_equal(ops.assign(t[part]).numpy(), x[part])
+    both = ops.concat(t, t[:, 1:], axis=1).numpy()
+    np.testing.assert_array_equal(both, np.concatenate([x, x[:, 1:]], 1))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex128"])
+def test_large_fills(dtype):
+    got = ops.full(shape=[1, 1103, 1009], value=3, dtype=dtype).numpy()
+    np.testing.assert_array_equal(got, np.full((1, 1103, 1009), 3, dtype))
+
+
+@pytest.mark.parametrize("width", [3, 40, 1500])
+def test_rows_by_number(width):
+    table, rows = normal(60, width), RNG.integers(0, 60, 700)
+    t, i = proa.to_tensor(table), proa.to_tensor(rows)
+    got = ops.embedding(i, t, padding_idx=int(rows[5])).numpy()
+    used = np.where((rows == rows[5])[:, None], 0, table[rows])
+    np.testing.assert_array_equal(got, used)
+    np.testing.assert_array_equal(ops.gather(t, i, axis=0).numpy(), table[rows])
+    across = proa.to_tensor(np.ascontiguousarray(table.T))
+    got = ops.gather(across, i, axis=1).numpy()
+    np.testing.assert_array_equal(got, table.T[:, rows])
+    dy = normal(700, width)
+    want = np.zeros((60, width))
+    np.add.at(want, rows, dy)
+    got = ops.gather_grad(proa.to_tensor(dy), i, t, axis=0).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    want[rows[5]] = 0
+    got = ops.embedding_grad(i, proa.to_tensor(dy), t, padding_idx=int(rows[5])).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_dropout_of_neighbours_draws_as_of_others(p):
+    x = normal(37, 1001)
+    key: dict[str, Any] = {"p": p, "seed": 3, "offset": 5}
+    across = ops.transpose(proa.to_tensor(np.ascontiguousarray(x.T)), perm=[1, 0])
+    got = ops.dropout(proa.to_tensor(x), **key).numpy()
+    np.testing.assert_array_equal(got, ops.dropout(across, **key).numpy())
+    assert abs((got == 0).mean() - p) < 0.01
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
     "gelu": lambda x: ops.gelu(x),
     "pow": lambda x: ops.pow(ops.abs(x), x),
@@ -186,6 +279,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "softmax rows": lambda x: ops.softmax(x, axis=1),
     "cumsum rows": lambda x: ops.cumsum(x, axis=1),
     "cumsum columns": lambda x: ops.cumsum(x, axis=0),
+    "softmax long columns": lambda x: ops.softmax(x.reshape([2310, 100]), axis=0),
+    "argmax columns": lambda x: ops.argmax(x, axis=0),
+    "logsumexp columns": lambda x: ops.logsumexp(x, axis=[0]),
+    "dropout": lambda x: ops.dropout(x, p=0.4, seed=1, offset=2),
     "logsumexp": lambda x: ops.logsumexp(x, axis=[1]),
     "layer_norm": lambda x: ops.layer_norm(x, x[0], x[1], axes=1)[0],
     "transpose": lambda x: x.t().contiguous(),

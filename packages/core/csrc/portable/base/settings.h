@@ -21,9 +21,14 @@
 #if !defined(PROA_HAS_CHANNEL_END)
 #define PROA_HAS_CHANNEL_END 1
 #endif
+// What helps with arrays beyond the caches alone, which small devices seldom have.
+#if !defined(PROA_HAS_LARGE)
+#define PROA_HAS_LARGE 1
+#endif
 
 namespace proa {
 
+constexpr bool kHasLarge = PROA_HAS_LARGE != 0;
 constexpr bool kHasChains = PROA_HAS_CHAINS != 0;
 constexpr bool kHasStores = PROA_HAS_STORES != 0;
 constexpr bool kHasWinograd = PROA_HAS_WINOGRAD != 0;

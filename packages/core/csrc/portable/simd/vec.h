@@ -7,6 +7,7 @@
 
 #include "proa/base/half.h"
 #include "proa/base/inline.h"
+#include "proa/base/settings.h"
 #if defined(__SSE2__) && !defined(__AVX2__)
 #include <emmintrin.h>
 #elif defined(__SSE2__)
@@ -112,6 +113,20 @@ PROA_INLINE Vec<T> load(const T* p) {
 template <class T>
 PROA_INLINE void store(T* p, Vec<T> v) {
   __builtin_memcpy(p, &v, sizeof v);
+}
+
+// -- memory beyond the caches ---------------------------------------------------------------------
+/// Asks for the line at p. The machine looks ahead by itself for what is read, to the end of a
+/// page; a line to be written is fetched first as well, and for those it waits.
+template <class T>
+PROA_INLINE void ask(const T* p) {
+  if constexpr (kHasLarge) __builtin_prefetch(reinterpret_cast<const uint8_t*>(p));
+}
+/// How far ahead a loop over memory asks, in bytes: what memory gives in the time it needs.
+constexpr int64_t kAheadBytes = 2048;
+template <class T>
+PROA_INLINE void ask_ahead(const T* p) {
+  ask(reinterpret_cast<const uint8_t*>(p) + kAheadBytes);
 }
 
 // -- the first n lanes, 0 <= n <= lanes; the others are 0 when loaded, untouched when stored --

@@ -93,12 +93,11 @@ void slope_loop(void* const* p, int64_t n, const void* attrs) {
   const F f(attrs);
   float* z = static_cast<float*>(p[0]);
   const float *x = static_cast<const float*>(p[1]), *y = static_cast<const float*>(p[2]);
-  constexpr int64_t kAhead = 256;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    __builtin_prefetch(x + i + kAhead);
-    __builtin_prefetch(y + i + kAhead);
-    __builtin_prefetch(z + i + kAhead, 1);
+    ask_ahead(x + i);
+    ask_ahead(y + i);
+    ask_ahead(z + i);
     store(z + i, f(load(x + i), load(y + i)));
   }
   if (i < n) store_n(z + i, f(load_n(x + i, n - i), load_n(y + i, n - i)), n - i);

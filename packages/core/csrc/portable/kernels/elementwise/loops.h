@@ -58,11 +58,10 @@ void unary_loop(void* const* p, int64_t n, const void* attrs) {
   const F f(attrs);
   T* y = static_cast<T*>(p[0]);
   const T* x = static_cast<const T*>(p[1]);
-  constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(T));
   int64_t i = 0;
   for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) {
-    // The machine's own prefetching ends with a page; far fewer loads are in flight without this.
-    __builtin_prefetch(x + i + kAhead);
+    ask_ahead(x + i);
+    ask_ahead(y + i);
     store(y + i, f(load(x + i)));
   }
   if (i < n) store_n(y + i, f(load_n(x + i, n - i)), n - i);
@@ -73,7 +72,10 @@ void binary_loop(void* const* p, int64_t n, const void* attrs) {
   T* z = static_cast<T*>(p[0]);
   const T *x = static_cast<const T*>(p[1]), *y = static_cast<const T*>(p[2]);
   int64_t i = 0;
-  for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) store(z + i, f(load(x + i), load(y + i)));
+  for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) {
+    ask_ahead(z + i);
+    store(z + i, f(load(x + i), load(y + i)));
+  }
   if (i < n) store_n(z + i, f(load_n(x + i, n - i), load_n(y + i, n - i)), n - i);
 }
 /// Like the above for functions of single numbers.

@@ -133,6 +133,42 @@ void add_line(const I* index, int64_t is, float* big, int64_t bs, const Coordina
   }
 }
 
+/// Elements of small that belong to neighbours in big, and where those begin.
+struct Place {
+  uint8_t *small, *big;
+  bool skipped;
+};
+
+/// Reads, writes or adds the `run` elements of a place.
+void move_place(const Walk& w, Mode mode, const Place& p, int64_t run) {
+  const int64_t ss = w.nest.inner_stride(Walk::kSmall), bs = w.nest.inner_stride(Walk::kBig);
+  if (mode == Mode::kRead) {
+    const Bytes16 zero = {0, 0};
+    PROA_MOVED(size_of(w.big.dtype), T, {
+      const T* from = reinterpret_cast<const T*>(p.big);
+      if (p.skipped) from = reinterpret_cast<const T*>(&zero);
+      copy_run(reinterpret_cast<T*>(p.small), ss, from, p.skipped ? 0 : bs, run);
+    })
+  } else if (p.skipped) {
+    return;
+  } else if (mode == Mode::kAdd) {
+    add_elements(w.big.dtype, p.big, bs, p.small, ss, run);
+  } else {
+    PROA_MOVED(size_of(w.big.dtype), T,
+               copy_run(reinterpret_cast<T*>(p.big), bs, reinterpret_cast<T*>(p.small), ss, run))
+  }
+}
+
+/// Asks for the memory of a place; beyond a page the machine looks ahead itself.
+void ask_for(const Walk& w, const Place& p, int64_t run) {
+  const bool dense = w.nest.inner_stride(Walk::kSmall) == 1 && w.nest.inner_stride(Walk::kBig) == 1;
+  const int64_t bytes = dense ? run * static_cast<int64_t>(size_of(w.big.dtype)) : 1;
+  for (int64_t i = 0; i < bytes && i < 4096; i += 64) {
+    ask(p.big + i);
+    ask(p.small + i);
+  }
+}
+
 /// Elements [begin, end) of the walk, of those whose first coordinate lies in [low, high).
 template <class I>
 void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low, int64_t high) {
@@ -142,6 +178,9 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
   const int64_t ss = nest.inner_stride(Walk::kSmall), bs = nest.inner_stride(Walk::kBig);
   Cursor at;
   at.seek(nest, begin);
+  // A run is moved when the memory of the next has been asked for.
+  Place last = {};
+  int64_t waiting = 0;
   for (int64_t i = begin; i < end;) {
     const int64_t left = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;
     const int64_t n = end - i < left ? end - i : left;
@@ -181,26 +220,21 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
         big += v * q.stride;
       }
       if (elsewhere) continue;
-      uint8_t* s = w.small.as<uint8_t>() + (at.offset[Walk::kSmall] + j * ss) * size;
-      uint8_t* b = w.big.as<uint8_t>() + big * size;
-      if (mode == Mode::kRead) {
-        const Bytes16 zero = {0, 0};
-        PROA_MOVED(size, T, {
-          const T* from = skipped ? reinterpret_cast<const T*>(&zero) : reinterpret_cast<T*>(b);
-          copy_run(reinterpret_cast<T*>(s), ss, from, skipped ? 0 : bs, run);
-        })
-      } else if (!skipped) {
-        if (mode == Mode::kAdd) {
-          add_elements(w.big.dtype, b, bs, s, ss, run);
-        } else {
-          PROA_MOVED(size, T,
-                     copy_run(reinterpret_cast<T*>(b), bs, reinterpret_cast<T*>(s), ss, run))
-        }
+      const Place here = {w.small.as<uint8_t>() + (at.offset[Walk::kSmall] + j * ss) * size,
+                          w.big.as<uint8_t>() + big * size, skipped};
+      if (stays) {
+        ask_for(w, here, run);
+        if (waiting > 0) move_place(w, mode, last, waiting);
+        last = here;
+        waiting = run;
+      } else {
+        move_place(w, mode, here, 1);
       }
     }
     at.advance(nest, n);
     i += n;
   }
+  if (waiting > 0) move_place(w, mode, last, waiting);
 }
 
 template <class I>

@@ -61,8 +61,10 @@ void softmax_floats(const Call& c, const Rows& x, const Rows& y) {
     const float *in = floats(x, r), *next = next_row<float>(x, r);
     float* out = floats(y, r);
     const float peak = peak_of_floats(in, x.width);
+    const float* const next_out = next_row<float>(y, r);
     const float total = sum_vectors(x.width, [&](int64_t i, int64_t some) {
       __builtin_prefetch(next + i, 0, 2);
+      ask(next_out + i);
       const VF e = exp(take(in, i, some) - peak);
       give(out, i, some, e);
       return first_lanes(e, some);
@@ -78,8 +80,10 @@ void log_softmax_floats(const Call& c, const Rows& x, const Rows& y) {
     const float *in = floats(x, r), *next = next_row<float>(x, r);
     float* out = floats(y, r);
     const float peak = peak_of_floats(in, x.width);
+    const float* const next_out = next_row<float>(y, r);
     const float total = sum_vectors(x.width, [&](int64_t i, int64_t some) {
       __builtin_prefetch(next + i, 0, 2);
+      ask(next_out + i);
       return first_lanes(exp(take(in, i, some) - peak), some);
     });
     const float shift = static_cast<float>(::log(static_cast<double>(total)));
@@ -161,6 +165,7 @@ PROA_INLINE void walk(int64_t width, int64_t rows, F f) {
 }
 
 void softmax_strips(const Call& c, const Rows& x, const Rows& y, int64_t run, bool logarithm) {
+  if (too_long(x.width)) return softmax_columns(c, x, y, run, logarithm);
   for_strips(c, x, run, [&](int64_t first, int64_t rows) {
     const Strip from(x, first), to(y, first);
     alignas(64) float peak[kWidest], total[kWidest];
@@ -188,6 +193,7 @@ void softmax_strips(const Call& c, const Rows& x, const Rows& y, int64_t run, bo
 
 void softmax_grad_strips(const Call& c, const Rows& dy, const Rows& y, const Rows& dx, int64_t run,
                          bool logarithm) {
+  if (too_long(dy.width)) return softmax_grad_columns(c, dy, y, dx, run, logarithm);
   for_strips(c, dy, run, [&](int64_t first, int64_t rows) {
     const Strip from(dy, first), beside(y, first), to(dx, first);
     alignas(64) float total[kWidest] = {};

@@ -43,4 +43,11 @@ PROA_INLINE C sum_of_exp(const Row& r, int64_t width, C peak) {
   });
 }
 
+/// Rows side by side, `run` of them, that are too long for a strip of them to stay in the cache.
+void softmax_columns(const Call& c, const Rows& x, const Rows& y, int64_t run, bool logarithm);
+void softmax_grad_columns(const Call& c, const Rows& dy, const Rows& y, const Rows& dx, int64_t run,
+                          bool logarithm);
+/// True from what length on they are.
+PROA_INLINE bool too_long(int64_t width) { return kHasLarge && width >= 1024; }
+
 }  // namespace proa::PROA_ISA

@@ -11,13 +11,57 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements one piece of work has at least
-constexpr int64_t kTile = 32;      // rows and columns of a transposed tile: both sides fit L1
+constexpr int64_t kGrain = 32768;    // elements one piece of work has at least
+constexpr int64_t kTile = 32;        // rows and columns of a transposed tile: both sides fit L1
+constexpr int64_t kLarge = 1 << 20;  // bytes from which on memory, not the caches, is what counts
 
 /// A plane: y[i * y_rows + j] = x[i * x_rows + j * x_columns] for rows i and columns j.
 struct Plane {
   int64_t rows, columns, y_rows, y_columns, x_rows, x_columns;
+  bool large;  // the array that it is part of is
 };
+
+/// Copies n bytes and asks for the lines where the next copies read and write.
+void copy_asking(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
+                 const uint8_t* next_y) {
+  constexpr int64_t kLine = 64;
+  int64_t i = 0;
+  for (; i + kLine <= n; i += kLine) {
+    ask(next_x + i);
+    ask(next_y + i);
+    for (int64_t k = 0; k < kLine; k += kVecBytes) store(y + i + k, load(x + i + k));
+  }
+  if (i < n) memcpy(y + i, x + i, static_cast<size_t>(n - i));
+}
+
+void copy_dense(const uint8_t* x, uint8_t* y, int64_t n, bool large) {
+  if (kHasLarge && large) {
+    copy_asking(x, y, n, x + kAheadBytes, y + kAheadBytes);
+  } else {
+    memcpy(y, x, static_cast<size_t>(n));
+  }
+}
+
+/// Copies rows of n bytes, x_step and y_step bytes apart.
+void copy_dense_rows(const uint8_t* x, int64_t x_step, uint8_t* y, int64_t y_step, int64_t rows,
+                     int64_t n, bool large) {
+  if (!kHasLarge || !large) {
+    for (int64_t i = 0; i < rows; ++i) {
+      memcpy(y + i * y_step, x + i * x_step, static_cast<size_t>(n));
+    }
+    return;
+  }
+  // The end of a long row asks for the begin of the next, a short row for all of a later one.
+  const int64_t body = n >= 2 * kAheadBytes ? n - kAheadBytes : 0;
+  const int64_t later = body > 0 ? 1 : kAheadBytes / n + 1;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t next = i + later < rows ? i + later : i;
+    const uint8_t* from = x + i * x_step;
+    uint8_t* to = y + i * y_step;
+    if (body > 0) copy_dense(from, to, body, true);
+    copy_asking(from + body, to + body, n - body, x + next * x_step, y + next * y_step);
+  }
+}
 
 /// y[i][j] = x[j][i] for as many rows and columns as a vector has lanes: the quarters of ever
 /// smaller squares change places, so that each line of memory is read and written once and whole.
@@ -69,9 +113,10 @@ template <class T>
 void copy_plane(const T* x, T* y, const Plane& p, int64_t row_begin, int64_t row_end) {
   const bool y_dense = p.y_columns == 1 || p.columns == 1;
   if (y_dense && p.x_columns == 1 && p.columns >= 8) {
-    for (int64_t i = row_begin; i < row_end; ++i) {
-      memcpy(y + i * p.y_rows, x + i * p.x_rows, static_cast<size_t>(p.columns) * sizeof(T));
-    }
+    constexpr int64_t kSize = sizeof(T);
+    copy_dense_rows(reinterpret_cast<const uint8_t*>(x + row_begin * p.x_rows), p.x_rows * kSize,
+                    reinterpret_cast<uint8_t*>(y + row_begin * p.y_rows), p.y_rows * kSize,
+                    row_end - row_begin, p.columns * kSize, p.large);
   } else if (y_dense && p.x_rows == 1 && p.columns > 1) {
     for (int64_t i = row_begin; i < row_end; i += kTile) {
       const int64_t m = row_end - i < kTile ? row_end - i : kTile;
@@ -129,6 +174,7 @@ Status copy(const Call& c, const View& from, const View& to) {
   const int64_t size = to.numel();
   if (size == 0) return Status::kOk;
   const size_t bytes = size_of(to.dtype);
+  const bool large = size * static_cast<int64_t>(bytes) >= kLarge;
   Nest nest;
   nest.set_shape(to);
   nest.add(to);
@@ -137,9 +183,9 @@ Status copy(const Call& c, const View& from, const View& to) {
   if (nest.rank == 0 || (nest.rank == 1 && nest.stride[0][0] == 1 && nest.stride[1][0] == 1)) {
     if (from.data == to.data) return Status::kOk;
     parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
-      memcpy(to.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
-             from.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
-             static_cast<size_t>(end - begin) * bytes);
+      copy_dense(from.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
+                 to.as<uint8_t>() + begin * static_cast<int64_t>(bytes),
+                 (end - begin) * static_cast<int64_t>(bytes), large);
     });
     return Status::kOk;
   }
@@ -151,7 +197,7 @@ Status copy(const Call& c, const View& from, const View& to) {
   if (nest.rank == 1) {
     PROA_MOVED(bytes, T, {
       parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
-        const Plane plane = {1, end - begin, 0, nest.stride[0][0], 0, nest.stride[1][0]};
+        const Plane plane = {1, end - begin, 0, nest.stride[0][0], 0, nest.stride[1][0], large};
         copy_plane(from.as<const T>() + begin * nest.stride[1][0],
                    to.as<T>() + begin * nest.stride[0][0], plane, 0, 1);
       });
@@ -160,8 +206,13 @@ Status copy(const Call& c, const View& from, const View& to) {
   }
   pair_dense_dimension(&nest);
   const int last = nest.rank - 1;
-  const Plane plane = {nest.shape[last - 1], nest.shape[last],         nest.stride[0][last - 1],
-                       nest.stride[0][last], nest.stride[1][last - 1], nest.stride[1][last]};
+  const Plane plane = {nest.shape[last - 1],
+                       nest.shape[last],
+                       nest.stride[0][last - 1],
+                       nest.stride[0][last],
+                       nest.stride[1][last - 1],
+                       nest.stride[1][last],
+                       large};
   nest.rank -= 2;
   // A multiple of the tile, so that pieces cut planes between tiles.
   int64_t grain = (kGrain / plane.columns + kTile - 1) / kTile * kTile;
@@ -180,14 +231,38 @@ void transpose_tile(size_t size, const void* x, int64_t xs, void* y, int64_t ys,
              transpose_as(static_cast<const T*>(x), xs, static_cast<T*>(y), ys, rows, columns));
 }
 
+namespace {
+
+/// Fills n elements, whole lines of them with memory asked for ahead.
+void fill_asking(size_t size, const void* value, uint8_t* to, int64_t n) {
+  constexpr int64_t kLine = 64;
+  alignas(kLine) uint8_t line[kLine];
+  const int64_t in_line = kLine / static_cast<int64_t>(size), lines = n / in_line;
+  fill_row(size, value, line, in_line);
+  const auto piece = load(line);  // all of the line's vectors are alike
+  for (int64_t i = 0; i < lines; ++i, to += kLine) {
+    ask_ahead(to);
+    for (int64_t k = 0; k < kLine; k += kVecBytes) store(to + k, piece);
+  }
+  fill_row(size, value, to, n % in_line);
+}
+
+}  // namespace
+
 Status fill(const Call& c, const View& to, const void* value) {
   View one = to;
   one.data = const_cast<void*>(value);
   one.rank = 0;
   if (!to.contiguous()) return copy(c, one, to);
   const size_t bytes = size_of(to.dtype);
+  const bool large = to.numel() * static_cast<int64_t>(bytes) >= kLarge;
   parallel_for(c, to.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    fill_row(bytes, value, to.as<uint8_t>() + begin * static_cast<int64_t>(bytes), end - begin);
+    uint8_t* const from = to.as<uint8_t>() + begin * static_cast<int64_t>(bytes);
+    if (kHasLarge && large) {
+      fill_asking(bytes, value, from, end - begin);
+    } else {
+      fill_row(bytes, value, from, end - begin);
+    }
   });
   return Status::kOk;
 }

@@ -231,6 +231,25 @@ Status map_random(const Call& c, const Stream& stream, DType as, F&& f) {
   return Status::kOk;
 }
 
+/// Dropout of floats that follow each other, n from the first of a block on.
+void drop_floats(const Stream& stream, const float* x, float* y, int64_t first, int64_t n,
+                 uint32_t least, float scale) {
+  alignas(64) uint32_t words[kBlock];
+  stream.fill(first, words);
+  for (int64_t k = 0; k < n; k += kLanes) {
+    const int64_t some = n - k < kLanes ? n - k : kLanes;
+    ask_ahead(x + k);
+    ask_ahead(y + k);
+    const VF v = some == kLanes ? load(x + k) : load_n(x + k, some);
+    const VF kept = (load(words + k) >> 8) >= least ? v * scale : VF{};
+    if (some == kLanes) {
+      store(y + k, kept);
+    } else {
+      store_n(y + k, kept, some);
+    }
+  }
+}
+
 }  // namespace
 
 Status bernoulli(const Call& c) {
@@ -255,6 +274,18 @@ Status dropout(const Call& c) {
                               [=](double x, float u) { return u >= p ? x * kept : 0.0; });
   }
   const float scale = static_cast<float>(kept);
+  const View &x = c.in[0], &out = c.out[0];
+  if (x.dtype == DType::kF32 && out.dtype == DType::kF32 && x.contiguous() && out.contiguous()) {
+    // u is w / 2**24 of a word's top 24 bits w: it is at least p where w is at least p * 2**24.
+    const auto least = static_cast<uint32_t>(::ceil(static_cast<double>(p) * 0x1p24));
+    parallel_for(c, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i += kBlock) {
+        const int64_t n = end - i < kBlock ? end - i : kBlock;
+        drop_floats(stream, x.as<const float>() + i, out.as<float>() + i, i, n, least, scale);
+      }
+    });
+    return Status::kOk;
+  }
   return map_random<float>(c, stream, DType::kF32,
                            [=](float x, float u) { return u >= p ? x * scale : 0.0f; });
 }

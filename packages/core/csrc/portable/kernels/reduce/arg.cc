@@ -20,25 +20,51 @@ int64_t scan(const T* x, int64_t n, T* best) {
   return found;
 }
 
-/// In blocks, whose extremum is found by vectors first; most blocks hold none.
+/// The extremum of n floats, or NaN if there is one. Four chains hide the latency.
 template <bool kMax>
-int64_t scan_f32(const float* x, int64_t n, float* best) {
-  int64_t found = -1, i = 0;
-  constexpr int64_t kBlock = 4 * kLanes;
-  for (; i + kBlock <= n; i += kBlock) {
-    const VF b = splat(*best);
-    VI hit = {};
+PROA_INLINE float extremum(const float* x, int64_t n) {
+  VF best[4];
+  for (VF& b : best) b = splat(x[0]);
+  VI nan = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes)
+#pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
       const VF v = load(x + i + k * kLanes);
-      hit |= (kMax ? v > b : v < b) | (v != v);
+      ask_ahead(x + i + k * kLanes);
+      nan |= v != v;
+      best[k] = kMax ? max(v, best[k]) : min(v, best[k]);
     }
-    if (!any(hit)) continue;
-    const int64_t at = scan<float, kMax>(x + i, kBlock, best);
-    if (at >= 0) found = i + at;
-    if (*best != *best) return found;
+  float b = kMax ? max_lanes(max(max(best[0], best[1]), max(best[2], best[3])))
+                 : min_lanes(min(min(best[0], best[1]), min(best[2], best[3])));
+  if (any(nan)) return NAN;
+  for (; i < n; ++i) b = (kMax ? x[i] > b : x[i] < b) | (x[i] != x[i]) ? x[i] : b;
+  return b;
+}
+
+/// The first of n floats that is `value`, which may be NaN; one of them is.
+int64_t first_of(const float* x, int64_t n, float value) {
+  const bool nan = value != value;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const VF v = load(x + i);
+    if (any(nan ? v != v : v == value)) break;
   }
-  const int64_t at = scan<float, kMax>(x + i, n - i, best);
-  return at >= 0 ? i + at : found;
+  while (nan ? x[i] == x[i] : x[i] != value) ++i;
+  return i;
+}
+
+/// In blocks, whose extremum is found by vectors; where it stands is looked up in the best alone.
+template <bool kMax>
+int64_t scan_f32(const float* x, int64_t n, float* best) {
+  constexpr int64_t kBlock = 1024;
+  int64_t block = -1;
+  for (int64_t i = 0; i < n && *best == *best; i += kBlock) {
+    const float b = extremum<kMax>(x + i, n - i < kBlock ? n - i : kBlock);
+    if ((kMax ? b > *best : b < *best) | (b != b)) *best = b, block = i;
+  }
+  if (block < 0) return -1;
+  return block + first_of(x + block, n - block < kBlock ? n - block : kBlock, *best);
 }
 
 template <class T, bool kMax>
@@ -61,6 +87,55 @@ int64_t find(RunReader* reader) {
   return index;
 }
 
+// -- lines side by side in memory -----------------------------------------------------------------
+constexpr int64_t kStrip = 256;  // lines taken a step at a time
+
+/// n float lines side by side, element i of them at x + i * step: best[j] and index[j] of each.
+template <bool kMax>
+void find_beside(const float* x, int64_t step, int64_t length, int64_t n, float* best,
+                 int32_t* index) {
+  const int64_t later = kAheadBytes / (4 * n) + 1;
+  for (int64_t j = 0; j < n; ++j) best[j] = x[j], index[j] = 0;
+  for (int64_t i = 1; i < length; ++i) {
+    const float* const row = x + i * step;
+    const float* const next = row + (i + later < length ? later : 0) * step;
+    const VI here = VI{} + static_cast<int32_t>(i);
+    int64_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) {
+      ask(next + j);
+      const VF v = load(row + j), b = load(best + j);
+      const VI better = ((kMax ? v > b : v < b) | (v != v)) & (b == b);
+      store(best + j, select(better, v, b));
+      store(index + j, select(better, here, load(index + j)));
+    }
+    for (; j < n; ++j) {
+      const float v = row[j], b = best[j];
+      if (((kMax ? v > b : v < b) | (v != v)) & (b == b))
+        best[j] = v, index[j] = static_cast<int32_t>(i);
+    }
+  }
+}
+
+template <bool kMax>
+void find_in_strips(const Call& c, const Split& s, const float* x, int64_t* out) {
+  const int last = s.kept.rank - 1;
+  const int64_t run = s.kept.shape[last], strips = (run + kStrip - 1) / kStrip;
+  const int64_t length = s.reduced.size(), step = s.reduced.stride[0][0];
+  const int64_t units = s.kept.size() / run * strips;
+  parallel_for(c, units, 16384 / (length * kStrip) + 1, [&](int64_t begin, int64_t end) {
+    alignas(64) float best[kStrip];
+    alignas(64) int32_t index[kStrip];
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t first = u % strips * kStrip, left = run - first;
+      const int64_t n = left < kStrip ? left : kStrip;
+      Cursor at;
+      at.seek(s.kept, u / strips * run + first);
+      find_beside<kMax>(x + at.offset[0], step, length, n, best, index);
+      for (int64_t j = 0; j < n; ++j) out[at.offset[1] + j * s.kept.stride[1][last]] = index[j];
+    }
+  });
+}
+
 template <bool kMax>
 Status arg_extremum(const Call& c, int64_t axis) {
   const View &x = c.in[0], &out = c.out[0];
@@ -74,6 +149,11 @@ Status arg_extremum(const Call& c, int64_t axis) {
                    : is_floating(x.dtype) ? DType::kF32
                                           : DType::kI64;
   const int64_t length = s.reduced.size();
+  if (x.dtype == DType::kF32 && s.kept.inner() >= kLanes && s.kept.inner_stride(0) == 1 &&
+      s.reduced.rank == 1 && length <= INT32_MAX) {
+    find_in_strips<kMax>(c, s, x.as<float>(), out.as<int64_t>());
+    return Status::kOk;
+  }
   parallel_for(c, s.kept.size(), 16384 / length + 1, [&](int64_t begin, int64_t end) {
     Cursor at;
     at.seek(s.kept, begin);

@@ -1,4 +1,4 @@
-// Running sums and products, and reductions that read their input twice.
+// Running sums and products, and gradients of reductions.
 #include "proa/gen/attrs/reduce.h"
 #include "proa/gen/shapes.h"
 #include "proa/kernels/elementwise/functions.h"
@@ -68,6 +68,61 @@ void scan_step(const void* x, void*, int64_t n, void* carry) {
     }
   }
 }
+
+// -- float, where bandwidth counts: the same numbers without a copy of them in double -------------
+typedef float FloatHalf __attribute__((vector_size(kVecBytes / 2)));
+PROA_INLINE VD widen(FloatHalf v) { return __builtin_convertvector(v, VD); }
+
+/// Running sums of n floats that follow each other.
+void sum_line(const float* x, float* y, int64_t n) {
+  constexpr int kWidth = kLanesOf<double>;
+  VL last;
+  for (int k = 0; k < kWidth; ++k) last[k] = kWidth - 1;
+  VD carry = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    ask_ahead(x + i);
+    ask_ahead(y + i);
+    FloatHalf half[2];
+    __builtin_memcpy(half, x + i, sizeof half);
+#pragma GCC unroll 2
+    for (FloatHalf& h : half) {
+      const VD sums = prefix_sums(widen(h));
+      h = __builtin_convertvector(sums + carry, FloatHalf);
+      carry += shuffle(sums, sums, last);
+    }
+    __builtin_memcpy(y + i, half, sizeof half);
+  }
+  double acc = carry[0];
+  for (; i < n; ++i) y[i] = static_cast<float>(acc = acc + static_cast<double>(x[i]));
+}
+
+/// One step of n float lines side by side, and asks for a later one.
+template <bool kProduct>
+void step_floats(const float* x, float* y, int64_t n, double* carry, int64_t x_later,
+                 int64_t y_later) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    ask(x + i + x_later);
+    ask(y + i + y_later);
+    FloatHalf half[2];
+    __builtin_memcpy(half, x + i, sizeof half);
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+      double* const acc = carry + i + k * kLanesOf<double>;
+      const VD v = widen(half[k]), sum = kProduct ? load(acc) * v : load(acc) + v;
+      store(acc, sum);
+      half[k] = __builtin_convertvector(sum, FloatHalf);
+    }
+    __builtin_memcpy(y + i, half, sizeof half);
+  }
+  for (; i < n; ++i) {
+    const double v = static_cast<double>(x[i]);
+    carry[i] = kProduct ? carry[i] * v : carry[i] + v;
+    y[i] = static_cast<float>(carry[i]);
+  }
+}
+
 using ScanRun = void (*)(const void*, void*, int64_t, void*);
 
 /// Lines along an axis: element i of line l at kept(l) + i * step. They are scanned as `as`.
@@ -76,6 +131,8 @@ struct Lines {
   const Nest& kept;
   int64_t length, x_step, y_step;
   DType as;
+
+  bool floats() const { return x.dtype == DType::kF32 && y.dtype == DType::kF32; }
 };
 constexpr int64_t kBlock = 256;
 
@@ -111,6 +168,10 @@ void scan_lines(const Call& c, const Lines& l, bool product) {
     Cursor at;
     at.seek(l.kept, begin);
     for (int64_t line = begin; line < end; ++line, at.advance(l.kept, 1)) {
+      if (!product && l.floats() && l.x_step == 1 && l.y_step == 1) {
+        sum_line(l.x.as<float>() + at.offset[0], l.y.as<float>() + at.offset[1], l.length);
+        continue;
+      }
       C128 carry;
       begin_scan(l.as, product, &carry, 1);
       for (int64_t i = 0; i < l.length; i += kBlock) {
@@ -142,7 +203,17 @@ void scan_beside(const Call& c, const Lines& l, bool product) {
       Cursor at;
       at.seek(l.kept, u / blocks * run + first);
       begin_scan(l.as, product, carry, n);
+      const int64_t later = kAheadBytes / (4 * n) + 1;
       for (int64_t i = 0; i < l.length; ++i) {
+        if (l.floats()) {
+          const int64_t ahead = i + later < l.length ? later : 0;
+          (product ? step_floats<true>
+                   : step_floats<false>)(l.x.as<float>() + at.offset[0] + i * l.x_step,
+                                         l.y.as<float>() + at.offset[1] + i * l.y_step, n,
+                                         reinterpret_cast<double*>(carry), ahead * l.x_step,
+                                         ahead * l.y_step);
+          continue;
+        }
         convert(l.x.dtype, element(l.x, at.offset[0] + i * l.x_step), l.as, wide, n);
         step(wide, nullptr, n, carry);
         convert(l.as, carry, l.y.dtype,
@@ -192,111 +263,6 @@ Status cumsum(const Call& c) {
   return scan_axis(c, a.axis, a.reverse != 0, false);
 }
 Status cumprod(const Call& c) { return scan_axis(c, c.attr<CumprodAttrs>().axis, false, true); }
-
-// -- logsumexp -----------------------------------------------------------------------------------
-
-namespace {
-
-/// The greatest of n floats, at least `peak`; NaN if any is. Four chains hide the latency.
-float greatest(const float* x, int64_t n, float peak) {
-  constexpr int64_t kAhead = 256;  // beyond a page the machine does not look ahead itself
-  VF peaks[4];
-  for (VF& p : peaks) p = splat(peak);
-  VI nan = {};
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes)
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) {
-      const VF v = load(x + i + k * kLanes);
-      __builtin_prefetch(x + i + k * kLanes + kAhead);
-      nan |= v != v;
-      peaks[k] = max(v, peaks[k]);
-    }
-  for (; i < n; i += kLanes) {
-    const int64_t some = n - i < kLanes ? n - i : kLanes;
-    const VF v = load_n(x + i, some);
-    nan |= v != v;
-    peaks[0] = to_float(iota()) < static_cast<float>(some) ? max(v, peaks[0]) : peaks[0];
-  }
-  return any(nan) ? NAN : max_lanes(max(max(peaks[0], peaks[1]), max(peaks[2], peaks[3])));
-}
-
-/// Sum of exp(x - peak) over n floats, 64 vectors of them in float.
-double sum_exp(const float* x, int64_t n, float peak) {
-  double total = 0;
-  for (int64_t i = 0; i < n; i += 64 * kLanes) {
-    const int64_t stop = n - i < 64 * kLanes ? n : i + 64 * kLanes;
-    VF sums[2] = {};
-    int64_t k = i;
-    for (; k + 2 * kLanes <= stop; k += 2 * kLanes)
-#pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) sums[v] += exp(load(x + k + v * kLanes) - splat(peak));
-    for (; k < stop; k += kLanes) {
-      const int64_t some = stop - k < kLanes ? stop - k : kLanes;
-      const VF tail = exp(load_n(x + k, some) - splat(peak));
-      sums[0] += to_float(iota()) < static_cast<float>(some) ? tail : VF{};
-    }
-    total += static_cast<double>(sum_lanes(sums[0] + sums[1]));
-  }
-  return total;
-}
-
-double log_sum_exp_f32(RunReader* reader, int64_t length) {
-  const void* run;
-  float peak = -INFINITY;
-  reader->start(0, length);
-  while (const int64_t n = reader->next(&run)) {
-    peak = greatest(static_cast<const float*>(run), n, peak);
-    if (peak != peak) return NAN;
-  }
-  if (!(peak - peak == 0)) return peak;  // infinite: the sum is, or is empty
-  double total = 0;
-  reader->start(0, length);
-  while (const int64_t n = reader->next(&run))
-    total += sum_exp(static_cast<const float*>(run), n, peak);
-  return static_cast<double>(peak) + ::log(total);
-}
-
-double log_sum_exp_f64(RunReader* reader, int64_t length) {
-  const void* run;
-  double peak = -INFINITY, total = 0;
-  reader->start(0, length);
-  while (const int64_t n = reader->next(&run)) {
-    const double* x = static_cast<const double*>(run);
-    for (int64_t i = 0; i < n; ++i) peak = x[i] > peak || x[i] != x[i] ? x[i] : peak;
-    if (peak != peak) return peak;
-  }
-  if (!(peak - peak == 0)) return peak;
-  reader->start(0, length);
-  while (const int64_t n = reader->next(&run)) {
-    const double* x = static_cast<const double*>(run);
-    for (int64_t i = 0; i < n; ++i) total += ::exp(x[i] - peak);
-  }
-  return peak + ::log(total);
-}
-
-}  // namespace
-
-Status logsumexp(const Call& c) {
-  const View &x = c.in[0], &out = c.out[0];
-  if (!is_floating(x.dtype)) return Status::kUnimplemented;
-  Split s = split_axes(x, axes_of(c.attr<LogsumexpAttrs>().axis, x.rank), out);
-  s.kept.simplify();
-  s.reduced.simplify();
-  const int64_t length = s.reduced.size(), outputs = s.kept.size();
-  const bool wide = x.dtype == DType::kF64;
-  parallel_for(c, outputs, 4096 / (length + 1) + 1, [&](int64_t begin, int64_t end) {
-    Cursor at;
-    at.seek(s.kept, begin);
-    for (int64_t o = begin; o < end; ++o, at.advance(s.kept, 1)) {
-      RunReader reader(s.reduced, element(x, at.offset[0]), x.dtype,
-                       wide ? DType::kF64 : DType::kF32);
-      const double y = wide ? log_sum_exp_f64(&reader, length) : log_sum_exp_f32(&reader, length);
-      convert(DType::kF64, &y, out.dtype, const_cast<uint8_t*>(element(out, at.offset[1])), 1);
-    }
-  });
-  return Status::kOk;
-}
 
 // -- gradients -----------------------------------------------------------------------------------
 
