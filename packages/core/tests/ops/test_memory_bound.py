@@ -56,7 +56,7 @@ def test_softmax_of_columns_keeps_to_its_column(rows):
     np.testing.assert_array_equal(np.flatnonzero(bad), [7, 11, 13])
     clean = np.delete(x, [7, 11, 13], 1)
     np.testing.assert_allclose(
-        np.delete(y, [7, 11, 13], 1), softmax(clean, 0), rtol=1e-5, atol=1e-38
+        np.delete(y, [7, 11, 13], 1), softmax(clean, 0), rtol=1e-5
     )
     few = ops.softmax(proa.to_tensor(x[:, 16:32].copy()), axis=0).numpy()
     np.testing.assert_array_equal(y[:, 16:32], few)

@@ -29,7 +29,15 @@ struct Walk {
   View small, index, big;
   Coordinate coordinates[kMaxRank];
   int depth = 0;
-  int64_t skip = -1;  // an index that reads zeros and writes nothing
+  int64_t skip = -1;   // an index that reads zeros and writes nothing
+  bool fresh = false;  // big is to be cleared before anything is added
+
+  /// True if whole rows are added to a fresh big: its first axis is indexed and all else is dense.
+  bool adds_rows() const {
+    return fresh && depth == 1 && nest.rank == 2 && nest.stride[kIndex][1] == 0 &&
+           nest.stride[kSmall][1] == 1 && nest.stride[kBig][1] == 1 && nest.stride[kBig][0] == 0 &&
+           coordinates[0].stride == nest.shape[1] && big.contiguous();
+  }
 };
 
 /// True if every index names an element.
@@ -73,20 +81,28 @@ void add_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
     }
   }
 }
-void add_run_f32(float* to, const float* from, int64_t n) {
+/// Asks for what the next run will read and write.
+void add_run_f32(float* to, const float* from, int64_t n, const uint8_t* next_to,
+                 const uint8_t* next_from) {
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(to + i, load(to + i) + load(from + i));
+  for (; i + kLanes <= n; i += kLanes) {
+    ask(next_to + i * 4);
+    ask(next_from + i * 4);
+    store(to + i, load(to + i) + load(from + i));
+  }
   for (; i < n; ++i) to[i] += from[i];
 }
 
-void add_elements(DType t, void* to, int64_t ts, const void* from, int64_t fs, int64_t n) {
+void add_elements(DType t, void* to, int64_t ts, const void* from, int64_t fs, int64_t n,
+                  const uint8_t* next_to, const uint8_t* next_from) {
 #define PROA_ADD(code, T)                                                   \
   case DType::code:                                                         \
     if constexpr (computes(DType::code))                                    \
       add_run(static_cast<T*>(to), ts, static_cast<const T*>(from), fs, n); \
     break;
   if (t == DType::kF32 && ts == 1 && fs == 1) {
-    return add_run_f32(static_cast<float*>(to), static_cast<const float*>(from), n);
+    return add_run_f32(static_cast<float*>(to), static_cast<const float*>(from), n, next_to,
+                       next_from);
   }
   switch (t) {
     PROA_ADD(kF16, F16)
@@ -139,33 +155,29 @@ struct Place {
   bool skipped;
 };
 
-/// Reads, writes or adds the `run` elements of a place.
-void move_place(const Walk& w, Mode mode, const Place& p, int64_t run) {
+/// Reads, writes or adds the `run` elements of a place, and asks for the memory of the next.
+void move_place(const Walk& w, Mode mode, const Place& p, const Place& next, int64_t run) {
   const int64_t ss = w.nest.inner_stride(Walk::kSmall), bs = w.nest.inner_stride(Walk::kBig);
-  if (mode == Mode::kRead) {
+  const int64_t size = static_cast<int64_t>(size_of(w.big.dtype));
+  if (mode != Mode::kRead && p.skipped) return;
+  if (mode == Mode::kAdd) {
+    add_elements(w.big.dtype, p.big, bs, p.small, ss, run, next.big, next.small);
+  } else if (run > 1 && ss == 1 && bs == 1 && !p.skipped) {
+    if (mode == Mode::kRead) {
+      copy_asking(p.big, p.small, run * size, next.big, next.small);
+    } else {
+      copy_asking(p.small, p.big, run * size, next.small, next.big);
+    }
+  } else if (mode == Mode::kRead) {
     const Bytes16 zero = {0, 0};
-    PROA_MOVED(size_of(w.big.dtype), T, {
+    PROA_MOVED(size, T, {
       const T* from = reinterpret_cast<const T*>(p.big);
       if (p.skipped) from = reinterpret_cast<const T*>(&zero);
       copy_run(reinterpret_cast<T*>(p.small), ss, from, p.skipped ? 0 : bs, run);
     })
-  } else if (p.skipped) {
-    return;
-  } else if (mode == Mode::kAdd) {
-    add_elements(w.big.dtype, p.big, bs, p.small, ss, run);
   } else {
-    PROA_MOVED(size_of(w.big.dtype), T,
+    PROA_MOVED(size, T,
                copy_run(reinterpret_cast<T*>(p.big), bs, reinterpret_cast<T*>(p.small), ss, run))
-  }
-}
-
-/// Asks for the memory of a place; beyond a page the machine looks ahead itself.
-void ask_for(const Walk& w, const Place& p, int64_t run) {
-  const bool dense = w.nest.inner_stride(Walk::kSmall) == 1 && w.nest.inner_stride(Walk::kBig) == 1;
-  const int64_t bytes = dense ? run * static_cast<int64_t>(size_of(w.big.dtype)) : 1;
-  for (int64_t i = 0; i < bytes && i < 4096; i += 64) {
-    ask(p.big + i);
-    ask(p.small + i);
   }
 }
 
@@ -178,7 +190,7 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
   const int64_t ss = nest.inner_stride(Walk::kSmall), bs = nest.inner_stride(Walk::kBig);
   Cursor at;
   at.seek(nest, begin);
-  // A run is moved when the memory of the next has been asked for.
+  // A run is moved when it is known where the next lies.
   Place last = {};
   int64_t waiting = 0;
   for (int64_t i = begin; i < end;) {
@@ -223,18 +235,54 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
       const Place here = {w.small.as<uint8_t>() + (at.offset[Walk::kSmall] + j * ss) * size,
                           w.big.as<uint8_t>() + big * size, skipped};
       if (stays) {
-        ask_for(w, here, run);
-        if (waiting > 0) move_place(w, mode, last, waiting);
+        if (waiting > 0) move_place(w, mode, last, here, waiting);
         last = here;
         waiting = run;
       } else {
-        move_place(w, mode, here, 1);
+        move_place(w, mode, here, here, 1);
       }
     }
     at.advance(nest, n);
     i += n;
   }
-  if (waiting > 0) move_place(w, mode, last, waiting);
+  if (waiting > 0) move_place(w, mode, last, last, waiting);
+}
+
+/// Adds rows part by part: a part of big is cleared and filled while it is in the cache. The parts
+/// follow from shapes, and within one the rows come in order.
+template <class I>
+void add_rows(const Call& c, const Walk& w) {
+  constexpr int64_t kPart = 1 << 23, kLooks = 1 << 22;  // bytes; indices looked at by all parts
+  const int64_t count = w.nest.shape[0], width = w.nest.shape[1], rows = w.coordinates[0].size;
+  const int64_t bytes = width * static_cast<int64_t>(size_of(w.big.dtype));
+  const int64_t small_step = w.nest.stride[Walk::kSmall][0] * (bytes / width);
+  const int64_t most = kLooks / count > 8 ? kLooks / count : 8;
+  int64_t parts = rows * bytes / kPart + 1;
+  parts = parts < most ? parts : most;
+  parts = parts < 8 && count * bytes > kPart ? 8 : parts;
+  parts = parts < rows ? parts : rows;
+  const I* const index = w.index.as<const I>();
+  const int64_t step = w.nest.stride[Walk::kIndex][0];
+  parallel_for(c, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t low = rows * p / parts, high = rows * (p + 1) / parts;
+      Call alone;
+      clear(alone, narrow(w.big, 0, low, high - low));
+      uint8_t *from = nullptr, *to = nullptr;  // a row is added when the next is known
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t row = index[i * step];
+        if (w.skip >= 0 && row == w.skip) continue;
+        row = row < 0 ? row + rows : row;
+        if (row < low || row >= high) continue;
+        uint8_t* const next = w.small.as<uint8_t>() + i * small_step;
+        uint8_t* const there = w.big.as<uint8_t>() + row * bytes;
+        if (from != nullptr) add_elements(w.big.dtype, to, 1, from, 1, width, there, next);
+        from = next;
+        to = there;
+      }
+      if (from != nullptr) add_elements(w.big.dtype, to, 1, from, 1, width, to, from);
+    }
+  });
 }
 
 template <class I>
@@ -268,9 +316,15 @@ Status run_walk(const Call& c, Walk* w, Mode mode, Prepare&& prepare) {
   const bool inside =
       w->nest.size() == 0 || (wide ? all_inside<int64_t>(*w) : all_inside<int32_t>(*w));
   if (!inside) return Status::kOutOfRange;
-  PROA_TRY(prepare());
-  if (w->nest.size() == 0) return Status::kOk;
+  const int64_t total = w->nest.size();
   w->nest.merge();
+  if (total > 0 && w->adds_rows()) {
+    wide ? add_rows<int64_t>(c, *w) : add_rows<int32_t>(c, *w);
+    return Status::kOk;
+  }
+  if (w->fresh) PROA_TRY(clear(c, w->big));
+  PROA_TRY(prepare());
+  if (total == 0) return Status::kOk;
   return wide ? walk_typed<int64_t>(c, *w, mode) : walk_typed<int32_t>(c, *w, mode);
 }
 Status nothing() { return Status::kOk; }
@@ -335,7 +389,8 @@ Status gather(const Call& c) {
 }
 Status gather_grad(const Call& c) {
   Walk w = gather_walk(c.in[0], c.in[1], c.out[0], c.attr<GatherGradAttrs>().axis);
-  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+  w.fresh = true;
+  return run_walk(c, &w, Mode::kAdd, nothing);
 }
 Status gather_nd(const Call& c) {
   Walk w = nd_walk(c.out[0], c.in[1], c.in[0]);
@@ -343,7 +398,8 @@ Status gather_nd(const Call& c) {
 }
 Status scatter_nd_like(const Call& c) {
   Walk w = nd_walk(c.in[0], c.in[1], c.out[0]);
-  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+  w.fresh = true;
+  return run_walk(c, &w, Mode::kAdd, nothing);
 }
 Status index_put(const Call& c) {
   Walk w = nd_walk(c.in[2], c.in[1], c.out[0]);
@@ -355,7 +411,8 @@ Status take_along_axis(const Call& c) {
 }
 Status take_along_axis_grad(const Call& c) {
   Walk w = along_walk(c.in[0], c.in[1], c.out[0], c.attr<TakeAlongAxisGradAttrs>().axis);
-  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+  w.fresh = true;
+  return run_walk(c, &w, Mode::kAdd, nothing);
 }
 
 namespace {
@@ -394,7 +451,8 @@ Status embedding(const Call& c) {
 Status embedding_grad(const Call& c) {
   Walk w = gather_walk(c.in[1], c.in[0], c.out[0], 0);
   w.skip = c.attr<EmbeddingGradAttrs>().padding_idx;
-  return run_walk(c, &w, Mode::kAdd, [&] { return clear(c, c.out[0]); });
+  w.fresh = true;
+  return run_walk(c, &w, Mode::kAdd, nothing);
 }
 
 Status put_rows_(const Call& c) {
@@ -465,7 +523,8 @@ Status merge_rows(const Call& c) {
   index.dtype = DType::kI64;
   index.stride[0] = 1;
   Walk w = gather_walk(c.in[1], index, sums, 0);
-  PROA_TRY(run_walk(c, &w, Mode::kAdd, [&] { return clear(c, sums); }));
+  w.fresh = true;
+  PROA_TRY(run_walk(c, &w, Mode::kAdd, nothing));
   if (count == n) return Status::kOk;
   View last = narrow(sums, 0, count - 1, 1);
   const View rest = narrow(sums, 0, count, n - count);

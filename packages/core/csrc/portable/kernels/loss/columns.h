@@ -8,8 +8,10 @@
 
 namespace proa::PROA_ISA {
 
-constexpr int64_t kStripWidth = 512;  // columns of a strip
-constexpr int kStep = 8;              // rows taken at a time: their vectors stay in registers
+// Columns of a strip: a page. Of pieces of pages the machine would fetch what lies behind them,
+// too.
+constexpr int64_t kStripWidth = 1024;
+constexpr int kStep = 8;  // rows taken at a time: their vectors stay in registers
 
 /// What a strip knows of its columns: the sum of exp(x - base) is `total`, where base is the peak,
 /// or 0 if that is infinite.

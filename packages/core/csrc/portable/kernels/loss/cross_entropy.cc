@@ -58,6 +58,34 @@ void losses(const Call& c, const Labels& labels) {
   });
 }
 
+/// The same numbers of float rows that lie in memory as they are.
+void losses_of_floats(const Call& c, const Labels& labels, const Rows& x, const Rows& y) {
+  for_each_label(c, labels, x.width, [&](int64_t r, int64_t label) {
+    float loss = 0;
+    if (label != labels.ignored) {
+      const float* const in = floats(x, r);
+      const float peak = peak_of_floats(in, x.width);
+      const float total = sum_of_exp_floats(x, r, peak, [](int64_t) {});
+      loss = static_cast<float>(::log(static_cast<double>(total))) + (peak - in[label]);
+    }
+    write_block(y.row(r), 0, 1, &loss);
+  });
+}
+
+void gradients_of_floats(const Call& c, const Labels& labels, const Rows& x, const Rows& dx) {
+  const Rows dloss = elements(c.in[1]);
+  for_each_label(c, labels, x.width, [&](int64_t r, int64_t label) {
+    float* const out = floats(dx, r);
+    if (label == labels.ignored)
+      return each_vector(x.width, [&](int64_t i, int64_t some) { give(out, i, some, VF{}); });
+    const float factor = value_at<float>(dloss.row(r), 0);
+    const float scale = factor / write_exp(x, dx, r, peak_of_floats(floats(x, r), x.width));
+    each_vector(x.width,
+                [&](int64_t i, int64_t some) { give(out, i, some, take(out, i, some) * scale); });
+    out[label] -= factor;
+  });
+}
+
 template <class C>
 void gradients(const Call& c, const Labels& labels) {
   const Rows x = last_axis(c.in[2]), dloss = elements(c.in[1]), dx = last_axis(c.out[0]);
@@ -83,8 +111,11 @@ Status softmax_cross_entropy(const Call& c) {
   const Labels labels(c.in[0], c.attr<SoftmaxCrossEntropyAttrs>().ignore_index);
   const View& x = c.in[1];
   if (!labels.fit(x.shape[x.rank - 1])) return Status::kOutOfRange;
+  const Rows rows = last_axis(x);
   if (is_double(x.dtype))
     losses<double>(c, labels);
+  else if (kHasLarge && plain(rows))
+    losses_of_floats(c, labels, rows, elements(c.out[0]));
   else
     losses<float>(c, labels);
   return Status::kOk;
@@ -94,8 +125,11 @@ Status softmax_cross_entropy_grad(const Call& c) {
   const Labels labels(c.in[0], c.attr<SoftmaxCrossEntropyGradAttrs>().ignore_index);
   const View& x = c.in[2];
   if (!labels.fit(x.shape[x.rank - 1])) return Status::kOutOfRange;
+  const Rows rows = last_axis(x), dx = last_axis(c.out[0]);
   if (is_double(x.dtype))
     gradients<double>(c, labels);
+  else if (kHasLarge && plain(rows) && plain(dx))
+    gradients_of_floats(c, labels, rows, dx);
   else
     gradients<float>(c, labels);
   return Status::kOk;

@@ -35,41 +35,11 @@ void softmax_rows(const Call& c, const Rows& x, const Rows& y) {
   });
 }
 
-/// The greatest element of a float row; NaN if it has one.
-PROA_INLINE float peak_of_floats(const float* x, int64_t width) {
-  VF peak[4];
-  VI nan = {};
-  for (VF& p : peak) p = splat(-INFINITY);
-  int64_t i = 0;
-  auto look = [&](VF v, VF* p) {
-    nan |= v != v;
-    *p = max(v, *p);
-  };
-  for (; i + 4 * kLanes <= width; i += 4 * kLanes)
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) look(load(x + i + k * kLanes), &peak[k]);
-  for (; i + kLanes <= width; i += kLanes) look(load(x + i), &peak[0]);
-  float best = max_lanes(max(max(peak[0], peak[1]), max(peak[2], peak[3])));
-  if (any(nan)) best = NAN;
-  for (; i < width; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
-  return best;
-}
-
 /// exp is written out and scaled in place.
 void softmax_floats(const Call& c, const Rows& x, const Rows& y) {
   for_each_row(c, x, [&](int64_t r) {
-    const float *in = floats(x, r), *next = next_row<float>(x, r);
     float* out = floats(y, r);
-    const float peak = peak_of_floats(in, x.width);
-    const float* const next_out = next_row<float>(y, r);
-    const float total = sum_vectors(x.width, [&](int64_t i, int64_t some) {
-      __builtin_prefetch(next + i, 0, 2);
-      ask(next_out + i);
-      const VF e = exp(take(in, i, some) - peak);
-      give(out, i, some, e);
-      return first_lanes(e, some);
-    });
-    const float scale = 1 / total;
+    const float scale = 1 / write_exp(x, y, r, peak_of_floats(floats(x, r), x.width));
     each_vector(x.width,
                 [&](int64_t i, int64_t some) { give(out, i, some, take(out, i, some) * scale); });
   });
@@ -77,15 +47,11 @@ void softmax_floats(const Call& c, const Rows& x, const Rows& y) {
 
 void log_softmax_floats(const Call& c, const Rows& x, const Rows& y) {
   for_each_row(c, x, [&](int64_t r) {
-    const float *in = floats(x, r), *next = next_row<float>(x, r);
+    const float* const in = floats(x, r);
     float* out = floats(y, r);
-    const float peak = peak_of_floats(in, x.width);
     const float* const next_out = next_row<float>(y, r);
-    const float total = sum_vectors(x.width, [&](int64_t i, int64_t some) {
-      __builtin_prefetch(next + i, 0, 2);
-      ask(next_out + i);
-      return first_lanes(exp(take(in, i, some) - peak), some);
-    });
+    const float peak = peak_of_floats(in, x.width);
+    const float total = sum_of_exp_floats(x, r, peak, [&](int64_t i) { ask(next_out + i); });
     const float shift = static_cast<float>(::log(static_cast<double>(total)));
     each_vector(x.width, [&](int64_t i, int64_t some) {
       give(out, i, some, (take(in, i, some) - peak) - shift);

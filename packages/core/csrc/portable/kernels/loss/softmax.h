@@ -43,6 +43,49 @@ PROA_INLINE C sum_of_exp(const Row& r, int64_t width, C peak) {
   });
 }
 
+/// The greatest element of a float row; NaN if it has one.
+PROA_INLINE float peak_of_floats(const float* x, int64_t width) {
+  VF peak[4];
+  VI nan = {};
+  for (VF& p : peak) p = splat(-INFINITY);
+  int64_t i = 0;
+  auto look = [&](VF v, VF* p) {
+    nan |= v != v;
+    *p = max(v, *p);
+  };
+  for (; i + 4 * kLanes <= width; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) look(load(x + i + k * kLanes), &peak[k]);
+  for (; i + kLanes <= width; i += kLanes) look(load(x + i), &peak[0]);
+  float best = max_lanes(max(max(peak[0], peak[1]), max(peak[2], peak[3])));
+  if (any(nan)) best = NAN;
+  for (; i < width; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
+  return best;
+}
+
+/// Sum of exp(x - peak) over float row r; the next is asked for, and also(i) called beside.
+template <class F>
+PROA_INLINE float sum_of_exp_floats(const Rows& x, int64_t r, float peak, F also) {
+  const float *in = floats(x, r), *next = next_row<float>(x, r);
+  return sum_vectors(x.width, [&](int64_t i, int64_t some) {
+    __builtin_prefetch(next + i, 0, 2);
+    also(i);
+    return first_lanes(exp(take(in, i, some) - peak), some);
+  });
+}
+/// The same, with exp(x - peak) written to row r of y.
+PROA_INLINE float write_exp(const Rows& x, const Rows& y, int64_t r, float peak) {
+  const float *in = floats(x, r), *next = next_row<float>(x, r), *next_out = next_row<float>(y, r);
+  float* out = floats(y, r);
+  return sum_vectors(x.width, [&](int64_t i, int64_t some) {
+    __builtin_prefetch(next + i, 0, 2);
+    ask(next_out + i);
+    const VF e = exp(take(in, i, some) - peak);
+    give(out, i, some, e);
+    return first_lanes(e, some);
+  });
+}
+
 /// Rows side by side, `run` of them, that are too long for a strip of them to stay in the cache.
 void softmax_columns(const Call& c, const Rows& x, const Rows& y, int64_t run, bool logarithm);
 void softmax_grad_columns(const Call& c, const Rows& dy, const Rows& y, const Rows& dx, int64_t run,

@@ -9,19 +9,6 @@
 
 namespace proa::PROA_ISA {
 
-namespace {
-
-constexpr int64_t kGrain = 32768;    // elements one piece of work has at least
-constexpr int64_t kTile = 32;        // rows and columns of a transposed tile: both sides fit L1
-constexpr int64_t kLarge = 1 << 20;  // bytes from which on memory, not the caches, is what counts
-
-/// A plane: y[i * y_rows + j] = x[i * x_rows + j * x_columns] for rows i and columns j.
-struct Plane {
-  int64_t rows, columns, y_rows, y_columns, x_rows, x_columns;
-  bool large;  // the array that it is part of is
-};
-
-/// Copies n bytes and asks for the lines where the next copies read and write.
 void copy_asking(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
                  const uint8_t* next_y) {
   constexpr int64_t kLine = 64;
@@ -33,6 +20,18 @@ void copy_asking(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
   }
   if (i < n) memcpy(y + i, x + i, static_cast<size_t>(n - i));
 }
+
+namespace {
+
+constexpr int64_t kGrain = 32768;    // elements one piece of work has at least
+constexpr int64_t kTile = 32;        // rows and columns of a transposed tile: both sides fit L1
+constexpr int64_t kLarge = 1 << 18;  // bytes from which on memory, not the caches, is what counts
+
+/// A plane: y[i * y_rows + j] = x[i * x_rows + j * x_columns] for rows i and columns j.
+struct Plane {
+  int64_t rows, columns, y_rows, y_columns, x_rows, x_columns;
+  bool large;  // the array that it is part of is
+};
 
 void copy_dense(const uint8_t* x, uint8_t* y, int64_t n, bool large) {
   if (kHasLarge && large) {

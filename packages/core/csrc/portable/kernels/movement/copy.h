@@ -8,6 +8,10 @@ namespace proa::PROA_ISA {
 /// overlap unless they are the same memory with the same strides.
 Status copy(const Call& c, const View& from, const View& to);
 
+/// Copies n bytes and asks for the n at next_x and next_y, where copies will go on.
+void copy_asking(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
+                 const uint8_t* next_y);
+
 /// y[i * ys + j] = x[i + j * xs] for i < rows and j < columns, elements of `size` bytes; best for
 /// some dozens of each.
 void transpose_tile(size_t size, const void* x, int64_t xs, void* y, int64_t ys, int64_t rows,

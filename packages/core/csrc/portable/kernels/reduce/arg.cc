@@ -88,7 +88,8 @@ int64_t find(RunReader* reader) {
 }
 
 // -- lines side by side in memory -----------------------------------------------------------------
-constexpr int64_t kStrip = 256;  // lines taken a step at a time
+// Lines taken a step at a time: a page. Of pieces of pages the machine would fetch the rest, too.
+constexpr int64_t kStrip = 1024;
 
 /// n float lines side by side, element i of them at x + i * step: best[j] and index[j] of each.
 template <bool kMax>

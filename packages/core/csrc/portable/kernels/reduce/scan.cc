@@ -191,15 +191,19 @@ void scan_lines(const Call& c, const Lines& l, bool product) {
   });
 }
 
-/// Lines side by side in memory: a block of them takes a step at a time.
+/// Lines side by side in memory: a block of them takes a step at a time. Of floats it is a page;
+/// of pieces of pages the machine would fetch the rest, too.
 void scan_beside(const Call& c, const Lines& l, bool product) {
   const ScanRun step = run_of<Across>(l.as, product);
-  const int64_t run = l.kept.shape[l.kept.rank - 1], blocks = (run + kBlock - 1) / kBlock;
+  constexpr int64_t kPage = 1024;
+  const int64_t block = l.floats() ? kPage : kBlock;
+  const int64_t run = l.kept.shape[l.kept.rank - 1], blocks = (run + block - 1) / block;
   const int64_t units = l.kept.size() / run * blocks;
-  parallel_for(c, units, 16384 / (l.length * kBlock) + 1, [&](int64_t begin, int64_t end) {
-    alignas(64) uint8_t carry[kBlock * 16], wide[kBlock * 16];
+  parallel_for(c, units, 16384 / (l.length * block) + 1, [&](int64_t begin, int64_t end) {
+    alignas(64) uint8_t carry[kPage * sizeof(double)], wide[kBlock * 16];
+    static_assert(sizeof carry >= kBlock * 16);
     for (int64_t u = begin; u < end; ++u) {
-      const int64_t first = u % blocks * kBlock, n = run - first < kBlock ? run - first : kBlock;
+      const int64_t first = u % blocks * block, n = run - first < block ? run - first : block;
       Cursor at;
       at.seek(l.kept, u / blocks * run + first);
       begin_scan(l.as, product, carry, n);
