@@ -93,6 +93,10 @@ proa_status proa_output_spec(const proa_predictor* predictor, int32_t index, pro
 proa_status proa_predictor_run(proa_predictor* predictor, const proa_array* inputs,
                                proa_array* outputs);
 
+/* Ends the run that another thread has in progress, where the model has branches or loops: that
+ * fails with PROA_FAILED before its next round or branch. Later runs are as ever. */
+void proa_predictor_stop(proa_predictor* predictor);
+
 #ifdef __cplusplus
 }
 #endif

@@ -177,6 +177,8 @@ void bind_engine(py::module_& m) {
       if (p) std::rethrow_exception(p);
     } catch (const EngineError& e) {
       py::set_error(error_type(e.status), e.what());
+    } catch (const EngineStopped& e) {
+      py::set_error(py::module_::import("proa.errors").attr("UnavailableError"), e.what());
     }
   });
   const std::function<void()> take_signals = signal_taker();
@@ -237,6 +239,8 @@ void bind_engine(py::module_& m) {
       .def("run_on_tape", &run_on_tape, py::arg("inputs"), py::arg("numbers"), py::arg("wanted"),
            py::arg("plan"))
       .def("clone", &Engine::clone)
+      .def("stop", &Engine::stop)
+      .def_property_readonly("has_control_flow", &Engine::has_control_flow)
       .def_property_readonly("inputs", [](const Engine& e) { return specs_of(e.inputs()); })
       .def_property_readonly("outputs", [](const Engine& e) { return specs_of(e.outputs()); })
       .def_property_readonly("metadata",

@@ -13,6 +13,7 @@
 
 #include "proa/base/cpu.h"
 #include "proa/exec/plan.h"
+#include "proa/runtime/flow_run.h"
 
 namespace {
 
@@ -52,6 +53,40 @@ size_t visit(const proa::ModelView& model) {
   return sum + model.output_count();
 }
 
+/// The model's inputs, of size 2 where that is open.
+std::vector<proa::View> inputs_of(const proa::ModelView& model) {
+  std::vector<proa::View> inputs;
+  for (uint32_t i = 0; i < model.input_count(); ++i) {
+    proa::View v = model.view(model.input_value(i));
+    for (int a = 0; a < v.rank; ++a) v.shape[a] = v.shape[a] == proa::kUnknown ? 2 : v.shape[a];
+    v.set_contiguous();
+    inputs.push_back(v);
+  }
+  return inputs;
+}
+
+/// The same of a model with control flow, block by block.
+int try_blocks(const proa::ModelView& model) {
+  int far = 1;
+  try {
+    const proa::FlowProgram program(model);
+    proa::FlowRun run(program, 1);
+    far = 2;
+    for (const proa::FlowBlock& block : program.blocks) {
+      if (block.computing == nullptr) continue;
+      proa::PlanOptions how;
+      how.given_outputs = true;
+      how.stores = block.passed.data();
+      proa::BlockPlans plans(*block.computing, how, 1);
+      plans.find(inputs_of(block.computing->view).data());
+    }
+    return 3;
+  } catch (const proa::EngineError& error) {
+    if (error.what()[0] == 0) abort();
+    return far;
+  }
+}
+
 /// Binds the model and plans it for a batch of 2. Counts how far it came.
 int try_model(const uint8_t* data, size_t size) {
   static const bool chosen = (proa::select_isa(proa::cpu_isa()), true);
@@ -66,17 +101,12 @@ int try_model(const uint8_t* data, size_t size) {
   volatile size_t sink = visit(model);
   (void)sink;
   (void)proa::verify_checksum(copy.get(), size);
+  if (proa::directs(model, 0)) return try_blocks(model);
   const size_t table_size = proa::Prepared::table_size(model);
   const auto tables = exactly(table_size);
   proa::Prepared prepared;
   if (prepared.bind(model, tables.get(), table_size) != proa::Status::kOk) return 1;
-  std::vector<proa::View> inputs;
-  for (uint32_t i = 0; i < model.input_count(); ++i) {
-    proa::View v = model.view(model.input_value(i));
-    for (int a = 0; a < v.rank; ++a) v.shape[a] = v.shape[a] == proa::kUnknown ? 2 : v.shape[a];
-    v.set_contiguous();
-    inputs.push_back(v);
-  }
+  const std::vector<proa::View> inputs = inputs_of(model);
   const size_t plan_size = proa::Plan::table_size(prepared);
   const auto plan_memory = exactly(plan_size);
   proa::Plan plan;
@@ -157,7 +187,7 @@ int main(int argc, char** argv) {
   const std::string here = __FILE__;
   const std::string golden = here.substr(0, here.rfind("csrc/")) + "tests/ir/golden/";
   std::vector<Bytes> seeds;
-  for (const char* name : {"small_cnn.v1.proa", "every_dtype.v1.proa"}) {
+  for (const char* name : {"small_cnn.v1.proa", "every_dtype.v1.proa", "control_flow.v1.proa"}) {
     std::ifstream file(golden + name, std::ios::binary);
     seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     if (seeds.back().empty()) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 import proa
 from proa import _core
-from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.errors import InvalidArgumentError, UnavailableError, UnimplementedError
 from proa.ir import Builder, to_bytes
 from proa.ir.attributes import row_of
 
@@ -300,6 +301,28 @@ def test_updates_of_inputs_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="made with updates"):
         tensors = [proa.ones([2, 4]), proa.to_tensor(3)]
         _core.Engine.from_bytes(raw).run_tensors(tensors, [])
+
+
+def test_another_thread_stops_an_endless_loop() -> None:
+    engine = engine_of(counting())
+    assert engine.has_control_flow
+    ended: list[str] = []
+
+    def work() -> None:
+        try:
+            engine.run([draw(2, 4), np.int64(2**62)])
+        except UnavailableError as error:
+            ended.append(str(error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    end = time.monotonic() + 20
+    while thread.is_alive() and time.monotonic() < end:
+        engine.stop()
+        thread.join(0.01)
+    assert ended == ["[Engine] a run must not be stopped, got stop()"]
+    engine.stop()
+    assert engine.run([draw(2, 4), np.int64(3)])[1] == 3
 
 
 def test_an_endless_loop_ends_by_a_signal() -> None:

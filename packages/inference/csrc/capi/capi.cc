@@ -201,3 +201,7 @@ PROA_EXPORT proa_status proa_predictor_run(proa_predictor* p, const proa_array* 
     for (size_t i = 0; i < p->outputs.size(); ++i) to_array(p->outputs[i], &outputs[i]);
   });
 }
+
+PROA_EXPORT void proa_predictor_stop(proa_predictor* p) {
+  if (p != nullptr) p->engine->stop();
+}

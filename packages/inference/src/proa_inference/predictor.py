@@ -148,6 +148,7 @@ class Predictor:
         Raises:
             InvalidArgumentError: If a number, dtype or shape is not the model's.
             PreconditionNotMetError: If an input handle holds nothing.
+            UnavailableError: If `stop` ended it.
         """
         arrays = self._fed() if inputs is None else list(inputs)
         results: list[Array] = self._engine.run(arrays)
@@ -164,6 +165,16 @@ class Predictor:
     def clone(self) -> Predictor:
         """A predictor for another thread: the same weights, memory of its own."""
         return Predictor(self._engine.clone())
+
+    def has_control_flow(self) -> bool:
+        """Whether the model has branches or loops that follow from its input."""
+        return bool(self._engine.has_control_flow)
+
+    def stop(self) -> None:
+        """End the `run` that another thread has in progress, if the model has control
+        flow: that raises an UnavailableError before its next round or branch.
+        """
+        self._engine.stop()
 
     def metadata(self) -> dict[str, str]:
         """What the model file says of itself."""

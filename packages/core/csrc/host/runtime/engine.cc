@@ -335,6 +335,10 @@ void Engine::set_profile(EngineProfile profile) {
 
 bool Engine::has_control_flow() const { return impl_->flow.has_value(); }
 
+void Engine::stop() {
+  if (impl_->flow.has_value()) impl_->flow->stop();
+}
+
 const EngineOptions& Engine::options() const { return impl_->options; }
 
 size_t Engine::model_bytes() const { return impl_->model->bytes.size(); }

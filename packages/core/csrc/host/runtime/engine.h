@@ -28,6 +28,12 @@ class EngineError : public std::runtime_error {
   const Status status;
 };
 
+/// What a run throws that stop() ended.
+class EngineStopped : public std::runtime_error {
+ public:
+  EngineStopped() : std::runtime_error("[Engine] a run must not be stopped, got stop()") {}
+};
+
 /// 8 bytes of a node's attributes that every run is given anew: `slot` says which number.
 struct NumberUse {
   uint32_t node;  // as numbered in the file
@@ -113,6 +119,9 @@ class Engine {
   std::vector<IoSpec> output_specs(const View* inputs);
   /// True if the model has nodes that name blocks.
   bool has_control_flow() const;
+  /// Ends the run in progress, from any thread, where it has control flow: it throws EngineStopped
+  /// before its next round, branch or block. Later runs are as ever.
+  void stop();
 
   /// Runs with a call of `profile` after each step; nullptr ends profiling.
   void set_profile(EngineProfile profile);

@@ -88,6 +88,7 @@ void FlowRun::add_chain(NodeSpan chain) {
 
 std::vector<HeldArray> FlowRun::run(const View* inputs, const FlowManner& manner) {
   manner_ = manner;
+  stopped_.store(false, std::memory_order_relaxed);
   const Finally clear([this] {
     for (Frame& frame : frames_) {
       for (HeldArray& value : frame.values) value = HeldArray();
@@ -119,6 +120,7 @@ void* FlowRun::arena_of(size_t size) {
 }
 
 void FlowRun::poll() {
+  if (stopped_.load(std::memory_order_relaxed)) throw EngineStopped();
   if (manner_.interrupt == nullptr || !*manner_.interrupt) return;
   const int64_t time = now();
   if (time - polled_ < kPollNanoseconds) return;

@@ -1,6 +1,7 @@
 #pragma once
 // Runs a model with control flow: a walk over its directing blocks, on arrays of shapes that only
 // the run tells. Computing blocks are planned as models are.
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -59,6 +60,8 @@ class FlowRun {
   void add_chain(NodeSpan chain);
   /// Runs the model. Results may lie in inputs or constants.
   std::vector<HeldArray> run(const View* inputs, const FlowManner& manner);
+  /// Ends the run in progress; see Engine::stop.
+  void stop() { stopped_.store(true, std::memory_order_relaxed); }
   /// Bytes of the arena and of plans.
   size_t bytes() const;
 
@@ -87,6 +90,7 @@ class FlowRun {
   std::vector<Frame> frames_;
   Buffer arena_;
   FlowManner manner_;
+  std::atomic<bool> stopped_{false};
   int64_t polled_ = 0;  // when, in nanoseconds
 };
 

@@ -11,7 +11,8 @@ from proa_serving.protocol.messages import Array, TensorSpec
 
 # Runs once per call: arrays by input name in, arrays by output name out. One thread
 # alone calls an instance. Inputs may be read-only; outputs must stay valid and
-# unchanged after the next call.
+# unchanged after the next call. It may have a method `stop`: called from another thread
+# it ends the call in progress, which then raises.
 Instance = Callable[[dict[str, Array]], Mapping[str, Array]]
 
 
@@ -27,7 +28,11 @@ class BackendOptions:
 
 
 class Model(Protocol):
-    """A loaded model. Its instances share what they can."""
+    """A loaded model. Its instances share what they can.
+
+    Where a model has the attribute `runs_apart` and it is true, requests are not put
+    together in one run: what becomes of one row may depend on others.
+    """
 
     @property
     def inputs(self) -> Sequence[TensorSpec]: ...

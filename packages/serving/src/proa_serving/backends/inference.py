@@ -28,8 +28,25 @@ def _specs(held: Sequence[Any]) -> tuple[TensorSpec, ...]:
     )
 
 
+class _Instance:
+    """A clone of the predictor, whose run another thread may stop."""
+
+    def __init__(self, predictor: Any, takes: list[str], gives: list[str]) -> None:
+        self._predictor, self._takes, self._gives = predictor, takes, gives
+        self.stop = predictor.stop
+
+    def __call__(self, arrays: dict[str, Array]) -> Mapping[str, Array]:
+        results = self._predictor.run([arrays[name] for name in self._takes])
+        # strict: an engine that gives too few outputs must not go unnoticed.
+        return dict(zip(self._gives, results, strict=True))
+
+
 class InferenceModel:
-    """A predictor, and the clones of it that share its weights."""
+    """A predictor, and the clones of it that share its weights.
+
+    Models with branches or loops run each request apart, as a condition may follow from
+    the whole batch.
+    """
 
     platform = "proa_inference"
 
@@ -37,18 +54,12 @@ class InferenceModel:
         self._predictor = predictor
         self.inputs = _specs(predictor.get_input_specs())
         self.outputs = _specs(predictor.get_output_specs())
+        self.runs_apart: bool = predictor.has_control_flow()
 
     def instance(self) -> Instance:
-        predictor = self._predictor.clone()
         takes = [spec.name for spec in self.inputs]
         gives = [spec.name for spec in self.outputs]
-
-        def run(arrays: dict[str, Array]) -> Mapping[str, Array]:
-            results = predictor.run([arrays[name] for name in takes])
-            # strict: an engine that gives too few outputs must not go unnoticed.
-            return dict(zip(gives, results, strict=True))
-
-        return run
+        return _Instance(self._predictor.clone(), takes, gives)
 
 
 class InferenceBackend:

@@ -13,7 +13,12 @@ Arrays = dict[str, Array]
 
 
 def can_batch(model: Model) -> bool:
-    """Whether dim 0 of every input and output is a free, hence a batch, dim."""
+    """Whether dim 0 of every input and output is a free, hence a batch, dim.
+
+    Not if the model says that it `runs_apart`.
+    """
+    if getattr(model, "runs_apart", False):
+        return False
     specs = [*model.inputs, *model.outputs]
     return bool(model.inputs) and all(
         spec.shape and spec.shape[0] == -1 for spec in specs

@@ -59,6 +59,8 @@ class Scheduler:
         self._batches = limits.max_batch > 1 and can_batch(model)
         self._queue = JobQueue(name, limits)
         self._alone = count()
+        self._running: dict[Instance, list[Job]] = {}
+        self._changing = threading.Lock()  # of what runs
         self._outputs = {spec.name for spec in model.outputs}
         # Made here so that an instance that cannot be made fails the load.
         self._threads = [
@@ -95,14 +97,28 @@ class Scheduler:
         return job
 
     def cancel(self, job: Job) -> bool:
-        """Take ``job`` back if it has not begun; its ``done`` is then not called."""
-        return self._queue.remove(job)
+        """Take ``job`` back if it has not begun; its ``done`` is then not called.
+
+        If it runs alone, on an instance that can be stopped, its run ends.
+        """
+        if self._queue.remove(job):
+            return True
+        self._stop([job])
+        return False
+
+    def _stop(self, only: list[Job] | None = None) -> None:
+        """Stop the run of exactly these jobs, or every run, where that is possible."""
+        with self._changing:
+            for instance, jobs in self._running.items():
+                stop = getattr(instance, "stop", None)
+                if stop is not None and only in (None, jobs):
+                    stop()
 
     def close(self, grace: float) -> bool:
         """Finish what waits and runs, within ``grace`` seconds; True if all was.
 
         What has not begun by then is answered with an UnavailableError. A run that
-        does not end is left to its thread.
+        does not end is stopped, or left to its thread where it cannot be.
         """
         end = time.monotonic() + grace
         self._queue.close()
@@ -112,6 +128,7 @@ class Scheduler:
         error = UnavailableError(f"model {self._name}", "the server is shutting down")
         for job in left:
             job.done(error, Timing(time.monotonic() - job.arrived, 0.0))
+        self._stop()
         return not left and not any(thread.is_alive() for thread in self._threads)
 
     def _work(self, instance: Instance) -> None:
@@ -121,7 +138,7 @@ class Scheduler:
     def _run(self, instance: Instance, jobs: list[Job]) -> None:
         begin = time.monotonic()
         try:
-            result = self._call(instance, merge([job.inputs for job in jobs]))
+            result = self._call(instance, jobs)
             parts = split(result, [job.rows for job in jobs])
         except Exception as error:
             if len(jobs) > 1:  # One request must not fail its neighbours.
@@ -151,8 +168,15 @@ class Scheduler:
         for job in jobs:
             self._run(instance, [job])
 
-    def _call(self, instance: Instance, inputs: Arrays) -> Mapping[str, Array]:
-        outputs = instance(inputs)
+    def _call(self, instance: Instance, jobs: list[Job]) -> Mapping[str, Array]:
+        inputs = merge([job.inputs for job in jobs])
+        with self._changing:
+            self._running[instance] = jobs
+        try:
+            outputs = instance(inputs)
+        finally:
+            with self._changing:
+                del self._running[instance]
         if set(outputs) != self._outputs:
             raise ValueError(
                 f"outputs must be {sorted(self._outputs)}, got {sorted(outputs)}"
