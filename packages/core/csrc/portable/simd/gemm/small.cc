@@ -16,7 +16,7 @@ constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole o
 constexpr bool kMasks = false;
 #endif
 constexpr int64_t kTurnedSteps = 128;    // of a panel on the stack
-constexpr int64_t kRowBytes = 40 << 10;  // of all rows of b, with what lies between
+constexpr int64_t kRowBytes = 80 << 10;  // of all rows of b, with what lies between
 
 template <class T>
 const T* past(const T* p, int64_t bytes) {
