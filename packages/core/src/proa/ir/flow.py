@@ -32,6 +32,14 @@ def has_flow(program: Program) -> bool:
     return any(is_flow(n) for b in program.blocks for n in b.nodes)
 
 
+def has_effect(program: Program, node: Node) -> bool:
+    """Whether the node, or one in the blocks that it names, is there for its effect."""
+    if not is_flow(node):
+        return row_of(node.op).family == "effect"
+    blocks = [program.blocks[i] for i in bodies_of(node).values()]
+    return any(has_effect(program, n) for b in blocks for n in b.nodes)
+
+
 def bodies_of(node: Node) -> dict[str, int]:
     """The attributes that name blocks."""
     return {k: v for k, v in node.attrs.items() if k.endswith("block")}

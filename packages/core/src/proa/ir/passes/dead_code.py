@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from proa.ir.attributes import row_of
+from proa.ir.flow import has_effect
 from proa.ir.passes.base import register
 from proa.ir.program import Program
 
@@ -10,7 +10,7 @@ def remove_dead_code(program: Program) -> bool:
     """Remove nodes that nobody needs.
 
     1. A node none of whose outputs is read by a kept node or is an output goes, unless
-       it is there for its effect.
+       it, or one in the blocks that it names, is there for its effect.
 
     Ensures that every node has a use.
     """
@@ -19,8 +19,8 @@ def remove_dead_code(program: Program) -> bool:
         needed = set(block.outputs)
         kept = []
         for node in reversed(block.nodes):
-            effect = row_of(node.op).family == "effect"
-            if needed.isdisjoint(node.outputs) and not effect:
+            used = not needed.isdisjoint(node.outputs)
+            if not used and not has_effect(program, node):
                 continue
             kept.append(node)
             needed.update(v for v in node.inputs if v is not None)
