@@ -12,7 +12,14 @@ import pytest
 import proa
 from proa import nn
 from proa.errors import InvalidArgumentError
-from proa.jit import InputSpec, StaticFunction, set_code_level, set_verbosity, to_static
+from proa.jit import (
+    InputSpec,
+    ProgramTranslator,
+    StaticFunction,
+    set_code_level,
+    set_verbosity,
+    to_static,
+)
 
 
 def _double(x: proa.Tensor) -> proa.Tensor:
@@ -27,7 +34,10 @@ def test_a_static_function_has_code_and_programs() -> None:
     program = static.main_program
     assert static.concrete_program.program is program
     assert [n.op for n in program.main.nodes] == ["tanh", "mul"]
-    assert "tanh" in static.code and static.code == str(program)
+    head = "def _double(x: proa.Tensor) -> proa.Tensor:\n"
+    want = head + "    return _proa.call(proa.tanh)(x) * 2"
+    assert static.code == want and ProgramTranslator().get_code(static) == want
+    assert ProgramTranslator().get_code(_double) == want
     ((x,), (y,)) = static.inputs, static.outputs
     assert (x.name, x.dtype, x.shape) == (
         "x",
@@ -42,10 +52,11 @@ def test_a_layer_that_trains_has_them_after_a_call() -> None:
     net = to_static(nn.Linear(3, 2))
     assert isinstance(net.forward, StaticFunction)
     with pytest.raises(InvalidArgumentError, match="input_spec must be given before"):
-        _ = net.forward.code
+        _ = net.forward.main_program
     net(proa.ones([4, 3])).sum().backward()
     names = {v.name for v in net.forward.inputs}
-    assert {"weight", "bias"} < names and "linear" in net.forward.code
+    assert {"weight", "bias"} < names and "linear" in str(net.forward.main_program)
+    assert "def forward(self, " in net.forward.code
     static = net.forward
     assert static.rollback() == net.forward and static is not net.forward
     np.testing.assert_array_equal(net(proa.zeros([1, 3])).numpy(), [[0, 0]])
@@ -80,9 +91,10 @@ def test_verbosity_logs_recordings(caplog: Any) -> None:
 @pytest.mark.usefixtures("quiet")
 def test_code_level_logs_programs(caplog: Any, capsys: Any) -> None:
     set_code_level(also_to_stdout=True)
-    (text,) = _told(caplog)
+    code, text = _told(caplog)
+    assert code == f"code of _double:\n{to_static(_double).code}"
     assert text.startswith("program of _double:\n") and "tanh" in text
-    assert capsys.readouterr().out == text + "\n"
+    assert capsys.readouterr().out == f"{code}\n{text}\n"
     for set_level in (set_code_level, set_verbosity):
         with pytest.raises(InvalidArgumentError, match="level must be an int, got 'x'"):
             set_level("x")

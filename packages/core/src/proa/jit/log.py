@@ -52,13 +52,15 @@ def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
 
 
 def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
-    """Log the program that each recording gives, as text, if level is above 0.
+    """Log functions as they were converted to be recorded, and the program that each
+    recording gives, as text, if level is above 0.
 
     Messages go to the logger ``proa.jit``. The variable TRANSLATOR_CODE_LEVEL of the
     environment gives the first level.
 
     Args:
-        level: Functions are recorded in one step, so that all levels above 0 are equal.
+        level: Functions are converted in one step, so that all levels above 0 are
+            equal.
         also_to_stdout: Whether to print messages, too.
     """
     _telling.code_level = _level("set_code_level", level)

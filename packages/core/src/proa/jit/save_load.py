@@ -18,6 +18,7 @@ from proa.ir.passes import apply
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
 from proa.jit.by_ops import run_by_ops
+from proa.jit.convert.effects import left_out
 from proa.jit.input_spec import as_specs
 from proa.jit.static_function import StaticFunction, engine_of, run_engine
 from proa.jit.structure import unflatten
@@ -70,7 +71,7 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
         )
     function = static.function if isinstance(static, StaticFunction) else static
     owner = static.owner if isinstance(static, StaticFunction) else owner_of(layer)
-    with _evaluating(owner):
+    with _evaluating(owner), left_out():
         fresh = StaticFunction(function, specs or known, owner)
         as_called = fresh.input_spec is None and isinstance(static, StaticFunction)
         found = fresh.traced_like(static) if as_called else fresh.traced()

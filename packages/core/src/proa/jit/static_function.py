@@ -20,7 +20,7 @@ from proa.ir.program import Value
 from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
 from proa.jit.capture import NeedsPython
 from proa.jit.compiled import Compiled
-from proa.jit.convert import recordable
+from proa.jit.convert import code_of, recordable
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
 from proa.jit.recording import Recording, record
@@ -344,8 +344,12 @@ class StaticFunction:
 
     @property
     def code(self) -> str:
-        """The program as text."""
-        return str(self.main_program)
+        """The source of the function that is recorded, with its control flow converted.
+
+        Raises:
+            OSError: If the function has no source, as in an interactive session.
+        """
+        return code_of(self.function)
 
 
 def to_static(

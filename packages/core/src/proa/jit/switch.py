@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from proa.errors import InvalidTypeError
+from proa.jit.convert import code_of, converted
 
 
 @dataclass
@@ -47,8 +49,20 @@ def as_functions() -> Iterator[None]:
         switch.records = before
 
 
+def _function(where: str, given: Any) -> Callable[..., Any]:
+    """The function itself of a static one."""
+    if not callable(given):
+        raise InvalidTypeError(
+            f"[{where}] dygraph_func must be a function, got {type(given).__name__}"
+        )
+    found: Callable[..., Any] = getattr(given, "dygraph_function", given)
+    return found
+
+
 class ProgramTranslator:
-    """The switch `enable_to_static` under the name that Paddle 2.0 gave it."""
+    """The switch `enable_to_static` under the name that Paddle 2.0 gave it, and what is
+    made of functions in order to record them.
+    """
 
     @classmethod
     def get_instance(cls) -> ProgramTranslator:
@@ -58,3 +72,24 @@ class ProgramTranslator:
     def enable(self, enable_to_static: bool) -> None:
         """Let static functions record, or run op by op."""
         _set(enable_to_static)
+
+    def get_code(self, dygraph_func: Callable[..., Any]) -> str:
+        """The source of the function with its control flow converted.
+
+        Raises:
+            OSError: If the function has no source, as in an interactive session.
+        """
+        return code_of(_function("get_code", dygraph_func))
+
+    def get_func(self, dygraph_func: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with its control flow converted."""
+        made: Callable[..., Any] = converted(_function("get_func", dygraph_func))
+        return made
+
+    def get_output(
+        self, dygraph_func: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """What the converted function gives for these arguments."""
+        if not switch.records:
+            return dygraph_func(*args, **kwargs)
+        return self.get_func(dygraph_func)(*args, **kwargs)

@@ -30,6 +30,6 @@ source cannot be had is called as it is. Lines are those of the user's file, in 
 and for the debugger (`source`). Code is rewritten once, functions share it.
 """
 
-from proa.jit.convert.calls import recordable
+from proa.jit.convert.calls import code_of, converted, recordable
 
-__all__ = ["recordable"]
+__all__ = ["code_of", "converted", "recordable"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import sysconfig
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CellType, CodeType, FunctionType, MethodType
@@ -15,9 +15,9 @@ from typing import Any
 from proa.base.observers import layer_observers
 from proa.errors import is_own_code
 from proa.jit.convert import source
-from proa.jit.convert.places import explain
 from proa.jit.convert.session import session
 from proa.jit.convert.substitutes import SUBSTITUTES
+from proa.jit.convert.tracebacks import Escaped, shown_to_users
 from proa.jit.convert.transform import (
     RUNTIME,
     Rewriter,
@@ -40,7 +40,6 @@ _FLAGS_OF_GENERATORS = 0x20 | 0x80 | 0x200  # generators, coroutines and both
 _lock = threading.Lock()
 #: Of code objects, the rewritten one; None if there is nothing to rewrite.
 _codes: dict[CodeType, CodeType | None] = {}
-_functions: weakref.WeakKeyDictionary[FunctionType, Any] = weakref.WeakKeyDictionary()
 
 
 def _is_library(function: FunctionType) -> bool:
@@ -60,16 +59,33 @@ def _rewritten(function: FunctionType) -> CodeType | None:
     code = function.__code__
     with _lock:
         if code not in _codes:
+            tree = _tree(function)
             _codes[code] = None
-            tree = source.tree_of(code)
-            if tree and is_convertible(tree) and worth_converting(tree):
-                owner = function.__qualname__.rpartition(".")[0]
-                name = owner.rpartition(".")[2]
-                rewriter = Rewriter(tree, "" if name == "<locals>" else name)
-                tree = rewriter.rewrite()
+            if tree is not None:
                 _codes[code] = source.compiled(tree, code, RUNTIME)
-                tell_code(function, functools.partial(ast.unparse, tree))
         return _codes[code]
+
+
+def _tree(function: FunctionType) -> ast.FunctionDef | None:
+    """The function's tree, rewritten, if there is anything to rewrite."""
+    tree = source.tree_of(function.__code__)
+    if tree is None or not is_convertible(tree) or not worth_converting(tree):
+        return None
+    name = function.__qualname__.rpartition(".")[0].rpartition(".")[2]
+    return Rewriter(tree, "" if name == "<locals>" else name).rewrite()
+
+
+def code_of(function: Any) -> str:
+    """The source that is recorded in place of a function's, as text.
+
+    Raises:
+        OSError: If the function is called as it is, and its source is not at hand.
+    """
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    tree = _tree(function) if isinstance(function, FunctionType) else None
+    if tree is None or converted(function) is function:
+        return inspect.getsource(function)
+    return ast.unparse(tree)
 
 
 def _runtime_cell() -> CellType:
@@ -85,21 +101,17 @@ def _converted_function(function: FunctionType) -> Callable[..., Any]:
         return _around_users(function)
     if function.__code__.co_flags & _FLAGS_OF_GENERATORS:
         return function
-    known = _functions.get(function)
-    if known is not None and known[0] is function.__code__:
-        made: Callable[..., Any] = known[1] or function
-        return made
     code = _rewritten(function)
-    made_function = None
-    if code is not None:
-        cells = dict(
-            zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        )
-        cells[RUNTIME] = _runtime_cell()
-        closure = tuple(cells[name] for name in code.co_freevars)
-        made_function = _like(function, code, closure)
-    _functions[function] = (function.__code__, made_function)
-    return made_function or function
+    if code is None:
+        return function
+    if session.depth and code not in session.told:
+        session.told.add(code)
+        tell_code(function, functools.partial(code_of, function))
+    cells = dict(
+        zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    )
+    cells[RUNTIME] = _runtime_cell()
+    return _like(function, code, tuple(cells[name] for name in code.co_freevars))
 
 
 def _like(
@@ -191,12 +203,11 @@ def _layers_converted(layer: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _recording(first: Any) -> Iterator[None]:
+def _recording() -> Iterator[None]:
     outermost = session.depth == 0
     session.depth += 1
     if outermost:
         session.clear()
-        session.first = getattr(getattr(first, "__func__", first), "__code__", None)
         layer_observers.append(_layers_converted)
     try:
         yield
@@ -212,12 +223,22 @@ def recordable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        made = converted(function)
-        with _recording(made):
+        with _recording():
+            made = converted(function)
+            if session.depth == 1:
+                function_made = getattr(made, "__func__", made)
+                session.first = getattr(function_made, "__code__", None)
             try:
                 return made(*args, **kwargs)
-            except NameError as error:
-                explain(error, session.lost)
-                raise
+            except Escaped as escaped:
+                if session.depth > 1:
+                    raise
+                error = escaped.opened()
+            except Exception as raised:
+                if session.depth > 1:
+                    raise
+                error = raised
+            shown = shown_to_users(error, session.lost)
+            raise shown from shown.__cause__
 
     return called

@@ -6,12 +6,10 @@ hold. An empty cell is a variable without a value: Python itself tells who reads
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from types import CellType, FunctionType
 from typing import Any
 
-from proa.errors import UnboundVariableError
 from proa.jit.convert.joining import UNDEFINED
 
 Function = Callable[..., Any]
@@ -127,24 +125,3 @@ def _copied(value: Any) -> Any:
     if type(value) is dict:
         return {key: _copied(v) for key, v in value.items()}
     return value
-
-
-def explain(error: NameError, lost: dict[str, str]) -> None:
-    """Raise what tells why a variable has no value, if we know.
-
-    Args:
-        error: What Python raised.
-        lost: By name, which branch left the variable without a value.
-
-    Raises:
-        UnboundVariableError: If it is one of those.
-    """
-    found = re.search(r"variable '(\w+)'", str(error))
-    if found is None or found[1] not in lost:
-        return
-    made = UnboundVariableError(
-        f"[to_static] {found[1]} must be bound on both ways of the branch at "
-        f"{lost[found[1]]}, whose condition is a Tensor, to be read after it, "
-        "got one way that does not"
-    )
-    raise made.with_traceback(error.__traceback__) from error

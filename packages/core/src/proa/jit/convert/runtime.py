@@ -16,6 +16,7 @@ from proa._core import ops
 from proa.errors import InvalidTypeError
 from proa.jit import flow
 from proa.jit.convert.calls import call
+from proa.jit.convert.effects import when_run
 from proa.jit.convert.interrupts import RESULT
 from proa.jit.convert.joining import (
     UNDEFINED,
@@ -35,6 +36,7 @@ from proa.jit.convert.joining import (
 from proa.jit.convert.places import Places
 from proa.jit.convert.session import session
 from proa.jit.convert.substitutes import Several, several
+from proa.jit.convert.tracebacks import recorded
 from proa.jit.flow import is_symbolic
 from proa.jit.structure import Varied
 
@@ -179,7 +181,7 @@ class _Branch:
     def _way(self, function: Function, kinds: list[Kind] | None) -> Function:
         def run() -> dict[str, Any]:
             self.places.begin()
-            function()
+            recorded(function)
             values = self.places.read()
             self.found.append([kind_of(v) for v in values])
             if len(self.found) == 2:
@@ -245,11 +247,11 @@ def _loop(test: Function, body: Function, places: Places, where: str, key: Any) 
 
         def condition(*tensors: Any) -> Any:
             begin(tensors)
-            return _predicate(test())
+            return _predicate(recorded(test))
 
         def one_round(*tensors: Any) -> list[Any]:
             begin(tensors)
-            body()
+            recorded(body)
             last[:] = places.read()
             joined = [
                 _joined_rounds(*each, what)
@@ -403,10 +405,21 @@ _COMPARISONS: dict[str, Function] = {
 
 # -- statements -----------------------------------------------------------------------
 def assert_(test: Function, message: Function | None = None) -> None:
-    """``assert test(), message()``; a recorded program does not ask for tensors."""
+    """``assert test(), message()``; of a symbol, whenever the program runs."""
     value = test()
     if not is_symbolic(value):
-        assert value, "" if message is None else message()
+        if not value:
+            raise AssertionError(*[] if message is None else [message()])
+        return
+    said = [] if message is None else [message()]
+    told = is_symbolic(said[0]) if said else False
+    text = [] if told else said
+
+    def check(holds: Any, *values: Any) -> None:
+        if not holds:
+            raise AssertionError(*values, *text)
+
+    when_run(check, [value, *(said if told else [])])
 
 
 def returned(value: Any) -> Any:

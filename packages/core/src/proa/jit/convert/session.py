@@ -15,17 +15,21 @@ class Session(threading.local):
         kinds: What branches and loops were recorded with, to begin with that when they
             are recorded again as a part of another.
         lost: Variables that a branch left without a value, each with its line.
+        told: Code that was logged, if that was asked for.
+        has_effects: Whether what is printed and asserted is recorded.
         first: The code whose results are those of the recorded function.
     """
 
     def __init__(self) -> None:
         self.depth = 0
+        self.has_effects = True
         self.clear()
 
     def clear(self) -> None:
         """Forget."""
         self.kinds: dict[Any, Any] = {}
         self.lost: dict[str, str] = {}
+        self.told: set[CodeType] = set()
         self.first: CodeType | None = None
 
 

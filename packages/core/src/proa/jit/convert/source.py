@@ -53,6 +53,7 @@ def compiled(tree: ast.FunctionDef, code: CodeType, runtime: str) -> CodeType:
         runtime: Another free variable.
     """
     tree.decorator_list, tree.returns = [], None
+    tree.name = "_proa_function"  # the function may call what has its name
     a = tree.args
     for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg):
         if arg is not None:
@@ -73,7 +74,7 @@ def compiled(tree: ast.FunctionDef, code: CodeType, runtime: str) -> CodeType:
     outer = compile(module, code.co_filename, "exec", flags, dont_inherit=True)
     (inner,) = _codes(outer)
     (made,) = _codes(inner)
-    names: Any = {}
+    names: Any = {"co_name": code.co_name}
     if hasattr(code, "co_qualname"):
         names["co_qualname"] = code.co_qualname
     return made.replace(**names)

@@ -10,6 +10,7 @@ from proa import _core
 from proa._core import ops
 from proa.base.dtype import get_default_dtype
 from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.jit.convert.effects import when_run
 from proa.jit.flow import is_symbolic
 from proa.tensor.sizes import OpenSize
 
@@ -124,12 +125,30 @@ def _cast(to: Callable[..., Any], dtype: Callable[[], Any]) -> Callable[..., Any
     return cast
 
 
+def print_(*args: Any, **keywords: Any) -> None:
+    """``print``; with symbols among what is printed, whenever the program runs."""
+    at = [k for k, arg in enumerate(args) if _is_open(arg)]
+    if not at:
+        print(*args, **keywords)
+        return
+    symbols = [args[k] for k in at]
+    tensors = [s.number() if isinstance(s, OpenSize) else s for s in symbols]
+    known = [None if k in at else arg for k, arg in enumerate(args)]
+
+    def show(*values: Any) -> None:
+        shown = dict(zip(at, values, strict=True))
+        print(*(shown.get(k, arg) for k, arg in enumerate(known)), **keywords)
+
+    when_run(show, tensors)
+
+
 #: What is called in their place.
 SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     builtins.range: range_,
     builtins.enumerate: enumerate_,
     builtins.zip: zip_,
     builtins.len: len_,
+    builtins.print: print_,
     builtins.int: _cast(int, lambda: "int64"),
     builtins.float: _cast(float, get_default_dtype),
     builtins.bool: _cast(bool, lambda: "bool"),

@@ -82,6 +82,16 @@ def _tuple(names: Iterable[str]) -> ast.expr:
     return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
 
 
+def _statement(call: ast.expr, node: ast.stmt, upto: ast.expr) -> ast.stmt:
+    """A call in place of a statement whose first lines go up to an expression."""
+    made = ast.copy_location(ast.Expr(call), node)
+    is_one_line = upto.end_lineno == node.lineno
+    # In one line: Python takes the last for that of a call of an attribute.
+    made.end_lineno = node.lineno
+    made.end_col_offset = upto.end_col_offset if is_one_line else node.col_offset
+    return made
+
+
 class _Names(ast.NodeTransformer):
     """Private names as their class has them, and `super()` with its arguments."""
 
@@ -217,7 +227,7 @@ class Rewriter(ast.NodeTransformer):
         call = _runtime(
             "if_else", test, _load(f"_if_{k}"), _load(f"_else_{k}"), places, **lenient
         )
-        return [*ways, ast.copy_location(ast.Expr(call), node)]
+        return [*ways, _statement(call, node, node.test)]
 
     def visit_While(self, node: ast.While) -> Any:
         k = self._next()
@@ -229,7 +239,7 @@ class Rewriter(ast.NodeTransformer):
             self._function(f"_body_{k}", node, node.body),
         ]
         call = _runtime("while_loop", _load(f"_test_{k}"), _load(f"_body_{k}"), places)
-        return [*functions, ast.copy_location(ast.Expr(call), node)]
+        return [*functions, _statement(call, node, node.test)]
 
     def visit_For(self, node: ast.For) -> Any:
         k = self._next()
@@ -247,13 +257,13 @@ class Rewriter(ast.NodeTransformer):
             functions.append(self._function(f"_test_{k}", node, [test]))
             args.append(_load(f"_test_{k}"))
         call = _runtime("for_loop", *args)
-        return [*functions, ast.copy_location(ast.Expr(call), node)]
+        return [*functions, _statement(call, node, node.iter)]
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         if is_plain(node.test):
             return self.generic_visit(node)
         parts = [_later(self.visit(p)) for p in (node.test, node.msg) if p is not None]
-        return ast.copy_location(ast.Expr(_runtime("assert_", *parts)), node)
+        return _statement(_runtime("assert_", *parts), node, node.test)
 
     def _left_alone(self, node: ast.AST) -> Any:
         return node
