@@ -103,6 +103,32 @@ def test_clones_run_apart_and_profiles_tell_the_steps_of_leaves() -> None:
     assert engine.packed_bytes > 0 and engine.arena_bytes > 0
 
 
+def test_blocks_share_the_packed_form_of_a_weight() -> None:
+    def calls(*weights: np.ndarray) -> Any:
+        b = Builder()
+        spec: Spec = ("float32", (-1, 64))
+        value = b.input("x", *spec)
+        held = {id(w): b.parameter(f"w{i}", w) for i, w in enumerate(weights)}
+        for w in weights:
+            k, body, (x,) = new_block(b.program, spec)
+            body.output(body.linear(x, held[id(w)]))
+            (value,) = flow(b, "call", [value], [spec], block=k)
+        b.output(value)
+        return engine_of(b)
+
+    one, two = draw(64, 64) / 8, draw(64, 64, seed=1) / 8
+    once, twice, both = calls(one), calls(one, one), calls(one, two)
+    assert once.packed_bytes == twice.packed_bytes > 0
+    assert both.packed_bytes == 2 * once.packed_bytes
+    x = draw(3, 64, seed=2)
+    for engine, want in [
+        (once, x @ one),
+        (twice, x @ one @ one),
+        (both, x @ one @ two),
+    ]:
+        np.testing.assert_allclose(engine.run([x])[0], want, rtol=1e-4, atol=1e-5)
+
+
 def test_numbers_of_each_run_reach_blocks() -> None:
     b = Builder()
     spec: Spec = ("float32", (64,))

@@ -37,6 +37,34 @@ bool has_key(const std::vector<int64_t>& key, const View* inputs, size_t count) 
   return at == key.size();
 }
 
+template <class T>
+void append(std::string* key, const T* values, size_t count) {
+  key->append(reinterpret_cast<const char*>(values), count * sizeof(T));
+}
+
+// All that the packed form of a node's constant may follow from: op, attributes, constants, and of
+// other inputs the dtype and rank.
+std::string pack_key(const Prepared& prepared, uint32_t i) {
+  const BoundNode& node = prepared.node(i);
+  const NodeRecord& record = prepared.model().node(i);
+  std::string key;
+  append(&key, &node.op, 1);
+  if (node.op->attr_size > 0) {
+    append(&key, static_cast<const char*>(node.attrs), node.op->attr_size);
+  }
+  for (uint32_t k = 0; k < record.input_count; ++k) {
+    const uint32_t id = prepared.model().inputs(record)[k];
+    const View v = id == kNoValue ? View() : prepared.value(id);
+    append(&key, &v.data, 1);
+    append(&key, &v.dtype, 1);
+    append(&key, &v.rank, 1);
+    if (v.data == nullptr) continue;
+    append(&key, v.shape, kMaxRank);
+    append(&key, v.stride, kMaxRank);
+  }
+  return key;
+}
+
 }  // namespace
 
 const char* name_of(DType dtype) {
@@ -112,10 +140,12 @@ void check_output(const IoSpec& spec, const View& want, const View& given) {
                         shape_text(given.shape, given.rank));
 }
 
-ComputingBlock::ComputingBlock(const ModelView& model, bool updates)
+ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared)
     : view(model), tables(Prepared::table_size(model)) {
   Status status = prepared.bind(view, tables.data(), tables.size(), updates);
-  if (status == Status::kOk) {
+  if (status == Status::kOk && shared != nullptr) {
+    status = pack_shared(shared);
+  } else if (status == Status::kOk) {
     packed = Buffer(prepared.packed_size());
     status = prepared.pack(packed.data());
   }
@@ -126,6 +156,21 @@ ComputingBlock::ComputingBlock(const ModelView& model, bool updates)
   }
   for (uint32_t i = 0; i < view.input_count(); ++i)
     inputs.push_back(spec_of(view, view.input_value(i)));
+}
+
+Status ComputingBlock::pack_shared(PackedWeights* shared) {
+  for (uint32_t i = 0; i < prepared.node_count(); ++i) {
+    const size_t size = prepared.pack_size(i);
+    if (size == 0) continue;
+    auto [found, isnew] = shared->try_emplace(pack_key(prepared, i));
+    if (!isnew) {
+      prepared.use_packed(i, found->second.data());
+      continue;
+    }
+    found->second = Buffer(size);
+    PROA_TRY(prepared.pack_node(i, found->second.data()));
+  }
+  return Status::kOk;
 }
 
 CachedPlan& BlockPlans::find(const View* inputs) {

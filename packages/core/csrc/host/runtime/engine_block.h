@@ -1,6 +1,7 @@
 #pragma once
 // One block of a model that computes: bound once, planned for each set of input shapes.
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 
 namespace proa {
 
+/// Prepacked weights that blocks share, by all that a packed form follows from.
+using PackedWeights = std::map<std::string, Buffer>;
+
 /// A block with its ops bound and its weights prepacked, which clones share. Throws EngineError.
 struct ComputingBlock {
   ModelView view;  // whose first block it is
@@ -18,7 +22,12 @@ struct ComputingBlock {
   Prepared prepared;
   std::vector<IoSpec> inputs;
 
-  ComputingBlock(const ModelView& model, bool updates);
+  /// Weights are packed into memory of the block's own, or once for all blocks into `shared`,
+  /// which must outlive them.
+  ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared = nullptr);
+
+ private:
+  Status pack_shared(PackedWeights* shared);
 };
 
 /// A plan and the inputs it is for.

@@ -211,7 +211,7 @@ FlowProgram::FlowProgram(const ModelView& model)
     const ModelView own = model.at_block(k);
     read_outputs(own, constants, &block);
     if (!directs(model, k)) {
-      block.computing = std::make_unique<ComputingBlock>(own, false);
+      block.computing = std::make_unique<ComputingBlock>(own, false, &packed);
       note_passed(&block);
       continue;
     }
@@ -232,9 +232,7 @@ FlowProgram::FlowProgram(const ModelView& model)
 
 size_t FlowProgram::packed_bytes() const {
   size_t total = 0;
-  for (const FlowBlock& block : blocks) {
-    if (block.computing != nullptr) total += block.computing->packed.size();
-  }
+  for (const auto& [key, weights] : packed) total += weights.size();
   return total;
 }
 

@@ -44,6 +44,7 @@ struct FlowBlock {
 struct FlowProgram {
   ModelView view;
   uint32_t constants = 0;  // the first values
+  PackedWeights packed;
   std::vector<FlowBlock> blocks;
 
   /// Throws EngineError unless blocks are as FORMAT.md has them. Keeps pointers into the bytes.

@@ -93,12 +93,7 @@ Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool up
   for (uint32_t i = 0; i < block.node_count; ++i) {
     problem_node_ = i;
     PROA_TRY(check_node(i));
-    if (nodes_[i].kernel->pack_size == nullptr) continue;
-    Call call;
-    fill_call(i, scratch_, scratch_ + nodes_[i].n_in, &call);
-    if (call.in[nodes_[i].op->pack_input].data != nullptr) {
-      packed_size_ += aligned(nodes_[i].kernel->pack_size(call));
-    }
+    packed_size_ += aligned(pack_size(i));
   }
   problem_node_ = kNoValue;
   return Status::kOk;
@@ -217,21 +212,34 @@ Status Prepared::check_node(uint32_t i) {
   return Status::kOk;
 }
 
+size_t Prepared::pack_size(uint32_t i) const {
+  const BoundNode& node = nodes_[i];
+  if (node.kernel->pack_size == nullptr) return 0;
+  Call call;
+  fill_call(i, scratch_, scratch_ + node.n_in, &call);
+  return call.in[node.op->pack_input].data == nullptr ? 0 : node.kernel->pack_size(call);
+}
+
+Status Prepared::pack_node(uint32_t i, void* memory) {
+  BoundNode& node = nodes_[i];
+  problem_node_ = i;
+  Call call;
+  fill_call(i, scratch_, scratch_ + node.n_in, &call);
+  PROA_TRY(node.kernel->pack(call, memory));
+  node.packed = memory;
+  problem_node_ = kNoValue;
+  return Status::kOk;
+}
+
 Status Prepared::pack(void* memory) {
   Arena arena(memory, packed_size_);
   for (uint32_t i = 0; i < node_count(); ++i) {
-    BoundNode& node = nodes_[i];
-    if (node.kernel->pack_size == nullptr) continue;
-    problem_node_ = i;
-    Call call;
-    fill_call(i, scratch_, scratch_ + node.n_in, &call);
-    if (call.in[node.op->pack_input].data == nullptr) continue;
-    const size_t size = node.kernel->pack_size(call);
+    const size_t size = pack_size(i);
     if (size == 0) continue;
+    problem_node_ = i;
     void* packed = arena.take(aligned(size));
     if (packed == nullptr) return fail(Status::kResourceExhausted, "the memory given is too small");
-    PROA_TRY(node.kernel->pack(call, packed));
-    node.packed = packed;
+    PROA_TRY(pack_node(i, packed));
   }
   problem_node_ = kNoValue;
   return Status::kOk;

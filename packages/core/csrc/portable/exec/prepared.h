@@ -36,6 +36,11 @@ class Prepared {
   size_t packed_size() const { return packed_size_; }
   /// Prepacks the constants that kernels want in another order. `memory` is aligned to 64.
   Status pack(void* memory);
+  /// The same node by node, for callers that share what is packed: bytes (0 if there is nothing),
+  /// packing into memory aligned to 64, and use of what was packed from the same constant.
+  size_t pack_size(uint32_t i) const;
+  Status pack_node(uint32_t i, void* memory);
+  void use_packed(uint32_t i, const void* packed) { nodes_[i].packed = packed; }
 
   const ModelView& model() const { return model_; }
   uint32_t node_count() const { return model_.block(0).node_count; }
