@@ -29,7 +29,7 @@ void multiply_skinny(const Call& call, const Gemm& g, const RowsOf& b, void* scr
 
 // The same for a b that lies by columns, not of doubles, and m <= kTurnedRows.
 #if defined(__AVX512F__)
-constexpr int64_t kTurnedRows = 8;
+constexpr int64_t kTurnedRows = 16;
 size_t skinny_turned_scratch(int64_t m, int64_t k);
 void multiply_skinny_turned(const Call& call, const Gemm& g, const RowsOf& b, void* scratch);
 #endif

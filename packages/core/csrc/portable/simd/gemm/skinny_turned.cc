@@ -61,7 +61,7 @@ PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t li
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s, a += kRows) {
         if (step + s >= some) break;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) sums[r] = fma(splat(a[r]), v[s], sums[r]);
       }
     }
@@ -93,7 +93,7 @@ void run_columns(const Gemm& g, const RowsOf& rows, const float* a, int64_t col)
            col, static_cast<int>(cols));
 }
 
-int64_t padded_rows(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : 8; }
+int64_t padded_rows(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : m <= 8 ? 8 : 16; }
 
 template <class T>
 void run_all(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
@@ -104,7 +104,8 @@ void run_all(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
   auto run = rows == 1   ? run_columns<T, 1>
              : rows == 2 ? run_columns<T, 2>
              : rows == 4 ? run_columns<T, 4>
-                         : run_columns<T, 8>;
+             : rows == 8 ? run_columns<T, 8>
+                         : run_columns<T, 16>;
   parallel_for(call, (g.n + kLanes - 1) / kLanes, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) run(g, b, a, i * kLanes);
   });
