@@ -100,6 +100,9 @@ void test_errors(const std::string& model) {
   check(error_of([&] { engine->run(in.views, &out); }).find("'x'") != std::string::npos,
         "a wrong input is named");
   Inputs right(2);
+  check(engine->has_control_flow(), "the model directs");
+  check(engine->output_specs(right.views)[0].shape == std::vector<int64_t>{1, 3},
+        "shapes that the file states are known before a run");
   float mine[4] = {};
   out = right.views[0];
   out.data = mine;
