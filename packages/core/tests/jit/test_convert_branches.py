@@ -70,6 +70,17 @@ def temporaries_of_other_kinds(x: Any) -> Any:
     return y
 
 
+def temporaries_that_both_ways_have(x: Any) -> Any:
+    t = x * 2
+    if x.sum() > 0:
+        t = x - 1
+        y = t * 2
+    else:
+        y = t + 1
+        t = y
+    return y
+
+
 def numbers(x: Any) -> Any:
     if x.sum() > 0:
         k, rate, flag, same = 3, 0.5, True, 7
@@ -154,7 +165,12 @@ def test_and_of_sizes_that_are_open(function: Any):
 
 @pytest.mark.feature("L192")
 @pytest.mark.parametrize(
-    "function", [nested_first_bound_inside, temporaries_of_other_kinds]
+    "function",
+    [
+        nested_first_bound_inside,
+        temporaries_of_other_kinds,
+        temporaries_that_both_ways_have,
+    ],
 )
 def test_variables_first_bound_in_nested_branches_are_no_errors(function: Any):
     agree(function, INPUTS, flow=BRANCH)
@@ -202,6 +218,18 @@ def test_ways_that_leave_other_kinds_are_told_by_the_variables_name():
     message = r"y must be of one kind .*test_convert_branches\.py:\d+.*'text'"
     with pytest.raises(InvalidTypeError, match=message):
         to_static(mixed)(proa.ones([3]))
+
+
+def test_a_variable_of_two_kinds_is_an_error_only_if_it_is_read():
+    def unread(x: Any) -> Any:
+        late = [lambda: y]
+        if x.sum() > 0:
+            y: Any = x
+        else:
+            y = "text"
+        return x if late else y
+
+    agree(unread, INPUTS)
 
 
 def test_attributes_and_free_variables_are_kept_where_they_are():

@@ -250,3 +250,17 @@ def test_free_variables_and_globals_are_those_of_the_function():
 
 
 OFFSET = 1.0
+COUNT = 0
+
+
+def test_globals_declared_in_a_branch_are_the_modules():
+    def function(x: Any) -> Any:
+        if x.ndim > 0:
+            global COUNT
+            COUNT = COUNT + 1
+        if x.sum() > 0:
+            x = x + OFFSET
+        return x + COUNT
+
+    np.testing.assert_allclose(to_static(function)(proa.ones([2])).numpy(), COUNT + 2)
+    assert COUNT > 0

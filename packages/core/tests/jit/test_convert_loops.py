@@ -263,6 +263,19 @@ def by_length(x: Any) -> Any:
     return total
 
 
+def by_index(x: Any) -> Any:
+    total, i = x[0] * 0, 0
+    while i < x.shape[0]:
+        with proa.no_grad():
+            if x[i].sum() > 0:
+                t = x[i]
+            else:
+                t = "negative"  # noqa: F841  (of another kind, read by nobody)
+        total = total + x[i]
+        i += 1
+    return total
+
+
 ROWS = [
     np.float32(a)
     for a in ([[1, 2], [3, 4]], [[-1, 2], [5, -9], [1, 1]], [[-7, 8]], [[9, 9]] * 5)
@@ -272,7 +285,8 @@ ROWS = [
 @pytest.mark.feature("L187")
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(
-    "function", [over_rows, over_numbered_rows, over_a_list, over_two, by_length]
+    "function",
+    [over_rows, over_numbered_rows, over_a_list, over_two, by_length, by_index],
 )
 def test_tensors_and_lists_are_iterated_over(function: Any, known: bool):
     if known:

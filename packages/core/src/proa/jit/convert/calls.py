@@ -8,7 +8,7 @@ import inspect
 import sysconfig
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -59,10 +59,13 @@ def _rewritten(function: FunctionType) -> CodeType | None:
     code = function.__code__
     with _lock:
         if code not in _codes:
-            tree = _tree(function)
             _codes[code] = None
-            if tree is not None:
-                _codes[code] = source.compiled(tree, code, RUNTIME)
+            # What Python does not take when it stands in a function of its own is left
+            # as it is: recording then tells the line, should a tensor decide there.
+            with suppress(SyntaxError, RecursionError):
+                tree = _tree(function)
+                if tree is not None:
+                    _codes[code] = source.compiled(tree, code, RUNTIME)
         return _codes[code]
 
 

@@ -46,7 +46,9 @@ class Liveness:
             return ways | reads([node.test])
         if isinstance(node, (ast.While, ast.For)):
             return self._before_loop(node, after)
-        if isinstance(node, (ast.With, ast.Match, ast.Try)):
+        if isinstance(node, ast.With):
+            return self._before(node.body, after) | reads(node.items)
+        if isinstance(node, (ast.Match, ast.Try)):
             return self._before_parts(node, after)
         if isinstance(node, (ast.Return, ast.Raise)):
             return frozenset(reads([node]))

@@ -63,7 +63,10 @@ class Places:
     """
 
     def __init__(
-        self, functions: Sequence[Function | None], names: Sequence[str]
+        self,
+        functions: Sequence[Function | None],
+        names: Sequence[str],
+        others: Sequence[str] = (),
     ) -> None:
         cells: dict[str, CellType] = {}
         for function in functions:
@@ -74,6 +77,8 @@ class Places:
         self._places = [p for p in every if not p.contents or _holds(p.read())]
         self.names = [p.name for p in self._places]
         self._first = self.read()
+        #: Variables that end with the functions, with what they had before.
+        self._others = [(p, p.read()) for p in (_Place(n, cells) for n in others)]
 
     def read(self) -> list[Any]:
         """The values, or UNDEFINED."""
@@ -87,6 +92,11 @@ class Places:
     def begin(self) -> None:
         """Give the variables what they had, containers as copies that may change."""
         self.write([_copied(value) for value in self._first])
+        self._end_others()
+
+    def _end_others(self) -> None:
+        for place, value in self._others:
+            place.write(value)
 
     def restore(self) -> None:
         """Give the variables what they had."""
@@ -94,6 +104,7 @@ class Places:
 
     def finish(self, values: Sequence[Any]) -> None:
         """Give the variables their last values; containers stay the same objects."""
+        self._end_others()
         for place, first, value in zip(self._places, self._first, values, strict=True):
             if place.contents and type(first) is type(value):
                 place.write(_merged(first, value))

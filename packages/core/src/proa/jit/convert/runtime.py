@@ -13,7 +13,7 @@ from typing import Any
 
 from proa import _core
 from proa._core import ops
-from proa.errors import InvalidTypeError
+from proa.errors import InvalidTypeError, UnboundVariableError
 from proa.jit import flow
 from proa.jit.convert.calls import call
 from proa.jit.convert.effects import when_run
@@ -39,10 +39,11 @@ from proa.jit.convert.substitutes import Several, several
 from proa.jit.convert.tracebacks import recorded
 from proa.jit.flow import is_symbolic
 from proa.jit.structure import Varied
+from proa.tensor.sizes import OpenSize
 
 __all__ = [
     "and_", "assert_", "call", "chain", "either", "for_loop", "go_on", "if_else",
-    "not_", "or_", "returned", "while_loop",
+    "not_", "or_", "returned", "size", "while_loop",
 ]  # fmt: skip
 
 Function = Callable[..., Any]
@@ -113,7 +114,12 @@ def _attempt(key: Any, kinds: list[Kind] | None, run: Function) -> Any:
 
 # -- branches -------------------------------------------------------------------------
 def if_else(
-    pred: Any, true: Function, false: Function, names: Any, lenient: bool = False
+    pred: Any,
+    true: Function,
+    false: Function,
+    names: Any,
+    own: Any = (),
+    lenient: bool = False,
 ) -> None:
     """``if pred: true() else: false()``; both change the variables of these names.
 
@@ -121,11 +127,12 @@ def if_else(
         pred: The condition.
         true, false: The ways.
         names: As `Places` has them.
+        own: Further variables that they change, which nobody reads later.
         lenient: Whether the variables may have no value on one of the ways, where
             nobody reads them.
     """
     if is_symbolic(pred):
-        branch = _Branch(Places((true, false), names), lenient, _line(1))
+        branch = _Branch(Places((true, false), names, own), lenient, _line(1))
         branch.record(pred, true, false, true)
     elif pred:
         true()
@@ -158,6 +165,8 @@ class _Branch:
     def __init__(self, places: Places, lenient: bool, where: str) -> None:
         self.places, self.lenient, self.where = places, lenient, where
         self.found: list[list[Kind]] = []
+        #: Of variables that are of two kinds, what to tell whoever reads them.
+        self.differ: dict[str, Exception] = {}
 
     def record(self, pred: Any, true: Function, false: Function, key: Any) -> None:
         """Record both ways, again if the kinds of what they leave do not agree.
@@ -198,18 +207,34 @@ class _Branch:
         what = f"whichever way the branch at {self.where} goes, as its condition is a "
         what += "Tensor"
         joined = [
-            _joined(name, a, b, self.lenient, what)
+            self._joined(name, a, b, what)
             for name, a, b in zip(self.places.names, *self.found, strict=True)
         ]
         assumed = [kinds] if kinds is not None else self.found
         if any(joined != each for each in assumed):
             raise _Again(joined)
 
+    def _joined(self, name: str, a: Kind, b: Kind, what: str) -> Kind:
+        """The kind on both ways. A name that cannot have one is as if it were unbound,
+        as nobody may read it.
+        """
+        try:
+            return _joined(name, a, b, self.lenient, what)
+        except InvalidTypeError as error:
+            if not name.isidentifier():
+                raise
+            self.differ[name] = error
+            return Missing()
+
     def _note_lost(self, kinds: Sequence[Kind]) -> None:
         ways = zip(*self.found, strict=True)
         for name, kind, both in zip(self.places.names, kinds, ways, strict=True):
             if isinstance(kind, Missing) and not all(k == kind for k in both):
-                session.lost[name] = self.where
+                session.lost[name] = self.differ.get(name) or UnboundVariableError(
+                    f"[to_static] {name} must be bound on both ways of the branch at "
+                    f"{self.where}, whose condition is a Tensor, to be read after it, "
+                    "got one way that does not"
+                )
 
 
 def _conform(kinds: Sequence[Kind], wanted: Sequence[Kind]) -> bool:
@@ -392,6 +417,11 @@ def chain(value: Any, *rest: Any) -> Any:
             return held
         value = other
     return held
+
+
+def size(value: Any) -> Any:
+    """A value that bounds a loop: a size that is open as a tensor of the run's."""
+    return value.number() if isinstance(value, OpenSize) else value
 
 
 _COMPARISONS: dict[str, Function] = {

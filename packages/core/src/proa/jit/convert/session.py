@@ -14,7 +14,8 @@ class Session(threading.local):
         depth: How many functions are being recorded, one by way of another.
         kinds: What branches and loops were recorded with, to begin with that when they
             are recorded again as a part of another.
-        lost: Variables that a branch left without a value, each with its line.
+        lost: Variables that a branch left without a value, each with the error that
+            is to tell whoever reads it.
         told: Code that was logged, if that was asked for.
         has_effects: Whether what is printed and asserted is recorded.
         first: The code whose results are those of the recorded function.
@@ -28,7 +29,7 @@ class Session(threading.local):
     def clear(self) -> None:
         """Forget."""
         self.kinds: dict[Any, Any] = {}
-        self.lost: dict[str, str] = {}
+        self.lost: dict[str, Exception] = {}
         self.told: set[CodeType] = set()
         self.first: CodeType | None = None
 

@@ -11,7 +11,6 @@ from proa import errors
 from proa.errors import (
     Error,
     PreconditionNotMetError,
-    UnboundVariableError,
     UnimplementedError,
     annotate,
     is_own_code,
@@ -52,14 +51,14 @@ def recorded(part: Callable[[], Any]) -> Any:
         raise Escaped(error) from None
 
 
-def shown_to_users(error: Exception, lost: dict[str, str]) -> Exception:
+def shown_to_users(error: Exception, lost: dict[str, Exception]) -> Exception:
     """The error with its line, and without our calls in the traceback.
 
     FLAGS_call_stack_level=2 keeps these.
 
     Args:
         error: What a function raised while it was recorded.
-        lost: By name, which branch left a variable without a value.
+        lost: By name, what tells why a variable has no value.
     """
     made = _explained(error, lost)
     line = user_line(error)
@@ -75,16 +74,12 @@ def shown_to_users(error: Exception, lost: dict[str, str]) -> Exception:
     return made.with_traceback(error.__traceback__)
 
 
-def _explained(error: Exception, lost: dict[str, str]) -> Exception:
+def _explained(error: Exception, lost: dict[str, Exception]) -> Exception:
     """What tells why a variable has no value, if that is the error and we know."""
     found = re.search(r"variable '(\w+)'", str(error))
     if not isinstance(error, NameError) or found is None or found[1] not in lost:
         return error
-    made = UnboundVariableError(
-        f"[to_static] {found[1]} must be bound on both ways of the branch at "
-        f"{lost[found[1]]}, whose condition is a Tensor, to be read after it, "
-        "got one way that does not"
-    )
+    made = lost[found[1]]
     made.__cause__ = error
     return made
 

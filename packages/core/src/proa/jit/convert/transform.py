@@ -78,8 +78,8 @@ def _later(value: ast.expr) -> ast.expr:
     return ast.Lambda(none, value)
 
 
-def _tuple(names: Iterable[str]) -> ast.expr:
-    return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+def _tuple(names: Iterable[str]) -> ast.Tuple:
+    return ast.Tuple([ast.Constant(name) for name in sorted(names)], ast.Load())
 
 
 def _statement(call: ast.expr, node: ast.stmt, upto: ast.expr) -> ast.stmt:
@@ -95,8 +95,9 @@ def _statement(call: ast.expr, node: ast.stmt, upto: ast.expr) -> ast.stmt:
 class _Names(ast.NodeTransformer):
     """Private names as their class has them, and `super()` with its arguments."""
 
-    def __init__(self, kind: str, first: str) -> None:
-        self._kind, self._first = kind.lstrip("_"), first
+    def __init__(self, kind: str, function: ast.FunctionDef) -> None:
+        self._kind, self._function = kind.lstrip("_"), function
+        self._first = next(iter(parameters(function)), "")
 
     def _mangled(self, name: str) -> str:
         private = name.startswith("__") and not name.endswith("__")
@@ -117,7 +118,20 @@ class _Names(ast.NodeTransformer):
             return ast.copy_location(ast.Pass(), node)
         return ast.copy_location(ast.Assign([node.target], node.value), node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+    def _left_alone(self, node: Any) -> Any:
+        return node
+
+    visit_ClassDef = visit_AsyncFunctionDef = _left_alone
+
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
+        """They are declared once, for all functions made of the branches."""
+        return ast.copy_location(ast.Pass(), node)
+
+    visit_Nonlocal = visit_Global
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        if node is self._function:
+            self.generic_visit(node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -133,8 +147,6 @@ class Rewriter(ast.NodeTransformer):
 
     def __init__(self, function: ast.FunctionDef, class_name: str = "") -> None:
         self.function = function
-        names = parameters(function)
-        _Names(class_name, names[0] if names else "").visit(function)
         body = function.body
         plain: set[ast.AST] = {
             n for n in within(body) if isinstance(n, ast.If) and is_plain(n.test)
@@ -142,6 +154,7 @@ class Rewriter(ast.NodeTransformer):
         self._globals = declared(body, ast.Global)
         self._nonlocals = declared(body, ast.Nonlocal)
         self._always = captured(body) | self._nonlocals
+        _Names(class_name, function).visit(function)
         self._interrupts = Interrupts()
         function.body = self._interrupts.rewrite(body, plain)
         self._live = Liveness(function.body, self._interrupts.stops)
@@ -155,6 +168,7 @@ class Rewriter(ast.NodeTransformer):
         # Names that only the new functions bind are this function's nevertheless.
         missing = self._shared - set(parameters(function)) - self._nonlocals
         missing -= bound(function.body)
+        at = 1 if ast.get_docstring(function, clean=False) is not None else 0
         if missing:
             targets: list[ast.expr] = [
                 ast.Name(name, ast.Store()) for name in sorted(missing)
@@ -162,8 +176,13 @@ class Rewriter(ast.NodeTransformer):
             never = ast.If(
                 ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], []
             )
-            at = 1 if ast.get_docstring(function, clean=False) is not None else 0
             function.body.insert(at, ast.copy_location(never, function))
+        for kind, names in (
+            (ast.Global, self._globals),
+            (ast.Nonlocal, self._nonlocals),
+        ):
+            if names:
+                function.body.insert(at, kind(sorted(names)))
         return ast.fix_missing_locations(function)
 
     def _visited(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -194,7 +213,7 @@ class Rewriter(ast.NodeTransformer):
             vars(function)["type_params"] = []
         return ast.copy_location(function, at)
 
-    def _places(self, bodies: Sequence[ast.stmt], live: Iterable[str]) -> ast.expr:
+    def _places(self, bodies: Sequence[ast.stmt], live: Iterable[str]) -> ast.Tuple:
         """What the statements leave in names, attributes and containers."""
         names = bound(bodies)
         wanted = names & (set(live) | self._always) - self._globals
@@ -204,7 +223,7 @@ class Rewriter(ast.NodeTransformer):
             if root not in names or (root in wanted and path != f"{root}[]"):
                 found.add(path)
         found -= {f"{path}[]" for path in found}
-        return _tuple(sorted(found))
+        return _tuple(found)
 
     def _next(self) -> int:
         self._count += 1
@@ -217,21 +236,24 @@ class Rewriter(ast.NodeTransformer):
             node.body, node.orelse = map(self._visited, (node.body, node.orelse))
             return node
         k = self._next()
-        places = self._places(node.body + node.orelse, self._live.after[node])
+        both = node.body + node.orelse
+        places = self._places(both, self._live.after[node])
+        known = {ast.literal_eval(place) for place in places.elts}
+        own = bound(both) - self._globals - known
         ways = [
             self._function(f"_if_{k}", node, node.body),
             self._function(f"_else_{k}", node, node.orelse),
         ]
         test = self.visit(node.test)
         lenient = {"lenient": True} if node in self._interrupts.lenient else {}
-        call = _runtime(
-            "if_else", test, _load(f"_if_{k}"), _load(f"_else_{k}"), places, **lenient
-        )
+        args = [test, _load(f"_if_{k}"), _load(f"_else_{k}"), places]
+        call = _runtime("if_else", *args, *([_tuple(own)] if own else []), **lenient)
         return [*ways, _statement(call, node, node.test)]
 
     def visit_While(self, node: ast.While) -> Any:
         k = self._next()
-        test_at: ast.stmt = ast.copy_location(ast.Return(node.test), node.test)
+        test = _Bounds().visit(node.test)
+        test_at: ast.stmt = ast.copy_location(ast.Return(test), node.test)
         both = [test_at, *node.body]
         places = self._places(both, self._live.head[node])
         functions = [
@@ -310,6 +332,22 @@ class Rewriter(ast.NodeTransformer):
         for op, right in zip(node.ops, node.comparators, strict=True):
             args += [ast.Constant(_OPERATORS[type(op)]), _later(self.visit(right))]
         return ast.copy_location(_runtime("chain", *args), node)
+
+
+class _Bounds(ast.NodeTransformer):
+    """Comparisons of a loop's condition, in which open sizes are those of the run."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if not _binds(node):
+            parts = [node.left, *node.comparators]
+            sizes: list[ast.expr] = [
+                ast.copy_location(_runtime("size", part), part) for part in parts
+            ]
+            node.left, *node.comparators = sizes
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        return node
 
 
 def _binds(node: ast.expr) -> bool:
