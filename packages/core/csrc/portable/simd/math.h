@@ -45,7 +45,7 @@ PROA_INLINE VF exp_tail(VF r) {
 
 /// e ** x, 1.1 ulp.
 PROA_INLINE VF exp(VF x) {
-  const VF c = x > 89.0f ? splat(89.0f) : (x < -104.0f ? splat(-104.0f) : x);
+  const VF c = max(splat(-104.0f), min(splat(89.0f), x));  // NaN stays
   const Reduced p = reduce_log2(c);
   const VF y = fma(exp_tail(p.r), p.r * p.r, p.r) + 1.0f;
   return scale_by_power(y, p.n);

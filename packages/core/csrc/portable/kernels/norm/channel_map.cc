@@ -16,6 +16,10 @@ int64_t run_of(const Lines& lines, int64_t r, int64_t end) {
 template <bool kWhole, class T>
 PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Compute<T>>& f,
                             int64_t j, int64_t some) {
+  if constexpr (kWhole) {
+    ask_ahead(x + j);
+    ask_ahead(to + j);
+  }
   auto take = [&](const auto* p) { return kWhole ? load(p + j) : load_n(p + j, some); };
   Vec<T> v = normalised<Vec<T>>(take(x), take(f.center), take(f.a), take(f.k));
   if (beside != nullptr) v += take(beside) * take(f.b);
@@ -63,6 +67,7 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
         for (; i + kWidth <= n; i += kWidth) {
           __builtin_prefetch(from + x.stride + i);  // the next channel
           __builtin_prefetch(beside + y.stride + i);
+          ask(to + out.stride + i);
           store(to + i, (load(from + i) - center) * a +
                             (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
         }

@@ -45,10 +45,12 @@ void normalise_floats(const Call& c, int64_t axes, double epsilon) {
     for (int64_t r = begin; r < end; ++r) {
       const float *in = floats(x, r), *next = next_row<float>(x, r);
       float* const out = floats(y, r);
+      const float* const next_out = next_row<float>(y, r);
       const auto value = [&](int64_t i, int64_t some) { return take(in, i, some); };
       const float m = sum_vectors(width, value) / static_cast<float>(width);
       const float square = sum_vectors(width, [&](int64_t i, int64_t some) {
         __builtin_prefetch(next + i, 0, 2);
+        ask(next_out + i);
         const VF d = first_lanes(take(in, i, some) - m, some);
         return d * d;
       });
@@ -102,7 +104,8 @@ const C* dense(const Row& r, int64_t width, C* buffer) {
   return buffer;
 }
 
-/// Sums of g = dy * scale and g * xhat over a row, whose dy * xhat and dy are added to `sums`.
+/// Sums of g = dy * scale and g * xhat over a row, whose dy * xhat and dy are added to `sums`. As a
+/// rule the next row lies behind it: its memory is asked for.
 template <class C>
 struct RowSums {
   C g, dot;
@@ -113,6 +116,8 @@ RowSums<C> take_row(const C* dy, const C* x, const C* scale, int64_t width, cons
   constexpr int kWidth = kLanesOf<C>;
   Vec<C> g = {}, dot = {};
   auto step = [&](int64_t i, int64_t some) {
+    ask(dy + width + i);
+    ask(x + width + i);
     const Vec<C> d = load_n(dy + i, some), xhat = (load_n(x + i, some) - m.mean) * m.rstd;
     const Vec<C> scaled = d * load_n(scale + i, some), both = d * xhat;
     g += scaled;
@@ -133,6 +138,7 @@ void give_row(const C* dy, const C* x, const C* scale, int64_t width, const Mome
   constexpr int kWidth = kLanesOf<C>;
   const C g = s.g / static_cast<C>(width), dot = s.dot / static_cast<C>(width);
   auto step = [&](int64_t i, int64_t some) {
+    ask(dx + width + i);
     const Vec<C> xhat = (load_n(x + i, some) - m.mean) * m.rstd;
     const Vec<C> d = load_n(dy + i, some) * load_n(scale + i, some);
     store_n(dx + i, (d - g - xhat * dot) * m.rstd, some);

@@ -287,7 +287,7 @@ Status dropout(const Call& c) {
     return Status::kOk;
   }
   return map_random<float>(c, stream, DType::kF32,
-                           [=](float x, float u) { return u >= p ? x * scale : 0.0f; });
+                           [=](float v, float u) { return u >= p ? v * scale : 0.0f; });
 }
 
 }  // namespace proa::PROA_ISA

@@ -28,15 +28,24 @@ void scan_run(const void* from, void* to, int64_t n, void* carry) {
   }
   *static_cast<T*>(carry) = acc;
 }
+/// The lanes moved up by kShift places, with zeros below.
+template <int kShift>
+PROA_INLINE VD moved_up(VD v) {
+#if defined(__AVX512F__)
+  return (VD)_mm512_alignr_epi64((__m512i)v, _mm512_setzero_si512(), 8 - kShift);
+#else
+  constexpr int kWidth = kLanesOf<double>;
+  VL from;  // lane i - kShift of v, or a zero
+  for (int i = 0; i < kWidth; ++i) from[i] = i < kShift ? kWidth : i - kShift;
+  return shuffle(v, VD{}, from);
+#endif
+}
 /// Sums of a vector's lanes up to each.
 PROA_INLINE VD prefix_sums(VD v) {
   constexpr int kWidth = kLanesOf<double>;
-#pragma GCC unroll 3
-  for (int shift = 1; shift < kWidth; shift *= 2) {
-    VL from;  // lane i - shift of v, or a zero
-    for (int i = 0; i < kWidth; ++i) from[i] = i < shift ? kWidth : i - shift;
-    v += shuffle(v, VD{}, from);
-  }
+  v += moved_up<1>(v);
+  if constexpr (kWidth > 2) v += moved_up<2>(v);
+  if constexpr (kWidth > 4) v += moved_up<4>(v);
   return v;
 }
 template <>
@@ -70,28 +79,51 @@ void scan_step(const void* x, void*, int64_t n, void* carry) {
 }
 
 // -- float, where bandwidth counts: the same numbers without a copy of them in double -------------
+// (The compiler's own conversions of half vectors go through memory.)
 typedef float FloatHalf __attribute__((vector_size(kVecBytes / 2)));
-PROA_INLINE VD widen(FloatHalf v) { return __builtin_convertvector(v, VD); }
+PROA_INLINE VD load_wide(const float* p) {
+#if defined(__AVX512F__)
+  return (VD)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+#elif defined(__AVX2__)
+  return (VD)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
+  FloatHalf v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return __builtin_convertvector(v, VD);
+#endif
+}
+PROA_INLINE void store_narrow(float* p, VD v) {
+#if defined(__AVX512F__)
+  _mm256_storeu_ps(p, _mm512_cvtpd_ps((__m512d)v));
+#elif defined(__AVX2__)
+  _mm_storeu_ps(p, _mm256_cvtpd_ps((__m256d)v));
+#else
+  const FloatHalf half = __builtin_convertvector(v, FloatHalf);
+  __builtin_memcpy(p, &half, sizeof half);
+#endif
+}
+PROA_INLINE VD splat_last(VD v) {
+#if defined(__AVX512F__)
+  return (VD)_mm512_permutexvar_pd(_mm512_set1_epi64(7), (__m512d)v);
+#else
+  return splat(v[kLanesOf<double> - 1]);
+#endif
+}
 
 /// Running sums of n floats that follow each other.
 void sum_line(const float* x, float* y, int64_t n) {
   constexpr int kWidth = kLanesOf<double>;
-  VL last;
-  for (int k = 0; k < kWidth; ++k) last[k] = kWidth - 1;
   VD carry = {};
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
     ask_ahead(x + i);
     ask_ahead(y + i);
-    FloatHalf half[2];
-    __builtin_memcpy(half, x + i, sizeof half);
 #pragma GCC unroll 2
-    for (FloatHalf& h : half) {
-      const VD sums = prefix_sums(widen(h));
-      h = __builtin_convertvector(sums + carry, FloatHalf);
-      carry += shuffle(sums, sums, last);
+    for (int k = 0; k < 2 * kWidth; k += kWidth) {
+      const VD sums = prefix_sums(load_wide(x + i + k));
+      store_narrow(y + i + k, sums + carry);
+      carry += splat_last(sums);
     }
-    __builtin_memcpy(y + i, half, sizeof half);
   }
   double acc = carry[0];
   for (; i < n; ++i) y[i] = static_cast<float>(acc = acc + static_cast<double>(x[i]));
@@ -101,20 +133,18 @@ void sum_line(const float* x, float* y, int64_t n) {
 template <bool kProduct>
 void step_floats(const float* x, float* y, int64_t n, double* carry, int64_t x_later,
                  int64_t y_later) {
+  constexpr int kWidth = kLanesOf<double>;
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
     ask(x + i + x_later);
     ask(y + i + y_later);
-    FloatHalf half[2];
-    __builtin_memcpy(half, x + i, sizeof half);
 #pragma GCC unroll 2
-    for (int k = 0; k < 2; ++k) {
-      double* const acc = carry + i + k * kLanesOf<double>;
-      const VD v = widen(half[k]), sum = kProduct ? load(acc) * v : load(acc) + v;
-      store(acc, sum);
-      half[k] = __builtin_convertvector(sum, FloatHalf);
+    for (int k = 0; k < 2 * kWidth; k += kWidth) {
+      const VD v = load_wide(x + i + k), acc = load(carry + i + k);
+      const VD next = kProduct ? acc * v : acc + v;
+      store(carry + i + k, next);
+      store_narrow(y + i + k, next);
     }
-    __builtin_memcpy(y + i, half, sizeof half);
   }
   for (; i < n; ++i) {
     const double v = static_cast<double>(x[i]);
