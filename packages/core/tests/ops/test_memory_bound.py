@@ -261,6 +261,25 @@ def test_rows_by_number(width):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("width", [7, 64, 300, 1003])
+def test_cross_entropy_does_not_depend_on_how_rows_lie(width):
+    x, label = normal(20, width), proa.to_tensor(RNG.integers(0, width, 20))
+    rows = proa.to_tensor(x)
+    across = ops.transpose(proa.to_tensor(np.ascontiguousarray(x.T)), perm=[1, 0])
+    got = ops.softmax_cross_entropy(label, rows).numpy()
+    wide = x.astype(np.float64)
+    want = np.log(np.exp(wide).sum(1)) - wide[np.arange(20), label.numpy()]
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(got, ops.softmax_cross_entropy(label, across).numpy())
+    dloss = proa.to_tensor(normal(20))
+    slope = ops.softmax_cross_entropy_grad(label, dloss, rows).numpy()
+    other = ops.softmax_cross_entropy_grad(label, dloss, across).numpy()
+    np.testing.assert_array_equal(slope, other)
+    one = np.eye(width)[label.numpy()]
+    want = (softmax(wide, 1) - one) * dloss.numpy()[:, None]
+    np.testing.assert_allclose(slope, want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_dropout_of_neighbours_draws_as_of_others(p):
     x = normal(37, 1001)

@@ -91,6 +91,6 @@ void softmax_columns(const Call& c, const Rows& x, const Rows& y, int64_t run, b
 void softmax_grad_columns(const Call& c, const Rows& dy, const Rows& y, const Rows& dx, int64_t run,
                           bool logarithm);
 /// True from what length on they are.
-PROA_INLINE bool too_long(int64_t width) { return kHasLarge && width >= 1024; }
+PROA_INLINE bool too_long(int64_t width) { return width >= 1024; }
 
 }  // namespace proa::PROA_ISA

@@ -50,6 +50,7 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
               const Factors<Compute<T>>& f, int64_t begin, int64_t end) {
   using C = Compute<T>;
   constexpr int kWidth = kLanesOf<T>;
+  constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(T));
   const Columns& y = other != nullptr ? *other : x;
   const int64_t xs = x.rows.step(), ys = y.rows.step(), os = out.rows.step();
   for (int64_t j = 0; j < x.n; ++j) {
@@ -67,7 +68,8 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
         for (; i + kWidth <= n; i += kWidth) {
           __builtin_prefetch(from + x.stride + i);  // the next channel
           __builtin_prefetch(beside + y.stride + i);
-          ask(to + out.stride + i);
+          const int64_t t = i + kAhead;
+          ask(t < n ? to + t : to + out.stride + (t - n));
           store(to + i, (load(from + i) - center) * a +
                             (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
         }
