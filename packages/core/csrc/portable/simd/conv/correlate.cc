@@ -21,6 +21,7 @@ constexpr int64_t kWindowBytes = 768 * 1024;  // of kernels, for Way::kWindows
 constexpr int64_t kGrainWork = 1 << 19;
 constexpr int64_t kBandBytes = 192 * 1024;
 constexpr int64_t kSlots = 16;
+constexpr int64_t kTurned = 256;  // elements of a kernel that are turned at once, for packing
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
@@ -166,6 +167,53 @@ void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
       gemm_pack_step(c.outs, steps(c), micro.k_block, tap * c.depth + d,
                      base + d * w.depth + tap / c.taps_w * w.tap_h + tap % c.taps_w * w.tap_w,
                      w.out, packed);
+}
+
+/// True of float kernels that lie one after the other, each tap beside the next. Libraries for
+/// models pack but once and go without.
+bool by_kernels(const Correlation& c) {
+  const Kernels& w = c.kernels;
+  const int64_t taps = c.taps_h * c.taps_w;
+  return !kSmallBuild && w.dtype == DType::kF32 && taps > 1 && taps <= kTurned / 2 &&
+         w.tap_w == 1 && w.tap_h == c.taps_w && w.depth == taps && w.out > 1;
+}
+
+/// What gemm_pack writes, with kernels turned as they lie and their taps parted after that.
+void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro, float* packed) {
+  const Correlation& c = *s.c;
+  const Kernels& w = c.kernels;
+  const int64_t taps = c.taps_h * c.taps_w, all = steps(c), panel = kTileVecs * kLanes;
+  const int64_t block = gemm_k_block(micro, all), padded = gemm_columns(micro, c.outs);
+  MatrixSource matrix;
+  Lines lanes, along;
+  lanes.add(c.outs, w.out);
+  along.add(all, 1);
+  const Source source =
+      matrix_source(&matrix, static_cast<const float*>(w.data) + s.group * w.group, DType::kF32,
+                    lanes, along);
+  const int64_t vectors = (c.outs + kLanes - 1) / kLanes;
+  parallel_for(call, vectors, 1 + kGrainWork / 16 / (all * kLanes), [&](int64_t begin, int64_t end) {
+    alignas(64) float turned[kTurned * kLanes];
+    for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
+      const int64_t first = col / panel * panel;  // of the panel
+      const int64_t width = c.outs - first <= kLanes ? kLanes : panel;
+      const auto some = static_cast<int>(c.outs - col < kLanes ? c.outs - col : kLanes);
+      for (int64_t d = 0, count = 0; d < c.depth; d += count) {
+        count = c.depth - d < kTurned / taps ? c.depth - d : kTurned / taps;
+        pack_panel(source, 4, col, some, kLanes, d * taps, count * taps, turned);
+        for (int64_t t = 0; t < taps; ++t) {
+          const float* from = turned + t * kLanes;
+          for (int64_t k = t * c.depth + d, stop = k + count; k < stop;) {
+            const int64_t k0 = k / block * block;
+            const int64_t units = all - k0 < block ? all - k0 : block;
+            float* to = packed + k0 * padded + first * units + (k - k0) * width + col - first;
+            for (; k < stop && k < k0 + units; ++k, from += taps * kLanes, to += width)
+              store(to, load(from));
+          }
+        }
+      }
+    }
+  });
 }
 
 size_t group_bytes(const Correlation& c) {
@@ -351,6 +399,8 @@ void correlate_pack(const Call& call, const Correlation& c, void* packed) {
     uint8_t* const to = static_cast<uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
     if (by_outs(c))
       pack_by_outs(s, micro, reinterpret_cast<float*>(to));
+    else if (by_kernels(c))
+      pack_by_kernels(call, s, micro, reinterpret_cast<float*>(to));
     else
       gemm_pack(micro, {&s, is_pointwise(c) ? read_pointwise : read_kernel, false}, c.outs,
                 steps(c), to);

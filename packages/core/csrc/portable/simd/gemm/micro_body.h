@@ -293,8 +293,8 @@ void run_tile(const Tile& t, const Windows& w) {
   const int64_t ldb = t.ldb;
   const char* ahead = static_cast<const char*>(w.fetch != nullptr ? w.fetch : t.a);
   RowUnits<Arith, kRows, kSmallBuild> rows(w.row);
-  // A full tile takes two steps at once, which leaves the multiply-adds room to issue.
-  constexpr int kSteps = !kSmallBuild && kRows == kTileRows ? 2 : 1;
+  // A high tile takes two steps at once, which leaves the multiply-adds room to issue.
+  constexpr int kSteps = !kSmallBuild && kRows * 2 > kTileRows && kVecs == kTileVecs ? 2 : 1;
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
       rows.start(static_cast<const uint8_t*>(t.a) + p * w.tap_h + q * w.tap_w);
