@@ -18,6 +18,17 @@ inline Place pixels_of(const View& v, int64_t h, int64_t w, int64_t step_h, int6
   return p;
 }
 
+/// What a pointwise kernel without padding steps over is left out of x, so that what is copied of
+/// it, or fetched, is what is read, and its lines follow each other evenly.
+inline void leave_out_skipped(Correlation* c) {
+  if (c->taps_h * c->taps_w != 1 || c->top != 0 || c->left != 0) return;
+  c->x.shape[2] = (c->x.shape[2] + c->step_h - 1) / c->step_h;
+  c->x.shape[3] = (c->x.shape[3] + c->step_w - 1) / c->step_w;
+  c->x.stride[2] *= c->step_h;
+  c->x.stride[3] *= c->step_w;
+  c->step_h = c->step_w = 1;
+}
+
 /// conv2d of x with w (O, C / groups, KH, KW) into y.
 template <class A>
 Correlation forward_of(const View& x, const View& w, const View& y, const A& a) {
@@ -39,6 +50,7 @@ Correlation forward_of(const View& x, const View& w, const View& y, const A& a) 
   c.kernels = {w.data,      w.dtype,     w.stride[0] * c.outs, w.stride[0],
                w.stride[2], w.stride[3], w.stride[1]};
   c.end.out = pixels_of(y, 0, 0, 1, 1, c.rows, c.cols);
+  leave_out_skipped(&c);
   return c;
 }
 

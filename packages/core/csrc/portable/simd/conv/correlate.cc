@@ -43,8 +43,8 @@ Micro micro_for(const Correlation& c) {
 }
 
 /// Windows whose distance is a multiple of 2 KiB would evict each other from the cache.
-bool collides(const Correlation& c) {
-  return way_of(c) == Way::kWindows && c.step_w * c.groups * c.depth * 4 % 2048 == 0;
+bool collides(const Correlation& c, int64_t pixel) {
+  return way_of(c) == Way::kWindows && c.step_w * pixel * 4 % 2048 == 0;
 }
 
 bool by_depthwise(const Correlation& c) { return kHasDepthwise && depthwise_takes(c); }
@@ -59,7 +59,7 @@ FrameShape framed(const Correlation& c) {
 bool in_place(const Correlation& c) {
   if (!frame_in_place(c.x, framed(c))) return false;
   // Tiles have an even height: with an odd row the last one reads a pixel too many.
-  return way_of(c) != Way::kWindows || (c.cols % 2 == 0 && !collides(c));
+  return way_of(c) != Way::kWindows || (c.cols % 2 == 0 && !collides(c, c.x.stride[3]));
 }
 
 // A frame for Way::kWindows is copied a band of output lines at a time, right before these are
@@ -346,8 +346,16 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
 Fetch after_band(const Correlation& c, int64_t n, int64_t line, int64_t lines) {
   const int64_t row = (line + lines) * c.step_h - c.top + (c.taps_h - 1) * c.tap_h;
   const auto size = static_cast<int64_t>(size_of(c.x.dtype));
-  return {c.x.as<const uint8_t>() + (n * c.x.stride[0] + row * c.x.stride[2]) * size,
-          lines * c.step_h * c.x.stride[2] * size};
+  Fetch f = {c.x.as<const uint8_t>() + (n * c.x.stride[0] + row * c.x.stride[2]) * size,
+             lines * c.step_h * c.x.stride[2] * size};
+  if (c.taps_h * c.taps_w == 1 && c.x.stride[1] == 1 && c.x.stride[3] > c.x.shape[1]) {
+    f.piece = c.x.shape[1] * size;
+    f.pieces = c.x.shape[3];
+    f.bytes = lines * f.pieces * f.piece;
+    f.pitch = c.x.stride[3] * size;
+    f.line = c.x.stride[2] * size;
+  }
+  return f;
 }
 
 void run_bands(const Call& call, const Correlation& c, const Job& job, uint8_t* memory) {
@@ -380,7 +388,8 @@ FrameShape frame_of(const Correlation& c) {
   };
   FrameShape s = {c.top, c.left, extent(c.rows, c.step_h, c.taps_h, c.tap_h),
                   extent(c.cols, c.step_w, c.taps_w, c.tap_w)};
-  if (collides(c)) s.pixel = c.groups * c.depth + 16;
+  const int64_t channels = c.groups * c.depth;
+  if (collides(c, channels)) s.pixel = channels + 16;
   return s;
 }
 

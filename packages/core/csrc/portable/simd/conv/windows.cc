@@ -19,10 +19,11 @@ struct Cut {
   int height;        // windows in a tile
   int64_t per_line;  // tiles
   int64_t tiles, panels, width;
-  int64_t chunk, chunks;  // tiles of a piece
-  int64_t group, groups;  // panels of a piece
-  int64_t strip;          // columns of panels that meet a tile one after the other
-  int64_t k;
+  int64_t chunk, chunks;      // tiles of a piece
+  int64_t group, groups;      // panels of a piece
+  int64_t strip;              // panels that meet a tile one after the other
+  int64_t k;                  // of a window
+  int64_t fetch, fetch_step;  // bytes fetched by a tile, and for each step of k
 };
 
 Cut cut(const WindowProduct& p) {
@@ -33,7 +34,7 @@ Cut cut(const WindowProduct& p) {
   c.width = kTileVecs * p.g.micro->lanes;
   c.panels = pieces(p.g.n, c.width);
   c.k = p.windows.taps_h * p.windows.taps_w * p.run;
-  c.strip = most(kStripBytes / most(c.k * c.width * 4, 1), 1) * c.width;
+  c.strip = most(kStripBytes / most(c.k * c.width * 4, 1), 1);
   const int64_t work = most(c.height * c.k * c.width, 1) * c.panels;  // of a tile
   const int64_t fit = kChunkBytes / most(c.height * p.windows.row * p.windows.taps_h, 1);
   const int64_t even = most(pieces(c.tiles, kTasks), pieces(kGrainWork, work));
@@ -42,7 +43,19 @@ Cut cut(const WindowProduct& p) {
   c.groups = c.chunks >= kTasks ? 1 : pieces(kTasks, c.chunks);
   c.groups = most(least(least(c.groups, c.panels), c.chunk * work / kGrainWork), 1);
   c.group = pieces(c.panels, c.groups);
+  c.fetch = p.fetch.bytes / (c.tiles * c.panels);
+  c.fetch_step = c.fetch / most(c.k, 1);
   return c;
+}
+
+/// Lines that follow each other as their windows do are one line, which needs fewer tiles.
+void join_lines(WindowProduct* p) {
+  const bool even = p->lines == nullptr || p->lines->uniform();
+  if (!even || p->line != p->cols * p->windows.row) return;
+  p->cols *= p->rows;
+  p->rows = 1;
+  if (p->image == p->cols * p->windows.row) p->cols = p->g.m;
+  p->line = p->image;
 }
 
 /// Window j of line `i` of image n.
@@ -50,19 +63,11 @@ struct Position {
   int64_t n, i, j;
 };
 
-/// The windows of tile `call`, which brings its share of p.fetch.
-Windows with_fetch(const WindowProduct& p, const Cut& cut, int64_t call) {
-  Windows w = p.windows;
-  if (p.fetch.from == nullptr || cut.k == 0) return w;
-  const int64_t each = p.fetch.bytes / (cut.tiles * cut.panels);
-  w.fetch = static_cast<const char*>(p.fetch.from) + call * each;
-  w.fetch_step = each / cut.k;
-  return w;
-}
-
-void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int64_t col) {
+/// Panel `panel` meets the windows of tile `tile`, which start at `at`.
+void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int64_t tile,
+                 int64_t panel) {
   const Gemm& g = p.g;
-  const int64_t size = g.micro->size, lanes = g.micro->lanes;
+  const int64_t size = g.micro->size, lanes = g.micro->lanes, col = panel * cut.width;
   const int64_t row = p.first + (at.n * p.rows + at.i) * p.cols + at.j;
   const int count = static_cast<int>(least(p.cols - at.j, cut.height)), height = tile_rows(count);
   const int cols = static_cast<int>(least(g.n - col, cut.width));
@@ -80,16 +85,21 @@ void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int
   t.relu = g.relu;
   t.count = count;
   t.last = static_cast<int>(cols - (vecs - 1) * lanes);
-  const Windows windows =
-      with_fetch(p, cut, (row - p.first) / cut.height * cut.panels + col / cut.width);
+  Windows windows = p.windows;
+  if (cut.fetch > 0) {
+    windows.fetch = p.fetch.at((tile * cut.panels + panel) * cut.fetch);
+    windows.fetch_step = cut.fetch_step;
+  }
   g.micro->run_windows(height, vecs, t, windows);
   if (g.finish != nullptr) g.finish(g.finish_ctx, t.c, t.ldc, row, count, col, cols);
 }
 
 }  // namespace
 
-void multiply_windows(const Call& call, const WindowProduct& p) {
-  if (p.g.m == 0 || p.g.n == 0) return;
+void multiply_windows(const Call& call, const WindowProduct& product) {
+  if (product.g.m == 0 || product.g.n == 0) return;
+  WindowProduct p = product;
+  if (!kSmallBuild) join_lines(&p);
   const Cut c = cut(p);
   parallel_for(call, c.chunks * c.groups, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
@@ -97,12 +107,11 @@ void multiply_windows(const Call& call, const WindowProduct& p) {
       const int64_t first = chunk * c.chunk, last = least(first + c.chunk, c.tiles);
       const int64_t line = first / c.per_line, n = line / p.rows;
       const Position start = {n, line - n * p.rows, (first - line * c.per_line) * c.height};
-      const int64_t stop = least((group + 1) * c.group * c.width, p.g.n);
-      for (int64_t col = group * c.group * c.width; col < stop; col += c.strip) {
+      const int64_t stop = least((group + 1) * c.group, c.panels);
+      for (int64_t panel = group * c.group; panel < stop; panel += c.strip) {
         Position at = start;
         for (int64_t t = first; t < last; ++t) {
-          for (int64_t k = col; k < least(col + c.strip, stop); k += c.width)
-            run_tile_at(p, c, at, k);
+          for (int64_t k = panel; k < least(panel + c.strip, stop); ++k) run_tile_at(p, c, at, t, k);
           at.j += c.height;
           if (at.j < p.cols) continue;
           at.j = 0;

@@ -8,6 +8,16 @@ namespace proa::PROA_ISA {
 struct Fetch {
   const void* from = nullptr;
   int64_t bytes = 0;
+  // Of pieces that do not adjoin: bytes of one, how many stand in a line, and the distances.
+  int64_t piece = 0, pieces = 0, pitch = 0, line = 0;
+
+  /// Where byte `i` lies.
+  const char* at(int64_t i) const {
+    const char* const first = static_cast<const char*>(from);
+    if (piece == 0) return first + i;
+    const int64_t p = i / piece, down = p / pieces;
+    return first + down * line + (p - down * pieces) * pitch + i - p * piece;
+  }
 };
 
 struct WindowProduct {
