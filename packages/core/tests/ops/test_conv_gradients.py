@@ -24,6 +24,12 @@ SHAPES = [
     (2, 32, 256, 14, 15, 1, 1, 0, 1, 1),  # pointwise, as wide as a panel
     (1, 160, 160, 15, 14, 3, 2, 1, 1, 1),  # large kernels, windows across the border
     (1, 160, 160, 11, 12, 3, 2, 2, 2, 1),
+    (1, 90, 250, 9, 9, 3, 2, 1, 1, 1),  # kernels that end within blocks and panels
+    (2, 37, 45, 9, 16, 5, 2, 2, 1, 1),
+    (2, 12, 14, 12, 10, 3, 2, 1, 1, 2),
+    (2, 32, 64, 16, 8, 1, 2, 0, 1, 1),  # pointwise with a step: lines of few pixels
+    (3, 512, 40, 9, 7, 1, 2, 0, 1, 1),  # pixels 2 KB apart
+    (2, 40, 24, 13, 10, 1, 3, 0, 1, 2),
 ]
 
 
@@ -123,3 +129,13 @@ def test_a_batch_gives_the_bits_of_its_images(shape):
         one = results(x[i : i + 1], w, dy[i : i + 1], how)
         assert one[0].tobytes() == y[i : i + 1].tobytes()
         assert one[1].tobytes() == dx[i : i + 1].tobytes()
+
+
+def test_a_pointwise_step_into_the_padding_reads_zeros():
+    x, w = draw(2, 6, 5, 7), draw(4, 6, 1, 1)
+    how = {"stride": [2, 3], "padding": [0, 3, 0, 4], "dilation": [1, 1], "groups": 1}
+    got = ops.conv2d(proa.to_tensor(x), proa.to_tensor(w), **how).numpy()
+    padded = np.pad(x, [(0, 0), (0, 0), (0, 3), (0, 4)])[:, :, ::2, ::3]
+    want = np.einsum("nchw,oc->nohw", padded, w[..., 0, 0])
+    assert got.shape == (2, 4, 4, 4)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

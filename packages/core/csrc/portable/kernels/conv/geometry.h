@@ -21,7 +21,7 @@ inline Place pixels_of(const View& v, int64_t h, int64_t w, int64_t step_h, int6
 /// What a pointwise kernel without padding steps over is left out of x, so that what is copied of
 /// it, or fetched, is what is read, and its lines follow each other evenly.
 inline void leave_out_skipped(Correlation* c) {
-  if (c->taps_h * c->taps_w != 1 || c->top != 0 || c->left != 0) return;
+  if (kSmallBuild || c->taps_h * c->taps_w != 1 || c->top != 0 || c->left != 0) return;
   c->x.shape[2] = (c->x.shape[2] + c->step_h - 1) / c->step_h;
   c->x.shape[3] = (c->x.shape[3] + c->step_w - 1) / c->step_w;
   c->x.stride[2] *= c->step_h;

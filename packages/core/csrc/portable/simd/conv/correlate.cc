@@ -188,32 +188,32 @@ void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro
   Lines lanes, along;
   lanes.add(c.outs, w.out);
   along.add(all, 1);
-  const Source source =
-      matrix_source(&matrix, static_cast<const float*>(w.data) + s.group * w.group, DType::kF32,
-                    lanes, along);
+  const Source source = matrix_source(
+      &matrix, static_cast<const float*>(w.data) + s.group * w.group, DType::kF32, lanes, along);
   const int64_t vectors = (c.outs + kLanes - 1) / kLanes;
-  parallel_for(call, vectors, 1 + kGrainWork / 16 / (all * kLanes), [&](int64_t begin, int64_t end) {
-    alignas(64) float turned[kTurned * kLanes];
-    for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
-      const int64_t first = col / panel * panel;  // of the panel
-      const int64_t width = c.outs - first <= kLanes ? kLanes : panel;
-      const auto some = static_cast<int>(c.outs - col < kLanes ? c.outs - col : kLanes);
-      for (int64_t d = 0, count = 0; d < c.depth; d += count) {
-        count = c.depth - d < kTurned / taps ? c.depth - d : kTurned / taps;
-        pack_panel(source, 4, col, some, kLanes, d * taps, count * taps, turned);
-        for (int64_t t = 0; t < taps; ++t) {
-          const float* from = turned + t * kLanes;
-          for (int64_t k = t * c.depth + d, stop = k + count; k < stop;) {
-            const int64_t k0 = k / block * block;
-            const int64_t units = all - k0 < block ? all - k0 : block;
-            float* to = packed + k0 * padded + first * units + (k - k0) * width + col - first;
-            for (; k < stop && k < k0 + units; ++k, from += taps * kLanes, to += width)
-              store(to, load(from));
+  parallel_for(
+      call, vectors, 1 + kGrainWork / 16 / (all * kLanes), [&](int64_t begin, int64_t end) {
+        alignas(64) float turned[kTurned * kLanes];
+        for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
+          const int64_t first = col / panel * panel;  // of the panel
+          const int64_t width = c.outs - first <= kLanes ? kLanes : panel;
+          const auto some = static_cast<int>(c.outs - col < kLanes ? c.outs - col : kLanes);
+          for (int64_t d = 0, count = 0; d < c.depth; d += count) {
+            count = c.depth - d < kTurned / taps ? c.depth - d : kTurned / taps;
+            pack_panel(source, 4, col, some, kLanes, d * taps, count * taps, turned);
+            for (int64_t t = 0; t < taps; ++t) {
+              const float* from = turned + t * kLanes;
+              for (int64_t k = t * c.depth + d, stop = k + count; k < stop;) {
+                const int64_t k0 = k / block * block;
+                const int64_t units = all - k0 < block ? all - k0 : block;
+                float* to = packed + k0 * padded + first * units + (k - k0) * width + col - first;
+                for (; k < stop && k < k0 + units; ++k, from += taps * kLanes, to += width)
+                  store(to, load(from));
+              }
+            }
           }
         }
-      }
-    }
-  });
+      });
 }
 
 size_t group_bytes(const Correlation& c) {
@@ -348,7 +348,8 @@ Fetch after_band(const Correlation& c, int64_t n, int64_t line, int64_t lines) {
   const auto size = static_cast<int64_t>(size_of(c.x.dtype));
   Fetch f = {c.x.as<const uint8_t>() + (n * c.x.stride[0] + row * c.x.stride[2]) * size,
              lines * c.step_h * c.x.stride[2] * size};
-  if (c.taps_h * c.taps_w == 1 && c.x.stride[1] == 1 && c.x.stride[3] > c.x.shape[1]) {
+  const bool apart = c.taps_h * c.taps_w == 1 && c.x.stride[3] > c.x.shape[1];
+  if (!kSmallBuild && apart && c.x.stride[1] == 1) {
     f.piece = c.x.shape[1] * size;
     f.pieces = c.x.shape[3];
     f.bytes = lines * f.pieces * f.piece;

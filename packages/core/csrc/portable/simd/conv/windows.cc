@@ -24,7 +24,19 @@ struct Cut {
   int64_t strip;              // panels that meet a tile one after the other
   int64_t k;                  // of a window
   int64_t fetch, fetch_step;  // bytes fetched by a tile, and for each step of k
+  bool fetches_c;             // they are those of c that the next tile's rows take
 };
+
+/// Sets what is fetched: where results lie one after the other and are more than what is to come,
+/// the place of the next ones, for else a tile starts by waiting for its own.
+void set_fetch(const WindowProduct& p, Cut* c) {
+  const bool dense = p.g.c != nullptr && p.g.ldc == p.g.n && c->strip >= c->panels &&
+                     c->groups == 1 && (p.lines == nullptr || p.lines->uniform());
+  const int64_t own = dense ? c->height * p.g.n * p.g.micro->size : 0;
+  c->fetches_c = !kSmallBuild && own > 0 && own >= p.fetch.bytes / c->tiles;
+  c->fetch = c->fetches_c ? own / c->panels : p.fetch.bytes / (c->tiles * c->panels);
+  c->fetch_step = c->fetch / most(c->k, 1);
+}
 
 Cut cut(const WindowProduct& p) {
   Cut c;
@@ -43,8 +55,7 @@ Cut cut(const WindowProduct& p) {
   c.groups = c.chunks >= kTasks ? 1 : pieces(kTasks, c.chunks);
   c.groups = most(least(least(c.groups, c.panels), c.chunk * work / kGrainWork), 1);
   c.group = pieces(c.panels, c.groups);
-  c.fetch = p.fetch.bytes / (c.tiles * c.panels);
-  c.fetch_step = c.fetch / most(c.k, 1);
+  set_fetch(p, &c);
   return c;
 }
 
@@ -87,8 +98,10 @@ void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int
   t.last = static_cast<int>(cols - (vecs - 1) * lanes);
   Windows windows = p.windows;
   if (cut.fetch > 0) {
-    windows.fetch = p.fetch.at((tile * cut.panels + panel) * cut.fetch);
+    const int64_t next = (cut.height * g.ldc - col) * size + panel * cut.fetch;
     windows.fetch_step = cut.fetch_step;
+    windows.fetch = p.fetch.at((tile * cut.panels + panel) * cut.fetch);
+    if (cut.fetches_c) windows.fetch = static_cast<const char*>(t.c) + next;
   }
   g.micro->run_windows(height, vecs, t, windows);
   if (g.finish != nullptr) g.finish(g.finish_ctx, t.c, t.ldc, row, count, col, cols);
@@ -111,7 +124,8 @@ void multiply_windows(const Call& call, const WindowProduct& product) {
       for (int64_t panel = group * c.group; panel < stop; panel += c.strip) {
         Position at = start;
         for (int64_t t = first; t < last; ++t) {
-          for (int64_t k = panel; k < least(panel + c.strip, stop); ++k) run_tile_at(p, c, at, t, k);
+          for (int64_t k = panel; k < least(panel + c.strip, stop); ++k)
+            run_tile_at(p, c, at, t, k);
           at.j += c.height;
           if (at.j < p.cols) continue;
           at.j = 0;

@@ -14,7 +14,7 @@ struct Fetch {
   /// Where byte `i` lies.
   const char* at(int64_t i) const {
     const char* const first = static_cast<const char*>(from);
-    if (piece == 0) return first + i;
+    if (kSmallBuild || piece == 0) return first + i;
     const int64_t p = i / piece, down = p / pieces;
     return first + down * line + (p - down * pieces) * pitch + i - p * piece;
   }

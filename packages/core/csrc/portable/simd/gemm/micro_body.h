@@ -306,10 +306,10 @@ void run_tile(const Tile& t, const Windows& w) {
         --k;
       }
       for (; k > 0; k -= kSteps) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += kSteps * w.fetch_step;
 #pragma GCC unroll 2
         for (int s = 0; s < kSteps; ++s) {
+          __builtin_prefetch(ahead, 0, 2);
+          ahead += w.fetch_step;
           tile.step(b, [&](int i) { return rows.at(i, s); });
           b += ldb;
         }
