@@ -10,13 +10,16 @@ namespace {
 constexpr int kOut = 2;                 // results along an edge of a tile
 constexpr int kEdge = 4;                // elements of x along it
 constexpr int kPoints = kEdge * kEdge;  // products of a tile
-// Of transformed tiles and products at a time, unless that were too few tiles for large kernels.
-constexpr int64_t kTakenBytes = 1 << 20, kTakenLeast = 3 * kTileRows;
+// Of transformed tiles and products at a time, unless that were too few tiles for large kernels,
+// all of which come from memory for those taken.
+constexpr int64_t kTakenBytes = 1 << 20, kTakenLeast = 3 * kTileRows, kTakenWide = 5 * kTileRows;
+constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
 constexpr int64_t kGrainWork = 1 << 17;
 constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+int64_t round_up(int64_t n, int64_t to) { return pieces(n, to) * to; }
 
 // -- the transforms, one line of vectors each; a line is applied along both axes -----------------
 /// B^T d: four elements of x.
@@ -48,6 +51,8 @@ int64_t kernels_point(const Correlation& c) {
   return round_up(c.outs, kTileVecs * kLanes) * c.depth + kTileVecs * kLanes;
 }
 
+bool is_wide(const Correlation& c) { return c.depth * c.outs >= kWide; }
+
 /// How the tiles of a correlation are cut up and lie in scratch.
 struct Layout {
   int64_t down, across, tiles;  // tiles of an image, and of all
@@ -65,7 +70,9 @@ Layout layout_of(const Correlation& c) {
   l.in = round_up(c.depth, kLanes) + kLanes;
   l.out = round_up(c.outs, kTileVecs * kLanes);
   const int64_t fit = kTakenBytes / 4 / kPoints / (l.in + l.out);
-  l.taken = least(l.tiles, round_up(fit > kTakenLeast ? fit : kTakenLeast, kTileRows));
+  const int64_t few = is_wide(c) ? kTakenWide : kTakenLeast;
+  l.taken = least(l.tiles, round_up(fit > few ? fit : few, kTileRows));
+  l.taken = pieces(l.tiles, pieces(l.tiles, l.taken));  // as many each time
   // The micro-kernel works on an even number of rows.
   l.in_point = (l.taken + 1) * l.in;
   l.out_point = (l.taken + 1) * l.out;
@@ -114,26 +121,43 @@ void take_in(const Job& s, int64_t tile, int64_t at) {
   }
 }
 
-/// The products of one point, for the first `tiles` tiles taken.
+/// Rows [row, row + height) of one point meet a panel of kernels.
+void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t col,
+                   const Windows& rows) {
+  Tile t = {};
+  t.a = s.in + point * s.l.in_point + row * s.l.in;
+  t.b = s.kernels + point * kernels_point(s.c) + col * s.c.depth;
+  t.ldb = kTileVecs * kLanes;
+  t.c = s.out + point * s.l.out_point + row * s.l.out + col;
+  t.ldc = s.l.out;
+  t.k = s.c.depth;
+  t.count = tile_rows(height);
+  t.last = kLanes;
+  kMicroF32.run_windows(t.count, kTileVecs, t, rows);
+}
+
+/// The products of one point, for the first `tiles` tiles taken. A row of tiles stays in the
+/// first-level cache, or a panel of wide kernels in the second-level one while the next comes.
 void multiply(const Job& s, int64_t point, int64_t tiles) {
-  const Correlation& c = s.c;
-  const int64_t panel = kTileVecs * kLanes;
-  const Windows rows = {s.l.in * 4, 1, 1, 0, 0};
-  for (int64_t row = 0; row < tiles; row += kTileRows) {
-    const int height = tile_rows(tiles - row);
-    for (int64_t col = 0; col < c.outs; col += panel) {
-      Tile t = {};
-      t.a = s.in + point * s.l.in_point + row * s.l.in;
-      t.b = s.kernels + point * kernels_point(c) + col * c.depth;
-      t.ldb = panel;
-      t.c = s.out + point * s.l.out_point + row * s.l.out + col;
-      t.ldc = s.l.out;
-      t.k = c.depth;
-      t.count = height;
-      t.last = kLanes;
-      kMicroF32.run_windows(height, kTileVecs, t, rows);
-    }
+  const int64_t panel = kTileVecs * kLanes, outs = s.c.outs, depth = s.c.depth;
+  const int64_t pairs = pieces(tiles, 2), blocks = pieces(tiles, kTileRows);
+  Windows rows = {s.l.in * 4, 1, 1, 0, 0};
+  auto run = [&](int64_t block, int64_t col) {
+    const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
+    multiply_tile(s, point, row, static_cast<int>(least(end, tiles) - row), col, rows);
+  };
+  if (!is_wide(s.c)) {
+    for (int64_t block = 0; block < blocks; ++block)
+      for (int64_t col = 0; col < outs; col += panel) run(block, col);
+    return;
   }
+  rows.fetch_step = panel * 4 / blocks;
+  const float* next = s.kernels + point * kernels_point(s.c) + panel * depth;
+  for (int64_t col = 0; col < outs; col += panel, next += panel * depth)
+    for (int64_t block = 0; block < blocks; ++block) {
+      rows.fetch = next + block * rows.fetch_step * depth / 4;
+      run(block, col);
+    }
 }
 
 /// The results of tile `tile`, from the products of the taken one `at`.
