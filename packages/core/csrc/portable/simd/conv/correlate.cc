@@ -19,7 +19,7 @@ enum class Way { kDepthwise, kWinograd, kWindows, kProduct };
 
 constexpr int64_t kWindowBytes = 768 * 1024;  // of kernels, for Way::kWindows
 constexpr int64_t kGrainWork = 1 << 19;
-constexpr int64_t kBandBytes = 192 * 1024;
+constexpr int64_t kBandBytes = 96 * 1024;
 constexpr int64_t kSlots = 16;
 constexpr int64_t kTurned = 256;  // elements of a kernel that are turned at once, for packing
 
