@@ -29,9 +29,8 @@ class Body:
         self._seen: dict[int, tuple[Any, Value]] = {}
 
     def see(self, tensor: Any, value: Value) -> None:
-        """Note a tensor that is read, if it is not this body's."""
-        if value not in self.own:
-            self._seen.setdefault(id(tensor), (tensor, value))
+        """Note a tensor that is read, which is not this body's."""
+        self._seen.setdefault(id(tensor), (tensor, value))
 
     def local(self, value: Value) -> Value:
         """The value itself if it is this body's or a constant, else its input."""

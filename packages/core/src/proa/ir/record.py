@@ -139,7 +139,9 @@ class Recorder:
                 "[record] a tensor made inside a branch or loop must be returned from "
                 f"it to be read after it, got {value}"
             )
-        for body in self.bodies:
+        for body in reversed(self.bodies):
+            if value in body.own:  # for those around it, it is made when that body ends
+                break
             body.see(tensor, value)
         return self.local(value)
 
