@@ -16,7 +16,9 @@ INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1]
 
 def made_in_an_inner_branch(x: Any) -> Any:
     if x.mean() < 3:
+        x = x + 1
         if x[2] < 2:
+            x = x + 1
             if x[0] < 0:
                 x = x * 1.0
                 x.add_(proa.tanh(x))
