@@ -132,6 +132,10 @@ class Recorder:
         self.met[id(tensor)] = (tensor, value)
         return value
 
+    def enter(self, tensor: Any) -> Value:
+        """The value of a tensor that a body is to be given."""
+        return self.value_of(tensor)
+
     def _inside(self, tensor: Any, value: Value) -> Value:
         """What the innermost body has for a symbol's value."""
         if value in self._ended:

@@ -139,6 +139,11 @@ class Capture(Recorder):
             raise NeedsPython  # bodies are on no tape
         return super().value_of(tensor)
 
+    def enter(self, tensor: Any) -> Value:
+        if self.needs_tape and not tensor.stop_gradient:
+            raise NeedsPython
+        return self.value_of(tensor)
+
     def holds(self, tensor: Any) -> bool:
         return id(tensor) in self.bound
 

@@ -8,6 +8,7 @@ from typing import Any
 from proa import _core
 from proa.ir import to_bytes
 from proa.ir.attributes import row_of
+from proa.ir.builder import make_node
 from proa.ir.passes import apply, chain_spans
 from proa.ir.program import Block, Node, Program, Value
 from proa.jit.recording import Gradient, Recording, Source
@@ -44,6 +45,9 @@ class Compiled:
         ahead = len(block.outputs) - len(found)
         first = _needed(block, block.outputs[:ahead])
         behind = [n for n in block.nodes if n not in first]
+        if found and not behind:  # gradients that are handed on: a part has nodes
+            behind = [make_node(program, "assign", [block.outputs[ahead]], {})]
+            block.outputs[ahead] = behind[0].outputs[0]
         block.nodes = [n for n in block.nodes if n in first]
         apply(program, ["update_early"])
         apply(program, _CHAINS)

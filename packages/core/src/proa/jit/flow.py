@@ -245,9 +245,9 @@ def while_loop(
     """
     leaves, plan = flatten(list(loop_vars), is_tensor)
     recorder = _recorder()
-    values = [recorder.value_of(t) for t in leaves]
-    carried = _Carried(values, plan, [v.shape for v in values])
     with _off_tape(recorder):
+        values = [recorder.enter(t) for t in leaves]
+        carried = _Carried(values, plan, [v.shape for v in values])
         while True:
             test = _recorded(recorder, condition, carried)
             if test.changed:
