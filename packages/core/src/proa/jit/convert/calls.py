@@ -14,7 +14,7 @@ from typing import Any
 
 from proa.base.observers import layer_observers
 from proa.errors import is_own_code
-from proa.jit.convert import source
+from proa.jit.convert import attributes, source
 from proa.jit.convert.session import session
 from proa.jit.convert.substitutes import SUBSTITUTES
 from proa.jit.convert.tracebacks import Escaped, shown_to_users
@@ -190,6 +190,7 @@ def call(function: Any) -> Any:
 @contextmanager
 def _layers_converted(layer: Any) -> Iterator[None]:
     """While open, a Layer that is called computes by a rewritten `forward`."""
+    attributes.note(layer)
     state = layer.__dict__
     if "forward" in state or not isinstance(layer.forward, MethodType):
         yield
@@ -214,6 +215,10 @@ def _recording() -> Iterator[None]:
         layer_observers.append(_layers_converted)
     try:
         yield
+    except BaseException:
+        if outermost:
+            attributes.put_back()
+        raise
     finally:
         session.depth -= 1
         if outermost:
@@ -231,6 +236,9 @@ def recordable(function: Callable[..., Any]) -> Callable[..., Any]:
             if session.depth == 1:
                 function_made = getattr(made, "__func__", made)
                 session.first = getattr(function_made, "__code__", None)
+                owner = getattr(made, "__self__", None)
+                if isinstance(getattr(owner, "_parameters", None), dict):
+                    attributes.note(owner)
             try:
                 return made(*args, **kwargs)
             except Escaped as escaped:

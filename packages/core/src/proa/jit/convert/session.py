@@ -18,6 +18,7 @@ class Session(threading.local):
             is to tell whoever reads it.
         told: Code that was logged, if that was asked for.
         has_effects: Whether what is printed and asserted is recorded.
+        layers: By id, Layers that computed, with the attributes that they had.
         first: The code whose results are those of the recorded function.
     """
 
@@ -31,6 +32,7 @@ class Session(threading.local):
         self.kinds: dict[Any, Any] = {}
         self.lost: dict[str, Exception] = {}
         self.told: set[CodeType] = set()
+        self.layers: dict[int, Any] = {}
         self.first: CodeType | None = None
 
 

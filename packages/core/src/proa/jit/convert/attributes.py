@@ -1,0 +1,38 @@
+"""Attributes of Layers as they were before a recording that ends in an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa.jit.convert.session import session
+
+
+def note(layer: Any) -> None:
+    """Remember the attributes of a Layer that is about to compute."""
+    if id(layer) not in session.layers:
+        state = {k: v for k, v in layer.__dict__.items() if _is_users(k)}
+        held = {k: _copied(v) for k, v in state.items()}
+        session.layers[id(layer)] = layer, state, held
+
+
+def _is_users(name: str) -> bool:
+    return not name.startswith("_") or name == "_buffers"
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, (list, dict)) else None
+
+
+def put_back() -> None:
+    """Give the Layers their attributes back, so that no symbols stay in them."""
+    for layer, state, held in session.layers.values():
+        now = layer.__dict__
+        for name in [k for k in now if _is_users(k) and k not in state]:
+            del now[name]
+        now.update(state)
+        for name, content in held.items():
+            if isinstance(content, list):
+                state[name][:] = content
+            elif content is not None:
+                state[name].clear()
+                state[name].update(content)
