@@ -119,6 +119,18 @@ def captured(nodes: Nodes) -> set[str]:
     return found
 
 
+def changed_within(nodes: Nodes) -> set[str]:
+    """Names that functions among these bind in a function around them."""
+    return {
+        name
+        for node in within(nodes)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for part in ast.walk(node)
+        if isinstance(part, ast.Nonlocal)
+        for name in part.names
+    }
+
+
 def declared(nodes: Nodes, kind: type[ast.Global] | type[ast.Nonlocal]) -> set[str]:
     """Names that the statements declare global, or nonlocal."""
     return {n for node in within(nodes) if isinstance(node, kind) for n in node.names}

@@ -12,6 +12,7 @@ from proa.jit.convert.names import (
     bound,
     captured,
     changed,
+    changed_within,
     declared,
     parameters,
     within,
@@ -154,6 +155,9 @@ class Rewriter(ast.NodeTransformer):
         self._globals = declared(body, ast.Global)
         self._nonlocals = declared(body, ast.Nonlocal)
         self._always = captured(body) | self._nonlocals
+        # What functions within change, whoever calls them.
+        own = bound(body) | set(parameters(function)) | self._nonlocals
+        self._by_calls = changed_within(body) & own
         _Names(class_name, function).visit(function)
         self._interrupts = Interrupts()
         function.body = self._interrupts.rewrite(body, plain)
@@ -196,7 +200,7 @@ class Rewriter(ast.NodeTransformer):
         self, name: str, at: ast.AST, body: Sequence[ast.stmt], args: Sequence[str] = ()
     ) -> ast.stmt:
         """A function of the statements (not yet visited), which shares all names."""
-        names = bound(body)
+        names = self._bound(body)
         made = self._visited(body)
         for kind, shared in (
             (ast.Global, names & self._globals),
@@ -213,10 +217,15 @@ class Rewriter(ast.NodeTransformer):
             vars(function)["type_params"] = []
         return ast.copy_location(function, at)
 
+    def _bound(self, body: Sequence[ast.stmt]) -> set[str]:
+        """Names that the statements bind, and that functions which they call may."""
+        calls = any(isinstance(node, ast.Call) for node in within(body))
+        return bound(body) | (self._by_calls if calls else set())
+
     def _places(self, bodies: Sequence[ast.stmt], live: Iterable[str]) -> ast.Tuple:
         """What the statements leave in names, attributes and containers."""
-        names = bound(bodies)
-        wanted = names & (set(live) | self._always) - self._globals
+        names = self._bound(bodies)
+        wanted = names & (set(live) | self._always | self._by_calls) - self._globals
         found = set(wanted)
         for path in changed(bodies):
             root = path.partition(".")[0].removesuffix("[]")
