@@ -310,3 +310,27 @@ def test_a_list_that_grows_in_a_tensors_loop_is_told_by_name():
     message = r"found\[\] must be of one kind from round to round.*a list of 0"
     with pytest.raises(InvalidTypeError, match=message):
         growing(proa.ones([3]), proa.to_tensor(2))
+
+
+def grows_on_one_way(x: Any) -> Any:
+    parts = [x, x]
+    for _ in range(int(x[0])):
+        if x[1] < 0:
+            parts += [x * 2]
+    return parts[0]
+
+
+def turns_into_none(x: Any) -> Any:
+    y: Any = x
+    while x.sum() < 9:
+        if x[1] > 0:
+            y = None
+        x = x + 1
+    return x if y is None else y
+
+
+@pytest.mark.feature("L188")
+@pytest.mark.parametrize("function", [grows_on_one_way, turns_into_none])
+def test_what_a_round_loses_is_not_made_up(function: Any):
+    with pytest.raises(InvalidTypeError, match="must be of one kind"):
+        to_static(function)(proa.to_tensor([1.0, 2.0, 3.0]))

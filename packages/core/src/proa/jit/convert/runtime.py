@@ -305,6 +305,10 @@ def _joined_rounds(name: str, given: Kind, made: Kind, what: str) -> Kind:
     """
     if isinstance(given, Missing) and not has_tensors(made):
         return given
+    if isinstance(made, Missing) and not isinstance(given, Missing):
+        lost = session.lost.get(name)
+        if lost is not None:  # what is made up would be read by later rounds
+            raise lost
     return _joined(name, given, made, True, what)
 
 
