@@ -36,7 +36,8 @@ struct Walk {
   bool adds_rows() const {
     return fresh && depth == 1 && nest.rank == 2 && nest.stride[kIndex][1] == 0 &&
            nest.stride[kSmall][1] == 1 && nest.stride[kBig][1] == 1 && nest.stride[kBig][0] == 0 &&
-           coordinates[0].stride == nest.shape[1] && big.contiguous();
+           coordinates[0].size == big.shape[0] && coordinates[0].stride == nest.shape[1] &&
+           big.contiguous();
   }
 };
 
