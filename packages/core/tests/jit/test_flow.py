@@ -274,3 +274,15 @@ def test_loops_that_do_not_fit_are_told(
 ) -> None:
     with pytest.raises(error, match=message):
         export(lambda x, n: flow.while_loop(condition, body, [n, x]), [X, N])
+
+
+def test_calls_that_run_as_python_are_kept_up_to_a_number() -> None:
+    @proa.jit.to_static
+    def f(x: Any) -> Any:
+        return x * 2 if x.sum() > 0 else x
+
+    for size in range(1, 70):
+        x = proa.ones([size])
+        x.stop_gradient = False
+        assert f(x).sum().item() == 2 * size
+    assert 0 < len(f._unrecorded) <= 32

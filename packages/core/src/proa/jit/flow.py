@@ -169,7 +169,11 @@ def _condition(recorder: Recorder, pred: Any, where: str) -> Value:
         raise InvalidTypeError(
             f"[{where}] a condition must be a Tensor, got {type(pred).__name__}"
         )
-    value = recorder.value_of(pred)
+    return _checked(recorder.value_of(pred), where)
+
+
+def _checked(value: Value, where: str) -> Value:
+    """The value, if it can be a condition."""
     if value.dtype != "bool":
         raise InvalidTypeError(f"[{where}] a condition must be bool, got {value.dtype}")
     if any(d not in (1, -1) for d in value.shape):
@@ -293,15 +297,7 @@ def _result_of_test(test: _Part) -> Value:
         raise InvalidTypeError(
             f"[while_loop] a condition must be a Tensor, got {_shown(test.plan)}"
         )
-    holds = test.outputs[0]
-    if holds.dtype != "bool":
-        raise InvalidTypeError(
-            f"[while_loop] a condition must be bool, got {holds.dtype}"
-        )
-    if any(d not in (1, -1) for d in holds.shape):
-        raise InvalidArgumentError(
-            f"[while_loop] a condition must have one element, got shape {holds.shape}"
-        )
+    holds = _checked(test.outputs[0], "while_loop")
     if holds.is_constant:
         raise InvalidArgumentError(
             "[while_loop] a condition must follow from what the loop changes, got one "

@@ -223,6 +223,8 @@ class StaticFunction:
             try:
                 recorded = self._record_call(tensors, plan, specs)
             except NeedsPython:
+                if len(self._unrecorded) >= _MAX_TRACES:
+                    self._unrecorded.clear()
                 self._unrecorded.add(state)
                 return self._call_function(args, kwargs)
             if recorded is not None:

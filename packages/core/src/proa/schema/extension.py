@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from proa.errors import InvalidArgumentError
-from proa.schema.dtypes import ALL
-from proa.schema.row import Array, Attribute, Row
+from proa.schema.row import Array, Attribute, Row, graph_row
 
 #: Rows by name; `proa.utils.cpp_extension` fills it.
 EXTENSION_ROWS: dict[str, Row] = {}
@@ -41,7 +40,7 @@ def add_row(
         family: "python" if it calls functions of this process, which passes leave
             alone and no file can hold; "effect" if it does so for no result.
     """
-    EXTENSION_ROWS[name] = Row(
+    EXTENSION_ROWS[name] = graph_row(
         name=name,
         arrays=(Array("inputs", optional=True, variadic=True),),
         attributes=(
@@ -49,22 +48,7 @@ def add_row(
             *(Attribute(name, kind) for name, kind in attributes),
         ),
         outputs=tuple(outputs),
-        out=("same",) * len(outputs),
-        dtypes=ALL,
-        shape="extension",
         kind="extension",
-        grad=None,
-        composite=None,
-        promote="none",
-        inplace=(),
-        public=(),
-        method=False,
-        autocast="gray",
-        scratch=False,
-        pack=None,
-        elementwise=False,
-        lite=False,
-        version=1,
         family=family,
         doc="An operator of an extension.",
     )

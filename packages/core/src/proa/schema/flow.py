@@ -5,32 +5,16 @@ They have no kernel and no gradient; FORMAT.md says what they mean.
 
 from __future__ import annotations
 
-from proa.schema.dtypes import ALL
-from proa.schema.row import Array, Attribute, Row
+from proa.schema.row import Array, Attribute, Row, graph_row
 
 
 def _row(name: str, attributes: tuple[str, ...], doc: str) -> Row:
-    return Row(
+    return graph_row(
         name=name,
         arrays=(Array("inputs", variadic=True),),
         attributes=tuple(Attribute(a, "int") for a in attributes),
         outputs=(),
-        out=(),
-        dtypes=ALL,
-        shape="flow",
         kind="flow",
-        grad=None,
-        composite=None,
-        promote="none",
-        inplace=(),
-        public=(),
-        method=False,
-        autocast="gray",
-        scratch=False,
-        pack=None,
-        elementwise=False,
-        lite=False,
-        version=1,
         family="flow",
         doc=doc,
     )

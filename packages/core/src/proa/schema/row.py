@@ -93,6 +93,43 @@ class Row:
 #: All rows by name, filled by the `op` calls of `proa.schema.ops`.
 ROWS: dict[str, Row] = {}
 
+
+def graph_row(
+    name: str,
+    arrays: tuple[Array, ...],
+    attributes: tuple[Attribute, ...],
+    outputs: tuple[str, ...],
+    kind: Literal["extension", "flow"],
+    family: str,
+    doc: str,
+) -> Row:
+    """A row that graphs may name beside the table: no kernel, no gradient."""
+    return Row(
+        name=name,
+        arrays=arrays,
+        attributes=attributes,
+        outputs=outputs,
+        out=("same",) * len(outputs),
+        dtypes=ALL,
+        shape=kind,
+        kind=kind,
+        grad=None,
+        composite=None,
+        promote="none",
+        inplace=(),
+        public=(),
+        method=False,
+        autocast="gray",
+        scratch=False,
+        pack=None,
+        elementwise=False,
+        lite=False,
+        version=1,
+        family=family,
+        doc=doc,
+    )
+
+
 _SIGNATURE = re.compile(r"^(\w+)\((.*)\)$", re.S)
 
 
