@@ -21,6 +21,7 @@ Sample(
         case((2, 3, 5), FOUR, axis=1),
         case((2, 3), FOUR, axis=-1),
         case((3, 70), MATRIX, axis=0),
+        case((30, 20), np.arange(70) * 7 % 60 - 30, axis=0),
         case((3, 4), np.array(1), axis=0),
         case((3, 4), np.zeros((0,), np.int64), axis=0),
     ],
@@ -186,7 +187,12 @@ IDS = np.array([[1, 0, 3], [3, 3, 2]], np.int64)
 Sample(
     "embedding",
     ref=_embedding,
-    cases=[case(IDS, (4, 5), padding_idx=-1), case(IDS, (4, 70), padding_idx=3)],
+    cases=[
+        case(IDS, (4, 5), padding_idx=-1),
+        case(IDS, (4, 70), padding_idx=3),
+        case(IDS, (4, 200), padding_idx=3),  # rows that are copied one by one
+        case(np.arange(120).reshape(4, 30) ** 2 % 50, (50, 16), padding_idx=9),
+    ],
 )
 
 

@@ -135,7 +135,9 @@ Sample(
         case((9, 2, 35), ROWS, (5, 2, 35), lr=0.1),
         case((4,), ROWS, (5,), lr=0.1),
         case((4, 3), ROWS[:0], (0, 3), lr=0.1),
-        case((40, 8), np.arange(4200) % 40, (4200, 8), lr=0.001),  # in several threads
+        case((40, 8), np.arange(4200) % 40, (4200, 8), lr=0.001),  # in two parts
+        case((16, 1024), np.arange(1030) * 5 % 16, (1030, 1024), lr=0.001),  # in more
+        case((90, 1), np.arange(700) ** 2 % 90 - 45, (700, 1), lr=0.01),
     ],
 )
 Sample(

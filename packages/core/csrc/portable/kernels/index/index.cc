@@ -39,6 +39,11 @@ struct Walk {
            coordinates[0].size == big.shape[0] && coordinates[0].stride == nest.shape[1] &&
            big.contiguous();
   }
+  /// True if dense rows are read: one axis is indexed, and all else lies side by side.
+  bool reads_rows() const {
+    return depth == 1 && nest.rank == 2 && nest.stride[kIndex][1] == 0 &&
+           nest.stride[kSmall][1] == 1 && nest.stride[kBig][1] == 1 && nest.stride[kBig][0] == 0;
+  }
 };
 
 /// True if every index names an element.
@@ -286,10 +291,47 @@ void add_rows(const Call& c, const Walk& w) {
   });
 }
 
+/// Reads rows too short for the machine to look ahead: each is asked for some rows before.
+template <class I>
+void read_rows(const Walk& w, int64_t begin, int64_t end) {
+  constexpr int64_t kAhead = 16, kLine = 64;
+  const int64_t size = static_cast<int64_t>(size_of(w.big.dtype)), count = w.nest.shape[0];
+  const int64_t bytes = w.nest.shape[1] * size, rows = w.coordinates[0].size;
+  const int64_t from_step = w.coordinates[0].stride * size;
+  const int64_t to_step = w.nest.stride[Walk::kSmall][0] * size;
+  const int64_t index_step = w.nest.stride[Walk::kIndex][0];
+  const I* const index = w.index.as<const I>();
+  const auto row_at = [&](int64_t i) {
+    const int64_t row = index[i * index_step];
+    return w.big.as<const uint8_t>() + (row < 0 ? row + rows : row) * from_step;
+  };
+  for (int64_t i = begin; i < end; ++i) {
+    if (i + kAhead < count) {
+      const uint8_t* const later = row_at(i + kAhead);
+      for (int64_t k = 0; k < bytes; k += kLine) ask(later + k);
+    }
+    uint8_t* const to = w.small.as<uint8_t>() + i * to_step;
+    if (w.skip >= 0 && index[i * index_step] == w.skip) {
+      memset(to, 0, static_cast<size_t>(bytes));
+      continue;
+    }
+    const uint8_t* const from = row_at(i);
+    int64_t k = 0;
+    for (; k + kVecBytes <= bytes; k += kVecBytes) store(to + k, load(from + k));
+    if (k < bytes) memcpy(to + k, from + k, static_cast<size_t>(bytes - k));
+  }
+}
+
 template <class I>
 Status walk_typed(const Call& c, const Walk& w, Mode mode) {
   const int64_t total = w.nest.size();
-  constexpr int64_t kGrain = 16384;
+  constexpr int64_t kGrain = 16384, kShort = 512;  // elements; bytes
+  if (mode == Mode::kRead && w.reads_rows() &&
+      w.nest.shape[1] * static_cast<int64_t>(size_of(w.big.dtype)) <= kShort) {
+    parallel_for(c, w.nest.shape[0], kGrain / w.nest.shape[1] + 1,
+                 [&](int64_t begin, int64_t end) { read_rows<I>(w, begin, end); });
+    return Status::kOk;
+  }
   if (mode == Mode::kRead) {
     parallel_for(c, total, kGrain, [&](int64_t begin, int64_t end) {
       walk_part<I>(w, mode, begin, end, 0, INT64_MAX);
@@ -549,47 +591,6 @@ Status one_hot(const Call& c) {
   }
   w.coordinates[w.depth++] = {out.shape[x.rank], out.stride[x.rank], 0};
   return run_walk(c, &w, Mode::kWrite, [&] { return clear(c, out); });
-}
-
-Status nonzero(const Call& c) {
-  const View &x = c.in[0], &out = c.out[0];
-  Nest nest;
-  nest.set_shape(x);
-  nest.add(x);
-  RunReader reader(nest, x.data, x.dtype, DType::kBool);
-  reader.start(0, nest.size());
-  const void* run;
-  const int64_t rows = out.shape[0];
-  int64_t row = 0, index = 0;
-  // First the number of each in row-major order, as a last coordinate, without branches on x.
-  int64_t none = 0;  // of a number there are no coordinates
-  int64_t* last = x.rank == 0 ? &none : out.as<int64_t>() + (x.rank - 1) * out.stride[1];
-  const int64_t step = x.rank == 0 ? 0 : out.stride[0];
-  while (const int64_t n = reader.next(&run)) {
-    for (int64_t i = 0; i < n; ++i, ++index) {
-      const bool holds = static_cast<const uint8_t*>(run)[i] != 0;
-      if (row == rows) {
-        if (holds) return Status::kInvalidArgument;
-        continue;
-      }
-      last[row * step] = index;
-      row += holds;
-    }
-  }
-  if (row != rows) return Status::kInvalidArgument;
-  for (row = 0; x.rank > 1 && row < rows; ++row) {
-    int64_t* coordinates = out.as<int64_t>() + row * step;
-    auto rest = static_cast<uint64_t>(last[row * step]);
-    for (int d = x.rank - 1; d >= 0; --d) {
-      const auto size = static_cast<uint64_t>(x.shape[d]);
-      const bool narrow = (rest | size) >> 32 == 0;  // division of 32 bits is faster
-      const uint64_t above =
-          narrow ? static_cast<uint32_t>(rest) / static_cast<uint32_t>(size) : rest / size;
-      coordinates[d * out.stride[1]] = static_cast<int64_t>(rest - above * size);
-      rest = above;
-    }
-  }
-  return Status::kOk;
 }
 
 }  // namespace proa::PROA_ISA

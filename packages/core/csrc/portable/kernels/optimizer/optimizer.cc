@@ -263,22 +263,62 @@ struct RowSteps {
   }
 
   Status run(int64_t low, int64_t high) const {
-    constexpr int64_t kAhead = 16;
-    const int64_t n = rows.shape[0];
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t r = row(i);
-      if (r < low || r >= high) continue;
-      if (!dense) {
-        PROA_TRY(step(row_of(table, r), row_of(values, i)));
-        continue;
+    const SgdRows<VF> sgd(*static_cast<const SgdRowsAttrs*>(attrs));
+    // A row is stepped when those that follow it have been asked for.
+    constexpr int64_t kLooked = 256, kAhead = 16;
+    Place met[kAhead + kLooked];
+    int64_t waiting = 0;
+    for (int64_t begin = 0; begin < rows.shape[0]; begin += kLooked) {
+      const int64_t end = begin + kLooked < rows.shape[0] ? begin + kLooked : rows.shape[0];
+      int64_t n = waiting;
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t r = row(i);
+        met[n] = {r, i};
+        n += (r >= low) & (r < high);
       }
-      float* p = table.as<float>() + r * table.stride[0];
-      if (i + kAhead < n)
-        __builtin_prefetch(table.as<float>() + row(i + kAhead) * table.stride[0], 1);
-      void* const arrays[3] = {p, p, values.as<float>() + i * values.stride[0]};
-      step_loop<float, SgdRows, SgdRowsAttrs>(arrays, width, attrs);
+      waiting = end < rows.shape[0] && n > kAhead ? kAhead : end < rows.shape[0] ? n : 0;
+      for (int64_t k = 0; k < n - waiting; ++k) {
+        if (!dense) {
+          PROA_TRY(step(row_of(table, met[k].row), row_of(values, met[k].value)));
+          continue;
+        }
+        if (k + kAhead < n) ask_for(met[k + kAhead].row);
+        step_dense(sgd, met[k]);
+      }
+      for (int64_t k = 0; k < waiting; ++k) met[k] = met[n - waiting + k];
     }
     return Status::kOk;
+  }
+
+  struct Place {
+    int64_t row, value;
+  };
+
+  /// Asks for what the machine does not see coming: where the row begins.
+  void ask_for(int64_t r) const {
+    constexpr int64_t kLine = 64 / sizeof(float), kMost = 8 * kLine;
+    const float* const p = table.as<float>() + r * table.stride[0];
+    for (int64_t k = 0; k < width && k < kMost; k += kLine) ask(p + k);
+  }
+
+  void step_dense(const SgdRows<VF>& sgd, const Place& place) const {
+    float* const p = table.as<float>() + place.row * table.stride[0];
+    const float* const value = values.as<const float>() + place.value * values.stride[0];
+    VF in[2] = {}, out[1];
+    if (width == 1) {  // the rest of a vector may lie in another page
+      in[0][0] = *p;
+      in[1][0] = *value;
+      sgd(out, in);
+      *p = out[0][0];
+      return;
+    }
+    for (int64_t i = 0; i < width; i += kLanes) {
+      const int64_t n = width - i < kLanes ? width - i : kLanes;
+      in[0] = n == kLanes ? load(p + i) : load_n(p + i, n);
+      in[1] = n == kLanes ? load(value + i) : load_n(value + i, n);
+      sgd(out, in);
+      n == kLanes ? store(p + i, out[0]) : store_n(p + i, out[0], n);
+    }
   }
 
   /// The general form, in this thread: a row may occur again.
@@ -309,13 +349,15 @@ Status sgd_rows_(const Call& c) {
   for (int d = 1; d < steps.table.rank; ++d) steps.width *= steps.table.shape[d];
   if (!steps.inside()) return Status::kOutOfRange;
   PROA_TRY(copy(c, c.in[0], c.out[0]));
-  constexpr int64_t kParts = 8, kLeast = 1 << 15;
-  const int64_t height = steps.table.shape[0];
-  if (steps.width * c.in[1].shape[0] < kLeast) return steps.run(0, height);
-  Status status[kParts] = {};
-  parallel_for(c, kParts, 1, [&](int64_t begin, int64_t end) {
+  // Every part looks at all rows, so few rows have few parts.
+  constexpr int64_t kMost = 8, kLeast = 1 << 15;
+  const int64_t height = steps.table.shape[0], work = steps.width * c.in[1].shape[0];
+  if (work < kLeast) return steps.run(0, height);
+  const int64_t parts = work < 32 * kLeast ? 2 : kMost;
+  Status status[kMost] = {};
+  parallel_for(c, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
-      status[p] = steps.run(height * p / kParts, height * (p + 1) / kParts);
+      status[p] = steps.run(height * p / parts, height * (p + 1) / parts);
     }
   });
   for (const Status s : status) PROA_TRY(s);
