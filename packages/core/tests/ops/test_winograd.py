@@ -13,7 +13,12 @@ from proa.nn import functional as F
 
 RNG = np.random.default_rng(5)
 # batch, depth, outs, height, width, padding
-SHAPES = [(2, 32, 40, 9, 13, 1), (1, 50, 32, 4, 4, 0), (3, 64, 64, 3, 5, 2)]
+SHAPES = [
+    (2, 32, 40, 9, 13, 1),
+    (1, 50, 32, 4, 4, 0),
+    (3, 64, 64, 3, 5, 2),
+    (4, 37, 51, 8, 7, 1),
+]
 
 
 def direct(x, w, padding):
@@ -26,22 +31,34 @@ def direct(x, w, padding):
     return total, np.einsum("ncijpq,ocpq->noij", np.abs(windows), np.abs(w))
 
 
+def direct_dw(x, dy, padding):
+    """The kernels' gradient, and the sums of its products' magnitudes, in float64."""
+    padded = np.pad(
+        x.astype(np.float64), [(0, 0), (0, 0), (padding,) * 2, (padding,) * 2]
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    total = np.einsum("ncijpq,noij->ocpq", windows, dy.astype(np.float64))
+    return total, np.einsum("ncijpq,noij->ocpq", np.abs(windows), np.abs(dy))
+
+
 def worst(shape):
-    """Greatest error of the result and of its gradient, over the magnitudes summed."""
+    """Greatest error of the result and of both gradients, over what is summed."""
     n, depth, outs, h, w, padding = shape
     x = RNG.standard_normal((n, depth, h, w)).astype(np.float32)
     kernels = RNG.standard_normal((outs, depth, 3, 3)).astype(np.float32)
-    a, b = proa.to_tensor(x, stop_gradient=False), proa.to_tensor(kernels)
+    a, b = (proa.to_tensor(v, stop_gradient=False) for v in (x, kernels))
     y = F.conv2d(a, b, padding=padding)
     want, size = direct(x, kernels, padding)
     dy = RNG.standard_normal(y.shape).astype(np.float32)
-    (dx,) = proa.grad([y], [a], [proa.to_tensor(dy)])
+    dx, dw = proa.grad([y], [a, b], [proa.to_tensor(dy)])
+    want_dw, size_dw = direct_dw(x, dy, padding)
     # The input's gradient correlates dy with the kernels turned round.
     turned = np.flip(kernels, (2, 3)).transpose(1, 0, 2, 3)
     want_dx, size_dx = direct(dy, turned, 2 - padding)
     return max(
         float((np.abs(y.numpy() - want) / size).max()),
         float((np.abs(dx.numpy() - want_dx) / size_dx).max()),
+        float((np.abs(dw.numpy() - want_dw) / size_dw).max()),
     )
 
 
@@ -61,16 +78,16 @@ def test_16_bit_floats_round_once(shape, dtype, unit):
         return narrow, narrow.astype("float32").numpy()
 
     (x, x_wide), (kernels, k_wide) = drawn(n, depth, h, w), drawn(outs, depth, 3, 3)
-    x.stop_gradient = False
+    x.stop_gradient = kernels.stop_gradient = False
     y = F.conv2d(x, kernels, padding=padding)
     dy, dy_wide = drawn(*y.shape)
-    (dx,) = proa.grad([y], [x], [dy])
+    dx, dw = proa.grad([y], [x, kernels], [dy])
     turned = np.flip(k_wide, (2, 3)).transpose(1, 0, 2, 3)
-    for got, array, taps, border in (
-        (y, x_wide, k_wide, padding),
-        (dx, dy_wide, turned, 2 - padding),
+    for got, (want, size) in (
+        (y, direct(x_wide, k_wide, padding)),
+        (dx, direct(dy_wide, turned, 2 - padding)),
+        (dw, direct_dw(x_wide, dy_wide, padding)),
     ):
-        want, size = direct(array, taps, border)
         error = np.abs(got.astype("float32").numpy() - want)
         assert (error <= unit * np.abs(want) + 3e-6 * size).all()
 
@@ -100,6 +117,22 @@ def test_a_batch_is_the_same_as_its_parts():
     for i in (0, 17, 39):
         part = F.conv2d(x[i : i + 1], w, padding=1).numpy()
         assert part.tobytes() == whole[i : i + 1].tobytes()
+
+
+def test_the_kernels_gradient_does_not_depend_on_the_threads():
+    x, w, dy = (
+        proa.to_tensor(RNG.standard_normal(shape).astype(np.float32))
+        for shape in ((8, 40, 14, 14), (70, 40, 3, 3), (8, 70, 14, 14))
+    )
+    w.stop_gradient = False
+    before = proa.get_num_threads()
+    bits = set()
+    for threads in (1, 2, 3):
+        proa.set_num_threads(threads)
+        (dw,) = proa.grad([F.conv2d(x, w, padding=1)], [w], [dy])
+        bits.add(dw.numpy().tobytes())
+    proa.set_num_threads(before)
+    assert len(bits) == 1
 
 
 @pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])

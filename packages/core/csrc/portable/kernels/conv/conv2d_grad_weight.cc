@@ -11,6 +11,7 @@
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/depthwise_weight.h"
 #include "proa/kernels/conv/geometry.h"
+#include "proa/kernels/conv/winograd_weight.h"
 #include "proa/simd/conv/depthwise.h"
 #include "proa/simd/gemm/gemm.h"
 
@@ -492,13 +493,15 @@ Status conv2d_grad_weight(const Call& call) {
   Job j = job_of(call);
   if (call.out[0].numel() == 0) return Status::kOk;
   if (depthwise_takes(j.c)) return depthwise_weight(call, j.c);
+  const bool filtered = winograd_weight_takes(j.c);
   uint8_t* rest = static_cast<uint8_t*>(call.scratch);
   uint8_t* const sums = rest;
-  rest += sum_bytes(j);
+  if (!filtered) rest += sum_bytes(j);
   j.x = make_frame(call, j.c.x, j.x_shape, j.x_here, rest);
   if (!j.x_here) rest += align64(frame_bytes(j.c.x, j.x_shape));
   j.dy_frame = make_frame(call, j.dy, j.dy_shape, j.dy_here, rest);
   if (!j.dy_here) rest += align64(frame_bytes(j.dy, j.dy_shape));
+  if (filtered) return winograd_weight(call, j.c, j.x, j.dy_frame, call.out[0], rest);
   const bool plain = j.c.taps_h * j.c.taps_w == 1 && j.c.step_h * j.c.step_w == 1 &&
                      j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
   j.x_flat = plain && is_flat(j, j.x);
@@ -512,7 +515,9 @@ Status conv2d_grad_weight(const Call& call) {
 size_t conv2d_grad_weight_scratch(const Call& call) {
   const Job j = job_of(call);
   if (depthwise_takes(j.c)) return depthwise_weight_scratch(call, j.c);
-  size_t bytes = sum_bytes(j) + static_cast<size_t>(j.parts) * taken_bytes(j);
+  size_t bytes = winograd_weight_takes(j.c)
+                     ? winograd_weight_scratch(j.c)
+                     : sum_bytes(j) + static_cast<size_t>(j.parts) * taken_bytes(j);
   if (!j.x_here) bytes += align64(frame_bytes(j.c.x, j.x_shape));
   if (!j.dy_here) bytes += align64(frame_bytes(j.dy, j.dy_shape));
   return bytes;

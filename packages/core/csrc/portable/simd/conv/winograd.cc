@@ -3,16 +3,14 @@
 #include <string.h>
 
 #include "proa/base/settings.h"
+#include "proa/simd/conv/winograd_tiles.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int kOut = 2;                 // results along an edge of a tile
-constexpr int kEdge = 4;                // elements of x along it
-constexpr int kPoints = kEdge * kEdge;  // products of a tile
 // Of transformed tiles and products at a time, unless that were too few tiles for large kernels,
 // all of which come from memory for those taken.
-constexpr int64_t kTakenBytes = 1 << 20, kTakenLeast = 3 * kTileRows, kTakenWide = 5 * kTileRows;
+constexpr int64_t kTakenBytes = 384 * 1024, kTakenLeast = 3 * kTileRows, kTakenWide = 5 * kTileRows;
 constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
 constexpr int64_t kGrainWork = 1 << 17;
 constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
@@ -22,14 +20,6 @@ int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 int64_t round_up(int64_t n, int64_t to) { return pieces(n, to) * to; }
 
 // -- the transforms, one line of vectors each; a line is applied along both axes -----------------
-/// B^T d: four elements of x.
-PROA_INLINE void transform_input(const VF* d, VF* to) {
-  to[0] = d[0] - d[2];
-  to[1] = d[1] + d[2];
-  to[2] = d[2] - d[1];
-  to[3] = d[1] - d[3];
-}
-
 /// G g: three taps.
 PROA_INLINE void transform_kernel(const VF* g, VF* to) {
   const VF ends = 0.5f * (g[0] + g[2]), middle = 0.5f * g[1];
@@ -90,35 +80,9 @@ struct Job {
   float* out;  // [point][tile][outs]
 };
 
-/// Tile `tile` of all becomes tile `at` of those taken.
-void take_in(const Job& s, int64_t tile, int64_t at) {
-  const Correlation& c = s.c;
-  const int64_t line = tile / s.l.across, n = line / s.l.down;
-  const int64_t top = (line - n * s.l.down) * kOut - c.top;
-  const int64_t left = (tile - line * s.l.across) * kOut - c.left;
-  const float* const image = static_cast<const float*>(s.frame.data) + n * s.frame.image;
-  for (int64_t k = 0; k < c.depth; k += kLanes) {
-    const int64_t some = least(c.depth - k, kLanes);
-    VF half[kEdge][kEdge];
-    for (int j = 0; j < kEdge; ++j) {
-      VF d[kEdge];
-      for (int i = 0; i < kEdge; ++i) {
-        const int64_t h = top + i, w = left + j;
-        const bool inside = h >= 0 && h < c.x.shape[2] && w >= 0 && w < c.x.shape[3];
-        const float* const from = image + h * s.frame.row + w * s.frame.pixel + k;
-        d[i] = !inside ? VF{} : some == kLanes ? load(from) : load_n(from, some);
-      }
-      VF t[kEdge];
-      transform_input(d, t);
-      for (int i = 0; i < kEdge; ++i) half[i][j] = t[i];
-    }
-    float* to = s.in + at * s.l.in + k;
-    for (int i = 0; i < kEdge; ++i) {
-      VF t[kEdge];
-      transform_input(half[i], t);
-      for (int j = 0; j < kEdge; ++j, to += s.l.in_point) store(to, t[j]);
-    }
-  }
+Tiles tiles_of(const Correlation& c, const Layout& l, const Frame& frame) {
+  return {frame,    c.x.shape[2], c.x.shape[3],         c.top, c.left, l.down,
+          l.across, c.depth,      c.x.shape[0] * l.down};
 }
 
 /// Rows [row, row + height) of one point meet a panel of kernels.
@@ -311,10 +275,12 @@ void winograd(const Call& call, const Correlation& c, const Frame& frame, const 
   float* const in = static_cast<float*>(scratch);
   const Job s = {c,    l,   frame, static_cast<const float*>(packed),
                  bias, end, in,    in + round_up(kPoints * l.in_point, 16)};
+  const Tiles tiles = tiles_of(c, l, frame);
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
     const int64_t count = least(l.tiles - first, l.taken);
     parallel_for(call, count, 1 + kGrainWork / (kPoints * l.in), [&](int64_t begin, int64_t stop) {
-      for (int64_t t = begin; t < stop; ++t) take_in(s, first + t, t);
+      transform_tiles(tiles, first + begin, first + stop, {in, l.in, l.in_point}, begin,
+                      transform_x);
     });
     parallel_for(call, kPoints, 1, [&](int64_t begin, int64_t stop) {
       for (int64_t p = begin; p < stop; ++p) multiply(s, p, count);

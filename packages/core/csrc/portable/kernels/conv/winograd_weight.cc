@@ -1,0 +1,179 @@
+#include "proa/kernels/conv/winograd_weight.h"
+
+#include "proa/base/dispatch.h"
+#include "proa/base/settings.h"
+#include "proa/simd/conv/winograd.h"
+#include "proa/simd/conv/winograd_tiles.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+// Of transformed tiles at a time. Where the sums leave no room for these in the second-level cache,
+// at least so many, as all sums are gone through for them.
+constexpr int64_t kTakenBytes = 512 * 1024, kTakenWide = 128;
+constexpr int64_t kPixels = 128;  // with fewer, products that are taken away again would show
+constexpr int64_t kGrainWork = 1 << 17;
+constexpr int64_t kTaps = 3;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+/// Rows whose distance is a power of two would evict each other.
+int64_t row_of(int64_t channels) { return pieces(channels, kLanes) * kLanes + kLanes; }
+
+/// A y: two results make four points.
+PROA_INLINE void transform_results(const VF* y, VF* to) {
+  to[0] = y[0];
+  to[1] = y[0] + y[1];
+  to[2] = y[0] - y[1];
+  to[3] = -y[1];
+}
+
+/// G^T m: four points make three taps.
+PROA_INLINE void transform_sums(const VF* m, VF* to) {
+  const VF both = 0.5f * (m[1] + m[2]);
+  to[0] = m[0] + both;
+  to[1] = 0.5f * (m[1] - m[2]);
+  to[2] = both + m[3];
+}
+
+void transform_dy(const TileRun& s, const Points& p, float* to) {
+  for (int64_t t = 0, w = 0; t < s.count; ++t, to += p.tile) {
+    VF column[kOut][kEdge];
+    for (int j = 0; j < kOut; ++j, ++w) {
+      VF y[kOut];
+      read_column(s, s.left + w, kOut, y);
+      transform_results(y, column[j]);
+    }
+    float* at = to;
+    for (int i = 0; i < kEdge; ++i) {
+      VF y[kOut], points[kEdge];
+      for (int j = 0; j < kOut; ++j) y[j] = column[j][i];
+      transform_results(y, points);
+      for (int j = 0; j < kEdge; ++j, at += p.point) store(at, points[j]);
+    }
+  }
+}
+
+struct Layout {
+  int64_t down, across, tiles;  // of an image, and of all
+  int64_t taken;                // tiles at a time
+  Points x, dy, sums;           // of `sums` a tile is the row of an out channel
+};
+
+Layout layout_of(const Correlation& c) {
+  Layout l = {};
+  l.down = pieces(c.rows, kOut);
+  l.across = pieces(c.cols, kOut);
+  l.tiles = c.x.shape[0] * l.down * l.across;
+  l.x.tile = row_of(c.depth);
+  l.dy.tile = row_of(c.outs);
+  l.sums.tile = row_of(c.depth);
+  l.sums.point = c.outs * l.sums.tile;
+  const bool wide = kPoints * l.sums.point * 4 > kTakenBytes;
+  const int64_t fit = kTakenBytes / 4 / kPoints / (l.x.tile + l.dy.tile);
+  l.taken = most(least(l.tiles, wide ? most(fit, kTakenWide) : fit), 1);
+  l.taken = pieces(l.tiles, pieces(l.tiles, l.taken));  // as many each time
+  l.x.point = l.taken * l.x.tile;
+  l.dy.point = l.taken * l.dy.tile;
+  return l;
+}
+
+/// Adds the products of one point of `tiles` tiles to its sums. A panel of x stays in the cache.
+void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tiles,
+              bool accumulate) {
+  const int64_t panel = kTileVecs * kLanes, pairs = pieces(c.outs, 2);
+  const int64_t blocks = pieces(c.outs, kTileRows);
+  Tile t = {};
+  t.lda = l.dy.tile;
+  t.ldb = l.x.tile;
+  t.ldc = l.sums.tile;
+  t.k = tiles;
+  t.accumulate = accumulate;
+  t.last = kLanes;
+  for (int64_t col = 0; col < c.depth; col += panel) {
+    t.b = l.x.data + point * l.x.point + col;
+    const int vecs = c.depth - col <= kLanes ? 1 : kTileVecs;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
+      t.a = l.dy.data + point * l.dy.point + row;
+      t.c = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
+      t.count = static_cast<int>(least(end, c.outs) - row);
+      kMicroF32.run(tile_rows(t.count), vecs, t);
+    }
+  }
+}
+
+/// The taps of a vector of channels, [tap][lane], from its sums.
+PROA_INLINE void read_taps(const float* sums, int64_t point, float* to) {
+  VF half[kTaps][kEdge];
+  for (int j = 0; j < kEdge; ++j) {
+    VF m[kEdge], t[kTaps];
+    for (int i = 0; i < kEdge; ++i) m[i] = load(sums + (i * kEdge + j) * point);
+    transform_sums(m, t);
+    for (int i = 0; i < kTaps; ++i) half[i][j] = t[i];
+  }
+  for (int i = 0; i < kTaps; ++i) {
+    VF t[kTaps];
+    transform_sums(half[i], t);
+    for (int j = 0; j < kTaps; ++j, to += kLanes) store(to, t[j]);
+  }
+}
+
+template <class S>
+void write_kernels(const Call& call, const Correlation& c, const Layout& l, const View& dw) {
+  parallel_for(call, c.outs, 1 + kGrainWork / (c.depth * kPoints * 4),
+               [&](int64_t begin, int64_t end) {
+                 alignas(64) float taps[kTaps * kTaps * kLanes];
+                 for (int64_t o = begin; o < end; ++o)
+                   for (int64_t d = 0; d < c.depth; d += kLanes) {
+                     read_taps(l.sums.data + o * l.sums.tile + d, l.sums.point, taps);
+                     const int64_t some = least(c.depth - d, kLanes);
+                     for (int64_t i = 0; i < some; ++i) {
+                       S* to = dw.as<S>() + o * dw.stride[0] + (d + i) * dw.stride[1];
+                       for (int64_t p = 0; p < kTaps; ++p)
+                         for (int64_t q = 0; q < kTaps; ++q)
+                           to[p * dw.stride[2] + q * dw.stride[3]] =
+                               static_cast<S>(taps[(p * kTaps + q) * kLanes + i]);
+                     }
+                   }
+               });
+}
+
+}  // namespace
+
+bool winograd_weight_takes(const Correlation& c) {
+  return kHasWinograd && winograd_takes(c) && c.x.shape[0] * c.rows * c.cols >= kPixels;
+}
+
+size_t winograd_weight_scratch(const Correlation& c) {
+  const Layout l = layout_of(c);
+  return static_cast<size_t>(kPoints * (l.x.point + l.dy.point + l.sums.point)) * 4 + 3 * 64;
+}
+
+Status winograd_weight(const Call& call, const Correlation& c, const Frame& x, const Frame& dy,
+                       const View& dw, void* scratch) {
+  Layout l = layout_of(c);
+  l.x.data = static_cast<float*>(scratch);
+  l.dy.data = l.x.data + kPoints * l.x.point;
+  l.sums.data = l.dy.data + kPoints * l.dy.point;
+  const int64_t lines = c.x.shape[0] * l.down;
+  const Tiles of_x = {x,      c.x.shape[2], c.x.shape[3], c.top, c.left,
+                      l.down, l.across,     c.depth,      lines};
+  const Tiles of_dy = {dy, c.rows, c.cols, 0, 0, l.down, l.across, c.outs, lines};
+  for (int64_t first = 0; first < l.tiles; first += l.taken) {
+    const int64_t count = least(l.tiles - first, l.taken);
+    parallel_for(call, count, 1 + kGrainWork / (kPoints * (l.x.tile + l.dy.tile)),
+                 [&](int64_t begin, int64_t end) {
+                   transform_tiles(of_x, first + begin, first + end, l.x, begin, transform_x);
+                   transform_tiles(of_dy, first + begin, first + end, l.dy, begin, transform_dy);
+                 });
+    parallel_for(call, kPoints, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) multiply(c, l, p, count, first > 0);
+    });
+  }
+  PROA_FLOATING(dw.dtype, S, write_kernels<S>(call, c, l, dw));
+  return Status::kOk;
+}
+
+}  // namespace proa::PROA_ISA

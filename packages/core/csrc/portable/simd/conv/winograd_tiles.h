@@ -1,0 +1,107 @@
+#pragma once
+// The tiles of minimal filtering, F(2 x 2, 3 x 3) of Lavin and Gray (see winograd.h): 4 x 4
+// elements of x, 2 apart, become 16 points each, [point][tile][channel].
+#include "proa/simd/conv/frame.h"
+#include "proa/simd/gemm/micro.h"
+
+namespace proa::PROA_ISA {
+
+constexpr int kOut = 2;                 // results along an edge of a tile
+constexpr int kEdge = 4;                // elements of x along it
+constexpr int kPoints = kEdge * kEdge;  // products of a tile
+
+/// B^T d: four elements of x. A transform of a line is applied along both axes.
+PROA_INLINE void transform_input(const VF* d, VF* to) {
+  to[0] = d[0] - d[2];
+  to[1] = d[1] + d[2];
+  to[2] = d[2] - d[1];
+  to[3] = d[1] - d[3];
+}
+
+/// The tiles of all images, line by line.
+struct Tiles {
+  Frame frame;              // without padding
+  int64_t height, width;    // of it
+  int64_t top, left;        // of the padding
+  int64_t down, across;     // tiles of an image
+  int64_t channels, lines;  // of all images
+  int64_t count() const { return lines * across; }
+};
+
+/// Where points go: distances of tiles and of points, in floats.
+struct Points {
+  float* data;
+  int64_t tile, point;
+};
+
+/// Some neighbours in a line of tiles, of a vector of channels.
+struct TileRun {
+  const float* rows[kEdge];  // column 0 of rows of the frame, or nullptr where it has none
+  int64_t pixel, width;      // distance of columns, and their number
+  int64_t left, count;       // first column, tiles
+  int64_t lanes;
+};
+
+/// The first `count` elements of column w of a run.
+PROA_INLINE void read_column(const TileRun& s, int64_t w, int count, VF* to) {
+  const bool inside = w >= 0 && w < s.width;
+  for (int i = 0; i < count; ++i) {
+    const float* const from = s.rows[i] + w * s.pixel;
+    to[i] = !inside || s.rows[i] == nullptr ? VF{}
+            : s.lanes == kLanes             ? load(from)
+                                            : load_n(from, s.lanes);
+  }
+}
+
+PROA_INLINE void transform_column(const TileRun& s, int64_t w, VF* to) {
+  VF d[kEdge];
+  read_column(s, w, kEdge, d);
+  transform_input(d, to);
+}
+
+/// Neighbours share two columns, which are transformed once.
+inline void transform_x(const TileRun& s, const Points& p, float* to) {
+  VF column[kEdge][kEdge];
+  int64_t w = s.left;
+  transform_column(s, w++, column[0]);
+  transform_column(s, w++, column[1]);
+  for (int64_t t = 0; t < s.count; ++t, to += p.tile) {
+    transform_column(s, w++, column[2]);
+    transform_column(s, w++, column[3]);
+    float* at = to;
+    for (int i = 0; i < kEdge; ++i) {
+      VF d[kEdge], points[kEdge];
+      for (int j = 0; j < kEdge; ++j) d[j] = column[j][i];
+      transform_input(d, points);
+      for (int j = 0; j < kEdge; ++j, at += p.point) store(at, points[j]);
+    }
+    for (int i = 0; i < kEdge; ++i) column[0][i] = column[2][i], column[1][i] = column[3][i];
+  }
+}
+
+/// Tiles [first, end) become tiles `at` and following of `p`, by `transform`.
+template <class Transform>
+void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p, int64_t at,
+                     Transform transform) {
+  while (first < end) {
+    const int64_t line = first / s.across, j = first - line * s.across, n = line / s.down;
+    TileRun run = {};
+    run.count = s.across - j < end - first ? s.across - j : end - first;
+    run.pixel = s.frame.pixel;
+    run.width = s.width;
+    run.left = j * kOut - s.left;
+    const float* const image = static_cast<const float*>(s.frame.data) + n * s.frame.image;
+    for (int64_t k = 0; k < s.channels; k += kLanes) {
+      run.lanes = s.channels - k < kLanes ? s.channels - k : kLanes;
+      for (int i = 0; i < kEdge; ++i) {
+        const int64_t h = (line - n * s.down) * kOut - s.top + i;
+        run.rows[i] = h >= 0 && h < s.height ? image + h * s.frame.row + k : nullptr;
+      }
+      transform(run, p, p.data + at * p.tile + k);
+    }
+    at += run.count;
+    first += run.count;
+  }
+}
+
+}  // namespace proa::PROA_ISA
