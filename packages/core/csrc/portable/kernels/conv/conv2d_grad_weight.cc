@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kTasks = 8;
 constexpr int64_t kGrainWork = 1 << 19;
 constexpr int64_t kPanelBytes = 24 * 1024;   // of windows, on the stack
-constexpr int64_t kTakenBytes = 384 * 1024;  // of dy and x
+constexpr int64_t kTakenBytes = 256 * 1024;  // of dy and x; the next ones are to come beside them
 constexpr int64_t kNear = 512;  // bytes between pixels of dy that do not evict each other
 constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
 

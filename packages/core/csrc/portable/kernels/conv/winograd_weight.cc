@@ -79,9 +79,10 @@ Layout layout_of(const Correlation& c) {
   return l;
 }
 
-/// Adds the products of one point of `tiles` tiles to its sums. A panel of x stays in the cache.
-void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tiles,
-              bool accumulate) {
+/// Adds the products of one point of `tiles` tiles to its sums. A panel of x stays in the cache;
+/// `ahead` comes meanwhile, a half by a half of the points.
+void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tiles, bool accumulate,
+              const Ahead* ahead) {
   const int64_t panel = kTileVecs * kLanes, pairs = pieces(c.outs, 2);
   const int64_t blocks = pieces(c.outs, kTileRows);
   Tile t = {};
@@ -91,6 +92,8 @@ void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tile
   t.k = tiles;
   t.accumulate = accumulate;
   t.last = kLanes;
+  const int64_t of_point = blocks * pieces(c.depth, panel), shares = of_point * kPoints / 2;
+  int64_t share = point % (kPoints / 2) * of_point;
   for (int64_t col = 0; col < c.depth; col += panel) {
     t.b = l.x.data + point * l.x.point + col;
     const int vecs = c.depth - col <= kLanes ? 1 : kTileVecs;
@@ -99,6 +102,7 @@ void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tile
       t.a = l.dy.data + point * l.dy.point + row;
       t.c = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
       t.count = static_cast<int>(least(end, c.outs) - row);
+      fetch_share(ahead[point * 2 / kPoints], share++, shares);
       kMicroF32.run(tile_rows(t.count), vecs, t);
     }
   }
@@ -168,8 +172,10 @@ Status winograd_weight(const Call& call, const Correlation& c, const Frame& x, c
                    transform_tiles(of_x, first + begin, first + end, l.x, begin, transform_x);
                    transform_tiles(of_dy, first + begin, first + end, l.dy, begin, transform_dy);
                  });
+    const Ahead ahead[] = {rows_ahead(of_x, first + count, first + 2 * count, kEdge),
+                           rows_ahead(of_dy, first + count, first + 2 * count, kOut)};
     parallel_for(call, kPoints, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) multiply(c, l, p, count, first > 0);
+      for (int64_t p = begin; p < end; ++p) multiply(c, l, p, count, first > 0, ahead);
     });
   }
   PROA_FLOATING(dw.dtype, S, write_kernels<S>(call, c, l, dw));

@@ -104,4 +104,34 @@ void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p
   }
 }
 
+/// Memory that is wanted soon.
+struct Ahead {
+  const char* from;
+  int64_t bytes;
+};
+
+/// The rows that tiles up to `end` reach, `span` elements high, beyond those of tiles up to
+/// `first`, if they are all of some memory.
+inline Ahead rows_ahead(const Tiles& s, int64_t first, int64_t end, int64_t span) {
+  const Frame& f = s.frame;
+  const bool dense =
+      f.pixel == s.channels && f.row == f.pixel * s.width && f.image == f.row * s.height;
+  if (!dense || f.data == nullptr) return {};
+  auto reached = [&](int64_t tile) {
+    if (tile == 0) return int64_t{0};
+    const int64_t last = tile < s.count() ? tile : s.count(), line = (last - 1) / s.across;
+    const int64_t n = line / s.down, row = (line - n * s.down) * kOut - s.top + span;
+    return n * f.image + (row < s.height ? row : s.height) * f.row;
+  };
+  const int64_t from = reached(first);
+  return {reinterpret_cast<const char*>(static_cast<const float*>(f.data) + from),
+          (reached(end) - from) * 4};
+}
+
+/// Has share `number` of `shares` of it come to the second-level cache.
+inline void fetch_share(const Ahead& a, int64_t number, int64_t shares) {
+  for (int64_t i = a.bytes * number / shares & -64; i < a.bytes * (number + 1) / shares; i += 64)
+    __builtin_prefetch(a.from + i, 0, 2);
+}
+
 }  // namespace proa::PROA_ISA
