@@ -111,6 +111,9 @@ proa_lite_status out_of_memory(char* error, const char* where) {
 Status choose_isa() {
   const char* winograd = platform::setting("PROA_WINOGRAD");
   proa::settings().winograd = winograd == nullptr || strcmp(winograd, "0") != 0;
+  // What it cannot do as asked is widened.
+  if (proa::computes(proa::DType::kBF16))
+    proa::choose_bf16(platform::setting("PROA_BF16"), &proa::settings().bf16);
   const char* wish = platform::setting("PROA_ISA");
   const proa::Isa best = proa::cpu_isa();
   if (best < proa::kIsaTables[0].isa) return Status::kUnimplemented;

@@ -63,6 +63,13 @@ std::vector<OpEntry> make_entries() {
   select_isa(isa);
   const char* winograd = std::getenv("PROA_WINOGRAD");
   settings().winograd = winograd == nullptr || std::strcmp(winograd, "0") != 0;
+  const char* bf16 = std::getenv("PROA_BF16");
+  if (!choose_bf16(bf16, &settings().bf16)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                std::string("[PROA_BF16] must be off, emulate, or native on a CPU that has "
+                            "AVX512_BF16, got ") +
+                    bf16);
+  }
   std::vector<OpEntry> entries(static_cast<size_t>(op_count()));
   for (int i = 0; i < op_count(); ++i) {
     entries[static_cast<size_t>(i)] = {&op_info(i), kernel_of(i)};

@@ -1,5 +1,9 @@
 #include "proa/base/cpu.h"
 
+#include <string.h>
+
+#include "proa/base/settings.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__) || defined(__arm__)
@@ -35,6 +39,28 @@ Isa cpu_isa() {
 #else
   return Isa::kScalar;
 #endif
+}
+
+bool cpu_dots_bf16() {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  constexpr unsigned kBf16 = 1u << 5;
+  return cpu_isa() == Isa::kAvx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a & kBf16) != 0;
+#else
+  return false;
+#endif
+}
+
+bool choose_bf16(const char* text, Bf16* chosen) {
+  const bool best = text == nullptr || *text == 0;
+  if (best || strcmp(text, "native") == 0) {
+    *chosen = cpu_dots_bf16() ? Bf16::kDots : Bf16::kWidened;
+    return best || *chosen == Bf16::kDots;
+  }
+  const bool emulate = computes(DType::kF64) && strcmp(text, "emulate") == 0;
+  *chosen = emulate ? Bf16::kEmulatedDots : Bf16::kWidened;
+  return emulate || strcmp(text, "off") == 0;
 }
 
 const char* isa_name(Isa isa) {

@@ -1,6 +1,7 @@
 #pragma once
 // Choices of a process that kernels follow. They are made before the first model is prepared and
 // stay: prepacked weights depend on them.
+#include <stdint.h>
 
 // A library for given models leaves Winograd's way out if none of them takes it.
 #if !defined(PROA_HAS_WINOGRAD)
@@ -35,8 +36,12 @@ constexpr bool kHasWinograd = PROA_HAS_WINOGRAD != 0;
 constexpr bool kHasDepthwise = PROA_HAS_DEPTHWISE != 0;
 constexpr bool kHasChannelEnd = PROA_HAS_CHANNEL_END != 0;
 
+/// How AVX-512 multiplies bfloat16: as floats, or by the dot product of pairs.
+enum class Bf16 : uint8_t { kWidened, kDots, kEmulatedDots };
+
 struct Settings {
-  bool winograd = true;  // PROA_WINOGRAD=0: every convolution as a direct sum of products
+  bool winograd = true;        // PROA_WINOGRAD=0: every convolution as a direct sum of products
+  Bf16 bf16 = Bf16::kWidened;  // PROA_BF16, see choose_bf16
 };
 
 inline Settings& settings() {

@@ -25,6 +25,7 @@ struct Step {
 Product weight_of(const CellSizes& s, const View& w) {
   Product p;
   p.dtype = w.dtype;
+  p.widened = true;  // the other side is
   p.n = s.gates;
   p.k = s.hidden;
   p.b = w.data;

@@ -38,6 +38,7 @@ struct Work {
 Product weight_of(const CellSizes& s, const View& w) {
   Product p;
   p.dtype = w.dtype;
+  p.widened = true;  // the other side is
   p.n = s.hidden;
   p.k = s.gates;
   p.b = w.data;

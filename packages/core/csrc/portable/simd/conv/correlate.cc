@@ -25,7 +25,15 @@ constexpr int64_t kTurned = 256;  // elements of a kernel that are turned at onc
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
-int64_t steps(const Correlation& c) { return c.taps_h * c.taps_w * c.depth; }
+/// True if the micro-kernel takes bfloat16 by pairs of channels, where they lie or in a frame,
+/// which has room to make the number of channels even.
+bool by_pairs(const Correlation& c) {
+  return comes_by_pairs(c.kernels.dtype) && (c.depth % 2 == 0 || c.groups == 1) &&
+         !depthwise_takes(c) && !(kHasWinograd && winograd_takes(c));
+}
+/// Units of a pixel in one group. Frames are counted in these.
+int64_t depth_of(const Correlation& c) { return by_pairs(c) ? (c.depth + 1) / 2 : c.depth; }
+int64_t steps(const Correlation& c) { return c.taps_h * c.taps_w * depth_of(c); }
 
 Way way_of(const Correlation& c) {
   if (depthwise_takes(c)) return Way::kDepthwise;
@@ -37,14 +45,14 @@ Way way_of(const Correlation& c) {
 
 /// The micro-kernel, made to take all of k at once where the frame is read in place.
 Micro micro_for(const Correlation& c) {
-  Micro m = micro_of(c.kernels.dtype);
+  Micro m = micro_of(c.kernels.dtype, by_pairs(c));
   if (way_of(c) == Way::kWindows) m.k_block = steps(c) > 0 ? steps(c) : 1;
   return m;
 }
 
 /// Windows whose distance is a multiple of 2 KiB would evict each other from the cache.
 bool collides(const Correlation& c, int64_t pixel) {
-  return way_of(c) == Way::kWindows && c.step_w * pixel * 4 % 2048 == 0;
+  return way_of(c) == Way::kWindows && c.step_w * pixel * (by_pairs(c) ? 2 : 4) % 2048 == 0;
 }
 
 bool by_depthwise(const Correlation& c) { return kHasDepthwise && depthwise_takes(c); }
@@ -52,12 +60,14 @@ bool by_winograd(const Correlation& c) { return kHasWinograd && way_of(c) == Way
 
 /// The part of x that goes into the frame: what is read, with its padding, or all of x alone.
 FrameShape framed(const Correlation& c) {
-  const bool all = way_of(c) != Way::kWindows;
-  return all ? FrameShape{0, 0, c.x.shape[2], c.x.shape[3]} : frame_of(c);
+  if (way_of(c) == Way::kWindows) return frame_of(c);
+  FrameShape all = {0, 0, c.x.shape[2], c.x.shape[3]};
+  if (by_pairs(c)) all.pixel = 2 * c.groups * depth_of(c);
+  return all;
 }
 
 bool in_place(const Correlation& c) {
-  if (!frame_in_place(c.x, framed(c))) return false;
+  if (!frame_in_place(c.x, framed(c), by_pairs(c))) return false;
   // Tiles have an even height: with an odd row the last one reads a pixel too many.
   return way_of(c) != Way::kWindows || (c.cols % 2 == 0 && !collides(c, c.x.stride[3]));
 }
@@ -85,9 +95,10 @@ View one_image(const View& x, int64_t n) {
 
 Bands bands_of(const Correlation& c) {
   const View one = one_image(c.x, 0);
+  const bool pairs = by_pairs(c);
   const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * steps(c);
-  const auto first = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 1)));
-  const auto more = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 2))) - first;
+  const auto first = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 1), pairs));
+  const auto more = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 2), pairs)) - first;
   Bands b;
   b.lines = 1 + (first < kBandBytes && more > 0 ? (kBandBytes - first) / more : 0);
   if (b.lines > c.rows) b.lines = c.rows;
@@ -95,7 +106,7 @@ Bands bands_of(const Correlation& c) {
   if (b.slots > kSlots) b.slots = kSlots;
   if (b.slots > all) b.slots = all;
   if (b.slots < 1) b.slots = 1;
-  b.bytes = align64(frame_bytes(one, band_of(c, 0, b.lines)));
+  b.bytes = align64(frame_bytes(one, band_of(c, 0, b.lines), pairs));
   return b;
 }
 
@@ -120,6 +131,22 @@ void gather(const KernelSource& s, int64_t out, int64_t k, int64_t count, Comput
   }
 }
 
+/// `count` pairs of channels.
+void gather_pairs(const KernelSource& s, int64_t out, int64_t k, int64_t count, uint16_t* to) {
+  const Correlation& c = *s.c;
+  const Kernels& w = c.kernels;
+  const uint16_t* base = static_cast<const uint16_t*>(w.data) + s.group * w.group + out * w.out;
+  const int64_t units = depth_of(c);
+  int64_t tap = k / units, d = 2 * (k - tap * units);
+  for (int64_t i = 0; i < count; ++i, d += 2, to += 2) {
+    if (d >= c.depth) d = 0, ++tap;
+    const int64_t p = tap / c.taps_w, q = tap - p * c.taps_w;
+    const uint16_t* from = base + p * w.tap_h + q * w.tap_w + d * w.depth;
+    to[0] = from[0];
+    to[1] = d + 1 < c.depth ? from[w.depth] : uint16_t{0};
+  }
+}
+
 const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, void* buffer) {
   const KernelSource& s = *static_cast<const KernelSource*>(ctx);
   switch (s.c->kernels.dtype) {
@@ -132,8 +159,12 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, 
         gather<F16>(s, out, k, count, static_cast<float*>(buffer));
       break;
     case DType::kBF16:
-      if constexpr (computes(DType::kBF16))
-        gather<BF16>(s, out, k, count, static_cast<float*>(buffer));
+      if constexpr (computes(DType::kBF16)) {
+        if (by_pairs(*s.c))
+          gather_pairs(s, out, k, count, static_cast<uint16_t*>(buffer));
+        else
+          gather<BF16>(s, out, k, count, static_cast<float*>(buffer));
+      }
       break;
     default:
       gather<float>(s, out, k, count, static_cast<float*>(buffer));
@@ -273,7 +304,7 @@ void run_windows(const Call& call, const Job& s) {
     p.g.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
     if (c.end.plain()) p.g.finish = nullptr;
   }
-  p.windows = {c.step_w * s.frame.pixel * 4, c.taps_h, c.taps_w * c.depth / s.run,
+  p.windows = {c.step_w * s.frame.pixel * 4, c.taps_h, c.taps_w * depth_of(c) / s.run,
                c.tap_h * s.frame.row * 4, c.tap_w * s.frame.pixel * 4};
   multiply_windows(call, p);
 }
@@ -282,7 +313,7 @@ void run_product(const Call& call, const Job& s, void* scratch) {
   const Correlation& c = s.c;
   const WindowRows windows = {s.frame, c.x.shape[2], c.x.shape[3], c.top,    c.left,
                               c.rows,  c.cols,       c.step_h,     c.step_w, c.taps_w,
-                              c.tap_h, c.tap_w,      c.depth,      s.run,    s.micro.size};
+                              c.tap_h, c.tap_w,      depth_of(c),  s.run,    s.micro.size};
   Gemm g = s.g;
   g.micro = &s.micro;
   g.m = c.x.shape[0] * c.rows * c.cols;
@@ -317,8 +348,9 @@ Place shifted(Place p, int64_t channels) {
 
 /// Elements of a row of taps that are neighbours in a frame.
 int64_t run_of(const Correlation& c, const Frame& frame) {
-  const bool joined = c.tap_w == 1 && frame.pixel == c.depth && c.taps_w > 0;
-  return joined ? c.taps_w * c.depth : c.depth;
+  const int64_t depth = depth_of(c);
+  const bool joined = c.tap_w == 1 && frame.pixel == depth && c.taps_w > 0;
+  return joined ? c.taps_w * depth : depth;
 }
 
 void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int64_t channels,
@@ -373,9 +405,10 @@ void run_bands(const Call& call, const Correlation& c, const Job& job, uint8_t* 
         const int64_t n = s.first / c.rows, i = s.first - n * c.rows;
         s.rows = stop - s.first < c.rows - i ? stop - s.first : c.rows - i;
         if (s.rows > bands.lines) s.rows = bands.lines;
-        s.frame = make_frame(alone, one_image(c.x, n), band_of(c, i, s.rows), false, own);
+        s.frame =
+            make_frame(alone, one_image(c.x, n), band_of(c, i, s.rows), false, own, by_pairs(c));
         s.fetch = after_band(c, n, i, s.rows);
-        for (int64_t g = 0; g < c.groups; ++g) run_group(alone, c, s, g, c.depth, nullptr);
+        for (int64_t g = 0; g < c.groups; ++g) run_group(alone, c, s, g, depth_of(c), nullptr);
       }
     }
   });
@@ -389,7 +422,8 @@ FrameShape frame_of(const Correlation& c) {
   };
   FrameShape s = {c.top, c.left, extent(c.rows, c.step_h, c.taps_h, c.tap_h),
                   extent(c.cols, c.step_w, c.taps_w, c.tap_w)};
-  const int64_t channels = c.groups * c.depth;
+  const int64_t channels = c.groups * (by_pairs(c) ? 2 * depth_of(c) : c.depth);
+  if (by_pairs(c)) s.pixel = channels;
   if (collides(c, channels)) s.pixel = channels + 16;
   return s;
 }
@@ -421,7 +455,7 @@ size_t correlate_scratch(const Correlation& c) {
   size_t bytes = 64 + align64(bias_bytes(c)) + product_bytes(c);
   if (c.packed == nullptr) bytes += align64(correlate_packed_size(c));
   if (in_place(c)) return bytes;
-  if (way_of(c) != Way::kWindows) return bytes + align64(frame_bytes(c.x, framed(c)));
+  if (way_of(c) != Way::kWindows) return bytes + align64(frame_bytes(c.x, framed(c), by_pairs(c)));
   const Bands bands = bands_of(c);
   return bytes + static_cast<size_t>(bands.slots) * bands.bytes;
 }
@@ -454,11 +488,11 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
     s.images = 1;
     return run_bands(call, c, s, rest);
   }
-  void* const memory = here ? nullptr : take(frame_bytes(c.x, framed(c)));
-  s.frame = make_frame(call, c.x, framed(c), here, memory);
+  void* const memory = here ? nullptr : take(frame_bytes(c.x, framed(c), by_pairs(c)));
+  s.frame = make_frame(call, c.x, framed(c), here, memory, by_pairs(c));
   // Depthwise, every channel at once: the outputs of all groups are one row.
   if (by_depthwise(c)) return run_group(call, c, s, 0, 0, rest);
-  for (int64_t g = 0; g < c.groups; ++g) run_group(call, c, s, g, c.depth, rest);
+  for (int64_t g = 0; g < c.groups; ++g) run_group(call, c, s, g, depth_of(c), rest);
 }
 
 }  // namespace proa::PROA_ISA

@@ -34,7 +34,7 @@ void fill_with_zero(T* to, int64_t n) {
 template <class S, class T, int kFlip>
 PROA_INLINE void copy_run(const S* from, int64_t n, T* to) {
   int64_t i = 0;
-  if constexpr (sizeof(S) == 2)  // 16-bit floats
+  if constexpr (sizeof(S) == 2 && sizeof(T) == 4)  // 16-bit floats
     for (; i + kLanes <= n; i += kLanes) store(to + i, load(from + i));
   for (; i < n; ++i) to[i] = as_step<T, kFlip>(from[i]);
 }
@@ -73,6 +73,9 @@ void fill_row(const View& x, const S* from, const FrameShape& s, T* to) {
   if (count < 0) count = 0;
   fill_with_zero<T, kFlip>(to, before * pixel);
   T* at = to + before * pixel;
+  // Left between the pixels by pairs is what makes channels even.
+  if constexpr (sizeof(S) == 2 && sizeof(T) == 2)
+    if (pixel > channels) fill_with_zero<T, kFlip>(at, count * pixel);
   from += skip * ws;
   const bool packed =
       (channels == 1 || cs == 1) && (channels == 1 ? ws == 1 : ws == channels) && pixel == channels;
@@ -114,14 +117,15 @@ size_t copy_bytes(const View& x, const FrameShape& s, int64_t size) {
 
 }  // namespace
 
-bool frame_in_place(const View& x, const FrameShape& s) {
-  const bool native = x.dtype == DType::kF32 || is_double(x.dtype) || x.dtype == DType::kI8;
+bool frame_in_place(const View& x, const FrameShape& s, bool by_pairs) {
+  bool native = x.dtype == DType::kF32 || is_double(x.dtype) || x.dtype == DType::kI8;
+  if (by_pairs) native = (x.shape[1] | x.stride[0] | x.stride[2] | x.stride[3]) % 2 == 0;
   return native && (x.shape[1] == 1 || x.stride[1] == 1) && s.top <= 0 && s.left <= 0 &&
          s.height - s.top <= x.shape[2] && s.width - s.left <= x.shape[3];
 }
 
-size_t frame_bytes(const View& x, const FrameShape& s) {
-  return copy_bytes(x, s, element_bytes(x.dtype));
+size_t frame_bytes(const View& x, const FrameShape& s, bool by_pairs) {
+  return copy_bytes(x, s, by_pairs ? 2 : element_bytes(x.dtype));
 }
 
 size_t int8_frame_bytes(const View& x, const FrameShape& s) {
@@ -133,8 +137,23 @@ Frame make_int8_frame(const Call& call, const View& x, const FrameShape& s, void
   return copied(x, s, memory);
 }
 
-Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place,
-                 void* memory) {
+/// As make_frame, by pairs.
+Frame make_pair_frame(const Call& call, const View& x, const FrameShape& s, bool in_place,
+                      void* memory) {
+  Frame f;
+  if (in_place) {
+    const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
+    f = {x.as<const uint16_t>() + skip, x.stride[0], x.stride[2], x.stride[3]};
+  } else {
+    fill<uint16_t, uint16_t>(call, x, s, static_cast<uint16_t*>(memory));
+    f = copied(x, s, memory);
+  }
+  return {f.data, f.image / 2, f.row / 2, f.pixel / 2};
+}
+
+Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place, void* memory,
+                 bool by_pairs) {
+  if (computes(DType::kBF16) && by_pairs) return make_pair_frame(call, x, s, in_place, memory);
   if (in_place) {
     const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
     return {x.as<const uint8_t>() + skip * element_bytes(x.dtype), x.stride[0], x.stride[2],

@@ -7,7 +7,7 @@ namespace proa::PROA_ISA {
 
 struct Frame {
   const void* data = nullptr;
-  int64_t image = 0, row = 0, pixel = 0;  // distances in elements; channels are neighbours
+  int64_t image = 0, row = 0, pixel = 0;  // distances in units; channels are neighbours
 };
 
 /// The part of (N, C, H, W) view x from (-top, -left) on, height x width; what lies outside is 0.
@@ -15,12 +15,16 @@ struct FrameShape {
   int64_t top, left, height, width;
   int64_t pixel = 0;  // between the pixels of a copy, if not the number of channels
 };
+// A unit is an element, or, by pairs, two channels of BF16: the pixels of such a copy have an even
+// number of them, the last of which may be 0.
 /// True if x itself can serve as the frame.
-bool frame_in_place(const View& x, const FrameShape& s);
+bool frame_in_place(const View& x, const FrameShape& s, bool by_pairs = false);
 /// Bytes of a frame that is copied; includes room to read one pixel past the end.
-size_t frame_bytes(const View& x, const FrameShape& s);
-/// The frame of x: x itself if `in_place`, else a copy in `memory`, with 16-bit floats widened.
-Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place, void* memory);
+size_t frame_bytes(const View& x, const FrameShape& s, bool by_pairs = false);
+/// The frame of x: x itself if `in_place`, else a copy in `memory`, with 16-bit floats widened but
+/// by pairs.
+Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place, void* memory,
+                 bool by_pairs = false);
 
 /// A copy of int8 x with its elements as Int8Step (see simd/gemm/micro.h), and its bytes.
 size_t int8_frame_bytes(const View& x, const FrameShape& s);

@@ -55,5 +55,22 @@ bool takes_tiles(const Place& out);
 
 /// The micro-kernel that computes a float dtype.
 inline const Micro& micro_of(DType dtype) { return is_double(dtype) ? kMicroF64 : kMicroF32; }
+/// True of elements that the micro-kernel can take as they are, by pairs of steps.
+inline bool comes_by_pairs(DType dtype) {
+#if defined(__AVX512F__)
+  return computes(DType::kBF16) && dtype == DType::kBF16 && settings().bf16 != Bf16::kWidened;
+#else
+  (void)dtype;
+  return false;
+#endif
+}
+/// The micro-kernel of operands that come by pairs, or as micro_of.
+inline const Micro& micro_of(DType dtype, bool by_pairs) {
+#if defined(__AVX512F__)
+  if (computes(DType::kBF16) && by_pairs)
+    return settings().bf16 == Bf16::kDots ? kMicroBF16 : kMicroBF16Emulated;
+#endif
+  return micro_of(dtype);
+}
 
 }  // namespace proa::PROA_ISA

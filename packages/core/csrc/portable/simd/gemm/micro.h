@@ -2,8 +2,9 @@
 // Micro-kernels: the inner loop of every matrix product. One multiplies a panel of packed rows by
 // a panel of columns into a tile of accumulators that lives in registers.
 //
-// Everything is counted in units along k: one float, one double, or 4 bytes that hold as many
-// int8 steps as the instruction set multiplies at once (4 with a dot product, else 2 as int16).
+// Everything is counted in units along k: one float, one double, a pair of bfloat16, or 4 bytes
+// that hold as many int8 steps as the instruction set multiplies at once (4 with a dot product,
+// else 2 as int16).
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,6 +75,11 @@ struct Micro {
 };
 
 extern const Micro kMicroF32, kMicroF64, kMicroI8;
+#if defined(__AVX512F__)
+/// Pairs of bfloat16, see micro_bf16.avx512.cc: by the instruction, and the same without it.
+/// (The latter is for tests: builds for models go without.)
+extern const Micro kMicroBF16, kMicroBF16Emulated;
+#endif
 
 // How an int8 x stands in memory for kMicroI8 (see micro_int8.cc).
 #if defined(__AVX512VNNI__)

@@ -191,7 +191,7 @@ Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lin
   // Read along the axis whose elements are neighbours, if there is one.
   const bool by_step = !steps.uniform() || (lanes.uniform() && lanes.step() == 1 &&
                                             !(steps.rank == 1 && steps.step() == 1));
-  *ctx = {data, by_step ? steps : lanes, by_step ? lanes.step() : steps.step()};
+  *ctx = {data, by_step ? steps : lanes, by_step ? lanes.step() : steps.step(), 0};
   Source s = {ctx, read_matrix<float>, by_step};
   const bool native = dtype == DType::kF32 || is_double(dtype);
   if (native && ctx->stride == 1 && ctx->lines.uniform()) {

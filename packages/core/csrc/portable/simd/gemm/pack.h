@@ -36,11 +36,19 @@ struct MatrixSource {
   const void* data;
   Lines lines;     // starts of the lines read() goes along
   int64_t stride;  // between elements of a line
+  int64_t steps;   // of k, for pair_source
 };
 /// The source of element (lane, k) = data[lanes.at(lane) + steps.at(k)]; one of the two must be
 /// uniform. Fills `ctx`, which must outlive the source.
 Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lines& lanes,
                      const Lines& steps);
+
+#if defined(__AVX512F__)
+/// The same of a BF16 matrix with k steps, for kMicroBF16: a unit is steps 2u and 2u + 1, and the
+/// second is 0 where k is odd.
+Source pair_source(MatrixSource* ctx, const void* data, const Lines& lanes, const Lines& steps,
+                   int64_t k);
+#endif
 
 /// Copies n elements of a dtype, `stride` apart, to float (or to double if dtype is kF64).
 void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to);

@@ -18,17 +18,30 @@ int64_t bias_bytes(const Product& p) {
   return (gemm_columns(micro_of(p.dtype), p.n) * micro_of(p.dtype).size + 63) & ~int64_t{63};
 }
 
+bool by_pairs(const Product& p) { return !p.widened && comes_by_pairs(p.dtype); }
+const Micro& micro_for(const Product& p) { return micro_of(p.dtype, by_pairs(p)); }
+int64_t units(const Product& p) { return by_pairs(p) ? (p.k + 1) / 2 : p.k; }
+
+Source source_of(const Product& p, MatrixSource* ctx, const void* data, const Lines& lanes,
+                 const Lines& steps) {
+#if defined(__AVX512F__)
+  if (by_pairs(p)) return pair_source(ctx, data, lanes, steps, p.k);
+#endif
+  return matrix_source(ctx, data, p.dtype, lanes, steps);
+}
+
 bool takes_complex(const Product& p) { return computes(DType::kC64) && is_complex(p.dtype); }
 
 /// A build without doubles is one for models, whose weights are prepacked: it goes without.
 bool is_skinny(const Product& p) {
-  return computes(DType::kF64) && p.packed == nullptr && p.m <= skinny_rows(p.dtype, p.n) &&
-         p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() && p.b_steps.step() != 1;
+  return computes(DType::kF64) && p.packed == nullptr && !by_pairs(p) &&
+         p.m <= skinny_rows(p.dtype, p.n) && p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() &&
+         p.b_steps.step() != 1;
 }
 
 #if defined(__AVX512F__)
 bool is_skinny_turned(const Product& p) {
-  return computes(DType::kF64) && p.packed == nullptr && p.m <= kTurnedRows &&
+  return computes(DType::kF64) && p.packed == nullptr && !by_pairs(p) && p.m <= kTurnedRows &&
          p.dtype != DType::kF64 && p.n >= kLanes && p.k >= kLanes && p.b_steps.rank == 1 &&
          p.b_steps.step() == 1;
 }
@@ -45,7 +58,7 @@ size_t product_scratch(const Product& p) {
 #endif
   if (is_skinny(p))
     return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(micro_of(p.dtype), p.m, p.k);
-  return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_of(p.dtype), p.m, p.n, p.k,
+  return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_for(p), p.m, p.n, units(p),
                                                            takes_tiles(p.end.out),
                                                            p.packed != nullptr);
 }
@@ -53,11 +66,10 @@ size_t product_scratch(const Product& p) {
 void multiply(const Call& call, const Product& p, void* scratch) {
   if (takes_complex(p)) return multiply_complex(call, p, scratch);
   if (is_small(p)) return multiply_small(p.dtype, small_of(p));
-  const Micro& micro = micro_of(p.dtype);
   MatrixSource a, b;
-  Gemm g = {&micro, p.m, p.n, p.k, {}, {}};
-  g.a = matrix_source(&a, p.a, p.dtype, p.a_rows, p.a_steps);
-  g.b = matrix_source(&b, p.b, p.dtype, columns(p), p.b_steps);
+  Gemm g = {&micro_for(p), p.m, p.n, units(p), {}, {}};
+  g.a = source_of(p, &a, p.a, p.a_rows, p.a_steps);
+  g.b = source_of(p, &b, p.b, columns(p), p.b_steps);
   g.packed = p.packed;
   uint8_t* rest = static_cast<uint8_t*>(scratch);
   if (const int64_t bytes = bias_bytes(p); bytes > 0) {
@@ -74,13 +86,13 @@ void multiply(const Call& call, const Product& p, void* scratch) {
 }
 
 size_t product_packed_size(const Product& p) {
-  return gemm_packed_size(micro_of(p.dtype), p.n, p.k);
+  return gemm_packed_size(micro_for(p), p.n, units(p));
 }
 
 void pack_product(const Product& p, void* packed) {
   MatrixSource b;
-  const Source s = matrix_source(&b, p.b, p.dtype, columns(p), p.b_steps);
-  gemm_pack(micro_of(p.dtype), s, p.n, p.k, packed);
+  const Source s = source_of(p, &b, p.b, columns(p), p.b_steps);
+  gemm_pack(micro_for(p), s, p.n, units(p), packed);
 }
 
 }  // namespace proa::PROA_ISA

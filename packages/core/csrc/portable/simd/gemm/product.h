@@ -15,6 +15,7 @@ struct Product {
   const void* packed = nullptr;
   const View* bias = nullptr;  // n elements; nullptr or not given: none
   FloatEnd end;
+  bool widened = false;  // 16-bit operands are multiplied as floats whatever the CPU can do
 };
 
 size_t product_scratch(const Product& p);

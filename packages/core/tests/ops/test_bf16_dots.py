@@ -1,0 +1,272 @@
+"""Products of bfloat16 by pairs of steps, as AVX512_BF16 computes them.
+
+The tests hold whether products are widened, dots of the CPU or emulated ones; the last
+one runs them all again with the emulation.
+"""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import proa
+from proa.nn import functional as F
+
+RNG = np.random.default_rng(11)
+MODE = os.environ.get("PROA_BF16", "")
+CPU = Path("/proc/cpuinfo")
+NATIVE = MODE != "off" and CPU.exists() and "avx512_bf16" in CPU.read_text()
+DOTS = (NATIVE or MODE == "emulate") and os.environ.get(
+    "PROA_ISA", "avx512"
+) == "avx512"
+SUBNORMAL = 2.0**-130
+
+
+def bf16(array):
+    """A bfloat16 tensor and its values in float64."""
+    narrow = proa.to_tensor(np.asarray(array, "float32")).astype("bfloat16")
+    return narrow, narrow.astype("float64").numpy()
+
+
+def drawn(*shape):
+    return bf16(RNG.standard_normal(shape))
+
+
+def values(x):
+    return x.astype("float64").numpy()
+
+
+def run(*command, **settings):
+    return subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_unknown_setting_is_refused():
+    done = run("-c", "import proa", PROA_BF16="always")
+    assert done.returncode != 0
+    assert re.search(
+        r"\[PROA_BF16\] must be off, emulate, or native.*always", done.stderr
+    )
+
+
+def windows_of(x, kernel, stride, padding, dilation):
+    """(n, c, i, j, p, q) of a float64 image with its border."""
+    edge = [(0, 0), (0, 0), (padding, padding), (padding, padding)]
+    reach = (kernel - 1) * dilation + 1
+    view = np.lib.stride_tricks.sliding_window_view(
+        np.pad(x, edge), (reach, reach), axis=(2, 3)
+    )
+    return view[:, :, ::stride, ::stride, ::dilation, ::dilation]
+
+
+# batch, channels, outs, edge, kernel, stride, padding, dilation, groups
+CONVOLUTIONS = [
+    (2, 3, 20, 17, 7, 2, 3, 1, 1),
+    (1, 5, 33, 9, 3, 1, 1, 1, 1),
+    (3, 16, 40, 8, 1, 1, 0, 1, 1),
+    (2, 17, 8, 6, 1, 2, 0, 1, 1),
+    (2, 24, 24, 10, 3, 2, 1, 1, 2),
+    (2, 9, 6, 7, 3, 1, 1, 1, 3),
+    (1, 64, 48, 9, 3, 1, 2, 2, 1),
+    (1, 300, 310, 5, 3, 2, 1, 1, 1),
+    (1, 301, 310, 5, 3, 2, 1, 1, 1),
+    (1, 1024, 16, 4, 1, 1, 0, 1, 1),
+]
+
+
+def expected(x, w, shape):
+    """A convolution and the sums of magnitudes, in float64."""
+    _, _, _, _, kernel, stride, padding, dilation, groups = shape
+    results = []
+    for a, b in ((x, w), (np.abs(x), np.abs(w))):
+        parts = [
+            np.einsum(
+                "ncijpq,ocpq->noij",
+                windows_of(u, kernel, stride, padding, dilation),
+                v,
+                optimize=True,
+            )
+            for u, v in zip(np.split(a, groups, 1), np.split(b, groups, 0), strict=True)
+        ]
+        results.append(np.concatenate(parts, 1))
+    return results
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("shape", CONVOLUTIONS)
+def test_convolutions_are_within_the_bound(shape, last):
+    n, channels, outs, edge, kernel, stride, padding, dilation, groups = shape
+    x, x_wide = drawn(n, channels, edge, edge)
+    w, w_wide = drawn(outs, channels // groups, kernel, kernel)
+    bias, b_wide = drawn(outs)
+    if last:  # channels are neighbours in memory
+        x = bf16(x_wide.transpose(0, 2, 3, 1))[0].transpose([0, 3, 1, 2])
+    x.stop_gradient = w.stop_gradient = False
+    y = F.conv2d(x, w, bias, stride, padding, dilation, groups)
+    want, size = expected(x_wide, w_wide, shape)
+    want = want + b_wide[:, None, None]
+    steps = channels // groups * kernel**2 + 2
+    bound = steps * 2.0**-24 * size + 2.0**-8 * np.abs(want)
+    assert (np.abs(values(y) - want) <= bound).all()
+    # The gradients: sum(y * dy) is linear in x and in w.
+    dy, dy_wide = drawn(*y.shape)
+    for got, wide in zip(proa.grad([y], [x, w], [dy]), (x_wide, w_wide), strict=True):
+        other, _ = drawn(*wide.shape)
+        moved = (values(other), w_wide) if wide is x_wide else (x_wide, values(other))
+        products = expected(*moved, shape)
+        change = float((products[0] * dy_wide).sum())
+        most = float((products[1] * np.abs(dy_wide)).sum())
+        assert (
+            abs(float((values(got) * values(other)).sum()) - change) <= 2.0**-8 * most
+        )
+
+
+def test_a_batch_is_the_same_as_its_parts_for_any_threads():
+    x, _ = drawn(9, 30, 11, 11)
+    w, _ = drawn(50, 30, 3, 3)
+    dense, _ = drawn(30 * 121, 70)
+    before = proa.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 3):
+            proa.set_num_threads(threads)
+            whole = values(F.conv2d(x, w, stride=2))
+            for i in (0, 4, 8):
+                part = values(F.conv2d(x[i : i + 1], w, stride=2))
+                np.testing.assert_array_equal(part, whole[i : i + 1])
+            results.append((whole, values(proa.matmul(x.reshape([9, -1]), dense))))
+    finally:
+        proa.set_num_threads(before)
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 64, 801])
+def test_what_is_not_finite_stays_where_it_belongs(steps):
+    x = RNG.standard_normal((5, steps))
+    y = RNG.standard_normal((steps, 40))
+    x[1, -1], x[2, 0], y[-1, 3] = np.inf, np.nan, -np.inf
+    (a, x), (b, y) = bf16(x), bf16(y)
+    with np.errstate(invalid="ignore"):
+        want = x @ y
+    for left, right in ((a, b), (bf16(x.T)[0].t(), b), (a, bf16(y.T)[0].t())):
+        got = values(proa.matmul(left, right))
+        np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+
+
+def test_neighbours_of_odd_channels_do_not_leak():
+    # Pixels lie side by side: beyond the last channel stands the next pixel's first.
+    x = RNG.standard_normal((1, 6, 6, 3)).astype("float32")
+    x[0, 3, 3, 0] = np.nan
+    image = bf16(x)[0].transpose([0, 3, 1, 2])
+    w, _ = drawn(16, 3, 1, 1)
+    got = values(F.conv2d(image, w))
+    assert np.isnan(got[0, :, 3, 3]).all() and np.isnan(got).sum() == 16
+
+
+def rounded(x):
+    return np.float64(np.float32(x))
+
+
+def by_pairs(x, y):
+    """The sum of products as the instruction is defined; fused steps are exact here."""
+    total = 0.0
+    for i in range(0, len(x), 2):
+        total = rounded(total + x[i + 1] * y[i + 1])
+        total = rounded(total + x[i] * y[i])
+    return total
+
+
+@pytest.mark.skipif(not DOTS, reason="widened products add in another order")
+def test_sums_round_as_the_instruction_does():
+    # Taking off its upper bits in the end leaves the lowest, which a result can hold.
+    revealed = []
+    for _ in range(40):
+        (_, x), (_, y) = drawn(14), drawn(14)
+        total = by_pairs(x, y)
+        high = bf16(total)[1]
+        middle = bf16(total - high)[1]
+        low = total - high - middle
+        left = np.concatenate([x, [-middle, -high]])
+        right = np.concatenate([y, [1, 1]])
+        got = values(proa.matmul(bf16(left[None])[0], bf16(right[:, None])[0]))
+        assert got[0, 0] == low
+        revealed.append(low)
+    assert np.count_nonzero(revealed) > 10
+
+
+@pytest.mark.skipif(not DOTS, reason="what is widened keeps subnormal numbers")
+def test_subnormal_numbers_count_as_zero():
+    one, tiny, least = bf16([[1.0]])[0], bf16([[SUBNORMAL]])[0], bf16([[2.0**-126]])[0]
+    half = bf16([[0.5]])[0]
+    assert values(tiny)[0, 0] == SUBNORMAL
+    assert values(proa.matmul(tiny, one))[0, 0] == 0  # taken
+    assert values(proa.matmul(one, tiny))[0, 0] == 0
+    assert values(proa.matmul(least, half))[0, 0] == 0  # and given
+    assert values(proa.matmul(least, one))[0, 0] == 2.0**-126
+
+
+def test_recorded_and_eager_give_the_same_bits_and_learn():
+    proa.seed(1)
+    net = proa.nn.Sequential(
+        proa.nn.Conv2D(3, 24, 3, stride=2),
+        proa.nn.ReLU(),
+        proa.nn.Flatten(),
+        proa.nn.Linear(24 * 9, 4),
+    )
+    optimizer = proa.optimizer.Adam(1e-2, parameters=net.parameters())
+    x = proa.to_tensor(RNG.standard_normal((16, 3, 8, 8)).astype("float32"))
+    label = proa.to_tensor(RNG.integers(0, 4, 16))
+    losses = []
+    for _ in range(15):
+        with proa.amp.auto_cast(dtype="bfloat16"):
+            loss = F.cross_entropy(net(x).astype("float32"), label)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(float(loss))
+    assert losses[-1] < losses[0] / 3
+    net.to(dtype="bfloat16")
+    net.eval()
+    narrow = x.astype("bfloat16")
+    recorded = proa.jit.to_static(net)
+    np.testing.assert_array_equal(values(recorded(narrow)), values(net(narrow)))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86's instruction")
+def test_the_instruction_is_in_the_library():
+    if "must be in this build" in run("-c", "import proa", PROA_ISA="avx512").stderr:
+        pytest.skip("a build without AVX-512")
+    (library,) = (Path(proa.__file__).parent / "lib").glob("libproa_runtime.so*")
+    # vdpbf16ps zmm, zmm, zmm: EVEX.512.F3.0F38.W0 52
+    code = re.findall(rb"\x62..[\x40-\x5f]\x52", library.read_bytes(), re.DOTALL)
+    dots = [at for at in code if at[1] & 7 == 2 and at[2] & 0x87 == 6]
+    assert len(dots) > 300
+
+
+@pytest.mark.skipif(bool(MODE), reason="this is the run with a setting")
+def test_all_of_it_with_the_emulation():
+    tests = [__file__, str(Path(__file__).with_name("test_products.py"))]
+    done = run(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+        "-k",
+        "not threads_change and (bf16 or bfloat16)",
+        PROA_BF16="emulate",
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
