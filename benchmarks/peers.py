@@ -27,13 +27,17 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Shape:
-    """z (m, n) = x (m, k) @ y (k, n), so many times; turned: y is an (n, k) read so."""
+    """z (m, n) = x (m, k) @ y (k, n), so many times; turned: y is an (n, k) read so.
+
+    packed: y has been brought into the form that suits the library before.
+    """
 
     m: int
     k: int
     n: int
     batch: int = 1
     turned: bool = False
+    packed: bool = False
 
 
 @dataclass
@@ -64,19 +68,19 @@ def products(shape: Shape, x: Any, y: Any) -> dict[str, Work]:
     arrays = (np.ascontiguousarray(x), np.ascontiguousarray(y), z)
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
     sizes = [ctypes.c_int64(v) for v in (shape.batch, shape.m, shape.k, shape.n)]
-    turned = ctypes.c_int(shape.turned)
+    turned, packed = ctypes.c_int(shape.turned), ctypes.c_int(shape.packed)
     found: dict[str, Work] = {}
     library = _onednn()
     if library is not None:
         library.onednn_product.restype = ctypes.c_void_p
         kind = ctypes.c_int(x.dtype != "f4")
-        handle = library.onednn_product(*sizes, turned, kind, *pointers)
+        handle = library.onednn_product(*sizes, turned, kind, packed, *pointers)
         if handle:
             found["onednn"] = _Product(
                 library, "onednn", ctypes.c_void_p(handle), arrays
             )
     blas = _openblas()
-    if blas is not None and x.dtype == "f4":
+    if blas is not None and x.dtype == "f4" and not shape.packed:
         library, sgemm = blas
         library.blas_product.restype = ctypes.c_void_p
         handle = library.blas_product(sgemm, *sizes, turned, *pointers)

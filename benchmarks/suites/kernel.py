@@ -1,12 +1,15 @@
 """Matrix products, as fractions of the roof.
 
-Products are x (m, k) @ y (k, n). int8 has its weights packed in every call; oneDNN's is
-uint8 by int8 with int32 results.
+Products are x (m, k) @ y (k, n). int8 has its weights packed in every call, but where
+it says "packed": there they were when the model was loaded, and so were oneDNN's.
+oneDNN's is uint8 by int8 with int32 results, ours ends with int8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from harness import Case, Work
 
 import proa
 from proa import _core
+from proa.static import InputSpec
 
 ops = _core.ops
 RNG = np.random.default_rng(0)
@@ -51,6 +55,7 @@ def cases(torch: Any) -> Iterator[Case]:
     for m, k, n in [(n, n, n) for n in SQUARES[2:5]] + RECTANGLES:
         yield _matmul(torch, m, k, n, "bfloat16")
         yield _linear_int8(m, k, n)
+        yield _packed_int8(m, k, n)
 
 
 def _matmul(
@@ -90,15 +95,35 @@ def _batch(torch: Any, batch: int, m: int, k: int, n: int, *, transposed: bool) 
     return _case(name, contenders, "f32", 2.0 * batch * m * k * n)
 
 
-def _linear_int8(m: int, k: int, n: int) -> Case:
-    x = proa.to_tensor(RNG.integers(-127, 128, (m, k), dtype=np.int8))
-    w = proa.to_tensor(RNG.integers(-127, 128, (k, n), dtype=np.int8))
-    scale = proa.ones([n])
+def _int8(m: int, k: int, n: int) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """x, the weights, and the layer that has them."""
+    x, w = (RNG.integers(-127, 128, shape, dtype=np.int8) for shape in ((m, k), (k, n)))
+    weights, scale = proa.to_tensor(w), proa.ones([n])
 
-    def ours() -> object:
-        return ops.linear_int8(x, w, scale, None, out_scale=1.0, dtype="int8")
+    def layer(x: Any) -> Any:
+        return ops.linear_int8(x, weights, scale, None, out_scale=1.0, dtype="int8")
 
-    unsigned = (x.numpy().astype(np.int16) + 128).astype(np.uint8)
+    return x, w, layer
+
+
+def _int8_case(name: str, ours: Work, x: Any, w: Any, *, packed: bool = False) -> Case:
+    (m, k), n = x.shape, w.shape[1]
+    unsigned = (x.astype(np.int16) + 128).astype(np.uint8)
     contenders: dict[str, Work] = {"proa": ours}
-    contenders |= peers.products(peers.Shape(m, k, n), unsigned, w.numpy())
-    return _case(f"int8 {m}x{k}x{n}", contenders, "int8", 2.0 * m * k * n)
+    contenders |= peers.products(peers.Shape(m, k, n, packed=packed), unsigned, w)
+    return _case(f"{name} {m}x{k}x{n}", contenders, "int8", 2.0 * m * k * n)
+
+
+def _linear_int8(m: int, k: int, n: int) -> Case:
+    x, w, layer = _int8(m, k, n)
+    tensor = proa.to_tensor(x)
+    return _int8_case("int8", lambda: layer(tensor), x, w)
+
+
+def _packed_int8(m: int, k: int, n: int) -> Case:
+    x, w, layer = _int8(m, k, n)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "layer.proa")
+        proa.jit.save(layer, path, input_spec=[InputSpec([m, k], "int8", "x")])
+        engine = _core.Engine.load(path, proa.get_num_threads())
+    return _int8_case("int8 packed", lambda: engine.run([x]), x, w, packed=True)
