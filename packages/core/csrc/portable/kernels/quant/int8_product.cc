@@ -134,22 +134,35 @@ const int8_t* step_of(const Int8Kernels& w, int64_t tap, int64_t at) {
   return w.data + tap * w.tap_h + q * w.tap_w + (at - q * w.depth) * w.step;
 }
 
+/// A unit of kLanes outputs, the first at from[i][0] in step i.
+PROA_INLINE VI unit_of(const int8_t* const* from, int64_t at, int64_t steps) {
+  constexpr uint32_t kBits = 8 * sizeof(Int8Step);
+  VU unit = {};
+  for (int64_t i = 0; i < steps; ++i) {
+    VI8 step;
+    memcpy(&step, from[i] + at, sizeof step);
+    const VU wide = bit_cast<VU>(__builtin_convertvector(step, VI));
+    unit |= (wide & ((1u << kBits) - 1)) << (kBits * static_cast<uint32_t>(i));
+  }
+  return bit_cast<VI>(unit);
+}
+
 /// One unit of outputs that are neighbours in memory.
 const void* read_unit(const void* ctx, int64_t unit, int64_t out, int64_t count, void* buffer) {
   const Int8Kernels& w = *static_cast<const Int8Kernels*>(ctx);
   const int64_t row = unit / w.run_units(), tap = row / w.runs, run = row - tap * w.runs;
   const int64_t s = (unit - row * w.run_units()) * kInt8Steps;
   const int64_t left = w.run - s < kInt8Steps ? w.run - s : kInt8Steps;
-  const int8_t* from[kInt8Steps];
+  const int8_t* from[kInt8Steps] = {};
   for (int64_t i = 0; i < left; ++i) from[i] = step_of(w, tap, run * w.run + s + i) + out;
+  int32_t* const units = static_cast<int32_t*>(buffer);
+  int64_t j = 0;
+  if (left == kInt8Steps)
+    for (; j + kLanes <= count; j += kLanes) store(units + j, unit_of(from, j, kInt8Steps));
+  else
+    for (; j + kLanes <= count; j += kLanes) store(units + j, unit_of(from, j, left));
   Int8Step* const to = static_cast<Int8Step*>(buffer);
-  if (left == kInt8Steps) {
-    for (int64_t j = 0; j < count; ++j)
-      for (int64_t i = 0; i < kInt8Steps; ++i)
-        to[j * kInt8Steps + i] = static_cast<Int8Step>(from[i][j]);
-    return buffer;
-  }
-  for (int64_t j = 0; j < count; ++j)
+  for (; j < count; ++j)
     for (int64_t i = 0; i < kInt8Steps; ++i)
       to[j * kInt8Steps + i] = i < left ? static_cast<Int8Step>(from[i][j]) : Int8Step{0};
   return buffer;

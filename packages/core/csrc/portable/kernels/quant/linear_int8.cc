@@ -32,20 +32,21 @@ size_t copy_bytes(const Call& c) {
          ~size_t{63};
 }
 
+/// A row as steps. On its own, as bytes that are written may be anything else for the compiler.
+void copy_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* __restrict to) {
+  if (stride == 1)
+    for (int64_t p = 0; p < k; ++p) to[p] = static_cast<Int8Step>(from[p] ^ kInt8Offset);
+  else
+    for (int64_t p = 0; p < k; ++p) to[p] = static_cast<Int8Step>(from[p * stride] ^ kInt8Offset);
+}
+
 void copy_rows(const Call& c, int64_t k, Int8Step* to) {
   const View& x = c.in[0];
   const Lines rows = lines_of(x, 0, x.rank - 1);
   const int64_t stride = x.stride[x.rank - 1], pitch = pitch_of(k);
   parallel_for(c, rows_of(x), 1 + 65536 / (k + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int8_t* from = x.as<const int8_t>() + rows.at(i);
-      Int8Step* const row = to + i * pitch;
-      if (stride == 1)
-        for (int64_t p = 0; p < k; ++p) row[p] = static_cast<Int8Step>(from[p] ^ kInt8Offset);
-      else
-        for (int64_t p = 0; p < k; ++p)
-          row[p] = static_cast<Int8Step>(from[p * stride] ^ kInt8Offset);
-    }
+    for (int64_t i = begin; i < end; ++i)
+      copy_row(x.as<const int8_t>() + rows.at(i), stride, k, to + i * pitch);
   });
 }
 
