@@ -70,6 +70,7 @@ inline const Micro& micro_of(DType dtype, bool by_pairs) {
   if (computes(DType::kBF16) && by_pairs)
     return settings().bf16 == Bf16::kDots ? kMicroBF16 : kMicroBF16Emulated;
 #endif
+  (void)by_pairs;
   return micro_of(dtype);
 }
 
