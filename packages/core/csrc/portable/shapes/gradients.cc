@@ -145,7 +145,7 @@ Status shape_label_scatter(const Call& c) {
 Status shape_batch_norm_grad(const Call& c) {
   const View &x = c.in[1], &scale = c.in[4];
   if (!alike(c.in[0], x) || x.rank < 2) return Status::kInvalidArgument;
-  for (int i = 2; i < 5; ++i) {
+  for (int i = 2; i < c.n_in; ++i) {
     if (c.in[i].rank != 1 || !may_equal(c.in[i].shape[0], x.shape[1])) {
       return Status::kInvalidArgument;
     }

@@ -21,7 +21,9 @@ enum class Term {
   kValue,     // x
   kSquare,    // (x - center)^2
   kProducts,  // y, and (x - center) * y
+  kGated      // the same of what the gate lets through of y
 };
+constexpr bool has_two(Term t) { return t == Term::kProducts || t == Term::kGated; }
 
 /// One piece: rows [begin, end) of x, and of y where the term has one.
 template <class T>
@@ -31,6 +33,7 @@ struct Piece {
   int64_t begin, end;
   const Compute<T>* center;
   Compute<T>*sums, *products;
+  Gate gate = {};
 };
 
 /// Rows [begin, end) that `lines` puts at equal distances from `begin` on.
@@ -51,7 +54,7 @@ template <Term kTerm, class V>
 PROA_INLINE void add_term(V x, V y, V center, V* sum, V* product) {
   if constexpr (kTerm == Term::kValue) *sum += x;
   if constexpr (kTerm == Term::kSquare) *sum += (x - center) * (x - center);
-  if constexpr (kTerm == Term::kProducts) {
+  if constexpr (has_two(kTerm)) {
     *sum += y;
     *product += (x - center) * y;
   }
@@ -61,11 +64,17 @@ PROA_INLINE void add_term(V x, V y, V center, V* sum, V* product) {
 template <Term kTerm, int kVecs, class T>
 PROA_INLINE void sum_vectors(const Piece<T>& s, int64_t j, int64_t some) {
   constexpr int kWidth = kLanesOf<T>;
-  constexpr bool kCentred = kTerm != Term::kValue, kTwo = kTerm == Term::kProducts;
+  constexpr bool kCentred = kTerm != Term::kValue, kTwo = has_two(kTerm);
   Vec<T> sum[kVecs] = {}, product[kVecs] = {}, center[kVecs] = {};
   if constexpr (kCentred)
     for (int v = 0; v < kVecs; ++v)
       center[v] = load_n(s.center + j + v * kWidth, kVecs == 1 ? some : kWidth);
+  Vec<T> gate_a[kVecs] = {}, gate_k[kVecs] = {};
+  if constexpr (kTerm == Term::kGated)
+    for (int v = 0; v < kVecs; ++v) {
+      gate_a[v] = load_n(s.gate.a + j + v * kWidth, kVecs == 1 ? some : kWidth);
+      gate_k[v] = load_n(s.gate.k + j + v * kWidth, kVecs == 1 ? some : kWidth);
+    }
   auto element = [&](const T* p) { return kVecs == 1 ? load_n(p, some) : load(p); };
   for (int64_t r = s.begin; r < s.end;) {
     const int64_t count = common_run(s, r), step = s.x.rows.step(), y_step = s.y.rows.step();
@@ -74,8 +83,11 @@ PROA_INLINE void sum_vectors(const Piece<T>& s, int64_t j, int64_t some) {
     for (int64_t i = 0; i < count; ++i, x += step, y += y_step)
 #pragma GCC unroll 4
       for (int v = 0; v < kVecs; ++v) {
-        const Vec<T> beside = kTwo ? element(y + v * kWidth) : Vec<T>{};
-        add_term<kTerm>(element(x + v * kWidth), beside, center[v], &sum[v], &product[v]);
+        const Vec<T> here = element(x + v * kWidth);
+        Vec<T> beside = kTwo ? element(y + v * kWidth) : Vec<T>{};
+        if constexpr (kTerm == Term::kGated)
+          beside = passed(here, beside, center[v], gate_a[v], gate_k[v]);
+        add_term<kTerm>(here, beside, center[v], &sum[v], &product[v]);
       }
     r += count;
   }
@@ -237,6 +249,19 @@ Status column_products(const Call& call, const Columns& x, const void* center, c
                 products_of<T>(call, x, static_cast<const Compute<T>*>(center), y, scratch,
                                static_cast<Compute<T>*>(sums), static_cast<Compute<T>*>(products)));
   return Status::kOk;
+}
+
+void gated_column_products(const Call& call, const Columns& x, const Gate& gate, const Columns& y,
+                           void* scratch, float* sums, float* products) {
+  const int64_t pieces = piece_count(x), n = x.n;
+  float* const one = static_cast<float*>(scratch);
+  float* const two = one + pieces * n;
+  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+    sum_across<Term::kGated, float>(
+        {x, y, begin, end, gate.center, one + i * n, two + i * n, gate});
+  });
+  join_sums(one, pieces, n, sums, 1);
+  join_sums(two, pieces, n, products, 1);
 }
 
 Columns channels_of(const View& v) {

@@ -1,6 +1,7 @@
 #pragma once
 // Sums down the columns of a matrix whose rows may run over several strided axes.
 #include "proa/base/call.h"
+#include "proa/base/inline.h"
 #include "proa/simd/gemm/lines.h"
 
 namespace proa::PROA_ISA {
@@ -27,9 +28,30 @@ Status column_sums(const Call& call, const Columns& x, void* scratch, void* out,
 Status column_moments(const Call& call, const Columns& x, void* scratch, void* mean,
                       void* variance);
 
+/// An element normalised, with numbers of its column. All that normalise use it: results must be
+/// the same.
+template <class V>
+PROA_INLINE V normalised(V x, V center, V a, V k) {
+  return (x - center) * a + k;
+}
+
+/// Lets through elements of y whose neighbour in x is positive when normalised with these numbers
+/// of the columns. A gate without numbers is open.
+struct Gate {
+  const float *center = nullptr, *a = nullptr, *k = nullptr;
+};
+template <class V>
+PROA_INLINE V passed(V x, V y, V center, V a, V k) {
+  return normalised(x, center, a, k) > V{} ? y : V{};
+}
+
 /// Writes n neighbouring sums of y, and of (x - center[column]) * y; y has the dtype of x.
 Status column_products(const Call& call, const Columns& x, const void* center, const Columns& y,
                        void* scratch, void* sums, void* products);
+
+/// The same of floats whose columns are neighbours, of what the gate lets through of y.
+void gated_column_products(const Call& call, const Columns& x, const Gate& gate, const Columns& y,
+                           void* scratch, float* sums, float* products);
 
 /// The channels (axis 1) of v as columns.
 Columns channels_of(const View& v);

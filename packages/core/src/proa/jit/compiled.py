@@ -41,6 +41,8 @@ class Compiled:
         stored = [v for v, _ in recording.stores]
         block.outputs = [*recording.results, *stored, *left, *found]
         apply(program, _PASSES)
+        if not found:  # else a norm's bias may change before its gradient is taken
+            apply(program, ["gate_norm_grads"])
         apply(program, ["split_batch_norm"])
         ahead = len(block.outputs) - len(found)
         first = _needed(block, block.outputs[:ahead])

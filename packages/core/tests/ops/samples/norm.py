@@ -44,6 +44,13 @@ def _batch_norm_grad(
     return inner * (scale * r).reshape(s), dscale, dbias
 
 
+def _batch_norm_relu_grad(
+    dy: Any, x: Any, mean: Any, variance: Any, scale: Any, bias: Any, *, epsilon: float
+) -> Any:
+    y = _infer(x, mean, variance, scale, bias, epsilon=epsilon)
+    return _batch_norm_grad(dy * (y > 0), x, mean, variance, scale, epsilon=epsilon)
+
+
 def _tail(x: Any, axes: int) -> tuple[int, ...]:
     return tuple(range(x.ndim - axes, x.ndim))
 
@@ -130,9 +137,10 @@ class _Statistics:
         self.mean, self.variance = self.x.mean(axes), self.x.var(axes)
 
 
-def _batch_case(shape: tuple[int, ...], epsilon: float) -> Any:
+def _batch_case(shape: tuple[int, ...], epsilon: float, vectors: int = 1) -> Any:
     s = _Statistics(shape, tuple(i for i in range(len(shape)) if i != 1), len(shape))
-    return case(shape, s.x, s.mean, s.variance, (shape[1],), epsilon=epsilon)
+    numbers = [(shape[1],)] * vectors  # scale, and bias
+    return case(shape, s.x, s.mean, s.variance, *numbers, epsilon=epsilon)
 
 
 def _layer_case(shape: tuple[int, ...], axes: int, epsilon: float) -> Any:
@@ -153,6 +161,16 @@ Sample(
     rtol=_LOOSE,
     atol=_LOOSE,
     grad=False,
+)
+Sample(
+    "batch_norm_relu_grad",
+    ref=_batch_norm_relu_grad,
+    cases=[
+        _batch_case((4, 3, 5), 1e-5, 2),
+        _batch_case((6, 18), 1e-3, 2),
+        _batch_case((30, 90), 1e-5, 2),
+        _batch_case((2, 5, 9, 7), 1e-5, 2),
+    ],
 )
 Sample(
     "layer_norm",

@@ -75,6 +75,22 @@ void normalise(const Call& c, double epsilon) {
 
 // With s = sum(dy), d = sum(dy * (x - mean)), n elements and r = 1 / sqrt(variance + epsilon):
 // dx = scale * r * (dy - s / n - (x - mean) * r**2 * d / n), dscale = d * r, dbias = s.
+
+/// Writes dscale and dbias, and makes the map's factors: a holds scale, b the variance, k the s.
+template <class C>
+void finish_sums(const Call& c, const Columns& x, double epsilon, const Factors<C>& f, C* dot) {
+  write(f.k, x.n, c.out[2]);
+  const C share = C{1} / static_cast<C>(x.count);
+  for (int64_t j = 0; j < x.n; ++j) {
+    const C r = static_cast<C>(1.0 / ::sqrt(static_cast<double>(f.b[j]) + epsilon));
+    f.b[j] = f.a[j] * r;
+    f.a[j] = -f.b[j] * r * r * dot[j] * share;
+    f.k[j] = -f.b[j] * f.k[j] * share;
+    dot[j] *= r;
+  }
+  write(dot, x.n, c.out[1]);
+}
+
 template <class T>
 void gradient(const Call& c, double epsilon) {
   using C = Compute<T>;
@@ -91,16 +107,7 @@ void gradient(const Call& c, double epsilon) {
   }
   column_products(c, x, f.center, dy, rest, f.k, dot);
   read(c.in[4], x.n, f.a);
-  write(f.k, x.n, c.out[2]);
-  const C share = C{1} / static_cast<C>(x.count);
-  for (int64_t j = 0; j < x.n; ++j) {
-    const C r = static_cast<C>(1.0 / ::sqrt(static_cast<double>(f.b[j]) + epsilon));
-    f.b[j] = f.a[j] * r;
-    f.a[j] = -f.b[j] * r * r * dot[j] * share;
-    f.k[j] = -f.b[j] * f.k[j] * share;
-    dot[j] *= r;
-  }
-  write(dot, x.n, c.out[1]);
+  finish_sums(c, x, epsilon, f, dot);
   map_channels(c, x, &dy, channels_of(c.out[0]), c.scratch, x.n);
 }
 
@@ -154,6 +161,71 @@ void normalise_loop(void* const* p, int64_t n, const void*) {
 Status normalise_by(const Call& c) {
   static constexpr Loops kLoops = {normalise_loop<float>, normalise_loop<double>};
   return elementwise(c, kLoops);
+}
+
+namespace {
+
+void gate_loop(void* const* p, int64_t n, const void*) {
+  float* to = static_cast<float*>(p[0]);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const int64_t some = n - i < kLanes ? n - i : kLanes;
+    auto take = [&](int k) { return load_n(static_cast<const float*>(p[k]) + i, some); };
+    store_n(to + i, passed<VF>(take(1), take(2), take(3), take(4), take(5)), some);
+  }
+}
+
+/// n numbers as a view that broadcasts over the channels of x.
+View over_channels(float* numbers, const View& x) {
+  View v = x;
+  v.data = numbers;
+  v.rank = static_cast<int8_t>(x.rank - 1);
+  v.shape[0] = x.shape[1];
+  v.stride[0] = 1;
+  for (int d = 1; d < v.rank; ++d) v.shape[d] = v.stride[d] = 1;
+  return v;
+}
+
+/// As gradient, of what a relu behind the norm lets through of dy.
+Status gated_gradient(const Call& c, double epsilon) {
+  const Columns dy = channels_of(c.in[0]), x = channels_of(c.in[1]), dx = channels_of(c.out[0]);
+  const Factors<float> f(c.scratch, x.n);
+  float* const dot = f.k + x.n;
+  float *const gate_a = dot + x.n, *const gate_k = gate_a + x.n;
+  void* const rest = gate_k + x.n;
+  read(c.in[2], x.n, f.center);
+  read(c.in[3], x.n, f.b);
+  read(c.in[4], x.n, f.a);
+  read(c.in[5], x.n, gate_k);
+  for (int64_t j = 0; j < x.n; ++j)
+    gate_a[j] = f.a[j] / static_cast<float>(::sqrt(static_cast<double>(f.b[j]) + epsilon));
+  const Gate gate = {f.center, gate_a, gate_k};
+  if (x.stride == 1 && dy.stride == 1 && dx.stride == 1) {
+    gated_column_products(c, x, gate, dy, rest, f.k, dot);
+    finish_sums(c, x, epsilon, f, dot);
+    map_gated_channels(c, x, dy, dx, c.scratch, x.n, gate);
+    return Status::kOk;
+  }
+  // Other orders: first what passes, in the place of the result.
+  const View views[5] = {c.in[1], c.in[0], over_channels(f.center, c.in[1]),
+                         over_channels(gate_a, c.in[1]), over_channels(gate_k, c.in[1])};
+  static constexpr Loops kLoops = {gate_loop};
+  Call gated = c;
+  gated.n_out = 1;
+  PROA_TRY(elementwise(gated, kLoops, views, 5));
+  PROA_TRY(column_products(c, x, f.center, dx, rest, f.k, dot));
+  finish_sums(c, x, epsilon, f, dot);
+  return map_channels(c, x, &dx, dx, c.scratch, x.n);
+}
+
+}  // namespace
+
+Status batch_norm_relu_grad(const Call& c) {
+  for (int i = 0; i < c.n_in; ++i)
+    if (c.in[i].dtype != DType::kF32) return Status::kUnimplemented;
+  return gated_gradient(c, c.attr<BatchNormReluGradAttrs>().epsilon);
+}
+size_t batch_norm_relu_grad_scratch(const Call& c) {
+  return scratch_of(c.in[1]) + 2 * sizeof(float) * static_cast<size_t>(c.in[1].shape[1]);
 }
 
 Status batch_norm_grad(const Call& c) {

@@ -6,6 +6,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
+constexpr int64_t kAcrossGrain = 16384;  // elements
+
 int64_t run_of(const Lines& lines, int64_t r, int64_t end) {
   if (lines.rank <= 1) return end - r;
   const int64_t run = lines.shape[lines.rank - 1], left = run - r % run;
@@ -13,16 +15,20 @@ int64_t run_of(const Lines& lines, int64_t r, int64_t end) {
 }
 
 /// Some neighbouring channels of one element; kWhole of them if that is a whole vector.
-template <bool kWhole, class T>
+template <bool kWhole, bool kGated, class T>
 PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Compute<T>>& f,
-                            int64_t j, int64_t some) {
+                            const Gate& gate, int64_t j, int64_t some) {
   if constexpr (kWhole) {
     ask_ahead(x + j);
     ask_ahead(to + j);
   }
   auto take = [&](const auto* p) { return kWhole ? load(p + j) : load_n(p + j, some); };
-  Vec<T> v = normalised<Vec<T>>(take(x), take(f.center), take(f.a), take(f.k));
-  if (beside != nullptr) v += take(beside) * take(f.b);
+  const Vec<T> here = take(x), center = take(f.center);
+  Vec<T> v = normalised<Vec<T>>(here, center, take(f.a), take(f.k));
+  if constexpr (kGated)
+    v += passed<Vec<T>>(here, take(beside), center, take(gate.a), take(gate.k)) * take(f.b);
+  else if (beside != nullptr)
+    v += take(beside) * take(f.b);
   if constexpr (kWhole)
     store(to + j, v);
   else
@@ -30,17 +36,18 @@ PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Co
 }
 
 /// Channels are neighbours in all arrays.
-template <class T>
+template <bool kGated, class T>
 void map_across(const Columns& x, const Columns* other, const Columns& out,
-                const Factors<Compute<T>>& f, int64_t begin, int64_t end) {
+                const Factors<Compute<T>>& f, const Gate& gate, int64_t begin, int64_t end) {
   constexpr int kWidth = kLanesOf<T>;
   for (int64_t r = begin; r < end; ++r) {
     const T* from = static_cast<const T*>(x.data) + x.rows.at(r);
     const T* beside = other ? static_cast<const T*>(other->data) + other->rows.at(r) : nullptr;
     T* to = static_cast<T*>(const_cast<void*>(out.data)) + out.rows.at(r);
     int64_t j = 0;
-    for (; j + kWidth <= x.n; j += kWidth) map_vector<true>(from, beside, to, f, j, kWidth);
-    if (j < x.n) map_vector<false>(from, beside, to, f, j, x.n - j);
+    for (; j + kWidth <= x.n; j += kWidth)
+      map_vector<true, kGated>(from, beside, to, f, gate, j, kWidth);
+    if (j < x.n) map_vector<false, kGated>(from, beside, to, f, gate, j, x.n - j);
   }
 }
 
@@ -86,10 +93,10 @@ template <class T>
 void map(const Call& call, const Columns& x, const Columns* other, const Columns& out,
          const Factors<Compute<T>>& f) {
   const bool across = x.stride == 1 && out.stride == 1 && (other == nullptr || other->stride == 1);
-  parallel_for(call, x.count, 1 + (across ? 16384 : 131072) / (x.n + 1),
+  parallel_for(call, x.count, 1 + (across ? kAcrossGrain : 131072) / (x.n + 1),
                [&](int64_t begin, int64_t end) {
                  if (across)
-                   map_across<T>(x, other, out, f, begin, end);
+                   map_across<false, T>(x, other, out, f, {}, begin, end);
                  else
                    map_down<T>(x, other, out, f, begin, end);
                });
@@ -101,6 +108,14 @@ Status map_channels(const Call& call, const Columns& x, const Columns* other, co
                     void* factors, int64_t apart) {
   PROA_FLOATING(x.dtype, T, map<T>(call, x, other, out, {factors, apart}));
   return Status::kOk;
+}
+
+void map_gated_channels(const Call& call, const Columns& x, const Columns& other,
+                        const Columns& out, void* factors, int64_t apart, const Gate& gate) {
+  const Factors<float> f(factors, apart);
+  parallel_for(call, x.count, 1 + kAcrossGrain / (x.n + 1), [&](int64_t begin, int64_t end) {
+    map_across<true, float>(x, &other, out, f, gate, begin, end);
+  });
 }
 
 }  // namespace proa::PROA_ISA

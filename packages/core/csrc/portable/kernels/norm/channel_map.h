@@ -1,6 +1,7 @@
 #pragma once
 // The one pass that normalisations over channels make, in either memory order:
 //   out = (x - center[c]) * a[c] + other * b[c] + k[c].
+// With a gate, other counts where it passes.
 #include "proa/simd/column_sums.h"
 
 namespace proa::PROA_ISA {
@@ -14,15 +15,12 @@ struct Factors {
       : center(static_cast<C*>(memory)), a(center + n), b(a + n), k(b + n) {}
 };
 
-/// The map of one array. Convolutions that normalise use it too: results must be the same.
-template <class V>
-PROA_INLINE V normalised(V x, V center, V a, V k) {
-  return (x - center) * a + k;
-}
-
 /// Runs the map with the Factors<C>(factors, apart): C is double for double arrays, else float.
 /// Without `other`, b is not read.
 Status map_channels(const Call& call, const Columns& x, const Columns* other, const Columns& out,
                     void* factors, int64_t apart);
+/// The same of floats whose channels are neighbours in all arrays, with a gate.
+void map_gated_channels(const Call& call, const Columns& x, const Columns& other,
+                        const Columns& out, void* factors, int64_t apart, const Gate& gate);
 
 }  // namespace proa::PROA_ISA

@@ -5,6 +5,7 @@ from proa.ir.passes.identity import remove_identities
 from proa.ir.passes.fold_constants import fold_constants
 from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
+from proa.ir.passes.gate_norm import gate_norm_grads
 from proa.ir.passes.equal_nodes import merge_equal_nodes
 from proa.ir.passes.dead_code import remove_dead_code
 from proa.ir.passes.early_updates import update_early
@@ -25,6 +26,7 @@ __all__ = [
     "fuse_bias",
     "fuse_epilogue",
     "fuse_relu",
+    "gate_norm_grads",
     "merge_equal_nodes",
     "optimize",
     "register",

@@ -126,6 +126,36 @@ op(
     doc="Gradient of batch_norm (Ioffe & Szegedy, 2015); the statistics depend on x.",
 )
 
+
+def _batch_norm_relu_grad(
+    g: Any,
+    dy: Any,
+    x: Any,
+    mean: Any,
+    variance: Any,
+    scale: Any,
+    bias: Any,
+    *,
+    epsilon: Any,
+) -> Any:
+    y = _batch_norm_infer(g, x, mean, variance, scale, bias, epsilon=epsilon)
+    passed = g.relu_grad(dy, y)
+    return g.batch_norm_grad(passed, x, mean, variance, scale, epsilon=epsilon)
+
+
+op(
+    "batch_norm_relu_grad(dy, x, mean, variance, scale, bias, *, epsilon: float)",
+    shape="batch_norm_grad",
+    dtypes=("float32",),
+    outputs=("dx", "dscale", "dbias"),
+    out=("same", "last", "last"),
+    grad=REFUSED,
+    composite=_batch_norm_relu_grad,
+    lite=False,
+    scratch=True,
+    doc="Gradient of relu(batch_norm(x)), whose sign follows from x: passes make it.",
+)
+
 # -- layer norm: over the last `axes` axes ---------------------------------------------
 
 
