@@ -181,3 +181,48 @@ def test_a_chain_runs_in_the_step_and_not_only_in_its_program() -> None:
     )
     ops = [op for op, _, _ in steps]
     assert ops.count("chain") >= 2 and "normalise_by" not in ops
+
+
+class Transposed(nn.Layer):
+    """Weights that are kept (out, in), and whose gradient an LSTM takes as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = self.create_parameter([40, 20])
+        self.lstm, self.last = nn.LSTM(40, 24), nn.Linear(24, 8)
+
+    def forward(self, x: Any) -> Any:
+        h = F.linear(x, self.weight.transpose([1, 0]))
+        return self.last(self.lstm(h)[0][:, -1])
+
+
+@pytest.mark.parametrize("how", ["layer", "step"])
+def test_gradients_of_transposed_weights_are_made_as_these_lie(how: str) -> None:
+    shape = (11, 9, 20)
+    want, _ = train(Transposed, shape, "eager")
+    got, compiled = train(Transposed, shape, how)
+    same(got, want)
+    nodes = compiled.program.main.nodes
+    turned = [n.inputs[0] for n in nodes if n.op == "swap_last"]
+    products = [n.outputs[0] for n in nodes if n.op == "linear_grad_weight"]
+    assert [40, 20] in [list(v.shape) for v in products]
+    assert [96, 40] in [list(v.shape) for v in products]
+    assert not set(turned) & set(products)
+
+
+def test_gradients_of_transposed_weights_are_those_of_the_formula() -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((300, 20)).astype(np.float32)
+    t = random.standard_normal((300, 40)).astype(np.float32)
+    weight = proa.to_tensor(np.ones((40, 20), np.float32), stop_gradient=False)
+    opt = proa.optimizer.SGD(0.01, [weight])
+
+    @to_static
+    def step(x: Any, t: Any) -> None:
+        (F.linear(x, weight.transpose([1, 0])) * t).sum().backward()
+        opt.step()
+        opt.clear_grad()
+
+    step(proa.to_tensor(x), proa.to_tensor(t))
+    want = 1 - 0.01 * (t.astype(np.float64).T @ x)
+    np.testing.assert_allclose(weight.numpy(), want, rtol=1e-5, atol=1e-5)

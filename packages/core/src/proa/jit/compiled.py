@@ -15,7 +15,7 @@ from proa.jit.recording import Gradient, Recording, Source
 
 _PASSES = (
     "remove_identities", "fold_constants", "merge_equal_nodes", "remove_dead_code",
-    "fuse_relu",
+    "fuse_relu", "turn_products",
 )  # fmt: skip
 _CHAINS = ("chain_elementwise",)
 

@@ -7,6 +7,7 @@ from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
 from proa.ir.passes.gate_norm import gate_norm_grads
 from proa.ir.passes.equal_nodes import merge_equal_nodes
+from proa.ir.passes.turn_products import turn_products
 from proa.ir.passes.dead_code import remove_dead_code
 from proa.ir.passes.early_updates import update_early
 from proa.ir.passes.split_norm import split_batch_norm
@@ -33,5 +34,6 @@ __all__ = [
     "remove_dead_code",
     "remove_identities",
     "split_batch_norm",
+    "turn_products",
     "update_early",
 ]
