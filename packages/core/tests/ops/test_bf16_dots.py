@@ -151,6 +151,24 @@ def test_a_batch_is_the_same_as_its_parts_for_any_threads():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("steps", [2, 7, 64, 801, 1999])
+@pytest.mark.parametrize("columns", [5, 40, 1100])
+def test_a_few_rows_are_the_same_as_those_of_many(steps, columns):
+    x, y = drawn(40, steps)[1], drawn(steps, columns)[1]
+    x[:, ::9] *= 2.0**-120  # some products, and sums of them, are subnormal
+    y[::9] *= 2.0**-8
+    x[:3, 1:] = 0
+    bias, _ = drawn(columns)
+    by_rows, turned = bf16(y)[0], bf16(y.T)[0].t()
+    many = values(F.linear(bf16(x)[0], by_rows, bias))
+    plain = values(proa.matmul(bf16(x)[0], by_rows))
+    for rows in (1, 2, 3, 5, 8, 16):
+        few, _ = bf16(x[:rows])
+        for b in (by_rows, turned):
+            np.testing.assert_array_equal(values(proa.matmul(few, b)), plain[:rows])
+            np.testing.assert_array_equal(values(F.linear(few, b, bias)), many[:rows])
+
+
 @pytest.mark.parametrize("steps", [1, 2, 7, 64, 801])
 def test_what_is_not_finite_stays_where_it_belongs(steps):
     x = RNG.standard_normal((5, steps))

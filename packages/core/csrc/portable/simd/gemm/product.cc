@@ -21,6 +21,10 @@ int64_t bias_bytes(const Product& p) {
 bool by_pairs(const Product& p) { return !p.widened && comes_by_pairs(p.dtype); }
 const Micro& micro_for(const Product& p) { return micro_of(p.dtype, by_pairs(p)); }
 int64_t units(const Product& p) { return by_pairs(p) ? (p.k + 1) / 2 : p.k; }
+/// Steps of k that are summed at once.
+int64_t block_of(const Product& p) {
+  return gemm_k_block(micro_for(p), units(p)) * (by_pairs(p) ? 2 : 1);
+}
 
 Source source_of(const Product& p, MatrixSource* ctx, const void* data, const Lines& lanes,
                  const Lines& steps) {
@@ -34,14 +38,13 @@ bool takes_complex(const Product& p) { return computes(DType::kC64) && is_comple
 
 /// A build without doubles is one for models, whose weights are prepacked: it goes without.
 bool is_skinny(const Product& p) {
-  return computes(DType::kF64) && p.packed == nullptr && !by_pairs(p) &&
-         p.m <= skinny_rows(p.dtype, p.n) && p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() &&
-         p.b_steps.step() != 1;
+  return computes(DType::kF64) && p.packed == nullptr && p.m <= skinny_rows(p.dtype, p.n) &&
+         p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() && p.b_steps.step() != 1;
 }
 
 #if defined(__AVX512F__)
 bool is_skinny_turned(const Product& p) {
-  return computes(DType::kF64) && p.packed == nullptr && !by_pairs(p) && p.m <= kTurnedRows &&
+  return computes(DType::kF64) && p.packed == nullptr && p.m <= kTurnedRows &&
          p.dtype != DType::kF64 && p.n >= kLanes && p.k >= kLanes && p.b_steps.rank == 1 &&
          p.b_steps.step() == 1;
 }
@@ -67,10 +70,7 @@ void multiply(const Call& call, const Product& p, void* scratch) {
   if (takes_complex(p)) return multiply_complex(call, p, scratch);
   if (is_small(p)) return multiply_small(p.dtype, small_of(p));
   MatrixSource a, b;
-  Gemm g = {&micro_for(p), p.m, p.n, units(p), {}, {}};
-  g.a = source_of(p, &a, p.a, p.a_rows, p.a_steps);
-  g.b = source_of(p, &b, p.b, columns(p), p.b_steps);
-  g.packed = p.packed;
+  Gemm g = {&micro_of(p.dtype), p.m, p.n, p.k, {}, {}};
   uint8_t* rest = static_cast<uint8_t*>(scratch);
   if (const int64_t bytes = bias_bytes(p); bytes > 0) {
     widen(p.bias->data, p.bias->dtype, p.bias->stride[p.bias->rank - 1], p.n, rest);
@@ -78,10 +78,20 @@ void multiply(const Call& call, const Product& p, void* scratch) {
     rest += bytes;
   }
   set_output(&g, &p.end);
+  g.a = matrix_source(&a, p.a, p.dtype, p.a_rows, p.a_steps);
+  RowsOf lines = {p.dtype, p.b, p.b_stride, block_of(p), by_pairs(p)};
 #if defined(__AVX512F__)
-  if (is_skinny_turned(p)) return multiply_skinny_turned(call, g, {p.dtype, p.b, p.b_stride}, rest);
+  if (is_skinny_turned(p)) return multiply_skinny_turned(call, g, lines, rest);
 #endif
-  if (is_skinny(p)) return multiply_skinny(call, g, {p.dtype, p.b, p.b_steps.step()}, rest);
+  if (is_skinny(p)) {
+    lines.step = p.b_steps.step();
+    return multiply_skinny(call, g, lines, rest);
+  }
+  g.micro = &micro_for(p);
+  g.k = units(p);
+  g.a = source_of(p, &a, p.a, p.a_rows, p.a_steps);
+  g.b = source_of(p, &b, p.b, columns(p), p.b_steps);
+  g.packed = p.packed;
   gemm(call, g, rest);
 }
 

@@ -1,6 +1,7 @@
 // A few rows of b at a time are gone through along a chunk of columns, as they lie in memory, while
 // the sums of the chunk stay in the first-level cache. 16-bit floats are widened in registers. Sums
-// are begun anew where gemm() begins a block of k, so that both give the same bits.
+// are begun anew where gemm() begins a block of k, and pairs are added as the CPU's dot product
+// does, so that both give the same bits.
 #include "proa/simd/gemm/skinny.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ struct Group {
 };
 
 /// Adds to kRows rows of kVecs vectors of sums, the last vector of `last` columns.
-template <class T, int kRows, int kVecs>
+template <class T, bool kPairs, int kRows, int kVecs>
 PROA_INLINE void add_rows(const Group<T>& g, int64_t row, int64_t col, int64_t last) {
   constexpr int64_t kWidth = kLanesOf<T>;
   Vec<T> acc[kRows][kVecs];
@@ -41,16 +42,23 @@ PROA_INLINE void add_rows(const Group<T>& g, int64_t row, int64_t col, int64_t l
     for (int j = 0; j < kVecs; ++j) acc[r][j] = load(sums + r * g.pitch + j * kWidth);
   const Compute<T>* a = g.a + row;
   const T* b = g.b + col;
-  for (int64_t s = 0; s < g.steps; ++s, a += g.rows, b += g.step) {
+  auto add = [&](const Compute<T>* as, const T* bs) {
     Vec<T> v[kVecs];
 #pragma GCC unroll 4
     for (int j = 0; j < kVecs; ++j)
-      v[j] = last == kWidth ? load(b + j * kWidth) : load_n(b + j * kWidth, last);
+      v[j] = last == kWidth ? load(bs + j * kWidth) : load_n(bs + j * kWidth, last);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
-      for (int j = 0; j < kVecs; ++j) acc[r][j] = acc[r][j] + a[r] * v[j];
-  }
+      for (int j = 0; j < kVecs; ++j) acc[r][j] = acc[r][j] + as[r] * v[j];
+  };
+  int64_t left = g.steps;
+  if (kPairs)
+    for (; left > 1; left -= 2, a += 2 * g.rows, b += 2 * g.step) {
+      add(a + g.rows, b + g.step);
+      add(a, b);
+    }
+  for (; left > 0; --left, a += g.rows, b += g.step) add(a, b);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
@@ -58,25 +66,28 @@ PROA_INLINE void add_rows(const Group<T>& g, int64_t row, int64_t col, int64_t l
 }
 
 /// All rows with kVecs vectors of columns.
-template <class T, int kVecs>
+template <class T, bool kPairs, int kVecs>
 PROA_INLINE void add_columns(const Group<T>& g, int64_t col, int64_t last) {
-  constexpr int kPair = kVecs < 2 ? kVecs : 2;  // registers hold 8 rows of so many vectors
+  constexpr int kTwo = kVecs < 2 ? kVecs : 2;  // registers hold 8 rows of so many vectors
   constexpr int64_t kWidth = kLanesOf<T>;
   int64_t r = 0;
   for (; r + 8 <= g.rows; r += 8)
-    for (int j = 0; j < kVecs; j += kPair) add_rows<T, 8, kPair>(g, r, col + j * kWidth, last);
+    for (int j = 0; j < kVecs; j += kTwo)
+      add_rows<T, kPairs, 8, kTwo>(g, r, col + j * kWidth, last);
   for (; r + 4 <= g.rows; r += 4)
-    for (int j = 0; j < kVecs; j += kPair) add_rows<T, 4, kPair>(g, r, col + j * kWidth, last);
-  for (; r + 2 <= g.rows; r += 2) add_rows<T, 2, kVecs>(g, r, col, last);
-  for (; r < g.rows; ++r) add_rows<T, 1, kVecs>(g, r, col, last);
+    for (int j = 0; j < kVecs; j += kTwo)
+      add_rows<T, kPairs, 4, kTwo>(g, r, col + j * kWidth, last);
+  for (; r + 2 <= g.rows; r += 2) add_rows<T, kPairs, 2, kVecs>(g, r, col, last);
+  for (; r < g.rows; ++r) add_rows<T, kPairs, 1, kVecs>(g, r, col, last);
 }
 
-template <class T>
+template <class T, bool kPairs>
 void add_group(const Group<T>& g, int64_t cols) {
   constexpr int64_t kWidth = kLanesOf<T>;
   int64_t j = 0;
-  for (; j + kWide * kWidth <= cols; j += kWide * kWidth) add_columns<T, kWide>(g, j, kWidth);
-  for (; j < cols; j += kWidth) add_columns<T, 1>(g, j, least(cols - j, kWidth));
+  for (; j + kWide * kWidth <= cols; j += kWide * kWidth)
+    add_columns<T, kPairs, kWide>(g, j, kWidth);
+  for (; j < cols; j += kWidth) add_columns<T, kPairs, 1>(g, j, least(cols - j, kWidth));
 }
 
 /// Sums of one chunk of columns over one block of k.
@@ -85,16 +96,17 @@ struct Chunk {
   const Gemm& g;
   const Compute<T>* a;  // [k][m]
   const T* b;
-  int64_t step;
+  int64_t step, block;
   int64_t col, cols, pitch;
 };
 
-template <class T>
+template <class T, bool kPairs>
 void add_block(const Chunk<T>& c, int64_t k0, int64_t k, Compute<T>* sums) {
+  [[maybe_unused]] const WithoutSubnormals<kPairs> meanwhile;
   Group<T> group = {c.a + k0 * c.g.m, c.g.m, 0, c.b + c.col + k0 * c.step, c.step, sums, c.pitch};
   for (int64_t i = 0; i < k; i += kSteps) {
     group.steps = least(k - i, kSteps);
-    add_group(group, c.cols);
+    add_group<T, kPairs>(group, c.cols);
     group.a += kSteps * c.g.m;
     group.b += kSteps * c.step;
   }
@@ -125,28 +137,28 @@ void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
   }
 }
 
-template <class T>
+template <class T, bool kPairs>
 void run_chunk(const Chunk<T>& c) {
   using C = Compute<T>;
   constexpr int64_t kWidth = kLanesOf<C>, kSums = kSumBytes / static_cast<int64_t>(sizeof(C));
   const Gemm& g = c.g;
-  const int64_t block = gemm_k_block(*g.micro, g.k);
+  const int64_t block = c.block;
   alignas(64) C total[kSums + kWidth], part[kSums + kWidth];
   const C* init = static_cast<const C*>(g.init);
   for (int64_t r = 0; r < g.m; ++r)
     for (int64_t j = 0; j < c.cols; j += kWidth)
       store(total + r * c.pitch + j, init == nullptr ? Vec<C>{} : load(init + c.col + j));
-  add_block(c, 0, least(g.k, block), total);
+  add_block<T, kPairs>(c, 0, least(g.k, block), total);
   for (int64_t k0 = block; k0 < g.k; k0 += block) {
     const int64_t count = g.m * c.pitch;
     memset(part, 0, static_cast<size_t>(count) * sizeof(C));
-    add_block(c, k0, least(g.k - k0, block), part);
+    add_block<T, kPairs>(c, k0, least(g.k - k0, block), part);
     for (int64_t i = 0; i < count; i += kWidth) store(total + i, load(total + i) + load(part + i));
   }
   write_chunk(c, total);
 }
 
-template <class T>
+template <class T, bool kPairs = false>
 void run(const Call& call, const Gemm& g, const RowsOf& rows, void* scratch) {
   using C = Compute<T>;
   constexpr int64_t kUnit = kWide * kLanesOf<C>,
@@ -159,8 +171,8 @@ void run(const Call& call, const Gemm& g, const RowsOf& rows, void* scratch) {
   parallel_for(call, (g.n + pitch - 1) / pitch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t col = i * pitch;
-      run_chunk<T>(
-          {g, a, static_cast<const T*>(rows.data), rows.step, col, least(g.n - col, pitch), pitch});
+      run_chunk<T, kPairs>({g, a, static_cast<const T*>(rows.data), rows.step, rows.block, col,
+                            least(g.n - col, pitch), pitch});
     }
   });
 }
@@ -177,6 +189,9 @@ void multiply_skinny(const Call& call, const Gemm& g, const RowsOf& b, void* scr
     case DType::kF16:
       return run<F16>(call, g, b, scratch);
     case DType::kBF16:
+#if defined(__AVX512F__)
+      if (b.by_pairs) return run<BF16, true>(call, g, b, scratch);
+#endif
       return run<BF16>(call, g, b, scratch);
     case DType::kF64:
       return run<double>(call, g, b, scratch);

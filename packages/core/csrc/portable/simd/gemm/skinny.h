@@ -20,8 +20,30 @@ inline int64_t skinny_rows(DType dtype, int64_t n) {
 struct RowsOf {
   DType dtype;
   const void* data;
-  int64_t step;  // from a line to the next
+  int64_t step;   // from a line to the next
+  int64_t block;  // steps of k that are summed at once
+  bool by_pairs;  // of BF16: as kMicroBF16 adds them
 };
+
+/// Meanwhile floats that are subnormal are read and written as 0, as kMicroBF16 does; or nothing.
+template <bool kReally>
+struct WithoutSubnormals {};
+#if defined(__AVX512F__)
+template <>
+struct WithoutSubnormals<true> {
+  static constexpr unsigned kFlush = 0x8000, kTakeAsZero = 0x40;
+  const unsigned before = _mm_getcsr();
+  WithoutSubnormals() { set(before | kFlush | kTakeAsZero); }
+  ~WithoutSubnormals() { set(before); }
+  WithoutSubnormals(const WithoutSubnormals&) = delete;
+  WithoutSubnormals& operator=(const WithoutSubnormals&) = delete;
+  static void set(unsigned state) {
+    __asm__ volatile("" : : : "memory");  // sums are read and written between
+    _mm_setcsr(state);
+    __asm__ volatile("" : : : "memory");
+  }
+};
+#endif
 
 size_t skinny_scratch(const Micro& micro, int64_t m, int64_t k);
 /// What gemm() does, to the last bit, for a b (instead of g.b) that lies by rows.

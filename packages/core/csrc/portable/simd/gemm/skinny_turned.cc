@@ -43,9 +43,10 @@ struct Patch {
 
 /// Adds k steps of kLanes lines from `b` on, `pitch` apart of which `lines` are there, to kRows
 /// sums.
-template <class T, int kRows>
+template <class T, bool kPairs, int kRows>
 PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t lines, int64_t k,
                            VF* sums) {
+  [[maybe_unused]] const WithoutSubnormals<kPairs> meanwhile;
   Patch patch;
   for (int64_t at = 0; at < k; at += kLanes, b += kLanes) {
     const int64_t some = least(k - at, kLanes);
@@ -55,29 +56,31 @@ PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t li
       store(patch.at[i], some == kLanes ? load(line) : load_n(line, some));
       if (i + 1 < lines) line += pitch;  // the last one stands for those that are not there
     }
-    for (int64_t step = 0; step < some; step += 4) {
+    for (int64_t step = 0; step < some; step += 4, a += 4 * kRows) {
       VF v[4];
       patch.turn(step, v);
 #pragma GCC unroll 4
-      for (int s = 0; s < 4; ++s, a += kRows) {
-        if (step + s >= some) break;
+      for (int i = 0; i < 4; ++i) {
+        const int s = kPairs ? i ^ 1 : i;  // the upper half of a pair comes first
+        if (step + s >= some) continue;
 #pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) sums[r] = fma(splat(a[r]), v[s], sums[r]);
+        for (int r = 0; r < kRows; ++r) sums[r] = fma(splat(a[s * kRows + r]), v[s], sums[r]);
       }
     }
   }
 }
 
-template <class T, int kRows>
+template <class T, bool kPairs, int kRows>
 void run_columns(const Gemm& g, const RowsOf& rows, const float* a, int64_t col) {
-  const int64_t block = gemm_k_block(*g.micro, g.k), cols = least(g.n - col, kLanes);
+  const int64_t block = rows.block, cols = least(g.n - col, kLanes);
   const T* const b = static_cast<const T*>(rows.data) + col * rows.step;
   const float* const init = static_cast<const float*>(g.init);
   VF total[kRows];
   for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += block) {
     VF part[kRows];
     for (VF& sum : part) sum = k0 > 0 || init == nullptr ? VF{} : load(init + col);
-    add_lines<T, kRows>(a + k0 * kRows, b + k0, rows.step, cols, least(g.k - k0, block), part);
+    add_lines<T, kPairs, kRows>(a + k0 * kRows, b + k0, rows.step, cols, least(g.k - k0, block),
+                                part);
     for (int r = 0; r < kRows; ++r) total[r] = k0 == 0 ? part[r] : total[r] + part[r];
   }
   alignas(64) float tile[kRows][kLanes];
@@ -95,17 +98,17 @@ void run_columns(const Gemm& g, const RowsOf& rows, const float* a, int64_t col)
 
 int64_t padded_rows(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : m <= 8 ? 8 : 16; }
 
-template <class T>
+template <class T, bool kPairs = false>
 void run_all(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
   float* const a = static_cast<float*>(scratch);
   const int rows = static_cast<int>(padded_rows(g.m));
   pack_panel(g.a, sizeof(float), 0, static_cast<int>(g.m), rows, 0, g.k, a);
   const int64_t grain = 1 + kGrainWork / (kLanes * g.k * rows + 1);
-  auto run = rows == 1   ? run_columns<T, 1>
-             : rows == 2 ? run_columns<T, 2>
-             : rows == 4 ? run_columns<T, 4>
-             : rows == 8 ? run_columns<T, 8>
-                         : run_columns<T, 16>;
+  auto run = rows == 1   ? run_columns<T, kPairs, 1>
+             : rows == 2 ? run_columns<T, kPairs, 2>
+             : rows == 4 ? run_columns<T, kPairs, 4>
+             : rows == 8 ? run_columns<T, kPairs, 8>
+                         : run_columns<T, kPairs, 16>;
   parallel_for(call, (g.n + kLanes - 1) / kLanes, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) run(g, b, a, i * kLanes);
   });
@@ -120,7 +123,9 @@ size_t skinny_turned_scratch(int64_t m, int64_t k) {
 void multiply_skinny_turned(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
   if (g.m == 0 || g.n == 0) return;
   if (b.dtype == DType::kF16) return run_all<F16>(call, g, b, scratch);
-  if (b.dtype == DType::kBF16) return run_all<BF16>(call, g, b, scratch);
+  if (b.dtype == DType::kBF16)
+    return b.by_pairs ? run_all<BF16, true>(call, g, b, scratch)
+                      : run_all<BF16>(call, g, b, scratch);
   run_all<float>(call, g, b, scratch);
 }
 
