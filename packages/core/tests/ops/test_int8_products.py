@@ -30,3 +30,21 @@ def test_every_layout_of_weights_gives_the_exact_sums(
         dtype="float32",
     )  # fmt: skip
     np.testing.assert_array_equal(y.numpy(), x.astype("int64") @ w.astype("int64"))
+
+
+@pytest.mark.parametrize("rows", [1, 150, 500])
+def test_weights_beyond_the_caches_give_the_exact_sums_for_any_threads(
+    rows: int,
+) -> None:
+    x = RNG.integers(-127, 128, (rows, 1500), dtype=np.int8)
+    w = RNG.integers(-127, 128, (1500, 900), dtype=np.int8)
+    tensors = proa.to_tensor(x), proa.to_tensor(w), proa.ones([900])
+    want = x.astype("float64") @ w.astype("float64")
+    before = proa.get_num_threads()
+    try:
+        for threads in (1, 3):
+            proa.set_num_threads(threads)
+            y = _core.ops.linear_int8(*tensors, None, out_scale=1.0, dtype="float32")
+            np.testing.assert_array_equal(y.numpy(), want)
+    finally:
+        proa.set_num_threads(before)

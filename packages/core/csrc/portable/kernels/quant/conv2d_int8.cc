@@ -71,18 +71,6 @@ int32_t factor_of(int8_t w) {
 #endif
 }
 
-PROA_INLINE VI load_int8(const int8_t* p) {
-#if defined(__AVX512F__)
-  return (VI)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-#elif defined(__AVX2__)
-  return (VI)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-#else
-  VI8 x;
-  memcpy(&x, p, sizeof x);
-  return __builtin_convertvector(x, VI);
-#endif
-}
-
 int64_t padded(int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
 
 /// A frame in place has no room to read past its end.

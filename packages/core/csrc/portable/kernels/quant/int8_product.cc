@@ -128,9 +128,12 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t unit, int64_t coun
   return buffer;
 }
 
+/// a / b, which mostly is 0: long division takes longer than what is done with a unit.
+PROA_INLINE int64_t quotient(int64_t a, int64_t b) { return a < b ? 0 : a / b; }
+
 /// Where step `at` of a row of taps begins, of output 0.
 const int8_t* step_of(const Int8Kernels& w, int64_t tap, int64_t at) {
-  const int64_t q = at / w.depth;
+  const int64_t q = quotient(at, w.depth);
   return w.data + tap * w.tap_h + q * w.tap_w + (at - q * w.depth) * w.step;
 }
 
@@ -139,10 +142,8 @@ PROA_INLINE VI unit_of(const int8_t* const* from, int64_t at, int64_t steps) {
   constexpr uint32_t kBits = 8 * sizeof(Int8Step);
   VU unit = {};
   for (int64_t i = 0; i < steps; ++i) {
-    VI8 step;
-    memcpy(&step, from[i] + at, sizeof step);
-    const VU wide = bit_cast<VU>(__builtin_convertvector(step, VI));
-    unit |= (wide & ((1u << kBits) - 1)) << (kBits * static_cast<uint32_t>(i));
+    unit |= (bit_cast<VU>(load_int8(from[i] + at)) & ((1u << kBits) - 1))
+            << (kBits * static_cast<uint32_t>(i));
   }
   return bit_cast<VI>(unit);
 }
@@ -150,7 +151,8 @@ PROA_INLINE VI unit_of(const int8_t* const* from, int64_t at, int64_t steps) {
 /// One unit of outputs that are neighbours in memory.
 const void* read_unit(const void* ctx, int64_t unit, int64_t out, int64_t count, void* buffer) {
   const Int8Kernels& w = *static_cast<const Int8Kernels*>(ctx);
-  const int64_t row = unit / w.run_units(), tap = row / w.runs, run = row - tap * w.runs;
+  const int64_t row = quotient(unit, w.run_units()), tap = quotient(row, w.runs);
+  const int64_t run = row - tap * w.runs;
   const int64_t s = (unit - row * w.run_units()) * kInt8Steps;
   const int64_t left = w.run - s < kInt8Steps ? w.run - s : kInt8Steps;
   const int8_t* from[kInt8Steps] = {};

@@ -2,10 +2,25 @@
 // Exact int8 products with the epilogue of conv2d_int8 and linear_int8:
 // v = act(acc * multiplier + bias), the product and the sum rounded separately, then v itself or
 // clamp(round(v / out_scale), -127, 127). This family is compiled without contraction.
+#include <string.h>
+
 #include "proa/base/call.h"
 #include "proa/simd/gemm/epilogue.h"
 
 namespace proa::PROA_ISA {
+
+/// kLanes neighbours as int32. (What the compiler makes of a conversion goes by single bytes.)
+PROA_INLINE VI load_int8(const int8_t* p) {
+#if defined(__AVX512F__)
+  return (VI)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__AVX2__)
+  return (VI)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+#else
+  VI8 x;
+  memcpy(&x, p, sizeof x);
+  return __builtin_convertvector(x, VI);
+#endif
+}
 
 /// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
 struct Int8End {

@@ -8,7 +8,9 @@ namespace {
 
 constexpr int64_t kChunkBytes = 128 * 1024;  // of windows
 constexpr int64_t kStripBytes = 256 * 1024;  // of panels
-constexpr int64_t kGrainWork = 1 << 19;      // multiply-adds worth handing to another thread
+// Panels of so many bytes come from beyond the second-level cache every time: for more windows.
+constexpr int64_t kFarBytes = 1 << 20, kFarChunkBytes = 512 * 1024;
+constexpr int64_t kGrainWork = 1 << 19;  // multiply-adds worth handing to another thread
 constexpr int64_t kTasks = 8;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -48,8 +50,10 @@ Cut cut(const WindowProduct& p) {
   c.k = p.windows.taps_h * p.windows.taps_w * p.run;
   c.strip = most(kStripBytes / most(c.k * c.width * 4, 1), 1);
   const int64_t work = most(c.height * c.k * c.width, 1) * c.panels;  // of a tile
-  const int64_t fit = kChunkBytes / most(c.height * p.windows.row * p.windows.taps_h, 1);
-  const int64_t even = most(pieces(c.tiles, kTasks), pieces(kGrainWork, work));
+  const bool far = !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > kFarBytes;
+  const int64_t bytes = most(c.height * p.windows.row * p.windows.taps_h, 1);
+  const int64_t fit = (far ? kFarChunkBytes : kChunkBytes) / bytes;
+  const int64_t even = far ? c.tiles : most(pieces(c.tiles, kTasks), pieces(kGrainWork, work));
   c.chunk = most(least(fit, even), 1);
   c.chunks = pieces(c.tiles, c.chunk);
   c.groups = c.chunks >= kTasks ? 1 : pieces(kTasks, c.chunks);
