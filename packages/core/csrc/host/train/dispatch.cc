@@ -355,8 +355,12 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
     Tensor fresh[kMaxOutputs];
     dispatch(entry, in, n_in, attrs, fresh);
     for (int i = 0; i < op.n_out; ++i) {
-      rebind(in[op.alias[i]], fresh[i].get());
-      out[i] = Tensor::share(in[op.alias[i]]);
+      TensorImpl* const changed = in[op.alias[i]];
+      // A leaf that changes where no gradients are recorded goes on to take one.
+      const bool stays = changed->leaf() && changed->requires_grad() && fresh[i]->leaf();
+      rebind(changed, fresh[i].get());
+      if (stays) changed->set(TensorImpl::kStopGradient, false);
+      out[i] = Tensor::share(changed);
     }
     return;
   }
