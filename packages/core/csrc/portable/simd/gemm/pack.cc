@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/simd/gemm/turn_tile.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -185,6 +186,25 @@ void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, i
   else
     pack(s, lane, lanes, width, k0, k, static_cast<int32_t*>(panel));
 }
+
+#if defined(__AVX512F__)
+void turn_tile(const float* tile, int64_t ldt, int rows, int cols, float* to, int64_t ld) {
+  using T = int32_t;  // elements are only moved
+  constexpr int kWidth = kLanesOf<T>;
+  for (int r = 0; r < rows; r += kWidth)
+    for (int c = 0; c < cols; c += kWidth) {
+      const int high = rows - r < kWidth ? rows - r : kWidth;
+      const int wide = cols - c < kWidth ? cols - c : kWidth;
+      const T* const from = reinterpret_cast<const T*>(tile) + r * ldt + c;
+      Block<T> block;
+      for (int i = 0; i < kWidth; ++i)
+        block.row[i] = i < high ? load_n(from + i * ldt, wide) : Vec<T>{};
+      block.transpose();
+      for (int j = 0; j < wide; ++j)
+        store_n(reinterpret_cast<T*>(to) + (c + j) * ld + r, block.row[j], high);
+    }
+}
+#endif
 
 Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lines& lanes,
                      const Lines& steps) {

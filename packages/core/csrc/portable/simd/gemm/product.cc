@@ -3,6 +3,7 @@
 #include "proa/simd/gemm/complex.h"
 #include "proa/simd/gemm/skinny.h"
 #include "proa/simd/gemm/small.h"
+#include "proa/simd/gemm/turn_tile.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -48,6 +49,37 @@ bool is_skinny_turned(const Product& p) {
          p.dtype != DType::kF64 && p.n >= kLanes && p.k >= kLanes && p.b_steps.rank == 1 &&
          p.b_steps.step() == 1;
 }
+
+/// True if the result had better be computed turned: from rows of b where they lie, unless these
+/// are a power of two apart and evict each other, and the turned rows of a. For steps so many that
+/// turning the results takes little, and results that stay in the second-level cache.
+bool is_swapped(const Product& p) {
+  constexpr int64_t kPanel = kTileVecs * kLanes, kMost = 4 * kPanel, kSums = 200 * 1024;
+  constexpr int64_t kConflict = 2048;
+  if (!computes(DType::kF64) || p.packed != nullptr || p.dtype != DType::kF32) return false;
+  if (p.m > kMost || (p.m > kMost / 2 && p.m % kPanel != 0)) return false;
+  return p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSums && p.b_steps.rank == 1 &&
+         p.b_steps.step() == 1 && p.b_stride * 4 % kConflict != 0 && bias_bytes(p) == 0 &&
+         p.end.plain() && takes_tiles(p.end.out);
+}
+
+void finish_swapped(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                    int cols) {
+  const Place& out = *static_cast<const Place*>(ctx);
+  const int64_t step = out.rows.step();
+  turn_tile(static_cast<const float*>(tile), ldt, rows, cols,
+            static_cast<float*>(out.data) + col * step + row, step);
+}
+
+void multiply_swapped(const Call& call, const Product& p, void* scratch) {
+  MatrixSource a, b;
+  Gemm g = {&kMicroF32, p.n, p.m, p.k, {}, {}};
+  g.a = matrix_source(&a, p.b, p.dtype, columns(p), p.b_steps);
+  g.b = matrix_source(&b, p.a, p.dtype, p.a_rows, p.a_steps);
+  g.finish = finish_swapped;
+  g.finish_ctx = &p.end.out;
+  gemm(call, g, scratch);
+}
 #endif
 
 }  // namespace
@@ -58,6 +90,7 @@ size_t product_scratch(const Product& p) {
 #if defined(__AVX512F__)
   if (is_skinny_turned(p))
     return static_cast<size_t>(bias_bytes(p)) + skinny_turned_scratch(p.m, p.k);
+  if (is_swapped(p)) return gemm_scratch(kMicroF32, p.n, p.m, p.k, false, false);
 #endif
   if (is_skinny(p))
     return static_cast<size_t>(bias_bytes(p)) + skinny_scratch(micro_of(p.dtype), p.m, p.k);
@@ -69,6 +102,9 @@ size_t product_scratch(const Product& p) {
 void multiply(const Call& call, const Product& p, void* scratch) {
   if (takes_complex(p)) return multiply_complex(call, p, scratch);
   if (is_small(p)) return multiply_small(p.dtype, small_of(p));
+#if defined(__AVX512F__)
+  if (!is_skinny_turned(p) && is_swapped(p)) return multiply_swapped(call, p, scratch);
+#endif
   MatrixSource a, b;
   Gemm g = {&micro_of(p.dtype), p.m, p.n, p.k, {}, {}};
   uint8_t* rest = static_cast<uint8_t*>(scratch);
