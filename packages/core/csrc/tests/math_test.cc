@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proa/simd/exp_below.h"
 #include "proa/simd/math.h"
 
 using namespace proa::PROA_ISA;
@@ -65,6 +66,7 @@ void check(const char* name, F f, double (*ref)(double), double low, double high
 }
 
 double sigmoid_ref(double x) { return 1 / (1 + ::exp(-x)); }
+double exp_below_ref(double x) { return ::exp(x > 0 ? 0 : x); }
 
 /// normal_cdf to within an absolute bound, and that it falls to 0.
 void check_normal_cdf(double bound) {
@@ -120,6 +122,9 @@ int main() {
   const double inf = INFINITY;
   check("exp", [](VF x) { return exp(x); }, ::exp, -inf, inf, 1.5);
   check("exp+", [](VF x) { return exp(x); }, ::exp, -104, 89, 1.5);
+  auto below = [](VF x) { return exp_below(min(splat(0.0f), x)); };
+  check("below", below, exp_below_ref, -inf, inf, 1.5);
+  check("below+", below, exp_below_ref, -104, 0, 1.5);
   check("expm1", [](VF x) { return expm1(x); }, ::expm1, -inf, inf, 2);
   check("expm1+", [](VF x) { return expm1(x); }, ::expm1, -20, 40, 2);
   check("log", [](VF x) { return log(x); }, ::log, -inf, inf, 1);

@@ -124,6 +124,17 @@ def test_reading_along_an_axis(index_dtype, dtype):
         np.testing.assert_array_equal(got.numpy(), np.take_along_axis(a, i, axis))
 
 
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("wrong", [50, -51, 2**31 - 1])
+@pytest.mark.parametrize("at", [(0, 0), (3, 700), (39, 1299)])
+def test_no_index_beyond_an_axis_is_read(index_dtype, wrong, at):
+    x, index = normal(40, 50), RNG.integers(-50, 50, (40, 1300)).astype(index_dtype)
+    index[at] = wrong
+    for a, i, axis in ((x, index, 1), (x.T.copy(), index.T.copy(), 0)):
+        with pytest.raises(IndexError):
+            ops.take_along_axis(proa.to_tensor(a), proa.to_tensor(i), axis=axis)
+
+
 @pytest.mark.parametrize("rows", [3, 2000])
 def test_adding_along_an_axis(rows):
     dy = normal(rows, 33)

@@ -25,6 +25,9 @@ enum class Term {
 };
 constexpr bool has_two(Term t) { return t == Term::kProducts || t == Term::kGated; }
 
+/// Which part of the next column a look at one asks for. Two looks ask for half of it each.
+enum class Ask { kAll, kFirstHalf, kSecondHalf };
+
 /// One piece: rows [begin, end) of x, and of y where the term has one.
 template <class T>
 struct Piece {
@@ -107,40 +110,40 @@ void sum_across(const Piece<T>& s) {
     sum_vectors<kTerm, 1>(s, j, s.x.n - j < kWidth ? s.x.n - j : kWidth);
 }
 
-/// Columns far apart: each is summed along runs of rows at equal distances.
-template <Term kTerm, class T>
-void sum_down(const Piece<T>& s) {
+/// Column j of columns far apart, summed along runs of rows at equal distances.
+template <Term kTerm, Ask kAsk, class T>
+void sum_column(const Piece<T>& s, int64_t j) {
   using C = Compute<T>;
   constexpr int kWidth = kLanesOf<T>;
   const int64_t step = s.x.rows.step(), y_step = s.y.rows.step();
-  for (int64_t j = 0; j < s.x.n; ++j) {
-    Vec<T> sum[2] = {}, product[2] = {};  // two chains hide the latency of the addition
-    C rest = 0, rest_product = 0;
-    const C center = kTerm == Term::kValue ? C{0} : s.center[j];
-    for (int64_t r = s.begin; r < s.end;) {
-      const int64_t count = common_run(s, r);
-      const T* x = static_cast<const T*>(s.x.data) + j * s.x.stride + s.x.rows.at(r);
-      const T* y = static_cast<const T*>(s.y.data) + j * s.y.stride + s.y.rows.at(r);
-      int64_t i = 0;
-      if (step == 1 && y_step == 1)
-        for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
-          // The next column begins elsewhere, where the machine does not expect it.
-          for (int v = 0; v < 2; ++v) __builtin_prefetch(x + s.x.stride + i + v * kWidth);
-          for (int v = 0; v < 2 && kTerm == Term::kProducts; ++v)
-            __builtin_prefetch(y + s.y.stride + i + v * kWidth);
-          for (int v = 0; v < 2; ++v)
-            add_term<kTerm>(load(x + i + v * kWidth), load(y + i + v * kWidth), center - Vec<T>{},
-                            &sum[v], &product[v]);
-        }
-      for (; i < count; ++i)
-        add_term<kTerm>(static_cast<C>(x[i * step]), static_cast<C>(y[i * y_step]), center, &rest,
-                        &rest_product);
-      r += count;
-    }
-    s.sums[j] = sum_lanes(sum[0] + sum[1]) + rest;
-    if constexpr (kTerm == Term::kProducts)
-      s.products[j] = sum_lanes(product[0] + product[1]) + rest_product;
+  Vec<T> sum[2] = {}, product[2] = {};  // two chains hide the latency of the addition
+  C rest = 0, rest_product = 0;
+  const C center = kTerm == Term::kValue ? C{0} : s.center[j];
+  for (int64_t r = s.begin; r < s.end;) {
+    const int64_t count = common_run(s, r);
+    const T* x = static_cast<const T*>(s.x.data) + j * s.x.stride + s.x.rows.at(r);
+    const T* y = static_cast<const T*>(s.y.data) + j * s.y.stride + s.y.rows.at(r);
+    // The next column begins elsewhere, where the machine does not expect it.
+    const T* const next = x + s.x.stride + (kAsk == Ask::kSecondHalf ? count / 2 : 0);
+    int64_t i = 0;
+    if (step == 1 && y_step == 1)
+      for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
+        if constexpr (kAsk != Ask::kAll) __builtin_prefetch(next + i / 2, 0, 2);
+        for (int v = 0; v < 2 && kAsk == Ask::kAll; ++v) __builtin_prefetch(next + i + v * kWidth);
+        for (int v = 0; v < 2 && kTerm == Term::kProducts; ++v)
+          __builtin_prefetch(y + s.y.stride + i + v * kWidth);
+        for (int v = 0; v < 2; ++v)
+          add_term<kTerm>(load(x + i + v * kWidth), load(y + i + v * kWidth), center - Vec<T>{},
+                          &sum[v], &product[v]);
+      }
+    for (; i < count; ++i)
+      add_term<kTerm>(static_cast<C>(x[i * step]), static_cast<C>(y[i * y_step]), center, &rest,
+                      &rest_product);
+    r += count;
   }
+  s.sums[j] = sum_lanes(sum[0] + sum[1]) + rest;
+  if constexpr (kTerm == Term::kProducts)
+    s.products[j] = sum_lanes(product[0] + product[1]) + rest_product;
 }
 
 template <Term kTerm, class T>
@@ -148,7 +151,25 @@ void sum_piece(const Piece<T>& s) {
   if (s.x.stride == 1 && (kTerm != Term::kProducts || s.y.stride == 1))
     sum_across<kTerm>(s);
   else
-    sum_down<kTerm>(s);
+    for (int64_t j = 0; j < s.x.n; ++j) sum_column<kTerm, Ask::kAll>(s, j);
+}
+
+/// Means of a piece's columns, and the sums of squared distances from them. A column that lies
+/// apart is looked at again at once, while it is in the nearest cache.
+template <class T>
+void piece_moments(const Columns& x, int64_t begin, int64_t end, Compute<T>* mean,
+                   Compute<T>* square) {
+  using C = Compute<T>;
+  const Piece<T> values = {x, x, begin, end, nullptr, mean, nullptr};
+  const Piece<T> squares = {x, x, begin, end, mean, square, nullptr};
+  const bool apart = x.stride != 1;
+  if (!apart) sum_across<Term::kValue>(values);
+  for (int64_t j = 0; j < x.n; ++j) {
+    if (apart) sum_column<Term::kValue, Ask::kFirstHalf>(values, j);
+    mean[j] /= static_cast<C>(end - begin);
+    if (apart) sum_column<Term::kSquare, Ask::kSecondHalf>(squares, j);
+  }
+  if (!apart) sum_across<Term::kSquare>(squares);
 }
 
 /// Calls body(piece, begin, end) for all pieces, on the call's threads.
@@ -188,10 +209,7 @@ void moments(const Call& call, const Columns& x, void* scratch, Compute<T>* mean
   C* const means = static_cast<C*>(scratch);
   C* const squares = means + pieces * n;
   for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
-    C *const m = means + i * n, *const s = squares + i * n;
-    sum_piece<Term::kValue, T>({x, x, begin, end, nullptr, m, nullptr});
-    for (int64_t j = 0; j < n; ++j) m[j] /= static_cast<C>(end - begin);
-    sum_piece<Term::kSquare, T>({x, x, begin, end, m, s, nullptr});
+    piece_moments<T>(x, begin, end, means + i * n, squares + i * n);
   });
   for (int64_t j = 0; j < n; ++j) {
     C sum = 0, square = 0;

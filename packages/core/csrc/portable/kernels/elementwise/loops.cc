@@ -185,8 +185,14 @@ void move_tile(const Plan& plan, int k, int d, int64_t offset, int64_t rows, int
   if (!write && down == 1 && right != 1) {
     return transpose_tile(bytes, p, right, dense, columns, rows, columns);
   }
+  const int64_t bytes_of_row = columns * size;
   for (int64_t i = 0; i < rows; ++i, dense += columns * size, p += down * size) {
-    if (write)
+    // The tile behind this one is asked for: the machine does not follow that many rows.
+    if (right == 1 && write)
+      copy_asking(dense, p, bytes_of_row, dense, p + bytes_of_row);
+    else if (right == 1)
+      copy_asking(p, dense, bytes_of_row, p + bytes_of_row, dense);
+    else if (write)
       scatter_row(bytes, dense, p, right, columns);
     else
       gather_row(bytes, p, right, dense, columns);
@@ -222,7 +228,7 @@ void run_tiled(const Call& c, const Plan& plan, int d) {
   const Nest& nest = plan.nest;
   const int last = nest.rank - 1;
   const int64_t height = nest.shape[d], width = nest.shape[last], wide = plan.block / kTileRows;
-  const int64_t tall = 16 * kTileRows, broad = 4 * wide;  // a block
+  const int64_t tall = 16 * kTileRows, broad = 32 * wide;  // a block
   const int64_t down = (height + tall - 1) / tall, right = (width + broad - 1) / broad;
   Nest outer = nest;  // the other dimensions
   outer.shape[d] = outer.shape[last] = 1;
@@ -235,8 +241,8 @@ void run_tiled(const Call& c, const Plan& plan, int d) {
       const int64_t stop = width - left < broad ? width : left + broad;
       Cursor at;
       at.seek(outer, t / (down * right));
-      for (int64_t j = left; j < stop; j += wide)
-        for (int64_t i = top; i < bottom; i += kTileRows) {
+      for (int64_t i = top; i < bottom; i += kTileRows)
+        for (int64_t j = left; j < stop; j += wide) {
           int64_t offset[kMaxOperands];
           for (int k = 0; k < plan.n; ++k)
             offset[k] = at.offset[k] + i * nest.stride[k][d] + j * nest.stride[k][last];

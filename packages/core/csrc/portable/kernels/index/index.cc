@@ -1,12 +1,13 @@
 // Reading and writing by index arrays. Every op here is one walk: over the elements of a `small`
 // array, each of which belongs to the element of a `big` array that the indices name.
-// All indices are checked before anything is written. Work that writes is split by where it
+// All indices are checked before anything is added or put. Work that writes is split by where it
 // writes, so that equal indices meet in the same order on any number of threads.
 #include <string.h>
 
 #include "proa/base/dispatch.h"
 #include "proa/gen/attrs/index.h"
 #include "proa/kernels/elementwise/functions.h"
+#include "proa/kernels/index/line.h"
 #include "proa/kernels/movement/copy.h"
 #include "proa/kernels/reduce/reducer.h"
 
@@ -15,13 +16,6 @@ namespace proa::PROA_ISA {
 namespace {
 
 enum class Mode { kRead, kWrite, kAdd };
-
-/// One axis of the big array that is indexed.
-struct Coordinate {
-  int64_t size;    // of the axis
-  int64_t stride;  // of the big array along it
-  int64_t at;      // of the index within its array, in elements
-};
 
 struct Walk {
   enum { kSmall, kIndex, kBig };
@@ -32,6 +26,11 @@ struct Walk {
   int64_t skip = -1;   // an index that reads zeros and writes nothing
   bool fresh = false;  // big is to be cleared before anything is added
 
+  /// True if along the innermost dimension every element has an index of its own, for one axis.
+  bool in_lines() const {
+    const bool stays = nest.rank > 0 && nest.stride[kIndex][nest.rank - 1] == 0;
+    return !stays && depth == 1 && skip < 0;
+  }
   /// True if whole rows are added to a fresh big: its first axis is indexed and all else is dense.
   bool adds_rows() const {
     return fresh && depth == 1 && nest.rank == 2 && nest.stride[kIndex][1] == 0 &&
@@ -135,26 +134,6 @@ void copy_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
   }
 }
 
-/// small[j] = big[j, index[j]], all along one dimension.
-template <class I, class T>
-void read_line(const I* index, int64_t is, const T* big, int64_t bs, const Coordinate& q, T* small,
-               int64_t ss, int64_t n) {
-  for (int64_t j = 0; j < n; ++j) {
-    const int64_t v = index[j * is];
-    small[j * ss] = big[j * bs + (v < 0 ? v + q.size : v) * q.stride];
-  }
-}
-/// big[j, index[j]] += small[j] where the index lies in [low, high).
-template <class I>
-void add_line(const I* index, int64_t is, float* big, int64_t bs, const Coordinate& q,
-              const float* small, int64_t ss, int64_t n, int64_t low, int64_t high) {
-  for (int64_t j = 0; j < n; ++j) {
-    int64_t v = index[j * is];
-    v = v < 0 ? v + q.size : v;
-    if (v >= low && v < high) big[j * bs + v * q.stride] += small[j * ss];
-  }
-}
-
 /// Elements of small that belong to neighbours in big, and where those begin.
 struct Place {
   uint8_t *small, *big;
@@ -187,9 +166,10 @@ void move_place(const Walk& w, Mode mode, const Place& p, const Place& next, int
   }
 }
 
-/// Elements [begin, end) of the walk, of those whose first coordinate lies in [low, high).
+/// Elements [begin, end) of the walk, of those whose first coordinate lies in [low, high). False if
+/// an index was found to name no element: indices of lines that are read are checked here.
 template <class I>
-void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low, int64_t high) {
+bool walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low, int64_t high) {
   const int64_t size = static_cast<int64_t>(size_of(w.big.dtype));
   const Nest& nest = w.nest;
   const int64_t index_step = nest.inner_stride(Walk::kIndex);
@@ -205,10 +185,9 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
     // Along the innermost dimension the index stays, or goes on with every element.
     const bool stays = nest.rank > 0 && index_step == 0;
     const int64_t run = stays ? n : 1;
-    // Another element with every index: the two commonest forms without their decisions.
-    const bool line = !stays && w.depth == 1 && w.skip < 0;
+    // The two commonest forms without their decisions.
     const bool adds = mode == Mode::kAdd && w.big.dtype == DType::kF32;
-    if (line && (mode == Mode::kRead || adds)) {
+    if (w.in_lines() && (mode == Mode::kRead || adds)) {
       const Coordinate& q = w.coordinates[0];
       const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + q.at;
       uint8_t* s = w.small.as<uint8_t>() + at.offset[Walk::kSmall] * size;
@@ -217,9 +196,11 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
         add_line(index, index_step, reinterpret_cast<float*>(b), bs, q,
                  reinterpret_cast<const float*>(s), ss, n, low, high);
       } else {
+        bool inside = true;
         PROA_MOVED(size, T,
-                   read_line(index, index_step, reinterpret_cast<const T*>(b), bs, q,
-                             reinterpret_cast<T*>(s), ss, n))
+                   inside = read_line(index, index_step, reinterpret_cast<const T*>(b), bs, q,
+                                      reinterpret_cast<T*>(s), ss, n))
+        if (!inside) return false;
       }
       at.advance(nest, n);
       i += n;
@@ -252,6 +233,7 @@ void walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
     i += n;
   }
   if (waiting > 0) move_place(w, mode, last, last, waiting);
+  return true;
 }
 
 /// Adds rows part by part: a part of big is cleared and filled while it is in the cache. The parts
@@ -333,10 +315,12 @@ Status walk_typed(const Call& c, const Walk& w, Mode mode) {
     return Status::kOk;
   }
   if (mode == Mode::kRead) {
+    bool inside = true;
     parallel_for(c, total, kGrain, [&](int64_t begin, int64_t end) {
-      walk_part<I>(w, mode, begin, end, 0, INT64_MAX);
+      if (!walk_part<I>(w, mode, begin, end, 0, INT64_MAX))
+        __atomic_store_n(&inside, false, __ATOMIC_RELAXED);
     });
-    return Status::kOk;
+    return inside ? Status::kOk : Status::kOutOfRange;
   }
   if (total < 2 * kGrain || w.depth == 0) {
     walk_part<I>(w, mode, 0, total, 0, INT64_MAX);
@@ -356,11 +340,12 @@ template <class Prepare>
 Status run_walk(const Call& c, Walk* w, Mode mode, Prepare&& prepare) {
   const bool wide = w->index.dtype == DType::kI64;
   if (!wide && w->index.dtype != DType::kI32) return Status::kInvalidArgument;
-  const bool inside =
-      w->nest.size() == 0 || (wide ? all_inside<int64_t>(*w) : all_inside<int32_t>(*w));
-  if (!inside) return Status::kOutOfRange;
   const int64_t total = w->nest.size();
   w->nest.merge();
+  // Lines are checked as they are read: the indices may be most of what there is to read.
+  if (total > 0 && !(mode == Mode::kRead && w->in_lines())) {
+    if (!(wide ? all_inside<int64_t>(*w) : all_inside<int32_t>(*w))) return Status::kOutOfRange;
+  }
   if (total > 0 && w->adds_rows()) {
     wide ? add_rows<int64_t>(c, *w) : add_rows<int32_t>(c, *w);
     return Status::kOk;

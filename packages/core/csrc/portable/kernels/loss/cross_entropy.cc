@@ -63,10 +63,9 @@ void losses_of_floats(const Call& c, const Labels& labels, const Rows& x, const 
   for_each_label(c, labels, x.width, [&](int64_t r, int64_t label) {
     float loss = 0;
     if (label != labels.ignored) {
-      const float* const in = floats(x, r);
-      const float peak = peak_of_floats(in, x.width);
-      const float total = sum_of_exp_floats(x, r, peak, [](int64_t) {});
-      loss = static_cast<float>(::log(static_cast<double>(total))) + (peak - in[label]);
+      const PeakAndTotal sum = sum_up_floats(x, r);
+      loss = static_cast<float>(::log(static_cast<double>(sum.total))) +
+             (sum.peak - floats(x, r)[label]);
     }
     write_block(y.row(r), 0, 1, &loss);
   });
@@ -98,7 +97,7 @@ void gradients(const Call& c, const Labels& labels) {
     if (label == labels.ignored)
       return map_row<C>(row, to, x.width, [](Vec<C>, int64_t, int64_t) { return Vec<C>{}; });
     map_row<C>(row, to, x.width, [&](Vec<C> v, int64_t i, int64_t) {
-      Vec<C> d = exp_of(v - peak) * scale;
+      Vec<C> d = exp_below(v - peak) * scale;
       if (label >= i && label < i + kLanesOf<C>) d[label - i] -= factor;
       return d;
     });

@@ -31,7 +31,7 @@ void softmax_rows(const Call& c, const Rows& x, const Rows& y) {
     const C total = sum_of_exp<C>(from, x.width, peak);
     const C scale = 1 / total;
     map_row<C>(from, to, x.width,
-               [&](Vec<C> v, int64_t, int64_t) { return exp_of(v - peak) * scale; });
+               [&](Vec<C> v, int64_t, int64_t) { return exp_below(v - peak) * scale; });
   });
 }
 
@@ -141,7 +141,7 @@ void softmax_strips(const Call& c, const Rows& x, const Rows& y, int64_t run, bo
       store(peak + j, select((v > p) | (v != v), v, p));
     });
     walk(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
-      const VF e = exp(from.take(i, j, some) - load(peak + j));
+      const VF e = exp_below(from.take(i, j, some) - load(peak + j));
       if (!logarithm) to.give(i, j, some, e);
       store(total + j, load(total + j) + e);
     });

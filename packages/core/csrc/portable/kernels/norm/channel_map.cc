@@ -51,7 +51,8 @@ void map_across(const Columns& x, const Columns* other, const Columns& out,
   }
 }
 
-/// Any strides: channel by channel, in runs of elements at equal distances.
+/// Any strides: channel by channel, in runs of elements at equal distances. The last channel comes
+/// first: whoever took the sums has just read it, and the cache still has it.
 template <class T>
 void map_down(const Columns& x, const Columns* other, const Columns& out,
               const Factors<Compute<T>>& f, int64_t begin, int64_t end) {
@@ -60,7 +61,7 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
   constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(T));
   const Columns& y = other != nullptr ? *other : x;
   const int64_t xs = x.rows.step(), ys = y.rows.step(), os = out.rows.step();
-  for (int64_t j = 0; j < x.n; ++j) {
+  for (int64_t j = x.n - 1; j >= 0; --j) {
     const C center = f.center[j], a = f.a[j], b = f.b[j], k = f.k[j];
     for (int64_t r = begin; r < end;) {
       int64_t n = run_of(x.rows, r, end);
@@ -73,10 +74,10 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
       int64_t i = 0;
       if (xs == 1 && ys == 1 && os == 1)
         for (; i + kWidth <= n; i += kWidth) {
-          __builtin_prefetch(from + x.stride + i);  // the next channel
-          __builtin_prefetch(beside + y.stride + i);
+          __builtin_prefetch(from - x.stride + i);  // the next channel
+          __builtin_prefetch(beside - y.stride + i);
           const int64_t t = i + kAhead;
-          ask(t < n ? to + t : to + out.stride + (t - n));
+          ask(t < n ? to + t : to - out.stride + (t - n));
           store(to + i, (load(from + i) - center) * a +
                             (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
         }

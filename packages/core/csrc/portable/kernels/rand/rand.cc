@@ -231,11 +231,13 @@ Status map_random(const Call& c, const Stream& stream, DType as, F&& f) {
   return Status::kOk;
 }
 
-/// Dropout of floats that follow each other, n from the first of a block on.
+constexpr int64_t kDropped = 128;  // few at a time: words are made while memory is at work
+
+/// Dropout of floats that follow each other, n <= kDropped from a multiple of kDropped on.
 void drop_floats(const Stream& stream, const float* x, float* y, int64_t first, int64_t n,
                  uint32_t least, float scale) {
-  alignas(64) uint32_t words[kBlock];
-  stream.fill(first, words);
+  alignas(64) uint32_t words[kDropped];
+  philox_words<kDropped / 4>(stream.seed, stream.offset, first / 4, words);
   for (int64_t k = 0; k < n; k += kLanes) {
     const int64_t some = n - k < kLanes ? n - k : kLanes;
     ask_ahead(x + k);
@@ -279,8 +281,8 @@ Status dropout(const Call& c) {
     // u is w / 2**24 of a word's top 24 bits w: it is at least p where w is at least p * 2**24.
     const auto least = static_cast<uint32_t>(::ceil(static_cast<double>(p) * 0x1p24));
     parallel_for(c, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i += kBlock) {
-        const int64_t n = end - i < kBlock ? end - i : kBlock;
+      for (int64_t i = begin; i < end; i += kDropped) {
+        const int64_t n = end - i < kDropped ? end - i : kDropped;
         drop_floats(stream, x.as<const float>() + i, out.as<float>() + i, i, n, least, scale);
       }
     });

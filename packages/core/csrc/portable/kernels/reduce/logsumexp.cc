@@ -3,6 +3,7 @@
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/loss/columns.h"
 #include "proa/kernels/reduce/reducer.h"
+#include "proa/simd/exp_below.h"
 
 namespace proa::PROA_ISA {
 
@@ -41,20 +42,20 @@ double sum_exp(const float* x, int64_t n, float peak) {
   double total = 0;
   for (int64_t i = 0; i < n; i += 64 * kLanes) {
     const int64_t stop = n - i < 64 * kLanes ? n : i + 64 * kLanes;
-    VF sums[2] = {};
+    VF sums[4] = {};
     int64_t k = i;
-    for (; k + 2 * kLanes <= stop; k += 2 * kLanes)
-#pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
+    for (; k + 4 * kLanes <= stop; k += 4 * kLanes)
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) {
         ask(x + n + k + v * kLanes);
-        sums[v] += exp(load(x + k + v * kLanes) - splat(peak));
+        sums[v] += exp_below(load(x + k + v * kLanes) - splat(peak));
       }
     for (; k < stop; k += kLanes) {
       const int64_t some = stop - k < kLanes ? stop - k : kLanes;
-      const VF tail = exp(load_n(x + k, some) - splat(peak));
+      const VF tail = exp_below(load_n(x + k, some) - splat(peak));
       sums[0] += to_float(iota()) < static_cast<float>(some) ? tail : VF{};
     }
-    total += static_cast<double>(sum_lanes(sums[0] + sums[1]));
+    total += static_cast<double>(sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3])));
   }
   return total;
 }
