@@ -54,13 +54,12 @@ bool is_skinny_turned(const Product& p) {
 /// are a power of two apart and evict each other, and the turned rows of a. For steps so many that
 /// turning the results takes little, and results that stay in the second-level cache.
 bool is_swapped(const Product& p) {
-  constexpr int64_t kPanel = kTileVecs * kLanes, kMost = 4 * kPanel, kSums = 200 * 1024;
+  constexpr int64_t kPanel = kTileVecs * kLanes, kMost = 2 * kPanel, kSums = 200 * 1024;
   constexpr int64_t kConflict = 2048;
   if (!computes(DType::kF64) || p.packed != nullptr || p.dtype != DType::kF32) return false;
-  if (p.m > kMost || (p.m > kMost / 2 && p.m % kPanel != 0)) return false;
-  return p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSums && p.b_steps.rank == 1 &&
-         p.b_steps.step() == 1 && p.b_stride * 4 % kConflict != 0 && bias_bytes(p) == 0 &&
-         p.end.plain() && takes_tiles(p.end.out);
+  return p.m <= kMost && p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSums &&
+         p.b_steps.rank == 1 && p.b_steps.step() == 1 && p.b_stride * 4 % kConflict != 0 &&
+         bias_bytes(p) == 0 && p.end.plain() && takes_tiles(p.end.out);
 }
 
 void finish_swapped(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
