@@ -161,6 +161,19 @@ def test_transposed_copies(shape, dtype):
         np.testing.assert_array_equal(got, np.swapaxes(a, -1, -2))
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (1, 4), (0, 3), (40, 33, 7)])
+def test_contiguous_tensors_are_dense_rows(shape):
+    x = normal(*shape)
+    t = proa.to_tensor(x, stop_gradient=False)
+    perm = [*range(1, x.ndim), 0]
+    y = ops.transpose(t, perm=perm).contiguous()
+    assert y.is_contiguous()
+    np.testing.assert_array_equal(y.numpy(), x.transpose(perm))
+    weight = normal(*y.shape)
+    (dx,) = proa.grad([(y * proa.to_tensor(weight)).sum()], [t])
+    np.testing.assert_array_equal(dx.numpy(), weight.transpose(np.argsort(perm)))
+
+
 @pytest.mark.parametrize("width", [1, 15, 64, 130, 1100, 9000])
 def test_logsumexp_of_rows(width):
     x = normal(9, width) * 4

@@ -225,13 +225,20 @@ def _rounded(self: Tensor, digits: int | None = None) -> Tensor:
     return ops.div(ops.round(ops.mul(self, power)), power)
 
 
+def _contiguous(self: Tensor) -> Tensor:
+    """A copy whose elements lie in row-major order, whatever order theirs is."""
+    if self._is_symbolic or self.is_contiguous():
+        return ops.assign(self)
+    return ops.reshape(ops.reshape(self, shape=[-1]), shape=self.shape)
+
+
 _METHODS: dict[str, Callable[..., Any]] = {
     "astype": _astype,
     "to": _to,
     "cpu": _same,
     "cuda": _cuda,
     "pin_memory": _same,
-    "contiguous": lambda self: ops.assign(self),
+    "contiguous": _contiguous,
     "value": _get_tensor,
     "get_tensor": _get_tensor,
     "gradient": _gradient,
