@@ -20,6 +20,8 @@ enum class Way { kDepthwise, kWinograd, kWindows, kProduct };
 constexpr int64_t kWindowBytes = 768 * 1024;  // of kernels, for Way::kWindows
 constexpr int64_t kGrainWork = 1 << 19;
 constexpr int64_t kBandBytes = 96 * 1024;
+// Bands of Way::kDepthwise, as neighbours share lines of x, and the frame that is worth them.
+constexpr int64_t kDepthwiseBandBytes = 256 * 1024, kLargeFrame = 4 << 20;
 constexpr int64_t kSlots = 16;
 constexpr int64_t kTurned = 256;  // elements of a kernel that are turned at once, for packing
 
@@ -72,8 +74,14 @@ bool in_place(const Correlation& c) {
   return way_of(c) != Way::kWindows || (c.cols % 2 == 0 && !collides(c, c.x.stride[3]));
 }
 
-// A frame for Way::kWindows is copied a band of output lines at a time, right before these are
-// computed, so that it stays in the cache. Ranges of lines are shared out, each with its own slot.
+// A frame for Way::kWindows or kDepthwise is copied a band of output lines at a time, right before
+// these are computed, so that it stays in the cache. Ranges of lines are shared out, each with its
+// own slot.
+bool by_bands(const Correlation& c) {
+  if (!by_depthwise(c)) return way_of(c) == Way::kWindows;
+  return frame_bytes(c.x, framed(c)) > static_cast<size_t>(kLargeFrame);
+}
+
 struct Bands {
   int64_t lines, slots;  // output lines of a band, ranges
   size_t bytes;          // of a slot
@@ -99,8 +107,9 @@ Bands bands_of(const Correlation& c) {
   const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * steps(c);
   const auto first = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 1), pairs));
   const auto more = static_cast<int64_t>(frame_bytes(one, band_of(c, 0, 2), pairs)) - first;
+  const int64_t fit = by_depthwise(c) ? kDepthwiseBandBytes : kBandBytes;
   Bands b;
-  b.lines = 1 + (first < kBandBytes && more > 0 ? (kBandBytes - first) / more : 0);
+  b.lines = 1 + (first < fit && more > 0 ? (fit - first) / more : 0);
   if (b.lines > c.rows) b.lines = c.rows;
   b.slots = all * line / kGrainWork;
   if (b.slots > kSlots) b.slots = kSlots;
@@ -369,7 +378,7 @@ void run_group(const Call& call, const Correlation& c, Job s, int64_t group, int
   else if (way_of(c) == Way::kWindows)
     run_windows(call, s);
   else if (by_depthwise(c))
-    depthwise(call, c, s.frame, s.packed, s.init, s.g);
+    depthwise(call, c, s.frame, s.packed, s.init, s.g, s.first, s.images * s.rows);
   else
     run_product(call, s, scratch);
 }
@@ -407,6 +416,14 @@ void run_bands(const Call& call, const Correlation& c, const Job& job, uint8_t* 
         if (s.rows > bands.lines) s.rows = bands.lines;
         s.frame =
             make_frame(alone, one_image(c.x, n), band_of(c, i, s.rows), false, own, by_pairs(c));
+        if (by_depthwise(c)) {  // expects all of x
+          const int64_t row = i * c.step_h - c.top;
+          s.frame.data = static_cast<const uint8_t*>(s.frame.data) +
+                         (c.left * s.frame.pixel - row * s.frame.row) * s.micro.size;
+          s.frame.image = 0;
+          run_group(alone, c, s, 0, 0, nullptr);
+          continue;
+        }
         s.fetch = after_band(c, n, i, s.rows);
         for (int64_t g = 0; g < c.groups; ++g) run_group(alone, c, s, g, depth_of(c), nullptr);
       }
@@ -455,7 +472,7 @@ size_t correlate_scratch(const Correlation& c) {
   size_t bytes = 64 + align64(bias_bytes(c)) + product_bytes(c);
   if (c.packed == nullptr) bytes += align64(correlate_packed_size(c));
   if (in_place(c)) return bytes;
-  if (way_of(c) != Way::kWindows) return bytes + align64(frame_bytes(c.x, framed(c), by_pairs(c)));
+  if (!by_bands(c)) return bytes + align64(frame_bytes(c.x, framed(c), by_pairs(c)));
   const Bands bands = bands_of(c);
   return bytes + static_cast<size_t>(bands.slots) * bands.bytes;
 }
@@ -484,7 +501,7 @@ void correlate(const Call& call, const Correlation& c, void* scratch) {
   s.images = c.x.shape[0];
   s.rows = c.rows;
   const bool here = in_place(c);
-  if (!here && way_of(c) == Way::kWindows) {
+  if (!here && by_bands(c)) {
     s.images = 1;
     return run_bands(call, c, s, rest);
   }

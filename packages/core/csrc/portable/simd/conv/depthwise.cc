@@ -188,9 +188,9 @@ void depthwise_lines(const Correlation& c, const Frame& frame, const void* packe
 }
 
 void depthwise(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
-               const void* bias, const Gemm& end) {
-  parallel_for(call, c.x.shape[0] * c.rows, depthwise_grain(c), [&](int64_t first, int64_t last) {
-    depthwise_lines(c, frame, packed, bias, end, first, last);
+               const void* bias, const Gemm& end, int64_t first, int64_t lines) {
+  parallel_for(call, lines, depthwise_grain(c), [&](int64_t begin, int64_t stop) {
+    depthwise_lines(c, frame, packed, bias, end, first + begin, first + stop);
   });
 }
 

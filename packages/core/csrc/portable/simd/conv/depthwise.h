@@ -11,12 +11,13 @@ inline bool depthwise_takes(const Correlation& c) {
 }
 /// Kernels as [tap][channel], the channels filled up to whole vectors; size is that of an element.
 size_t depthwise_packed_size(const Correlation& c, int64_t size);
-/// `frame` is all of x, without padding; `bias` is padded with whole vectors or nullptr; `end` says
-/// where results go (its c, ldc, relu and finish).
+/// `lines` lines of the output from `first` on, those of all images being counted. `frame` is all
+/// of x, without padding, or has what these lines read in its place; `bias` is padded with whole
+/// vectors or nullptr; `end` says where results go (its c, ldc, relu and finish).
 void depthwise(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
-               const void* bias, const Gemm& end);
+               const void* bias, const Gemm& end, int64_t first, int64_t lines);
 
-/// The same for lines [first, last) of the output, on the calling thread.
+/// The same for lines [first, last), on the calling thread.
 void depthwise_lines(const Correlation& c, const Frame& frame, const void* packed, const void* bias,
                      const Gemm& end, int64_t first, int64_t last);
 /// Lines worth handing to another thread.
