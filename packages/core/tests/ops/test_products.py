@@ -118,6 +118,8 @@ def test_memory_order_does_not_matter(shape):
         ((2, 7), (8, 8, 8)),
         ((3,), (3, 17, 49)),
         ((5,), (96, 96, 96)),
+        ((6,), (28, 40, 40)),
+        ((4,), (45, 33, 50)),
     ],
 )
 def test_batches(batch, shape, turned, dtype):

@@ -104,6 +104,9 @@ void multiply_small_batch(const Call& c, const Product& p) {
   const Small s = small_of(p);
   const Batch batch = batch_of(c);
   const int64_t grain = 1 + kGrainWork / (p.m * p.n * p.k + kCallWork);
+  int64_t ahead[2] = {};  // bytes from a matrix to the next
+  for (int v = 0; v < 2 && batch.rank > 0; ++v)
+    ahead[v] = batch.stride[v][batch.rank - 1] * static_cast<int64_t>(size_of(p.dtype));
   parallel_for(c, batch.count, grain, [&](int64_t begin, int64_t end) {
     Small one = s;
     Walk walk(batch, begin);
@@ -111,6 +114,7 @@ void multiply_small_batch(const Call& c, const Product& p) {
       one.a = shifted(s.a, walk.offset[0], p.dtype);
       one.b = shifted(s.b, walk.offset[1], p.dtype);
       one.c = const_cast<void*>(shifted(s.c, walk.offset[2], p.dtype));
+      look_ahead(p.dtype, ahead[0], ahead[1], &one);
       multiply_small(p.dtype, one);
     }
   });

@@ -10,6 +10,11 @@ constexpr int kRows = 8;  // of sums in registers
 #else
 constexpr int kRows = 4;
 #endif
+#if defined(__AVX512F__)
+constexpr int kHighRows = 14;  // as many as fit: the fewest loads for a multiply-add
+#else
+constexpr int kHighRows = kRows;
+#endif
 #if defined(__AVX2__)
 constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole ones
 #else
@@ -23,6 +28,18 @@ const T* past(const T* p, int64_t bytes) {
   return reinterpret_cast<const T*>(reinterpret_cast<const uint8_t*>(p) + bytes);
 }
 
+/// What is fetched for the next product.
+struct Ahead {
+  const uint8_t *a, *b;
+  int64_t a_bytes, b_bytes;  // each step
+  PROA_INLINE void step() {
+    __builtin_prefetch(a, 0, 2);
+    __builtin_prefetch(b, 0, 2);
+    a += a_bytes;
+    b += b_bytes;
+  }
+};
+
 /// Where one tile is.
 template <class T>
 struct Corner {
@@ -31,6 +48,7 @@ struct Corner {
   const T* init;
   T* c;
   int64_t last;  // columns of the last vector
+  Ahead* ahead;
 };
 
 template <class T, int kHigh, int kVecs>
@@ -44,26 +62,29 @@ void run_tile(const Small& s, const Corner<T>& at) {
     V first = {};
     if (at.init != nullptr)
       first = j < kVecs - 1 ? load(at.init + j * kWidth) : get_last(at.init + kEnd);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kHigh; ++i) acc[i][j] = first;
   }
   // Three rows share a pointer: their distances are addressing modes.
   const int64_t size = sizeof(T), row = s.a_row * size, step = s.a_step * size;
   const T *a[kPointers], *b = at.b;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int i = 0; i < kPointers; ++i) a[i] = past(at.a, 3 * i * row);
+  constexpr bool kFetches = kHigh > kRows;  // low ones have no time for it
+  Ahead ahead = *at.ahead;
   for (int64_t k = s.k; k > 0; --k, b += at.b_step) {
+    if (kFetches) ahead.step();
     V v[kVecs];
 #pragma GCC unroll 4
     for (int j = 0; j < kVecs - 1; ++j) v[j] = load(b + j * kWidth);
     v[kVecs - 1] = get_last(b + kEnd);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kHigh; ++i) {
       const T unit = *past(a[i / 3], i % 3 * row);
 #pragma GCC unroll 4
       for (int j = 0; j < kVecs; ++j) acc[i][j] = acc[i][j] + unit * v[j];
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < kPointers; ++i) {
       a[i] = past(a[i], step);
 #if defined(__x86_64__)
@@ -71,8 +92,9 @@ void run_tile(const Small& s, const Corner<T>& at) {
 #endif
     }
   }
+  if (kFetches) *at.ahead = ahead;
   T* c = at.c;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < kHigh; ++i, c += s.ldc) {
 #pragma GCC unroll 4
     for (int j = 0; j < kVecs; ++j) {
@@ -86,15 +108,39 @@ void run_tile(const Small& s, const Corner<T>& at) {
   }
 }
 
-/// All rows from `row` on, which are at least kHigh, by tiles of kHigh.
+/// How many tiles of kHighRows to take for m rows before those of kRows: what costs are low tiles,
+/// and rows that are done twice.
+int64_t high_tiles(int64_t m) {
+  const int64_t most = m / kHighRows;
+  int64_t best = 0, least_cost = m + 1;
+  for (int64_t high = most; high >= 0 && high > most - kRows; --high) {
+    const int64_t left = m - high * kHighRows, low = (left + kRows - 1) / kRows;
+    const int64_t cost = low + low * kRows - left;
+    if (cost < least_cost) {
+      least_cost = cost;
+      best = high;
+    }
+  }
+  return best;
+}
+
+/// All rows, which are at least kHigh, by tiles of kHigh, or of kHighRows first.
 template <class T, int kHigh, int kVecs>
 PROA_INLINE void run_rows(const Small& s, Corner<T> at) {
   const T* const a = at.a;
   T* const c = at.c;
-  for (int64_t row = 0; row < s.m; row += kHigh) {
-    const int64_t first = row + kHigh <= s.m ? row : s.m - kHigh;
-    at.a = a + first * s.a_row;
-    at.c = c + first * s.ldc;
+  auto place = [&](int64_t row) {
+    at.a = a + row * s.a_row;
+    at.c = c + row * s.ldc;
+  };
+  int64_t row = 0;
+  if constexpr (kHigh == kRows && kVecs == 2 && kHighRows > kRows)
+    for (int64_t tiles = high_tiles(s.m); tiles > 0; --tiles, row += kHighRows) {
+      place(row);
+      run_tile<T, kHighRows, kVecs>(s, at);
+    }
+  for (; row < s.m; row += kHigh) {
+    place(row + kHigh <= s.m ? row : s.m - kHigh);
     run_tile<T, kHigh, kVecs>(s, at);
   }
 }
@@ -111,6 +157,10 @@ template <class T>
 void run(const Small& s, const Source* turned) {
   constexpr int64_t kWidth = kLanesOf<T>;
   alignas(64) T room[kTurnedSteps * wide(1) * kWidth];
+  const void* const ahead_a = s.ahead_a != nullptr ? s.ahead_a : s.a;
+  const void* const ahead_b = s.ahead_b != nullptr ? s.ahead_b : s.a;
+  Ahead ahead = {static_cast<const uint8_t*>(ahead_a), static_cast<const uint8_t*>(ahead_b),
+                 s.ahead_a_bytes, s.ahead_b_bytes};
   for (int64_t col = 0; col < s.n;) {
     const int64_t left = s.n - col, most = wide(s.m) * kWidth;
     const bool full = left > most - kWidth;  // the tile's last vector may be a part
@@ -120,7 +170,8 @@ void run(const Small& s, const Source* turned) {
                     s.b_step,
                     s.init == nullptr ? nullptr : static_cast<const T*>(s.init) + col,
                     static_cast<T*>(s.c) + col,
-                    (cols - 1) % kWidth + 1};
+                    (cols - 1) % kWidth + 1,
+                    &ahead};
     if (turned != nullptr) {
       at.b_step = width;
       pack_panel(*turned, sizeof(T), col, static_cast<int>(cols), static_cast<int>(width), 0, s.k,
@@ -174,6 +225,18 @@ Small small_of(const Product& p) {
              p.end.act == Act::kRelu};
   if (p.bias != nullptr && p.bias->given()) s.init = p.bias->data;
   return s;
+}
+
+void look_ahead(DType dtype, int64_t a, int64_t b, Small* s) {
+  if (kHighRows == kRows) return;
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  const int64_t panels = (s->n + 2 * kVecBytes / size - 1) / (2 * kVecBytes / size);
+  const int64_t steps = panels * high_tiles(s->m) * s->k;
+  if (steps == 0) return;
+  s->ahead_a = past(static_cast<const uint8_t*>(s->a), a);
+  s->ahead_b = past(static_cast<const uint8_t*>(s->b), b);
+  s->ahead_a_bytes = (a + steps - 1) / steps;
+  s->ahead_b_bytes = (b + steps - 1) / steps;
 }
 
 void multiply_small(DType dtype, const Small& s) {

@@ -16,6 +16,9 @@ struct Small {
   int64_t ldc;
   const void* init;  // n elements, or nullptr for 0
   bool relu;
+  // What comes to the second-level cache meanwhile: from each, so many bytes a step.
+  const void *ahead_a = nullptr, *ahead_b = nullptr;
+  int64_t ahead_a_bytes = 0, ahead_b_bytes = 0;
 };
 
 // Multiply-adds up to which packing does not pay. A product alone may be shared out before that.
@@ -28,6 +31,8 @@ inline bool is_small(const Product& p, int64_t work = kSmallWork) {
   return computes(DType::kF64) && fits_small(p, work);
 }
 Small small_of(const Product& p);
+/// Lets the operands of the next product come while this one runs, `a` and `b` bytes further on.
+void look_ahead(DType dtype, int64_t a, int64_t b, Small* s);
 /// What multiply() does, to the last bit, for floats or doubles.
 void multiply_small(DType dtype, const Small& s);
 
