@@ -288,6 +288,7 @@ def test_a_gradient_without_a_rule_is_an_error_and_not_silently_zero():
         "conv2d_norm",
         "channel_moments",  # made by passes over recorded steps, after the backward
         "normalise_by",
+        "batch_norm_relu_grad",
         "linear_act",
         "recurrent_grad",  # autograd.recurrent composes the second derivative
         "qr_complete",  # the further columns are any that fit
