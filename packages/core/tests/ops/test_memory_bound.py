@@ -161,6 +161,53 @@ def test_transposed_copies(shape, dtype):
         np.testing.assert_array_equal(got, np.swapaxes(a, -1, -2))
 
 
+#: Just beyond the size from which on copies go past the caches (6 MB): lines that begin
+#: at one column of all rows and at any, long and short rows; and a size just below it.
+BEYOND = [(1536, 1040), (1543, 1051), (40, 40000), (45000, 35), (99000, 16)]
+BEYOND += [(1536, 1008)]
+
+
+@pytest.mark.parametrize("shape", BEYOND)
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "float16", "float32", "float64", "complex128"]
+)
+def test_transposed_copies_beyond_the_caches(shape, dtype):
+    rows, columns = shape[0] * 4 // np.dtype(dtype).itemsize, shape[1]
+    x = RNG.integers(0, 256, (rows, columns * np.dtype(dtype).itemsize), np.uint8)
+    x = x.view(dtype)
+    got = ops.assign(ops.transpose(proa.to_tensor(x), perm=[1, 0])).contiguous()
+    bits = x.view(f"V{x.itemsize}")
+    np.testing.assert_array_equal(got.numpy().view(bits.dtype), bits.T)
+
+
+@pytest.mark.parametrize(("head", "tail"), [(0, 0), (1, 0), (0, 3), (5, 2), (16, 16)])
+@pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
+def test_parts_turned_beyond_the_caches(head, tail, dtype):
+    """Sources and results that begin anywhere in a line, of several ranks."""
+    x = RNG.integers(-9999, 9999, (5, 600, 1312)).astype(dtype)
+    t, part = proa.to_tensor(x), slice(head, x.shape[2] - tail)
+    a, v = t[:, :, part], x[:, :, part]
+    for perm in ([0, 2, 1], [2, 0, 1], [2, 1, 0], [1, 2, 0]):
+        got = ops.transpose(a, perm=perm).contiguous()
+        np.testing.assert_array_equal(got.numpy(), v.transpose(perm))
+    deep, w = t.reshape([5, 20, 30, 41, 32]), x.reshape(5, 20, 30, 41, 32)
+    got = ops.transpose(deep[:, 1:], perm=[3, 0, 4, 2, 1]).contiguous()
+    np.testing.assert_array_equal(got.numpy(), w[:, 1:].transpose(3, 0, 4, 2, 1))
+
+
+@pytest.mark.parametrize("at", [0, 1, 7, 16, 33])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_turned_copies_into_parts(at, dtype):
+    """Rows of the result begin and end within those of another array."""
+    for width in (1120, 1087):
+        x, edge = normal(2080, 1600).astype(dtype), normal(1600, at).astype(dtype)
+        rest = normal(1600, width - at).astype(dtype)
+        turned = ops.transpose(proa.to_tensor(x), perm=[1, 0])
+        parts = [proa.to_tensor(edge), turned, proa.to_tensor(rest)]
+        got = ops.concat(*parts, axis=1).numpy()
+        np.testing.assert_array_equal(got, np.concatenate([edge, x.T, rest], 1))
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (1, 4), (0, 3), (40, 33, 7)])
 def test_contiguous_tensors_are_dense_rows(shape):
     x = normal(*shape)
@@ -329,6 +376,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "logsumexp": lambda x: ops.logsumexp(x, axis=[1]),
     "layer_norm": lambda x: ops.layer_norm(x, x[0], x[1], axes=1)[0],
     "transpose": lambda x: x.t().contiguous(),
+    "transpose beyond the caches": lambda x: x.tile([4, 2]).t().contiguous(),
     "pad": lambda x: ops.pad(x, [3, 4], [5, 6]),
     "sum across": lambda x: x + ops.transpose(x.reshape([330, 700]), perm=[1, 0]),
 }

@@ -5,7 +5,7 @@
 #include "proa/base/dispatch.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/elementwise/nest.h"
-#include "proa/simd/vec.h"
+#include "proa/simd/stream.h"
 
 namespace proa::PROA_ISA {
 
@@ -27,10 +27,19 @@ constexpr int64_t kGrain = 32768;    // elements one piece of work has at least
 constexpr int64_t kTile = 32;        // rows and columns of a transposed tile: both sides fit L1
 constexpr int64_t kLarge = 1 << 18;  // bytes from which on memory, not the caches, is what counts
 
+constexpr int64_t kStreamed = 6 << 20;  // bytes from which on a result goes past the caches
+constexpr int64_t kRun = 512;  // elements of the source one streamed piece of work reads in a row
+
+/// Whether squares of T are turned in registers.
+template <class T>
+constexpr bool kTurned =
+    sizeof(T) == 4 || (kHasLarge && (sizeof(T) == 8 || (sizeof(T) == 2 && kVecBytes >= 32)));
+
 /// A plane: y[i * y_rows + j] = x[i * x_rows + j * x_columns] for rows i and columns j.
 struct Plane {
   int64_t rows, columns, y_rows, y_columns, x_rows, x_columns;
-  bool large;  // the array that it is part of is
+  bool large;     // the array that it is part of is
+  bool streamed;  // its result goes past the caches
 };
 
 void copy_dense(const uint8_t* x, uint8_t* y, int64_t n, bool large) {
@@ -64,48 +73,125 @@ void copy_dense_rows(const uint8_t* x, int64_t x_step, uint8_t* y, int64_t y_ste
 
 /// y[i][j] = x[j][i] for as many rows and columns as a vector has lanes: the quarters of ever
 /// smaller squares change places, so that each line of memory is read and written once and whole.
-PROA_INLINE void transpose_square(const uint32_t* x, int64_t xs, uint32_t* y, int64_t ys) {
-  VU row[kLanes];
-#pragma GCC unroll 16
-  for (int k = 0; k < kLanes; ++k) row[k] = load(x + k * xs);
-#pragma GCC unroll 4
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    VU upper, lower;
-    for (int j = 0; j < kLanes; ++j) {
+template <bool kStream, class T>
+PROA_INLINE void transpose_square(const T* x, int64_t xs, T* y, int64_t ys) {
+  constexpr int n = kLanesOf<T>;
+  Vec<T> row[n];
+#pragma GCC unroll 32
+  for (int k = 0; k < n; ++k) row[k] = load(x + k * xs);
+#pragma GCC unroll 5
+  for (int half = n / 2; half > 0; half /= 2) {
+    Vec<T> upper, lower;
+    for (int j = 0; j < n; ++j) {
       const bool right = (j & half) != 0;
-      upper[j] = static_cast<uint32_t>(right ? kLanes + j - half : j);
-      lower[j] = static_cast<uint32_t>(right ? kLanes + j : j + half);
+      upper[j] = static_cast<T>(right ? n + j - half : j);
+      lower[j] = static_cast<T>(right ? n + j : j + half);
     }
-#pragma GCC unroll 16
-    for (int k = 0; k < kLanes; ++k) {
+#pragma GCC unroll 32
+    for (int k = 0; k < n; ++k) {
       if ((k & half) != 0) continue;
-      const VU a = row[k], b = row[k + half];
+      const Vec<T> a = row[k], b = row[k + half];
       row[k] = shuffle(a, b, upper);
       row[k + half] = shuffle(a, b, lower);
     }
   }
-#pragma GCC unroll 16
-  for (int k = 0; k < kLanes; ++k) store(y + k * ys, row[k]);
+#pragma GCC unroll 32
+  for (int k = 0; k < n; ++k) {
+    if constexpr (kStream) {
+      stream(y + k * ys, row[k]);
+    } else {
+      store(y + k * ys, row[k]);
+    }
+  }
 }
 
 /// A tile of a transpose: x steps by 1 along rows of y.
 template <class T>
 void transpose_as(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t columns) {
   int64_t i = 0;
-  if constexpr (sizeof(T) == 4) {
-    for (; i + kLanes <= rows; i += kLanes) {
+  if constexpr (kTurned<T>) {
+    constexpr int64_t n = kLanesOf<T>;
+    // Vectors of 8-byte elements that lie across two lines cost more than their elements.
+    const int64_t turned = sizeof(T) == 8 && ys % n != 0 ? 0 : rows;
+    for (; i + n <= turned; i += n) {
       int64_t j = 0;
-      for (; j + kLanes <= columns; j += kLanes) {
-        transpose_square(x + i + j * xs, xs, y + i * ys + j, ys);
+      for (; j + n <= columns; j += n) {
+        transpose_square<false>(x + i + j * xs, xs, y + i * ys + j, ys);
       }
       for (; j < columns; ++j) {
-        for (int64_t k = i; k < i + kLanes; ++k) y[k * ys + j] = x[k + j * xs];
+        for (int64_t k = i; k < i + n; ++k) y[k * ys + j] = x[k + j * xs];
       }
     }
   }
   for (; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) y[i * ys + j] = x[i + j * xs];
   }
+}
+
+/// Streams the lines from column `first` on, where they begin in every row of y, as far as they are
+/// whole, and gives the column after them. The source is read along a few of its rows at a time.
+template <class T>
+int64_t stream_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t first,
+                     int64_t columns) {
+  constexpr int64_t n = kLanesOf<T>, kWide = kLineBytes / static_cast<int64_t>(sizeof(T));
+  int64_t j = first;
+  for (; j + kWide <= columns; j += kWide) {
+    for (int64_t i = 0; i + n <= rows; i += n) {
+      for (int64_t k = j; k < j + kWide; k += n) {
+        transpose_square<true>(x + i + k * xs, xs, y + i * ys + k, ys);
+      }
+    }
+  }
+  return j;
+}
+
+/// The same where lines begin elsewhere in each row of y: some more columns than are written are
+/// turned, and each row takes its own from them. The first line of each row is left out, and less
+/// than one after the column that it gives may be written.
+template <class T>
+int64_t stream_shifted_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows,
+                             int64_t columns) {
+  constexpr int64_t n = kLanesOf<T>, kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kWide = 4 * kLine, kTurn = kWide + kLine;
+  alignas(kLineBytes) T turned[n * kTurn];
+  int64_t j = 0;
+  for (; j + kTurn <= columns; j += kWide) {
+    for (int64_t i = 0; i + n <= rows; i += n) {
+      for (int64_t k = 0; k < kTurn; k += n) {
+        transpose_square<false>(x + i + (j + k) * xs, xs, turned + k, kTurn);
+      }
+      for (int64_t r = 0; r < n; ++r) {
+        T* const to = y + (i + r) * ys + j;
+        const int64_t shift = before_line(to);
+        for (int64_t k = shift; k < shift + kWide; k += n) {
+          stream(to + k, load(turned + r * kTurn + k));
+        }
+      }
+    }
+  }
+  return j;
+}
+
+/// Streams what whole lines there are of a plane that is turned, and leaves rows from `row_end`
+/// on, columns before `head` and columns from `tail` on.
+struct Streamed {
+  int64_t head, tail, row_end;
+};
+template <class T>
+Streamed stream_plane(const T* x, T* y, const Plane& p, int64_t row_begin, int64_t row_end) {
+  constexpr int64_t kSize = sizeof(T), n = kLanesOf<T>;
+  const int64_t rows = (row_end - row_begin) / n * n;
+  const T* const from = x + row_begin;
+  T* const to = y + row_begin * p.y_rows;
+  Streamed done = {kLineBytes / kSize, 0, row_begin + rows};
+  if (p.y_rows * kSize % kLineBytes == 0) {
+    done.head = before_line(to);
+    done.tail = stream_lines(from, p.x_columns, to, p.y_rows, rows, done.head, p.columns);
+  } else {
+    done.tail = stream_shifted_lines(from, p.x_columns, to, p.y_rows, rows, p.columns);
+  }
+  end_streams();
+  return done;
 }
 
 template <class T>
@@ -117,6 +203,19 @@ void copy_plane(const T* x, T* y, const Plane& p, int64_t row_begin, int64_t row
                     reinterpret_cast<uint8_t*>(y + row_begin * p.y_rows), p.y_rows * kSize,
                     row_end - row_begin, p.columns * kSize, p.large);
   } else if (y_dense && p.x_rows == 1 && p.columns > 1) {
+    if constexpr (kHasLarge && kTurned<T>) {
+      if (p.streamed) {
+        const Streamed done = stream_plane(x, y, p, row_begin, row_end);
+        Plane edge = p;
+        edge.streamed = false;
+        copy_plane(x, y, edge, done.row_end, row_end);
+        edge.columns = done.head;
+        copy_plane(x, y, edge, row_begin, done.row_end);
+        edge.columns = p.columns - done.tail;
+        copy_plane(x + done.tail * p.x_columns, y + done.tail, edge, row_begin, done.row_end);
+        return;
+      }
+    }
     for (int64_t i = row_begin; i < row_end; i += kTile) {
       const int64_t m = row_end - i < kTile ? row_end - i : kTile;
       for (int64_t j = 0; j < p.columns; j += kTile) {
@@ -196,7 +295,8 @@ Status copy(const Call& c, const View& from, const View& to) {
   if (nest.rank == 1) {
     PROA_MOVED(bytes, T, {
       parallel_for(c, size, kGrain, [&](int64_t begin, int64_t end) {
-        const Plane plane = {1, end - begin, 0, nest.stride[0][0], 0, nest.stride[1][0], large};
+        const Plane plane = {1, end - begin,       0,     nest.stride[0][0],
+                             0, nest.stride[1][0], large, false};
         copy_plane(from.as<const T>() + begin * nest.stride[1][0],
                    to.as<T>() + begin * nest.stride[0][0], plane, 0, 1);
       });
@@ -205,17 +305,22 @@ Status copy(const Call& c, const View& from, const View& to) {
   }
   pair_dense_dimension(&nest);
   const int last = nest.rank - 1;
+  const bool streamed = kHasLarge && size * static_cast<int64_t>(bytes) >= kStreamed &&
+                        nest.stride[1][last - 1] == 1 &&
+                        nest.shape[last] * static_cast<int64_t>(bytes) >= 2 * kLineBytes;
   const Plane plane = {nest.shape[last - 1],
                        nest.shape[last],
                        nest.stride[0][last - 1],
                        nest.stride[0][last],
                        nest.stride[1][last - 1],
                        nest.stride[1][last],
-                       large};
+                       large,
+                       streamed};
   nest.rank -= 2;
   // A multiple of the tile, so that pieces cut planes between tiles.
   int64_t grain = (kGrain / plane.columns + kTile - 1) / kTile * kTile;
   if (grain < 1) grain = kTile;
+  if (streamed && grain < kRun) grain = kRun;
   PROA_MOVED(bytes, T, {
     parallel_for(c, size / plane.columns, grain, [&](int64_t begin, int64_t end) {
       copy_rows(nest, plane, from.as<const T>(), to.as<T>(), begin, end);
