@@ -152,7 +152,7 @@ template <class T>
 int64_t stream_shifted_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows,
                              int64_t columns) {
   constexpr int64_t n = kLanesOf<T>, kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kWide = 4 * kLine, kTurn = kWide + kLine;
+  constexpr int64_t kWide = 2 * kLine, kTurn = kWide + kLine;
   alignas(kLineBytes) T turned[n * kTurn];
   int64_t j = 0;
   for (; j + kTurn <= columns; j += kWide) {
