@@ -92,7 +92,7 @@ PROA_INLINE VF log1p(VF x) {
   const VF y = log(u) + lost / u;
   const auto plain = (u == 1.0f) | (u == INFINITY);
   const VF edge = x == INFINITY ? x : log(u);
-  return u == 1.0f ? x : (plain | (u <= 0.0f) ? edge : y);
+  return u == 1.0f ? x : ((plain | (u <= 0.0f)) ? edge : y);
 }
 
 /// Hyperbolic tangent, 2 ulp.
