@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from proa import cli
+from proa.errors import InvalidArgumentError
 
 
 @pytest.fixture
@@ -55,15 +56,32 @@ def test_help_tells_how_to_get_what_is_not_installed(monkeypatch, capsys):
     cli.main(["--help"])
     here, missing = capsys.readouterr().out.split("not installed:")
     assert "serve" in here
-    assert "pip install proa-slim" in missing
-    assert "proa-serving" not in missing
+    assert "nox -s build -- inference && pip install dist/proa_inference-" in missing
+    assert "serving" not in missing
+
+
+def test_help_offers_no_command_that_no_package_has(monkeypatch, capsys):
+    only_these(monkeypatch)
+    cli.main(["--help"])
+    assert "slim" not in capsys.readouterr().out  # a library without a command
+    assert cli.main(["slim"]) == 2
+    assert "import proa_slim" in capsys.readouterr().err
+
+
+def test_hints_name_packages_that_this_repository_builds():
+    packages = Path(__file__).parents[3] / "packages"
+    for package, _ in cli.KNOWN.values():
+        script = (packages / package / "pyproject.toml").read_text()
+        assert '[project.entry-points."proa.commands"]' in script
 
 
 @pytest.mark.parametrize(("command", "known"), sorted(cli.KNOWN.items()))
 def test_a_missing_package_is_named(command, known, monkeypatch, capsys):
     only_these(monkeypatch)
     assert cli.main([command]) == 2
-    assert f"pip install {known[0]}" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert cli.install_command(known[0]) in error
+    assert error.count("\n") == 1
 
 
 def test_an_unknown_command_gets_the_choice(monkeypatch, capsys):
@@ -71,7 +89,7 @@ def test_an_unknown_command_gets_the_choice(monkeypatch, capsys):
     assert cli.main(["frobnicate"]) == 2
     error = capsys.readouterr().err
     assert "`frobnicate`" in error
-    assert "info, infer, lite" in error
+    assert "info, version, infer, lite" in error
 
 
 def test_a_command_that_cannot_be_loaded_says_why(plugin, capsys):
@@ -81,7 +99,72 @@ def test_a_command_that_cannot_be_loaded_says_why(plugin, capsys):
 
 def test_no_command_prints_the_help_and_fails(capsys):
     assert cli.main([]) == 2
-    assert "usage: proa" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "usage: proa" in printed.err
+    assert not printed.out
+
+
+@pytest.mark.parametrize("word", ["version", "--version", "-V"])
+def test_version_is_one_line(word, capsys):
+    assert cli.main([word]) == 0
+    assert capsys.readouterr().out == f"proa {metadata.version('proa')}\n"
+
+
+@pytest.mark.parametrize("command", [["info", "--help"], ["help", "info"]])
+def test_help_of_a_command_of_its_own(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(command)
+    assert end.value.code == 0
+    assert "usage: proa info" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["info", "version"])
+def test_arguments_that_a_command_does_not_take(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main([command, "more"])
+    assert end.value.code == 2
+    assert "unrecognized arguments: more" in capsys.readouterr().err
+
+
+def test_help_of_a_plugged_command(plugin, capsys):
+    assert cli.main(["help", "greet"]) == 3
+    assert capsys.readouterr().out == "hello --help\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "printed"),
+    [
+        (InvalidArgumentError("[it] got 3"), 1, "it: [it] got 3\n"),
+        (FileNotFoundError(2, "No such file or directory", "a"), 1,
+         "it: a: No such file or directory\n"),
+        (OSError("full"), 1, "it: full\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)  # fmt: skip
+def test_what_ends_a_command_becomes_a_line_and_a_code(raised, code, printed, capsys):
+    def command():
+        raise raised
+
+    assert cli.exit_code("it", command) == code
+    assert capsys.readouterr().err == printed
+
+
+def test_a_bug_keeps_its_traceback():
+    def command():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        cli.exit_code("it", command)
+
+
+@pytest.mark.parametrize("word", ["--help", "info"])
+def test_a_reader_that_has_gone_ends_the_command_quietly(word):
+    command = [sys.executable, "-m", "proa.cli", word]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
 
 
 def test_info_tells_versions_and_the_instruction_set(capsys):

@@ -1,4 +1,10 @@
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from inference_models import write_mlp
@@ -40,3 +46,79 @@ def test_optimize_writes_a_smaller_graph(path, tmp_path, capsys):
 def test_errors_are_one_line_and_a_code(tmp_path, capsys):
     assert main(["bench", str(tmp_path / "none.proa")]) == 1
     assert "must be a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--batch", "0"], "--batch: expected a positive integer, got '0'"),
+        (["--runs", "-1"], "--runs: expected a positive integer, got '-1'"),
+        (["--threads", "x"], "--threads: expected a positive integer, got 'x'"),
+        (["--shape", "x"], "--shape: expected NAME=SIZES such as"),
+        (["--shape", "x=2,"], "--shape: expected NAME=SIZES such as"),
+        (["--shape", "=2"], "--shape: expected NAME=SIZES such as"),
+        (["--frobnicate"], "unrecognized arguments: --frobnicate"),
+    ],
+)
+def test_a_wrong_option_exits_with_2(path, options, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["bench", path, *options])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["frobnicate"]])
+def test_a_wrong_command_exits_with_2(command):
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert end.value.code == 2
+
+
+def test_a_shape_for_no_input_of_the_model_is_refused(path, capsys):
+    assert main(["bench", path, "--shape", "foo=1"]) == 1
+    error = capsys.readouterr().err
+    assert "expected an input of the model in --shape (x), got 'foo'" in error
+    assert error.count("\n") == 1
+
+
+def test_a_shape_that_the_model_does_not_take_is_refused(path, capsys):
+    assert main(["bench", path, "--shape", "x=1,2,3"]) == 1
+    assert "'x' must have shape" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["bench", "inspect", "optimize"])
+@pytest.mark.parametrize("name", ["missing.proa", "folder", "text.proa"])
+def test_what_is_no_model_is_one_line(command, name, tmp_path, capsys):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.proa").write_text("no model")
+    rest = [str(tmp_path / "out.proa")] if command == "optimize" else []
+    assert main([command, str(tmp_path / name), *rest]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("proa-infer: ")
+    assert error.count("\n") == 1
+
+
+def test_a_reader_that_has_gone_ends_the_command_quietly(path):
+    command = [sys.executable, "-m", "proa_inference.cli", "inspect", path]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_ctrl_c_ends_a_benchmark_without_a_traceback(path):
+    command = [sys.executable, "-m", "proa_inference.cli"]
+    command += ["bench", path, "--runs", "100000000"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while cpu_seconds(process.pid) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b""

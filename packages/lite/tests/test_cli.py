@@ -44,7 +44,7 @@ def test_errors_are_one_line_and_exit_with_1(capsys, tmp_path):
 def test_tools_say_what_they_need(capsys, command, tmp_path, models):
     rest = [str(tmp_path / "x")] if command == "convert" else ["--out", str(tmp_path)]
     assert main([command, str(models / "mlp.proa"), *rest]) == 1
-    assert "pip install 'proa-lite[tools]'" in capsys.readouterr().err
+    assert "pip install dist/proa-*.whl" in capsys.readouterr().err
 
 
 def test_the_module_can_be_run():
@@ -52,3 +52,35 @@ def test_the_module_can_be_run():
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     for name in ("convert", "inspect", "bench", "select"):
         assert name in run.stdout
+
+
+@pytest.mark.parametrize("option", ["--batch", "--runs"])
+@pytest.mark.parametrize("value", ["0", "-2", "many"])
+def test_a_count_is_a_positive_integer(capsys, option, value, models):
+    with pytest.raises(SystemExit) as end:
+        main(["bench", str(models / "mlp.proa"), option, value])
+    assert end.value.code == 2
+    assert f"expected a positive integer, got {value!r}" in capsys.readouterr().err
+
+
+def test_a_folder_is_no_model(capsys, tmp_path):
+    assert main(["inspect", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_reader_that_has_gone_ends_the_command_quietly(models):
+    command = [sys.executable, "-m", "proa_lite.cli", "inspect"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*command, str(models / "mlp.proa")], **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback(monkeypatch, capsys, models):
+    def interrupted(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("proa_lite.cli._bench", interrupted)
+    assert main(["bench", str(models / "mlp.proa")]) == 130
+    assert capsys.readouterr().err == ""

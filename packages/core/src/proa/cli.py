@@ -11,24 +11,31 @@ name is the subcommand and whose object is a function ``main(argv) -> int | None
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
 
+from proa.errors import Error
+
 GROUP = "proa.commands"
 
-# Which wheel brings a subcommand, and what it does: for the messages only. What can be
-# run is what is installed.
+# The packages that offer a subcommand: their folder in a checkout, and what the
+# subcommand does. For the messages only; what can be run is what is installed.
 KNOWN = {
-    "slim": ("proa-slim", "compress a model and report what it costs"),
-    "infer": ("proa-inference", "run and time a model on this machine"),
-    "lite": ("proa-lite", "convert, inspect and time a model for small devices"),
-    "serve": ("proa-serving", "serve models over HTTP and gRPC"),
+    "infer": ("inference", "run and time a model on this machine"),
+    "lite": ("lite", "convert, inspect and time a model for small devices"),
+    "serve": ("serving", "serve models over HTTP and gRPC"),
 }
-WHEELS = ("proa", *(wheel for wheel, _ in KNOWN.values()))
+WHEELS = ("proa", "proa-slim", "proa-inference", "proa-lite", "proa-serving")
+OWN = {
+    "info": "versions, instruction set and packages of this machine",
+    "version": "the version of proa",
+}
 
 Command = Callable[[Sequence[str]], int | None]
 
@@ -39,24 +46,25 @@ def installed_commands() -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in sorted(found, key=lambda e: e.name)}
 
 
+def install_command(package: str) -> str:
+    """How to install a package of a checkout (none is on a package index yet)."""
+    return f"nox -s build -- {package} && pip install dist/proa_{package}-*.whl"
+
+
 def usage() -> str:
     """The text of `proa --help`: what is here, and what could be installed."""
     commands = installed_commands()
     lines = ["usage: proa <command> [arguments]", "", "commands:"]
-    lines.append(
-        f"  {'info':10} versions, instruction set and packages of this machine"
-    )
+    lines += [f"  {name:10} {about}" for name, about in OWN.items()]
     for name, entry in commands.items():
         about = KNOWN[name][1] if name in KNOWN else f"from {entry.value}"
         lines.append(f"  {name:10} {about}")
-    missing = {
-        name: wheel for name, (wheel, _) in KNOWN.items() if name not in commands
-    }
+    missing = {name: known[0] for name, known in KNOWN.items() if name not in commands}
     if missing:
-        lines += ["", "not installed:"]
-        for name, wheel in missing.items():
-            lines.append(f"  {name:10} pip install {wheel}")
-    lines += ["", "`proa <command> --help` tells a command's own arguments."]
+        lines += ["", "not installed: (run this in a checkout of Proa)"]
+        for name, package in missing.items():
+            lines.append(f"  {name:10} {install_command(package)}")
+    lines += ["", "`proa <command> --help` shows the arguments of one command."]
     return "\n".join(lines)
 
 
@@ -85,8 +93,9 @@ def instruction_set() -> dict[str, str]:
     return facts
 
 
-def info() -> int:
+def info(arguments: Sequence[str] = ()) -> int:
     """Print versions, instruction set and packages, one `name: value` a line."""
+    _no_arguments("info", arguments)
     facts = {wheel: version_of(wheel) for wheel in WHEELS}
     facts["python"] = f"{platform.python_version()} ({sys.executable})"
     facts["numpy"] = version_of("numpy")
@@ -94,45 +103,96 @@ def info() -> int:
         f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.system()}"
     )
     facts.update(instruction_set())
-    facts["commands"] = " ".join(["info", *installed_commands()])
+    facts["commands"] = " ".join([*OWN, *installed_commands()])
     for name, value in facts.items():
         print(f"{name + ':':16} {value}")
     return 0
 
 
+def version(arguments: Sequence[str] = ()) -> int:
+    """Print the version of proa."""
+    _no_arguments("version", arguments)
+    print(f"proa {version_of('proa')}")
+    return 0
+
+
+def _no_arguments(name: str, arguments: Sequence[str]) -> None:
+    """Answer --help and refuse everything else, as argparse does."""
+    parser = argparse.ArgumentParser(f"proa {name}", description=f"Print {OWN[name]}.")
+    parser.parse_args(arguments)
+
+
 def run(name: str, arguments: Sequence[str]) -> int:
-    """Run an installed subcommand; say which wheel brings it if there is none."""
+    """Run an installed subcommand; say which package brings it if there is none."""
     entry = installed_commands().get(name)
     if entry is None:
         known = KNOWN.get(name)
         if known is not None:
-            hint = f"install it: pip install {known[0]}"
+            hint = f"in a checkout of Proa run: {install_command(known[0])}"
+        elif name == "slim":
+            hint = "proa-slim is a Python library without a command: import proa_slim"
         else:
-            names = ", ".join(["info", *installed_commands()])
-            hint = f"choose from {names}"
-        print(f"[proa] no command `{name}` is installed here; {hint}", file=sys.stderr)
+            hint = f"choose from {', '.join([*OWN, *installed_commands()])}"
+        print(f"proa: no command `{name}` is installed; {hint}", file=sys.stderr)
         return 2
     try:
         command: Command = entry.load()
     except (ImportError, AttributeError) as error:
         where = f"`{name}` ({entry.value})"
-        print(f"[proa] {where} cannot be loaded: {error}", file=sys.stderr)
+        print(f"proa: {where} cannot be loaded: {error}", file=sys.stderr)
         return 1
     return command(arguments) or 0
+
+
+def exit_code(program: str, command: Callable[[], int | None]) -> int:
+    """Run a command; report what ends it as a shell's user expects.
+
+    Returns:
+        What `command` returns, 0 for None; 1 after an error of `proa.errors` or of the
+        operating system, which is printed as one line; 130 after Ctrl-C and 141 when
+        the reader of its output has gone (`| head`), both without a message.
+    """
+    try:
+        try:
+            return command() or 0
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"{program}: {reason}", file=sys.stderr)
+        return 1
+    except Error as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+
+
+def _main(arguments: Sequence[str]) -> int:
+    if not arguments:
+        print(usage(), file=sys.stderr)
+        return 2
+    first, rest = arguments[0], arguments[1:]
+    if first == "help" and rest:
+        first, rest = rest[0], ["--help"]
+    if first in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if first in ("-V", "--version", "version"):
+        return version(rest)
+    if first == "info":
+        return info(rest)
+    return run(first, rest)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script `proa`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
-        return 0 if arguments else 2
-    if arguments[0] in ("-V", "--version"):
-        print(f"proa {version_of('proa')}")
-        return 0
-    if arguments[0] == "info":
-        return info()
-    return run(arguments[0], arguments[1:])
+    return exit_code("proa", lambda: _main(arguments))
 
 
 if __name__ == "__main__":

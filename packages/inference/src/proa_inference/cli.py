@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
 
-from proa.errors import Error
+from proa.cli import exit_code
+from proa.errors import InvalidArgumentError
 from proa_inference.bench import random_inputs, time_runs
 from proa_inference.config import Config
 from proa_inference.optimize import optimized
@@ -21,11 +21,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     bench = commands.add_parser("bench", help="time a model on random input")
     bench.add_argument("model")
-    bench.add_argument("--batch", type=int, default=1)
-    bench.add_argument("--threads", type=int, default=1)
-    bench.add_argument("--runs", type=int, default=200)
+    bench.add_argument("--batch", type=_positive, default=1)
+    bench.add_argument("--threads", type=_positive, default=1)
+    bench.add_argument("--runs", type=_positive, default=200)
     bench.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=1,3,224,224"
+        "--shape",
+        action="append",
+        default=[],
+        type=_named_shape,
+        metavar="NAME=1,3,224,224",
+        help="the shape of one input (once for each)",
     )
     bench.add_argument("--profile", action="store_true", help="time each op as well")
     bench.add_argument("--no-optimize", action="store_true", help="run no graph passes")
@@ -40,12 +45,34 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _given_shapes(specs: list[TensorSpec], options: list[str]) -> list[TensorSpec]:
-    shapes = dict(option.split("=", 1) for option in options if "=" in option)
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
+    return int(text)
+
+
+def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, shape = text.rpartition("=")
+    sizes = shape.split(",")
+    if not name or not all(size.strip().isdecimal() for size in sizes):
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=SIZES such as x=1,3,224,224, got {text!r}"
+        )
+    return name, tuple(int(size) for size in sizes)
+
+
+def _given_shapes(
+    specs: list[TensorSpec], options: list[tuple[str, tuple[int, ...]]]
+) -> list[TensorSpec]:
+    shapes, names = dict(options), [spec.name for spec in specs]
+    for name in shapes:
+        if name not in names:
+            raise InvalidArgumentError(
+                f"[bench] expected an input of the model in --shape "
+                f"({', '.join(names)}), got {name!r}"
+            )
     return [
-        TensorSpec(s.name, s.dtype, tuple(int(d) for d in shapes[s.name].split(",")))
-        if s.name in shapes
-        else s
+        TensorSpec(s.name, s.dtype, shapes[s.name]) if s.name in shapes else s
         for s in specs
     ]
 
@@ -98,14 +125,13 @@ def _optimize(options: argparse.Namespace) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(argv)
-    run = {"bench": _bench, "inspect": _inspect, "optimize": _optimize}[options.command]
-    try:
-        run(options)
-    except Error as error:
-        print(f"proa-infer: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    def run() -> None:
+        options = _parser().parse_args(argv)
+        commands = {"bench": _bench, "inspect": _inspect, "optimize": _optimize}
+        commands[options.command](options)
+
+    return exit_code("proa-infer", run)
 
 
 if __name__ == "__main__":

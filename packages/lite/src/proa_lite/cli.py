@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import time
 from importlib.util import find_spec
@@ -22,9 +24,15 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("model")
     bench = commands.add_parser("bench", help="time a model on random input")
     bench.add_argument("model")
-    bench.add_argument("--batch", type=int, default=1)
-    bench.add_argument("--runs", type=int, default=200)
+    bench.add_argument("--batch", type=_positive, default=1)
+    bench.add_argument("--runs", type=_positive, default=200)
     return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
+    return int(text)
 
 
 def _add_tools(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -71,7 +79,8 @@ def _need_tools(command: str) -> None:
     if find_spec("proa") is None:
         raise LiteError(
             f"[proa-lite {command}] the package proa must be installed "
-            "(pip install 'proa-lite[tools]'), got no such package"
+            "(in a checkout: nox -s build -- core && pip install dist/proa-*.whl), "
+            "got no such package"
         )
 
 
@@ -126,8 +135,7 @@ def _select(options: argparse.Namespace) -> None:
     print(f"{made}: {made.stat().st_size:,} bytes, {len(chosen.ops) or 'all'} ops")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+def _run(argv: list[str] | None) -> None:
     options = _parser().parse_args(argv)
     commands = {
         "convert": _convert,
@@ -135,14 +143,31 @@ def main(argv: list[str] | None = None) -> int:
         "bench": _bench,
         "select": _select,
     }
+    commands[options.command](options)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    1 after an error, which is printed as one line; 130 after Ctrl-C and 141 when the
+    reader of the output has gone (`| head`). `proa.cli.exit_code` does the same, but
+    this package runs without core.
+    """
     try:
-        commands[options.command](options)
-    except LiteError as error:
-        print(f"proa-lite: {error}", file=sys.stderr)
-        return 1
+        try:
+            _run(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except Exception as error:
-        # Errors of core's tools, whose types this package does not import.
-        if type(error).__module__ != "proa.errors":
+        # Errors of core's tools have types that this package does not import.
+        ours = isinstance(error, (LiteError, OSError))
+        if not ours and type(error).__module__ != "proa.errors":
             raise
         print(f"proa-lite: {error}", file=sys.stderr)
         return 1

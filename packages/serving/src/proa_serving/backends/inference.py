@@ -71,8 +71,8 @@ class InferenceBackend:
         except ImportError as error:
             raise ModelLoadError(
                 "backend",
-                "serving .proa files must have proa-inference installed "
-                f"(pip install proa-serving[inference]): {error}",
+                "proa-inference must be installed to serve .proa files "
+                f"(in a checkout of Proa: nox -s build, then install it): {error}",
             ) from error
         try:
             config = proa_inference.Config(str(path))
