@@ -32,8 +32,10 @@ struct Model {
   explicit Model(const EngineOptions& options, const Source&... source) : bytes(source...) {
     const Status status = open_model(bytes.data(), bytes.size(), &view);
     if (status != Status::kOk) {
-      throw EngineError(status,
-                        std::string("[Engine] a model file must be sound, got: ") + view.problem());
+      throw EngineError(status, std::string(status == Status::kBadModel
+                                                ? "[Engine] a model file must be sound, got: "
+                                                : "[Engine] this model file cannot be read: ") +
+                                    view.problem());
     }
     if (options.verify_checksum && verify_checksum(bytes.data(), bytes.size()) != Status::kOk) {
       throw EngineError(Status::kBadModel,

@@ -198,6 +198,12 @@ bool directs(const ModelView& model, uint32_t block) {
 
 FlowProgram::FlowProgram(const ModelView& model)
     : view(model), constants(model.block(0).value_first), blocks(model.block_count()) {
+  std::vector<uint32_t> names(name_table_slots(model.input_count()));
+  if (!has_distinct_inputs(model, names.data())) {
+    throw EngineError(Status::kBadModel,
+                      "[Engine] it must hold that the model's inputs have names that differ, got "
+                      "two of one name");
+  }
   // Names point behind, so a block's users come before it.
   std::vector<uint32_t> depth(blocks.size(), 0);
   blocks[0].used = true;

@@ -251,9 +251,9 @@ Status Plan::add_kernel(uint32_t i, Call* call, uint32_t slot) {
     scratch = add_root(RootKind::kArena, wanted, 0);
     roots_[scratch].scratch = true;
   }
-  const auto n_out = static_cast<uint16_t>(call->n_out);
+  const auto n_out = static_cast<uint32_t>(call->n_out);
   slot_count_ = slot + node.n_in + n_out;
-  close_slots(slot, node.n_in + uint32_t{n_out}, step_count_);
+  close_slots(slot, node.n_in + n_out, step_count_);
   steps_[step_count_++] = {i, first, slot, node.n_in, n_out, scratch};
   return Status::kOk;
 }

@@ -97,7 +97,7 @@ class Plan {
     uint32_t node;   // kNone: a copy of slot 0 to slot 1
     uint32_t value;  // whose name stands for the step
     uint32_t slot;   // its Views: inputs, then outputs
-    uint16_t n_in, n_out;
+    uint32_t n_in, n_out;
     uint32_t scratch;  // root, or kNone
   };
   struct Chain;  // chain.cc

@@ -80,6 +80,11 @@ Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool up
   if (nodes_ == nullptr || values_ == nullptr) {
     return fail(Status::kResourceExhausted, "the memory given is too small");
   }
+  static_assert(sizeof(View) >= 4 * sizeof(uint32_t), "the values' memory has room for the names");
+  if (block.input_count > 1 && !has_distinct_inputs(model, reinterpret_cast<uint32_t*>(values_))) {
+    problem_node_ = kNoValue;
+    return fail(Status::kBadModel, "the model's inputs have names that differ");
+  }
   for (uint32_t i = 0; i < value_count_; ++i) values_[i] = model.view(i);
   size_t slots = 0;
   for (uint32_t i = 0; i < block.node_count; ++i) {
@@ -117,13 +122,13 @@ Status Prepared::bind_node(uint32_t i, Arena* arena) {
     return fail(Status::kUnimplemented, "this build has a kernel of the op");
   }
   PROA_TRY(check_inputs(record, *op));
-  node.n_in = static_cast<uint16_t>(slots_of(*op, record));
+  node.n_in = static_cast<uint32_t>(slots_of(*op, record));
   return take_attrs(record, *op, arena, &node);
 }
 
 Status Prepared::check_inputs(const NodeRecord& record, const OpInfo& op) {
   const uint32_t count = record.input_count;
-  if (count < op.n_required || count > 4096 || (op.n_in != kVariadic && count > op.n_in)) {
+  if (count < op.n_required || (op.n_in != kVariadic && count > op.n_in)) {
     return fail(Status::kBadModel, "the op has as many inputs as its row");
   }
   if (record.output_count != op.n_out) {

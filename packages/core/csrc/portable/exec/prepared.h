@@ -12,7 +12,7 @@ struct BoundNode {
   const KernelEntry* kernel;
   const void* attrs;   // the op's whole struct, checked
   const void* packed;  // the constant input of op->pack_input, prepacked, or nullptr
-  uint16_t n_in;       // slots of a call: every input of the row, given or not
+  uint32_t n_in;       // slots of a call: every input of the row, given or not
 };
 
 /// Read-only once made; plans and clones share it. Keeps pointers into the model's bytes.

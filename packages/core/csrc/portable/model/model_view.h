@@ -9,8 +9,9 @@
 namespace proa {
 
 constexpr uint32_t kModelFormat = 1;
-constexpr uint32_t kNoValue = 0xffffffffu;  // an optional input that is not given
-constexpr size_t kModelAlign = 16;          // what open_model asks of the bytes' address
+constexpr uint32_t kNoValue = 0xffffffffu;        // an optional input that is not given
+constexpr uint64_t kMaxGraphBytes = 0xffffffffu;  // offsets in the graph have 32 bits
+constexpr size_t kModelAlign = 16;                // what open_model asks of the bytes' address
 
 enum class ValueKind : uint8_t { kNode = 0, kInput = 1, kConstant = 2, kParameter = 3 };
 
@@ -119,9 +120,19 @@ class ModelView {
   const char* problem_ = "";
 };
 
-/// Checks all of the model but its checksum and op names. `bytes` must be
-/// aligned to kModelAlign.
+/// Checks all of the model but its checksum, op names and that input names differ. `bytes` must be
+/// aligned to kModelAlign. kResourceExhausted if the graph is beyond the limits of the format.
 Status open_model(const void* bytes, size_t size, ModelView* model);
+
+/// Slots of the hash table that has_distinct_inputs is given: a power of two, at most four for each
+/// input of the model's first block.
+constexpr uint32_t name_table_slots(uint32_t input_count) {
+  uint32_t slots = 4;
+  while (slots < 2 * uint64_t{input_count}) slots *= 2;
+  return slots;
+}
+/// False if two inputs of the model's first block have one name.
+bool has_distinct_inputs(const ModelView& model, uint32_t* table);
 
 /// kBadModel if the bytes of a model that open_model accepted do not have its
 /// checksum.

@@ -13,6 +13,8 @@ CHECKSUM_AT = 32
 TABLES_AT = 40
 NO_VALUE = 0xFFFFFFFF
 ALIGN = 64
+#: Offsets in the graph have 32 bits.
+MAX_GRAPH_BYTES = 0xFFFFFFFF
 GRAPH = "__proa__"
 PAD = "__pad."
 KINDS: tuple[Kind, ...] = ("node", "input", "const", "param")

@@ -10,7 +10,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from proa.errors import InvalidArgumentError, NotFoundError, VersionError
+from proa.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    VersionError,
+)
 from proa.ir.attributes import row_of, unpack
 from proa.ir.file.layout import (
     ALIGN,
@@ -19,6 +24,7 @@ from proa.ir.file.layout import (
     HEADER_BYTES,
     KINDS,
     MAGIC,
+    MAX_GRAPH_BYTES,
     NO_VALUE,
     TABLES,
     TABLES_AT,
@@ -68,6 +74,11 @@ class _Reader:
             self.fail(f"{data_size} bytes of data", len(self.data))
         if not HEADER_BYTES <= size <= self.size <= len(self.data):
             self.fail("its graph inside", f"{size}, {self.size}")
+        if self.size > MAX_GRAPH_BYTES:
+            raise ResourceExhaustedError(
+                f"[{self.where}] expected a graph of at most {MAX_GRAPH_BYTES} bytes, "
+                f"got {self.size}"
+            )
 
     def verify_checksum(self) -> None:
         at = self.start + CHECKSUM_AT

@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnimplementedError,
+)
 from proa.ir.attributes import pack, row_of
 from proa.ir.file.layout import (
     CHECKSUM_AT,
@@ -21,6 +25,7 @@ from proa.ir.file.layout import (
     HEADER_BYTES,
     KINDS,
     MAGIC,
+    MAX_GRAPH_BYTES,
     NO_VALUE,
     PAD,
     SAFETENSORS,
@@ -141,6 +146,12 @@ class _Graph:
             at = align(at + sizes[name], 8)
         self.text_at, self.size = at, align(at + len(self.text))
         self.counts = {n: sizes[n] // TABLES[n].itemsize for n in TABLES}
+        if self.size > MAX_GRAPH_BYTES:
+            raise ResourceExhaustedError(
+                f"[ir.write] a model file holds a graph of at most {MAX_GRAPH_BYTES} "
+                f"bytes (weights apart), got {self.size}: {self.counts['values']} "
+                f"values, {self.counts['nodes']} nodes"
+            )
         raw: dict[str, Any] = {
             n: np.array(self.rows[n], TABLES[n]) for n in TABLES if n != "attributes"
         }

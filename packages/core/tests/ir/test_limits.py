@@ -1,0 +1,114 @@
+"""Graphs of thousands of inputs, and what is said of those beyond the format."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+
+import numpy as np
+import pytest
+
+import proa
+from proa import _core, nn
+from proa.errors import InvalidArgumentError, ResourceExhaustedError
+from proa.ir import Builder, from_bytes, to_bytes, verify
+from proa.ir.program import Program
+
+
+def sum_of(count: int) -> Program:
+    """The sum, one after the other, of so many inputs of two elements."""
+    b = Builder()
+    values = [b.input(f"x{i}", "float32", [2]) for i in range(count)]
+    b.output(b.concat(*values, axis=0))
+    total = values[0]
+    for value in values[1:]:
+        total = b.add(total, value)
+    b.output(total)
+    return b.program
+
+
+@pytest.mark.parametrize(
+    "count", [1100, 5000, pytest.param(100_000, marks=pytest.mark.full)]
+)
+def test_a_program_may_have_thousands_of_inputs_and_an_op_may_read_them_all(
+    count: int,
+) -> None:
+    program = sum_of(count)
+    raw = to_bytes(program)
+    again = from_bytes(raw)
+    assert len(again.main.inputs) == len(again.main.nodes[0].inputs) == count
+    arrays = [np.float32([i, -i]) for i in range(count)]
+    joined, total = _core.Engine.from_bytes(raw).run(arrays)
+    np.testing.assert_array_equal(joined, np.concatenate(arrays))
+    np.testing.assert_array_equal(total, np.add.accumulate(np.stack(arrays))[-1])
+
+
+@pytest.mark.parametrize("at", [(0, 1), (3, 1500), (1498, 1499)])
+def test_two_inputs_of_one_name_are_refused_however_many_there_are(
+    at: tuple[int, int],
+) -> None:
+    program = sum_of(1600)
+    first, second = at
+    program.main.inputs[second].name = program.main.inputs[first].name
+    raw = to_bytes(program)
+    with pytest.raises(InvalidArgumentError, match="names that differ"):
+        _core.Engine.from_bytes(raw)
+    with pytest.raises(InvalidArgumentError):
+        from_bytes(raw)
+    with pytest.raises(InvalidArgumentError, match="distinct names"):
+        verify(program)
+
+
+def steps(layers: int, optimizer: str, recorded: bool) -> list[np.ndarray]:
+    """The weights after two steps."""
+    proa.seed(5)
+    parts = [nn.Linear(3, 3) for _ in range(layers)]
+    net = nn.Sequential(*parts)
+    for k, p in enumerate(net.parameters()):
+        values = np.random.default_rng(k).standard_normal(p.shape) / 2
+        p.set_value(np.asarray(values, np.float32))
+    step_of = getattr(proa.optimizer, optimizer)
+    opt = step_of(learning_rate=0.1, parameters=net.parameters())
+
+    def step(x: proa.Tensor) -> proa.Tensor:
+        y = x
+        for part in parts:
+            y = y + proa.tanh(part(y))
+        loss = (y * y).mean()
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        return loss
+
+    run = proa.jit.to_static(step) if recorded else step
+    x = proa.to_tensor(np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3))
+    for _ in range(2):
+        run(x)
+    if recorded:
+        assert run.concrete_program is not None
+    return [p.numpy() for p in net.parameters()]
+
+
+@pytest.mark.parametrize("optimizer", ["Momentum", "Adam"])
+def test_a_step_of_1100_parameters_is_recorded_and_gives_eager_bits(
+    optimizer: str,
+) -> None:
+    eager, recorded = (steps(550, optimizer, r) for r in (False, True))
+    assert len(eager) == 1100
+    for a, b in zip(eager, recorded, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_graph_beyond_the_format_is_no_broken_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer = importlib.import_module("proa.ir.file.write")
+    monkeypatch.setattr(writer, "MAX_GRAPH_BYTES", 1000)
+    with pytest.raises(ResourceExhaustedError, match=r"at most 1000 bytes.*values"):
+        to_bytes(sum_of(10))
+    monkeypatch.undo()
+    raw = bytearray(to_bytes(sum_of(10)))
+    start = 8 + struct.unpack_from("<Q", raw)[0]
+    struct.pack_into("<Q", raw, start + 16, len(raw) - start + 1)
+    with pytest.raises(InvalidArgumentError):  # it does end outside of the file
+        _core.Engine.from_bytes(bytes(raw))
