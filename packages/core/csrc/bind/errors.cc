@@ -69,6 +69,14 @@ void take_lock(PyThreadState* state) noexcept {
 
 void raise_type(const std::string& message) { throw Error(ErrorKind::kType, message); }
 
+void raise_symbolic_value(const std::string& where) {
+  const std::string message = "[" + where +
+                              "] recorded code must not depend on a tensor's value, got a "
+                              "symbolic tensor, which has none";
+  set_error("SymbolicValueError", message.c_str(), "");
+  throw PythonError();
+}
+
 std::shared_ptr<void> keep(PyObject* object) {
   Py_INCREF(object);
   return std::shared_ptr<void>(object, [](void* o) {

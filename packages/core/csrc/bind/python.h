@@ -75,6 +75,8 @@ class WithoutLock {
 };
 
 [[noreturn]] void raise_type(const std::string& message);
+/// Raises SymbolicValueError: `where` needs the value of a symbolic tensor, which has none.
+[[noreturn]] void raise_symbolic_value(const std::string& where);
 
 /// An owned reference.
 class Ref {

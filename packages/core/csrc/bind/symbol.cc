@@ -254,6 +254,7 @@ PyObject* infer_op(PyObject*, PyObject* args) {
     call.out = out;
     call.n_out = op.n_out;
     call.attrs = attrs;
+    check_dtype(op, call);
     const Status status = infer(op, call);
     if (status != Status::kOk && status != Status::kNotAView) {
       raise_status(op, call, status);

@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import traceback
 from types import FrameType
 
 #: How much an error tells beyond its message (FLAGS_call_stack_level): 0 nothing, 1 the
@@ -57,6 +58,10 @@ class UnimplementedError(Error, NotImplementedError):
     """Something this build cannot do."""
 
 
+class SymbolicValueError(PreconditionNotMetError, UnimplementedError):
+    """The value of a symbolic tensor was read: it has none while code is recorded."""
+
+
 class UnavailableError(Error, RuntimeError):
     """A service, device or optional package that is not there."""
 
@@ -79,13 +84,23 @@ class ShapeError(InvalidArgumentError):
         super().__init__(where)
 
 
+#: Folders whose frames are no users' code.
+_own_code = [_HERE, "<frozen"]
+
+
+def add_own_code(folder: str) -> None:
+    """Let errors name no line of a package that is built on this one."""
+    _own_code.append(os.path.abspath(folder) + os.sep)
+
+
 def is_own_code(path: str) -> bool:
-    """Whether a file is part of this package (or no file at all)."""
-    return path.startswith((_HERE, "<frozen"))
+    """Whether a file is part of this package or of one that is built on it (or no file
+    at all).
+    """
+    return path.startswith(tuple(_own_code))
 
 
-def _line_of(frame: FrameType) -> str:
-    path, number = frame.f_code.co_filename, frame.f_lineno
+def _line_text(path: str, number: int) -> str:
     code = linecache.getline(path, number).strip()
     return f"{path}:{number}: {code}" if code else f"{path}:{number}"
 
@@ -95,9 +110,20 @@ def user_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not is_own_code(frame.f_code.co_filename):
-            return _line_of(frame)
+            return _line_text(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return ""
+
+
+def line_of(error: BaseException) -> str:
+    """``file:line: code`` of the innermost call that is not Proa's, of those that an
+    error has come through.
+    """
+    line = ""
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if not is_own_code(frame.f_code.co_filename):
+            line = _line_text(frame.f_code.co_filename, number)
+    return line
 
 
 def annotate(error: BaseException, text: str) -> None:

@@ -1,5 +1,8 @@
 """Makes Proa models smaller."""
 
+import os
+
+from proa.errors import add_own_code
 from proa_slim.config import QuantConfig
 from proa_slim.quant import (
     QAT,
@@ -8,6 +11,8 @@ from proa_slim.quant import (
     QuantizedModel,
     quant_post_static,
 )
+
+add_own_code(os.path.dirname(__file__))  # errors name the user's lines
 
 __version__ = "0.1.0"
 

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proa import _core
-from proa.errors import (
-    InvalidArgumentError,
-    PreconditionNotMetError,
-    UnimplementedError,
-)
+from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.ir.flow import has_flow, outline
 from proa.ir.program import Program, Value
 from proa.ir.record import to_array
@@ -19,7 +15,7 @@ from proa.jit.capture import Bound, Capture, Kept, NeedsPython, RecordAgain, sta
 from proa.jit.input_spec import InputSpec
 from proa.jit.numbers import Numbers
 from proa.jit.structure import flatten
-from proa.jit.trace import Trace, input_names, is_tensor, tensor_names, user_line
+from proa.jit.trace import Trace, input_names, is_tensor, tensor_names
 
 #: The values that make a gradient: none if there is none, one, or the rows and the
 #: values of a row-sparse one.
@@ -252,16 +248,10 @@ def _record(
         if owner is not None:
             capture.see_layer(owner)
         args, kwargs = arguments(symbols)
-        try:
-            result = function(*args, **kwargs)
-            leaves, plan = flatten(result, is_tensor)
-            del result, args, kwargs
-            recording = _collect(capture, leaves, plan, symbols)
-        except (PreconditionNotMetError, UnimplementedError) as error:
-            raise UnimplementedError(
-                f"{error} (traced code must not depend on a tensor's value; "
-                f"at {user_line(error)})"
-            ) from error
+        result = function(*args, **kwargs)
+        leaves, plan = flatten(result, is_tensor)
+        del result, args, kwargs
+        recording = _collect(capture, leaves, plan, symbols)
     _finish(recording, capture)
     if has_flow(recording.program) and (owner is not None or not recording.is_plain):
         raise NeedsPython  # a step's engine runs one block

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import linecache
-import os
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proa import _core
-from proa.errors import (
-    InvalidArgumentError,
-    PreconditionNotMetError,
-    UnimplementedError,
-)
+from proa.errors import InvalidArgumentError
 from proa.ir import Program, verify
 from proa.ir.attributes import row_of
 from proa.ir.flow import outline
 from proa.ir.record import Recorder, recording
 from proa.jit.input_spec import InputSpec
 from proa.jit.structure import flatten
-
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def is_tensor(thing: Any) -> bool:
@@ -62,17 +53,6 @@ def tensor_names(owner: Any) -> dict[int, str]:
     if hasattr(owner, "named_buffers"):
         pairs += list(owner.named_buffers())
     return {id(tensor): name for name, tensor in pairs if tensor is not None}
-
-
-def user_line(error: BaseException) -> str:
-    """``file:line: code`` of the innermost frame that is not Proa's."""
-    line = ""
-    for frame, number in traceback.walk_tb(error.__traceback__):
-        path = frame.f_code.co_filename
-        if os.path.abspath(path).startswith(_HERE + os.sep) or path.startswith("<"):
-            continue
-        line = f"{path}:{number}: {linecache.getline(path, number).strip()}"
-    return line
 
 
 def input_names(function: Callable[..., Any], specs: Sequence[InputSpec]) -> list[str]:
@@ -121,13 +101,7 @@ def trace(
             )
         ]
         args, kwargs = arguments(symbols)
-        try:
-            result = function(*args, **kwargs)
-        except (PreconditionNotMetError, UnimplementedError) as error:
-            raise UnimplementedError(
-                f"{error} (traced code must not depend on a tensor's value; "
-                f"at {user_line(error)})"
-            ) from error
+        result = function(*args, **kwargs)
         leaves, plan = flatten(result, is_tensor)
         if not leaves:
             raise InvalidArgumentError(

@@ -29,8 +29,8 @@ from proa.jit.log import tell_code
 #: Packages whose functions are no users' code.
 _LIBRARIES = {
     "PIL", "_pytest", "cupy", "cv2", "hypothesis", "jax", "matplotlib", "numpy",
-    "pandas", "pluggy", "proa_inference", "proa_lite", "proa_serving", "proa_slim",
-    "pytest", "scipy", "torch",
+    "pandas", "pluggy", "proa_inference", "proa_lite", "proa_serving", "pytest",
+    "scipy", "torch",
 }  # fmt: skip
 _STANDARD = tuple(
     sysconfig.get_paths()[name] + "/" for name in ("stdlib", "platstdlib")
@@ -188,8 +188,29 @@ def call(function: Any) -> Any:
 
 
 @contextmanager
+def _active(layer: Any) -> Iterator[None]:
+    """While open, the Layer computes: an error that leaves it is one of its."""
+    session.active.append(layer)
+    try:
+        yield
+    except BaseException as error:
+        raised = error.error if isinstance(error, Escaped) else error
+        if session.failure is None or session.failure[0] is not raised:
+            session.failure = raised, tuple(session.active)
+        raise
+    finally:
+        session.active.pop()
+
+
+@contextmanager
 def _layers_converted(layer: Any) -> Iterator[None]:
     """While open, a Layer that is called computes by a rewritten `forward`."""
+    with _active(layer), _forward_converted(layer):
+        yield
+
+
+@contextmanager
+def _forward_converted(layer: Any) -> Iterator[None]:
     attributes.note(layer)
     state = layer.__dict__
     if "forward" in state or not isinstance(layer.forward, MethodType):
@@ -233,23 +254,28 @@ def recordable(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*args: Any, **kwargs: Any) -> Any:
         with _recording():
             made = converted(function)
-            if session.depth == 1:
-                function_made = getattr(made, "__func__", made)
-                session.first = getattr(function_made, "__code__", None)
-                owner = getattr(made, "__self__", None)
-                if isinstance(getattr(owner, "_parameters", None), dict):
-                    attributes.note(owner)
-            try:
+            if session.depth > 1:
                 return made(*args, **kwargs)
+            try:
+                return _first_call(made, args, kwargs)
             except Escaped as escaped:
-                if session.depth > 1:
-                    raise
                 error = escaped.opened()
             except Exception as raised:
-                if session.depth > 1:
-                    raise
                 error = raised
-            shown = shown_to_users(error, session.lost)
+            layers = session.failure[1] if session.failure else ()
+            shown = shown_to_users(error, session.lost, layers)
             raise shown from shown.__cause__
 
     return called
+
+
+def _first_call(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call the function whose recording has begun."""
+    code_holder = getattr(function, "__func__", function)
+    session.first = getattr(code_holder, "__code__", None)
+    owner = getattr(function, "__self__", None)
+    if not isinstance(getattr(owner, "_parameters", None), dict):
+        return function(*args, **kwargs)
+    attributes.note(owner)
+    with _active(owner):
+        return function(*args, **kwargs)

@@ -20,6 +20,9 @@ class Session(threading.local):
         has_effects: Whether what is printed and asserted is recorded.
         layers: By id, Layers that computed, with the attributes that they had.
         first: The code whose results are those of the recorded function.
+        active: The Layers that are computing, the outermost first.
+        failure: The error that left a Layer last, with the Layers that were active when
+            it was raised.
     """
 
     def __init__(self) -> None:
@@ -34,6 +37,8 @@ class Session(threading.local):
         self.told: set[CodeType] = set()
         self.layers: dict[int, Any] = {}
         self.first: CodeType | None = None
+        self.active: list[Any] = []
+        self.failure: tuple[BaseException, tuple[Any, ...]] | None = None
 
 
 session = Session()

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 from proa import errors
-from proa.errors import (
-    Error,
-    PreconditionNotMetError,
-    UnimplementedError,
-    annotate,
-    is_own_code,
-)
-from proa.jit.trace import user_line
+from proa.errors import Error, annotate, is_own_code
 
 
 class Escaped(BaseException):
@@ -51,27 +45,51 @@ def recorded(part: Callable[[], Any]) -> Any:
         raise Escaped(error) from None
 
 
-def shown_to_users(error: Exception, lost: dict[str, Exception]) -> Exception:
-    """The error with its line, and without our calls in the traceback.
+def shown_to_users(
+    error: Exception, lost: dict[str, Exception], layers: Sequence[Any] = ()
+) -> Exception:
+    """The error with the layer and the line that it comes from, and without our calls
+    in the traceback.
 
     FLAGS_call_stack_level=2 keeps these.
 
     Args:
         error: What a function raised while it was recorded.
         lost: By name, what tells why a variable has no value.
+        layers: Those that were computing when it was raised, the outermost first.
     """
     made = _explained(error, lost)
-    line = user_line(error)
-    # The others are told with their line in any case.
-    if isinstance(made, Error) and not isinstance(
-        made, (PreconditionNotMetError, UnimplementedError)
-    ):
-        told = (str(made), *getattr(made, "__notes__", ()))
-        if line and not any(line in text for text in told):
-            annotate(made, f"at {line}")
+    if isinstance(made, Error) or hasattr(made, "add_note"):
+        # Tracebacks tell the lines of Python's own errors.
+        line = _line_text(error) if isinstance(made, Error) else ""
+        for text in (_layer_text(layers), line):
+            told = (str(made), *getattr(made, "__notes__", ()))
+            if text and not any(text in known for known in told):
+                annotate(made, text)
     if errors.stack_level < 2:
         return made.with_traceback(_of_users(error.__traceback__))
     return made.with_traceback(error.__traceback__)
+
+
+def _line_text(error: Exception) -> str:
+    """The user's line: that of the function that was recorded, or, where that has none,
+    as with a Layer of ours, the one that asked for the recording.
+    """
+    line = errors.line_of(error) or errors.user_line()
+    return f"at {line}" if line else ""
+
+
+def _layer_text(layers: Sequence[Any]) -> str:
+    """``in layer 'features.0 (Conv2D)'``: the path of the last of them in the first."""
+    if not layers:
+        return ""
+    path = []
+    for parent, child in itertools.pairwise(layers):
+        names = (name for name, part in parent.named_sublayers() if part is child)
+        path.append(next(names, ""))
+    kind = type(layers[-1]).__name__
+    where = ".".join(filter(None, path))
+    return f"in layer '{where} ({kind})'" if where else f"in layer '{kind}'"
 
 
 def _explained(error: Exception, lost: dict[str, Exception]) -> Exception:
@@ -85,13 +103,15 @@ def _explained(error: Exception, lost: dict[str, Exception]) -> Exception:
 
 
 def _of_users(first: TracebackType | None) -> TracebackType | None:
-    """The calls that are not ours; all if there are no others."""
-    calls = []
-    at = first
-    while at is not None:
-        if not is_own_code(at.tb_frame.f_code.co_filename):
-            calls.append(at)
-        at = at.tb_next
-    for one, following in zip(calls, [*calls[1:], None], strict=True):
-        one.tb_next = following
-    return calls[0] if calls else first
+    """The calls that are not ours; None if there are no others."""
+    kept: TracebackType | None = None
+    for call in reversed(list(_calls(first))):
+        if not is_own_code(call.tb_frame.f_code.co_filename):
+            call.tb_next, kept = kept, call
+    return kept
+
+
+def _calls(first: TracebackType | None) -> Iterator[TracebackType]:
+    while first is not None:
+        yield first
+        first = first.tb_next

@@ -67,12 +67,12 @@ class Layer:
         )
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        if layer_observers:
-            with ExitStack() as stack:
-                for observe in layer_observers:
-                    stack.enter_context(observe(self))
-                return self._compute(inputs, kwargs)
         try:
+            if layer_observers:
+                with ExitStack() as stack:
+                    for observe in layer_observers:
+                        stack.enter_context(observe(self))
+                    return self._compute(inputs, kwargs)
             if not self._forward_pre_hooks and not self._forward_post_hooks:
                 return self.forward(*inputs, **kwargs)
             return self._compute(inputs, kwargs)
