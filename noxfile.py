@@ -198,10 +198,11 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
     if together and options:  # sources alone: what they depend on is large, and unused
         session.install("--no-deps", *group("published"))
     # The command `pytest` (unlike `python -m pytest`) leaves sys.path alone, so that
-    # the wheel is imported, never the source tree.
+    # the wheel is imported, never the source tree. tools/features.py reads the report.
+    report = ROOT / "build" / "test-reports" / f"{run}.xml"
     session.run(
         *("pytest", "-q", "-n", WORKERS, "--dist", "loadfile", str(folder)),
-        *(*options, *session.posargs),
+        *(f"--junit-xml={report}", *options, *session.posargs),
         env={"PYTHONPATH": None},
     )
 

@@ -24,7 +24,7 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-arch, features, size, wheels = map(tool, ("arch", "features", "size", "wheels"))
+arch, size, wheels = map(tool, ("arch", "size", "wheels"))
 api_coverage = tool("api_coverage")
 CSRC = "packages/core/csrc"
 
@@ -128,22 +128,6 @@ def test_a_library_that_needs_the_cxx_runtime_is_found(tmp_path):
     rules = " ".join(b.rule for b in arch.symbols(needy))
     assert "libstdc++" in rules
     assert "_Znwm" in rules
-
-
-def test_feature_marks_are_found_on_functions_classes_and_modules(tmp_path):
-    text = (
-        "import pytest\n"
-        'pytestmark = pytest.mark.feature("L003")\n'
-        '@pytest.mark.feature("L001")\n'
-        '@pytest.mark.feature("L002")\n'
-        "def test_it(): pass\n"
-    )
-    write(tmp_path, "packages/core/tests/test_a.py", text)
-    assert features.shown(tmp_path) == {
-        "L001": ["packages/core/tests/test_a.py:3"],
-        "L002": ["packages/core/tests/test_a.py:4"],
-        "L003": ["packages/core/tests/test_a.py:2"],
-    }
 
 
 def test_budgets_are_read_as_a_toml_parser_reads_them():

@@ -101,7 +101,7 @@ def test_select_names_what_is_wrong(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.feature("L629")
+@pytest.mark.feature("L629", how="figure")
 def test_a_selected_library_is_small_and_runs_its_models(models, recorded, tmp_path):
     library = build(selection_of(lenets(models)), tmp_path, SOURCE)
     assert library.stat().st_size <= LENET_BUDGET

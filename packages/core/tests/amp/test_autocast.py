@@ -116,7 +116,6 @@ def test_functions_can_be_decorated() -> None:
 
 
 @pytest.mark.feature("L125")
-@pytest.mark.feature("L127")
 def test_ops_without_a_16_bit_kernel_stay_float32() -> None:
     from proa.schema import ROWS
 

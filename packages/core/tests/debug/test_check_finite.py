@@ -78,14 +78,14 @@ def _kernels_and_peak() -> tuple[Counter[str], int]:
     return Counter(e.name for e in events if e.kind == "kernel"), peak
 
 
-@pytest.mark.feature("L272")
+@pytest.mark.feature("L272", how="mechanism")
 def test_the_search_runs_no_kernel_and_takes_no_memory():
     searched = _kernels_and_peak()
     proa.set_flags({"FLAGS_check_nan_inf": False})
     assert searched == _kernels_and_peak()
 
 
-@pytest.mark.feature("L272")
+@pytest.mark.feature("L272", how="mechanism")
 def test_each_result_is_looked_at_once_where_it_lies():
     def searched(run) -> int:
         before = _core.searched_elements()

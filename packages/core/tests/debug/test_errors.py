@@ -95,7 +95,7 @@ MISTAKES = {
 
 @pytest.mark.feature("L258")
 @pytest.mark.feature("L259")
-@pytest.mark.feature("L264")
+@pytest.mark.feature("L264", how="mechanism")
 @pytest.mark.feature("L265")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_with_what_was_wanted_and_given(mistake):
@@ -137,7 +137,6 @@ def test_none_in_place_of_a_tensor_is_told(function):
         function(None, *extra)
 
 
-@pytest.mark.feature("L261")
 @pytest.mark.feature("L267")
 def test_a_message_is_one_sentence_and_hides_the_engine():
     with pytest.raises(InvalidArgumentError) as caught:
@@ -186,7 +185,7 @@ def test_a_failed_run_of_a_program_tells_where_it_was_built():
     assert "# where it was built" in text and "gather was recorded at" in text
 
 
-@pytest.mark.feature("L268")
+@pytest.mark.feature("L268", how="figure")
 @pytest.mark.parametrize(
     "name",
     ["append_backward", "gradients", "scope_guard", "Print", "nn.embedding",

@@ -72,7 +72,7 @@ def test_other_devices_are_refused():
         device.memory_allocated("gpu:0")
 
 
-@pytest.mark.feature("L044")
+@pytest.mark.feature("L044", how="mechanism")
 def test_the_tape_keeps_no_buffer_that_no_rule_reads():
     x = vector(stop_gradient=False)
     before = allocated()
@@ -86,7 +86,7 @@ def test_the_tape_keeps_no_buffer_that_no_rule_reads():
     z.sum().backward()
 
 
-@pytest.mark.feature("L044")
+@pytest.mark.feature("L044", how="mechanism")
 def test_backward_frees_each_buffer_when_its_rule_is_done():
     x = vector(stop_gradient=False)
     y = x
@@ -104,7 +104,7 @@ def test_backward_frees_each_buffer_when_its_rule_is_done():
     assert before - allocated() > 13
 
 
-@pytest.mark.feature("L044")
+@pytest.mark.feature("L044", how="mechanism")
 def test_retain_graph_keeps_what_a_second_walk_needs():
     x = vector(stop_gradient=False)
     loss = proa.tanh(x).sum()
@@ -141,7 +141,7 @@ def test_a_long_chain_is_let_go_without_deep_recursion():
     assert device.memory_allocated() == before
 
 
-@pytest.mark.feature("L049")
+@pytest.mark.feature("L049", how="mechanism")
 def test_gradients_add_up_in_the_memory_that_is_there():
     x = vector(stop_gradient=False)
     (x * 1.0).sum().backward()
@@ -152,7 +152,7 @@ def test_gradients_add_up_in_the_memory_that_is_there():
     np.testing.assert_array_equal(x.grad.numpy(), np.full(x.shape, 10.0, "f4"))
 
 
-@pytest.mark.feature("L049")
+@pytest.mark.feature("L049", how="mechanism")
 def test_many_uses_of_one_tensor_need_no_further_buffers():
     x = vector(stop_gradient=False)
     y = x * 1.0

@@ -21,7 +21,7 @@ def _headers() -> dict[str, Path]:
     return {str(p.relative_to(INCLUDE)): p for p in INCLUDE.rglob("*") if p.is_file()}
 
 
-@pytest.mark.feature("L253")
+@pytest.mark.feature("L253", how="mechanism")
 def test_every_header_is_reached_from_one_that_is_included_from_outside() -> None:
     headers = _headers()
     left = [name for name in ENTRIES if name in headers]
@@ -37,7 +37,7 @@ def test_every_header_is_reached_from_one_that_is_included_from_outside() -> Non
     assert sum(p.stat().st_size for p in headers.values()) <= BUDGET
 
 
-@pytest.mark.feature("L253")
+@pytest.mark.feature("L253", how="mechanism")
 def test_there_is_one_library_beside_the_module() -> None:
     kept = {
         str(p.relative_to(PACKAGE))
@@ -49,7 +49,7 @@ def test_there_is_one_library_beside_the_module() -> None:
     assert kept - module == {"lib/libproa_runtime.so", "py.typed"}
 
 
-@pytest.mark.feature("L253")
+@pytest.mark.feature("L253", how="mechanism")
 def test_operators_are_built_by_one_scheme_alone() -> None:
     text = "".join(p.read_text() for p in _headers().values())
     assert "PD_BUILD_OP" in text

@@ -124,7 +124,7 @@ def test_large_files_are_mapped_and_what_is_loaded_is_ones_own(tmp_path: Path) -
 
 
 @pytest.mark.full
-@pytest.mark.feature("L211")
+@pytest.mark.feature("L211", how="figure")
 def test_a_file_beyond_4_gigabytes(tmp_path: Path) -> None:
     size = 2**32 + 4097
     array = np.zeros(size, np.uint8)

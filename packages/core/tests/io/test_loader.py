@@ -47,8 +47,8 @@ def children() -> set[int]:
     return found
 
 
-@pytest.mark.feature("L232")
-@pytest.mark.feature("L239")
+@pytest.mark.feature("L232", how="mechanism")
+@pytest.mark.feature("L239", how="mechanism")
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("share", [True, False])
 def test_batches_come_in_order_and_whole(workers: int, share: bool) -> None:
@@ -387,7 +387,7 @@ def test_workers_may_use_the_frameworks_ops_before_and_after_the_parent() -> Non
         np.testing.assert_array_equal(images, np.stack(expected))
 
 
-@pytest.mark.feature("L238")
+@pytest.mark.feature("L238", how="mechanism")
 def test_workers_work_ahead_while_the_caller_is_busy() -> None:
     class Stamped(Images):
         def __getitem__(self, idx: int) -> Any:

@@ -97,7 +97,7 @@ def steps_of(engine: Any, arrays: list[Array]) -> list[str]:
     return [op for op, _, _ in engine.profile(arrays)]
 
 
-@pytest.mark.feature("L180")
+@pytest.mark.feature("L180", how="mechanism")
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_chain_gives_every_bit_of_its_ops(data: st.DataObject) -> None:
@@ -123,7 +123,7 @@ def one_chain(shape: tuple[int, ...]) -> tuple[Program, Value]:
     return b.program, y
 
 
-@pytest.mark.feature("L180")
+@pytest.mark.feature("L180", how="mechanism")
 def test_a_chain_is_one_step_without_arrays_between() -> None:
     program, _ = one_chain((512, 256))
     assert chain_spans(program) == [(0, 4)]

@@ -92,7 +92,7 @@ def test_a_grid_of_six_axes_has_gradients():
         )
 
 
-@pytest.mark.feature("L027")
+@pytest.mark.feature("L027", how="mechanism")
 def test_a_slice_copies_nothing():
     x = proa.zeros([512, 1024])
     start, before = x.data_ptr(), _core.memory_stats()["allocated"]

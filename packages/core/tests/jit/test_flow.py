@@ -86,13 +86,9 @@ def structures(x: Any, n: Any) -> Any:
 
 
 PROGRAMS = [
-    pytest.param(
-        nested, marks=[pytest.mark.feature("L156"), pytest.mark.feature("L157")]
-    ),
+    nested,
     growing,
-    pytest.param(
-        chosen, marks=[pytest.mark.feature("L158"), pytest.mark.feature("L159")]
-    ),
+    chosen,
     inner_loops,
     changed_in_branches,
     structures,
@@ -151,6 +147,54 @@ def test_gradients_of_a_loaded_program_are_those_of_the_function(
         found.append([*[t.numpy() for t in made], x.grad.numpy()])
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@pytest.mark.feature("L156")
+@pytest.mark.parametrize("made_by", [saved, proa.jit.to_static])
+def test_while_loop_runs_its_body_while_its_condition_holds(made_by: Any) -> None:
+    def doubled(x: Any, n: Any) -> Any:
+        return snn.while_loop(
+            lambda i, a: i < n, lambda i, a: (i + 1, a * 2), [n * 0, x]
+        )
+
+    made = made_by(doubled)
+    for n in (0, 1, 4):
+        x, count = inputs(n)
+        i, a = made(x, count)
+        assert i.item() == n
+        np.testing.assert_array_equal(a.numpy(), x.numpy() * 2**n)
+
+
+# Each with the factor of x that it must give for n = 0, 1, 2, 3, 4.
+CHOICES = {
+    "cond": (
+        lambda x, n: snn.cond(n > 2, lambda: x * 5, lambda: x * 6),
+        [6, 6, 6, 5, 5],
+    ),
+    "case": (
+        lambda x, n: snn.case(
+            [(n < 2, lambda: x * 2), (n < 4, lambda: x * 4)], lambda: -x
+        ),
+        [2, 2, 4, 4, -1],
+    ),
+    "switch_case": (
+        lambda x, n: snn.switch_case(
+            n, {1: lambda: x * 10, 3: lambda: x * 30}, lambda: -x
+        ),
+        [-1, 10, -1, 30, -1],
+    ),
+}
+
+
+@pytest.mark.feature("L157", "L158", "L159")
+@pytest.mark.parametrize("made_by", [saved, proa.jit.to_static])
+@pytest.mark.parametrize("op", CHOICES)
+def test_one_branch_of_a_program_runs(op: str, made_by: Any) -> None:
+    function, factors = CHOICES[op]
+    made = made_by(function)
+    for n, factor in enumerate(factors):
+        x, count = inputs(n)
+        np.testing.assert_array_equal(made(x, count).numpy(), x.numpy() * factor)
 
 
 def test_a_static_function_with_a_loop_trains() -> None:

@@ -73,7 +73,7 @@ def same(got: dict[str, Array], want: dict[str, Array]) -> None:
         np.testing.assert_array_equal(got[name], array, err_msg=name)
 
 
-@pytest.mark.feature("L180")
+@pytest.mark.feature("L180", how="mechanism")
 @pytest.mark.parametrize("how", ["layer", "step"])
 def test_chains_forward_and_backward(how: str) -> None:
     want, _ = train(Gated, (400, 64), "eager")
@@ -142,7 +142,7 @@ class Rectified(nn.Layer):
         return F.relu(self.last(F.relu(h) - h))
 
 
-@pytest.mark.feature("L180")
+@pytest.mark.feature("L180", how="mechanism")
 @pytest.mark.parametrize("how", ["layer", "step"])
 @pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 1), (3, 64), (5, 1)])
 @pytest.mark.parametrize("batch", [1, 4])

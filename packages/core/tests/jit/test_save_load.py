@@ -119,7 +119,6 @@ def test_a_loaded_model_trains_further(tmp_path: Path) -> None:
         loaded.set_state_dict({"fc.bias": tensor(4)})
 
 
-@pytest.mark.feature("L205")
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])
 def test_a_loaded_recurrent_model_differentiates_twice(tmp_path: Path, kind: str):
     proa.seed(0)
@@ -138,6 +137,7 @@ def test_a_loaded_recurrent_model_differentiates_twice(tmp_path: Path, kind: str
     np.testing.assert_allclose(seconds[1], seconds[0], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.feature("L205")
 def test_a_loaded_model_shows_its_program(tmp_path: Path) -> None:
     save(Dense(), tmp_path / "m", [InputSpec([None, 4])])
     text = str(load(tmp_path / "m").program())

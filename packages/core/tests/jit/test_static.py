@@ -142,7 +142,6 @@ def test_a_random_function_is_not_frozen() -> None:
     assert not np.array_equal(f(x).numpy(), f(x).numpy())
 
 
-@pytest.mark.feature("L197")
 @pytest.mark.parametrize("without_gradients", [False, True])
 def test_random_numbers_of_a_fixed_shape_are_drawn_in_every_run(
     without_gradients: bool,
@@ -184,6 +183,7 @@ def test_a_layer_made_while_its_owner_is_recorded_is_a_layer(trains: bool) -> No
     np.testing.assert_array_equal(static(x).numpy(), made.numpy())
 
 
+@pytest.mark.feature("L197")
 def test_not_to_static_leaves_a_function_as_it_is() -> None:
     @not_to_static
     def f(x: Any) -> Any:

@@ -75,13 +75,13 @@ def test_given_values() -> None:
         made(I.Assign([1, 2]), [3])
 
 
-@pytest.mark.feature("L103")
 def test_an_initializer_takes_a_parameter_and_its_block() -> None:
     layer = nn.Linear(3, 2)
     nn.initializer.Constant(0.25)(layer.weight, layer.weight.block)
     np.testing.assert_array_equal(layer.weight.numpy(), np.full((3, 2), 0.25))
 
 
+@pytest.mark.feature("L103")
 def test_the_global_initializer_fills_what_says_nothing() -> None:
     nn.initializer.set_global_initializer(I.Constant(0.5), I.Constant(0.25))
     try:

@@ -56,7 +56,7 @@ def test_names_are_unique_and_like_paddles() -> None:
     assert conv.startswith("conv2d_")
 
 
-@pytest.mark.feature("L074")
+@pytest.mark.feature("L074", how="figure")
 def test_sublayers_with_and_without_self() -> None:
     net = proa.vision.models.resnet18()
     assert len(net.sublayers(include_self=True)) == 68

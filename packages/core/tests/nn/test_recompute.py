@@ -32,7 +32,7 @@ def gradients(net: Any, run: Any, x: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.feature("L117")
-@pytest.mark.feature("L116")
+@pytest.mark.feature("L116", how="mechanism")
 @pytest.mark.parametrize("cast", [None, "O1", "O2"])
 def test_gradients_are_the_same(cast: str | None) -> None:
     net = nn.Sequential(
@@ -86,7 +86,6 @@ def test_arguments_by_name_and_several_results() -> None:
     np.testing.assert_allclose(c.grad.numpy(), 4)
 
 
-@pytest.mark.feature("L115")
 def test_less_memory_is_taken() -> None:
     blocks = [
         nn.Sequential(*(m for _ in range(4) for m in (nn.Linear(64, 64), nn.Tanh())))

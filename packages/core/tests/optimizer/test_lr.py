@@ -94,7 +94,6 @@ def test_schedules_follow_their_formulae() -> None:
     np.testing.assert_allclose(cyclic, [1, 0.75, 0.5, 0.25, 0, 1 - 5 / 8, 1 - 6 / 8])
 
 
-@pytest.mark.feature("L105")
 def test_one_cycle_may_be_stepped_after_its_last_rate() -> None:
     # The usual loop takes total_steps rates and steps after each of them.
     schedule = lr.OneCycleLR(0.5, 10)
@@ -103,6 +102,7 @@ def test_one_cycle_may_be_stepped_after_its_last_rate() -> None:
         schedule.step()
 
 
+@pytest.mark.feature("L105")
 def test_warmup_goes_over_to_another_schedule() -> None:
     warm = lr.LinearWarmup(lr.ExponentialDecay(0.5, 0.5), 4, 0.0, 0.4)
     np.testing.assert_allclose(rates(warm, 7), [0, 0.1, 0.2, 0.3, 0.5, 0.25, 0.125])

@@ -85,7 +85,7 @@ def test_the_gradient_of_a_sum_of_equal_shapes_is_not_copied():
     assert kernels_of(lambda: proa.grad([z], [x, y], [dz])) == {}
 
 
-@pytest.mark.feature("L292")
+@pytest.mark.feature("L292", how="mechanism")
 def test_reshape_and_flatten_share_memory():
     x = proa.ones([4, SIDE, 8])
     for work in (
@@ -97,7 +97,7 @@ def test_reshape_and_flatten_share_memory():
         assert kernels_of(work) == {}
 
 
-@pytest.mark.feature("L291")
+@pytest.mark.feature("L291", how="mechanism")
 def test_one_long_line_is_sorted_as_fast_as_numpy_sorts_it():
     array = np.random.default_rng(0).standard_normal(1 << 18).astype(np.float32)
     x = proa.to_tensor(array)

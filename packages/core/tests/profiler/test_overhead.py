@@ -37,7 +37,7 @@ def python_calls(function: Any) -> list[str]:
     return [n for n in names if n != "<lambda>"]
 
 
-@pytest.mark.feature("L297")
+@pytest.mark.feature("L297", how="mechanism")
 @pytest.mark.parametrize(
     ("kind", "op"),
     [

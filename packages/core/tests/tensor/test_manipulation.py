@@ -79,7 +79,6 @@ def test_joining_and_cutting() -> None:
         proa.split(x, [1, 1], axis=1)
 
 
-@pytest.mark.feature("L039")
 def test_joined_0d_tensors_make_a_vector() -> None:
     numbers = [proa.to_tensor(n) for n in (3, 5)]
     same(proa.concat(numbers), [3, 5])
@@ -89,6 +88,7 @@ def test_joined_0d_tensors_make_a_vector() -> None:
         proa.concat([numbers[0], proa.to_tensor([[1]])])
 
 
+@pytest.mark.feature("L039")
 def test_stack_takes_many_tensors_and_refuses_none() -> None:
     many = [proa.full([3], i) for i in range(200)]
     same(proa.stack(many), np.repeat(np.arange(200), 3).reshape(200, 3))

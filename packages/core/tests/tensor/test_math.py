@@ -51,7 +51,6 @@ def test_operators_and_python_numbers() -> None:
     close(x @ proa.to_tensor(A[0].T), A @ A[0].T)
 
 
-@pytest.mark.feature("L002", "L018", "L023")
 def test_the_name_may_be_given_by_position() -> None:
     x, y = proa.to_tensor([1.0, 4.0]), proa.to_tensor([2.0, 2.0])
     for name in (None, "sum"):
@@ -63,6 +62,7 @@ def test_the_name_may_be_given_by_position() -> None:
         proa.add(x, y, 3.0)
 
 
+@pytest.mark.feature("L002", "L018", "L023")
 def test_promotion() -> None:
     ints, floats = proa.ones([2], "int64"), proa.ones([2], "float32")
     flags = proa.to_tensor([True, False])
@@ -121,7 +121,8 @@ UNIT = {
 }  # fmt: skip
 
 
-@pytest.mark.feature("L014", "L017")
+@pytest.mark.feature("L014", how="mechanism")
+@pytest.mark.feature("L017", how="figure")
 @pytest.mark.parametrize("name", [*UNARY, *POSITIVE, *UNIT])
 def test_functions_of_one_tensor_and_their_methods(name: str) -> None:
     table = {**UNARY, **POSITIVE, **UNIT}
@@ -134,7 +135,7 @@ def test_functions_of_one_tensor_and_their_methods(name: str) -> None:
     close(getattr(proa.to_tensor(a), name)(), table[name](a), 1e-4)
 
 
-@pytest.mark.feature("L017")
+@pytest.mark.feature("L017", how="figure")
 def test_there_are_more_than_120_methods() -> None:
     methods = [n for n in dir(proa.Tensor) if not n.startswith("_")]
     assert len(methods) > 120
@@ -155,7 +156,7 @@ def test_clip_takes_integers_floats_tensors_and_open_ends() -> None:
     )
 
 
-@pytest.mark.feature("L014")
+@pytest.mark.feature("L014", how="mechanism")
 def test_linear_combinations() -> None:
     x, y = proa.to_tensor(A[0]), proa.to_tensor(A[1])
     close(proa.scale(x, 2.0, 1.0), A[0] * 2 + 1)
@@ -256,7 +257,7 @@ def test_comparison_broadcasts(name: str, ref: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(result.numpy(), ref(a, b))
 
 
-@pytest.mark.feature("L014")
+@pytest.mark.feature("L014", how="mechanism")
 def test_whole_tensors_compare() -> None:
     x = proa.to_tensor([1.0, float("nan"), float("inf")])
     y = proa.to_tensor([1.0 + 1e-7, float("nan"), float("inf")])
@@ -272,7 +273,8 @@ def test_whole_tensors_compare() -> None:
     )
 
 
-@pytest.mark.feature("L014", "L041")
+@pytest.mark.feature("L041")
+@pytest.mark.feature("L014", how="mechanism")
 def test_norms_and_distance() -> None:
     x, y = proa.to_tensor(A[0]), proa.to_tensor(A[1])
     close(proa.norm(x), np.linalg.norm(A[0]))

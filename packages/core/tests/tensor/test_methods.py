@@ -12,7 +12,8 @@ import proa
 from proa.errors import ShapeError, UnavailableError
 
 
-@pytest.mark.feature("L032", "L034")
+@pytest.mark.feature("L032")
+@pytest.mark.feature("L034", how="figure")
 @pytest.mark.parametrize(
     ("name", "args"),
     [("clip_", (-1.0, 1.0)), ("scale_", (2.0, 1.0)), ("add_", (2.0,)),
