@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import proa
+from proa import nn
 from proa.nn import functional as F
 
 RNG = np.random.default_rng(3)
@@ -146,6 +147,20 @@ def test_an_activation_is_its_formula(name: str):
 
 
 @pytest.mark.feature("L075")
+@pytest.mark.parametrize("how", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("binary_cross_entropy", nn.BCELoss), ("l1_loss", nn.L1Loss),
+        ("mse_loss", nn.MSELoss), ("nll_loss", nn.NLLLoss),
+    ],
+)  # fmt: skip
+def test_a_loss_layer_is_the_formula(name: str, layer: Any, how: str):
+    each, inputs = LOSSES[name]
+    total = {"mean": np.mean, "sum": np.sum, "none": np.asarray}[how]
+    agree(layer(reduction=how), lambda *a: total(each(*a)), *inputs)
+
+
 @pytest.mark.parametrize("how", ["mean", "sum", "none"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_is_its_formula(name: str, how: str):

@@ -114,7 +114,6 @@ def _mixed_network() -> nn.Layer:
     )
 
 
-@pytest.mark.feature("L104")
 def test_static_and_dynamic_mode_make_the_same_network_of_a_seed() -> None:
     proa.seed(5)
     dynamic = _mixed_network()

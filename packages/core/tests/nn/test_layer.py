@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import proa
 from proa import nn
-from proa.errors import AlreadyExistsError, InvalidArgumentError
+from proa.errors import AlreadyExistsError, InvalidArgumentError, UnavailableError
 
 
 class Net(nn.Layer):
@@ -25,7 +26,7 @@ class Net(nn.Layer):
         return self.block(self.fc1(x))
 
 
-@pytest.mark.feature("L061", "L062", "L064")
+@pytest.mark.feature("L062", "L064")
 def test_parameters_and_layers_register_by_assignment() -> None:
     net = Net()
     assert [n for n, _ in net.named_parameters()] == [
@@ -43,6 +44,17 @@ def test_parameters_and_layers_register_by_assignment() -> None:
     ]  # fmt: skip
     assert [n for n, _ in net.named_children()] == ["fc1", "block"]
     assert len(net.parameters(include_sublayers=False)) == 0
+
+
+@pytest.mark.feature("L061")
+def test_layers_are_made_without_a_name_scope() -> None:
+    made = [getattr(nn, name) for name in nn.__all__]
+    layers = [c for c in made if isinstance(c, type) and issubclass(c, nn.Layer)]
+    assert len(layers) > 80
+    for layer in layers:
+        parameters = [*inspect.signature(layer).parameters.values()]
+        scopes = [p for p in parameters if p.name == "name_scope"]
+        assert all(p.default is None for p in scopes), layer
 
 
 def test_names_are_unique_and_like_paddles() -> None:
@@ -174,6 +186,8 @@ def test_eval_keeps_gradients() -> None:
     net.eval()
     net(proa.ones([1, 2])).sum().backward()
     assert net.weight.grad is not None
+    with proa.no_grad():
+        assert net(proa.ones([1, 2])).stop_gradient
 
 
 @pytest.mark.feature("L068")
@@ -223,6 +237,11 @@ def test_to_converts_parameters_and_buffers_in_place() -> None:
     assert net.fc1.weight.dtype == proa.float16
     assert net.block[1].weight.dtype == proa.float64
     assert not p.stop_gradient
+    for device in ("cpu", proa.CPUPlace()):
+        assert net.to(device=device) is net
+        assert all(q.place.is_cpu_place() for q in net.parameters())
+    with pytest.raises(UnavailableError, match="device must be there, got 'gpu"):
+        net.to(device="gpu:0")
 
 
 def test_apply_visits_every_layer() -> None:

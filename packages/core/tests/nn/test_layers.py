@@ -285,7 +285,6 @@ def test_layer_norm_keeps_shapes_and_names_the_axes() -> None:
         nn.LayerNorm(5)(proa.ones([2, 4]))
 
 
-@pytest.mark.feature("L076")
 def test_group_and_instance_norm() -> None:
     x, w, b = array(2, 4, 3, 5), array(4), array(4)
     check(

@@ -218,7 +218,7 @@ def test_batch_norm_in_training_and_after(shape: tuple[int, ...]) -> None:
     agree(ours(False), lambda x: (x - m_) / np.sqrt(v_ + 1e-5) * w_ + b_, x)
 
 
-@pytest.mark.feature("L076", "L082")
+@pytest.mark.feature("L082")
 def test_layer_group_and_instance_norm() -> None:
     x = numbers(2, 4, 3, 5)
     w, b = numbers(3, 5), numbers(3, 5)
@@ -239,6 +239,25 @@ def test_layer_group_and_instance_norm() -> None:
         lambda x: F.instance_norm(x, weight=w_, bias=b_),
         lambda x: _scaled(x, (2, 3), w, b),
         x,
+    )
+
+
+@pytest.mark.feature("L076")
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_an_instance_norm_layer_normalizes_each_channel(rank: int, training: bool):
+    make = (nn.InstanceNorm1D, nn.InstanceNorm2D, nn.InstanceNorm3D)[rank - 1]
+    layer = make(4).to(dtype="float64")
+    layer.train() if training else layer.eval()  # its statistics are the input's
+    w, b = numbers(4), numbers(4)
+    layer.scale.set_value(w)
+    layer.bias.set_value(b)
+    w, b = (a.reshape(4, *[1] * rank) for a in (w, b))
+    axes = tuple(range(2, 2 + rank))
+    agree(
+        layer,
+        lambda x: _scaled(x, axes, w, b),
+        numbers(2, 4, 3, 2, 2)[(..., *[0] * (3 - rank))],
     )
 
 

@@ -141,7 +141,6 @@ CASES: dict[str, tuple[Callable[[Any], Any], Rule]] = {
 }
 
 
-@pytest.mark.feature("L114")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
 def test_steps_follow_their_formula(name: str, dtype: str) -> None:

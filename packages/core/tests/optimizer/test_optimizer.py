@@ -93,7 +93,6 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.feature("L114")
 @pytest.mark.parametrize("name", CASES)
 def test_steps_follow_torch(name: str) -> None:
     ours, theirs = CASES[name]
@@ -127,6 +126,14 @@ def test_clipping(kind: str) -> None:
         np.testing.assert_array_equal(p.grad.numpy(), kept)
 
 
+@pytest.mark.feature("L106")
+def test_clipping_is_set_at_the_optimizer_alone() -> None:
+    with pytest.raises(TypeError, match="grad_clip"):
+        proa.ParamAttr(grad_clip=nn.ClipGradByValue(0.3))
+    assert not hasattr(nn, "set_gradient_clip")
+    assert not hasattr(nn.Linear(2, 2).weight, "grad_clip")
+
+
 @pytest.mark.feature("L108")
 def test_clipping_zeros_gives_zeros() -> None:
     zero = proa.zeros([3])
@@ -136,6 +143,7 @@ def test_clipping_zeros_gives_zeros() -> None:
     assert nn.ClipGradByGlobalNorm(1.0)([]) == []
 
 
+@pytest.mark.feature("L106")
 def test_parameters_may_stay_out_of_clipping_and_decay() -> None:
     attr = nn.ParamAttr(need_clip=False, regularizer=proa.regularizer.L2Decay(0.0))
     p = proa.create_parameter(

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 import proa
@@ -61,6 +62,18 @@ def test_an_optimizer_runs_one_op_for_each_parameter(kind, op):
     for _ in range(2):
         update()
     assert names[1] == {op: 2}  # the first step also makes the state
+
+
+@pytest.mark.feature("L114", how="mechanism")
+def test_momentum_decays_weights_within_its_op():
+    decayed = proa.optimizer.Momentum(0.1, 0.9, [w := proa.ones([2])], weight_decay=0.5)
+    w.stop_gradient = False
+    for want in (1 - 0.1 * 1.5, 0.85 - 0.1 * (0.9 * 1.5 + 1 + 0.5 * 0.85)):
+        w.sum().backward()
+        ran = ops_of(decayed.step)
+        decayed.clear_grad()
+        np.testing.assert_allclose(w.numpy(), want, rtol=1e-6)
+    assert ran == {"momentum_": 1}
 
 
 @pytest.mark.feature("L298")

@@ -121,7 +121,6 @@ UNIT = {
 }  # fmt: skip
 
 
-@pytest.mark.feature("L014", how="mechanism")
 @pytest.mark.feature("L017", how="figure")
 @pytest.mark.parametrize("name", [*UNARY, *POSITIVE, *UNIT])
 def test_functions_of_one_tensor_and_their_methods(name: str) -> None:
@@ -156,7 +155,6 @@ def test_clip_takes_integers_floats_tensors_and_open_ends() -> None:
     )
 
 
-@pytest.mark.feature("L014", how="mechanism")
 def test_linear_combinations() -> None:
     x, y = proa.to_tensor(A[0]), proa.to_tensor(A[1])
     close(proa.scale(x, 2.0, 1.0), A[0] * 2 + 1)
@@ -257,7 +255,6 @@ def test_comparison_broadcasts(name: str, ref: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(result.numpy(), ref(a, b))
 
 
-@pytest.mark.feature("L014", how="mechanism")
 def test_whole_tensors_compare() -> None:
     x = proa.to_tensor([1.0, float("nan"), float("inf")])
     y = proa.to_tensor([1.0 + 1e-7, float("nan"), float("inf")])
@@ -273,8 +270,32 @@ def test_whole_tensors_compare() -> None:
     )
 
 
-@pytest.mark.feature("L041")
+#: The names since 2.0: clamp is clip, elementwise_equal is equal.
+ADDED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "addmm": (lambda c, a, b: c + a @ b, (A[0, :, :3], A[0], A[1].T)),
+    "bmm": (np.matmul, (A, A.transpose(0, 2, 1).copy())),
+    "clip": (np.clip, (A, -0.5, 0.5)),
+    "cross": (lambda a, b: np.cross(a, b), (A[0, :, :3], A[1, :, :3])),
+    "dist": (lambda a, b: np.sqrt(((a - b) ** 2).sum()), (A[0], A[1])),
+    "dot": (lambda a, b: (a * b).sum(), (A[0, 0], A[1, 0])),
+    "log1p": (np.log1p, (np.abs(A),)),
+    "logsumexp": (lambda a: np.log(np.exp(a).sum()), (A,)),
+    "equal": (np.equal, (np.round(A), np.round(B))),
+    "allclose": (np.allclose, (A, A + np.float32(1e-9))),
+}
+
+
 @pytest.mark.feature("L014", how="mechanism")
+@pytest.mark.parametrize("name", ADDED)
+def test_added_functions_follow_numpy(name: str) -> None:
+    reference, given = ADDED[name]
+    tensors = [proa.to_tensor(a) if isinstance(a, np.ndarray) else a for a in given]
+    if name == "cross":  # Paddle takes the first axis of length 3, NumPy the last
+        tensors.append(1)
+    close(getattr(proa, name)(*tensors), reference(*given))
+
+
+@pytest.mark.feature("L041")
 def test_norms_and_distance() -> None:
     x, y = proa.to_tensor(A[0]), proa.to_tensor(A[1])
     close(proa.norm(x), np.linalg.norm(A[0]))

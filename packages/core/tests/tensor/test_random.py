@@ -27,6 +27,7 @@ def test_the_state_can_be_put_back() -> None:
     np.testing.assert_array_equal(proa.randn([4]).numpy(), expected)
 
 
+@pytest.mark.feature("L015")
 def test_uniform_and_normal_have_their_moments() -> None:
     proa.seed(0)
     u = proa.uniform([20000], min=-2.0, max=4.0).numpy()
@@ -37,6 +38,9 @@ def test_uniform_and_normal_have_their_moments() -> None:
     n = proa.normal(3.0, 0.5, [20000]).numpy()
     assert abs(n.mean() - 3) < 0.02
     assert abs(n.std() - 0.5) < 0.02
+    r = proa.randn([100, 200]).numpy()
+    assert r.shape == (100, 200)
+    assert abs(r.mean()) < 0.04 and abs(r.std() - 1) < 0.04
     m = proa.normal(proa.to_tensor([0.0, 100.0]), 1.0)
     assert abs(m.numpy()[1] - 100) < 10
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.errors import InvalidArgumentError, OutOfRangeError, ShapeError
 from proa.nn.functional.reduction import reduced
 from proa.tensor.arguments import cast_if
 
@@ -42,6 +43,26 @@ def _flat_label(where: str, label: Tensor, input: Tensor, axis: int) -> Tensor:
     return label
 
 
+def _at_labels(
+    where: str,
+    op: Callable[..., Tensor],
+    flat: Tensor,
+    classes: Tensor,
+    ignore_index: int,
+) -> Tensor:
+    """The op's result at the labels; a label that is no class is named."""
+    try:
+        return op(flat, classes, ignore_index=ignore_index)
+    except OutOfRangeError:
+        count = classes.shape[-1]
+        counted = [n for n in flat.flatten().tolist() if n != ignore_index]
+        wrong = next(n for n in counted if not 0 <= n < count)
+        raise OutOfRangeError(
+            f"[{where}] labels must be in [0, {count}) or ignore_index={ignore_index}, "
+            f"got label {wrong}"
+        ) from None
+
+
 def _hard(
     where: str,
     input: Tensor,
@@ -55,10 +76,11 @@ def _hard(
     flat = _flat_label(where, label, input, axis)
     classes = _axis_last(input, axis)
     if use_softmax:
-        loss = ops.softmax_cross_entropy(flat, classes, ignore_index=ignore_index)
+        op = ops.softmax_cross_entropy
+        loss = _at_labels(where, op, flat, classes, ignore_index)
     else:
         # The input holds probabilities: -log of the one at the label.
-        picked = ops.label_gather(flat, classes, ignore_index=ignore_index)
+        picked = _at_labels(where, ops.label_gather, flat, classes, ignore_index)
         ignored = ops.equal(flat, ignore_index)
         one = ops.full(shape=[], value=1, dtype=picked.dtype)
         loss = ops.neg(ops.log(ops.where(ignored, one, picked)))
@@ -200,7 +222,8 @@ def nll_loss(
     """-input at the label, input being log-probabilities with classes on axis 1."""
     flat = _flat_label("nll_loss", label, input, 1)
     classes = _axis_last(input, 1)
-    loss = ops.neg(ops.label_gather(flat, classes, ignore_index=ignore_index))
+    picked = _at_labels("nll_loss", ops.label_gather, flat, classes, ignore_index)
+    loss = ops.neg(picked)
     factor = None
     if weight is not None:
         kept = ops.not_equal(flat, ignore_index)
