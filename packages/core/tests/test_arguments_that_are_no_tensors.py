@@ -66,6 +66,7 @@ def test_the_sweep_is_over_the_public_functions():
     assert len(CALLS) > 400
 
 
+@pytest.mark.feature("L264", how="mechanism")
 @pytest.mark.feature("L269")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(("function", "wrong"), CALLS)

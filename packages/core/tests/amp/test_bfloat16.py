@@ -50,7 +50,6 @@ def check(
 
 @pytest.mark.feature("L138")
 @pytest.mark.feature("L139")
-@pytest.mark.feature("L140")
 @pytest.mark.parametrize(
     ("make", "mean", "std"),
     [
@@ -198,7 +197,6 @@ def train(dtype: str) -> tuple[float, float, int]:
 
 
 @pytest.mark.feature("L151")
-@pytest.mark.feature("L136")
 def test_word2vec_trains_with_half_the_memory() -> None:
     first, last, used = train("bfloat16")
     _, full_last, full_used = train("float32")

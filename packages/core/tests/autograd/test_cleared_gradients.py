@@ -41,7 +41,6 @@ def test_a_cleared_gradient_is_zeros_that_the_next_one_is_added_to(
         CLEARS[by](layer, opt)
 
 
-@pytest.mark.feature("L048")
 def test_without_a_gradient_there_is_none_to_clear() -> None:
     layer = nn.Linear(2, 3)
     opt = optimizer.SGD(0.1, layer.parameters())

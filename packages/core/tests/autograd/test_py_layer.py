@@ -30,6 +30,30 @@ class Split(PyLayer):
 
 
 @pytest.mark.feature("L055")
+def test_backward_is_what_the_class_says():
+    class Clipped(PyLayer):
+        """x * y; the gradient of x is clipped to 1, that of y is its own."""
+
+        @staticmethod
+        def forward(ctx: PyLayerContext, x: Any, y: Any, scale: float = 1.0) -> Any:
+            ctx.save_for_backward(x, y)
+            ctx.scale = scale
+            return x * y * scale
+
+        @staticmethod
+        def backward(ctx: PyLayerContext, grad: Any) -> Any:
+            x, y = ctx.saved_tensor()
+            return proa.clip(grad * y * ctx.scale, -1, 1), grad * x * ctx.scale
+
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = proa.to_tensor([0.25, -5.0], stop_gradient=False)
+    z = Clipped.apply(x * 3, y, scale=2.0)
+    assert z.tolist() == [1.5, -60.0]
+    (z * 0.5).sum().backward()
+    assert x.grad.tolist() == [0.75, -3.0]  # 3 times 0.25 and -5, clipped
+    assert y.grad.tolist() == [3.0, 6.0]
+
+
 @pytest.mark.parametrize("materialize", [True, False])
 def test_gradients_that_did_not_come_are_zeros_or_none(materialize: bool):
     Split.materialize = materialize

@@ -221,6 +221,32 @@ def test_the_environment_sets_the_flags(variables):
         else:
             raise SystemExit("nothing was found")
     """
+    run(code, variables)
+
+
+@pytest.mark.feature("L273")
+@pytest.mark.parametrize("role", ["forward", "backward"])
+def test_the_environment_leaves_a_role_out(role):
+    code = f"""
+        import proa
+        x = proa.zeros([1])
+        x.stop_gradient = False
+        found = []
+        try:
+            y = proa.log(x)
+        except RuntimeError:
+            found.append("forward")
+        y = proa.sqrt(x)
+        try:
+            y.backward()
+        except RuntimeError:
+            found.append("backward")
+        assert found == [r for r in ("forward", "backward") if r != {role!r}], found
+    """
+    run(code, {"FLAGS_check_nan_inf": "1", "PADDLE_INF_NAN_SKIP_ROLE": role})
+
+
+def run(code, variables):
     subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         env={**os.environ, **variables},

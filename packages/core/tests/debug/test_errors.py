@@ -93,9 +93,9 @@ MISTAKES = {
 }
 
 
+@pytest.mark.feature("L266")
 @pytest.mark.feature("L258")
 @pytest.mark.feature("L259")
-@pytest.mark.feature("L264", how="mechanism")
 @pytest.mark.feature("L265")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_with_what_was_wanted_and_given(mistake):

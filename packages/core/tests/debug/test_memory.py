@@ -104,7 +104,6 @@ def test_backward_frees_each_buffer_when_its_rule_is_done():
     assert before - allocated() > 13
 
 
-@pytest.mark.feature("L044", how="mechanism")
 def test_retain_graph_keeps_what_a_second_walk_needs():
     x = vector(stop_gradient=False)
     loss = proa.tanh(x).sum()

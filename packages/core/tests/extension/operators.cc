@@ -59,6 +59,21 @@ std::vector<Tensor> LeakyTwice(const Tensor& x, const Tensor& ddx, float slope) 
   return LeakyBackward(x, ddx, slope);
 }
 
+// -- rotated: x * exp(i * angle), whose gradient turns back ------------------------------------
+
+std::vector<Tensor> Rotated(const Tensor& x, double angle) {
+  Tensor y = paddle::empty_like(x);
+  PD_DISPATCH_COMPLEX_TYPES(x.dtype(), "rotated", ([&] {
+                              using Real = typename data_t::value_type;
+                              const auto by = std::polar<Real>(1, static_cast<Real>(angle));
+                              const data_t* from = x.data<data_t>();
+                              data_t* to = y.data<data_t>();
+                              for (int64_t i = 0; i < x.numel(); ++i) to[i] = from[i] * by;
+                            }));
+  return {y};
+}
+std::vector<Tensor> RotatedBackward(const Tensor& dy, double angle) { return Rotated(dy, -angle); }
+
 // -- cube: its gradients come from its output too ---------------------------------------------
 
 std::vector<Tensor> CubeForward(const Tensor& x) {
@@ -195,6 +210,17 @@ PD_BUILD_DOUBLE_GRAD_OP(leaky)
     .Outputs({paddle::Grad(paddle::Grad("Y"))})
     .Attrs({"slope: float"})
     .SetKernelFn(PD_KERNEL(LeakyTwice));
+
+PD_BUILD_OP(rotated)
+    .Inputs({"X"})
+    .Outputs({"Y"})
+    .Attrs({"angle: double"})
+    .SetKernelFn(PD_KERNEL(Rotated));
+PD_BUILD_GRAD_OP(rotated)
+    .Inputs({paddle::Grad("Y")})
+    .Outputs({paddle::Grad("X")})
+    .Attrs({"angle: double"})
+    .SetKernelFn(PD_KERNEL(RotatedBackward));
 
 PD_BUILD_OP(cube).Inputs({"X"}).Outputs({"Y"}).SetKernelFn(PD_KERNEL(CubeForward));
 PD_BUILD_GRAD_OP(cube)

@@ -51,6 +51,7 @@ def tensor(*values: float, dtype: str = "float32", grad: bool = True) -> proa.Te
     return proa.to_tensor(np.array(values, dtype), stop_gradient=not grad)
 
 
+@pytest.mark.feature("L245")
 @pytest.mark.feature("L242")
 def test_an_operator_is_a_function_with_a_gradient(ops):
     x = tensor(1.0, -2.0, 3.0)
@@ -79,6 +80,20 @@ def test_kernels_see_every_floating_type(ops, dtype):
 
 
 @pytest.mark.feature("L246")
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_kernels_compute_with_complex_numbers(ops, dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3)) for _ in range(2))
+    a = a.astype(dtype)
+    x = proa.to_tensor(a, stop_gradient=False)
+    y = ops.rotated(x, 0.5)
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y.numpy(), a * np.exp(0.5j), rtol=1e-6)
+    (y * proa.to_tensor(b.astype(dtype))).real().sum().backward()
+    assert x.grad.dtype == dtype
+    np.testing.assert_allclose(x.grad.numpy(), np.conj(b * np.exp(0.5j)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("to", ["float32", "float16", "complex128"])
 @pytest.mark.parametrize(
     "dtype",

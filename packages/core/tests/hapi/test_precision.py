@@ -41,6 +41,7 @@ def prepared(configs: Any) -> tuple[proa.Model, Seen]:
     return model, net
 
 
+@pytest.mark.feature("L118")
 @pytest.mark.feature("L275")
 @pytest.mark.feature("L135")
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_training_learns_at_every_level(configs: Any, kind: str) -> None:
     assert net.norm.weight.dtype.name == "float32"
 
 
-@pytest.mark.feature("L136")
+@pytest.mark.feature("L135")
 def test_pure_bfloat16_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
     configs = {"level": "O2", "dtype": "bfloat16"}
     model, _ = prepared(configs)

@@ -11,6 +11,7 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError
 from proa.jit import TracedLayer
+from proa.schema import ROWS
 from proa.static import amp
 from proa.static.amp import bf16
 
@@ -76,6 +77,36 @@ def test_the_guard_says_what_may_run_in_16_bits(guarded: bool, low: str) -> None
     parts = ["first"] if guarded else ["first", "second"]
     assert names == {f"{part}.{p}" for part in parts for p in ("weight", "bias")}
     _near(program, net, low)
+
+
+class Solved(nn.Layer):
+    """The inverse of a product; it has a kernel for 32 and 64 bits alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 4)
+
+    def forward(self, x: proa.Tensor) -> proa.Tensor:
+        square = self.fc(x) + 3.0 * proa.eye(4)
+        return proa.linalg.inv(square) * 2.0
+
+
+@pytest.mark.feature("L126")
+@pytest.mark.parametrize("low", LOW)
+@pytest.mark.parametrize("white", [None, {"inverse"}])
+def test_an_operator_without_a_16_bit_kernel_stays_in_float32(low: str, white: Any):
+    assert low not in ROWS["inverse"].dtypes
+    proa.seed(2)
+    net = Solved()
+    program = TracedLayer.trace(net, [proa.to_tensor(X)])[1].program
+    lists = amp.CustomOpLists(white)
+    amp.cast_model_to_fp16(program, lists, use_fp16_guard=False, dest_type=low)
+    kinds = _dtypes(program)
+    assert kinds["linear"] == [low] and kinds["inverse"] == ["float32"]
+    w, b = (p.numpy().astype("float64") for p in (net.fc.weight, net.fc.bias))
+    want = 2 * np.linalg.inv(X @ w + b + 3 * np.eye(4))
+    got = TracedLayer(program)([proa.to_tensor(X)]).astype("float32").numpy()
+    np.testing.assert_allclose(got, want, atol=0.1 * np.abs(want).max())
 
 
 @pytest.mark.feature("L121")

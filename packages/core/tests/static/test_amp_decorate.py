@@ -163,6 +163,7 @@ def _computed_in(program: Any, dtype: str) -> list[str]:
     ]
 
 
+@pytest.mark.feature("L118")
 @pytest.mark.feature("L123")
 @pytest.mark.parametrize(
     ("wrap", "low"),
