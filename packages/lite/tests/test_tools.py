@@ -115,7 +115,6 @@ def test_a_selected_library_is_small_and_runs_its_models(models, recorded, tmp_p
 
 
 @pytest.mark.full
-@pytest.mark.feature("L634")
 @pytest.mark.parametrize("target", EMULATORS)
 def test_a_cross_built_library_runs_under_emulation(target, models, tmp_path):
     prefix, emulator = EMULATORS[target]

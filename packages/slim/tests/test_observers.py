@@ -33,13 +33,13 @@ def test_moving_average_is_corrected_for_its_start():
     )
 
 
+@pytest.mark.feature("L467")
 def test_kl_cuts_an_outlier_that_abs_max_keeps():
     values = np.append(RNG.standard_normal(100_000), 100.0)
     kl = observed(QuantConfig(activation="kl"), values) * 127
     assert 2.5 < kl < 10.0
 
 
-@pytest.mark.feature("L467")
 def test_kl_leaves_out_the_zeros_of_a_relu():
     values = np.maximum(RNG.standard_normal(200_000), 0)
     with_zeros = observed(QuantConfig(activation="kl"), values)
@@ -55,6 +55,7 @@ def test_kl_keeps_the_full_range_of_a_uniform_distribution():
     )
 
 
+@pytest.mark.feature("L467")
 def test_kl_divergence_is_that_of_scipy():
     from proa_slim.quant.observers import _divergence
 

@@ -343,7 +343,7 @@ def test_an_extension_needs_no_library_of_proa(ops):
     assert needed and not any("proa" in line for line in needed)
 
 
-@pytest.mark.feature("L248")
+@pytest.mark.feature("L248", how="mechanism")
 def test_a_call_has_no_python_frames_of_its_own(ops):
     assert type(ops.leaky).__name__ == "builtin_function_or_method"
 

@@ -40,7 +40,7 @@ def prepared(lr: Any = 0.02, **settings: Any) -> proa.Model:
 
 @pytest.mark.feature("L274")
 @pytest.mark.parametrize("workers", [0, 2])
-def test_fit_learns_and_evaluate_tells(workers: int) -> None:
+def test_fit_learns_and_evaluate_tells(workers: int, tmp_path: Path) -> None:
     model = prepared()
     model.fit(DATA, batch_size=20, epochs=8, verbose=0, num_workers=workers)
     logs = model.evaluate(DATA, batch_size=64, verbose=0, num_workers=workers)
@@ -53,6 +53,11 @@ def test_fit_learns_and_evaluate_tells(workers: int) -> None:
         -log_p[np.arange(200), Y[:, 0]].mean(), rel=1e-4
     )
     assert len(model.predict(DATA, batch_size=64, verbose=0)[0]) == 4
+    model.save(str(tmp_path / "model"))
+    again = prepared()
+    again.load(str(tmp_path / "model"))
+    loaded = again.predict(DATA, batch_size=64, verbose=0, stack_outputs=True)[0]
+    np.testing.assert_array_equal(loaded, out)
 
 
 def test_single_batches() -> None:

@@ -98,12 +98,12 @@ def test_file_objects(size: int, tmp_path: Path) -> None:
     assert (proa.load(memory) == value["x"]).all()
 
 
-@pytest.mark.feature("L211")
 @pytest.mark.feature("L215")
 def test_options_go_by_keywords(tmp_path: Path) -> None:
     for protocol in (2, 3, 4):
         proa.save({"a": proa.ones([2])}, tmp_path / "x", protocol=protocol)
     assert isinstance(proa.load(tmp_path / "x", return_numpy=True)["a"], np.ndarray)
+    assert not hasattr(proa, "SaveLoadConfig")
     with pytest.raises(InvalidArgumentError, match="protocol must be one of"):
         proa.save({}, tmp_path / "x", protocol=1)
     with pytest.raises(NotFoundError, match="must exist"):
@@ -124,7 +124,6 @@ def test_large_files_are_mapped_and_what_is_loaded_is_ones_own(tmp_path: Path) -
 
 
 @pytest.mark.full
-@pytest.mark.feature("L211", how="figure")
 def test_a_file_beyond_4_gigabytes(tmp_path: Path) -> None:
     size = 2**32 + 4097
     array = np.zeros(size, np.uint8)

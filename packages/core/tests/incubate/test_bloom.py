@@ -63,7 +63,7 @@ def _calls(count: int) -> int:
     return calls
 
 
-@pytest.mark.feature("L097")
+@pytest.mark.feature("L097", how="mechanism")
 def test_the_work_of_python_does_not_grow_with_the_keys() -> None:
     assert _calls(5000) == _calls(5)
 

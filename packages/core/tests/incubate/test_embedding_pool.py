@@ -50,7 +50,7 @@ def test_rows_are_summed_for_each_sequence(
     np.testing.assert_allclose(proa.assign(w.grad).numpy(), slopes, rtol=1e-12)
 
 
-@pytest.mark.feature("L096")
+@pytest.mark.feature("L096", how="mechanism")
 def test_looked_up_rows_are_never_in_memory_together() -> None:
     w = proa.ones([50, 512])
     ids = _ids(np.arange(4000) % 50, [1000] * 4)

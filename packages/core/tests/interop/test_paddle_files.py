@@ -26,8 +26,6 @@ def dump(value: Any, path: Path, protocol: int = 4) -> Path:
     return path
 
 
-@pytest.mark.feature("L210")
-@pytest.mark.feature("L211")
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_state_dicts(protocol: int, tmp_path: Path) -> None:
     state = {
@@ -48,6 +46,29 @@ def test_state_dicts(protocol: int, tmp_path: Path) -> None:
     net = nn.Linear(3, 2)
     net.set_state_dict(got)
     np.testing.assert_array_equal(net.weight.numpy(), WEIGHT)
+
+
+# What Python 2 writes by protocol 2, where text and bytes are of one type, of
+# {"w": numpy.float32([[1.5, -2.5]]), "rate": numpy.float64(0.25)}.
+BITS, RATE = np.float32([1.5, -2.5]).tobytes(), np.float64(0.25).tobytes()
+PYTHON_2 = (
+    b"\x80\x02}q\x00(U\x01wq\x01cnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\n"
+    b"ndarray\nq\x03K\x00\x85q\x04U\x01bq\x05\x87q\x06Rq\x07(K\x01K\x01K\x02\x86q\x08"
+    b"cnumpy\ndtype\nq\tU\x02f4q\nK\x00K\x01\x87q\x0bRq\x0c(K\x03U\x01<q\rNNN"
+    b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tq\x0eb\x89U\x08" + BITS + b"q\x0ftq\x10b"
+    b"U\x04rateq\x11cnumpy.core.multiarray\nscalar\nq\x12h\tU\x02f8q\x13K\x00K\x01\x87"
+    b"q\x14Rq\x15(K\x03U\x01<q\x16NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tq\x17b"
+    b"U\x08" + RATE + b"q\x18\x86q\x19Rq\x1au."
+)
+
+
+@pytest.mark.feature("L210")
+def test_a_pickle_of_python_2(tmp_path: Path) -> None:
+    (tmp_path / "old.pdparams").write_bytes(PYTHON_2)
+    got = proa.load(tmp_path / "old.pdparams", allow_pickle=True)
+    assert sorted(got) == ["rate", "w"] and got["rate"] == 0.25
+    assert got["w"].dtype == proa.float32
+    assert got["w"].tolist() == [[1.5, -2.5]]
 
 
 @pytest.mark.feature("L212")

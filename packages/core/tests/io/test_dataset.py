@@ -53,8 +53,10 @@ def test_random_split_covers_everything_once() -> None:
     proa.seed(0)
     for lengths in ([7, 3], [0.65, 0.35]):
         parts = io.random_split(Squares(10), lengths)
+        assert all(isinstance(part, io.Subset) for part in parts)
         seen = sorted(part[i][1] for part in parts for i in range(len(part)))
         assert seen == [i * i for i in range(10)]
+    assert list(io.Subset(Squares(10), [3, 1])) == [(3, 9), (1, 1)]
     with pytest.raises(InvalidArgumentError, match="add up to 10"):
         io.random_split(Squares(10), [7, 4])
 

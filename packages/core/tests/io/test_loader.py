@@ -48,7 +48,55 @@ def children() -> set[int]:
 
 
 @pytest.mark.feature("L232", how="mechanism")
+def test_processes_make_the_batches_of_a_sampler_in_its_order() -> None:
+    class Told(Images):
+        def __getitem__(self, idx: int) -> Any:
+            return np.int64(idx), np.int64(os.getpid())
+
+    data = Told(23)
+    proa.seed(1)
+    drawn = io.BatchSampler(data, shuffle=True, batch_size=4, drop_last=True)
+    for sampler in (drawn, [[3, 1], [22], [7, 7, 0], [5]]):
+        loader = io.DataLoader(data, batch_sampler=sampler, num_workers=2)
+        batches = [(i.tolist(), set(pid.tolist())) for i, pid in loader]
+        assert len(batches) == len(loader) == len(sampler)
+        processes = set[int]().union(*(pids for _, pids in batches))
+        assert len(processes) == 2 and os.getpid() not in processes
+        assert all(len(pids) == 1 for _, pids in batches)  # one makes a whole batch
+        if sampler is not drawn:
+            assert [indices for indices, _ in batches] == sampler
+    seen = [
+        i
+        for indices, _ in list(io.DataLoader(data, batch_sampler=drawn))
+        for i in indices
+    ]
+    assert len(set(seen)) == len(seen) == 20
+
+
 @pytest.mark.feature("L239", how="mechanism")
+@pytest.mark.parametrize("share", [True, False])
+def test_tensors_of_workers_come_through_shared_memory(share: bool) -> None:
+    class Tensors(Images):
+        def __getitem__(self, idx: int) -> Any:
+            return {"x": proa.full([100, 100], float(idx)), "name": f"image {idx}"}
+
+    def mapped() -> int:
+        gc.collect()
+        return Path("/proc/self/maps").read_text().count("memfd:proa-batch")
+
+    before = mapped()
+    loader = io.DataLoader(
+        Tensors(8), batch_size=2, num_workers=1, use_shared_memory=share
+    )
+    batches = iter(loader)
+    kept = [next(batches), next(batches)]
+    assert (mapped() > before) is share
+    kept += batches
+    for k, batch in enumerate(kept):
+        assert batch["x"].numpy()[:, 99, 99].tolist() == [2 * k, 2 * k + 1]
+        assert batch["name"] == [f"image {2 * k}", f"image {2 * k + 1}"]
+
+
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("share", [True, False])
 def test_batches_come_in_order_and_whole(workers: int, share: bool) -> None:

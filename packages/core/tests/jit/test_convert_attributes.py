@@ -39,7 +39,6 @@ class _Remembers(proa.nn.Layer):
         return float(x.numpy()[0]) + self.state
 
 
-@pytest.mark.feature("L188")
 @pytest.mark.parametrize("training", [True, False])
 def test_an_error_leaves_no_symbols_in_layers(training: bool):
     layer = _Remembers()

@@ -46,7 +46,6 @@ def of_a_parameter(x: Any) -> Any:
     return x
 
 
-@pytest.mark.feature("L188")
 @pytest.mark.parametrize("function", [counts, of_a_parameter])
 def test_what_called_functions_change_is_handed_on(function: Any):
     agree(function, INPUTS)

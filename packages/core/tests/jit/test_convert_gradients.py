@@ -43,7 +43,6 @@ def test_results_whose_gradients_take_no_computation(takes: bool):
         np.testing.assert_array_equal(weight.numpy(), layer.weight.numpy())
 
 
-@pytest.mark.feature("L188")
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_gradients_of_what_a_loop_alone_reads(rounds: int):
     @to_static

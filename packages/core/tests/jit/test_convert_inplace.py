@@ -46,7 +46,6 @@ def of_the_function_around(x: Any) -> Any:
     return y
 
 
-@pytest.mark.feature("L188")
 @pytest.mark.parametrize(
     "function",
     [made_in_an_inner_branch, made_in_a_branch_of_a_loop, of_the_function_around],

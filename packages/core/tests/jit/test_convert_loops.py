@@ -329,7 +329,6 @@ def turns_into_none(x: Any) -> Any:
     return x if y is None else y
 
 
-@pytest.mark.feature("L188")
 @pytest.mark.parametrize("function", [grows_on_one_way, turns_into_none])
 def test_what_a_round_loses_is_not_made_up(function: Any):
     with pytest.raises(InvalidTypeError, match="must be of one kind"):

@@ -161,7 +161,7 @@ def test_breakpoints_stop_in_the_lines_of_the_function(monkeypatch: Any):
     assert stops[0] == stops[-1] == (__file__, line, 8)
 
 
-@pytest.mark.feature("L198")
+@pytest.mark.feature("L195")
 def test_the_code_of_a_function_is_what_is_recorded():
     def function(x: Any) -> Any:
         if x.sum() > 0:

@@ -109,8 +109,7 @@ def chains_of(compiled: Any) -> list[list[str]]:
     return list(chains.values())
 
 
-@pytest.mark.feature("L177")
-@pytest.mark.feature("L181")
+@pytest.mark.feature("L177", "L181", how="mechanism")
 @pytest.mark.parametrize("how", ["layer", "step"])
 @pytest.mark.parametrize("act", ["relu", "sigmoid", "hardswish"])
 def test_batch_norm_with_shortcut_and_activation_is_one_pass(act: str, how: str):
@@ -142,7 +141,6 @@ class Rectified(nn.Layer):
         return F.relu(self.last(F.relu(h) - h))
 
 
-@pytest.mark.feature("L180", how="mechanism")
 @pytest.mark.parametrize("how", ["layer", "step"])
 @pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 1), (3, 64), (5, 1)])
 @pytest.mark.parametrize("batch", [1, 4])

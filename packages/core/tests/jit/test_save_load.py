@@ -16,7 +16,7 @@ from proa import _core
 from proa._core import ops
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.ir import describe, read
-from proa.jit import InputSpec, load, save
+from proa.jit import InputSpec, load, save, to_static
 
 
 def tensor(*shape: int, seed: int = 0) -> Any:
@@ -57,8 +57,6 @@ def close(got: Any, want: np.ndarray) -> None:
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.feature("L203")
-@pytest.mark.feature("L204")
 @pytest.mark.feature("L206")
 def test_a_saved_layer_is_loaded_and_gives_the_same(tmp_path: Path) -> None:
     layer = Dense()
@@ -77,6 +75,60 @@ def test_a_saved_layer_is_loaded_and_gives_the_same(tmp_path: Path) -> None:
     assert spec == [["image", "float32", [-1, 4]]]
     assert "dropout" not in describe(tmp_path / "dense.proa")
     assert [name for name, _ in loaded.named_parameters()] == ["fc.weight", "fc.bias"]
+
+
+@pytest.mark.feature("L203")
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda net: net,
+        lambda net: to_static(net, input_spec=[InputSpec([None, 4])]),
+        proa.DataParallel,
+    ],
+    ids=["plain", "converted", "parallel"],
+)
+def test_layers_are_saved_whether_converted_or_not(tmp_path: Path, wrap: Any) -> None:
+    net = proa.nn.Linear(4, 3)
+    save(wrap(net), tmp_path / "net", [InputSpec([None, 4])])
+    x = tensor(5, 4)
+    want = x.numpy() @ net.weight.numpy() + net.bias.numpy()
+    close(load(tmp_path / "net")(x), want)
+    assert not hasattr(proa.jit.ProgramTranslator, "save_inference_model")
+
+
+@pytest.mark.feature("L204")
+@pytest.mark.parametrize("writer", ["jit", "traced", "static"])
+def test_saved_models_are_loaded_to_infer_and_to_train(
+    tmp_path: Path, writer: str
+) -> None:
+    net, x = proa.nn.Linear(4, 1), tensor(8, 4)
+    path = str(tmp_path / "net")
+    if writer == "jit":
+        save(net, path, [InputSpec([8, 4])])
+    else:
+        _, traced = proa.jit.TracedLayer.trace(net, [x])
+        if writer == "traced":
+            traced.save_inference_model(path)
+        else:
+            main = traced.program.main
+            proa.static.save_inference_model(
+                path, main.inputs, main.outputs, program=traced.program
+            )
+    loaded = load(path)
+    w, b = net.weight.numpy().copy(), net.bias.numpy().copy()
+    with proa.no_grad():
+        close(loaded(x), x.numpy() @ w + b)
+    loaded.train()
+    descent = proa.optimizer.SGD(0.1, parameters=loaded.parameters())
+    for _ in range(2):
+        error = x.numpy() @ w + b - 1
+        (0.5 * (loaded(x) - 1) ** 2).mean().backward()
+        descent.step()
+        descent.clear_grad()
+        w, b = w - 0.1 * x.numpy().T @ error / 8, b - 0.1 * error.mean()
+    close(dict(loaded.named_parameters())["weight"], w)
+    with proa.no_grad():
+        close(loaded(x), x.numpy() @ w + b)
 
 
 def test_a_path_that_ends_in_proa_is_kept(tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ def test_not_to_static_leaves_a_function_as_it_is() -> None:
     assert to_static(f) is f
 
 
+@pytest.mark.feature("L197")
 @pytest.mark.feature("L200")
 def test_control_flow_on_values_names_the_users_line() -> None:
     @not_to_static

@@ -32,7 +32,6 @@ def gradients(net: Any, run: Any, x: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.feature("L117")
-@pytest.mark.feature("L116", how="mechanism")
 @pytest.mark.parametrize("cast", [None, "O1", "O2"])
 def test_gradients_are_the_same(cast: str | None) -> None:
     net = nn.Sequential(
@@ -86,7 +85,9 @@ def test_arguments_by_name_and_several_results() -> None:
     np.testing.assert_allclose(c.grad.numpy(), 4)
 
 
-def test_less_memory_is_taken() -> None:
+@pytest.mark.feature("L116", how="mechanism")
+@pytest.mark.parametrize("cast", [False, True])
+def test_less_memory_is_taken(cast: bool) -> None:
     blocks = [
         nn.Sequential(*(m for _ in range(4) for m in (nn.Linear(64, 64), nn.Tanh())))
         for _ in range(16)
@@ -96,8 +97,9 @@ def test_less_memory_is_taken() -> None:
         x = proa.ones([1000, 64])
         _core.reset_peak()
         before = _core.memory_stats()["allocated"]
-        for block in blocks:
-            x = run(block, x)
+        with amp.auto_cast(cast, dtype="bfloat16"):
+            for block in blocks:
+                x = run(block, x)
         x.sum().backward()
         most: int = _core.memory_stats()["peak"] - before
         return most

@@ -43,7 +43,7 @@ def one_array() -> int:
     return memory_of(lambda: proa.ones([SIDE, SIDE]))
 
 
-@pytest.mark.feature("L287")
+@pytest.mark.feature("L287", how="mechanism")
 def test_a_product_makes_its_result_alone():
     x, y, row = proa.ones([SIDE, SIDE]), proa.ones([SIDE, SIDE]), proa.ones([SIDE])
     assert memory_of(lambda: x * y) == one_array()
@@ -52,7 +52,6 @@ def test_a_product_makes_its_result_alone():
     assert kernels_of(lambda: x * y) == {"mul": 1}
 
 
-@pytest.mark.feature("L289")
 def test_assignment_is_one_copy_without_conversion():
     x = proa.ones([SIDE, SIDE])
     y = proa.zeros([SIDE, SIDE])
@@ -64,7 +63,7 @@ def test_assignment_is_one_copy_without_conversion():
     assert y.data_ptr() == kept
 
 
-@pytest.mark.feature("L294")
+@pytest.mark.feature("L294", how="mechanism")
 @pytest.mark.parametrize("dtype", ["int64", "float32"])
 def test_a_range_is_written_once(dtype):
     size = 4096
@@ -76,7 +75,7 @@ def test_a_range_is_written_once(dtype):
     assert kernels_of(work) == {"arange": 1}
 
 
-@pytest.mark.feature("L293")
+@pytest.mark.feature("L293", how="mechanism")
 def test_the_gradient_of_a_sum_of_equal_shapes_is_not_copied():
     x, y = (proa.ones([SIDE, SIDE]) for _ in range(2))
     x.stop_gradient = y.stop_gradient = False
@@ -85,7 +84,6 @@ def test_the_gradient_of_a_sum_of_equal_shapes_is_not_copied():
     assert kernels_of(lambda: proa.grad([z], [x, y], [dz])) == {}
 
 
-@pytest.mark.feature("L292", how="mechanism")
 def test_reshape_and_flatten_share_memory():
     x = proa.ones([4, SIDE, 8])
     for work in (
@@ -95,6 +93,51 @@ def test_reshape_and_flatten_share_memory():
     ):
         assert work().data_ptr() == x.data_ptr()
         assert kernels_of(work) == {}
+
+
+@pytest.mark.feature("L292", how="mechanism")
+def test_what_was_made_faster_takes_one_pass_and_its_result():
+    x, rows = proa.ones([SIDE, SIDE]), proa.arange(SIDE)
+    for name, work in {
+        "cumsum": lambda: proa.cumsum(x, 1),
+        "gather": lambda: proa.index_select(x, rows),
+        "concat": lambda: proa.roll(x, 3, 0),
+        "add": lambda: x + x,
+    }.items():
+        assert kernels_of(work) == {name: 1}
+        assert memory_of(work) == one_array()
+    for work in (lambda: proa.reshape(x, [2, -1]), lambda: proa.nn.Flatten()(x)):
+        assert kernels_of(work) == {} and work().data_ptr() == x.data_ptr()
+    w = proa.create_parameter([SIDE, SIDE], "float32")
+    adam = proa.optimizer.AdamW(0.1, parameters=[w], weight_decay=0.1)
+    for _ in range(2):  # the first step also makes the state
+        w.sum().backward()
+        ran = kernels_of(adam.step)
+    assert ran == {"adam_": 1}
+    assert memory_of(lambda: [adam.step()]) < 1024
+
+
+@pytest.mark.feature("L292", how="mechanism")
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])
+def test_a_recurrent_layer_is_one_product_and_one_kernel_for_all_steps(kind):
+    layer = getattr(proa.nn, kind)(4, 8)
+    for steps in (3, 30):
+        x = proa.ones([2, steps, 4])
+        ran = kernels_of(lambda x=x: layer(x))
+        assert ran["linear"] == ran["recurrent"] == 1
+        assert sum(ran.values()) <= 6  # states and transposes
+
+
+@pytest.mark.feature("L291", how="mechanism")
+def test_the_gradient_of_one_sorted_line_is_one_pass():
+    x = proa.to_tensor(np.random.default_rng(0).standard_normal(4096), "float32")
+    x.stop_gradient = False
+    y, dy = proa.sort(x), proa.arange(4096).astype("float32")
+    ran = kernels_of(lambda: y.backward(dy))
+    assert sum(ran.values()) <= 2 and ran["take_along_axis_grad"] == 1
+    want = np.empty(4096)
+    want[np.argsort(x.numpy())] = dy.numpy()
+    np.testing.assert_array_equal(x.grad.numpy(), want)
 
 
 @pytest.mark.feature("L291", how="mechanism")
@@ -118,7 +161,7 @@ def test_one_long_line_is_sorted_as_fast_as_numpy_sorts_it():
     assert ours < 2 * seconds(lambda: np.argsort(array, kind="stable"))
 
 
-@pytest.mark.feature("L290")
+@pytest.mark.feature("L290", how="mechanism")
 def test_a_shape_is_read_without_touching_the_elements():
     x = proa.transpose(proa.ones([SIDE, 2 * SIDE]), [1, 0])
     assert kernels_of(lambda: proa.shape(x)) == {}

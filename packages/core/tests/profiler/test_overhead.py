@@ -76,7 +76,7 @@ def test_momentum_decays_weights_within_its_op():
     assert ran == {"momentum_": 1}
 
 
-@pytest.mark.feature("L298")
+@pytest.mark.feature("L298", how="mechanism")
 def test_operators_and_ops_run_no_python():
     x = proa.ones([2])
     x.stop_gradient = False

@@ -117,7 +117,6 @@ def test_the_level_says_what_is_recorded(option, kinds, tmp_path, capsys):
     assert "matmul" in capsys.readouterr().out
 
 
-@pytest.mark.feature("L257")
 def test_the_overview_tells_the_frameworks_share(recorded, capsys):
     recorded.summary(views=SummaryView.OverView)
     out = capsys.readouterr().out

@@ -9,6 +9,7 @@ import pytest
 
 import proa
 from proa.errors import InvalidArgumentError, ShapeError
+from proa.static import create_lod_tensor
 from proa.vision import ops
 
 RNG = np.random.default_rng(0)
@@ -167,8 +168,10 @@ def test_prroi_pool_takes_boxes_as_one_tensor_or_by_image() -> None:
     x, boxes, counts = tensors(X, BOXES, COUNTS)
     got = ops.prroi_pool(x, boxes, counts, SIZE, SCALE)
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-3, atol=1e-4)
-    split = ops.prroi_pool(x, [boxes[:1], boxes[1:]], None, SIZE, SCALE)
-    np.testing.assert_array_equal(split.numpy(), got.numpy())
+    sequences = create_lod_tensor(BOXES, [COUNTS.tolist()])
+    for split in ([boxes[:1], boxes[1:]], sequences):
+        again = ops.prroi_pool(x, split, None, SIZE, SCALE)
+        np.testing.assert_array_equal(again.numpy(), got.numpy())
     slope(lambda x: ops.prroi_pool(x, boxes, counts, SIZE, SCALE), X)
     few = proa.to_tensor([1, 2])
     smooth = BOXES[:3] + 0.13  # no edge in the middle of a pixel

@@ -52,6 +52,8 @@ class _Array:
 
     def fill(self, shape: Any, dtype: Any, fortran: bool, data: Any) -> None:
         """Take the elements, which must be as many as the shape says."""
+        if isinstance(data, str):  # Python 2 has one type for bytes and text
+            data = data.encode("latin1")
         if not isinstance(dtype, _DType) or not isinstance(data, (bytes, bytearray)):
             raise ValueError("an array that is not of plain numbers")
         sizes = [int(n) for n in shape]
@@ -79,6 +81,8 @@ def _no_bytes() -> bytes:
 
 
 def _scalar(dtype: Any, data: Any) -> Any:
+    if isinstance(data, str):
+        data = data.encode("latin1")
     return np.frombuffer(data, dtype.numpy())[0].item()
 
 

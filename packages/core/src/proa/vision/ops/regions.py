@@ -14,6 +14,7 @@ from proa.nn.functional.geometry import per_axis, split_axis
 from proa.nn.functional.vision import corners_of, numbers_along, rows_of
 from proa.nn.layer import Layer
 from proa.tensor.arguments import as_tensor, cast_if
+from proa.tensor.lod import LoDTensor
 
 __all__ = [
     "PSRoIPool", "RoIAlign", "RoIPool", "prroi_pool", "psroi_pool", "roi_align",
@@ -311,7 +312,8 @@ def prroi_pool(
 
     Args:
         x: (N, C, H, W), floating.
-        boxes: (R, 4) with boxes_num, or a list with the boxes of each image.
+        boxes: (R, 4) with boxes_num, or a list with the boxes of each image, or a
+            LoDTensor whose sequences are the images'.
         boxes_num: (N,), the number of boxes of each image.
         output_size: Bins of a box, one number or (height, width).
         spatial_scale: Pixels of x for one unit of the boxes.
@@ -325,6 +327,8 @@ def prroi_pool(
     if not isinstance(boxes, Tensor):
         boxes_num = as_tensor([b.shape[0] for b in boxes])
         boxes = ops.concat(*boxes, axis=0)
+    elif boxes_num is None and isinstance(boxes, LoDTensor):
+        boxes_num = as_tensor(boxes.recursive_sequence_lengths()[-1])
     if boxes_num is None:
         raise InvalidArgumentError(
             "[prroi_pool] boxes_num must be given with boxes in one Tensor, got None"
