@@ -30,6 +30,10 @@ class NotFoundError(Error, RuntimeError):
     """A file, name or key that does not exist."""
 
 
+class MissingFileError(NotFoundError, InvalidArgumentError, FileNotFoundError):
+    """A path at which there is no file."""
+
+
 class InvalidTypeError(Error, TypeError):
     """An argument of a kind that the function does not take."""
 

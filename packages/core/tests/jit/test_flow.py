@@ -129,7 +129,7 @@ def test_one_program_takes_every_way(function: Any, made_by: Any) -> None:
         for a, b in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
     if made_by is proa.jit.to_static:
-        assert len(made._compiled) == 1 and not made._unrecorded
+        assert len(made._compiled) == 1 and not made._broken
 
 
 @pytest.mark.parametrize("function", PROGRAMS)
@@ -329,4 +329,4 @@ def test_calls_that_run_as_python_are_kept_up_to_a_number() -> None:
         x = proa.ones([size])
         x.stop_gradient = False
         assert f(x).sum().item() == 2 * size
-    assert 0 < len(f._unrecorded) <= 32
+    assert 0 < len(f._broken) <= 32

@@ -76,7 +76,7 @@ def test_a_model_takes_the_parts_one_after_another(tmp_path: Path) -> None:
     got = loaded(*tensors([given["image"], given["scale"], *given["parts"]]))
     for one, other in zip([got["boxes"], *got["sizes"]], want(given), strict=True):
         np.testing.assert_allclose(one.numpy(), other, rtol=1e-5, atol=1e-6)
-    names = [value.name for value in loaded._program.main.inputs]
+    names = [value.name for value in loaded.program().main.inputs]
     assert names[:2] == ["image", "factor"]
 
 

@@ -2,10 +2,11 @@
 
 from proa.jit.input_spec import InputSpec
 from proa.jit.log import set_code_level, set_verbosity
-from proa.jit.save_load import TranslatedLayer, export, load, save
+from proa.jit.save_load import export, load, save
 from proa.jit.static_function import StaticFunction, not_to_static, to_static
 from proa.jit.switch import ProgramTranslator, enable_to_static
 from proa.jit.traced_layer import TracedLayer
+from proa.jit.translated_layer import TranslatedLayer
 
 __all__ = [
     "InputSpec",

@@ -26,8 +26,8 @@ from proa.jit.numbers import Numbers
 _OWN_REFERENCES = 3
 
 
-class RecordAgain(BaseException):
-    """Raised by what is recorded: its caller is to be recorded anew, in a context.
+class Retrace(BaseException):
+    """Raised by what is recorded: its caller is to be recorded again, in a context.
 
     No `Exception`, as functions that catch these are not concerned.
     """
@@ -37,11 +37,18 @@ class RecordAgain(BaseException):
         self.context = context
 
 
-class NeedsPython(BaseException):
-    """Raised by what is recorded: the function must run as Python has it.
+class GraphBreak(BaseException):
+    """Raised by what is recorded: the function cannot be a graph and runs as Python.
 
     No `Exception`, as functions that catch these are not concerned.
+
+    Args:
+        reason: What cannot be recorded.
     """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Bound:
@@ -76,7 +83,7 @@ class Capture(Recorder):
 
     Args:
         names: Structured names of tensors, by id.
-        is_last: Whether `RecordAgain` must not be raised any more.
+        is_last: Whether `Retrace` must not be raised any more.
     """
 
     def __init__(
@@ -136,12 +143,12 @@ class Capture(Recorder):
         if handle is None and not tensor.stop_gradient:
             self.bind(tensor)
         if self.bodies and self.needs_tape and not tensor.stop_gradient:
-            raise NeedsPython  # bodies are on no tape
+            raise GraphBreak("the body of a branch or loop takes gradients")
         return super().value_of(tensor)
 
     def enter(self, tensor: Any) -> Value:
         if self.needs_tape and not tensor.stop_gradient:
-            raise NeedsPython
+            raise GraphBreak("a loop carries a tensor that takes a gradient")
         return self.value_of(tensor)
 
     def holds(self, tensor: Any) -> bool:
@@ -175,7 +182,7 @@ class Capture(Recorder):
         result = super().__call__(op, inputs, attrs)
         node: Node = self.block.nodes[-1]
         if self.bodies and ("seed" in node.attrs or self._steps):
-            raise NeedsPython  # runs tell no numbers to bodies
+            raise GraphBreak("a branch or loop draws random numbers or steps weights")
         if "seed" in node.attrs:
             self.numbers.see_draw(node)
         if inputs and self._steps and row_of(op).family == "optimizer":

@@ -19,8 +19,7 @@ from proa.ir.builder import make_node
 from proa.ir.flow import merged
 from proa.ir.program import Value
 from proa.ir.record import Recorder, current_recorder
-from proa.jit.structure import flatten, unflatten
-from proa.jit.trace import is_tensor
+from proa.jit.structure import flatten, is_tensor, unflatten
 
 Function = Callable[..., Any]
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proa import _core
-from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.errors import UnimplementedError
 from proa.ir.flow import has_flow, outline
 from proa.ir.program import Program, Value
 from proa.ir.record import to_array
-from proa.jit.capture import Bound, Capture, Kept, NeedsPython, RecordAgain, state_of
+from proa.jit.capture import Bound, Capture, GraphBreak, Kept, Retrace, state_of
+from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec
 from proa.jit.numbers import Numbers
-from proa.jit.structure import flatten
-from proa.jit.trace import Trace, input_names, is_tensor, tensor_names
+from proa.jit.structure import flatten, is_tensor
+from proa.jit.trace import Trace, check_result, input_names, tensor_names
 
 #: The values that make a gradient: none if there is none, one, or the rows and the
 #: values of a row-sparse one.
@@ -218,13 +220,14 @@ def record(
         owner: The Layer that the function belongs to.
 
     Raises:
-        NeedsPython: If control flow stands where gradients or state do.
+        GraphBreak: If control flow stands where gradients or state do, or the function
+            returns what no graph can and changes no tensor.
     """
     known = tensor_names(owner)
     given = (function, arguments, specs, stops, owner)
     try:
         return _record(Capture(known), *given)
-    except RecordAgain as again:
+    except Retrace as again:
         with again.context:
             return _record(Capture(known, is_last=True), *given)
 
@@ -248,19 +251,18 @@ def _record(
         if owner is not None:
             capture.see_layer(owner)
         args, kwargs = arguments(symbols)
-        result = function(*args, **kwargs)
-        leaves, plan = flatten(result, is_tensor)
-        del result, args, kwargs
-        recording = _collect(capture, leaves, plan, symbols)
+        collect = functools.partial(_collect, capture, symbols)
+        recording: Recording = recordable(function, collect)(*args, **kwargs)
     _finish(recording, capture)
     if has_flow(recording.program) and (owner is not None or not recording.is_plain):
-        raise NeedsPython  # a step's engine runs one block
+        raise GraphBreak("a step has branches or loops")  # its engine runs one block
     return recording
 
 
-def _collect(
-    capture: Capture, leaves: list[Any], plan: Any, symbols: list[Any]
-) -> Recording:
+def _collect(capture: Capture, symbols: list[Any], result: Any) -> Recording:
+    leaves, plan = flatten(result, is_tensor)
+    if leaves:
+        check_result(leaves, plan, result)
     arguments = capture.program.main.inputs[: len(symbols)]
     added, read = _found_grads(capture)
     grads, zeroed = _left_grads(capture)
@@ -278,10 +280,9 @@ def _collect(
     for symbol, first in zip(symbols, arguments, strict=True):
         if capture.value_of(symbol) is not first:  # changed in place
             stores.append((capture.value_of(symbol), first))
-    if not leaves and not stores and not grads and not zeroed:
-        raise InvalidArgumentError(
-            "[to_static] the function must return tensors or change some, got neither"
-        )
+    if not stores and not grads and not zeroed:
+        check_result(leaves, plan, result)
+    del result
     capture.settle()
     return Recording(
         program=capture.program,

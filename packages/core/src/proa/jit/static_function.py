@@ -18,15 +18,15 @@ from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
-from proa.jit.capture import NeedsPython
+from proa.jit.capture import GraphBreak
 from proa.jit.compiled import Compiled
 from proa.jit.convert import code_of, recordable
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
 from proa.jit.recording import Recording, record
-from proa.jit.structure import flatten, leaves_of, unflatten
+from proa.jit.structure import flatten, is_tensor, leaves_of, unflatten
 from proa.jit.switch import switch
-from proa.jit.trace import Trace, is_tensor, owner_of, trace
+from proa.jit.trace import Trace, owner_of, trace
 
 #: Signatures kept, and recordings of one signature (modes, sets of parameters).
 _MAX_TRACES = 32
@@ -110,8 +110,8 @@ class StaticFunction:
         self._compiled: dict[Any, _Compiled] = {}
         self._recorded: OrderedDict[Any, list[Compiled]] = OrderedDict()
         self._latest: tuple[Sequence[InputSpec], Any] | None = None
-        #: Calls that are not recorded, as control flow in them needs the tape.
-        self._unrecorded: set[Any] = set()
+        #: Calls that a graph break keeps from being recorded.
+        self._broken: set[Any] = set()
 
     def __get__(self, instance: Any, kind: Any = None) -> Any:
         if instance is None:
@@ -216,27 +216,28 @@ class StaticFunction:
         plan = plan or _plain_plan(len(args))
         specs = self._specs(tensors, plan)
         self._latest = specs, plan
-        if self._wants_record(tensors, specs, plan):
-            state = (key, getattr(self.owner, "training", False), _stops(tensors))
-            if state in self._unrecorded:
+        records = self._wants_record(tensors, specs, plan)
+        state = (key, records, getattr(self.owner, "training", False), _stops(tensors))
+        if state in self._broken:
+            return self._call_function(args, kwargs)
+        try:
+            recorded = self._record_call(tensors, plan, specs) if records else None
+            compiled = None if recorded else self._find(specs, plan)
+        except GraphBreak:
+            if len(self._broken) >= _MAX_TRACES:
+                self._broken.clear()
+            self._broken.add(state)
+            return self._call_function(args, kwargs)
+        if recorded is not None:
+            if recorded.recording.numbers.has_own_key:
                 return self._call_function(args, kwargs)
-            try:
-                recorded = self._record_call(tensors, plan, specs)
-            except NeedsPython:
-                if len(self._unrecorded) >= _MAX_TRACES:
-                    self._unrecorded.clear()
-                self._unrecorded.add(state)
-                return self._call_function(args, kwargs)
-            if recorded is not None:
-                if recorded.recording.numbers.has_own_key:
-                    return self._call_function(args, kwargs)
-                tell(self.function, recorded.program)
-                self._recorded.setdefault(key, []).insert(0, recorded)
-                del self._recorded[key][_MAX_VARIANTS:]
-                while len(self._recorded) > _MAX_TRACES:
-                    self._recorded.popitem(last=False)
-                return unflatten(recorded.run(tensors), recorded.recording.plan)
-        compiled = self._find(specs, plan)
+            tell(self.function, recorded.program)
+            self._recorded.setdefault(key, []).insert(0, recorded)
+            del self._recorded[key][_MAX_VARIANTS:]
+            while len(self._recorded) > _MAX_TRACES:
+                self._recorded.popitem(last=False)
+            return unflatten(recorded.run(tensors), recorded.recording.plan)
+        assert compiled is not None
         if compiled.trace.is_random:
             return self._call_function(args, kwargs)
         return unflatten(compiled.run(tensors), compiled.trace.plan)
@@ -248,7 +249,7 @@ class StaticFunction:
             found = self._keep(
                 key,
                 trace(
-                    recordable(self.function),
+                    self.function,
                     lambda symbols: unflatten(symbols, plan),
                     specs,
                     owner=self.owner,
@@ -276,7 +277,7 @@ class StaticFunction:
         self, specs: Sequence[InputSpec], stops: Sequence[bool], plan: Any
     ) -> Recording:
         return record(
-            recordable(self.function),
+            self.function,
             lambda symbols: unflatten(symbols, plan),
             specs,
             stops,
@@ -303,6 +304,11 @@ class StaticFunction:
     def traced_like(self, called: StaticFunction) -> Trace:
         """The trace for the latest call of another function."""
         return self._find(*called._called()).trace
+
+    @property
+    def has_known_inputs(self) -> bool:
+        """Whether an input_spec or a call tells what the inputs are."""
+        return self.input_spec is not None or self._latest is not None
 
     def _called(self) -> tuple[Sequence[InputSpec], Any]:
         if self._latest is None:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
+from types import ModuleType
 from typing import Any
 
+from proa import _core
+
 Leaf = Callable[[Any], bool]
+
+#: How deep objects are searched for tensors, and how many items of each.
+_MAX_DEPTH, _MAX_ITEMS = 4, 10_000
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether it is a tensor, concrete or symbolic."""
+    return isinstance(thing, _core.Tensor)
 
 
 class Varied:
@@ -34,8 +47,10 @@ def _taken_apart(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
         leaves.append(part)
         return {"leaf": len(leaves) - 1}
     if isinstance(part, (list, tuple)):
-        kind = "list" if isinstance(part, list) else "tuple"
-        return {kind: [_taken_apart(p, is_leaf, leaves) for p in part]}
+        parts = [_taken_apart(p, is_leaf, leaves) for p in part]
+        if hasattr(part, "_fields"):
+            return {"namedtuple": [type(part), *parts]}
+        return {"list" if isinstance(part, list) else "tuple": parts}
     if isinstance(part, dict):
         pairs = [[key, _taken_apart(p, is_leaf, leaves)] for key, p in part.items()]
         return {"dict": pairs}
@@ -64,7 +79,8 @@ def leaves_of(tree: Any, plan: Any) -> dict[int, Any]:
                 if not isinstance(part, dict) or key not in part:
                     raise LookupError(key)
                 walk(part[key], inner)
-        elif kind in ("list", "tuple"):
+        elif kind in ("list", "tuple", "namedtuple"):
+            content = content[1:] if kind == "namedtuple" else content
             if not isinstance(part, (list, tuple)) or len(part) != len(content):
                 raise LookupError(f"a {kind} of {len(content)}")
             for item, inner in zip(part, content, strict=True):
@@ -83,6 +99,8 @@ def unflatten(leaves: list[Any], plan: Any) -> Any:
         return [unflatten(leaves, p) for p in content]
     if kind == "tuple":
         return tuple(unflatten(leaves, p) for p in content)
+    if kind == "namedtuple":
+        return content[0](*[unflatten(leaves, p) for p in content[1:]])
     if kind == "dict":
         return {key: unflatten(leaves, p) for key, p in content}
     if kind == "varied":
@@ -91,3 +109,46 @@ def unflatten(leaves: list[Any], plan: Any) -> Any:
             return Varied(chosen, options)
         return options[int(chosen)]
     return content
+
+
+def as_tuples(plan: Any) -> Any:
+    """The plan with plain tuples for named ones, whose types only Python knows."""
+    ((kind, content),) = plan.items()
+    if kind == "namedtuple":
+        return {"tuple": [as_tuples(p) for p in content[1:]]}
+    if kind in ("list", "tuple", "varied"):
+        return {kind: [as_tuples(p) for p in content]}
+    if kind == "dict":
+        return {kind: [[key, as_tuples(p)] for key, p in content]}
+    return plan
+
+
+def hidden_tensor(plan: Any) -> bool:
+    """Whether a value of the plan, which is no leaf, is an object with a symbolic
+    tensor in it: that would be no tensor of any run.
+    """
+    ((kind, content),) = plan.items()
+    if kind == "leaf":
+        return False
+    if kind == "value":
+        return _has_symbol(content, _MAX_DEPTH)
+    if kind == "namedtuple":
+        content = content[1:]
+    return any(hidden_tensor(p[1] if kind == "dict" else p) for p in content)
+
+
+def _has_symbol(thing: Any, depth: int) -> bool:
+    if is_tensor(thing):
+        return bool(thing._is_symbolic)
+    if depth == 0 or isinstance(thing, (str, bytes, type, ModuleType)):
+        return False
+    parts: list[Any] = list(getattr(thing, "__dict__", {}).values())
+    for kind in type(thing).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        slots = (slots,) if isinstance(slots, str) else slots
+        parts += [getattr(thing, name, None) for name in slots]
+    if isinstance(thing, dict):
+        parts += islice(thing.values(), _MAX_ITEMS)
+    elif isinstance(thing, (list, tuple, set, frozenset, deque)):
+        parts += islice(thing, _MAX_ITEMS)
+    return any(_has_symbol(part, depth - 1) for part in parts)

@@ -7,19 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proa import _core
-from proa.errors import InvalidArgumentError
 from proa.ir import Program, verify
 from proa.ir.attributes import row_of
 from proa.ir.flow import outline
 from proa.ir.record import Recorder, recording
+from proa.jit.capture import GraphBreak
+from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec
-from proa.jit.structure import flatten
-
-
-def is_tensor(thing: Any) -> bool:
-    """Whether it is a tensor, concrete or symbolic."""
-    return isinstance(thing, _core.Tensor)
+from proa.jit.structure import flatten, hidden_tensor, is_tensor
 
 
 @dataclass
@@ -75,6 +70,14 @@ def input_names(function: Callable[..., Any], specs: Sequence[InputSpec]) -> lis
     return names
 
 
+def check_result(leaves: Sequence[Any], plan: Any, result: Any) -> None:
+    """Raise GraphBreak unless a graph can give what a function returned."""
+    if not leaves:
+        raise GraphBreak(f"the function returns no tensors, but {result!r}")
+    if hidden_tensor(plan):
+        raise GraphBreak(f"the function returns tensors inside an object: {result!r}")
+
+
 def trace(
     function: Callable[..., Any],
     arguments: Any,
@@ -91,8 +94,18 @@ def trace(
         specs: One for each symbolic tensor.
         owner: The Layer whose parameters keep their names.
         names: Of the inputs.
+
+    Raises:
+        GraphBreak: If the function returns what no graph can.
     """
     recorder = Recorder(tensor_names(owner))
+
+    def collect(result: Any) -> Any:
+        leaves, plan = flatten(result, is_tensor)
+        check_result(leaves, plan, result)
+        recorder.program.main.outputs = [recorder.value_of(t) for t in leaves]
+        return plan
+
     with recording(recorder):
         symbols = [
             recorder.input(name, spec.dtype, spec.shape)
@@ -101,13 +114,7 @@ def trace(
             )
         ]
         args, kwargs = arguments(symbols)
-        result = function(*args, **kwargs)
-        leaves, plan = flatten(result, is_tensor)
-        if not leaves:
-            raise InvalidArgumentError(
-                f"[to_static] the function must return tensors, got {result!r}"
-            )
-        recorder.program.main.outputs = [recorder.value_of(t) for t in leaves]
+        plan = recordable(function, collect)(*args, **kwargs)
     outline(recorder.program)
     verify(recorder.program)
     return Trace(recorder.program, plan, [t for t, _ in recorder.met.values()])

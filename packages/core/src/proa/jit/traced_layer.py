@@ -9,7 +9,8 @@ from typing import Any
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, to_bytes, write
 from proa.jit.input_spec import InputSpec
-from proa.jit.save_load import TranslatedLayer, export, file_of
+from proa.jit.save_load import export, file_of
+from proa.jit.translated_layer import TranslatedLayer
 
 
 class TracedLayer:

@@ -11,8 +11,8 @@ from proa.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import apply
 from proa.ir.program import Node, Value
-from proa.jit.save_load import TranslatedLayer
 from proa.jit.traced_layer import TracedLayer
+from proa.jit.translated_layer import TranslatedLayer
 from proa.tensor.creation import to_tensor
 
 #: Parts of programs that an executor keeps planned.

@@ -12,7 +12,7 @@ import numpy as np
 
 from proa.errors import (
     InvalidArgumentError,
-    NotFoundError,
+    MissingFileError,
     ResourceExhaustedError,
     VersionError,
 )
@@ -254,5 +254,5 @@ def read(path: str | os.PathLike[str], *, verify: bool = True) -> Program:
             empty = os.fstat(file.fileno()).st_size == 0
             raw = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
-        raise NotFoundError(f"[ir.read] {os.fspath(path)} must exist") from None
+        raise MissingFileError(f"[ir.read] {os.fspath(path)} must exist") from None
     return from_bytes(memoryview(raw), where=os.fspath(path), verify=verify)

@@ -247,8 +247,16 @@ def _recording() -> Iterator[None]:
             session.clear()
 
 
-def recordable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function to call in order to record what this one does."""
+def recordable(
+    function: Callable[..., Any], collect: Callable[[Any], Any] | None = None
+) -> Callable[..., Any]:
+    """The function to call in order to record what this one does.
+
+    Args:
+        function: What is recorded.
+        collect: Called with its result as a part of the recording: if it raises, Layers
+            get their attributes back. The call gives what this does.
+    """
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -257,7 +265,8 @@ def recordable(function: Callable[..., Any]) -> Callable[..., Any]:
             if session.depth > 1:
                 return made(*args, **kwargs)
             try:
-                return _first_call(made, args, kwargs)
+                result = _first_call(made, args, kwargs)
+                return result if collect is None else collect(result)
             except Escaped as escaped:
                 error = escaped.opened()
             except Exception as raised:

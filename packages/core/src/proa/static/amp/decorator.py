@@ -15,7 +15,7 @@ from proa.amp.autocast import auto_cast, check_level, low_dtype
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, InvalidTypeError, UnimplementedError
 from proa.ir import Program
-from proa.jit.capture import Capture, RecordAgain
+from proa.jit.capture import Capture, Retrace
 from proa.optimizer import Optimizer
 from proa.optimizer.optimizer import Pairs
 from proa.static.amp.guard import casting_where_marked
@@ -162,7 +162,7 @@ class OptimizerWithMixedPrecision:
         """
         recorder = _recorder_of(loss)
         if recorder is not None and not recorder.is_last:
-            raise RecordAgain(self._casts())
+            raise Retrace(self._casts())
         self._bind(recorder)
         given = parameter_list or self._optimizer._parameter_list
         out = list(no_grad_set or ())

@@ -1,0 +1,201 @@
+"""`TranslatedLayer`: a model file as a callable whose weights train further."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from proa import _core
+from proa.base.flags import checks_finite
+from proa.errors import InvalidArgumentError
+from proa.ir import Program
+from proa.ir.attributes import row_of
+from proa.ir.program import Value
+from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.jit.by_ops import run_by_ops
+from proa.jit.static_function import engine_of, run_engine
+from proa.jit.structure import unflatten
+
+
+class _Method:
+    """One program of a loaded model.
+
+    Args:
+        name: What the model calls it.
+        program: What it runs.
+        parameters: Tensors by structured name, shared with the model's other methods;
+            those that this program brings are added.
+    """
+
+    def __init__(self, name: str, program: Program, parameters: dict[str, Any]) -> None:
+        self.name, self.program = name, program
+        self.parameters = parameters
+        self.values: dict[str, Value] = {}
+        self._constants: dict[Value, Any] = {}
+        for value in program.constants():
+            assert value.data is not None
+            if value.kind == "param":
+                self.values[value.name] = value
+            if value.kind != "param" or value.name not in parameters:
+                tensor = to_tensor(value.data.copy(), value.dtype)
+                if value.kind == "param":
+                    is_float = value.dtype.startswith(("float", "bfloat"))
+                    tensor.stop_gradient = not is_float
+                    parameters[value.name] = tensor
+                else:
+                    self._constants[value] = tensor
+        #: An engine draws the same numbers in every run.
+        self._is_random = any(row_of(n.op).family == "rand" for n in program.nodes())
+        self._engine: Any = None
+        self._versions: list[int] = []
+        self._plan = json.loads(program.metadata.get("outputs", "null"))
+
+    def _tensors(self) -> dict[Value, Any]:
+        """A tensor for each constant and parameter."""
+        own = {v: self.parameters[name] for name, v in self.values.items()}
+        return {**self._constants, **own}
+
+    def forget_engine(self) -> None:
+        """Parameters were replaced: the engine has others."""
+        self._engine = None
+
+    def _run_engine(self, tensors: Sequence[Any]) -> list[Any]:
+        held = self._tensors()
+        versions = [t.inplace_version for t in held.values()]
+        if self._engine is None or versions != self._versions:
+            for value, tensor in held.items():
+                value.data = to_array(tensor)
+            self._engine = engine_of(self.program)
+            self._versions = versions
+        return run_engine(self._engine, tensors)
+
+    def run(self, tensors: Sequence[Any], training: bool) -> Any:
+        """The result for one tensor for each input."""
+        inputs = self.program.main.inputs
+        if len(tensors) != len(inputs):
+            raise InvalidArgumentError(
+                f"[TranslatedLayer.{self.name}] expected {len(inputs)} tensors, "
+                f"got {len(tensors)}"
+            )
+        wants_gradient = _core.is_grad_enabled() and (
+            training or any(not t.stop_gradient for t in tensors)
+        )
+        symbolic = any(t._handle is not None for t in tensors)
+        if wants_gradient or symbolic or self._is_random or checks_finite():
+            outputs = run_by_ops(self.program, self._tensors(), tensors)
+        else:
+            outputs = self._run_engine(tensors)
+        if self._plan is not None:
+            return unflatten(outputs, self._plan)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+class TranslatedLayer:
+    """A loaded model: callable, with parameters that can be trained further.
+
+    Without gradients it runs as a plan; where one is wanted, op by op on the tape. Its
+    programs other than ``forward`` are methods: ``loaded.encode(x)``.
+
+    Args:
+        programs: The program, or programs by the name of their method, with "forward"
+            among them. Parameters of one name are one tensor.
+        persistable_vars: Tensors by structured name that replace the program's.
+    """
+
+    def __init__(
+        self,
+        programs: Program | Mapping[str, Program],
+        persistable_vars: Mapping[str, Any] | None = None,
+    ) -> None:
+        named = {"forward": programs} if isinstance(programs, Program) else programs
+        self.training = False
+        self._parameters: dict[str, Any] = {}
+        self._methods = {
+            name: _Method(name, program, self._parameters)
+            for name, program in named.items()
+        }
+        self.set_state_dict(dict(persistable_vars or {}))
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """Structured names and tensors."""
+        yield from self._parameters.items()
+
+    def parameters(self) -> list[Any]:
+        """The model's weights."""
+        return list(self._parameters.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """The model's weights by structured name."""
+        return dict(self._parameters)
+
+    def set_state_dict(self, state: dict[str, Any]) -> None:
+        """Replace weights of these names.
+
+        Raises:
+            InvalidArgumentError: If the model has no such weight, or one of another
+                shape or dtype.
+        """
+        values: dict[str, Value] = {}
+        for method in self._methods.values():
+            values.update(method.values)
+        for name, tensor in state.items():
+            if name not in values:
+                raise InvalidArgumentError(
+                    f"[TranslatedLayer] expected a name of {list(values)}, got {name!r}"
+                )
+            value = values[name]
+            if tuple(tensor.shape) != value.shape or dtype_name(tensor) != value.dtype:
+                raise InvalidArgumentError(
+                    f"[TranslatedLayer] {name} must be {value}, "
+                    f"got {dtype_name(tensor)} of shape {tuple(tensor.shape)}"
+                )
+            fresh = to_tensor(to_array(tensor).copy(), value.dtype)
+            fresh.stop_gradient = self._parameters[name].stop_gradient
+            self._parameters[name] = fresh
+        for method in self._methods.values():
+            method.forget_engine()
+
+    def sublayers(self) -> list[Any]:
+        """None: the structure was lost in the graph."""
+        return []
+
+    def train(self) -> None:
+        """Let gradients flow to the weights."""
+        self.training = True
+
+    def eval(self) -> None:
+        """Run as a plan."""
+        self.training = False
+
+    def program(self, method_name: str = "forward") -> Program:
+        """The loaded program of a method."""
+        if method_name not in self._methods:
+            raise InvalidArgumentError(
+                f"[TranslatedLayer.program] expected one of {list(self._methods)} as "
+                f"method_name, got {method_name!r}"
+            )
+        return self._methods[method_name].program
+
+    def forward(self, *tensors: Any) -> Any:
+        """Run the model on one tensor for each input."""
+        return self._methods["forward"].run(tensors, self.training)
+
+    __call__ = forward
+
+    def __getattr__(self, name: str) -> Any:
+        methods = self.__dict__.get("_methods", {})
+        if name not in methods:
+            raise AttributeError(
+                f"[TranslatedLayer] expected one of the saved methods {list(methods)} "
+                f"or an attribute of every loaded model, got {name!r}"
+            )
+
+        def method(*tensors: Any) -> Any:
+            return methods[name].run(tensors, self.training)
+
+        method.__name__ = name
+        return method
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.__dict__.get("_methods", {})]
