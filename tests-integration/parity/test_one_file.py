@@ -96,9 +96,7 @@ def test_fp32_is_the_same_in_every_runtime(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.feature("L474")
 @pytest.mark.feature("L544")
-@pytest.mark.feature("L554")
 def test_int8_is_the_same_integers_in_every_runtime(name: str, tmp_path: Path):
     network, shape, spec = built(name)
     model = slim.quant_post_static(
@@ -125,3 +123,27 @@ def test_int8_is_the_same_integers_in_every_runtime(name: str, tmp_path: Path):
                 np.testing.assert_allclose(
                     run(x), want, rtol=1e-4, atol=1e-4, err_msg=runtime
                 )
+
+
+@pytest.mark.feature("L474", "L554")
+@pytest.mark.parametrize("name", ["lenet", "mlp"])
+def test_a_trained_int8_network_is_the_same_in_every_runtime(name: str, tmp_path: Path):
+    network, shape, spec = built(name)
+    student = slim.QAT().quantize(network)
+    optimizer = proa.optimizer.SGD(0.01, parameters=student.parameters())
+    student.train()
+    for seed in range(4):
+        student(proa.to_tensor(batch(8, shape, seed))).square().mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+    student.eval()
+    model = slim.QAT().convert(student, spec)
+    assert any(n.op.endswith("_int8") for n in model.program.main.nodes)
+    path = tmp_path / f"{name}.int8.proa"
+    model.save(path)
+    for n in (1, 5):
+        x = batch(n, shape, seed=n)
+        want, faked = model(x), student(proa.to_tensor(x)).numpy()
+        assert np.abs(want - faked).max() < 0.1 * np.abs(faked).max()
+        for runtime, run in runtimes(path).items():
+            assert run(x).tobytes() == want.tobytes(), runtime

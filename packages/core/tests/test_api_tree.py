@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -126,6 +128,22 @@ def test_lists_and_tuples_are_taken_alike(name: str) -> None:
     x = proa.to_tensor(X)
     one, other = (SEQUENCES[name](x, of) for of in (list, tuple))
     np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@pytest.mark.feature("L230")
+def test_no_parameter_is_for_lists_or_for_tuples_alone() -> None:
+    found = []
+    for area in ("", *(f".{name}" for name in AREAS)):
+        module = importlib.import_module(f"proa{area}")
+        for name in module.__all__:
+            try:
+                parameters = inspect.signature(getattr(module, name)).parameters
+            except (TypeError, ValueError):  # not callable, or C without one
+                continue
+            for p in parameters.values():
+                if re.match(r"(list|tuple)\b[^|]*( \| None)?$", str(p.annotation)):
+                    found.append(f"{name}({p.name})")
+    assert set(found) <= {"set_rng_state(state)"}  # what get_rng_state gave
 
 
 # Layers with the shape of their input, the first dimension being the batch.

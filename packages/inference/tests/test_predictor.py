@@ -1,9 +1,10 @@
 import io
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from inference_models import mlp, write_gate, write_mlp
+from inference_models import loop, mlp, write_gate, write_loop, write_mlp
 
 import proa
 from proa.errors import (
@@ -168,8 +169,32 @@ def test_the_number_of_threads_changes_nothing(path, threads):
     assert got.tobytes() == want.tobytes()
 
 
-@pytest.mark.feature("L513")
 @pytest.mark.feature("L565")
+def test_models_and_predictors_run_in_many_threads_at_once(path, tmp_path):
+    rounds = write_loop(tmp_path / "loop.proa")
+    pools = [PredictorPool(Config(path), 2), PredictorPool(Config(rounds), 2)]
+
+    def work(index):
+        kept = pools[index % 2].retrieve(index // 2)
+        config = Config((path, rounds)[index % 2])
+        config.set_cpu_math_library_num_threads(2)
+        own = create_predictor(config)  # while the others run
+        for i in range(40):
+            for predictor in (kept, own):
+                if index % 2 == 0:
+                    x = batch(1 + (i + index) % 5, seed=i)
+                    check(predictor.run([x]), x)
+                else:
+                    x = np.full((1, 8), index + i, np.float32)
+                    rows, count = predictor.run([x, np.array(i % 4)])
+                    assert count == i % 4
+                    np.testing.assert_allclose(rows, loop(x, i % 4), 1e-5, 1e-5)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4), timeout=60))  # raises what a thread raised
+
+
+@pytest.mark.feature("L513")
 def test_clones_run_in_threads_of_their_own(path):
     pool = PredictorPool(Config(path), 4)
     failures = []

@@ -42,6 +42,13 @@ def test_products_are_computed_in_16_bits(dtype: str) -> None:
         assert (product + x[:, :3]).dtype.name == "float32"
     near(product, proa.matmul(x, w))
     near(conv, F.conv2d(image, kernel))
+    with (
+        Profiler(on_trace_ready=lambda p: None, detail=0) as profile,
+        amp.auto_cast(dtype=dtype),
+    ):
+        proa.matmul(x, w)
+    ran = [e.name for e in profile.profiler_result.events if e.kind == "op"]
+    assert sorted(ran) == ["cast", "cast", "matmul"]
     assert proa.matmul(x, w).dtype.name == "float32"
 
 

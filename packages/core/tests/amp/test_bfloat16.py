@@ -205,6 +205,7 @@ def test_word2vec_trains_with_half_the_memory() -> None:
     assert used < 0.6 * full_used
 
 
+@pytest.mark.feature("L135")
 @pytest.mark.feature("L137")
 def test_one_call_makes_a_network_bfloat16() -> None:
     assert amp.is_bfloat16_supported()

@@ -107,6 +107,17 @@ def test_warmup_goes_over_to_another_schedule() -> None:
     warm = lr.LinearWarmup(lr.ExponentialDecay(0.5, 0.5), 4, 0.0, 0.4)
     np.testing.assert_allclose(rates(warm, 7), [0, 0.1, 0.2, 0.3, 0.5, 0.25, 0.125])
     assert rates(lr.LinearWarmup(0.7, 2, 0.0, 0.7), 4) == [0, 0.35, 0.7, 0.7]
+    p = proa.to_tensor([1.0], stop_gradient=False)
+    warm = lr.LinearWarmup(0.5, 2, 0.0, 0.25)
+    descent, went = proa.optimizer.SGD(warm, [p]), []
+    for _ in range(4):
+        before = p.item()
+        p.sum().backward()
+        descent.step()
+        descent.clear_grad()
+        warm.step()
+        went.append(before - p.item())
+    np.testing.assert_allclose(went, [0, 0.125, 0.5, 0.5])
 
 
 def test_old_spellings_are_taken() -> None:

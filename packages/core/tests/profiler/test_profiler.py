@@ -125,6 +125,17 @@ def test_the_overview_tells_the_frameworks_share(recorded, capsys):
         assert re.search(rf"{kind} +\d+ ", out)
 
 
+@pytest.mark.feature("L254")
+def test_times_are_those_that_passed():
+    with Profiler(on_trace_ready=quiet) as p:
+        start = time.perf_counter_ns()
+        with RecordEvent("slept"):
+            time.sleep(0.02)
+        took = time.perf_counter_ns() - start
+    (event,) = [e for e in p.profiler_result.events if e.name == "slept"]
+    assert 20_000_000 <= event.duration <= took  # nanoseconds
+
+
 @pytest.mark.feature("L255")
 def test_the_tables_nest_and_add_up(recorded, capsys):
     recorded.summary(views=[SummaryView.UDFView, SummaryView.ModelView])
