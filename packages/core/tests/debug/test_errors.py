@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -169,7 +170,6 @@ def test_the_level_says_how_much_is_told(level):
     assert ("w.sum().backward()" in text) == (level >= 1)
 
 
-@pytest.mark.feature("L263")
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="notes are of Python 3.11")
 def test_a_failed_run_of_a_program_tells_where_it_was_built():
     @proa.jit.to_static
@@ -257,13 +257,14 @@ def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.feature("L262")
-def test_a_crash_is_reported():
-    done = run("""
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"])
+def test_a_crash_is_reported(name):
+    done = run(f"""
         import os, signal, proa
-        os.kill(os.getpid(), signal.SIGSEGV)
+        os.kill(os.getpid(), signal.{name})
     """)
-    assert done.returncode == -11
-    assert "[proa] the process must stop, got signal SIGSEGV" in done.stderr
+    assert done.returncode == -signal.Signals[name]
+    assert f"[proa] the process must stop, got signal {name}" in done.stderr
     assert "C++ calls" in done.stderr and "libproa_runtime" in done.stderr
 
 

@@ -73,6 +73,7 @@ def test_single_batches() -> None:
         proa.Model(network()).train_batch(X, Y)
 
 
+@pytest.mark.feature("L048")
 def test_gradients_gathered_over_batches_make_the_same_step() -> None:
     one, two = (proa.Model(network()) for _ in range(2))
     for model in (one, two):

@@ -65,6 +65,8 @@ def test_a_git_repository_offers_a_branch(
     assert hub.list(str(folder), source="git") == ["small"]
     renewed = hub.list(str(folder), source="git", force_reload=True)
     assert renewed == ["large", "small"]
+    assert hub.help(str(folder), "small", source="git") == "A small layer."
+    assert hub.load(str(folder), "small", source="git", width=5).weight.shape == [5, 1]
     assert hub.list(f"{folder}:old", source="git") == ["small"]
     with pytest.raises(InvalidArgumentError, match="with that branch"):
         hub.list(f"{folder}:none", source="git")

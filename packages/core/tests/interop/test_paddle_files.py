@@ -62,7 +62,6 @@ PYTHON_2 = (
 )
 
 
-@pytest.mark.feature("L210")
 def test_a_pickle_of_python_2(tmp_path: Path) -> None:
     (tmp_path / "old.pdparams").write_bytes(PYTHON_2)
     got = proa.load(tmp_path / "old.pdparams", allow_pickle=True)
