@@ -107,7 +107,7 @@ def test_equal_nodes_are_computed_once_but_not_unequal_ones() -> None:
     same = b.add(b.relu(x), b.relu(x))
     other = b.add(b.clip(x, min=0, max=1), b.clip(x, min=0.0, max=1))
     b.output(b.add(same, other))
-    assert rewrite(b, "merge_equal_nodes")
+    assert rewrite(b, "eliminate_common_subexpressions")
     assert sorted(ops(b)) == ["add", "add", "add", "clip", "clip", "relu"]
 
 

@@ -14,9 +14,13 @@ from proa.ir.program import Block, Node, Program, Value
 from proa.jit.recording import Gradient, Recording, Source
 
 _PASSES = (
-    "remove_identities", "fold_constants", "merge_equal_nodes", "remove_dead_code",
-    "fuse_relu", "turn_products",
-)  # fmt: skip
+    "remove_identities",
+    "fold_constants",
+    "eliminate_common_subexpressions",
+    "remove_dead_code",
+    "fuse_relu",
+    "fuse_transposed_weight_grad",
+)
 _CHAINS = ("chain_elementwise",)
 
 
@@ -42,7 +46,7 @@ class Compiled:
         block.outputs = [*recording.results, *stored, *left, *found]
         apply(program, _PASSES)
         if not found:  # else a norm's bias may change before its gradient is taken
-            apply(program, ["gate_norm_grads"])
+            apply(program, ["fuse_batch_norm_relu_grad"])
         apply(program, ["split_batch_norm"])
         ahead = len(block.outputs) - len(found)
         first = _needed(block, block.outputs[:ahead])
@@ -51,7 +55,7 @@ class Compiled:
             behind = [make_node(program, "assign", [block.outputs[ahead]], {})]
             block.outputs[ahead] = behind[0].outputs[0]
         block.nodes = [n for n in block.nodes if n in first]
-        apply(program, ["update_early"])
+        apply(program, ["hoist_updates"])
         apply(program, _CHAINS)
         nodes = len(block.nodes) if found else None
         if found:

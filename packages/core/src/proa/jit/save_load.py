@@ -23,7 +23,11 @@ from proa.jit.translated_layer import TranslatedLayer
 
 _SUFFIX = ".proa"
 #: What a saved program is rid of. Fusions are left to who runs it.
-_SAVED_PASSES = ("remove_identities", "merge_equal_nodes", "remove_dead_code")
+_SAVED_PASSES = (
+    "remove_identities",
+    "eliminate_common_subexpressions",
+    "remove_dead_code",
+)
 
 
 def file_of(path: str | os.PathLike[str]) -> str:

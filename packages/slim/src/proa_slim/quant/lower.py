@@ -84,7 +84,7 @@ def lower(program: Program, config: QuantConfig) -> int:
         changed = any(
             _move_up(program, b) or _fuse_requantize(program, b) for b in program.blocks
         )
-        apply(program, ["merge_equal_nodes", "remove_dead_code"])
+        apply(program, ["eliminate_common_subexpressions", "remove_dead_code"])
     return count
 
 

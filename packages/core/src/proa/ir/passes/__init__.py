@@ -5,11 +5,11 @@ from proa.ir.passes.identity import remove_identities
 from proa.ir.passes.fold_constants import fold_constants
 from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
-from proa.ir.passes.gate_norm import gate_norm_grads
-from proa.ir.passes.equal_nodes import merge_equal_nodes
-from proa.ir.passes.turn_products import turn_products
+from proa.ir.passes.batch_norm_relu_grad import fuse_batch_norm_relu_grad
+from proa.ir.passes.common_subexpressions import eliminate_common_subexpressions
+from proa.ir.passes.transposed_weight_grad import fuse_transposed_weight_grad
 from proa.ir.passes.dead_code import remove_dead_code
-from proa.ir.passes.early_updates import update_early
+from proa.ir.passes.hoist_updates import hoist_updates
 from proa.ir.passes.split_norm import split_batch_norm
 from proa.ir.passes.chains import chain_elementwise, chain_spans
 from proa.ir.passes.base import PASSES, Pass, apply, optimize, register
@@ -27,13 +27,13 @@ __all__ = [
     "fuse_bias",
     "fuse_epilogue",
     "fuse_relu",
-    "gate_norm_grads",
-    "merge_equal_nodes",
+    "fuse_batch_norm_relu_grad",
+    "eliminate_common_subexpressions",
     "optimize",
     "register",
     "remove_dead_code",
     "remove_identities",
     "split_batch_norm",
-    "turn_products",
-    "update_early",
+    "fuse_transposed_weight_grad",
+    "hoist_updates",
 ]

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from proa.ir.attributes import row_of
 from proa.ir.passes.base import register
-from proa.ir.passes.early_updates import memory_of
+from proa.ir.passes.hoist_updates import memory_of
 from proa.ir.program import Block, Node, Program, Value
 
 #: What the engine takes: nodes of a chain, and the arrays that they name together.
 _MOST_NODES = 16
 _MOST_ARRAYS = 48
 #: Arrays of fewer elements stay in the cache between ops anyway.
-LEAST_ELEMENTS = 1 << 15
+MIN_ELEMENTS = 1 << 15
 #: Its kernel asks whether the exponent is one number, which a block of many may be.
 _NOT_BY_BLOCKS = "pow"
 
@@ -38,8 +38,8 @@ def _may_chain(node: Node) -> bool:
         return False
     count = 1
     for d in node.outputs[0].shape:
-        count *= d if d >= 0 else LEAST_ELEMENTS
-    return count >= LEAST_ELEMENTS
+        count *= d if d >= 0 else MIN_ELEMENTS
+    return count >= MIN_ELEMENTS
 
 
 def _dependencies(block: Block) -> list[set[int]]:

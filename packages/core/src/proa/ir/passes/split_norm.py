@@ -3,7 +3,7 @@ from __future__ import annotations
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.passes.base import register
-from proa.ir.passes.chains import LEAST_ELEMENTS
+from proa.ir.passes.chains import MIN_ELEMENTS
 from proa.ir.program import Block, Node, Program, Value
 
 #: Below so many channels a row of an elementwise pass is too short to pay.
@@ -23,7 +23,7 @@ def _splits(block: Block, node: Node, users: dict[Value, list[Node]]) -> bool:
     count = 1
     for d in x.shape:
         count *= max(d, 1)
-    if count < LEAST_ELEMENTS:
+    if count < MIN_ELEMENTS:
         return False
     return any(
         row_of(n.op).elementwise and n.outputs[0].shape == y.shape

@@ -8,7 +8,7 @@ from proa.ir.program import Program
 
 
 @register(level=1)
-def merge_equal_nodes(program: Program) -> bool:
+def eliminate_common_subexpressions(program: Program) -> bool:
     """Compute what is computed twice once.
 
     1. Of nodes of one op with the same inputs and attributes the first is kept and the

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from proa.ir.passes.base import register
-from proa.ir.passes.early_updates import memory_of
+from proa.ir.passes.hoist_updates import memory_of
 from proa.ir.passes.match import made_by, only_user
 from proa.ir.program import Block, Node, Program, Value
 
@@ -39,7 +39,7 @@ def _changed(block: Block, values: list[Value], first: Node, last: Node) -> bool
 
 
 @register(level=4)
-def gate_norm_grads(program: Program) -> bool:
+def fuse_batch_norm_relu_grad(program: Program) -> bool:
     """Let the gradient of a batch norm and the relu behind it be two passes over
     memory instead of three, which read less: the relu's sign follows from x.
 

@@ -13,7 +13,7 @@ def _swaps(node: Node) -> bool:
 
 
 @register(level=4)
-def turn_products(program: Program) -> bool:
+def fuse_transposed_weight_grad(program: Program) -> bool:
     """Make the gradient of weights that are kept transposed as they lie.
 
     1. swap_last(linear_grad_weight(x, dy)) -> linear_grad_weight(dy, x).

@@ -45,7 +45,7 @@ def _order(block: Block) -> list[Node]:
 
 
 @register(level=1)
-def update_early(program: Program) -> bool:
+def hoist_updates(program: Program) -> bool:
     """Let optimizers step a parameter as soon as its gradient is there.
 
     1. A node that changes an array moves up, behind what makes its inputs and behind
