@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, Literal, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Kind = Literal["node", "input", "const", "param"]
 Array = NDArray[Any]
+_Item = TypeVar("_Item")
+_Owner = TypeVar("_Owner")
 
 #: NumPy type in which the elements of a dtype are held. bfloat16 is held as its bits.
 NUMPY_TYPES: dict[str, Any] = {
@@ -29,51 +30,254 @@ NUMPY_TYPES: dict[str, Any] = {
 }
 
 
-@dataclass(eq=False)
 class Value:
-    """An array of the graph. A dimension is -1 where only a run tells."""
+    """An array of the graph. A dimension is -1 where only a run tells.
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    kind: Kind = "node"
-    data: Array | None = None  # of const and param
-    producer: Node | None = None  # of node
+    Its uses are the nodes of blocks that read it and the outputs of blocks; they are
+    kept up to date by what changes `Node.inputs`, `Block.nodes` and `Block.outputs`.
+    """
+
+    __slots__ = (
+        "_output_count", "_uses", "data", "dtype", "kind", "name", "producer", "shape",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        kind: Kind = "node",
+        data: Array | None = None,  # of const and param
+        producer: Node | None = None,  # of node
+    ) -> None:
+        self.name, self.dtype, self.shape, self.kind = name, dtype, shape, kind
+        self.data, self.producer = data, producer
+        #: How often each node reads it.
+        self._uses: dict[Node, int] = {}
+        self._output_count = 0
 
     @property
     def is_constant(self) -> bool:
         """Whether the value is known before a run."""
         return self.kind in ("const", "param")
 
+    @property
+    def users(self) -> list[Node]:
+        """The nodes that read it, each once."""
+        return list(self._uses)
+
+    @property
+    def is_output(self) -> bool:
+        """Whether a block's outputs have it."""
+        return self._output_count > 0
+
+    @property
+    def only_user(self) -> Node | None:
+        """The node that alone reads it, once, if it is no output."""
+        if len(self._uses) != 1 or self._output_count:
+            return None
+        ((node, count),) = self._uses.items()
+        return node if count == 1 else None
+
     def __str__(self) -> str:
         dims = ", ".join("?" if d < 0 else str(d) for d in self.shape)
         return f"%{self.name}: {self.dtype}[{dims}]"
 
+    __repr__ = __str__
 
-@dataclass(eq=False)
+
+class _Tracked(list[_Item], Generic[_Item, _Owner]):
+    """A list that says of every item when it enters and when it leaves."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: _Owner, items: Iterable[_Item] = ()) -> None:
+        super().__init__(items)
+        self.owner = owner
+        self._exchange((), self)
+
+    def _enter(self, item: _Item) -> None:
+        raise NotImplementedError
+
+    def _leave(self, item: _Item) -> None:
+        raise NotImplementedError
+
+    def _exchange(self, old: Iterable[_Item], new: Iterable[_Item]) -> None:
+        for item in new:
+            self._enter(item)
+        for item in old:
+            self._leave(item)
+
+    def append(self, item: _Item) -> None:
+        super().append(item)
+        self._enter(item)
+
+    def extend(self, items: Iterable[_Item]) -> None:
+        count = len(self)
+        super().extend(items)
+        self._exchange((), self[count:])
+
+    def __iadd__(self, items: Iterable[_Item]) -> _Tracked[_Item, _Owner]:  # type: ignore[override,misc]
+        self.extend(items)
+        return self
+
+    def insert(self, index: SupportsIndex, item: _Item) -> None:
+        super().insert(index, item)
+        self._enter(item)
+
+    def pop(self, index: SupportsIndex = -1) -> _Item:
+        item = super().pop(index)
+        self._leave(item)
+        return item
+
+    def remove(self, item: _Item) -> None:
+        super().remove(item)
+        self._leave(item)
+
+    def clear(self) -> None:
+        self[:] = []
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        if isinstance(index, slice):
+            old, new = self[index], list(new)
+            super().__setitem__(index, new)
+            self._exchange(old, new)
+        else:
+            before = self[index]
+            super().__setitem__(index, new)
+            self._exchange((before,), (new,))
+
+    def __delitem__(self, index: Any) -> None:
+        old = self[index] if isinstance(index, slice) else [self[index]]
+        super().__delitem__(index)
+        self._exchange(old, ())
+
+
+class _Inputs(_Tracked["Value | None", "Node"]):
+    """What a node reads. Values know of it while the node is in a block."""
+
+    __slots__ = ()
+
+    def _enter(self, item: Value | None) -> None:
+        if item is not None and self.owner.block is not None:
+            item._uses[self.owner] = item._uses.get(self.owner, 0) + 1
+
+    def _leave(self, item: Value | None) -> None:
+        if item is None or self.owner.block is None:
+            return
+        count = item._uses[self.owner] - 1
+        if count:
+            item._uses[self.owner] = count
+        else:
+            del item._uses[self.owner]
+
+
 class Node:
     """One op. `inputs` has None for arrays not given, `attrs` every attribute; `line`
     is where the user's code called it, `low` whether it was marked as one that may run
     in 16 bits, if it was recorded. Nodes of one `chain` that is not 0 stand together
-    and may run block by block. Files keep none of these.
+    and may run block by block. Files keep none of these. `block` is where it stands.
     """
 
-    op: str
-    inputs: list[Value | None]
-    outputs: list[Value]
-    attrs: dict[str, Any] = field(default_factory=dict)
-    line: str = ""
-    low: bool = False
-    chain: int = 0
+    __slots__ = (
+        "__weakref__", "_inputs", "attrs", "block", "chain", "line", "low", "op",
+        "outputs",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: str,
+        inputs: Iterable[Value | None],
+        outputs: list[Value],
+        attrs: dict[str, Any] | None = None,
+    ) -> None:
+        self.op, self.outputs = op, outputs
+        self.attrs: dict[str, Any] = {} if attrs is None else attrs
+        self.line, self.low, self.chain = "", False, 0
+        self.block: Block | None = None
+        self._inputs = _Inputs(self, inputs)
+
+    @property
+    def inputs(self) -> list[Value | None]:
+        """What it reads; may be changed in place."""
+        return self._inputs
+
+    @inputs.setter
+    def inputs(self, values: Iterable[Value | None]) -> None:
+        old, self._inputs = self._inputs, _Inputs(self, values)
+        old._exchange(old, ())
 
 
-@dataclass(eq=False)
+class _Nodes(_Tracked[Node, "Block"]):
+    """A block's nodes. One that is put into another block leaves this one's care."""
+
+    __slots__ = ()
+
+    def _enter(self, item: Node) -> None:
+        alone = item.block is None
+        item.block = self.owner
+        if alone:
+            for value in item._inputs:
+                item._inputs._enter(value)
+
+    def _leave(self, item: Node) -> None:
+        if item.block is not self.owner:
+            return
+        for value in item._inputs:
+            item._inputs._leave(value)
+        item.block = None
+
+    def _exchange(self, old: Iterable[Node], new: Iterable[Node]) -> None:
+        stay = set(new)
+        super()._exchange([n for n in old if n not in stay], new)
+
+
+class _Outputs(_Tracked[Value, "Block"]):
+    """A block's outputs."""
+
+    __slots__ = ()
+
+    def _enter(self, item: Value) -> None:
+        item._output_count += 1
+
+    def _leave(self, item: Value) -> None:
+        item._output_count -= 1
+
+
 class Block:
     """Nodes in an order in which they can run."""
 
-    inputs: list[Value] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
+    __slots__ = ("_nodes", "_outputs", "inputs")
+
+    def __init__(
+        self,
+        inputs: list[Value] | None = None,
+        nodes: Iterable[Node] = (),
+        outputs: Iterable[Value] = (),
+    ) -> None:
+        self.inputs: list[Value] = [] if inputs is None else inputs
+        self._nodes = _Nodes(self, nodes)
+        self._outputs = _Outputs(self, outputs)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes; may be changed in place."""
+        return self._nodes
+
+    @nodes.setter
+    def nodes(self, nodes: Iterable[Node]) -> None:
+        old, self._nodes = self._nodes, _Nodes(self, nodes)
+        old._exchange(old, self._nodes)
+
+    @property
+    def outputs(self) -> list[Value]:
+        """The outputs; may be changed in place."""
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, values: Iterable[Value]) -> None:
+        old, self._outputs = self._outputs, _Outputs(self, values)
+        old._exchange(old, ())
 
     def constants(self) -> list[Value]:
         """Constants and parameters in the order of their first use."""
@@ -94,20 +298,22 @@ class Block:
         for node in self.nodes:
             yield from node.outputs
 
-    def users(self) -> dict[Value, list[Node]]:
-        """The nodes that read each value, once for each time they do."""
-        users: dict[Value, list[Node]] = {}
-        for node in self.nodes:
-            for value in node.inputs:
-                if value is not None:
-                    users.setdefault(value, []).append(node)
-        return users
-
     def replace(self, old: Value, new: Value) -> None:
-        """Let every reader of `old`, and the outputs, read `new`."""
-        for node in self.nodes:
-            node.inputs = [new if v is old else v for v in node.inputs]
-        self.outputs = [new if v is old else v for v in self.outputs]
+        """Let every reader of `old` in this block, and the outputs, read `new`."""
+        if old is new:
+            return
+        for node, count in list(old._uses.items()):
+            if node.block is self:
+                _put(node.inputs, old, new, count)
+        if old.is_output:
+            _put(self.outputs, old, new, self.outputs.count(old))
+
+
+def _put(values: list[Any], old: Value, new: Value, count: int) -> None:
+    at = -1
+    for _ in range(count):
+        at = values.index(old, at + 1)
+        values[at] = new
 
 
 class Program:

@@ -14,7 +14,7 @@ import numpy as np
 from proa import _core
 from proa.ir.builder import make_node
 from proa.ir.passes import apply, optimize
-from proa.ir.passes.match import made_by, only_user, substitute
+from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
 from proa_slim.config import QuantConfig
 from proa_slim.quant.observers import weight_scale
@@ -125,14 +125,14 @@ def _to_integers(
     inside = act if residual is None else "none"
     attrs |= {"act": inside, "dtype": "float32"}
     if residual is None:
-        substitute(program, block, node, op, arguments, attrs)
+        rewrite(node, op, arguments, attrs)
         return 1
     product = _insert_before(block, node, make_node(program, op, arguments, attrs))
     if act == "none":
-        substitute(program, block, node, "add", [product, residual], {})
+        rewrite(node, "add", [product, residual], {})
     else:
         total = make_node(program, "add", [product, residual], {})
-        substitute(program, block, node, act, [_insert_before(block, node, total)], {})
+        rewrite(node, act, [_insert_before(block, node, total)], {})
     return 1
 
 
@@ -146,7 +146,7 @@ def _move_up(program: Program, block: Block) -> bool:
         scale = node.inputs[1]
         if before is None or scale is None or int(np.prod(scale.shape)) != 1:
             continue
-        if only_user(block, before.outputs[0]) is not node:
+        if before.outputs[0].only_user is not node:
             continue
 
         early = make_node(
@@ -167,7 +167,7 @@ def _move_up(program: Program, block: Block) -> bool:
 def _fuse_requantize(program: Program, block: Block) -> bool:
     for node in _quantizes(block):
         product = made_by(node.inputs[0], "conv2d_int8", "linear_int8")
-        if product is None or only_user(block, product.outputs[0]) is not node:
+        if product is None or product.outputs[0].only_user is not node:
             continue
         scale = node.inputs[1]
         if scale is None or scale.data is None or scale.data.size != 1:
@@ -177,6 +177,6 @@ def _fuse_requantize(program: Program, block: Block) -> bool:
             "dtype": "int8",
             "out_scale": float(scale.data.reshape(())),
         }
-        substitute(program, block, node, product.op, list(product.inputs), attrs)
+        rewrite(node, product.op, list(product.inputs), attrs)
         return True
     return False

@@ -1,19 +1,20 @@
 from __future__ import annotations
 
-from proa.ir.passes.base import register
-from proa.ir.passes.hoist_updates import memory_of
-from proa.ir.passes.match import made_by, only_user
+from bisect import bisect_left
+
+from proa.ir.passes.hoist_updates import storage_owners
+from proa.ir.passes.match import made_by
 from proa.ir.program import Block, Node, Program, Value
 
 
-def _norm_behind(block: Block, grad: Node) -> tuple[Node, Node] | None:
+def _norm_before(grad: Node) -> tuple[Node, Node] | None:
     """The batch norm whose gradient that is, if a relu follows it, and the relu's
     gradient, if nothing else reads that.
     """
-    gate = made_by(grad.inputs[0], "relu_grad")
-    if gate is None or only_user(block, gate.outputs[0]) is not grad:
+    relu_grad = made_by(grad.inputs[0], "relu_grad")
+    if relu_grad is None or relu_grad.outputs[0].only_user is not grad:
         return None
-    relu = made_by(gate.inputs[1], "relu")
+    relu = made_by(relu_grad.inputs[1], "relu")
     norm = made_by(relu.inputs[0], "batch_norm") if relu is not None else None
     if norm is None or norm.attrs != grad.attrs:
         return None
@@ -22,25 +23,30 @@ def _norm_behind(block: Block, grad: Node) -> tuple[Node, Node] | None:
         return None
     if any(v is None or v.dtype != "float32" for v in (*norm.inputs, grad.inputs[0])):
         return None
-    return norm, gate
+    return norm, relu_grad
 
 
-def _changed(block: Block, values: list[Value], first: Node, last: Node) -> bool:
-    """Whether what these values lie in changes between the two nodes."""
-    owner = memory_of(block)
-    held = {owner.get(v, v) for v in values}
-    begin, end = block.nodes.index(first), block.nodes.index(last)
-    return any(
-        owner.get(v, v) in held
-        for node in block.nodes[begin:end]
-        if node.op.endswith("_")
-        for v in node.outputs
-    )
+class _Updates:
+    """Where in a block memory is changed."""
+
+    def __init__(self, block: Block) -> None:
+        self.owner = storage_owners(block)
+        self.place = {node: i for i, node in enumerate(block.nodes)}
+        self.times: dict[Value, list[int]] = {}
+        for i, node in enumerate(block.nodes):
+            if node.op.endswith("_"):
+                for v in node.outputs:
+                    self.times.setdefault(self.owner.get(v, v), []).append(i)
+
+    def changes(self, value: Value, first: Node, last: Node) -> bool:
+        """Whether the value's memory changes between the two nodes."""
+        times = self.times.get(self.owner.get(value, value), [])
+        k = bisect_left(times, self.place[first])
+        return k < len(times) and times[k] < self.place[last]
 
 
-@register(level=4)
 def fuse_batch_norm_relu_grad(program: Program) -> bool:
-    """Let the gradient of a batch norm and the relu behind it be two passes over
+    """Let the gradient of a batch norm and the relu after it be two passes over
     memory instead of three, which read less: the relu's sign follows from x.
 
     1. batch_norm_grad(relu_grad(dy, relu(batch_norm(x, scale, bias))), x, ..) ->
@@ -52,17 +58,19 @@ def fuse_batch_norm_relu_grad(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        for grad in block.nodes:
-            if grad.op != "batch_norm_grad":
-                continue
-            found = _norm_behind(block, grad)
+        grads = [n for n in block.nodes if n.op == "batch_norm_grad"]
+        if not grads:
+            continue
+        updates = _Updates(block)
+        for grad in grads:
+            found = _norm_before(grad)
             if found is None:
                 continue
-            norm, gate = found
+            norm, relu_grad = found
             read = [v for v in (*norm.inputs, *norm.outputs[1:]) if v is not None]
-            if _changed(block, read, norm, grad):
+            if any(updates.changes(v, norm, grad) for v in read):
                 continue
             grad.op = "batch_norm_relu_grad"
-            grad.inputs = [gate.inputs[0], *grad.inputs[1:], norm.inputs[2]]
+            grad.inputs = [relu_grad.inputs[0], *grad.inputs[1:], norm.inputs[2]]
             changed = True
     return changed

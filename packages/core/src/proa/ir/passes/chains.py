@@ -4,13 +4,14 @@ import heapq
 from dataclasses import dataclass, field
 
 from proa.ir.attributes import row_of
-from proa.ir.passes.base import register
-from proa.ir.passes.hoist_updates import memory_of
+from proa.ir.passes.hoist_updates import storage_owners
 from proa.ir.program import Block, Node, Program, Value
 
 #: What the engine takes: nodes of a chain, and the arrays that they name together.
-_MOST_NODES = 16
-_MOST_ARRAYS = 48
+_MAX_NODES = 16
+_MAX_ARRAYS = 48
+#: How far a search goes for what must run between two groups.
+_MAX_VISITS = 256
 #: Arrays of fewer elements stay in the cache between ops anyway.
 MIN_ELEMENTS = 1 << 15
 #: Its kernel asks whether the exponent is one number, which a block of many may be.
@@ -22,13 +23,21 @@ class _Group:
     """Nodes that run together, in order; most are of one node."""
 
     nodes: list[int]
-    behind: set[_Group] = field(default_factory=set)  # what must run later
-    ahead: int = 0
+    next: dict[_Group, None] = field(default_factory=dict)  # what must run later
+    merged_into: _Group | None = None
+    waits_for: int = 0
 
     @property
     def place(self) -> int:
         """Where the group stands: at its last node."""
         return self.nodes[-1]
+
+    def current(self) -> _Group:
+        """The group that this one is part of by now."""
+        group = self
+        while group.merged_into is not None:
+            group = group.merged_into
+        return group
 
 
 def _may_chain(node: Node) -> bool:
@@ -47,7 +56,7 @@ def _dependencies(block: Block) -> list[set[int]]:
     memory that it changes, or change memory that it reads. Effects and calls of Python
     keep their order.
     """
-    owner = memory_of(block)
+    owner = storage_owners(block)
     made: dict[Value, int] = {}
     readers: dict[Value, set[int]] = {}
     changer: dict[Value, int] = {}
@@ -79,29 +88,36 @@ def _dependencies(block: Block) -> list[set[int]]:
 
 
 def _reaches(start: _Group, end: _Group) -> bool:
-    """Whether something outside must run after the one and before the other."""
-    seen = {start}
-    left = [g for g in start.behind if g is not end]
-    while left:
-        group = left.pop()
-        if group is end:
-            return True
-        if group in seen:
+    """Whether something outside must run after the one and before the other.
+
+    Nodes are numbered in an order in which they can run, so that what begins after
+    `end` leads to nothing of it. Yes, to be safe, after _MAX_VISITS groups.
+    """
+    seen = {start, end}
+    path = [iter(start.next)]
+    for _ in range(_MAX_VISITS):
+        later = next(path[-1], None)
+        if later is None:
+            path.pop()
+            if not path:
+                return False
             continue
-        seen.add(group)
-        left += group.behind
-    return False
+        group = later.current()
+        if group is end and len(path) > 1:
+            return True
+        if group not in seen and group.nodes[0] < end.place:
+            seen.add(group)
+            path.append(iter(group.next))
+    return True
 
 
-def _join(first: _Group, second: _Group, group_of: list[_Group]) -> None:
+def _join(first: _Group, second: _Group) -> None:
     first.nodes = sorted(first.nodes + second.nodes)
-    first.behind = (first.behind | second.behind) - {first, second}
-    for i in second.nodes:
-        group_of[i] = first
-    for group in {*group_of} - {first}:
-        if second in group.behind:
-            group.behind.discard(second)
-            group.behind.add(first)
+    if len(first.next) < len(second.next):
+        first.next, second.next = second.next, first.next
+    first.next |= second.next
+    second.merged_into = first
+    second.next = {}
 
 
 def _arrays(block: Block, nodes: list[int]) -> int:
@@ -109,12 +125,12 @@ def _arrays(block: Block, nodes: list[int]) -> int:
 
 
 def _grouped(block: Block, ahead: list[set[int]]) -> list[_Group]:
-    """Each node's group."""
+    """The groups of all nodes."""
     group_of = [_Group([i]) for i in range(len(block.nodes))]
     at = {n: i for i, n in enumerate(block.nodes)}
     for i, needs in enumerate(ahead):
         for k in needs:
-            group_of[k].behind.add(group_of[i])
+            group_of[k].next[group_of[i]] = None
     fit = [_may_chain(n) for n in block.nodes]
     for i, node in enumerate(block.nodes):
         if not fit[i]:
@@ -123,40 +139,38 @@ def _grouped(block: Block, ahead: list[set[int]]) -> list[_Group]:
             k = -1 if v is None or v.producer is None else at.get(v.producer, -1)
             if k < 0 or not fit[k] or v is None or v.shape != node.outputs[0].shape:
                 continue
-            first, second = group_of[k], group_of[i]
+            first, second = group_of[k].current(), group_of[i].current()
             if first is second:
                 continue
             nodes = first.nodes + second.nodes
-            small = len(nodes) <= _MOST_NODES and _arrays(block, nodes) <= _MOST_ARRAYS
+            small = len(nodes) <= _MAX_NODES and _arrays(block, nodes) <= _MAX_ARRAYS
             if small and not _reaches(first, second) and not _reaches(second, first):
-                _join(first, second, group_of)
-    return group_of
+                _join(first, second)
+    return [g for g in group_of if g.merged_into is None]
 
 
-def _sorted(group_of: list[_Group]) -> list[_Group]:
+def _sorted(groups: list[_Group]) -> list[_Group]:
     """The groups in an order in which they can run, each as near to its last node's
     place as that allows.
     """
-    groups = {id(g): g for g in group_of}
-    for group in groups.values():
-        group.ahead = 0
-    for group in groups.values():
-        for later in group.behind:
-            later.ahead += 1
-    ready = [(g.place, g) for g in groups.values() if g.ahead == 0]
+    for group in groups:
+        group.next = dict.fromkeys(g.current() for g in group.next)
+        group.next.pop(group, None)
+        for later in group.next:
+            later.waits_for += 1
+    ready = [(g.place, g) for g in groups if g.waits_for == 0]
     heapq.heapify(ready)
     result = []
     while ready:
         _, group = heapq.heappop(ready)
         result.append(group)
-        for later in group.behind:
-            later.ahead -= 1
-            if later.ahead == 0:
+        for later in group.next:
+            later.waits_for -= 1
+            if later.waits_for == 0:
                 heapq.heappush(ready, (later.place, later))
     return result
 
 
-@register(level=4)
 def chain_elementwise(program: Program) -> bool:
     """Put elementwise nodes that can run together, block by block, into chains.
 

@@ -3,11 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 from proa.ir.attributes import row_of
-from proa.ir.passes.base import register
 from proa.ir.program import Program
 
 
-@register(level=1)
 def eliminate_common_subexpressions(program: Program) -> bool:
     """Compute what is computed twice once.
 
@@ -27,7 +25,7 @@ def eliminate_common_subexpressions(program: Program) -> bool:
             key = (node.op, tuple(map(id, node.inputs)), attrs, types)
             first = seen.setdefault(key, node)
             calls = row_of(node.op).family in ("python", "effect")
-            is_output = calls or any(v in block.outputs for v in node.outputs)
+            is_output = calls or any(v.is_output for v in node.outputs)
             if first is node or is_output:
                 kept.append(node)  # an output keeps a name of its own
                 continue

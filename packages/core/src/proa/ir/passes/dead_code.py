@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 from proa.ir.flow import has_effect
-from proa.ir.passes.base import register
 from proa.ir.program import Program
 
 
-@register(level=1)
 def remove_dead_code(program: Program) -> bool:
     """Remove nodes that nobody needs.
 

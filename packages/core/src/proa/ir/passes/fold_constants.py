@@ -6,7 +6,6 @@ import numpy as np
 
 from proa.errors import Error
 from proa.ir.attributes import row_of
-from proa.ir.passes.base import register
 from proa.ir.program import NUMPY_TYPES, Array, Node, Program, Value
 
 _LARGEST = 1 << 20  # bytes that folding may add beyond what the inputs hold
@@ -51,7 +50,6 @@ def _foldable(node: Node) -> bool:
     return sum(map(_bytes, node.outputs)) <= held + _LARGEST
 
 
-@register(level=1)
 def fold_constants(program: Program) -> bool:
     """Compute ahead what depends on constants alone.
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from proa.ir.passes.base import register
-from proa.ir.passes.match import made_by, only_user, substitute
-from proa.ir.program import Array, Block, Node, Program, Value
+from proa.ir.passes.match import made_by, rewrite
+from proa.ir.program import Array, Node, Program, Value
 
 _TYPES = ("float32", "float64", "float16")
 
@@ -15,10 +14,10 @@ def _held(value: Value | None) -> Array | None:
     return np.asarray(value.data, np.float64)
 
 
-def _parts(block: Block, norm: Node) -> tuple[Node, list[Array]] | None:
+def _parts(norm: Node) -> tuple[Node, list[Array]] | None:
     """The node before and [w, mean, variance, scale, bias], if all is constant."""
     before = made_by(norm.inputs[0], "conv2d", "linear")
-    if before is None or only_user(block, before.outputs[0]) is not norm:
+    if before is None or before.outputs[0].only_user is not norm:
         return None
     if before.op == "linear" and len(norm.outputs[0].shape) != 2:
         return (
@@ -32,7 +31,6 @@ def _parts(block: Block, norm: Node) -> tuple[Node, list[Array]] | None:
     return before, [h for h in held if h is not None]
 
 
-@register(level=3)
 def fold_batch_norm(program: Program) -> bool:
     """Take a batch norm with constant statistics into the weights before it.
 
@@ -48,7 +46,6 @@ def fold_batch_norm(program: Program) -> bool:
     return _fold(program, _TYPES)
 
 
-@register(level=2)
 def fuse_batch_norm(program: Program) -> bool:
     """Let a convolution apply the batch norm with constant statistics that follows it.
 
@@ -65,7 +62,7 @@ def fuse_batch_norm(program: Program) -> bool:
     for block in program.blocks:
         for norm in [n for n in block.nodes if n.op == "batch_norm_infer"]:
             conv = made_by(norm.inputs[0], "conv2d")
-            if conv is None or only_user(block, conv.outputs[0]) is not norm:
+            if conv is None or conv.outputs[0].only_user is not norm:
                 continue
             kind = conv.outputs[0].dtype
             numbers = [v.data for v in norm.inputs[1:] if v is not None]
@@ -84,7 +81,7 @@ def fuse_batch_norm(program: Program) -> bool:
                 program.constant(shift, name=f"{conv.outputs[0].name}.shift"),
                 *conv.inputs[2:],
             ]
-            substitute(program, block, norm, "conv2d_norm", inputs, conv.attrs)
+            rewrite(norm, "conv2d_norm", inputs, conv.attrs)
             changed = True
     return _fold(program, ("float16",)) or changed
 
@@ -93,7 +90,7 @@ def _fold(program: Program, types: tuple[str, ...]) -> bool:
     changed = False
     for block in program.blocks:
         for norm in [n for n in block.nodes if n.op == "batch_norm_infer"]:
-            found = _parts(block, norm)
+            found = _parts(norm)
             if found is None or found[0].outputs[0].dtype not in types:
                 continue
             before, (w, mean, variance, scale, bias) = found
@@ -109,6 +106,6 @@ def _fold(program: Program, types: tuple[str, ...]) -> bool:
                 program.constant((w * factor.reshape(along)).astype(kind), name=stem),
                 program.constant(shift.astype(kind), name=f"{stem}.shift"),
             ]
-            substitute(program, block, norm, before.op, inputs, before.attrs)
+            rewrite(norm, before.op, inputs, before.attrs)
             changed = True
     return changed

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.ir.passes.base import register
-from proa.ir.passes.match import made_by, only_user, same_shape, substitute
-from proa.ir.program import Block, Node, Program, Value
+from proa.ir.passes.match import made_by, rewrite, same_shape
+from proa.ir.program import Node, Program, Value
 from proa.schema import ROWS
 
 _FUSED = {"conv2d": "conv2d_act", "linear": "linear_act"}
@@ -21,10 +20,10 @@ def _arguments(product: Node) -> list[Value | None]:
     return _padded(product, 7 if product.op == "conv2d_norm" else 4)
 
 
-def _product(block: Block, value: Value | None, reader: Node, *ops: str) -> Node | None:
+def _product(value: Value | None, reader: Node, *ops: str) -> Node | None:
     """The product that makes the value, if `reader` alone reads it."""
     node = made_by(value, *ops)
-    if node is None or only_user(block, node.outputs[0]) is not reader:
+    if node is None or node.outputs[0].only_user is not reader:
         return None
     return node
 
@@ -44,7 +43,6 @@ def _is_bias(product: Node, value: Value) -> bool:
     return shape == tail
 
 
-@register(level=2)
 def fuse_bias(program: Program) -> bool:
     """Give a product the constant that is added to it.
 
@@ -56,22 +54,21 @@ def fuse_bias(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        for node in list(block.nodes):
+        for node in block.nodes:
             if node.op == "matmul":
                 w = node.inputs[1]
-                if w is not None and w.is_constant and len(w.shape) == 2:
-                    inputs = [node.inputs[0], w]
-                    if w.dtype in ROWS["linear"].dtypes:
-                        substitute(program, block, node, "linear", inputs, {})
-                        changed = True
+                fits = w is not None and w.is_constant and len(w.shape) == 2
+                if fits and w is not None and w.dtype in ROWS["linear"].dtypes:
+                    rewrite(node, "linear", [node.inputs[0], w], {})
+                    changed = True
             elif node.op == "add":
-                changed |= _fuse_bias_add(program, block, node)
+                changed |= _fuse_bias_add(program, node)
     return changed
 
 
-def _fuse_bias_add(program: Program, block: Block, add: Node) -> bool:
+def _fuse_bias_add(program: Program, add: Node) -> bool:
     for value, other in (add.inputs[:2], add.inputs[1::-1]):
-        product = _product(block, value, add, "conv2d", "linear")
+        product = _product(value, add, "conv2d", "linear")
         if product is None or other is None or not _is_bias(product, other):
             continue
         x, w, bias = _padded(product, 3)
@@ -79,7 +76,7 @@ def _fuse_bias_add(program: Program, block: Block, add: Node) -> bool:
             continue
         assert other.data is not None
         flat = program.constant(other.data.reshape(-1), other.dtype, other.name)
-        substitute(program, block, add, product.op, [x, w, flat], product.attrs)
+        rewrite(add, product.op, [x, w, flat], product.attrs)
         return True
     return False
 
@@ -95,7 +92,6 @@ def _attrs(product: Node, act: str) -> dict[str, Any]:
     return {**product.attrs, "act": act}
 
 
-@register(level=2)
 def fuse_epilogue(program: Program) -> bool:
     """Let a product add a residual and apply an activation to what is in registers.
 
@@ -111,16 +107,15 @@ def fuse_epilogue(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        for node in list(block.nodes):
+        for node in block.nodes:
             act = _activation(node)
             if act is not None:
-                changed |= _fuse_act(program, block, node, act)
+                changed |= _fuse_act(node, act)
             elif node.op == "add":
-                changed |= _fuse_residual(program, block, node)
+                changed |= _fuse_residual(node)
     return changed
 
 
-@register(level=2)
 def fuse_relu(program: Program) -> bool:
     """Let a product end with the relu that follows it, as its registers are stored.
 
@@ -132,27 +127,27 @@ def fuse_relu(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        for node in list(block.nodes):
+        for node in block.nodes:
             if node.op != "relu" or node.outputs[0].dtype != "float32":
                 continue
-            product = _product(block, node.inputs[0], node, *_FUSED)
+            product = _product(node.inputs[0], node, *_FUSED)
             if product is not None:
-                changed |= _fuse_act(program, block, node, "relu")
+                changed |= _fuse_act(node, "relu")
     return changed
 
 
-def _fuse_act(program: Program, block: Block, node: Node, act: str) -> bool:
-    product = _product(block, node.inputs[0], node, *_PRODUCTS)
+def _fuse_act(node: Node, act: str) -> bool:
+    product = _product(node.inputs[0], node, *_PRODUCTS)
     if product is None or product.attrs.get("act", "none") != "none":
         return False
     op = _FUSED.get(product.op, product.op)
-    substitute(program, block, node, op, _arguments(product), _attrs(product, act))
+    rewrite(node, op, _arguments(product), _attrs(product, act))
     return True
 
 
-def _fuse_residual(program: Program, block: Block, add: Node) -> bool:
+def _fuse_residual(add: Node) -> bool:
     for value, other in (add.inputs[:2], add.inputs[1::-1]):
-        product = _product(block, value, add, *_PRODUCTS)
+        product = _product(value, add, *_PRODUCTS)
         if product is None or other is None or product.outputs[0] is other:
             continue
         made = product.outputs[0]
@@ -163,6 +158,6 @@ def _fuse_residual(program: Program, block: Block, add: Node) -> bool:
             continue
         inputs[-1] = other
         op = _FUSED.get(product.op, product.op)
-        substitute(program, block, add, op, inputs, _attrs(product, "none"))
+        rewrite(add, op, inputs, _attrs(product, "none"))
         return True
     return False

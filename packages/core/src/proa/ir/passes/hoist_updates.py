@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from proa.ir.attributes import row_of
-from proa.ir.passes.base import register
 from proa.ir.program import Block, Node, Program, Value
 
 #: Where a node is to stand: behind the node of that number, updates by their own order.
 _Place = tuple[int, int]
 
 
-def memory_of(block: Block) -> dict[Value, Value]:
+def storage_owners(block: Block) -> dict[Value, Value]:
     """The value in whose memory each view lies."""
     owner: dict[Value, Value] = {}
     for node in block.nodes:
@@ -28,7 +27,7 @@ def memory_of(block: Block) -> dict[Value, Value]:
 
 
 def _order(block: Block) -> list[Node]:
-    owner = memory_of(block)
+    owner = storage_owners(block)
     place: dict[Node, _Place] = {}
     used: dict[Value, _Place] = {}  # when memory is read or written last
     for i, node in enumerate(block.nodes):
@@ -44,7 +43,6 @@ def _order(block: Block) -> list[Node]:
     return sorted(block.nodes, key=lambda node: place[node])
 
 
-@register(level=1)
 def hoist_updates(program: Program) -> bool:
     """Let optimizers step a parameter as soon as its gradient is there.
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from proa.ir.passes.base import register
 from proa.ir.program import Node, Program, Value
 
 _SHAPED = (
@@ -28,7 +27,6 @@ def _same(node: Node, x: Value) -> bool:
     return False
 
 
-@register(level=1)
 def remove_identities(program: Program) -> bool:
     """Let readers of a node that changes nothing read its input.
 
@@ -41,17 +39,15 @@ def remove_identities(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        users = block.users()
         changing = {v for n in block.nodes if n.op.endswith("_") for v in n.inputs}
         for node in block.nodes:
             x = node.inputs[0] if node.inputs else None
             if x is None or not _same(node, x) or x in changing:
                 continue
             y = node.outputs[0]
-            if y in block.outputs and (x.kind != "node" or x in block.outputs):
+            if y.is_output and (x.kind != "node" or x.is_output):
                 continue  # an output keeps a name of its own
-            if y in users or y in block.outputs:
+            if y.users or y.is_output:
                 block.replace(y, x)
-                users = block.users()
                 changed = True
     return changed

@@ -1,19 +1,11 @@
-"""What patterns ask of a graph, and how they replace nodes."""
+"""What patterns look for in a graph, and how they rewrite a node."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from proa.ir.builder import make_node
-from proa.ir.program import Block, Node, Program, Value
-
-
-def only_user(block: Block, value: Value) -> Node | None:
-    """The one node that reads the value, if none else and no output does."""
-    users = block.users().get(value, [])
-    if len(users) != 1 or value in block.outputs:
-        return None
-    return users[0]
+from proa.ir.attributes import complete
+from proa.ir.program import Node, Value
 
 
 def made_by(value: Value | None, *ops: str) -> Node | None:
@@ -23,24 +15,15 @@ def made_by(value: Value | None, *ops: str) -> Node | None:
     return value.producer
 
 
-def substitute(
-    program: Program,
-    block: Block,
-    last: Node,
-    op: str,
-    inputs: list[Value | None],
-    attrs: dict[str, Any],
-) -> Node:
-    """Put a node in the place of `last`, whose output it takes over.
+def rewrite(
+    node: Node, op: str, inputs: list[Value | None], attrs: dict[str, Any]
+) -> None:
+    """Let a node of one output compute that output by another op.
 
-    What `last` alone used becomes dead code.
+    What it alone read before becomes dead code.
     """
-    node = make_node(program, op, inputs, attrs)
-    kept = last.outputs[0]
-    kept.producer = node
-    node.outputs = [kept]
-    block.nodes[block.nodes.index(last)] = node
-    return node
+    assert len(node.outputs) == 1
+    node.op, node.inputs, node.attrs = op, inputs, complete(op, attrs)
 
 
 def same_shape(a: Value, b: Value) -> bool:

@@ -2,15 +2,14 @@ from __future__ import annotations
 
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
-from proa.ir.passes.base import register
 from proa.ir.passes.chains import MIN_ELEMENTS
-from proa.ir.program import Block, Node, Program, Value
+from proa.ir.program import Node, Program
 
 #: Below so many channels a row of an elementwise pass is too short to pay.
-_LEAST_CHANNELS = 48
+_MIN_CHANNELS = 48
 
 
-def _splits(block: Block, node: Node, users: dict[Value, list[Node]]) -> bool:
+def _splits(node: Node) -> bool:
     """Whether an elementwise pass follows that the second half can be part of."""
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
@@ -18,7 +17,7 @@ def _splits(block: Block, node: Node, users: dict[Value, list[Node]]) -> bool:
         return False
     # Convolutions write channels last, where channels are neighbours.
     last = len(x.shape) == 2 or (x.producer is not None and x.producer.op == "conv2d")
-    if not last or len(x.shape) not in (2, 4) or x.shape[1] < _LEAST_CHANNELS:
+    if not last or len(x.shape) not in (2, 4) or x.shape[1] < _MIN_CHANNELS:
         return False
     count = 1
     for d in x.shape:
@@ -26,12 +25,10 @@ def _splits(block: Block, node: Node, users: dict[Value, list[Node]]) -> bool:
     if count < MIN_ELEMENTS:
         return False
     return any(
-        row_of(n.op).elementwise and n.outputs[0].shape == y.shape
-        for n in users.get(y, ())
+        row_of(n.op).elementwise and n.outputs[0].shape == y.shape for n in y.users
     )
 
 
-@register(level=4)
 def split_batch_norm(program: Program) -> bool:
     """Let what follows a batch norm be one pass over memory with its second half.
 
@@ -45,10 +42,9 @@ def split_batch_norm(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        users = block.users()
         nodes: list[Node] = []
         for node in block.nodes:
-            if node.op != "batch_norm" or not _splits(block, node, users):
+            if node.op != "batch_norm" or not _splits(node):
                 nodes.append(node)
                 continue
             x, scale, bias = node.inputs

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from proa.ir.passes.base import register
-from proa.ir.passes.match import only_user
 from proa.ir.program import Node, Program
 
 
@@ -12,7 +10,6 @@ def _swaps(node: Node) -> bool:
     return node.op == "swap_last"
 
 
-@register(level=4)
 def fuse_transposed_weight_grad(program: Program) -> bool:
     """Make the gradient of weights that are kept transposed as they lie.
 
@@ -25,15 +22,18 @@ def fuse_transposed_weight_grad(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        for node in list(block.nodes):
+        merged: set[Node] = set()
+        for node in block.nodes:
             if node.op != "linear_grad_weight":
                 continue
-            turn = only_user(block, node.outputs[0])
-            if turn is None or not _swaps(turn):
+            transpose = node.outputs[0].only_user
+            if transpose is None or not _swaps(transpose):
                 continue
             node.inputs = [node.inputs[1], node.inputs[0]]
-            node.outputs = turn.outputs
+            node.outputs = transpose.outputs
             node.outputs[0].producer = node
-            block.nodes.remove(turn)
+            merged.add(transpose)
+        if merged:
+            block.nodes = [n for n in block.nodes if n not in merged]
             changed = True
     return changed

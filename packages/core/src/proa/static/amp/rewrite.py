@@ -140,17 +140,15 @@ def rewrite(
         _Rewriter(program, chosen, dtype, level, guarded).run()
         verify(program)
         apply(program, ["remove_dead_code"])
-    users = program.main.users()
     return {
         value.name
         for value in program.main.constants()
-        if value.kind == "param"
-        and all(_narrows(node) for node in users.get(value, [None]))
+        if value.kind == "param" and value.users and all(map(_narrows, value.users))
     }
 
 
-def _narrows(node: Node | None) -> bool:
-    return node is not None and node.op == "cast" and node.outputs[0].dtype in _LOW
+def _narrows(node: Node) -> bool:
+    return node.op == "cast" and node.outputs[0].dtype in _LOW
 
 
 def store_low(where: str, program: Any, names: Iterable[str] | None, low: Any) -> None:
@@ -158,17 +156,18 @@ def store_low(where: str, program: Any, names: Iterable[str] | None, low: Any) -
     dtype = low_dtype(where, low).name
     wanted = None if names is None else set(names)
     block = program.main
-    users = block.users()
+    narrowed: set[Node] = set()
     for value in block.constants():
         chosen = wanted is None or value.name in wanted
-        own = users.get(value, [])
+        own = value.users
         if value.kind != "param" or not chosen or not all(map(_narrows, own)):
             continue
         if own and value.dtype == "float32":
             value.data, value.dtype = _converted(value, dtype), dtype
             for node in own:
                 block.replace(node.outputs[0], value)
-                block.nodes.remove(node)
+                narrowed.add(node)
+    block.nodes = [n for n in block.nodes if n not in narrowed]
     verify(program)
 
 
