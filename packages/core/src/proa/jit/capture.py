@@ -93,6 +93,8 @@ class Capture(Recorder):
         self.is_last = is_last
         self.bound: dict[int, Bound] = {}
         self.layers: list[Any] = []
+        #: By id, these and all below them, and whether they are in `layers`.
+        self._layers: dict[int, tuple[Any, bool]] = {}
         self.numbers = Numbers()
         #: The weights (by id) that an optimizer steps, with what `see_step` is told.
         self._steps: dict[int, tuple[Any, Any]] = {}
@@ -170,11 +172,13 @@ class Capture(Recorder):
     # -- what the program is told besides ---------------------------------------------
     def see_layer(self, layer: Any) -> None:
         """Bind the state of a Layer that is called, and of all below."""
-        if any(layer is known for known in self.layers):
+        if self._layers.get(id(layer), (None, False))[1]:
             return
-        known = [s for top in self.layers for s in top.sublayers()]
-        if not any(layer is s for s in known):
+        if id(layer) not in self._layers:
             self.layers.append(layer)
+            for part in layer.sublayers():
+                self._layers.setdefault(id(part), (part, False))
+            self._layers[id(layer)] = (layer, True)
         for tensor in state_of(layer):
             self.bind(tensor)
 
