@@ -89,34 +89,43 @@ class ShapeError(InvalidArgumentError):
 
 
 #: Folders whose frames are no users' code.
-_own_code = [_HERE, "<frozen"]
+_own_code: tuple[str, ...] = (_HERE, "<frozen")
 
 
 def add_own_code(folder: str) -> None:
     """Let errors name no line of a package that is built on this one."""
-    _own_code.append(os.path.abspath(folder) + os.sep)
+    global _own_code
+    _own_code = (*_own_code, os.path.abspath(folder) + os.sep)
 
 
 def is_own_code(path: str) -> bool:
     """Whether a file is part of this package or of one that is built on it (or no file
     at all).
     """
-    return path.startswith(tuple(_own_code))
+    return path.startswith(_own_code)
 
 
-def _line_text(path: str, number: int) -> str:
+def line_text(path: str, number: int) -> str:
+    """``file:line: code`` of a line of a file."""
     code = linecache.getline(path, number).strip()
     return f"{path}:{number}: {code}" if code else f"{path}:{number}"
 
 
-def user_line() -> str:
-    """``file:line: code`` of the innermost running frame that is not Proa's."""
+def user_place() -> tuple[str, int] | None:
+    """File and line of the innermost running frame that is not Proa's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not is_own_code(frame.f_code.co_filename):
-            return _line_text(frame.f_code.co_filename, frame.f_lineno)
+        path = frame.f_code.co_filename
+        if not path.startswith(_own_code):
+            return path, frame.f_lineno
         frame = frame.f_back
-    return ""
+    return None
+
+
+def user_line() -> str:
+    """``file:line: code`` of the innermost running frame that is not Proa's."""
+    place = user_place()
+    return "" if place is None else line_text(*place)
 
 
 def line_of(error: BaseException) -> str:
@@ -126,7 +135,7 @@ def line_of(error: BaseException) -> str:
     line = ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         if not is_own_code(frame.f_code.co_filename):
-            line = _line_text(frame.f_code.co_filename, number)
+            line = line_text(frame.f_code.co_filename, number)
     return line
 
 

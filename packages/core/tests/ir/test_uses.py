@@ -51,7 +51,7 @@ def change(b: Builder, what: int, k: int) -> None:
     if what == 0:
         node.inputs = [value, value]
     elif what == 1:
-        node.inputs[k % 2] = value
+        node.inputs[k % len(node.inputs)] = value
     elif what == 2:
         block.replace(values[-1 - k % len(values)], value)
     elif what == 3:

@@ -217,30 +217,36 @@ void Plan::form_chains() {
   chain_count_ = kept;
 }
 
-/// The chain of a step that is its first.
-const Plan::Chain* Plan::chain_at(uint32_t step) const {
+/// The first chain that begins after the step.
+uint32_t Plan::chain_after(uint32_t step) const {
   uint32_t low = 0, high = chain_count_;
   while (low < high) {
     const uint32_t middle = (low + high) / 2;
-    if (chains_[middle].first < step) {
+    if (chains_[middle].first <= step) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
-  return low < chain_count_ && chains_[low].first == step ? &chains_[low] : nullptr;
+  return low;
+}
+
+/// The chain of a step that is its first.
+const Plan::Chain* Plan::chain_at(uint32_t step) const {
+  const uint32_t after = chain_after(step);
+  return after > 0 && chains_[after - 1].first == step ? &chains_[after - 1] : nullptr;
 }
 
 /// True if the step's output may lie in this buffer as far as its chain goes: other steps of the
 /// chain, which run between this one's blocks, touch the same elements of it in each block.
 bool Plan::may_take_in_chain(uint32_t step, uint32_t root, const View& out) const {
-  for (uint32_t i = 0; i < chain_count_; ++i) {
-    const Chain& chain = chains_[i];
-    if (step < chain.first || step >= chain.first + chain.count) continue;
-    for (uint32_t k = chain.slot; k < chain.slot + chain.slots; ++k) {
-      if (!slots_[k].given() || resolve(refs_[k].root) != root) continue;
-      if (refs_[k].offset != 0 || !same_place(slots_[k], out)) return false;
-    }
+  const uint32_t after = chain_after(step);
+  if (after == 0) return true;
+  const Chain& chain = chains_[after - 1];
+  if (step >= chain.first + chain.count) return true;
+  for (uint32_t k = chain.slot; k < chain.slot + chain.slots; ++k) {
+    if (!slots_[k].given() || resolve(refs_[k].root) != root) continue;
+    if (refs_[k].offset != 0 || !same_place(slots_[k], out)) return false;
   }
   return true;
 }

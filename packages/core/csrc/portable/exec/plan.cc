@@ -1,6 +1,7 @@
 #include "proa/exec/plan.h"
 
 #include "proa/exec/copy.h"
+#include "proa/exec/free_list.h"
 #include "proa/exec/place.h"
 #include "proa/shapes/infer.h"
 #include "proa/shapes/layout.h"
@@ -18,6 +19,9 @@ void* at_base(int64_t offset) {
 int64_t from_base(const void* data) {
   return static_cast<int64_t>(static_cast<intptr_t>(reinterpret_cast<uintptr_t>(data) - kBase));
 }
+// Up to so many buffers a place is found by looking at all that were placed before.
+constexpr size_t kMaxBySize = 1024;
+
 size_t aligned(size_t n) { return (n + 63) & ~size_t{63}; }
 
 /// Bytes of a dense array of the view's shape; false if they do not fit an address.
@@ -47,6 +51,10 @@ Plan::Sizes Plan::Sizes::of(const Prepared& p) {
   s.slots = 2 * nodes + 4 * outputs;
   for (uint32_t i = 0; i < nodes; ++i) s.slots += p.node(i).n_in + p.node(i).op->n_out;
   s.roots = s.values + 2 * (nodes + outputs) + 1;
+  s.free_list = 0;
+  if (kHasLarge && s.roots > kMaxBySize) {
+    s.free_list = FreeList::table_size(s.roots) + (2 * (s.steps + 1) + s.roots) * 4;
+  }
   return s;
 }
 
@@ -56,7 +64,7 @@ size_t Plan::table_size(const Prepared& prepared, uint32_t chain_count) {
          aligned(s.slots * sizeof(View)) + aligned(s.slots * sizeof(Ref)) + aligned(s.slots * 4) +
          aligned(s.roots * sizeof(Root)) + aligned(s.roots * 8) + aligned(s.steps * sizeof(Step)) +
          aligned(s.outputs * sizeof(Output)) + aligned(s.outputs * sizeof(void*)) +
-         (kHasChains ? aligned(chain_table_size(chain_count)) : 0) + 64;
+         aligned(s.free_list) + (kHasChains ? aligned(chain_table_size(chain_count)) : 0) + 64;
 }
 
 Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, size_t size,
@@ -77,6 +85,7 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
   steps_ = static_cast<Step*>(arena.take(s.steps * sizeof(Step)));
   outputs_ = static_cast<Output*>(arena.take(s.outputs * sizeof(Output)));
   output_data_ = static_cast<void**>(arena.take(s.outputs * sizeof(void*)));
+  if (s.free_list > 0) free_list_ = arena.take(s.free_list);
   if (kHasChains) chains_ = static_cast<Chain*>(arena.take(chain_table_size(chains.count)));
 
   const ModelView& model = prepared.model();
@@ -372,15 +381,61 @@ void Plan::merge_in_place() {
   }
 }
 
-/// Largest buffer first, each into the tightest gap that is free while it lives.
+bool Plan::in_arena(const Root& root) const {
+  const bool ours =
+      root.kind == RootKind::kArena || (root.kind == RootKind::kOutput && !options_.given_outputs);
+  return ours && root.merged == kNone;
+}
+
 Status Plan::assign_offsets() {
+  uint32_t count = 0;
+  for (uint32_t r = 0; r < root_count_; ++r) count += in_arena(roots_[r]) ? 1 : 0;
+  return kHasLarge && count > kMaxBySize ? assign_by_time() : assign_by_size();
+}
+
+/// In the order of the steps, each into one of the least free stretches that hold it. For plans of
+/// so many buffers that each cannot be compared with all others.
+Status Plan::assign_by_time() {
+  FreeList free;
+  free.init(free_list_);
+  const uint32_t steps = step_count_ + 1;
+  // Lists of the roots that begin and of those that end at each step.
+  auto* begins = reinterpret_cast<uint32_t*>(static_cast<uint8_t*>(free_list_) +
+                                             FreeList::table_size(root_count_));
+  uint32_t *ends = begins + steps, *blocks = ends + steps;
+  uint32_t *next_begin = order_, *next_end = order_ + root_count_;
+  for (uint32_t t = 0; t < 2 * steps; ++t) begins[t] = kNone;
+  for (uint32_t r = root_count_; r-- > 0;) {
+    const Root& root = roots_[r];
+    if (!in_arena(root) || root.size == 0) continue;
+    next_begin[r] = begins[root.first];
+    begins[root.first] = r;
+    const uint32_t last = root.last > root.first ? root.last : root.first;
+    next_end[r] = ends[last];
+    ends[last] = r;
+  }
+  for (uint32_t t = 0; t < steps; ++t) {
+    for (uint32_t r = begins[t]; r != kNone; r = next_begin[r]) {
+      const size_t size = aligned(roots_[r].size);
+      if (size > SIZE_MAX / 2 || arena_size_ > SIZE_MAX / 2 - size) {
+        return Status::kResourceExhausted;
+      }
+      blocks[r] = free.allocate(size);
+      roots_[r].offset = free.offset(blocks[r]);
+      if (roots_[r].offset + size > arena_size_) arena_size_ = roots_[r].offset + size;
+    }
+    for (uint32_t r = ends[t]; r != kNone; r = next_end[r]) free.release(blocks[r]);
+  }
+  return Status::kOk;
+}
+
+/// Largest buffer first, each into the tightest gap that is free while it lives.
+Status Plan::assign_by_size() {
   uint32_t* by_size = order_;
   uint32_t* placed = order_ + root_count_;
   uint32_t n = 0, placed_count = 0;
   for (uint32_t r = 0; r < root_count_; ++r) {
-    const bool ours = roots_[r].kind == RootKind::kArena ||
-                      (roots_[r].kind == RootKind::kOutput && !options_.given_outputs);
-    if (!ours || roots_[r].merged != kNone) continue;
+    if (!in_arena(roots_[r])) continue;
     uint32_t at = n++;
     for (; at > 0 && roots_[by_size[at - 1]].size < roots_[r].size; --at)
       by_size[at] = by_size[at - 1];

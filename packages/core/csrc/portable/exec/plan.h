@@ -106,7 +106,7 @@ class Plan {
     uint32_t root;  // kNone if it overwrites an input
   };
   struct Sizes {
-    size_t values, slots, roots, steps, outputs;
+    size_t values, slots, roots, steps, outputs, free_list;
     static Sizes of(const Prepared& prepared);
   };
   static size_t chain_table_size(uint32_t chain_count);
@@ -137,12 +137,16 @@ class Plan {
   void choose_buffers(const Chain& chain);
   void flatten(Chain* chain);
   void cut(Chain* chain);
+  uint32_t chain_after(uint32_t step) const;
   const Chain* chain_at(uint32_t step) const;
   bool may_take_in_chain(uint32_t step, uint32_t root, const View& out) const;
   void keep_chain_roots();
   Status run_chain(const Chain& chain, const Parallel* parallel, uint32_t* steps);
   Status run_blocks(const Chain& chain, int64_t begin, int64_t end, uint32_t* failed) const;
+  bool in_arena(const Root& root) const;
   Status assign_offsets();
+  Status assign_by_size();
+  Status assign_by_time();
 
   const Prepared* prepared_ = nullptr;
   PlanOptions options_;
@@ -153,6 +157,7 @@ class Plan {
   uint32_t* external_ = nullptr;  // slots whose address each run sets
   Root* roots_ = nullptr;
   uint32_t* order_ = nullptr;  // twice as many as roots, for assign_offsets
+  void* free_list_ = nullptr;  // for assign_by_time
   Step* steps_ = nullptr;
   Output* outputs_ = nullptr;
   void** output_data_ = nullptr;

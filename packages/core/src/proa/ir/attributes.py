@@ -20,7 +20,10 @@ def row_of(op: str) -> Row:
     """The operator's row; VersionError if neither this version of Proa nor a loaded
     extension has such an operator.
     """
-    row = ROWS.get(op) or FLOW_ROWS.get(op) or EXTENSION_ROWS.get(op)
+    row = ROWS.get(op)
+    if row is not None:
+        return row
+    row = FLOW_ROWS.get(op) or EXTENSION_ROWS.get(op)
     if row is None:
         raise VersionError(
             f"[ir] the op must be one of this version's {len(ROWS)} rows or of an "
@@ -64,17 +67,21 @@ def _normal(row: Row, attribute: Attribute, value: Any) -> Any:
 def complete(op: str, attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Every attribute of the op in row order, checked, with defaults filled in."""
     row = row_of(op)
-    unknown = set(attrs) - {a.name for a in row.attributes}
-    if unknown:
-        raise InvalidArgumentError(
-            f"[{op}] attributes must be {[a.name for a in row.attributes]}, "
-            f"got {sorted(unknown)}"
-        )
+    if not attrs and not row.attributes:
+        return {}
     result: dict[str, Any] = {}
+    found = 0
     for a in row.attributes:
-        if a.name not in attrs and a.required:
+        if a.name in attrs:
+            found += 1
+        elif a.required:
             raise InvalidArgumentError(f"[{op}] {a.name} must be given, got nothing")
         result[a.name] = _normal(row, a, attrs.get(a.name, a.default))
+    if found != len(attrs):
+        raise InvalidArgumentError(
+            f"[{op}] attributes must be {[a.name for a in row.attributes]}, "
+            f"got {sorted(set(attrs) - set(result))}"
+        )
     return result
 
 

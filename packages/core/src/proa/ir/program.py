@@ -8,6 +8,8 @@ from typing import Any, Generic, Literal, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from proa.errors import line_text
+
 Kind = Literal["node", "input", "const", "param"]
 Array = NDArray[Any]
 _Item = TypeVar("_Item")
@@ -173,15 +175,17 @@ class _Inputs(_Tracked["Value | None", "Node"]):
 
 
 class Node:
-    """One op. `inputs` has None for arrays not given, `attrs` every attribute; `line`
-    is where the user's code called it, `low` whether it was marked as one that may run
-    in 16 bits, if it was recorded. Nodes of one `chain` that is not 0 stand together
-    and may run block by block. Files keep none of these. `block` is where it stands.
+    """One op. `inputs` has None for arrays not given, `attrs` every attribute; `place`
+    is the file and line where the user's code called it, `low` whether it was marked as
+    one that may run in 16 bits, if it was recorded. Nodes of one `chain` that is not 0
+    are next to each other and may run block by block. Nodes of a higher `part` follow
+    all others and may run apart from them. `block` is the block that has the node.
+    Files keep none of these.
     """
 
     __slots__ = (
-        "__weakref__", "_inputs", "attrs", "block", "chain", "line", "low", "op",
-        "outputs",
+        "__weakref__", "_inputs", "attrs", "block", "chain", "low", "op", "outputs",
+        "part", "place",
     )  # fmt: skip
 
     def __init__(
@@ -193,9 +197,15 @@ class Node:
     ) -> None:
         self.op, self.outputs = op, outputs
         self.attrs: dict[str, Any] = {} if attrs is None else attrs
-        self.line, self.low, self.chain = "", False, 0
+        self.low, self.chain, self.part = False, 0, 0
+        self.place: tuple[str, int] | None = None
         self.block: Block | None = None
         self._inputs = _Inputs(self, inputs)
+
+    @property
+    def line(self) -> str:
+        """``file:line: code`` of `place`; nothing if it was not recorded."""
+        return "" if self.place is None else line_text(*self.place)
 
     @property
     def inputs(self) -> list[Value | None]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from proa import _core
-from proa.errors import InvalidArgumentError, UnimplementedError, user_line
+from proa.errors import InvalidArgumentError, UnimplementedError, user_place
 from proa.ir.body import Body
 from proa.ir.builder import make_node
 from proa.ir.program import Array, Block, Node, Program, Value
@@ -191,7 +191,7 @@ class Recorder:
 
     def append(self, node: Node) -> None:
         """Add a node where the recording is."""
-        node.line, node.low = user_line(), _marks.depth > 0
+        node.place, node.low = user_place(), _marks.depth > 0
         self.block.nodes.append(node)
         if self.bodies:
             self.bodies[-1].own.update(node.outputs)

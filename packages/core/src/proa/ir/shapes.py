@@ -23,7 +23,7 @@ def infer(
 
     row = row_of(op)
     rule = _core.infer_extension if row.kind == "extension" else _core.infer
-    missing = [None] * (len(row.arrays) - len(inputs))
-    given = [None if v is None else (v.shape, v.dtype) for v in (*inputs, *missing)]
+    given = [None if v is None else (v.shape, v.dtype) for v in inputs]
+    given += [None] * (len(row.arrays) - len(inputs))
     outputs = rule(op, given, dict(attrs))
     return [(dtype.name, tuple(shape)) for shape, dtype in outputs]

@@ -10,7 +10,7 @@ from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.passes import apply, chain_spans
-from proa.ir.program import Block, Node, Program, Value
+from proa.ir.program import Block, Node, Value
 from proa.jit.recording import Gradient, Recording, Source
 
 _PASSES = (
@@ -21,7 +21,6 @@ _PASSES = (
     "fuse_relu",
     "fuse_transposed_weight_grad",
 )
-_CHAINS = ("chain_elementwise",)
 
 
 class Compiled:
@@ -50,16 +49,16 @@ class Compiled:
         apply(program, ["split_batch_norm"])
         ahead = len(block.outputs) - len(found)
         first = _needed(block, block.outputs[:ahead])
-        behind = [n for n in block.nodes if n not in first]
+        behind = [n for n in block.nodes if n not in first] if found else []
         if found and not behind:  # gradients that are handed on: a part has nodes
             behind = [make_node(program, "assign", [block.outputs[ahead]], {})]
             block.outputs[ahead] = behind[0].outputs[0]
-        block.nodes = [n for n in block.nodes if n in first]
+        for node in behind:
+            node.part = 1
+        block.nodes = [*(n for n in block.nodes if n in first), *behind]
         apply(program, ["hoist_updates"])
-        apply(program, _CHAINS)
-        nodes = len(block.nodes) if found else None
-        if found:
-            _chain_behind(program, behind)
+        apply(program, ["chain_elementwise"])
+        nodes = len(first) if found else None
         read = {v for n in block.nodes for v in n.inputs}
         read.update(block.outputs, (v for _, v in recording.stores), recording.seeds)
         block.inputs = [v for v in block.inputs if v in read]
@@ -145,18 +144,6 @@ class _Places:
         for k, source in self._grads:
             found[k] = source.read()
         return found
-
-
-def _chain_behind(program: Program, behind: list[Node]) -> None:
-    """Append the second part's nodes, in chains of their own."""
-    block = program.main
-    first = block.nodes
-    block.nodes = behind
-    apply(program, _CHAINS)
-    last = max((n.chain for n in first), default=0)
-    for node in block.nodes:
-        node.chain += last if node.chain else 0
-    block.nodes = first + block.nodes
 
 
 def _needed(block: Block, outputs: Sequence[Value]) -> set[Node]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from proa import _core
 from proa.base import autocast
+from proa.base.collector import collector_paused
 from proa.base.flags import checks_finite
 from proa.errors import Error, InvalidArgumentError, annotate
 from proa.ir import Program, from_bytes, to_bytes
@@ -261,6 +262,12 @@ class StaticFunction:
         self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
     ) -> Compiled | None:
         """A recording of such a call; None if an inference program will do."""
+        with collector_paused():
+            return self._make_recording(tensors, plan, specs)
+
+    def _make_recording(
+        self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
+    ) -> Compiled | None:
         exact = [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
         stops = _stops(tensors)
         recording = self._record(specs if self.owner is None else exact, stops, plan)

@@ -136,8 +136,10 @@ class _Graph:
             )
         )
 
-    def tables(self) -> dict[str, bytes]:
-        """The tables' bytes; offsets of strings and attributes made absolute."""
+    def tables(self, constants: int) -> dict[str, bytes]:
+        """The tables' bytes. Offsets of strings, of attributes and of the data of the
+        first values, which are `constants`, are made absolute.
+        """
         sizes = {n: len(self.rows[n]) * TABLES[n].itemsize for n in TABLES}
         sizes["attributes"] = len(self.attributes)
         self.offsets, at = {}, HEADER_BYTES
@@ -156,13 +158,13 @@ class _Graph:
             n: np.array(self.rows[n], TABLES[n]) for n in TABLES if n != "attributes"
         }
         raw["strings"]["offset"] += self.text_at
+        raw["values"]["data_offset"][:constants] += self.size
         raw["nodes"]["attr_offset"] += self.offsets["attributes"]
         result = {n: a.tobytes() for n, a in raw.items()}
         result["attributes"] = bytes(self.attributes)
         return result
 
-    def bytes(self, data_size: int) -> bytearray:
-        tables = self.tables()
+    def bytes(self, tables: dict[str, bytes], data_size: int) -> bytearray:
         out = bytearray(self.size)
         struct.pack_into(
             "<8sIIQQII", out, 0, MAGIC, FORMAT, HEADER_BYTES, self.size, data_size, 0, 0
@@ -209,29 +211,25 @@ def encode(program: Program) -> list[bytes | bytearray | memoryview]:
     constants = program.constants()
     arrays = [_held(v) for v in constants]
 
-    def graph(start: int) -> tuple[_Graph, list[int], int]:
-        g, at, offsets = _Graph(), start, []
-        for value, array in zip(constants, arrays, strict=True):
-            offsets.append(at)
-            g.value(value, at, array.nbytes)
-            at = align(at + array.nbytes)
-        for block in program.blocks:
-            g.block(block)
-        for key, text in program.metadata.items():
-            g.rows["metadata"].append((g.string(key), g.string(text)))
-        return g, offsets, at
-
-    first, _, _ = graph(0)
-    first.tables()  # settles the graph's size, which the offsets of weights build on
-    g, offsets, _ = graph(first.size)
+    g, at, offsets = _Graph(), 0, []
+    for value, array in zip(constants, arrays, strict=True):
+        offsets.append(at)
+        g.value(value, at, array.nbytes)  # made an offset in the data by tables()
+        at = align(at + array.nbytes)
+    for block in program.blocks:
+        g.block(block)
+    for key, text in program.metadata.items():
+        g.rows["metadata"].append((g.string(key), g.string(text)))
+    tables = g.tables(len(constants))
     entries: dict[str, Any] = {"__metadata__": {"format": "proa"}}
-    entries[GRAPH] = _entry("U8", [first.size], 0, first.size)
+    entries[GRAPH] = _entry("U8", [g.size], 0, g.size)
     pieces: list[bytes | bytearray | memoryview] = []
-    end = first.size
+    end = g.size
     names = _unique_names(constants)
-    for k, (value, array, begin) in enumerate(
+    for k, (value, array, offset) in enumerate(
         zip(constants, arrays, offsets, strict=True)
     ):
+        begin = g.size + offset
         if begin > end:
             entries[f"{PAD}{k}"] = _entry("U8", [begin - end], end, begin)
             pieces.append(bytes(begin - end))
@@ -240,7 +238,7 @@ def encode(program: Program) -> list[bytes | bytearray | memoryview]:
         end = begin + array.nbytes
         entries[names[k]] = _entry(kind, shape, begin, end)
         pieces.append(array.reshape(-1).view(np.uint8).data if array.size else b"")
-    table = g.bytes(end)
+    table = g.bytes(tables, end)
     pieces = [_header(entries), table, *pieces]
     checksum = 0
     for piece in pieces:

@@ -139,6 +139,8 @@ def _grouped(block: Block, ahead: list[set[int]]) -> list[_Group]:
             k = -1 if v is None or v.producer is None else at.get(v.producer, -1)
             if k < 0 or not fit[k] or v is None or v.shape != node.outputs[0].shape:
                 continue
+            if block.nodes[k].part != node.part:
+                continue
             first, second = group_of[k].current(), group_of[i].current()
             if first is second:
                 continue
@@ -176,8 +178,8 @@ def chain_elementwise(program: Program) -> bool:
 
     1. A node that reads what another makes, both elementwise with results of one shape
        of 32768 elements or more, or of unknown size,, joins the other's chain, unless
-       something else must run between them, or the chain would name more arrays than
-       an engine takes.
+       something else must run between them, they are of different parts, or the chain
+       would name more arrays than an engine takes.
 
     Ensures that a chain's nodes stand together, where the last of them stood, and that
     what reads or changes one memory keeps its order. Each node runs by its own kernel
@@ -186,6 +188,11 @@ def chain_elementwise(program: Program) -> bool:
     changed = False
     for block in program.blocks:
         before = [(n, n.chain) for n in block.nodes]
+        if not any(map(_may_chain, block.nodes)):
+            for node in block.nodes:
+                node.chain = 0
+            changed |= any(chain for _, chain in before)
+            continue
         nodes: list[Node] = []
         number = 1
         for group in _sorted(_grouped(block, _dependencies(block))):

@@ -20,13 +20,16 @@ def eliminate_common_subexpressions(program: Program) -> bool:
         seen: dict[Any, Any] = {}
         kept = []
         for node in block.nodes:
-            types = tuple(type(v) for v in node.attrs.values())  # 1 is not 1.0
-            attrs = tuple(node.attrs.items())
+            attrs = tuple(node.attrs.values())
+            types = tuple(map(type, attrs))  # 1 is not 1.0
             key = (node.op, tuple(map(id, node.inputs)), attrs, types)
             first = seen.setdefault(key, node)
+            if first is node:
+                kept.append(node)
+                continue
             calls = row_of(node.op).family in ("python", "effect")
             is_output = calls or any(v.is_output for v in node.outputs)
-            if first is node or is_output:
+            if is_output:
                 kept.append(node)  # an output keeps a name of its own
                 continue
             for mine, other in zip(node.outputs, first.outputs, strict=True):

@@ -33,7 +33,7 @@ def _order(block: Block) -> list[Node]:
     for i, node in enumerate(block.nodes):
         held = [owner.get(v, v) for v in node.inputs if v is not None]
         at: _Place = (i, 0)
-        if node.op.endswith("_"):
+        if node.op.endswith("_") and node.part == 0:
             made = [place[v.producer] for v in node.inputs if v and v.producer]
             at = max([*made, *(used[v] for v in held if v in used)], default=(-1, 0))
             at = (at[0], i + 1)
@@ -46,8 +46,8 @@ def _order(block: Block) -> list[Node]:
 def hoist_updates(program: Program) -> bool:
     """Let optimizers step a parameter as soon as its gradient is there.
 
-    1. A node that changes an array moves up, behind what makes its inputs and behind
-       everything before it that reads or changes the same memory.
+    1. A node of the first part that changes an array moves up, next to what makes its
+       inputs and after everything before it that reads or changes the same memory.
 
     Ensures that a gradient's memory is free for the next one, and that the gradient is
     still in the cache when it is used.

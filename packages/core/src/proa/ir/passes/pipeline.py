@@ -50,13 +50,14 @@ def apply(program: Program, names: Sequence[str]) -> bool:
             f"[ir.passes] names must be of {list(PASSES)}, got {unknown}"
         )
     changed_ever = False
-    for _ in range(_MAX_ROUNDS):
-        changed = False
-        for name in names:
-            changed |= PASSES[name].run(program)
-        if not changed:
-            break
-        changed_ever = True
+    unchanged = 0  # passes run since the last change
+    for name in [*names] * _MAX_ROUNDS:
+        if PASSES[name].run(program):
+            changed_ever, unchanged = True, 0
+        else:
+            unchanged += 1
+            if unchanged == len(names):
+                break
     return changed_ever
 
 
