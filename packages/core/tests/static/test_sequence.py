@@ -84,6 +84,7 @@ def test_pool(kind: str) -> None:
     assert (x.grad.numpy() * way).sum() == pytest.approx((up - down) / (2 * e))
 
 
+@pytest.mark.feature("L101")
 def test_first_and_last_steps() -> None:
     x = _tensor(ROWS, [2, 4])
     np.testing.assert_array_equal(snn.sequence_first_step(x).numpy(), ROWS[[0, 2]])

@@ -97,6 +97,15 @@ def test_padding_by_a_colour(kind: str) -> None:
 
 @pytest.mark.feature("L277")
 @pytest.mark.parametrize("kind", ["array", "tensor"])
+def test_resize_to_half_takes_one_or_the_mean_of_four_pixels(kind: str) -> None:
+    check(lambda x: T.resize(x, (7, 10), "nearest"), kind, NOISE[::2, ::2])
+    source = NOISE.astype(np.float32)
+    four = source.reshape(7, 2, 10, 2, 3).mean((1, 3))
+    check(lambda x: T.resize(x, (7, 10), "bilinear"), kind, four, source, 1e-4)
+
+
+@pytest.mark.feature("L277")
+@pytest.mark.parametrize("kind", ["array", "tensor"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "area", "nearest"])
 @pytest.mark.parametrize("size", [(7, 31), (28, 9)])
