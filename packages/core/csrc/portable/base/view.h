@@ -65,4 +65,9 @@ struct View {
   }
 };
 
+/// An axis in [-rank, rank) counted from the front.
+PROA_INLINE int normalize_axis(int64_t axis, int rank) {
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
 }  // namespace proa

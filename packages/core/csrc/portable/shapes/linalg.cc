@@ -9,7 +9,7 @@ bool is_square(const View& x) {
   return x.rank >= 2 && may_equal(x.shape[x.rank - 1], x.shape[x.rank - 2]);
 }
 
-int64_t least(int64_t a, int64_t b) {
+int64_t min_dim(int64_t a, int64_t b) {
   if (a == 0 || b == 0) return 0;
   if (a == kUnknown || b == kUnknown) return kUnknown;
   return a < b ? a : b;
@@ -32,7 +32,7 @@ void batch_and(const View& x, int64_t m, int64_t n, View* out) {
 struct Sides {
   int64_t rows, columns, small;
   explicit Sides(const View& x)
-      : rows(x.shape[x.rank - 2]), columns(x.shape[x.rank - 1]), small(least(rows, columns)) {}
+      : rows(x.shape[x.rank - 2]), columns(x.shape[x.rank - 1]), small(min_dim(rows, columns)) {}
 };
 
 }  // namespace

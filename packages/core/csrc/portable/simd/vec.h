@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proa/base/arith.h"
 #include "proa/base/half.h"
 #include "proa/base/inline.h"
 #include "proa/base/settings.h"
@@ -198,6 +199,9 @@ PROA_INLINE VF fma(VF a, VF b, VF c) {
 #endif
 }
 PROA_INLINE VF fma(VF a, VF b, float c) { return fma(a, b, splat(c)); }
+// Those of integers join the ones of vectors below.
+using proa::max;
+using proa::min;
 /// The greater (lesser) of a and b; b if either is NaN.
 PROA_INLINE VF max(VF a, VF b) {
 #if defined(__AVX512F__)

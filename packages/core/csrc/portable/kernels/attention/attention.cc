@@ -2,6 +2,7 @@
 // tile exists at a time. The peak and the sum of a row grow with its tiles, and what was summed
 // before is scaled to the new peak (Milakov & Gimelshein, 2018; Rabe & Staats, 2021).
 #include "proa/gen/attrs/attention.h"
+#include "proa/base/arith.h"
 #include "proa/kernels/attention/tile.h"
 
 namespace proa::PROA_ISA {
@@ -11,11 +12,11 @@ namespace {
 struct Cut {
   int64_t tiles, splits, tasks, slots;
   explicit Cut(const AttentionShape& s) {
-    tiles = up_to(s.queries, kTileSide) / kTileSide;
-    const int64_t wanted = s.count() == 0 ? 1 : up_to(kAttentionSlots, s.count()) / s.count();
-    splits = tiles == 0 ? 0 : lesser(wanted, tiles);
+    tiles = round_up(s.queries, kTileSide) / kTileSide;
+    const int64_t wanted = s.count() == 0 ? 1 : round_up(kAttentionSlots, s.count()) / s.count();
+    splits = tiles == 0 ? 0 : min(wanted, tiles);
     tasks = s.count() * splits;
-    slots = lesser(tasks, kAttentionSlots);
+    slots = min(tasks, kAttentionSlots);
   }
 };
 
@@ -26,15 +27,15 @@ struct Workplace {
   size_t bytes;
 
   Workplace(const AttentionShape& s, void* memory) {
-    Pieces pieces(memory);
-    keys = pieces.take<C>(up_to(s.keys, kPanel<C>) * s.width);
-    values = pieces.take<C>(s.keys * pitch_of<C>(s.value_width));
-    queries = pieces.take<C>((kTileSide + 1) * pitch_of<C>(s.width));
-    scores = pieces.take<C>((kTileSide + 1) * kTilePitch<C>);
-    sums = pieces.take<C>(kTileSide * pitch_of<C>(s.value_width));
-    peak = pieces.take<C>(kTileSide);
-    total = pieces.take<C>(kTileSide);
-    bytes = pieces.bytes();
+    Workspace workspace(memory);
+    keys = workspace.take<C>(round_up(s.keys, kPanel<C>) * s.width);
+    values = workspace.take<C>(s.keys * pitch_of<C>(s.value_width));
+    queries = workspace.take<C>((kTileSide + 1) * pitch_of<C>(s.width));
+    scores = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
+    sums = workspace.take<C>(kTileSide * pitch_of<C>(s.value_width));
+    peak = workspace.take<C>(kTileSide);
+    total = workspace.take<C>(kTileSide);
+    bytes = workspace.bytes();
   }
 };
 
@@ -74,7 +75,7 @@ template <class C>
 void scale_row(C* s, int64_t n, C factor) {
   constexpr int w = kLanesOf<C>;
   for (int64_t j = 0; j < n; j += w) {
-    const int64_t some = lesser(w, n - j);
+    const int64_t some = min(w, n - j);
     store_n(s + j, load_n(s + j, some) * factor, some);
   }
 }
@@ -130,7 +131,7 @@ struct Attention {
     }
     for (int64_t first = 0; first < shape.keys; first += kTileSide) {
       if (scoring.causal && first > query + rows - 1) break;
-      const int64_t n = lesser(kTileSide, shape.keys - first);
+      const int64_t n = min(kTileSide, shape.keys - first);
       multiply_tile(rows, n, shape.width, Left<C>{w.queries, pitch, false},
                     packed_right(w.keys + first * shape.width, shape.width), w.scores,
                     kTilePitch<C>, false);
@@ -166,7 +167,7 @@ struct Attention {
       load_head(w, head);
       const int64_t end = (split + 1) * cut.tiles / cut.splits;
       for (int64_t t = split * cut.tiles / cut.splits; t < end; ++t)
-        run_tile(w, head, t * kTileSide, lesser(kTileSide, shape.queries - t * kTileSide));
+        run_tile(w, head, t * kTileSide, min(kTileSide, shape.queries - t * kTileSide));
     });
   }
 };

@@ -1,6 +1,7 @@
 // The gradient of attention, with the scores computed again tile by tile (Dao et al., 2022). Of a
 // row of weights w and its gradient g, after dropout's part: ds = w (g - sum(w g)), and that sum is
 // the product of dy and y.
+#include "proa/base/arith.h"
 #include "proa/gen/attrs/attention.h"
 #include "proa/kernels/attention/tile.h"
 
@@ -12,11 +13,11 @@ namespace {
 struct Cut {
   int64_t tiles, splits, tasks, slots;
   explicit Cut(const AttentionShape& s) {
-    tiles = up_to(s.keys, kTileSide) / kTileSide;
-    const int64_t wanted = s.count() == 0 ? 1 : up_to(kAttentionSlots, s.count()) / s.count();
-    splits = tiles == 0 ? 1 : lesser(wanted, tiles);
+    tiles = round_up(s.keys, kTileSide) / kTileSide;
+    const int64_t wanted = s.count() == 0 ? 1 : round_up(kAttentionSlots, s.count()) / s.count();
+    splits = tiles == 0 ? 1 : min(wanted, tiles);
     tasks = s.count() * splits;
-    slots = splits > 1 ? tasks : lesser(tasks, kAttentionSlots);
+    slots = splits > 1 ? tasks : min(tasks, kAttentionSlots);
   }
 };
 
@@ -31,22 +32,22 @@ struct Workplace {
 
   Workplace(const AttentionShape& s, void* memory) {
     const int64_t pitch = pitch_of<C>(s.width), wide = pitch_of<C>(s.value_width);
-    Pieces pieces(memory);
-    dq = pieces.take<C>(s.queries * pitch);
-    queries = pieces.take<C>((s.queries + 1) * pitch);
-    dy = pieces.take<C>((s.queries + 1) * wide);
-    keys = pieces.take<C>(kTileSide * pitch);
-    key_panels = pieces.take<C>(kTileSide * s.width);
-    value_panels = pieces.take<C>(kTileSide * s.value_width);
-    dk = pieces.take<C>(kTileSide * pitch);
-    dv = pieces.take<C>(kTileSide * wide);
-    weights = pieces.take<C>((kTileSide + 1) * kTilePitch<C>);
-    ds = pieces.take<C>((kTileSide + 1) * kTilePitch<C>);
-    peak = pieces.take<C>(s.queries);
-    inverse = pieces.take<C>(s.queries);
-    dot = pieces.take<C>(s.queries);
-    row = pieces.take<C>(wide);
-    bytes = pieces.bytes();
+    Workspace workspace(memory);
+    dq = workspace.take<C>(s.queries * pitch);
+    queries = workspace.take<C>((s.queries + 1) * pitch);
+    dy = workspace.take<C>((s.queries + 1) * wide);
+    keys = workspace.take<C>(kTileSide * pitch);
+    key_panels = workspace.take<C>(kTileSide * s.width);
+    value_panels = workspace.take<C>(kTileSide * s.value_width);
+    dk = workspace.take<C>(kTileSide * pitch);
+    dv = workspace.take<C>(kTileSide * wide);
+    weights = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
+    ds = workspace.take<C>((kTileSide + 1) * kTilePitch<C>);
+    peak = workspace.take<C>(s.queries);
+    inverse = workspace.take<C>(s.queries);
+    dot = workspace.take<C>(s.queries);
+    row = workspace.take<C>(wide);
+    bytes = workspace.bytes();
   }
 };
 
@@ -55,7 +56,7 @@ C dot_of_rows(const C* a, const C* b, int64_t n) {
   constexpr int w = kLanesOf<C>;
   Vec<C> sum = {};
   for (int64_t j = 0; j < n; j += w) {
-    const int64_t some = lesser(w, n - j);
+    const int64_t some = min(w, n - j);
     sum += load_n(a + j, some) * load_n(b + j, some);
   }
   return sum_lanes(sum);
@@ -112,7 +113,7 @@ struct AttentionGrad {
     if (dropping.any())
       dropping.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
     for (int64_t j = 0; j < seen; j += lanes) {
-      const int64_t some = lesser(lanes, seen - j);
+      const int64_t some = min(lanes, seen - j);
       const Vec<C> weight = exp_of(load_n(s + j, some) - peak) * inverse;
       Vec<C> g = load_n(d + j, some), used = weight;
       if (dropping.any()) {
@@ -148,7 +149,7 @@ struct AttentionGrad {
   }
 
   void run_keys(const Workplace<C>& w, int64_t head, int64_t first) const {
-    const int64_t n = lesser(kTileSide, shape.keys - first);
+    const int64_t n = min(kTileSide, shape.keys - first);
     const Head k(c.in[2], head), v(c.in[3], head);
     copy_rows_of(k, first, n, shape.width, w.keys, pitch);
     pack_rows_of(k, first, n, shape.width, w.key_panels);
@@ -158,7 +159,7 @@ struct AttentionGrad {
     // Causal queries before the first of these keys see none of them.
     for (int64_t query = scoring.causal ? first / kTileSide * kTileSide : 0; query < shape.queries;
          query += kTileSide)
-      run_tile(w, head, query, lesser(kTileSide, shape.queries - query), first, n);
+      run_tile(w, head, query, min(kTileSide, shape.queries - query), first, n);
     const Head dk(c.out[1], head), dv(c.out[2], head);
     for (int64_t j = 0; j < n; ++j) {
       give(w.dk + j * pitch, shape.width, scoring.scale, dk, first + j);

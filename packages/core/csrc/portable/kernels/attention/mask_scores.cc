@@ -1,4 +1,5 @@
 // The whole matrix of scores under a mask, and its gradient: attention written out in smaller ops.
+#include "proa/base/arith.h"
 #include "proa/gen/attrs/attention.h"
 #include "proa/kernels/attention/tile.h"
 
@@ -16,7 +17,7 @@ void map_scores(const Call& c, bool causal, F body) {
     alignas(64) C values[kTileSide];
     for (int64_t r = begin; r < end; ++r)
       for (int64_t first = 0; first < x.width; first += kTileSide) {
-        const int64_t n = lesser(kTileSide, x.width - first);
+        const int64_t n = min(kTileSide, x.width - first);
         const C* from = read_block(x.row(r), first, n, values);
         if (from != values) memcpy(values, from, static_cast<size_t>(n) * sizeof(C));
         body(scoring, values, r / queries, r % queries, first, n);

@@ -6,18 +6,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "proa/base/arith.h"
 #include "proa/kernels/loss/softmax.h"
 #include "proa/kernels/rand/philox.h"
-#include "proa/simd/pieces.h"
+#include "proa/simd/workspace.h"
 
 namespace proa::PROA_ISA {
 
 constexpr int64_t kTileSide = 128;      // queries, and keys, of a tile of scores
 constexpr int64_t kAttentionSlots = 8;  // pieces of the heads that run side by side
 constexpr double kMaskedScore = -1e9;   // of a key that a mask of bools leaves out
-
-inline int64_t up_to(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-inline int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
 template <class C>
 const Micro& micro_for() {
@@ -32,7 +30,7 @@ constexpr int64_t kPanel = kTileVecs * kLanesOf<C>;
 /// Elements between rows of `width`: whole panels, and never a power of two.
 template <class C>
 int64_t pitch_of(int64_t width) {
-  return up_to(width, kPanel<C>) + kLanesOf<C>;
+  return round_up(width, kPanel<C>) + kLanesOf<C>;
 }
 template <class C>
 constexpr int64_t kTilePitch = kTileSide + kLanesOf<C>;
@@ -83,7 +81,7 @@ void pack_rows_of(const Head& h, int64_t first, int64_t count, int64_t width, C*
   MatrixSource source;
   const Source s = matrix_source(&source, h.at(first), h.dtype, lanes, steps);
   for (int64_t c = 0; c < count; c += kPanel<C>, to += kPanel<C> * width)
-    pack_panel(s, sizeof(C), c, static_cast<int>(lesser(kPanel<C>, count - c)),
+    pack_panel(s, sizeof(C), c, static_cast<int>(min(kPanel<C>, count - c)),
                static_cast<int>(kPanel<C>), 0, width, to);
 }
 
@@ -116,7 +114,7 @@ void multiply_packed(int height, Tile t, const Left<C>& a, int64_t row, int64_t 
   alignas(64) C panel[kTileRows * kSteps];
   const C* const b = static_cast<const C*>(t.b);
   for (int64_t p = 0; p == 0 || p < k; p += kSteps) {
-    t.k = lesser(kSteps, k - p);
+    t.k = min(kSteps, k - p);
     for (int64_t s = 0; s < t.k; ++s)
       for (int i = 0; i < height; ++i)
         panel[s * height + i] = i < t.count ? a.data[(row + i) * a.pitch + p + s] : 0;
@@ -136,7 +134,7 @@ void multiply_tile(int64_t rows, int64_t columns, int64_t k, const Left<C>& a, c
   const Micro& micro = micro_for<C>();
   for (int64_t r = 0; r < rows; r += kTileRows) {
     Tile t = {};
-    t.count = static_cast<int>(lesser(kTileRows, rows - r));
+    t.count = static_cast<int>(min(kTileRows, rows - r));
     t.last = micro.lanes;
     t.k = k;
     t.ldb = b.pitch;
@@ -199,7 +197,7 @@ struct Scoring {
   int64_t seen(int64_t query, int64_t first, int64_t n) const {
     if (!causal) return n;
     const int64_t some = query - first + 1;
-    return some < 0 ? 0 : lesser(some, n);
+    return some < 0 ? 0 : min(some, n);
   }
 
   /// Turns the first `n` products of a row into scores.
@@ -209,7 +207,7 @@ struct Scoring {
     const C* const m = has_mask() ? mask_row(head, query, first, n, buffer) : nullptr;
     const bool bools = has_bools();
     for (int64_t j = 0; j < n; j += w) {
-      const int64_t some = lesser(w, n - j);
+      const int64_t some = min(w, n - j);
       Vec<C> v = load_n(s + j, some) * scale;
       if (m != nullptr) {
         const Vec<C> extra = load_n(m + j, some);
@@ -238,7 +236,7 @@ struct Dropping {
     for (int64_t i = 0; i < n;) {
       const int64_t begin = (first + i) / kWords * kWords, skip = first + i - begin;
       philox_words(seed, offset, begin / 4, words);
-      const int64_t some = lesser(kWords - skip, n - i);
+      const int64_t some = min(kWords - skip, n - i);
       for (int64_t k = 0; k < some; ++k)
         to[i + k] = unit_float(words[skip + k]) >= limit ? kept : C{0};
       i += some;

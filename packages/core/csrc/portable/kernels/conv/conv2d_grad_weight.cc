@@ -7,6 +7,7 @@
 // lie, by vectors of dy; k runs along a line of pixels.
 #include <string.h>
 
+#include "proa/base/arith.h"
 #include "proa/base/dispatch.h"
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/depthwise_weight.h"
@@ -25,9 +26,6 @@ constexpr int64_t kTakenBytes = 256 * 1024;  // of dy and x; the next ones are t
 constexpr int64_t kNear = 512;  // bytes between pixels of dy that do not evict each other
 constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
 struct Job {
@@ -53,7 +51,7 @@ struct Job {
   int64_t lines() const { return c.x.shape[0] * c.rows; }
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
   /// Elements of one packed block of dy, of at most kTakenPanels panels.
-  int64_t block() const { return least(rows, kTakenPanels) * height * steps; }
+  int64_t block() const { return min(rows, kTakenPanels) * height * steps; }
 };
 
 /// Elements between the sums of an out channel, and of an element of the windows.
@@ -80,19 +78,19 @@ void set_frames(Job* j) {
 }
 
 void set_blocks(Job* j) {
-  j->height = tile_rows(pieces(j->c.outs, most(pieces(j->c.outs, kTileRows), 1)));
-  j->rows = pieces(j->c.outs, j->height);
+  j->height = tile_rows(ceil_div(j->c.outs, max(ceil_div(j->c.outs, kTileRows), 1)));
+  j->rows = ceil_div(j->c.outs, j->height);
   j->width = kTileVecs * j->lanes;
-  j->cols = pieces(j->window, j->width);
-  const int64_t tiles = most(j->rows * j->cols, 1);
+  j->cols = ceil_div(j->window, j->width);
+  const int64_t tiles = max(j->rows * j->cols, 1);
   const bool shared = tiles >= kTasks && !j->direct;
-  j->parts = shared ? 1 : most(least(kTasks, j->lines()), 1);
-  const int64_t pixels = most(pieces(j->lines(), j->parts) * j->c.cols, 1);
+  j->parts = shared ? 1 : max(min(kTasks, j->lines()), 1);
+  const int64_t pixels = max(ceil_div(j->lines(), j->parts) * j->c.cols, 1);
   const int64_t fit = kPanelBytes / (j->width * j->size);
-  j->steps = pieces(pixels, pieces(pixels, fit));
+  j->steps = ceil_div(pixels, ceil_div(pixels, fit));
   const int64_t x = j->steps * j->c.step_h * j->c.step_w * j->c.depth;
-  j->taken = most(kTakenBytes / ((j->block() + x) * j->size), 1);
-  j->taken = least(j->taken, pieces(pixels, j->steps));
+  j->taken = max(kTakenBytes / ((j->block() + x) * j->size), 1);
+  j->taken = min(j->taken, ceil_div(pixels, j->steps));
 }
 
 Job job_of(const Call& call) {
@@ -148,16 +146,16 @@ void copy_pixels(const T* from, int64_t step, int64_t count, int64_t n, int64_t 
     return;
   }
   for (int64_t v = 0; v < count; v += kWidth) {
-    const int64_t some = least(count - v, kWidth);
+    const int64_t some = min(count - v, kWidth);
     const T* x = from + v;
     T* y = to + v;
     int64_t i = 0, whole = 0;  // pixels whose vectors can be whole
     if (some == kWidth)
       whole = n;
     else if (step >= count && v + kWidth <= room)
-      whole = n - pieces(kWidth - some, step);
+      whole = n - ceil_div(kWidth - some, step);
     else if (step >= count && alone && v == 0)
-      whole = n - most(pieces(kWidth - some, step), pieces(kWidth - some, width));
+      whole = n - max(ceil_div(kWidth - some, step), ceil_div(kWidth - some, width));
     for (; i < whole; ++i, x += step, y += width) store(y, load(x));
     for (; i < n; ++i, x += step, y += width) store_n(y, load_n(x, some), some);
   }
@@ -175,7 +173,7 @@ struct Part {
   int64_t group, first;  // line
   int64_t pixels, blocks;
   int64_t begin(int64_t block) const { return block * j.steps; }
-  int64_t steps(int64_t block) const { return least(j.steps, pixels - begin(block)); }
+  int64_t steps(int64_t block) const { return min(j.steps, pixels - begin(block)); }
 };
 
 /// `rows` panels of dy from `row` on in one block, each as [pixel][outs]. A few pixels at a time
@@ -187,11 +185,11 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
   const Frame& f = j.dy_frame;
   for (int64_t i = 0, k = s.steps(block); i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
-    const int64_t some = least(j.dy_flat ? k - i : least(j.c.cols - at.w, k - i), kSome);
+    const int64_t some = min(j.dy_flat ? k - i : min(j.c.cols - at.w, k - i), kSome);
     const T* from = static_cast<const T*>(f.data) + at.n * f.image + at.h * f.row + at.w * f.pixel +
                     s.group * j.c.outs;
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t o = (row + r) * j.height, count = least(j.c.outs - o, j.height);
+      const int64_t o = (row + r) * j.height, count = min(j.c.outs - o, j.height);
       const int64_t width = tile_rows(count);
       copy_pixels(from + o, f.pixel, count, some, width, width, true,
                   to + r * j.height * j.steps + i * width);
@@ -234,10 +232,10 @@ struct Columns {
 };
 Columns columns_of(const Job& j, int64_t w, int64_t n, int64_t q) {
   const int64_t step = j.c.step_w, offset = q * j.c.tap_w - j.c.left, size = j.x_shape.width;
-  const int64_t first = offset < 0 ? pieces(-offset, step) : 0;
+  const int64_t first = offset < 0 ? ceil_div(-offset, step) : 0;
   const int64_t end = offset >= size ? 0 : (size - 1 - offset) / step + 1;
-  const int64_t begin = least(most(first - w, 0), n);
-  return {begin, most(least(end - w, n), begin)};
+  const int64_t begin = min(max(first - w, 0), n);
+  return {begin, max(min(end - w, n), begin)};
 }
 
 /// `count` elements from `element` of tap (p, q) on, of every pixel of a block.
@@ -249,7 +247,7 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
   const int64_t step = c.step_w * j.x.pixel, k = s.steps(block);
   for (int64_t i = 0; i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
-    const int64_t some = j.x_flat ? k : least(c.cols - at.w, k - i);
+    const int64_t some = j.x_flat ? k : min(c.cols - at.w, k - i);
     const int64_t h = at.h * c.step_h - c.top + p * c.tap_h;
     const int64_t w = at.w * c.step_w - c.left + q * c.tap_w;
     const T* from = static_cast<const T*>(j.x.data) + at.n * j.x.image + h * j.x.row +
@@ -271,14 +269,14 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
 template <class T>
 void pack_windows(const Part& s, int64_t col, int64_t block, int64_t width, T* panel) {
   const Job& j = s.j;
-  const int64_t lane = col * j.width, lanes = least(j.window - lane, width);
+  const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
   const Correlation& c = j.c;
   if (lanes < width)
     memset(static_cast<void*>(panel), 0, static_cast<size_t>(s.steps(block) * width) * sizeof(T));
   // From left to right: what a piece writes too much, the next one mends.
   for (int64_t x = 0; x < lanes;) {
     const int64_t tap = (lane + x) / c.depth, e = lane + x - tap * c.depth, p = tap / c.taps_w;
-    const int64_t count = least(c.depth - e, lanes - x);
+    const int64_t count = min(c.depth - e, lanes - x);
     pack_tap(s, block, p, tap - p * c.taps_w, e, count, width, width - x, panel + x);
     x += count;
   }
@@ -294,7 +292,7 @@ void add_line(const Part& s, int64_t line, uint8_t* sums) {
                       (at.n * j.dy_frame.image + at.h * j.dy_frame.row + s.group * c.outs) * j.size;
   const uint8_t* x = static_cast<const uint8_t*>(j.x.data) +
                      (at.n * j.x.image + at.h * c.step_h * j.x.row + s.group * c.depth) * j.size;
-  const int64_t height = tile_rows(pieces(j.run, pieces(j.run, kTileRows)));
+  const int64_t height = tile_rows(ceil_div(j.run, ceil_div(j.run, kTileRows)));
   const int64_t runs_w = c.taps_w * c.depth / j.run;
   Tile t = {};
   t.lda = c.step_w * j.x.pixel;
@@ -311,7 +309,7 @@ void add_line(const Part& s, int64_t line, uint8_t* sums) {
       for (int64_t e = 0; e < j.run; e += height) {
         t.a = x + (p * c.tap_h * j.x.row + q * c.tap_w * j.x.pixel + e) * j.size;
         t.c = sums + ((r * j.run + e) * j.columns + o) * j.size;
-        t.count = static_cast<int>(least(j.run - e, height));
+        t.count = static_cast<int>(min(j.run - e, height));
         micro.run(tile_rows(t.count), vecs, t);
       }
     }
@@ -330,7 +328,7 @@ struct Meeting {
   int64_t row, rows;      // panels of dy
   int64_t splits;         // of those, where there are few panels of windows
   Ahead ahead;
-  int64_t each() const { return pieces(rows, splits); }
+  int64_t each() const { return ceil_div(rows, splits); }
 };
 
 /// What the meeting of the blocks from `block` on reads of dy and x, if that is all of some memory.
@@ -339,7 +337,7 @@ Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
   const Job& j = s.j;
   const Correlation& c = j.c;
   Ahead next = {};
-  const int64_t begin = s.begin(block), end = least(s.begin(block + blocks), s.pixels);
+  const int64_t begin = s.begin(block), end = min(s.begin(block + blocks), s.pixels);
   if (c.groups > 1 || begin >= end) return next;
   if (j.dy_flat && j.rows <= kTakenPanels) {
     next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.dy_frame.pixel);
@@ -378,7 +376,7 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
   t.b = panel;
   t.ldb = vecs * j.lanes;
   t.ldc = ld;
-  t.last = static_cast<int>(least(left - (vecs - 1) * j.lanes, j.lanes));
+  t.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
   // Pointwise windows as wide as a panel are one where they lie.
   const bool lies = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
   const bool spreads = m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_fetching != nullptr;
@@ -392,9 +390,9 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
       t.b = static_cast<const T*>(j.x.data) + (s.first * j.c.cols + s.begin(block)) * j.x.pixel;
     else
       pack_windows(s, col, block, t.ldb, panel);
-    for (int64_t r = split * m.each(); r < least((split + 1) * m.each(), m.rows); ++r) {
+    for (int64_t r = split * m.each(); r < min((split + 1) * m.each(), m.rows); ++r) {
       const int64_t o = (m.row + r) * j.height;
-      t.count = static_cast<int>(least(j.c.outs - o, j.height));
+      t.count = static_cast<int>(min(j.c.outs - o, j.height));
       const int height = tile_rows(t.count);
       t.a =
           j.dy_unpacked ? outs_of<T>(s, block) + o : taken + b * j.block() + r * j.height * j.steps;
@@ -414,10 +412,10 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
   const bool pointwise = j.c.taps_h * j.c.taps_w == 1 && j.c.top == 0 && j.c.left == 0;
   for (int64_t row = 0; row < j.rows; row += kTakenPanels)
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
-      Meeting m = {
-          block, least(s.blocks - block, j.taken), row, least(j.rows - row, kTakenPanels), 1, {}};
+      Meeting m = {block, min(s.blocks - block, j.taken), row, min(j.rows - row, kTakenPanels), 1,
+                   {}};
       m.ahead = ahead_of<T>(s, block + j.taken, j.taken);
-      if (j.cols < kTasks) m.splits = least(pieces(kTasks, j.cols), m.rows);
+      if (j.cols < kTasks) m.splits = min(ceil_div(kTasks, j.cols), m.rows);
       parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b)
           pack_outs(s, row, m.rows, block + b, taken + b * j.block());
@@ -448,7 +446,7 @@ void write_sums(const Call& call, const Job& j, int64_t group, const Compute<S>*
           const T* from = sums + o * steps.out + tap * c.depth * steps.element;
           S* to = dw.as<S>() + (group * c.outs + o) * dw.stride[0] + tap / c.taps_w * dw.stride[2] +
                   tap % c.taps_w * dw.stride[3];
-          for (int64_t d = first; d < least(first + kDepth, c.depth); ++d) {
+          for (int64_t d = first; d < min(first + kDepth, c.depth); ++d) {
             T sum = from[d * steps.element];
             for (int64_t p = 1; p < j.parts; ++p) sum += from[p * part + d * steps.element];
             to[d * dw.stride[1]] = static_cast<S>(sum);
@@ -467,7 +465,7 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
     parallel_for(call, j.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Part s = {j, group, j.first_line(i), (j.first_line(i + 1) - j.first_line(i)) * j.c.cols, 0};
-        s.blocks = pieces(s.pixels, j.steps);
+        s.blocks = ceil_div(s.pixels, j.steps);
         uint8_t* to = sums + i * sum_rows(j) * j.columns * j.size;
         for (int64_t line = s.first; j.direct && line < j.first_line(i + 1); ++line)
           add_line(s, line, to);

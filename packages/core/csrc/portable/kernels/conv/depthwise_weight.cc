@@ -2,6 +2,7 @@
 // shared out in parts that depend on the shape alone; each has sums [tap][channel] of its own,
 // which stay in the cache. Taps outside x are left out, so that x needs no frame with a border.
 #include "proa/kernels/conv/depthwise_weight.h"
+#include "proa/base/arith.h"
 
 #include <string.h>
 
@@ -14,8 +15,6 @@ namespace {
 constexpr int64_t kParts = 8;
 constexpr int kVecs = 2, kTaps = 3;  // side by side
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
 struct Job {
@@ -33,8 +32,8 @@ struct Columns {
 Columns columns_of(const Correlation& c, int64_t q) {
   const int64_t offset = q * c.tap_w - c.left, last = c.x.shape[3] - 1 - offset;
   const int64_t first = offset < 0 ? (-offset + c.step_w - 1) / c.step_w : 0;
-  const int64_t end = last < 0 ? 0 : least(last / c.step_w + 1, c.cols);
-  return {least(first, c.cols), most(end, least(first, c.cols))};
+  const int64_t end = last < 0 ? 0 : min(last / c.step_w + 1, c.cols);
+  return {min(first, c.cols), max(end, min(first, c.cols))};
 }
 
 /// Adds columns [first, end) of a line to the sums of `taps` taps and `vecs` vectors.
@@ -77,10 +76,10 @@ PROA_INLINE void add_taps(const Job& j, const T* x, const T* dy, int64_t last, i
     Columns inner = columns_of(c, q);
     for (int64_t t = 1; t < taps; ++t) {
       const Columns other = columns_of(c, q + t);
-      inner.first = most(inner.first, other.first);
-      inner.end = least(inner.end, other.end);
+      inner.first = max(inner.first, other.first);
+      inner.end = min(inner.end, other.end);
     }
-    inner.end = most(inner.end, inner.first);
+    inner.end = max(inner.end, inner.first);
     if (taps == kTaps)
       add_columns(j, x + q * tap, dy, inner.first, inner.end, last, kTaps, vecs,
                   sums + q * j.width);
@@ -92,9 +91,9 @@ PROA_INLINE void add_taps(const Job& j, const T* x, const T* dy, int64_t last, i
         continue;
       }
       if (own.first < inner.first)
-        add_columns(j, x + q * tap, dy, own.first, least(inner.first, own.end), last, 1, vecs, to);
-      if (most(inner.end, own.first) < own.end)
-        add_columns(j, x + q * tap, dy, most(inner.end, own.first), own.end, last, 1, vecs, to);
+        add_columns(j, x + q * tap, dy, own.first, min(inner.first, own.end), last, 1, vecs, to);
+      if (max(inner.end, own.first) < own.end)
+        add_columns(j, x + q * tap, dy, max(inner.end, own.first), own.end, last, 1, vecs, to);
     }
   }
 }
@@ -115,7 +114,7 @@ void add_line(const Job& j, int64_t line, int64_t channel, T* sums) {
     for (; at + kVecs * kWidth <= c.groups; at += kVecs * kWidth)
       add_taps(j, x + at, dy + at, kWidth, kVecs, to + at);
     for (; at < c.groups; at += kWidth)
-      add_taps(j, x + at, dy + at, least(c.groups - at, kWidth), 1, to + at);
+      add_taps(j, x + at, dy + at, min(c.groups - at, kWidth), 1, to + at);
   }
 }
 
@@ -215,10 +214,10 @@ void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
   const Correlation& c = j.c;
   const int64_t channels = takes_bands(c) ? c.groups / kChannels * kChannels : 0;
   const int64_t line = (c.step_h * j.x.row + j.dy.row) * static_cast<int64_t>(sizeof(T));
-  const int64_t lines = most(kBandBytes / most(line, 1), 1);
+  const int64_t lines = max(kBandBytes / max(line, 1), 1);
   for (int64_t i = first; i < last && channels > 0; i += lines)
     for (int64_t channel = 0; channel < channels; channel += kChannels)
-      add_band(j, i, least(i + lines, last), channel, sums);
+      add_band(j, i, min(i + lines, last), channel, sums);
   if (channels < c.groups)
     for (int64_t i = first; i < last; ++i) add_line(j, i, channels, sums);
 }

@@ -3,6 +3,7 @@
 // channels-last. Each element gets its addends in the order of the pixels, so bands, which depend
 // on the size of the batch, change nothing.
 #include "proa/kernels/conv/scatter_input.h"
+#include "proa/base/arith.h"
 
 #include <string.h>
 
@@ -15,11 +16,6 @@ namespace {
 
 constexpr int64_t kMostChannels = 8, kLeastTaps = 4;
 constexpr int64_t kTasks = 8, kSlots = 16;
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
-int64_t round_up(int64_t n, int64_t to) { return pieces(n, to) * to; }
 
 /// One axis of the convolution.
 struct Axis {
@@ -49,7 +45,7 @@ struct Job {
 
 Micro micro_for(const View& w) {
   Micro m = kMicroF32;
-  m.k_block = most(w.shape[0], 1);
+  m.k_block = max(w.shape[0], 1);
   return m;
 }
 
@@ -65,10 +61,10 @@ Job job_of(const Call& call) {
   j.window = j.channels * j.down.taps * j.along.taps;
   j.run = j.along.tap == 1 ? j.along.taps * j.channels : j.channels;
   j.columns = gemm_columns(kMicroF32, j.window);
-  const int64_t images = most(j.dx.shape[0], 1);
-  j.bands = least(pieces(kTasks, images), most(pieces(j.down.size, 4 * j.down.reach()), 1));
-  j.height = pieces(j.down.size, j.bands);
-  j.slots = least(images * j.bands, kSlots);
+  const int64_t images = max(j.dx.shape[0], 1);
+  j.bands = min(ceil_div(kTasks, images), max(ceil_div(j.down.size, 4 * j.down.reach()), 1));
+  j.height = ceil_div(j.down.size, j.bands);
+  j.slots = min(images * j.bands, kSlots);
   j.shape = {0, 0, j.down.count, j.along.count};
   // Tiles read an even number of pixels.
   j.here = frame_in_place(j.dy, j.shape) && j.along.count % 2 == 0;
@@ -107,7 +103,7 @@ void scatter_line(const Job& j, const float* products, float* band) {
       for (int64_t q = 0; q < runs; ++q, from += j.run) {
         float* const to = band + p * j.down.tap * pitch + q * j.along.tap * j.channels;
         for (int64_t e = 0; e < j.run; e += kLanes) {
-          const int64_t some = least(j.run - e, kLanes);
+          const int64_t some = min(j.run - e, kLanes);
           store_n(to + e, load_n(to + e, some) + load_n(from + e, some), some);
         }
       }
@@ -137,12 +133,12 @@ void write_lines(const Job& j, int64_t n, int64_t first, int64_t end, const floa
 template <class T>
 void run_band(const Job& j, const Frame& f, int64_t n, int64_t part, const float* kernels,
               const float* bias, float* memory) {
-  const int64_t first = part * j.height, end = least(first + j.height, j.down.size);
+  const int64_t first = part * j.height, end = min(first + j.height, j.down.size);
   const int64_t top = first + j.down.padding;  // of padded dx
   // Lines of dy that reach one of these.
   const int64_t i0 = top < j.down.reach() ? 0 : (top - j.down.reach()) / j.down.step + 1;
-  const int64_t i1 = least((end - 1 + j.down.padding) / j.down.step + 1, j.down.count);
-  const int64_t lines = j.down.extent(most(i1 - i0, 0));
+  const int64_t i1 = min((end - 1 + j.down.padding) / j.down.step + 1, j.down.count);
+  const int64_t lines = j.down.extent(max(i1 - i0, 0));
   memset(memory, 0, static_cast<size_t>(lines * j.pitch()) * sizeof(float));
   float* const products = memory + j.band_floats();
   for (int64_t i = i0; i < i1; ++i) {

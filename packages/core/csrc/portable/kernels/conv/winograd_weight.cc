@@ -1,4 +1,5 @@
 #include "proa/kernels/conv/winograd_weight.h"
+#include "proa/base/arith.h"
 
 #include "proa/base/dispatch.h"
 #include "proa/base/settings.h"
@@ -15,11 +16,8 @@ constexpr int64_t kPixels = 128;  // with fewer, products that are taken away ag
 constexpr int64_t kGrainWork = 1 << 17;
 constexpr int64_t kTaps = 3;
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 /// Rows whose distance is a power of two would evict each other.
-int64_t row_of(int64_t channels) { return pieces(channels, kLanes) * kLanes + kLanes; }
+int64_t row_of(int64_t channels) { return ceil_div(channels, kLanes) * kLanes + kLanes; }
 
 /// A y: two results make four points.
 PROA_INLINE void transform_results(const VF* y, VF* to) {
@@ -63,8 +61,8 @@ struct Layout {
 
 Layout layout_of(const Correlation& c) {
   Layout l = {};
-  l.down = pieces(c.rows, kOut);
-  l.across = pieces(c.cols, kOut);
+  l.down = ceil_div(c.rows, kOut);
+  l.across = ceil_div(c.cols, kOut);
   l.tiles = c.x.shape[0] * l.down * l.across;
   l.x.tile = row_of(c.depth);
   l.dy.tile = row_of(c.outs);
@@ -72,8 +70,8 @@ Layout layout_of(const Correlation& c) {
   l.sums.point = c.outs * l.sums.tile;
   const bool wide = kPoints * l.sums.point * 4 > kTakenBytes;
   const int64_t fit = kTakenBytes / 4 / kPoints / (l.x.tile + l.dy.tile);
-  l.taken = most(least(l.tiles, wide ? most(fit, kTakenWide) : fit), 1);
-  l.taken = pieces(l.tiles, pieces(l.tiles, l.taken));  // as many each time
+  l.taken = max(min(l.tiles, wide ? max(fit, kTakenWide) : fit), 1);
+  l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
   l.x.point = l.taken * l.x.tile;
   l.dy.point = l.taken * l.dy.tile;
   return l;
@@ -83,8 +81,8 @@ Layout layout_of(const Correlation& c) {
 /// `ahead` comes meanwhile, a half by a half of the points.
 void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tiles, bool accumulate,
               const Ahead* ahead) {
-  const int64_t panel = kTileVecs * kLanes, pairs = pieces(c.outs, 2);
-  const int64_t blocks = pieces(c.outs, kTileRows);
+  const int64_t panel = kTileVecs * kLanes, pairs = ceil_div(c.outs, 2);
+  const int64_t blocks = ceil_div(c.outs, kTileRows);
   Tile t = {};
   t.lda = l.dy.tile;
   t.ldb = l.x.tile;
@@ -92,7 +90,7 @@ void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tile
   t.k = tiles;
   t.accumulate = accumulate;
   t.last = kLanes;
-  const int64_t of_point = blocks * pieces(c.depth, panel), shares = of_point * kPoints / 2;
+  const int64_t of_point = blocks * ceil_div(c.depth, panel), shares = of_point * kPoints / 2;
   int64_t share = point % (kPoints / 2) * of_point;
   for (int64_t col = 0; col < c.depth; col += panel) {
     t.b = l.x.data + point * l.x.point + col;
@@ -101,7 +99,7 @@ void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tile
       const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
       t.a = l.dy.data + point * l.dy.point + row;
       t.c = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
-      t.count = static_cast<int>(least(end, c.outs) - row);
+      t.count = static_cast<int>(min(end, c.outs) - row);
       fetch_share(ahead[point * 2 / kPoints], share++, shares);
       kMicroF32.run(tile_rows(t.count), vecs, t);
     }
@@ -132,7 +130,7 @@ void write_kernels(const Call& call, const Correlation& c, const Layout& l, cons
                  for (int64_t o = begin; o < end; ++o)
                    for (int64_t d = 0; d < c.depth; d += kLanes) {
                      read_taps(l.sums.data + o * l.sums.tile + d, l.sums.point, taps);
-                     const int64_t some = least(c.depth - d, kLanes);
+                     const int64_t some = min(c.depth - d, kLanes);
                      for (int64_t i = 0; i < some; ++i) {
                        S* to = dw.as<S>() + o * dw.stride[0] + (d + i) * dw.stride[1];
                        for (int64_t p = 0; p < kTaps; ++p)
@@ -166,7 +164,7 @@ Status winograd_weight(const Call& call, const Correlation& c, const Frame& x, c
                       l.down, l.across,     c.depth,      lines};
   const Tiles of_dy = {dy, c.rows, c.cols, 0, 0, l.down, l.across, c.outs, lines};
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
-    const int64_t count = least(l.tiles - first, l.taken);
+    const int64_t count = min(l.tiles - first, l.taken);
     parallel_for(call, count, 1 + kGrainWork / (kPoints * (l.x.tile + l.dy.tile)),
                  [&](int64_t begin, int64_t end) {
                    transform_tiles(of_x, first + begin, first + end, l.x, begin, transform_x);

@@ -143,7 +143,7 @@ C128* run_line(const Layout& l, const Factors& factors, const Tables& t, C128* x
 
 int64_t length_of(const Call& c) {
   const View& x = c.in[0];
-  return x.shape[axis_of(c.attr<FftAttrs>().axis, x.rank)];
+  return x.shape[normalize_axis(c.attr<FftAttrs>().axis, x.rank)];
 }
 int64_t lines_of(const Call& c) {
   const int64_t n = length_of(c);
@@ -161,7 +161,7 @@ Status fft(const Call& c) {
   const View &x = c.in[0], &y = c.out[0];
   if (x.rank == 0) return copy(c, x, y);
   const auto& attrs = c.attr<FftAttrs>();
-  const int axis = axis_of(attrs.axis, x.rank);
+  const int axis = normalize_axis(attrs.axis, x.rank);
   const int64_t n = length_of(c), count = lines_of(c), slots = slots_of(count);
   if (count == 0) return Status::kOk;
   const Layout l(n);

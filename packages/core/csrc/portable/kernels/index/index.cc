@@ -370,7 +370,7 @@ void start(Walk* w, const View& small, const View& index, const View& big) {
 Walk gather_walk(const View& small, const View& index, const View& big, int64_t axis_attr) {
   Walk w;
   start(&w, small, index, big);
-  const int axis = axis_of(axis_attr, big.rank);
+  const int axis = normalize_axis(axis_attr, big.rank);
   for (int d = 0; d < small.rank; ++d) {
     const bool inside = d >= axis && d < axis + index.rank;
     w.nest.stride[Walk::kIndex][d] = inside ? index.stride[d - axis] : 0;
@@ -384,7 +384,7 @@ Walk gather_walk(const View& small, const View& index, const View& big, int64_t 
 Walk along_walk(const View& small, const View& index, const View& big, int64_t axis_attr) {
   Walk w;
   start(&w, small, index, big);
-  const int axis = axis_of(axis_attr, big.rank);
+  const int axis = normalize_axis(axis_attr, big.rank);
   for (int d = 0; d < small.rank; ++d) {
     w.nest.stride[Walk::kIndex][d] = index.shape[d] == 1 ? 0 : index.stride[d];
     w.nest.stride[Walk::kBig][d] = d == axis || big.shape[d] == 1 ? 0 : big.stride[d];

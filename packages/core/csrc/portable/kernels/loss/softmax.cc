@@ -7,10 +7,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
-int axis_of(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
-
 Rows along(const View& v, int64_t axis) {
-  const int a = axis_of(axis, v.rank);
+  const int a = normalize_axis(axis, v.rank);
   return v.rank == 0 ? Rows(v, 0, 0) : Rows(v, a, a + 1);
 }
 
@@ -291,7 +289,7 @@ void sum_rows(const Call& c, const Rows& x, const View& y, int axis) {
 }  // namespace
 
 Status sum_axis(const Call& c) {
-  const int axis = axis_of(c.attr<SumAxisAttrs>().axis, c.in[0].rank);
+  const int axis = normalize_axis(c.attr<SumAxisAttrs>().axis, c.in[0].rank);
   const Rows x = along(c.in[0], axis);
   if (is_double(x.dtype))
     sum_rows<double>(c, x, c.out[0], axis);

@@ -12,8 +12,6 @@ Status add(const Call&);  // elementwise/binary.cc
 
 namespace {
 
-int axis_of(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
-
 /// The view that a view op's shape rule makes of x. The struct at `attrs` is the rule's.
 Status view_of(ShapeRule rule, const View& x, const void* attrs, View* part) {
   Call call;
@@ -60,7 +58,7 @@ Status slice_assign(const Call& c) {
 }
 
 Status concat(const Call& c) {
-  const int axis = axis_of(c.attr<ConcatAttrs>().axis, c.out[0].rank);
+  const int axis = normalize_axis(c.attr<ConcatAttrs>().axis, c.out[0].rank);
   int64_t at = 0;
   for (int i = 0; i < c.n_in; ++i) {
     const int64_t size = c.in[i].shape[axis];
@@ -71,7 +69,7 @@ Status concat(const Call& c) {
 }
 
 Status stack(const Call& c) {
-  const int axis = axis_of(c.attr<StackAttrs>().axis, c.out[0].rank);
+  const int axis = normalize_axis(c.attr<StackAttrs>().axis, c.out[0].rank);
   for (int i = 0; i < c.n_in; ++i) {
     View part = narrow(c.out[0], axis, i, 1);
     for (int d = axis; d + 1 < part.rank; ++d) {
@@ -151,7 +149,7 @@ Status tile_grad(const Call& c) {
 Status windows_grad(const Call& c) {
   const auto& a = c.attr<WindowsGradAttrs>();
   const View &dy = c.in[0], &dx = c.out[0];
-  const int axis = axis_of(a.axis, dx.rank);
+  const int axis = normalize_axis(a.axis, dx.rank);
   PROA_TRY(clear(c, dx));
   for (int64_t k = 0; k < a.size; ++k) {
     // Element k of every window; no two of them come from one place.

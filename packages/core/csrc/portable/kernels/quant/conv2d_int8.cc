@@ -2,6 +2,7 @@
 // depthwise convolution the channels are the vector.
 #include <string.h>
 
+#include "proa/base/arith.h"
 #include "proa/base/settings.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
@@ -11,7 +12,6 @@
 namespace proa::PROA_ISA {
 namespace {
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
 struct Geometry {
@@ -125,11 +125,11 @@ void run_depthwise(const Call& c, const Frame& f, const int32_t* w, const Int8En
       const int64_t n = line / rows, i = line - n * rows;
       const int8_t* x = static_cast<const int8_t*>(f.data) + n * f.image + i * a.stride[0] * f.row;
       for (int64_t j = 0; j < cols; j += kPixels) {
-        const int count = static_cast<int>(least(cols - j, kPixels));
+        const int count = static_cast<int>(min(cols - j, kPixels));
         const int8_t* from = x + j * a.stride[1] * f.pixel;
         for (int64_t channel = 0; channel < channels; channel += kVecs * kLanes) {
           alignas(64) int32_t tile[kPixels * kVecs * kLanes];
-          const int some = static_cast<int>(least(channels - channel, kVecs * kLanes));
+          const int some = static_cast<int>(min(channels - channel, kVecs * kLanes));
           if (count == kPixels && some > kLanes)
             depthwise_tile(c, f, from + channel, w + channel, width, kPixels, kVecs, tile);
           else

@@ -1,4 +1,5 @@
 #include "proa/kernels/quant/int8_product.h"
+#include "proa/base/arith.h"
 
 #include <string.h>
 
@@ -13,15 +14,15 @@ size_t head_bytes(int64_t n) {
 
 /// The integers of vectors of floats.
 struct Quantizer {
-  VF scale, inverse, minus, least, most;
+  VF scale, inverse, minus, lowest, highest;
   bool divides;
 
   PROA_INLINE explicit Quantizer(const Int8End& end)
       : scale(splat(end.out_scale)),
         inverse(splat(end.inverse)),
         minus(splat(-end.out_scale)),
-        least(end.act == Act::kRelu ? VF{} : splat(-127.0f * end.out_scale)),
-        most(splat(127.0f * end.out_scale)),
+        lowest(end.act == Act::kRelu ? VF{} : splat(-127.0f * end.out_scale)),
+        highest(splat(127.0f * end.out_scale)),
         divides(end.inverse == 0.0f) {}
 
   /// v / scale as the machine divides.
@@ -37,7 +38,7 @@ struct Quantizer {
     return v / scale;
   }
   PROA_INLINE VI8 operator()(VF v) const {
-    const VI q = round_to_int(quotient(min(most, max(least, v))));
+    const VI q = round_to_int(quotient(min(highest, max(lowest, v))));
 #if defined(__AVX512BW__)
     return bit_cast<VI8>(_mm512_cvtepi32_epi8((__m512i)q));
 #elif defined(__AVX2__)

@@ -6,7 +6,7 @@
 #include "proa/base/dispatch.h"
 #include "proa/simd/gemm/product.h"
 #include "proa/simd/math.h"
-#include "proa/simd/pieces.h"
+#include "proa/simd/workspace.h"
 
 namespace proa::PROA_ISA {
 

@@ -1,6 +1,7 @@
 // A recurrent cell along a sequence: at each step one product of all states with the recurrent
 // weight (packed once), then the gates of each sample.
 #include "proa/gen/attrs/recurrent.h"
+#include "proa/base/arith.h"
 #include "proa/kernels/recurrent/cell.h"
 
 namespace proa::PROA_ISA {
@@ -54,15 +55,16 @@ Product product_of(const Call& c, const CellSizes& s, const Work<C>& work) {
 
 template <class C>
 Work<C> work_of(const Call& c, const CellSizes& s, void* memory) {
-  Pieces pieces(memory);
+  Workspace workspace(memory);
   Work<C> w = {};
-  w.gates = pieces.take<C>(s.batch * s.gates);
-  w.h = pieces.take<C>(s.batch * s.hidden);
-  w.c = pieces.take<C>(s.batch * s.hidden);
-  w.input = pieces.take<C>(s.batch * s.gates);
-  w.packed = pieces.take<uint8_t>(static_cast<int64_t>(product_packed_size(weight_of(s, c.in[1]))));
-  w.product = pieces.take<uint8_t>(static_cast<int64_t>(product_scratch(product_of(c, s, w))));
-  w.bytes = pieces.bytes();
+  w.gates = workspace.take<C>(s.batch * s.gates);
+  w.h = workspace.take<C>(s.batch * s.hidden);
+  w.c = workspace.take<C>(s.batch * s.hidden);
+  w.input = workspace.take<C>(s.batch * s.gates);
+  w.packed =
+      workspace.take<uint8_t>(static_cast<int64_t>(product_packed_size(weight_of(s, c.in[1]))));
+  w.product = workspace.take<uint8_t>(static_cast<int64_t>(product_scratch(product_of(c, s, w))));
+  w.bytes = workspace.bytes();
   return w;
 }
 

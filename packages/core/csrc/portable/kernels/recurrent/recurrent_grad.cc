@@ -1,6 +1,7 @@
 // Gradient of a recurrent cell along a sequence: the steps in reverse, each with the gradients of
 // its gates and one product that hands them to the state before; then one product over all steps
 // for the weight.
+#include "proa/base/arith.h"
 #include "proa/gen/attrs/recurrent.h"
 #include "proa/kernels/recurrent/cell.h"
 
@@ -84,21 +85,21 @@ Product weight_product(const CellSizes& s, const Work<C>& work, const View& dw) 
 
 template <class C>
 Work<C> work_of(const Call& c, const CellSizes& s, void* memory) {
-  Pieces pieces(memory);
+  Workspace workspace(memory);
   Work<C> w = {};
-  w.dgates = pieces.take<C>(s.time * s.batch * s.gates);
-  w.previous = pieces.take<C>(s.time * s.batch * s.hidden);
-  w.dh = pieces.take<C>(s.batch * s.hidden);
-  w.pass = pieces.take<C>(s.batch * s.hidden);
-  w.dc = pieces.take<C>(s.batch * s.hidden);
+  w.dgates = workspace.take<C>(s.time * s.batch * s.gates);
+  w.previous = workspace.take<C>(s.time * s.batch * s.hidden);
+  w.dh = workspace.take<C>(s.batch * s.hidden);
+  w.pass = workspace.take<C>(s.batch * s.hidden);
+  w.dc = workspace.take<C>(s.batch * s.hidden);
   w.line_size = s.kept + s.gates + 3 * s.hidden;
-  w.lines = pieces.take<C>(s.batch * w.line_size);
-  w.packed = pieces.take<uint8_t>(
+  w.lines = workspace.take<C>(s.batch * w.line_size);
+  w.packed = workspace.take<uint8_t>(
       static_cast<int64_t>(product_packed_size(weight_of(s, *inputs_of(c).w))));
   const size_t step = product_scratch(step_product(s, w, 0));
   const size_t weight = product_scratch(weight_product(s, w, c.out[1]));
-  w.product = pieces.take<uint8_t>(static_cast<int64_t>(step > weight ? step : weight));
-  w.bytes = pieces.bytes();
+  w.product = workspace.take<uint8_t>(static_cast<int64_t>(step > weight ? step : weight));
+  w.bytes = workspace.bytes();
   return w;
 }
 

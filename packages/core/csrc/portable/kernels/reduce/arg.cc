@@ -143,7 +143,7 @@ Status arg_extremum(const Call& c, int64_t axis) {
   if (out.numel() == 0) return Status::kOk;
   if (x.numel() == 0) return Status::kInvalidArgument;
   if (is_complex(x.dtype)) return Status::kUnimplemented;
-  const uint32_t mask = x.rank == 0 ? 0 : 1u << axis_of(axis, x.rank);
+  const uint32_t mask = x.rank == 0 ? 0 : 1u << normalize_axis(axis, x.rank);
   Split s = split_axes(x, mask, out);
   s.kept.simplify();
   const DType as = x.dtype == DType::kF64 ? x.dtype

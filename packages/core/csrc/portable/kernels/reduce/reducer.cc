@@ -189,12 +189,10 @@ const Reducer* Reducers::of(DType t) const {
   return is_complex(t) ? c128 : i64;
 }
 
-int axis_of(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
-
 uint32_t axes_of(const Ints& axes, int rank) {
   if (axes.count <= 0) return (1u << rank) - 1;
   uint32_t mask = 0;
-  for (int i = 0; i < axes.count && rank > 0; ++i) mask |= 1u << axis_of(axes[i], rank);
+  for (int i = 0; i < axes.count && rank > 0; ++i) mask |= 1u << normalize_axis(axes[i], rank);
   return mask;
 }
 

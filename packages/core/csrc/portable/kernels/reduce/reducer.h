@@ -35,7 +35,6 @@ struct Reducers {
 
 /// The axes that a list names (all if it is empty), as a bit set.
 uint32_t axes_of(const Ints& axes, int rank);
-int axis_of(int64_t axis, int rank);
 
 /// Reduces x over the axes of `mask` into `out`, which has x's axes without those of the mask,
 /// or with them at size 1.

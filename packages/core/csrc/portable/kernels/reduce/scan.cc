@@ -263,7 +263,7 @@ Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
   int64_t length = 1, xs = 1, ys = 1;
   Split s;
   if (x.rank > 0) {
-    const int axis = axis_of(axis_attr, x.rank);
+    const int axis = normalize_axis(axis_attr, x.rank);
     length = x.shape[axis];
     const int64_t last = reverse ? length - 1 : 0;
     x.data = const_cast<uint8_t*>(element(x, last * x.stride[axis]));

@@ -93,7 +93,7 @@ struct Lines {
 };
 Lines lines_of(const View& x, int64_t axis) {
   Lines l;
-  l.length = x.rank > 0 ? x.shape[axis_of(axis, x.rank)] : 1;
+  l.length = x.rank > 0 ? x.shape[normalize_axis(axis, x.rank)] : 1;
   l.count = l.length > 0 ? x.numel() / l.length : 0;
   l.parts = l.count < kMostParts ? l.count : kMostParts;
   return l;
@@ -109,7 +109,7 @@ Status order(const Call& c, int64_t axis_attr, int64_t k, bool falling) {
   const Lines l = lines_of(x, axis_attr);
   if (l.count == 0 || k == 0) return Status::kOk;
   if (is_complex(x.dtype) || x.dtype == DType::kBool) return Status::kUnimplemented;
-  const int axis = x.rank > 0 ? axis_of(axis_attr, x.rank) : 0;
+  const int axis = x.rank > 0 ? normalize_axis(axis_attr, x.rank) : 0;
   const uint32_t mask = x.rank > 0 ? 1u << axis : 0;
   const Split s = split_axes(x, mask, y), t = split_axes(x, mask, where);
   const int64_t xs = x.rank > 0 ? x.stride[axis] : 1, ys = x.rank > 0 ? y.stride[axis] : 1;

@@ -1,13 +1,12 @@
 // Taps that fall outside x are left out, so that x needs no frame with a border.
 #include "proa/simd/conv/depthwise.h"
+#include "proa/base/arith.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kGrainWork = 1 << 16;
 constexpr int kPixels = 4, kVecs = 2;  // of a tile
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /// Taps [first, end) of those at `at`, at + step, ... that fall into [0, size).
 struct Taps {
@@ -117,7 +116,7 @@ void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, i
       run_tile(s, line, at, row, j, channel, kWidth, 1, kVecs);
   }
   for (; channel < channels; channel += kWidth) {
-    const int64_t last = least(channels - channel, kWidth);
+    const int64_t last = min(channels - channel, kWidth);
     if (count == kPixels)
       run_tile(s, line, at, row, j, channel, last, kPixels, 1);
     else

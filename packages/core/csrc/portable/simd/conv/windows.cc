@@ -2,6 +2,7 @@
 // some panels of the right side. Each panel meets all the tiles before the next one is read. Pieces
 // depend on the shapes alone, so results do not depend on the number of threads.
 #include "proa/simd/conv/windows.h"
+#include "proa/base/arith.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -12,10 +13,6 @@ constexpr int64_t kStripBytes = 256 * 1024;  // of panels
 constexpr int64_t kFarBytes = 1 << 20, kFarChunkBytes = 512 * 1024;
 constexpr int64_t kGrainWork = 1 << 19;  // multiply-adds worth handing to another thread
 constexpr int64_t kTasks = 8;
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 struct Cut {
   int height;        // windows in a tile
@@ -37,28 +34,28 @@ void set_fetch(const WindowProduct& p, Cut* c) {
   const int64_t own = dense ? c->height * p.g.n * p.g.micro->size : 0;
   c->fetches_c = !kSmallBuild && own > 0 && own >= p.fetch.bytes / c->tiles;
   c->fetch = c->fetches_c ? own / c->panels : p.fetch.bytes / (c->tiles * c->panels);
-  c->fetch_step = c->fetch / most(c->k, 1);
+  c->fetch_step = c->fetch / max(c->k, 1);
 }
 
 Cut cut(const WindowProduct& p) {
   Cut c;
-  c.height = tile_rows(pieces(p.cols, pieces(p.cols, kTileRows)));
-  c.per_line = pieces(p.cols, c.height);
+  c.height = tile_rows(ceil_div(p.cols, ceil_div(p.cols, kTileRows)));
+  c.per_line = ceil_div(p.cols, c.height);
   c.tiles = p.g.m / p.cols * c.per_line;
   c.width = kTileVecs * p.g.micro->lanes;
-  c.panels = pieces(p.g.n, c.width);
+  c.panels = ceil_div(p.g.n, c.width);
   c.k = p.windows.taps_h * p.windows.taps_w * p.run;
-  c.strip = most(kStripBytes / most(c.k * c.width * 4, 1), 1);
-  const int64_t work = most(c.height * c.k * c.width, 1) * c.panels;  // of a tile
+  c.strip = max(kStripBytes / max(c.k * c.width * 4, 1), 1);
+  const int64_t work = max(c.height * c.k * c.width, 1) * c.panels;  // of a tile
   const bool far = !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > kFarBytes;
-  const int64_t bytes = most(c.height * p.windows.row * p.windows.taps_h, 1);
+  const int64_t bytes = max(c.height * p.windows.row * p.windows.taps_h, 1);
   const int64_t fit = (far ? kFarChunkBytes : kChunkBytes) / bytes;
-  const int64_t even = far ? c.tiles : most(pieces(c.tiles, kTasks), pieces(kGrainWork, work));
-  c.chunk = most(least(fit, even), 1);
-  c.chunks = pieces(c.tiles, c.chunk);
-  c.groups = c.chunks >= kTasks ? 1 : pieces(kTasks, c.chunks);
-  c.groups = most(least(least(c.groups, c.panels), c.chunk * work / kGrainWork), 1);
-  c.group = pieces(c.panels, c.groups);
+  const int64_t even = far ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGrainWork, work));
+  c.chunk = max(min(fit, even), 1);
+  c.chunks = ceil_div(c.tiles, c.chunk);
+  c.groups = c.chunks >= kTasks ? 1 : ceil_div(kTasks, c.chunks);
+  c.groups = max(min(min(c.groups, c.panels), c.chunk * work / kGrainWork), 1);
+  c.group = ceil_div(c.panels, c.groups);
   set_fetch(p, &c);
   return c;
 }
@@ -84,8 +81,8 @@ void run_tile_at(const WindowProduct& p, const Cut& cut, const Position& at, int
   const Gemm& g = p.g;
   const int64_t size = g.micro->size, lanes = g.micro->lanes, col = panel * cut.width;
   const int64_t row = p.first + (at.n * p.rows + at.i) * p.cols + at.j;
-  const int count = static_cast<int>(least(p.cols - at.j, cut.height)), height = tile_rows(count);
-  const int cols = static_cast<int>(least(g.n - col, cut.width));
+  const int count = static_cast<int>(min(p.cols - at.j, cut.height)), height = tile_rows(count);
+  const int cols = static_cast<int>(min(g.n - col, cut.width));
   const int vecs = cols <= lanes ? 1 : kTileVecs;
   alignas(64) uint8_t spare[kTileBytes];
   Tile t = {};
@@ -121,15 +118,14 @@ void multiply_windows(const Call& call, const WindowProduct& product) {
   parallel_for(call, c.chunks * c.groups, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t chunk = task / c.groups, group = task - chunk * c.groups;
-      const int64_t first = chunk * c.chunk, last = least(first + c.chunk, c.tiles);
+      const int64_t first = chunk * c.chunk, last = min(first + c.chunk, c.tiles);
       const int64_t line = first / c.per_line, n = line / p.rows;
       const Position start = {n, line - n * p.rows, (first - line * c.per_line) * c.height};
-      const int64_t stop = least((group + 1) * c.group, c.panels);
+      const int64_t stop = min((group + 1) * c.group, c.panels);
       for (int64_t panel = group * c.group; panel < stop; panel += c.strip) {
         Position at = start;
         for (int64_t t = first; t < last; ++t) {
-          for (int64_t k = panel; k < least(panel + c.strip, stop); ++k)
-            run_tile_at(p, c, at, t, k);
+          for (int64_t k = panel; k < min(panel + c.strip, stop); ++k) run_tile_at(p, c, at, t, k);
           at.j += c.height;
           if (at.j < p.cols) continue;
           at.j = 0;

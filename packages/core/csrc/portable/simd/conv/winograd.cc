@@ -1,4 +1,5 @@
 #include "proa/simd/conv/winograd.h"
+#include "proa/base/arith.h"
 
 #include <string.h>
 
@@ -14,10 +15,6 @@ constexpr int64_t kTakenBytes = 384 * 1024, kTakenLeast = 3 * kTileRows, kTakenW
 constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
 constexpr int64_t kGrainWork = 1 << 17;
 constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
-int64_t round_up(int64_t n, int64_t to) { return pieces(n, to) * to; }
 
 // -- the transforms, one line of vectors each; a line is applied along both axes -----------------
 /// G g: three taps.
@@ -61,8 +58,8 @@ Layout layout_of(const Correlation& c) {
   l.out = round_up(c.outs, kTileVecs * kLanes);
   const int64_t fit = kTakenBytes / 4 / kPoints / (l.in + l.out);
   const int64_t few = is_wide(c) ? kTakenWide : kTakenLeast;
-  l.taken = least(l.tiles, round_up(fit > few ? fit : few, kTileRows));
-  l.taken = pieces(l.tiles, pieces(l.tiles, l.taken));  // as many each time
+  l.taken = min(l.tiles, round_up(fit > few ? fit : few, kTileRows));
+  l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
   // The micro-kernel works on an even number of rows.
   l.in_point = (l.taken + 1) * l.in;
   l.out_point = (l.taken + 1) * l.out;
@@ -104,11 +101,11 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
 /// first-level cache, or a panel of wide kernels in the second-level one while the next comes.
 void multiply(const Job& s, int64_t point, int64_t tiles) {
   const int64_t panel = kTileVecs * kLanes, outs = s.c.outs, depth = s.c.depth;
-  const int64_t pairs = pieces(tiles, 2), blocks = pieces(tiles, kTileRows);
+  const int64_t pairs = ceil_div(tiles, 2), blocks = ceil_div(tiles, kTileRows);
   Windows rows = {s.l.in * 4, 1, 1, 0, 0};
   auto run = [&](int64_t block, int64_t col) {
     const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
-    multiply_tile(s, point, row, static_cast<int>(least(end, tiles) - row), col, rows);
+    multiply_tile(s, point, row, static_cast<int>(min(end, tiles) - row), col, rows);
   };
   if (!is_wide(s.c)) {
     for (int64_t block = 0; block < blocks; ++block)
@@ -129,9 +126,9 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
   const Correlation& c = s.c;
   const int64_t line = tile / s.l.across, n = line / s.l.down;
   const int64_t top = (line - n * s.l.down) * kOut, left = (tile - line * s.l.across) * kOut;
-  const int count = static_cast<int>(least(c.cols - left, kOut));
+  const int count = static_cast<int>(min(c.cols - left, kOut));
   for (int64_t col = 0; col < c.outs; col += kLanes) {
-    const int64_t some = least(c.outs - col, kLanes);
+    const int64_t some = min(c.outs - col, kLanes);
     const VF bias = s.bias == nullptr ? VF{} : load(s.bias + col);
     VF half[kOut][kEdge];
     for (int j = 0; j < kEdge; ++j) {
@@ -189,7 +186,7 @@ void read_taps(const Correlation& c, int64_t col, int64_t k, int64_t count, floa
   const Kernels& w = c.kernels;
   const auto size = static_cast<int64_t>(size_of(w.dtype));
   const auto* from = static_cast<const uint8_t*>(w.data) + (col * w.out + k * w.depth) * size;
-  const int64_t lanes = least(c.outs - col, kLanes), taps = count * kTaps;
+  const int64_t lanes = min(c.outs - col, kLanes), taps = count * kTaps;
   if (lanes <= 0) {
     for (int64_t i = 0; i < taps; ++i) store(to + i * kLanes, VF{});
     return;
@@ -255,7 +252,7 @@ void winograd_pack(const Call& call, const Correlation& c, void* packed) {
                    float* to =
                        static_cast<float*>(packed) + col / panel * panel * c.depth + col % panel;
                    for (int64_t k = 0, count = 0; k < c.depth; k += count) {
-                     count = least(c.depth - k, depths_at_once(c.kernels));
+                     count = min(c.depth - k, depths_at_once(c.kernels));
                      read_taps(c, col, k, count, taps);
                      for (int64_t i = 0; i < count; ++i, to += panel)
                        pack_taps(taps + i * kTaps * kLanes, back, point, to);
@@ -277,7 +274,7 @@ void winograd(const Call& call, const Correlation& c, const Frame& frame, const 
                  bias, end, in,    in + round_up(kPoints * l.in_point, 16)};
   const Tiles tiles = tiles_of(c, l, frame);
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
-    const int64_t count = least(l.tiles - first, l.taken);
+    const int64_t count = min(l.tiles - first, l.taken);
     parallel_for(call, count, 1 + kGrainWork / (kPoints * l.in), [&](int64_t begin, int64_t stop) {
       transform_tiles(tiles, first + begin, first + stop, {in, l.in, l.in_point}, begin,
                       transform_x);

@@ -8,6 +8,7 @@
 // make 97 % of it from panels in the first caches and 92 % where rows are read in place; squares
 // of 128 and 256 make 86 %, of 512 88 %, of 1024 and 2048 80 %.
 #include "proa/simd/gemm/gemm.h"
+#include "proa/base/arith.h"
 
 #include <string.h>
 
@@ -25,17 +26,6 @@ constexpr int64_t kFewRows = 4;         // panels of a, for which a panel of b i
 constexpr int64_t kFewColumns = 3;      // panels of b, for which rows are not worth transposing,
 constexpr int64_t kInPlaceColumns = 8;  // nor copying
 constexpr int64_t kConflict = 2048;     // rows so many bytes apart evict each other
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-/// Long division takes processors long, and small products are many.
-int64_t pieces(int64_t n, int64_t size) {
-  n += size - 1;
-  if (((n | size) >> 32) != 0) return n / size;
-  return static_cast<uint32_t>(n) / static_cast<uint32_t>(size);
-}
-
-int64_t round_up(int64_t n, int64_t to) { return pieces(n, to) * to; }
 
 /// A build without doubles is one for models, whose b is prepacked: it goes without the ways that
 /// spare the packing.
@@ -63,12 +53,12 @@ Cut cut(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   Cut c;
   c.width = kTileVecs * micro.lanes;
   c.k_block = gemm_k_block(micro, k);
-  c.rows = most(pieces(m, kTileRows), 1);
-  c.height = tile_rows(most(pieces(m, c.rows), 1));
-  if (kSmallBuild) c.rows = pieces(m, c.height);
+  c.rows = max(ceil_div(m, kTileRows), 1);
+  c.height = tile_rows(max(ceil_div(m, c.rows), 1));
+  if (kSmallBuild) c.rows = ceil_div(m, c.height);
   c.high = m == 1 ? 1 : (m + 1) / 2 - (c.height / 2 - 1) * c.rows;
   const int64_t all = round_up(n, c.width), panel = micro.size * c.k_block * c.width;
-  c.columns = least(most(kBlockBytes / panel * c.width, c.width), all);
+  c.columns = min(max(kBlockBytes / panel * c.width, c.width), all);
   return c;
 }
 
@@ -140,7 +130,7 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
   const Micro& micro = *g.micro;
   const int64_t size = micro.size, end = s.col + s.cols, row = panel.row;
   const int rows = panel.rows, height = tile_rows(rows);
-  const int cols = static_cast<int>(least(end - col, s.cut.width));
+  const int cols = static_cast<int>(min(end - col, s.cut.width));
   const int vecs = static_cast<int>(tile_vecs(micro, cols)), width = vecs * micro.lanes;
   const bool done = s.k0 + s.k >= g.k;
   alignas(64) uint8_t spare[kTileBytes];
@@ -195,7 +185,7 @@ void copy_rows(const Block& s, const Panel& p, int rows, uint8_t* panel) {
 Panel panel_of(const Block& s, int64_t i, uint8_t* room) {
   const Gemm& g = s.g;
   const int64_t size = g.micro->size, row = s.cut.row_of(i);
-  const int rows = static_cast<int>(least(g.m - row, s.cut.height_of(i)));
+  const int rows = static_cast<int>(min(g.m - row, s.cut.height_of(i)));
   Panel p = {room, row, 0, rows};
   if (s.way == Rows::kOnce) {
     p.data = s.a + i * panel_bytes(*g.micro, s.cut, s.k);
@@ -226,9 +216,9 @@ void pack_columns(const Micro& micro, const Source& b, int64_t width, int64_t or
   // A few rows at a time along all the columns, as they lie in memory.
   const int64_t slab = b.by_step ? kSlab : k;
   for (int64_t done = 0; done < k; done += slab) {
-    const int64_t some = least(slab, k - done);
+    const int64_t some = min(slab, k - done);
     for (int64_t col = begin; col < end; col += width) {
-      const int cols = static_cast<int>(least(end - col, width));
+      const int cols = static_cast<int>(min(end - col, width));
       const int padded = static_cast<int>(tile_vecs(micro, cols) * micro.lanes);
       pack_panel(b, micro.size, col, cols, padded, k0 + done, some,
                  to + ((col - origin) * k + done * padded) * micro.size);
@@ -239,10 +229,10 @@ void pack_columns(const Micro& micro, const Source& b, int64_t width, int64_t or
 /// Packs what is to be packed of panels [first, last) of the block.
 void pack_block(const Block& s, int64_t first, int64_t last) {
   if (s.g.packed != nullptr) return;
-  const int64_t width = s.cut.width, end = s.col + least(last * width, s.cols);
+  const int64_t width = s.cut.width, end = s.col + min(last * width, s.cols);
   int64_t begin = s.col + first * width;
   if (kSparesPacking && s.in_place)
-    begin = most(begin, s.col + s.cols / width * width);  // the narrow one
+    begin = max(begin, s.col + s.cols / width * width);  // the narrow one
   if (begin < end) pack_columns(*s.g.micro, s.g.b, width, s.col, begin, end, s.k0, s.k, s.buffer);
 }
 
@@ -265,14 +255,13 @@ void run_first(const Block& s, int64_t first, int64_t last) {
 }
 
 void run_block(const Call& call, const Block& s) {
-  const int64_t panels = pieces(s.cols, s.cut.width), rows = s.cut.rows;
-  const int64_t tile = most(s.cut.height * s.k * s.cut.width, 1);
+  const int64_t panels = ceil_div(s.cols, s.cut.width), rows = s.cut.rows;
+  const int64_t tile = max(s.cut.height * s.k * s.cut.width, 1);
   if (rows <= kFewRows) {
-    parallel_for(call, panels, pieces(kGrainWork, tile * rows), [&](int64_t first, int64_t last) {
+    parallel_for(call, panels, ceil_div(kGrainWork, tile * rows), [&](int64_t first, int64_t last) {
       pack_block(s, first, last);
       for (int64_t j = first; j < last; ++j)
-        run_panels(s, 0, rows, s.col + j * s.cut.width,
-                   s.col + least((j + 1) * s.cut.width, s.cols));
+        run_panels(s, 0, rows, s.col + j * s.cut.width, s.col + min((j + 1) * s.cut.width, s.cols));
     });
     return;
   }
@@ -280,21 +269,21 @@ void run_block(const Call& call, const Block& s) {
                      s.g.b.direct != nullptr && s.cut.height == kTileRows &&
                      s.g.micro->run_packing != nullptr;
   if (fused)
-    parallel_for(call, panels, pieces(kGrainWork, tile),
+    parallel_for(call, panels, ceil_div(kGrainWork, tile),
                  [&](int64_t first, int64_t last) { run_first(s, first, last); });
   else if (s.g.packed == nullptr)
-    parallel_for(call, panels, pieces(kGrainWork / 16, most(s.k * s.cut.width, 1)),
+    parallel_for(call, panels, ceil_div(kGrainWork / 16, max(s.k * s.cut.width, 1)),
                  [&](int64_t first, int64_t last) { pack_block(s, first, last); });
   // Where there are few rows, the columns are shared out too.
-  const int64_t splits = rows < 8 ? least(pieces(8, rows), panels) : 1;
+  const int64_t splits = rows < 8 ? min(ceil_div(8, rows), panels) : 1;
   const int64_t skip = fused ? 1 : 0;  // panels of a that are done with
-  const int64_t each = pieces(panels, splits), grain = pieces(kGrainWork, tile * each);
+  const int64_t each = ceil_div(panels, splits), grain = ceil_div(kGrainWork, tile * each);
   parallel_for(call, (rows - skip) * splits, grain, [&](int64_t first, int64_t last) {
     // Splits of one panel that fall into this piece are run together: a is packed once.
     for (int64_t t = first; t < last;) {
-      const int64_t i = t / splits, stop = least(last, (i + 1) * splits);
+      const int64_t i = t / splits, stop = min(last, (i + 1) * splits);
       const int64_t begin = s.col + (t - i * splits) * each * s.cut.width;
-      const int64_t end = s.col + least((stop - i * splits) * each * s.cut.width, s.cols);
+      const int64_t end = s.col + min((stop - i * splits) * each * s.cut.width, s.cols);
       if (begin < end) run_panels(s, i + skip, i + skip + 1, begin, end);
       t = stop;
     }
@@ -305,12 +294,12 @@ void run_block(const Call& call, const Block& s) {
 void pack_rows(const Call& call, const Block& s) {
   const Micro& micro = *s.g.micro;
   const int64_t bytes = panel_bytes(micro, s.cut, s.k);
-  const int64_t grain = pieces(kGrainWork / 16, most(s.cut.height * s.k, 1));
+  const int64_t grain = ceil_div(kGrainWork / 16, max(s.cut.height * s.k, 1));
   parallel_for(call, s.cut.rows, grain, [&](int64_t first, int64_t last) {
     alignas(64) uint8_t room[kStackPanel + kVecBytes];
     for (int64_t i = first; i < last; ++i) {
       const int64_t row = s.cut.row_of(i);
-      const int rows = static_cast<int>(least(s.g.m - row, s.cut.height_of(i)));
+      const int rows = static_cast<int>(min(s.g.m - row, s.cut.height_of(i)));
       const int width = tile_rows(rows);
       // By way of the stack: packing may write past the end.
       pack_panel(s.g.a, micro.size, row, rows, width, s.k0, s.k, room);
@@ -322,26 +311,26 @@ void pack_rows(const Call& call, const Block& s) {
 /// Few rows and columns that are lines of memory: these are read from end to end.
 void run_few(const Call& call, Block s) {
   const Cut& c = s.cut;
-  const int64_t blocks = pieces(most(s.g.k, 1), c.k_block);
+  const int64_t blocks = ceil_div(max(s.g.k, 1), c.k_block);
   uint8_t* const rows = s.a;
   auto select = [&](Block* block, int64_t i) {
     block->k0 = i * c.k_block;
-    block->k = least(s.g.k - block->k0, c.k_block);
+    block->k = min(s.g.k - block->k0, c.k_block);
     block->a = rows + i * c.rows * panel_bytes(*s.g.micro, c, c.k_block);
   };
   for (int64_t i = 0; i < blocks; ++i) {
     select(&s, i);
     if (s.way == Rows::kOnce) pack_rows(call, s);
   }
-  const int64_t grain = pieces(kGrainWork, most(c.rows * c.height * s.g.k * c.width, 1));
+  const int64_t grain = ceil_div(kGrainWork, max(c.rows * c.height * s.g.k * c.width, 1));
   for (s.col = 0; s.col < s.g.n; s.col += c.columns) {
-    s.cols = least(s.g.n - s.col, c.columns);
-    parallel_for(call, pieces(s.cols, c.width), grain, [&](int64_t first, int64_t last) {
+    s.cols = min(s.g.n - s.col, c.columns);
+    parallel_for(call, ceil_div(s.cols, c.width), grain, [&](int64_t first, int64_t last) {
       // Each panel has a place that no other one's block of another size reaches into.
       for (int64_t j = first; j < last; ++j) {
         Block block = s;
         block.col = s.col + j * c.width;
-        block.cols = least(s.cols - j * c.width, c.width);
+        block.cols = min(s.cols - j * c.width, c.width);
         block.buffer = s.buffer + j * c.width * c.k_block * s.g.micro->size;
         block.b = block.buffer;
         for (int64_t i = 0; i < blocks; ++i) {
@@ -364,7 +353,7 @@ Room room_of(const Micro& micro, const Cut& c, int64_t m, int64_t n, int64_t k, 
   if (!has_b) room.b = round_up(c.k_block * c.columns * micro.size, 64);
   if (!has_c && k > c.k_block) room.acc = (m + kTileRows) * gemm_columns(micro, n) * micro.size;
   if (packs_once(micro, c, n)) room.a = c.rows * panel_bytes(micro, c, c.k_block);
-  if (c.rows <= kFewRows) room.a *= pieces(most(k, 1), c.k_block);
+  if (c.rows <= kFewRows) room.a *= ceil_div(max(k, 1), c.k_block);
   return room;
 }
 
@@ -373,8 +362,8 @@ Room room_of(const Micro& micro, const Cut& c, int64_t m, int64_t n, int64_t k, 
 int64_t gemm_columns(const Micro& micro, int64_t n) { return round_up(n, kTileVecs * micro.lanes); }
 
 int64_t gemm_k_block(const Micro& micro, int64_t k) {
-  if (k <= micro.k_block) return most(k, 1);
-  return round_up(pieces(k, pieces(k, micro.k_block)), micro.lanes);
+  if (k <= micro.k_block) return max(k, 1);
+  return round_up(ceil_div(k, ceil_div(k, micro.k_block)), micro.lanes);
 }
 
 size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b) {
@@ -409,10 +398,10 @@ void gemm(const Call& call, const Gemm& g, void* scratch) {
   if (kSparesPacking && c.rows <= kFewRows && g.packed == nullptr && !g.b.by_step)
     return run_few(call, s);
   do {
-    s.k = least(g.k - s.k0, c.k_block);
+    s.k = min(g.k - s.k0, c.k_block);
     if (s.way == Rows::kOnce) pack_rows(call, s);
     for (s.col = 0; s.col < g.n; s.col += c.columns) {
-      s.cols = least(g.n - s.col, c.columns);
+      s.cols = min(g.n - s.col, c.columns);
       if (g.packed != nullptr)
         s.b = static_cast<const uint8_t*>(g.packed) + (s.k0 * padded + s.col * s.k) * micro.size;
       run_block(call, s);
@@ -429,7 +418,7 @@ void gemm_pack(const Micro& micro, const Source& b, int64_t n, int64_t k, void* 
   const Cut c = cut(micro, 1, n, k);
   const int64_t padded = gemm_columns(micro, n);
   for (int64_t k0 = 0; k0 < k; k0 += c.k_block)
-    pack_columns(micro, b, c.width, 0, 0, n, k0, least(k - k0, c.k_block),
+    pack_columns(micro, b, c.width, 0, 0, n, k0, min(k - k0, c.k_block),
                  static_cast<uint8_t*>(packed) + k0 * padded * micro.size);
 }
 
@@ -438,10 +427,10 @@ void gemm_pack_step(int64_t n, int64_t k, int64_t k_block, int64_t step, const f
   Micro micro = kMicroF32;
   micro.k_block = k_block;
   const Cut c = cut(micro, 1, n, k);
-  const int64_t k0 = step / c.k_block * c.k_block, rows = least(k - k0, c.k_block);
+  const int64_t k0 = step / c.k_block * c.k_block, rows = min(k - k0, c.k_block);
   packed += k0 * gemm_columns(micro, n);
   for (int64_t col = 0; col < n; col += c.width) {
-    const int64_t cols = least(n - col, c.width), width = tile_vecs(micro, cols) * micro.lanes;
+    const int64_t cols = min(n - col, c.width), width = tile_vecs(micro, cols) * micro.lanes;
     float* const to = packed + col * rows + (step - k0) * width;
     for (int64_t j = 0; j < cols; ++j) to[j] = from[(col + j) * stride];
     for (int64_t j = cols; j < width; ++j) to[j] = 0.0f;

@@ -2,12 +2,11 @@
 // the units lie there; where the lanes are, two lines are put into one.
 #include <string.h>
 
+#include "proa/base/arith.h"
 #include "proa/simd/gemm/pack.h"
 
 namespace proa::PROA_ISA {
 namespace {
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 const uint16_t* line_of(const MatrixSource& m, int64_t line) {
   return static_cast<const uint16_t*>(m.data) + m.lines.at(line);
@@ -17,7 +16,7 @@ const uint16_t* line_of(const MatrixSource& m, int64_t line) {
 const void* read_lane(const void* ctx, int64_t lane, int64_t begin, int64_t count, void* buffer) {
   const MatrixSource& m = *static_cast<const MatrixSource*>(ctx);
   const uint16_t* from = line_of(m, lane) + 2 * begin * m.stride;
-  const int64_t there = least(2 * count, m.steps - 2 * begin);
+  const int64_t there = min(2 * count, m.steps - 2 * begin);
   if (m.stride == 1 && there == 2 * count) return from;
   uint16_t* const to = static_cast<uint16_t*>(buffer);
   for (int64_t i = 0; i < there; ++i) to[i] = from[i * m.stride];
@@ -40,7 +39,7 @@ const void* read_step(const void* ctx, int64_t unit, int64_t begin, int64_t coun
     return buffer;
   }
   for (int64_t i = 0; i < count; i += kLanes) {
-    const auto some = static_cast<__mmask16>((1u << least(count - i, kLanes)) - 1);
+    const auto some = static_cast<__mmask16>((1u << min(count - i, kLanes)) - 1);
     const __mmask16 others = odd ? 0 : some;
     const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, first + i));
     const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(others, second + i));

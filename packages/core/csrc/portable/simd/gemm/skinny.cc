@@ -3,6 +3,7 @@
 // are begun anew where gemm() begins a block of k, and pairs are added as the CPU's dot product
 // does, so that both give the same bits.
 #include "proa/simd/gemm/skinny.h"
+#include "proa/base/arith.h"
 
 #include <string.h>
 
@@ -16,8 +17,6 @@ constexpr int kWide = 4;              // vectors of columns side by side
 constexpr int64_t kSumBytes = 16384;  // of a chunk
 constexpr int64_t kPieces = 4;        // at least, if there are columns enough
 constexpr int64_t kGrainWork = 1 << 18;
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /// Some steps of all the rows, and the sums they are added to.
 template <class T>
@@ -87,7 +86,7 @@ void add_group(const Group<T>& g, int64_t cols) {
   int64_t j = 0;
   for (; j + kWide * kWidth <= cols; j += kWide * kWidth)
     add_columns<T, kPairs, kWide>(g, j, kWidth);
-  for (; j < cols; j += kWidth) add_columns<T, kPairs, 1>(g, j, least(cols - j, kWidth));
+  for (; j < cols; j += kWidth) add_columns<T, kPairs, 1>(g, j, min(cols - j, kWidth));
 }
 
 /// Sums of one chunk of columns over one block of k.
@@ -105,7 +104,7 @@ void add_block(const Chunk<T>& c, int64_t k0, int64_t k, Compute<T>* sums) {
   [[maybe_unused]] const WithoutSubnormals<kPairs> meanwhile;
   Group<T> group = {c.a + k0 * c.g.m, c.g.m, 0, c.b + c.col + k0 * c.step, c.step, sums, c.pitch};
   for (int64_t i = 0; i < k; i += kSteps) {
-    group.steps = least(k - i, kSteps);
+    group.steps = min(k - i, kSteps);
     add_group<T, kPairs>(group, c.cols);
     group.a += kSteps * c.g.m;
     group.b += kSteps * c.step;
@@ -125,7 +124,7 @@ void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
       if (g.relu) v = Vec<C>{} > v ? Vec<C>{} : v;  // NaN stays
       store(at, v);
       if (g.c != nullptr)
-        store_n(static_cast<C*>(g.c) + r * g.ldc + c.col + j, v, least(c.cols - j, kWidth));
+        store_n(static_cast<C*>(g.c) + r * g.ldc + c.col + j, v, min(c.cols - j, kWidth));
     }
   if (g.finish == nullptr) return;
   constexpr int64_t kPiece = kTileVecs * kWidth;
@@ -133,7 +132,7 @@ void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
     void* place = sums + j;
     if (g.c != nullptr) place = static_cast<C*>(g.c) + c.col + j;
     g.finish(g.finish_ctx, place, g.c != nullptr ? g.ldc : c.pitch, 0, static_cast<int>(g.m),
-             c.col + j, static_cast<int>(least(c.cols - j, kPiece)));
+             c.col + j, static_cast<int>(min(c.cols - j, kPiece)));
   }
 }
 
@@ -148,11 +147,11 @@ void run_chunk(const Chunk<T>& c) {
   for (int64_t r = 0; r < g.m; ++r)
     for (int64_t j = 0; j < c.cols; j += kWidth)
       store(total + r * c.pitch + j, init == nullptr ? Vec<C>{} : load(init + c.col + j));
-  add_block<T, kPairs>(c, 0, least(g.k, block), total);
+  add_block<T, kPairs>(c, 0, min(g.k, block), total);
   for (int64_t k0 = block; k0 < g.k; k0 += block) {
     const int64_t count = g.m * c.pitch;
     memset(part, 0, static_cast<size_t>(count) * sizeof(C));
-    add_block<T, kPairs>(c, k0, least(g.k - k0, block), part);
+    add_block<T, kPairs>(c, k0, min(g.k - k0, block), part);
     for (int64_t i = 0; i < count; i += kWidth) store(total + i, load(total + i) + load(part + i));
   }
   write_chunk(c, total);
@@ -166,13 +165,13 @@ void run(const Call& call, const Gemm& g, const RowsOf& rows, void* scratch) {
   C* const a = static_cast<C*>(scratch);
   pack_panel(g.a, sizeof(C), 0, static_cast<int>(g.m), static_cast<int>(g.m), 0, g.k, a);
   const int64_t even = (g.n + kPieces - 1) / kPieces, fit = kSums / g.m / kUnit * kUnit;
-  const int64_t pitch = least(fit, (even + kUnit - 1) / kUnit * kUnit);
+  const int64_t pitch = min(fit, (even + kUnit - 1) / kUnit * kUnit);
   const int64_t grain = 1 + kGrainWork / (pitch * g.k * g.m + 1);
   parallel_for(call, (g.n + pitch - 1) / pitch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t col = i * pitch;
       run_chunk<T, kPairs>({g, a, static_cast<const T*>(rows.data), rows.step, rows.block, col,
-                            least(g.n - col, pitch), pitch});
+                            min(g.n - col, pitch), pitch});
     }
   });
 }

@@ -1,6 +1,7 @@
 // A few rows times a matrix whose columns are lines of memory: sixteen lines at a time are read
 // from end to end, turned in registers, and met by all rows. Sums are begun anew where gemm()
 // begins a block of k, so that both give the same bits.
+#include "proa/base/arith.h"
 #include "proa/simd/gemm/skinny.h"
 
 #if defined(__AVX512F__)
@@ -10,8 +11,6 @@ namespace {
 
 constexpr int64_t kFetch = 48;  // floats of a line that are fetched before their time
 constexpr int64_t kGrainWork = 1 << 18;
-
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /// kLanes floats of kLanes lines, side by side: lines far apart may share a place in the cache.
 struct Patch {
@@ -49,7 +48,7 @@ PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t li
   [[maybe_unused]] const WithoutSubnormals<kPairs> meanwhile;
   Patch patch;
   for (int64_t at = 0; at < k; at += kLanes, b += kLanes) {
-    const int64_t some = least(k - at, kLanes);
+    const int64_t some = min(k - at, kLanes);
     const T* line = b;
     for (int64_t i = 0; i < kLanes; ++i) {
       __builtin_prefetch(line + kFetch);
@@ -72,14 +71,14 @@ PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t li
 
 template <class T, bool kPairs, int kRows>
 void run_columns(const Gemm& g, const RowsOf& rows, const float* a, int64_t col) {
-  const int64_t block = rows.block, cols = least(g.n - col, kLanes);
+  const int64_t block = rows.block, cols = min(g.n - col, kLanes);
   const T* const b = static_cast<const T*>(rows.data) + col * rows.step;
   const float* const init = static_cast<const float*>(g.init);
   VF total[kRows];
   for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += block) {
     VF part[kRows];
     for (VF& sum : part) sum = k0 > 0 || init == nullptr ? VF{} : load(init + col);
-    add_lines<T, kPairs, kRows>(a + k0 * kRows, b + k0, rows.step, cols, least(g.k - k0, block),
+    add_lines<T, kPairs, kRows>(a + k0 * kRows, b + k0, rows.step, cols, min(g.k - k0, block),
                                 part);
     for (int r = 0; r < kRows; ++r) total[r] = k0 == 0 ? part[r] : total[r] + part[r];
   }
