@@ -10,7 +10,7 @@ enum class Status : uint8_t {
   kOutOfRange = 2,         // an index outside its axis, found in the data
   kUnimplemented = 3,      // no kernel for this dtype or attribute on this build
   kResourceExhausted = 4,  // the memory given is too small
-  kNotAView = 5,           // the strides admit no view: copy first, then ask again
+  kNotAView = 5,           // the strides admit no view: copy first, then prefetch again
   kBadModel = 6,           // bytes that are not a valid model file
   kVersion = 7,            // a model file or library of another format or ABI version
   kSingular = 8,           // a matrix that must have an inverse has none

@@ -25,7 +25,7 @@ enum class Term {
 };
 constexpr bool has_two(Term t) { return t == Term::kProducts || t == Term::kGated; }
 
-/// Which part of the next column a look at one asks for. Two looks ask for half of it each.
+/// Which part of the next column a look at one asks for. Two looks prefetch for half of it each.
 enum class Ask { kAll, kFirstHalf, kSecondHalf };
 
 /// One piece: rows [begin, end) of x, and of y where the term has one.
@@ -40,7 +40,7 @@ struct Piece {
 };
 
 /// Rows [begin, end) that `lines` puts at equal distances from `begin` on.
-int64_t run_of(const Lines& lines, int64_t begin, int64_t end) {
+int64_t run_of(const CoalescedAxes& lines, int64_t begin, int64_t end) {
   if (lines.rank <= 1) return end - begin;
   const int64_t run = lines.shape[lines.rank - 1], left = run - begin % run;
   return left < end - begin ? left : end - begin;

@@ -2,7 +2,7 @@
 // Sums down the columns of a matrix whose rows may run over several strided axes.
 #include "proa/base/call.h"
 #include "proa/base/inline.h"
-#include "proa/simd/gemm/lines.h"
+#include "proa/simd/coalesced_axes.h"
 
 namespace proa::PROA_ISA {
 
@@ -11,7 +11,7 @@ namespace proa::PROA_ISA {
 struct Columns {
   const void* data;
   DType dtype;
-  Lines rows;
+  CoalescedAxes rows;
   int64_t count;  // rows
   int64_t n;      // columns
   int64_t stride;

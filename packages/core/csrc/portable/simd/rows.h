@@ -12,7 +12,7 @@ constexpr int64_t kRowBlock = 256;
 struct Row {
   uint8_t* data;
   DType dtype;
-  const Lines* inner;
+  const CoalescedAxes* inner;
 
   uint8_t* at(int64_t i) const {
     return data + inner->at(i) * static_cast<int64_t>(size_of(dtype));
@@ -23,7 +23,7 @@ struct Row {
 struct Rows {
   uint8_t* data = nullptr;
   DType dtype = DType::kF32;
-  Lines outer, inner;
+  CoalescedAxes outer, inner;
   int64_t count = 1, width = 1;
 
   Rows() = default;

@@ -120,14 +120,14 @@ PROA_INLINE void store(T* p, Vec<T> v) {
 /// Asks for the line at p. The machine looks ahead by itself for what is read, to the end of a
 /// page; a line to be written is fetched first as well, and for those it waits.
 template <class T>
-PROA_INLINE void ask(const T* p) {
+PROA_INLINE void prefetch(const T* p) {
   if constexpr (kHasLarge) __builtin_prefetch(reinterpret_cast<const uint8_t*>(p));
 }
 /// How far ahead a loop over memory asks, in bytes: what memory gives in the time it needs.
 constexpr int64_t kAheadBytes = 2048;
 template <class T>
-PROA_INLINE void ask_ahead(const T* p) {
-  ask(reinterpret_cast<const uint8_t*>(p) + kAheadBytes);
+PROA_INLINE void prefetch_ahead(const T* p) {
+  prefetch(reinterpret_cast<const uint8_t*>(p) + kAheadBytes);
 }
 
 // -- the first n lanes, 0 <= n <= lanes; the others are 0 when loaded, untouched when stored --

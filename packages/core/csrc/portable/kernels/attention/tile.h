@@ -75,11 +75,11 @@ void copy_rows_of(const Head& h, int64_t first, int64_t count, int64_t width, C*
 /// Rows [first, first + count) of a head as the columns of a right operand, packed in panels.
 template <class C>
 void pack_rows_of(const Head& h, int64_t first, int64_t count, int64_t width, C* to) {
-  Lines lanes, steps;
+  CoalescedAxes lanes, steps;
   lanes.add(count, h.row);
   steps.add(width, h.step);
-  MatrixSource source;
-  const Source s = matrix_source(&source, h.at(first), h.dtype, lanes, steps);
+  MatrixOperand source;
+  const PackOperand s = matrix_operand(&source, h.at(first), h.dtype, lanes, steps);
   for (int64_t c = 0; c < count; c += kPanel<C>, to += kPanel<C> * width)
     pack_panel(s, sizeof(C), c, static_cast<int>(min(kPanel<C>, count - c)),
                static_cast<int>(kPanel<C>), 0, width, to);
@@ -148,10 +148,10 @@ void multiply_tile(int64_t rows, int64_t columns, int64_t k, const Left<C>& a, c
         t.a = a.data + r;
         t.lda = a.pitch;
         micro.run(height, kTileVecs, t);
-      } else if (micro.run_windows != nullptr) {
-        const Windows in_place = {a.pitch * static_cast<int64_t>(sizeof(C)), 1, 1, 0, 0};
+      } else if (micro.run_patches != nullptr) {
+        const Patches in_place = {a.pitch * static_cast<int64_t>(sizeof(C)), 1, 1, 0, 0};
         t.a = a.data + r * a.pitch;
-        micro.run_windows(height, kTileVecs, t, in_place);
+        micro.run_patches(height, kTileVecs, t, in_place);
       } else {
         multiply_packed(height, t, a, r, k);
       }

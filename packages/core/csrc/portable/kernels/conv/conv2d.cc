@@ -6,46 +6,46 @@ namespace proa::PROA_ISA {
 namespace {
 
 template <class A>
-Correlation correlation_of(const Call& c) {
-  Correlation r = forward_of(c.in[0], c.in[1], c.out[0], c.attr<A>());
+Convolution make_convolution(const Call& c) {
+  Convolution r = forward_convolution(c.in[0], c.in[1], c.out[0], c.attr<A>());
   r.packed = c.packed;
   if (c.n_in > 2 && c.in[2].given()) r.bias = &c.in[2];
   return r;
 }
 
-Correlation fused_of(const Call& c) {
-  Correlation r = correlation_of<Conv2dActAttrs>(c);
+Convolution fused_of(const Call& c) {
+  Convolution r = make_convolution<Conv2dActAttrs>(c);
   if (c.n_in > 3 && c.in[3].given())
-    r.end.residual = pixels_of(c.in[3], 0, 0, 1, 1, r.rows, r.cols);
+    r.end.residual = pixel_matrix(c.in[3], 0, 0, 1, 1, r.rows, r.cols);
   r.end.act = static_cast<Act>(c.attr<Conv2dActAttrs>().act);
   return r;
 }
 
-Status run(const Call& c, const Correlation& r) {
+Status run(const Call& c, const Convolution& r) {
   if (!is_floating(r.x.dtype)) return Status::kUnimplemented;
-  correlate(c, r, c.scratch);
+  convolve(c, r, c.scratch);
   return Status::kOk;
 }
 
-Status pack(const Call& c, const Correlation& r, void* packed) {
-  correlate_pack(c, r, packed);
+Status pack(const Call& c, const Convolution& r, void* packed) {
+  convolve_pack(c, r, packed);
   return Status::kOk;
 }
 
 }  // namespace
 
-Status conv2d(const Call& c) { return run(c, correlation_of<Conv2dAttrs>(c)); }
-size_t conv2d_scratch(const Call& c) { return correlate_scratch(correlation_of<Conv2dAttrs>(c)); }
+Status conv2d(const Call& c) { return run(c, make_convolution<Conv2dAttrs>(c)); }
+size_t conv2d_scratch(const Call& c) { return convolve_scratch(make_convolution<Conv2dAttrs>(c)); }
 size_t conv2d_pack_size(const Call& c) {
-  return correlate_packed_size(correlation_of<Conv2dAttrs>(c));
+  return convolve_packed_size(make_convolution<Conv2dAttrs>(c));
 }
 Status conv2d_pack(const Call& c, void* packed) {
-  return pack(c, correlation_of<Conv2dAttrs>(c), packed);
+  return pack(c, make_convolution<Conv2dAttrs>(c), packed);
 }
 
 Status conv2d_act(const Call& c) { return run(c, fused_of(c)); }
-size_t conv2d_act_scratch(const Call& c) { return correlate_scratch(fused_of(c)); }
-size_t conv2d_act_pack_size(const Call& c) { return correlate_packed_size(fused_of(c)); }
+size_t conv2d_act_scratch(const Call& c) { return convolve_scratch(fused_of(c)); }
+size_t conv2d_act_pack_size(const Call& c) { return convolve_packed_size(fused_of(c)); }
 Status conv2d_act_pack(const Call& c, void* packed) { return pack(c, fused_of(c), packed); }
 
 }  // namespace proa::PROA_ISA

@@ -42,12 +42,12 @@ Phase phase_of(int64_t phase, int64_t size, int64_t kernel, int64_t stride, int6
   return p;
 }
 
-Correlation phase_correlation(const Call& c, int64_t ph, int64_t pw) {
+Convolution phase_correlation(const Call& c, int64_t ph, int64_t pw) {
   const auto& a = c.attr<Conv2dGradInputAttrs>();
   const View &dy = c.in[0], &w = c.in[1], &dx = c.out[0];
   const Phase h = phase_of(ph, dx.shape[2], w.shape[2], a.stride[0], a.padding[0], a.dilation[0]);
   const Phase v = phase_of(pw, dx.shape[3], w.shape[3], a.stride[1], a.padding[2], a.dilation[1]);
-  Correlation r;
+  Convolution r;
   r.x = dy;
   r.top = -h.start;
   r.left = -v.start;
@@ -69,7 +69,7 @@ Correlation phase_correlation(const Call& c, int64_t ph, int64_t pw) {
                w.stride[0]};
   const int64_t skip = h.first * w.stride[2] + v.first * w.stride[3];
   r.kernels.data = w.as<const uint8_t>() + skip * static_cast<int64_t>(size_of(w.dtype));
-  r.end.out = pixels_of(dx, ph, pw, a.stride[0], a.stride[1], r.rows, r.cols);
+  r.end.out = pixel_matrix(dx, ph, pw, a.stride[0], a.stride[1], r.rows, r.cols);
   return r;
 }
 
@@ -79,11 +79,11 @@ void for_each_phase(const Call& c, const View* bias, F body) {
   size_t offset = 0;  // of the phase's prepacked kernels
   for (int64_t h = 0; h < a.stride[0]; ++h)
     for (int64_t w = 0; w < a.stride[1]; ++w) {
-      Correlation r = phase_correlation(c, h, w);
+      Convolution r = phase_correlation(c, h, w);
       r.bias = bias;
       if (c.packed != nullptr) r.packed = static_cast<const uint8_t*>(c.packed) + offset;
       body(r, offset);
-      offset += (correlate_packed_size(r) + 63) & ~size_t{63};
+      offset += (convolve_packed_size(r) + 63) & ~size_t{63};
     }
 }
 
@@ -95,15 +95,15 @@ bool scatters(const Call& c) {
 size_t packed_size(const Call& c) {
   if (scatters(c)) return scatter_packed_size(c.in[1]);
   size_t end = 0;
-  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
-    end = offset + correlate_packed_size(r) + 64;
+  for_each_phase(c, nullptr, [&](const Convolution& r, size_t offset) {
+    end = offset + convolve_packed_size(r) + 64;
   });
   return end;
 }
 void pack(const Call& c, void* packed) {
   if (scatters(c)) return scatter_pack(c.in[1], packed);
-  for_each_phase(c, nullptr, [&](const Correlation& r, size_t offset) {
-    correlate_pack(c, r, static_cast<uint8_t*>(packed) + offset);
+  for_each_phase(c, nullptr, [&](const Convolution& r, size_t offset) {
+    convolve_pack(c, r, static_cast<uint8_t*>(packed) + offset);
   });
 }
 
@@ -116,15 +116,15 @@ struct Together {
 constexpr int64_t kPhases = 9;
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
-FrameShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
+PaddedShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
 
 Together together_of(const Call& c, const View* bias) {
   const auto& a = c.attr<Conv2dGradInputAttrs>();
-  const Correlation first = phase_correlation(c, 0, 0);
+  const Convolution first = phase_correlation(c, 0, 0);
   const int64_t phases = a.stride[0] * a.stride[1];
   Together t = {};
   t.does = depthwise_takes(first) && phases > 1 && phases <= kPhases;
-  t.here = frame_in_place(c.in[0], all_of(c.in[0]));
+  t.here = is_usable_in_place(c.in[0], all_of(c.in[0]));
   if (c.packed == nullptr) t.packed = align64(packed_size(c));
   if (bias != nullptr) t.bias = align64(static_cast<size_t>(depthwise_width(first) * 8));
   return t;
@@ -142,23 +142,23 @@ void run_together(const Call& call, const View* bias, const Together& t) {
   }
   uint8_t* const own = bias == nullptr ? nullptr : rest;
   if (bias != nullptr) widen(bias->data, bias->dtype, bias->stride[0], dx.shape[1], own);
-  const Frame frame = make_frame(c, dy, all_of(dy), t.here, rest + t.bias);
-  Correlation phases[kPhases];
+  const PaddedInput input = pad_input(c, dy, all_of(dy), t.here, rest + t.bias);
+  Convolution phases[kPhases];
   Gemm ends[kPhases] = {};
   int count = 0;
-  for_each_phase(c, bias, [&](const Correlation& r, size_t) {
+  for_each_phase(c, bias, [&](const Convolution& r, size_t) {
     phases[count] = r;
     set_output(&ends[count], &phases[count].end);
     ++count;
   });
-  if (doubled_takes(phases, count, dx)) return depthwise_doubled(c, phases, frame, own, dx);
+  if (doubled_takes(phases, count, dx)) return depthwise_doubled(c, phases, input, own, dx);
   const int64_t rows = (dx.shape[2] + a.stride[0] - 1) / a.stride[0];
   parallel_for(c, dx.shape[0] * rows, depthwise_grain(phases[0]), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line)
       for (int i = 0; i < count; ++i) {
-        const Correlation& r = phases[i];
+        const Convolution& r = phases[i];
         const int64_t n = line / rows, at = n * r.rows + line - n * rows;
-        if (line - n * rows < r.rows) depthwise_lines(r, frame, r.packed, own, ends[i], at, at + 1);
+        if (line - n * rows < r.rows) depthwise_lines(r, input, r.packed, own, ends[i], at, at + 1);
       }
   });
 }
@@ -175,7 +175,7 @@ Status run(const Call& c, const View* bias) {
     run_together(c, bias, t);
     return Status::kOk;
   }
-  for_each_phase(c, bias, [&](const Correlation& r, size_t) { correlate(c, r, c.scratch); });
+  for_each_phase(c, bias, [&](const Convolution& r, size_t) { convolve(c, r, c.scratch); });
   return Status::kOk;
 }
 
@@ -183,10 +183,10 @@ size_t scratch(const Call& c, const View* bias) {
   if (scatters(c)) return scatter_input_scratch(c);
   const Together t = together_of(c, bias);
   if (t.does)
-    return t.packed + t.bias + (t.here ? 0 : align64(frame_bytes(c.in[0], all_of(c.in[0]))));
+    return t.packed + t.bias + (t.here ? 0 : align64(padded_bytes(c.in[0], all_of(c.in[0]))));
   size_t most = 0;
-  for_each_phase(c, bias, [&](const Correlation& r, size_t) {
-    const size_t bytes = correlate_scratch(r);
+  for_each_phase(c, bias, [&](const Convolution& r, size_t) {
+    const size_t bytes = convolve_scratch(r);
     most = bytes > most ? bytes : most;
   });
   return most;

@@ -1,10 +1,10 @@
-// dw(o, c, p, q) = sum over pixels of dy(pixel, o) * x(window of the pixel at tap p, q, channel c):
+// dw(o, c, p, q) = sum over pixels of dy(pixel, o) * x(patch of the pixel at tap p, q, channel c):
 // a matrix product whose k runs over the pixels of all images, outs x pixels x (taps, channels).
 // The pixels are taken in blocks. Some blocks of dy are packed to stay in the second-level cache;
-// a panel of the windows of one block is copied to the stack, where the first-level cache holds
-// it, and meets all of those. Where there are too few panels to share out, parts of the pixels are.
-// Of an x with few channels the transpose is computed: rows of taps, read in a frame where they
-// lie, by vectors of dy; k runs along a line of pixels.
+// a panel of the patches of one block is copied to the stack, where the first-level cache holds
+// it, and multiplied by all of those. With too few panels for the threads, the pixels are split.
+// For an x with few channels the transpose is computed: rows of taps, read in place from a padded
+// input, by vectors of dy; k runs along a line of pixels.
 #include <string.h>
 
 #include "proa/base/arith.h"
@@ -20,8 +20,8 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kTasks = 8;
-constexpr int64_t kGrainWork = 1 << 19;
-constexpr int64_t kPanelBytes = 24 * 1024;   // of windows, on the stack
+constexpr int64_t kGrainMacs = 1 << 19;
+constexpr int64_t kPanelBytes = 24 * 1024;   // of patches, on the stack
 constexpr int64_t kTakenBytes = 256 * 1024;  // of dy and x; the next ones are to come beside them
 constexpr int64_t kNear = 512;  // bytes between pixels of dy that do not evict each other
 constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
@@ -29,9 +29,9 @@ constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, a
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
 struct Job {
-  Correlation c;  // the forward geometry; x is its input
+  Convolution c;  // the forward geometry; x is its input
   View dy;
-  FrameShape x_shape, dy_shape;
+  PaddedShape x_shape, dy_shape;
   bool x_here, dy_here;  // used where they lie
   int64_t size;          // bytes of an element
   int64_t lanes;         // of a vector
@@ -39,22 +39,22 @@ struct Job {
   int64_t window;        // taps and channels of a group
   int64_t run;           // direct: of those, neighbours in memory
   int64_t height, rows;  // outs in a panel of dy, panels
-  int64_t width, cols;   // elements in a panel of windows, panels
+  int64_t width, cols;   // elements in a panel of patches, panels
   int64_t steps;         // pixels of a block, at most
   int64_t taken;         // blocks at a time
   int64_t columns;       // sums in a row
   int64_t parts;         // of the pixels
   bool straight;         // sums are written where dw lies
-  Frame x, dy_frame;
+  PaddedInput x, padded_dy;
   bool x_flat, dy_flat;  // pixels are evenly apart through all images
-  bool dy_unpacked;      // few panels of windows: dy is read where it lies
+  bool dy_unpacked;      // few panels of patches: dy is read where it lies
   int64_t lines() const { return c.x.shape[0] * c.rows; }
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
   /// Elements of one packed block of dy, of at most kTakenPanels panels.
   int64_t block() const { return min(rows, kTakenPanels) * height * steps; }
 };
 
-/// Elements between the sums of an out channel, and of an element of the windows.
+/// Elements between the sums of an out channel, and of an element of the patches.
 struct Strides {
   int64_t out, element;
 };
@@ -65,14 +65,14 @@ Strides strides_of(const Job& j) {
 int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
 
 void set_frames(Job* j) {
-  const Correlation& c = j->c;
+  const Convolution& c = j->c;
   j->direct = c.depth < 16;
-  j->x_shape = j->direct ? frame_of(c) : FrameShape{0, 0, c.x.shape[2], c.x.shape[3]};
+  j->x_shape = j->direct ? padded_shape(c) : PaddedShape{0, 0, c.x.shape[2], c.x.shape[3]};
   j->x_shape.pixel = 0;
   j->dy_shape = {0, 0, c.rows, c.cols};
   // Tiles read an even number of rows, and whole vectors.
-  j->x_here = !j->direct && frame_in_place(c.x, j->x_shape);
-  j->dy_here = frame_in_place(j->dy, j->dy_shape) && (!j->direct || c.outs % j->lanes == 0);
+  j->x_here = !j->direct && is_usable_in_place(c.x, j->x_shape);
+  j->dy_here = is_usable_in_place(j->dy, j->dy_shape) && (!j->direct || c.outs % j->lanes == 0);
   const bool joined = c.tap_w == 1 && c.x.shape[1] == c.depth;
   j->run = joined ? c.taps_w * c.depth : c.depth;
 }
@@ -97,9 +97,9 @@ Job job_of(const Call& call) {
   const auto& a = call.attr<Conv2dGradWeightAttrs>();
   Job j = {};
   j.dy = call.in[1];
-  j.c = forward_of(call.in[0], call.out[0], j.dy, a);
+  j.c = forward_convolution(call.in[0], call.out[0], j.dy, a);
   j.c.kernels.dtype = j.dy.dtype;
-  const Micro& micro = micro_of(j.dy.dtype);
+  const Micro& micro = micro_kernel(j.dy.dtype);
   j.size = micro.size;
   j.lanes = micro.lanes;
   set_frames(&j);
@@ -182,7 +182,7 @@ template <class T>
 void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
   constexpr int64_t kSome = 24;
   const Job& j = s.j;
-  const Frame& f = j.dy_frame;
+  const PaddedInput& f = j.padded_dy;
   for (int64_t i = 0, k = s.steps(block); i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
     const int64_t some = min(j.dy_flat ? k - i : min(j.c.cols - at.w, k - i), kSome);
@@ -198,7 +198,8 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
   }
 }
 
-/// Has memory come to the second-level cache in order, which is faster than as tiles ask for it.
+/// Has memory come to the second-level cache in order, which is faster than as tiles prefetch for
+/// it.
 void fetch(const void* from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64)
     __builtin_prefetch(static_cast<const char*>(from) + i, 0, 2);
@@ -207,17 +208,17 @@ void fetch(const void* from, int64_t bytes) {
 /// A block of dy that is not packed.
 template <class T>
 const T* outs_of(const Part& s, int64_t block) {
-  const Frame& f = s.j.dy_frame;
+  const PaddedInput& f = s.j.padded_dy;
   return static_cast<const T*>(f.data) + (s.first * s.j.c.cols + s.begin(block)) * f.pixel +
          s.group * s.j.c.outs;
 }
 
-/// What the first panel of pointwise windows needs of a block, and the next ones after it.
+/// What the first panel of pointwise patches needs of a block, and the next ones after it.
 template <class T>
 void fetch_block(const Part& s, int64_t block) {
   const Job& j = s.j;
   const int64_t size = sizeof(T), k = s.steps(block);
-  if (j.dy_unpacked) fetch(outs_of<T>(s, block), k * j.dy_frame.pixel * size);
+  if (j.dy_unpacked) fetch(outs_of<T>(s, block), k * j.padded_dy.pixel * size);
   for (int64_t i = 0; i < k; ++i) {
     const Position at = position(j, s.first, s.begin(block) + i);
     const int64_t offset = at.n * j.x.image + at.h * j.c.step_h * j.x.row +
@@ -226,7 +227,7 @@ void fetch_block(const Part& s, int64_t block) {
   }
 }
 
-/// Columns [first, end) of `n` windows from column w on whose tap q is in x.
+/// Columns [first, end) of `n` patches from column w on whose tap q is in x.
 struct Columns {
   int64_t first, end;
 };
@@ -243,7 +244,7 @@ template <class T>
 void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t element, int64_t count,
               int64_t width, int64_t room, T* to) {
   const Job& j = s.j;
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   const int64_t step = c.step_w * j.x.pixel, k = s.steps(block);
   for (int64_t i = 0; i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
@@ -265,12 +266,12 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
   }
 }
 
-/// Panel `col` of the windows of one block, as [pixel][width].
+/// Panel `col` of the patches of one block, as [pixel][width].
 template <class T>
 void pack_windows(const Part& s, int64_t col, int64_t block, int64_t width, T* panel) {
   const Job& j = s.j;
   const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   if (lanes < width)
     memset(static_cast<void*>(panel), 0, static_cast<size_t>(s.steps(block) * width) * sizeof(T));
   // From left to right: what a piece writes too much, the next one mends.
@@ -285,18 +286,19 @@ void pack_windows(const Part& s, int64_t col, int64_t block, int64_t width, T* p
 /// The transpose: panels of the rows of taps by vectors of dy, along one line.
 void add_line(const Part& s, int64_t line, uint8_t* sums) {
   const Job& j = s.j;
-  const Correlation& c = j.c;
-  const Micro& micro = micro_of(j.dy.dtype);
+  const Convolution& c = j.c;
+  const Micro& micro = micro_kernel(j.dy.dtype);
   const Position at = position(j, line, 0);
-  const uint8_t* dy = static_cast<const uint8_t*>(j.dy_frame.data) +
-                      (at.n * j.dy_frame.image + at.h * j.dy_frame.row + s.group * c.outs) * j.size;
+  const uint8_t* dy =
+      static_cast<const uint8_t*>(j.padded_dy.data) +
+      (at.n * j.padded_dy.image + at.h * j.padded_dy.row + s.group * c.outs) * j.size;
   const uint8_t* x = static_cast<const uint8_t*>(j.x.data) +
                      (at.n * j.x.image + at.h * c.step_h * j.x.row + s.group * c.depth) * j.size;
   const int64_t height = tile_rows(ceil_div(j.run, ceil_div(j.run, kTileRows)));
   const int64_t runs_w = c.taps_w * c.depth / j.run;
   Tile t = {};
   t.lda = c.step_w * j.x.pixel;
-  t.ldb = j.dy_frame.pixel;
+  t.ldb = j.padded_dy.pixel;
   t.ldc = j.columns;
   t.k = c.cols;
   t.accumulate = line != s.first;
@@ -322,11 +324,11 @@ struct Ahead {
   int64_t bytes[2];
 };
 
-/// Panels of dy and of windows that meet, over some blocks.
-struct Meeting {
+/// Panels of dy and of patches that meet, over some blocks.
+struct BlockPair {
   int64_t block, blocks;  // first, number
   int64_t row, rows;      // panels of dy
-  int64_t splits;         // of those, where there are few panels of windows
+  int64_t splits;         // of those, where there are few panels of patches
   Ahead ahead;
   int64_t each() const { return ceil_div(rows, splits); }
 };
@@ -335,13 +337,13 @@ struct Meeting {
 template <class T>
 Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
   const Job& j = s.j;
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   Ahead next = {};
   const int64_t begin = s.begin(block), end = min(s.begin(block + blocks), s.pixels);
   if (c.groups > 1 || begin >= end) return next;
   if (j.dy_flat && j.rows <= kTakenPanels) {
-    next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.dy_frame.pixel);
-    next.bytes[0] = (end - begin) * j.dy_frame.pixel * j.size;
+    next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.padded_dy.pixel);
+    next.bytes[0] = (end - begin) * j.padded_dy.pixel * j.size;
   }
   const bool dense =
       j.x.row == j.x.pixel * j.x_shape.width && j.x.image == j.x.row * j.x_shape.height;
@@ -362,24 +364,26 @@ Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
 void run_full(const Micro& micro, const Tile& t, const Ahead& next, int64_t number, int64_t tiles) {
   const int64_t share = (next.bytes[0] + next.bytes[1]) / tiles;
   const int64_t skip = number * share, piece = skip < next.bytes[0] ? 0 : 1;
-  micro.run_fetching(t, next.from[piece] + (piece == 0 ? skip : skip - next.bytes[0]), share / t.k);
+  micro.run_with_prefetch(t, next.from[piece] + (piece == 0 ? skip : skip - next.bytes[0]),
+                          share / t.k);
 }
 
-/// Panel `col` of windows meets part `split` of the panels of dy; `panel` is room for one.
+/// Panel `col` of patches meets part `split` of the panels of dy; `panel` is room for one.
 template <class T>
-void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool fetches,
+void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, bool fetches,
               const T* taken, T* panel, uint8_t* sums, int64_t ld) {
   const Job& j = s.j;
-  const Micro& micro = micro_of(j.dy.dtype);
+  const Micro& micro = micro_kernel(j.dy.dtype);
   const int64_t left = j.window - col * j.width, vecs = left <= j.lanes ? 1 : kTileVecs;
   Tile t = {};
   t.b = panel;
   t.ldb = vecs * j.lanes;
   t.ldc = ld;
   t.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
-  // Pointwise windows as wide as a panel are one where they lie.
+  // Pointwise patches as wide as a panel are one where they lie.
   const bool lies = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
-  const bool spreads = m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_fetching != nullptr;
+  const bool spreads =
+      m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_with_prefetch != nullptr;
   const int64_t tiles = j.cols * m.blocks * m.rows;
   for (int64_t b = 0; b < m.blocks; ++b) {
     const int64_t block = m.block + b;
@@ -396,7 +400,7 @@ void multiply(const Part& s, const Meeting& m, int64_t col, int64_t split, bool 
       const int height = tile_rows(t.count);
       t.a =
           j.dy_unpacked ? outs_of<T>(s, block) + o : taken + b * j.block() + r * j.height * j.steps;
-      t.lda = j.dy_unpacked ? j.dy_frame.pixel : height;
+      t.lda = j.dy_unpacked ? j.padded_dy.pixel : height;
       t.c = sums + (o * ld + col * j.width) * j.size;
       if (height == kTileRows && vecs == kTileVecs && spreads)
         run_full(micro, t, m.ahead, (col * m.blocks + b) * m.rows + r, tiles);
@@ -412,8 +416,8 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
   const bool pointwise = j.c.taps_h * j.c.taps_w == 1 && j.c.top == 0 && j.c.left == 0;
   for (int64_t row = 0; row < j.rows; row += kTakenPanels)
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
-      Meeting m = {block, min(s.blocks - block, j.taken), row, min(j.rows - row, kTakenPanels), 1,
-                   {}};
+      BlockPair m = {block, min(s.blocks - block, j.taken), row, min(j.rows - row, kTakenPanels), 1,
+                     {}};
       m.ahead = ahead_of<T>(s, block + j.taken, j.taken);
       if (j.cols < kTasks) m.splits = min(ceil_div(kTasks, j.cols), m.rows);
       parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
@@ -421,7 +425,7 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
           pack_outs(s, row, m.rows, block + b, taken + b * j.block());
       });
       const int64_t work = m.blocks * m.each() * j.height * j.steps * j.width;
-      parallel_for(call, j.cols * m.splits, 1 + kGrainWork / work, [&](int64_t begin, int64_t end) {
+      parallel_for(call, j.cols * m.splits, 1 + kGrainMacs / work, [&](int64_t begin, int64_t end) {
         alignas(64) T panel[kPanelBytes / sizeof(T)];
         for (int64_t i = begin; i < end; ++i)
           multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin && block == 0, taken,
@@ -435,7 +439,7 @@ template <class S>
 void write_sums(const Call& call, const Job& j, int64_t group, const Compute<S>* sums) {
   using T = Compute<S>;
   constexpr int64_t kDepth = 64;  // so that the lines written stay in the cache
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   const View& dw = call.out[0];
   const int64_t part = sum_rows(j) * j.columns, taps = c.taps_h * c.taps_w;
   const Strides steps = strides_of(j);
@@ -480,7 +484,7 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
   }
 }
 
-bool is_flat(const Job& j, const Frame& f) {
+bool is_flat(const Job& j, const PaddedInput& f) {
   return f.row == f.pixel * j.c.cols && (f.image == f.row * j.c.rows || j.c.x.shape[0] == 1);
 }
 
@@ -495,17 +499,17 @@ Status conv2d_grad_weight(const Call& call) {
   uint8_t* rest = static_cast<uint8_t*>(call.scratch);
   uint8_t* const sums = rest;
   if (!filtered) rest += sum_bytes(j);
-  j.x = make_frame(call, j.c.x, j.x_shape, j.x_here, rest);
-  if (!j.x_here) rest += align64(frame_bytes(j.c.x, j.x_shape));
-  j.dy_frame = make_frame(call, j.dy, j.dy_shape, j.dy_here, rest);
-  if (!j.dy_here) rest += align64(frame_bytes(j.dy, j.dy_shape));
-  if (filtered) return winograd_weight(call, j.c, j.x, j.dy_frame, call.out[0], rest);
+  j.x = pad_input(call, j.c.x, j.x_shape, j.x_here, rest);
+  if (!j.x_here) rest += align64(padded_bytes(j.c.x, j.x_shape));
+  j.padded_dy = pad_input(call, j.dy, j.dy_shape, j.dy_here, rest);
+  if (!j.dy_here) rest += align64(padded_bytes(j.dy, j.dy_shape));
+  if (filtered) return winograd_weight(call, j.c, j.x, j.padded_dy, call.out[0], rest);
   const bool plain = j.c.taps_h * j.c.taps_w == 1 && j.c.step_h * j.c.step_w == 1 &&
                      j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
   j.x_flat = plain && is_flat(j, j.x);
-  j.dy_flat = is_flat(j, j.dy_frame);
+  j.dy_flat = is_flat(j, j.padded_dy);
   j.dy_unpacked =
-      j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 && j.dy_frame.pixel * j.size <= kNear;
+      j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 && j.padded_dy.pixel * j.size <= kNear;
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }
@@ -516,8 +520,8 @@ size_t conv2d_grad_weight_scratch(const Call& call) {
   size_t bytes = winograd_weight_takes(j.c)
                      ? winograd_weight_scratch(j.c)
                      : sum_bytes(j) + static_cast<size_t>(j.parts) * taken_bytes(j);
-  if (!j.x_here) bytes += align64(frame_bytes(j.c.x, j.x_shape));
-  if (!j.dy_here) bytes += align64(frame_bytes(j.dy, j.dy_shape));
+  if (!j.x_here) bytes += align64(padded_bytes(j.c.x, j.x_shape));
+  if (!j.dy_here) bytes += align64(padded_bytes(j.dy, j.dy_shape));
   return bytes;
 }
 

@@ -10,13 +10,13 @@ namespace proa::PROA_ISA {
 namespace {
 
 /// Center, factor and shift of every channel, one vector after the other.
-struct Norm : ChannelEnd {
+struct Norm : ChannelEpilogue {
   const void* numbers;
   int64_t channels;
 };
 
 template <class T>
-void normalise(const ChannelEnd& end, int64_t channel, void* values, int64_t n) {
+void normalise(const ChannelEpilogue& end, int64_t channel, void* values, int64_t n) {
   const Norm& norm = static_cast<const Norm&>(end);
   const T* const center = static_cast<const T*>(norm.numbers) + channel;
   const T *const factor = center + norm.channels, *const shift = factor + norm.channels;
@@ -33,13 +33,13 @@ void normalise(const ChannelEnd& end, int64_t channel, void* values, int64_t n) 
 }
 
 // (x, w, center, factor, shift, bias, residual)
-Correlation correlation_of(const Call& c) {
+Convolution make_convolution(const Call& c) {
   const auto& a = c.attr<Conv2dNormAttrs>();
-  Correlation r = forward_of(c.in[0], c.in[1], c.out[0], a);
+  Convolution r = forward_convolution(c.in[0], c.in[1], c.out[0], a);
   r.packed = c.packed;
   if (c.n_in > 5 && c.in[5].given()) r.bias = &c.in[5];
   if (c.n_in > 6 && c.in[6].given())
-    r.end.residual = pixels_of(c.in[6], 0, 0, 1, 1, r.rows, r.cols);
+    r.end.residual = pixel_matrix(c.in[6], 0, 0, 1, 1, r.rows, r.cols);
   r.end.act = static_cast<Act>(a.act);
   return r;
 }
@@ -64,21 +64,21 @@ Status conv2d_norm(const Call& c) {
   norm.apply = wide ? normalise<double> : normalise<float>;
   norm.numbers = numbers;
   norm.channels = channels;
-  Correlation r = correlation_of(c);
+  Convolution r = make_convolution(c);
   r.end.channels = &norm;
-  correlate(c, r, numbers + numbers_bytes(c));
+  convolve(c, r, numbers + numbers_bytes(c));
   return Status::kOk;
 }
 
 size_t conv2d_norm_scratch(const Call& c) {
-  Correlation r = correlation_of(c);
+  Convolution r = make_convolution(c);
   const Norm norm = {};
   r.end.channels = &norm;
-  return numbers_bytes(c) + correlate_scratch(r);
+  return numbers_bytes(c) + convolve_scratch(r);
 }
-size_t conv2d_norm_pack_size(const Call& c) { return correlate_packed_size(correlation_of(c)); }
+size_t conv2d_norm_pack_size(const Call& c) { return convolve_packed_size(make_convolution(c)); }
 Status conv2d_norm_pack(const Call& c, void* packed) {
-  correlate_pack(c, correlation_of(c), packed);
+  convolve_pack(c, make_convolution(c), packed);
   return Status::kOk;
 }
 

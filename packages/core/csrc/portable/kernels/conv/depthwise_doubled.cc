@@ -11,14 +11,14 @@ namespace {
 
 template <class T>
 struct Job {
-  const Correlation* phases;
-  const Frame& dy;
+  const Convolution* phases;
+  const PaddedInput& dy;
   const T* bias;
   const View& dx;
   int64_t width;  // of a line of kernels
 };
 
-/// Kernels of the taps of each phase, and the lines of dx.
+/// ConvWeights of the taps of each phase, and the lines of dx.
 template <class T>
 struct Line {
   Vec<T> middle, along[2], down[2], across[4], start;
@@ -86,7 +86,7 @@ void run_channels(const Job<T>& s, int64_t n, int64_t i, int64_t channel) {
 
 template <class T>
 void run(const Call& call, const Job<T>& s) {
-  const Correlation& c = s.phases[0];
+  const Convolution& c = s.phases[0];
   parallel_for(call, c.x.shape[0] * c.rows, depthwise_grain(c), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       const int64_t n = line / c.rows;
@@ -96,20 +96,20 @@ void run(const Call& call, const Job<T>& s) {
   });
 }
 
-bool is_phase(const Correlation& c, int64_t taps_h, int64_t taps_w) {
+bool is_phase(const Convolution& c, int64_t taps_h, int64_t taps_w) {
   return c.taps_h == taps_h && c.taps_w == taps_w && c.top == 0 && c.left == 0 &&
          (taps_h == 1 || c.tap_h == 1) && (taps_w == 1 || c.tap_w == 1);
 }
 
 template <class T>
-bool takes_channels(const Correlation& c, const View& dx) {
+bool takes_channels(const Convolution& c, const View& dx) {
   return c.groups % kLanesOf<T> == 0 && dx.stride[1] == 1;
 }
 
 }  // namespace
 
-bool doubled_takes(const Correlation* phases, int count, const View& dx) {
-  const Correlation& c = phases[0];
+bool doubled_takes(const Convolution* phases, int count, const View& dx) {
+  const Convolution& c = phases[0];
   if (count != 4 || c.rows != c.x.shape[2] || c.cols != c.x.shape[3]) return false;
   for (int i = 0; i < 4; ++i)
     if (!is_phase(phases[i], 1 + i / 2, 1 + i % 2)) return false;
@@ -117,13 +117,13 @@ bool doubled_takes(const Correlation* phases, int count, const View& dx) {
   return is_double(dx.dtype) && takes_channels<double>(c, dx);
 }
 
-void depthwise_doubled(const Call& call, const Correlation* phases, const Frame& frame,
+void depthwise_doubled(const Call& call, const Convolution* phases, const PaddedInput& input,
                        const void* bias, const View& dx) {
   const int64_t width = depthwise_width(phases[0]);
   if (computes(DType::kF64) && is_double(dx.dtype))
-    run<double>(call, {phases, frame, static_cast<const double*>(bias), dx, width});
+    run<double>(call, {phases, input, static_cast<const double*>(bias), dx, width});
   else
-    run<float>(call, {phases, frame, static_cast<const float*>(bias), dx, width});
+    run<float>(call, {phases, input, static_cast<const float*>(bias), dx, width});
 }
 
 }  // namespace proa::PROA_ISA

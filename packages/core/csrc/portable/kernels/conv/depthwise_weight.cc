@@ -1,6 +1,7 @@
-// dw(c, p, q) = sum over pixels of dy(pixel, c) * x(window of the pixel at tap p, q, c). Lines are
-// shared out in parts that depend on the shape alone; each has sums [tap][channel] of its own,
-// which stay in the cache. Taps outside x are left out, so that x needs no frame with a border.
+// dw(c, p, q) = sum over pixels of dy(pixel, c) * x(window of the pixel at tap p, q, c).
+// CoalescedAxes are shared out in parts that depend on the shape alone; each has sums
+// [tap][channel] of its own, which stay in the cache. Taps outside x are left out, so that x needs
+// no input with a border.
 #include "proa/kernels/conv/depthwise_weight.h"
 #include "proa/base/arith.h"
 
@@ -18,18 +19,18 @@ constexpr int kVecs = 2, kTaps = 3;  // side by side
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
 struct Job {
-  const Correlation& c;
-  Frame x, dy;
+  const Convolution& c;
+  PaddedInput x, dy;
   int64_t width;  // sums of a tap
 };
 
-FrameShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
+PaddedShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
 
 /// Columns [first, end) of the output whose tap falls into x.
 struct Columns {
   int64_t first, end;
 };
-Columns columns_of(const Correlation& c, int64_t q) {
+Columns columns_of(const Convolution& c, int64_t q) {
   const int64_t offset = q * c.tap_w - c.left, last = c.x.shape[3] - 1 - offset;
   const int64_t first = offset < 0 ? (-offset + c.step_w - 1) / c.step_w : 0;
   const int64_t end = last < 0 ? 0 : min(last / c.step_w + 1, c.cols);
@@ -69,7 +70,7 @@ PROA_INLINE void add_columns(const Job& j, const T* x, const T* dy, int64_t firs
 /// One row of taps of one line, for `vecs` vectors of channels.
 template <class T>
 PROA_INLINE void add_taps(const Job& j, const T* x, const T* dy, int64_t last, int vecs, T* sums) {
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   const int64_t tap = c.tap_w * j.x.pixel;
   for (int64_t q = 0; q < c.taps_w;) {
     const int64_t taps = c.taps_w - q >= kTaps ? kTaps : 1;
@@ -102,7 +103,7 @@ PROA_INLINE void add_taps(const Job& j, const T* x, const T* dy, int64_t last, i
 template <class T>
 void add_line(const Job& j, int64_t line, int64_t channel, T* sums) {
   constexpr int kWidth = kLanesOf<T>;
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   const int64_t n = line / c.rows, i = line - n * c.rows;
   const T* dy = static_cast<const T*>(j.dy.data) + n * j.dy.image + i * j.dy.row;
   for (int64_t p = 0; p < c.taps_h; ++p) {
@@ -131,7 +132,7 @@ bool has_thin_edges(int64_t before, int64_t step, int64_t count, int64_t size) {
   const int64_t last = (count - 1) * step - before;
   return count > 1 && before <= 1 && last + 1 < size && last - step + 2 < size;
 }
-bool takes_bands(const Correlation& c) {
+bool takes_bands(const Convolution& c) {
   return c.taps_h == 3 && c.taps_w == 3 && c.tap_h == 1 && c.tap_w == 1 && c.top >= 0 &&
          c.left >= 0 && has_thin_edges(c.top, c.step_h, c.rows, c.x.shape[2]) &&
          has_thin_edges(c.left, c.step_w, c.cols, c.x.shape[3]);
@@ -172,11 +173,11 @@ struct Band {
   }
 };
 
-/// Lines [first, last), for kBandVecs vectors of channels.
+/// CoalescedAxes [first, last), for kBandVecs vectors of channels.
 template <class T>
 void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sums) {
   constexpr int kWidth = kLanesOf<T>;
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   const Columns inner = {columns_of(c, 0).first, columns_of(c, 2).end};
   const int64_t step = c.step_w * j.x.pixel;
   Band<T> b;
@@ -206,12 +207,12 @@ void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sum
       store(sums + t * j.width + channel + v * kWidth, b.acc[t / 3][t % 3][v]);
 }
 
-/// Lines [first, last): bands that stay in the second-level cache while all channels are gone
-/// through.
+/// CoalescedAxes [first, last): bands that stay in the second-level cache while all channels are
+/// gone through.
 template <class T>
 void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
   constexpr int64_t kBandBytes = 384 * 1024, kChannels = kBandVecs * kLanesOf<T>;
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   const int64_t channels = takes_bands(c) ? c.groups / kChannels * kChannels : 0;
   const int64_t line = (c.step_h * j.x.row + j.dy.row) * static_cast<int64_t>(sizeof(T));
   const int64_t lines = max(kBandBytes / max(line, 1), 1);
@@ -225,7 +226,7 @@ void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
 template <class S>
 void run(const Call& call, const Job& j, void* memory) {
   using T = Compute<S>;
-  const Correlation& c = j.c;
+  const Convolution& c = j.c;
   const View& dw = call.out[0];
   const int64_t lines = c.x.shape[0] * c.rows, part = c.taps_h * c.taps_w * j.width;
   T* const sums = static_cast<T*>(memory);
@@ -243,30 +244,31 @@ void run(const Call& call, const Job& j, void* memory) {
     }
 }
 
-size_t sum_bytes(const Correlation& c) {
+size_t sum_bytes(const Convolution& c) {
   const int64_t size = is_double(c.kernels.dtype) ? 8 : 4;
   return align64(static_cast<size_t>(kParts * c.taps_h * c.taps_w * depthwise_width(c) * size));
 }
 
 }  // namespace
 
-Status depthwise_weight(const Call& call, const Correlation& c) {
+Status depthwise_weight(const Call& call, const Convolution& c) {
   const View& dy = call.in[1];
   uint8_t* rest = static_cast<uint8_t*>(call.scratch) + sum_bytes(c);
   Job j = {c, {}, {}, depthwise_width(c)};
-  const bool x_here = frame_in_place(c.x, all_of(c.x)), dy_here = frame_in_place(dy, all_of(dy));
-  j.x = make_frame(call, c.x, all_of(c.x), x_here, rest);
-  if (!x_here) rest += align64(frame_bytes(c.x, all_of(c.x)));
-  j.dy = make_frame(call, dy, all_of(dy), dy_here, rest);
+  const bool x_here = is_usable_in_place(c.x, all_of(c.x)),
+             dy_here = is_usable_in_place(dy, all_of(dy));
+  j.x = pad_input(call, c.x, all_of(c.x), x_here, rest);
+  if (!x_here) rest += align64(padded_bytes(c.x, all_of(c.x)));
+  j.dy = pad_input(call, dy, all_of(dy), dy_here, rest);
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, call.scratch));
   return Status::kOk;
 }
 
-size_t depthwise_weight_scratch(const Call& call, const Correlation& c) {
+size_t depthwise_weight_scratch(const Call& call, const Convolution& c) {
   const View& dy = call.in[1];
   size_t bytes = sum_bytes(c);
-  if (!frame_in_place(c.x, all_of(c.x))) bytes += align64(frame_bytes(c.x, all_of(c.x)));
-  if (!frame_in_place(dy, all_of(dy))) bytes += align64(frame_bytes(dy, all_of(dy)));
+  if (!is_usable_in_place(c.x, all_of(c.x))) bytes += align64(padded_bytes(c.x, all_of(c.x)));
+  if (!is_usable_in_place(dy, all_of(dy))) bytes += align64(padded_bytes(dy, all_of(dy)));
   return bytes;
 }
 

@@ -1,13 +1,13 @@
 #pragma once
-// The attributes of a convolution as a Correlation.
-#include "proa/simd/conv/correlate.h"
+// The attributes of a convolution as a Convolution.
+#include "proa/simd/conv/convolution.h"
 
 namespace proa::PROA_ISA {
 
 /// Rows of a channels place: pixel (n, i, j) of every step-th row and column from (h, w) on.
-inline Place pixels_of(const View& v, int64_t h, int64_t w, int64_t step_h, int64_t step_w,
-                       int64_t rows, int64_t cols) {
-  Place p;
+inline MatrixRef pixel_matrix(const View& v, int64_t h, int64_t w, int64_t step_h, int64_t step_w,
+                              int64_t rows, int64_t cols) {
+  MatrixRef p;
   const int64_t skip = h * v.stride[2] + w * v.stride[3];
   p.data = v.as<uint8_t>() + skip * static_cast<int64_t>(size_of(v.dtype));
   p.dtype = v.dtype;
@@ -20,7 +20,7 @@ inline Place pixels_of(const View& v, int64_t h, int64_t w, int64_t step_h, int6
 
 /// What a pointwise kernel without padding steps over is left out of x, so that what is copied of
 /// it, or fetched, is what is read, and its lines follow each other evenly.
-inline void leave_out_skipped(Correlation* c) {
+inline void subsample_pointwise(Convolution* c) {
   if (kSmallBuild || c->taps_h * c->taps_w != 1 || c->top != 0 || c->left != 0) return;
   c->x.shape[2] = (c->x.shape[2] + c->step_h - 1) / c->step_h;
   c->x.shape[3] = (c->x.shape[3] + c->step_w - 1) / c->step_w;
@@ -31,8 +31,8 @@ inline void leave_out_skipped(Correlation* c) {
 
 /// conv2d of x with w (O, C / groups, KH, KW) into y.
 template <class A>
-Correlation forward_of(const View& x, const View& w, const View& y, const A& a) {
-  Correlation c;
+Convolution forward_convolution(const View& x, const View& w, const View& y, const A& a) {
+  Convolution c;
   c.x = x;
   c.top = a.padding[0];
   c.left = a.padding[2];
@@ -49,8 +49,8 @@ Correlation forward_of(const View& x, const View& w, const View& y, const A& a) 
   c.cols = y.shape[3];
   c.kernels = {w.data,      w.dtype,     w.stride[0] * c.outs, w.stride[0],
                w.stride[2], w.stride[3], w.stride[1]};
-  c.end.out = pixels_of(y, 0, 0, 1, 1, c.rows, c.cols);
-  leave_out_skipped(&c);
+  c.end.out = pixel_matrix(y, 0, 0, 1, 1, c.rows, c.cols);
+  subsample_pointwise(&c);
   return c;
 }
 

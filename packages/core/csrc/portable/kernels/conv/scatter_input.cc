@@ -33,7 +33,7 @@ struct Job {
   int64_t columns;                // products of a pixel, in whole vectors
   int64_t bands, height;          // of an image; lines of dx in one
   int64_t slots;
-  FrameShape shape;
+  PaddedShape shape;
   bool here;  // dy is used where it lies
   int64_t pitch() const { return along.extent(along.count) * channels; }
   int64_t band_floats() const {
@@ -67,16 +67,16 @@ Job job_of(const Call& call) {
   j.slots = min(images * j.bands, kSlots);
   j.shape = {0, 0, j.down.count, j.along.count};
   // Tiles read an even number of pixels.
-  j.here = frame_in_place(j.dy, j.shape) && j.along.count % 2 == 0;
+  j.here = is_usable_in_place(j.dy, j.shape) && j.along.count % 2 == 0;
   return j;
 }
 
 /// out(pixel, window) = dy(pixel) * kernels, for one line of dy.
-void multiply_line(const Job& j, const Frame& f, int64_t n, int64_t i, const float* kernels,
+void multiply_line(const Job& j, const PaddedInput& f, int64_t n, int64_t i, const float* kernels,
                    float* out) {
   const int64_t panel = kTileVecs * kLanes, outs = j.w.shape[0];
   const float* const line = static_cast<const float*>(f.data) + n * f.image + i * f.row;
-  const Windows rows = {f.pixel * 4, 1, 1, 0, 0};
+  const Patches rows = {f.pixel * 4, 1, 1, 0, 0};
   for (int64_t at = 0; at < j.along.count; at += kTileRows)
     for (int64_t col = 0; col < j.window; col += panel) {
       const int vecs = j.window - col <= kLanes ? 1 : kTileVecs;
@@ -89,7 +89,7 @@ void multiply_line(const Job& j, const Frame& f, int64_t n, int64_t i, const flo
       t.k = outs;
       t.count = tile_rows(j.along.count - at);
       t.last = kLanes;
-      kMicroF32.run_windows(t.count, vecs, t, rows);
+      kMicroF32.run_patches(t.count, vecs, t, rows);
     }
 }
 
@@ -110,7 +110,7 @@ void scatter_line(const Job& j, const float* products, float* band) {
   }
 }
 
-/// Lines [first, end) of dx, from a band whose line 0 is `line` of padded dx.
+/// CoalescedAxes [first, end) of dx, from a band whose line 0 is `line` of padded dx.
 template <class T>
 void write_lines(const Job& j, int64_t n, int64_t first, int64_t end, const float* band,
                  int64_t line, int64_t lines, const float* bias) {
@@ -131,11 +131,11 @@ void write_lines(const Job& j, int64_t n, int64_t first, int64_t end, const floa
 
 /// Band `part` of image n.
 template <class T>
-void run_band(const Job& j, const Frame& f, int64_t n, int64_t part, const float* kernels,
+void run_band(const Job& j, const PaddedInput& f, int64_t n, int64_t part, const float* kernels,
               const float* bias, float* memory) {
   const int64_t first = part * j.height, end = min(first + j.height, j.down.size);
   const int64_t top = first + j.down.padding;  // of padded dx
-  // Lines of dy that reach one of these.
+  // CoalescedAxes of dy that reach one of these.
   const int64_t i0 = top < j.down.reach() ? 0 : (top - j.down.reach()) / j.down.step + 1;
   const int64_t i1 = min((end - 1 + j.down.padding) / j.down.step + 1, j.down.count);
   const int64_t lines = j.down.extent(max(i1 - i0, 0));
@@ -148,7 +148,7 @@ void run_band(const Job& j, const Frame& f, int64_t n, int64_t part, const float
   write_lines<T>(j, n, first, end, memory, i0 * j.down.step, lines, bias);
 }
 
-/// Kernels (outs; taps, channels), read by outs.
+/// ConvWeights (outs; taps, channels), read by outs.
 const void* read_window_of(const void* ctx, int64_t out, int64_t begin, int64_t count,
                            void* buffer) {
   const View& w = *static_cast<const View*>(ctx);
@@ -163,7 +163,7 @@ const void* read_window_of(const void* ctx, int64_t out, int64_t begin, int64_t 
 }
 
 size_t dy_bytes(const Job& j) {
-  return j.here ? 0 : (frame_bytes(j.dy, j.shape) + 63) & ~size_t{63};
+  return j.here ? 0 : (padded_bytes(j.dy, j.shape) + 63) & ~size_t{63};
 }
 
 }  // namespace
@@ -199,7 +199,7 @@ void scatter_input(const Call& call, const View* bias) {
     packed = rest;
     rest += scatter_packed_size(j.w);
   }
-  const Frame frame = make_frame(call, j.dy, j.shape, j.here, rest);
+  const PaddedInput input = pad_input(call, j.dy, j.shape, j.here, rest);
   rest += dy_bytes(j);
   float wide[kMostChannels];
   if (bias != nullptr) widen(bias->data, bias->dtype, bias->stride[0], j.channels, wide);
@@ -209,7 +209,7 @@ void scatter_input(const Call& call, const View* bias) {
       float* const own = reinterpret_cast<float*>(rest) + slot * j.slot_floats();
       for (int64_t t = slot * tasks / j.slots; t < (slot + 1) * tasks / j.slots; ++t)
         if (t % j.bands * j.height < j.down.size)
-          run_band<float>(j, frame, t / j.bands, t % j.bands, static_cast<const float*>(packed),
+          run_band<float>(j, input, t / j.bands, t % j.bands, static_cast<const float*>(packed),
                           bias == nullptr ? nullptr : wide, own);
     }
   });

@@ -1,7 +1,7 @@
 #pragma once
 // The gradient of a convolution's input (a transposed convolution) where that has few channels.
 #include "proa/base/call.h"
-#include "proa/simd/conv/frame.h"
+#include "proa/simd/conv/padded_input.h"
 
 namespace proa::PROA_ISA {
 

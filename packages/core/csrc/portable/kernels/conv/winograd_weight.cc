@@ -13,7 +13,7 @@ namespace {
 // at least so many, as all sums are gone through for them.
 constexpr int64_t kTakenBytes = 512 * 1024, kTakenWide = 128;
 constexpr int64_t kPixels = 128;  // with fewer, products that are taken away again would show
-constexpr int64_t kGrainWork = 1 << 17;
+constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 3;
 
 /// Rows whose distance is a power of two would evict each other.
@@ -59,7 +59,7 @@ struct Layout {
   Points x, dy, sums;           // of `sums` a tile is the row of an out channel
 };
 
-Layout layout_of(const Correlation& c) {
+Layout layout_of(const Convolution& c) {
   Layout l = {};
   l.down = ceil_div(c.rows, kOut);
   l.across = ceil_div(c.cols, kOut);
@@ -79,7 +79,7 @@ Layout layout_of(const Correlation& c) {
 
 /// Adds the products of one point of `tiles` tiles to its sums. A panel of x stays in the cache;
 /// `ahead` comes meanwhile, a half by a half of the points.
-void multiply(const Correlation& c, const Layout& l, int64_t point, int64_t tiles, bool accumulate,
+void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tiles, bool accumulate,
               const Ahead* ahead) {
   const int64_t panel = kTileVecs * kLanes, pairs = ceil_div(c.outs, 2);
   const int64_t blocks = ceil_div(c.outs, kTileRows);
@@ -123,8 +123,8 @@ PROA_INLINE void read_taps(const float* sums, int64_t point, float* to) {
 }
 
 template <class S>
-void write_kernels(const Call& call, const Correlation& c, const Layout& l, const View& dw) {
-  parallel_for(call, c.outs, 1 + kGrainWork / (c.depth * kPoints * 4),
+void write_kernels(const Call& call, const Convolution& c, const Layout& l, const View& dw) {
+  parallel_for(call, c.outs, 1 + kGrainMacs / (c.depth * kPoints * 4),
                [&](int64_t begin, int64_t end) {
                  alignas(64) float taps[kTaps * kTaps * kLanes];
                  for (int64_t o = begin; o < end; ++o)
@@ -144,17 +144,17 @@ void write_kernels(const Call& call, const Correlation& c, const Layout& l, cons
 
 }  // namespace
 
-bool winograd_weight_takes(const Correlation& c) {
+bool winograd_weight_takes(const Convolution& c) {
   return kHasWinograd && winograd_takes(c) && c.x.shape[0] * c.rows * c.cols >= kPixels;
 }
 
-size_t winograd_weight_scratch(const Correlation& c) {
+size_t winograd_weight_scratch(const Convolution& c) {
   const Layout l = layout_of(c);
   return static_cast<size_t>(kPoints * (l.x.point + l.dy.point + l.sums.point)) * 4 + 3 * 64;
 }
 
-Status winograd_weight(const Call& call, const Correlation& c, const Frame& x, const Frame& dy,
-                       const View& dw, void* scratch) {
+Status winograd_weight(const Call& call, const Convolution& c, const PaddedInput& x,
+                       const PaddedInput& dy, const View& dw, void* scratch) {
   Layout l = layout_of(c);
   l.x.data = static_cast<float*>(scratch);
   l.dy.data = l.x.data + kPoints * l.x.point;
@@ -165,7 +165,7 @@ Status winograd_weight(const Call& call, const Correlation& c, const Frame& x, c
   const Tiles of_dy = {dy, c.rows, c.cols, 0, 0, l.down, l.across, c.outs, lines};
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
     const int64_t count = min(l.tiles - first, l.taken);
-    parallel_for(call, count, 1 + kGrainWork / (kPoints * (l.x.tile + l.dy.tile)),
+    parallel_for(call, count, 1 + kGrainMacs / (kPoints * (l.x.tile + l.dy.tile)),
                  [&](int64_t begin, int64_t end) {
                    transform_tiles(of_x, first + begin, first + end, l.x, begin, transform_x);
                    transform_tiles(of_dy, first + begin, first + end, l.dy, begin, transform_dy);

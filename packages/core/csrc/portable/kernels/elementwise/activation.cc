@@ -95,9 +95,9 @@ void slope_loop(void* const* p, int64_t n, const void* attrs) {
   const float *x = static_cast<const float*>(p[1]), *y = static_cast<const float*>(p[2]);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    ask_ahead(x + i);
-    ask_ahead(y + i);
-    ask_ahead(z + i);
+    prefetch_ahead(x + i);
+    prefetch_ahead(y + i);
+    prefetch_ahead(z + i);
     store(z + i, f(load(x + i), load(y + i)));
   }
   if (i < n) store_n(z + i, f(load_n(x + i, n - i), load_n(y + i, n - i)), n - i);

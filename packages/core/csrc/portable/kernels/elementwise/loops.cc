@@ -189,9 +189,9 @@ void move_tile(const Plan& plan, int k, int d, int64_t offset, int64_t rows, int
   for (int64_t i = 0; i < rows; ++i, dense += columns * size, p += down * size) {
     // The tile behind this one is asked for: the machine does not follow that many rows.
     if (right == 1 && write)
-      copy_asking(dense, p, bytes_of_row, dense, p + bytes_of_row);
+      copy_prefetching(dense, p, bytes_of_row, dense, p + bytes_of_row);
     else if (right == 1)
-      copy_asking(p, dense, bytes_of_row, p + bytes_of_row, dense);
+      copy_prefetching(p, dense, bytes_of_row, p + bytes_of_row, dense);
     else if (write)
       scatter_row(bytes, dense, p, right, columns);
     else

@@ -60,8 +60,8 @@ void unary_loop(void* const* p, int64_t n, const void* attrs) {
   const T* x = static_cast<const T*>(p[1]);
   int64_t i = 0;
   for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) {
-    ask_ahead(x + i);
-    ask_ahead(y + i);
+    prefetch_ahead(x + i);
+    prefetch_ahead(y + i);
     store(y + i, f(load(x + i)));
   }
   if (i < n) store_n(y + i, f(load_n(x + i, n - i)), n - i);
@@ -73,7 +73,7 @@ void binary_loop(void* const* p, int64_t n, const void* attrs) {
   const T *x = static_cast<const T*>(p[1]), *y = static_cast<const T*>(p[2]);
   int64_t i = 0;
   for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) {
-    ask_ahead(z + i);
+    prefetch_ahead(z + i);
     store(z + i, f(load(x + i), load(y + i)));
   }
   if (i < n) store_n(z + i, f(load_n(x + i, n - i), load_n(y + i, n - i)), n - i);

@@ -145,7 +145,7 @@ int64_t length_of(const Call& c) {
   const View& x = c.in[0];
   return x.shape[normalize_axis(c.attr<FftAttrs>().axis, x.rank)];
 }
-int64_t lines_of(const Call& c) {
+int64_t coalesce_axes(const Call& c) {
   const int64_t n = length_of(c);
   return n > 0 ? c.in[0].numel() / n : 0;
 }
@@ -153,16 +153,16 @@ int64_t lines_of(const Call& c) {
 }  // namespace
 
 size_t fft_scratch(const Call& c) {
-  if (c.in[0].rank == 0 || lines_of(c) == 0) return 0;
+  if (c.in[0].rank == 0 || coalesce_axes(c) == 0) return 0;
   const Layout l(length_of(c));
-  return static_cast<size_t>(l.tables() + l.work() * slots_of(lines_of(c))) * sizeof(C128);
+  return static_cast<size_t>(l.tables() + l.work() * slots_of(coalesce_axes(c))) * sizeof(C128);
 }
 Status fft(const Call& c) {
   const View &x = c.in[0], &y = c.out[0];
   if (x.rank == 0) return copy(c, x, y);
   const auto& attrs = c.attr<FftAttrs>();
   const int axis = normalize_axis(attrs.axis, x.rank);
-  const int64_t n = length_of(c), count = lines_of(c), slots = slots_of(count);
+  const int64_t n = length_of(c), count = coalesce_axes(c), slots = slots_of(count);
   if (count == 0) return Status::kOk;
   const Layout l(n);
   const Factors factors(l.inner);

@@ -91,8 +91,8 @@ void add_run_f32(float* to, const float* from, int64_t n, const uint8_t* next_to
                  const uint8_t* next_from) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    ask(next_to + i * 4);
-    ask(next_from + i * 4);
+    prefetch(next_to + i * 4);
+    prefetch(next_from + i * 4);
     store(to + i, load(to + i) + load(from + i));
   }
   for (; i < n; ++i) to[i] += from[i];
@@ -149,9 +149,9 @@ void move_place(const Walk& w, Mode mode, const Place& p, const Place& next, int
     add_elements(w.big.dtype, p.big, bs, p.small, ss, run, next.big, next.small);
   } else if (run > 1 && ss == 1 && bs == 1 && !p.skipped) {
     if (mode == Mode::kRead) {
-      copy_asking(p.big, p.small, run * size, next.big, next.small);
+      copy_prefetching(p.big, p.small, run * size, next.big, next.small);
     } else {
-      copy_asking(p.small, p.big, run * size, next.small, next.big);
+      copy_prefetching(p.small, p.big, run * size, next.small, next.big);
     }
   } else if (mode == Mode::kRead) {
     const Bytes16 zero = {0, 0};
@@ -290,7 +290,7 @@ void read_rows(const Walk& w, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     if (i + kAhead < count) {
       const uint8_t* const later = row_at(i + kAhead);
-      for (int64_t k = 0; k < bytes; k += kLine) ask(later + k);
+      for (int64_t k = 0; k < bytes; k += kLine) prefetch(later + k);
     }
     uint8_t* const to = w.small.as<uint8_t>() + i * to_step;
     if (w.skip >= 0 && index[i * index_step] == w.skip) {
@@ -342,7 +342,7 @@ Status run_walk(const Call& c, Walk* w, Mode mode, Prepare&& prepare) {
   if (!wide && w->index.dtype != DType::kI32) return Status::kInvalidArgument;
   const int64_t total = w->nest.size();
   w->nest.merge();
-  // Lines are checked as they are read: the indices may be most of what there is to read.
+  // CoalescedAxes are checked as they are read: the indices may be most of what there is to read.
   if (total > 0 && !(mode == Mode::kRead && w->in_lines())) {
     if (!(wide ? all_inside<int64_t>(*w) : all_inside<int32_t>(*w))) return Status::kOutOfRange;
   }

@@ -5,7 +5,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-Lines axis(const View& v, int d) { return lines_of(v, d, d + 1); }
+CoalescedAxes axis(const View& v, int d) { return coalesce_axes(v, d, d + 1); }
 
 Product weights(const Call& c) {
   const View& w = c.in[1];
@@ -19,8 +19,8 @@ Product weights(const Call& c) {
   return p;
 }
 
-Place place_of(const View& v) {
-  Place p = {v.data, v.dtype, lines_of(v, 0, v.rank - 1), v.stride[v.rank - 1]};
+MatrixRef place_of(const View& v) {
+  MatrixRef p = {v.data, v.dtype, coalesce_axes(v, 0, v.rank - 1), v.stride[v.rank - 1]};
   if (v.shape[v.rank - 1] == 1) p.stride = 1;
   return p;
 }
@@ -31,7 +31,7 @@ Product product_of(const Call& c, const View* residual, int64_t act) {
   p.m = 1;
   for (int d = 0; d + 1 < x.rank; ++d) p.m *= x.shape[d];
   p.a = x.data;
-  p.a_rows = lines_of(x, 0, x.rank - 1);
+  p.a_rows = coalesce_axes(x, 0, x.rank - 1);
   p.a_steps = axis(x, x.rank - 1);
   p.packed = c.packed;
   if (c.n_in > 2 && c.in[2].given()) p.bias = &c.in[2];
@@ -82,9 +82,9 @@ Product weight_gradient(const Call& c) {
   for (int d = 0; d + 1 < x.rank; ++d) p.k *= x.shape[d];
   p.a = x.data;
   p.a_rows = axis(x, x.rank - 1);
-  p.a_steps = lines_of(x, 0, x.rank - 1);
+  p.a_steps = coalesce_axes(x, 0, x.rank - 1);
   p.b = dy.data;
-  p.b_steps = lines_of(dy, 0, dy.rank - 1);
+  p.b_steps = coalesce_axes(dy, 0, dy.rank - 1);
   p.b_stride = p.n == 1 ? 1 : dy.stride[dy.rank - 1];
   p.end.out = place_of(c.out[0]);
   return p;

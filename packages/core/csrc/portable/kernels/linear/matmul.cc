@@ -1,13 +1,13 @@
 // z = x @ y over the last two axes, by the packed product; where y is one matrix the batch of x
 // becomes rows. Integers take a plain loop.
-#include "proa/simd/gemm/small.h"
+#include "proa/simd/gemm/unpacked.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kSlots = 8;            // pieces of a batch that run side by side
 constexpr int64_t kSplitWork = 1 << 21;  // multiply-adds of a product that is split itself
-constexpr int64_t kGrainWork = 1 << 18;  // multiply-adds worth handing to another thread
+constexpr int64_t kGrainMacs = 1 << 18;  // multiply-adds worth handing to another thread
 constexpr int64_t kCallWork = 1 << 9;    // as many as a product takes beside its own
 
 /// Batch axes of x, y and z, aligned to those of z; broadcast axes have stride 0.
@@ -70,7 +70,7 @@ void set_y(Product* p, const View& y) {
   p->k = y.shape[y.rank - 2];
   p->n = y.shape[y.rank - 1];
   p->b = y.data;
-  p->b_steps = lines_of(y, y.rank - 2, y.rank - 1);
+  p->b_steps = coalesce_axes(y, y.rank - 2, y.rank - 1);
   p->b_stride = p->n == 1 ? 1 : y.stride[y.rank - 1];
 }
 
@@ -83,9 +83,9 @@ Product product_of(const Call& c, bool folded) {
   p.m = 1;
   for (int d = first; d + 1 < x.rank; ++d) p.m *= x.shape[d];
   p.a = x.data;
-  p.a_rows = lines_of(x, first, x.rank - 1);
-  p.a_steps = lines_of(x, x.rank - 1, x.rank);
-  p.end.out = {z.data, z.dtype, lines_of(z, first_z, z.rank - 1),
+  p.a_rows = coalesce_axes(x, first, x.rank - 1);
+  p.a_steps = coalesce_axes(x, x.rank - 1, x.rank);
+  p.end.out = {z.data, z.dtype, coalesce_axes(z, first_z, z.rank - 1),
                p.n == 1 ? 1 : z.stride[z.rank - 1]};
   if (folded) p.packed = c.packed;
   return p;
@@ -101,28 +101,28 @@ int64_t slots_of(const Product& p, int64_t count) {
 }
 
 void multiply_small_batch(const Call& c, const Product& p) {
-  const Small s = small_of(p);
+  const UnpackedGemm s = unpacked_gemm(p);
   const Batch batch = batch_of(c);
-  const int64_t grain = 1 + kGrainWork / (p.m * p.n * p.k + kCallWork);
+  const int64_t grain = 1 + kGrainMacs / (p.m * p.n * p.k + kCallWork);
   int64_t ahead[2] = {};  // bytes from a matrix to the next
   for (int v = 0; v < 2 && batch.rank > 0; ++v)
     ahead[v] = batch.stride[v][batch.rank - 1] * static_cast<int64_t>(size_of(p.dtype));
   parallel_for(c, batch.count, grain, [&](int64_t begin, int64_t end) {
-    Small one = s;
+    UnpackedGemm one = s;
     Walk walk(batch, begin);
     for (int64_t i = begin; i < end; ++i, walk.next()) {
       one.a = shifted(s.a, walk.offset[0], p.dtype);
       one.b = shifted(s.b, walk.offset[1], p.dtype);
       one.c = const_cast<void*>(shifted(s.c, walk.offset[2], p.dtype));
-      look_ahead(p.dtype, ahead[0], ahead[1], &one);
-      multiply_small(p.dtype, one);
+      prefetch_next(p.dtype, ahead[0], ahead[1], &one);
+      multiply_unpacked(p.dtype, one);
     }
   });
 }
 
 void multiply_batch(const Call& c) {
   const Product p = product_of(c, false);
-  if (is_small(p, kSmallBatchWork)) return multiply_small_batch(c, p);
+  if (is_unpacked(p, kUnpackedBatchMacs)) return multiply_small_batch(c, p);
   const Batch batch = batch_of(c);
   const int64_t slots = slots_of(p, batch.count);
   const size_t bytes = (product_scratch(p) + 63) & ~size_t{63};
@@ -141,7 +141,7 @@ void multiply_batch(const Call& c) {
     }
   };
   if (slots == 1) return run(0);
-  const int64_t grain = 1 + kGrainWork * slots / (batch.count * (p.m * p.n * p.k + kCallWork));
+  const int64_t grain = 1 + kGrainMacs * slots / (batch.count * (p.m * p.n * p.k + kCallWork));
   parallel_for(c, slots, grain, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot) run(slot);
   });
@@ -211,7 +211,7 @@ size_t matmul_scratch(const Call& c) {
   if (!takes_products(c.in[0].dtype)) return 0;
   if (one_matrix(c.in[1])) return product_scratch(product_of(c, true));
   const Product p = product_of(c, false);
-  if (is_small(p, kSmallBatchWork)) return 0;
+  if (is_unpacked(p, kUnpackedBatchMacs)) return 0;
   const size_t slots = static_cast<size_t>(slots_of(p, batch_of(c).count));
   return slots * ((product_scratch(p) + 63) & ~size_t{63});
 }

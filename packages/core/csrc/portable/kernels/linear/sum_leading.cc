@@ -7,7 +7,7 @@ namespace {
 Columns columns_of(const View& x) {
   Columns c = {x.data,
                x.dtype,
-               lines_of(x, 0, x.rank - 1),
+               coalesce_axes(x, 0, x.rank - 1),
                1,
                x.shape[x.rank - 1],
                x.shape[x.rank - 1] == 1 ? 1 : x.stride[x.rank - 1]};

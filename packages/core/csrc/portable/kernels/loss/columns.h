@@ -61,7 +61,7 @@ PROA_INLINE void sum_columns_exp(const float* x, int64_t step, int64_t length, i
     const float* const from = x + i * step;
     each_column(columns, [&](int64_t j, int64_t some) {
 #pragma GCC unroll 8
-      for (int r = 0; r < kStep; ++r) ask(from + r * step + j + later);
+      for (int r = 0; r < kStep; ++r) prefetch(from + r * step + j + later);
       take_in<kStep>(from + j, step, some, s->peak + j, s->total + j);
     });
   }

@@ -8,10 +8,10 @@ namespace {
 /// Integer labels (..,) and what to do with each.
 struct Labels {
   const View& v;
-  Lines lines;
+  CoalescedAxes lines;
   int64_t count, ignored;
   Labels(const View& view, int64_t ignore)
-      : v(view), lines(lines_of(view, 0, view.rank)), count(view.numel()), ignored(ignore) {}
+      : v(view), lines(coalesce_axes(view, 0, view.rank)), count(view.numel()), ignored(ignore) {}
   int64_t at(int64_t r) const {
     const int64_t i = lines.at(r);
     return v.dtype == DType::kI64 ? v.as<const int64_t>()[i] : v.as<const int32_t>()[i];

@@ -49,7 +49,7 @@ void log_softmax_floats(const Call& c, const Rows& x, const Rows& y) {
     float* out = floats(y, r);
     const float* const next_out = next_row<float>(y, r);
     const float peak = peak_of_floats(in, x.width);
-    const float total = sum_of_exp_floats(x, r, peak, [&](int64_t i) { ask(next_out + i); });
+    const float total = sum_of_exp_floats(x, r, peak, [&](int64_t i) { prefetch(next_out + i); });
     const float shift = static_cast<float>(::log(static_cast<double>(total)));
     each_vector(x.width, [&](int64_t i, int64_t some) {
       give(out, i, some, (take(in, i, some) - peak) - shift);

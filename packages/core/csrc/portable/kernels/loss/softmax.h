@@ -70,17 +70,17 @@ PROA_INLINE float peak_of_floats(const float* x, int64_t width) {
   return peak_of_floats(x, width, [](int64_t) {});
 }
 
-/// log(sum(exp(x))) of float row r is peak + log(total). Both passes ask for the next row, each for
-/// as much of it as it takes itself of the time: memory is never without work.
+/// log(sum(exp(x))) of float row r is peak + log(total). Both passes prefetch for the next row,
+/// each for as much of it as it takes itself of the time: memory is never without work.
 struct PeakAndTotal {
   float peak, total;
 };
 PROA_INLINE PeakAndTotal sum_up_floats(const Rows& x, int64_t r) {
   const float *in = floats(x, r), *next = next_row<float>(x, r), *rest = next + x.width / 4;
-  const float peak =
-      peak_of_floats(in, x.width, [&](int64_t i) { ask(next + static_cast<uint64_t>(i) / 4); });
+  const float peak = peak_of_floats(
+      in, x.width, [&](int64_t i) { prefetch(next + static_cast<uint64_t>(i) / 4); });
   const float total = sum_vectors(x.width, [&](int64_t i, int64_t some) {
-    ask(rest + static_cast<uint64_t>(i) * 3 / 4);
+    prefetch(rest + static_cast<uint64_t>(i) * 3 / 4);
     return first_lanes(exp_below(take(in, i, some) - peak), some);
   });
   return {peak, total};
@@ -102,7 +102,7 @@ PROA_INLINE float write_exp(const Rows& x, const Rows& y, int64_t r, float peak)
   float* out = floats(y, r);
   return sum_vectors(x.width, [&](int64_t i, int64_t some) {
     __builtin_prefetch(next + i, 0, 2);
-    ask(next_out + i);
+    prefetch(next_out + i);
     const VF e = exp_below(take(in, i, some) - peak);
     give(out, i, some, e);
     return first_lanes(e, some);

@@ -42,8 +42,8 @@ void softmax_columns(const Call& c, const Rows& x, const Rows& y, int64_t run, b
       const float* const in = from + i * xs;
       float* const out = to + i * ys;
       each_column(columns, [&](int64_t j, int64_t some) {
-        ask(in + later * xs + j);
-        ask(out + later * ys + j);
+        prefetch(in + later * xs + j);
+        prefetch(out + later * ys + j);
         const VF v = take(in, j, some) - load(s.peak + j), t = load(s.total + j);
         give(out, j, some, logarithm ? v - t : exp(v) * t);
       });
@@ -64,9 +64,9 @@ void softmax_grad_columns(const Call& c, const Rows& dy, const Rows& y, const Ro
       each_column(columns, [&](int64_t j, int64_t some) {
         VF sum = {};
         for (int64_t r = i; r < i + rows; ++r) {
-          ask(d + (r + later) * ds + j);
+          prefetch(d + (r + later) * ds + j);
           const VF t = take(d + r * ds, j, some);
-          if (!logarithm) ask(v + (r + later) * vs + j);
+          if (!logarithm) prefetch(v + (r + later) * vs + j);
           sum += logarithm ? t : t * take(v + r * vs, j, some);
         }
         store(total + j, load(total + j) + sum);
@@ -76,9 +76,9 @@ void softmax_grad_columns(const Call& c, const Rows& dy, const Rows& y, const Ro
     for (int64_t i = 0; i < dy.width; ++i) {
       const int64_t next = i + ahead < dy.width ? i + ahead : i;
       each_column(columns, [&](int64_t j, int64_t some) {
-        ask(d + next * ds + j);
-        ask(v + next * vs + j);
-        ask(to + next * os + j);
+        prefetch(d + next * ds + j);
+        prefetch(v + next * vs + j);
+        prefetch(to + next * os + j);
         const VF a = take(d + i * ds, j, some), b = take(v + i * vs, j, some);
         const VF t = load(total + j);
         give(to + i * os, j, some, logarithm ? a - exp(b) * t : b * (a - t));

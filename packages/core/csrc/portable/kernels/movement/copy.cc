@@ -9,13 +9,13 @@
 
 namespace proa::PROA_ISA {
 
-void copy_asking(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
-                 const uint8_t* next_y) {
+void copy_prefetching(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
+                      const uint8_t* next_y) {
   constexpr int64_t kLine = 64;
   int64_t i = 0;
   for (; i + kLine <= n; i += kLine) {
-    ask(next_x + i);
-    ask(next_y + i);
+    prefetch(next_x + i);
+    prefetch(next_y + i);
     for (int64_t k = 0; k < kLine; k += kVecBytes) store(y + i + k, load(x + i + k));
   }
   if (i < n) memcpy(y + i, x + i, static_cast<size_t>(n - i));
@@ -44,7 +44,7 @@ struct Plane {
 
 void copy_dense(const uint8_t* x, uint8_t* y, int64_t n, bool large) {
   if (kHasLarge && large) {
-    copy_asking(x, y, n, x + kAheadBytes, y + kAheadBytes);
+    copy_prefetching(x, y, n, x + kAheadBytes, y + kAheadBytes);
   } else {
     memcpy(y, x, static_cast<size_t>(n));
   }
@@ -67,7 +67,7 @@ void copy_dense_rows(const uint8_t* x, int64_t x_step, uint8_t* y, int64_t y_ste
     const uint8_t* from = x + i * x_step;
     uint8_t* to = y + i * y_step;
     if (body > 0) copy_dense(from, to, body, true);
-    copy_asking(from + body, to + body, n - body, x + next * x_step, y + next * y_step);
+    copy_prefetching(from + body, to + body, n - body, x + next * x_step, y + next * y_step);
   }
 }
 
@@ -338,14 +338,14 @@ void transpose_tile(size_t size, const void* x, int64_t xs, void* y, int64_t ys,
 namespace {
 
 /// Fills n elements, whole lines of them with memory asked for ahead.
-void fill_asking(size_t size, const void* value, uint8_t* to, int64_t n) {
+void fill_prefetching(size_t size, const void* value, uint8_t* to, int64_t n) {
   constexpr int64_t kLine = 64;
   alignas(kLine) uint8_t line[kLine];
   const int64_t in_line = kLine / static_cast<int64_t>(size), lines = n / in_line;
   fill_row(size, value, line, in_line);
   const auto piece = load(line);  // all of the line's vectors are alike
   for (int64_t i = 0; i < lines; ++i, to += kLine) {
-    ask_ahead(to);
+    prefetch_ahead(to);
     for (int64_t k = 0; k < kLine; k += kVecBytes) store(to + k, piece);
   }
   fill_row(size, value, to, n % in_line);
@@ -363,7 +363,7 @@ Status fill(const Call& c, const View& to, const void* value) {
   parallel_for(c, to.numel(), kGrain, [&](int64_t begin, int64_t end) {
     uint8_t* const from = to.as<uint8_t>() + begin * static_cast<int64_t>(bytes);
     if (kHasLarge && large) {
-      fill_asking(bytes, value, from, end - begin);
+      fill_prefetching(bytes, value, from, end - begin);
     } else {
       fill_row(bytes, value, from, end - begin);
     }

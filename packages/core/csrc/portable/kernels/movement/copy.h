@@ -9,8 +9,8 @@ namespace proa::PROA_ISA {
 Status copy(const Call& c, const View& from, const View& to);
 
 /// Copies n bytes and asks for the n at next_x and next_y, where copies will go on.
-void copy_asking(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
-                 const uint8_t* next_y);
+void copy_prefetching(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
+                      const uint8_t* next_y);
 
 /// y[i * ys + j] = x[i + j * xs] for i < rows and j < columns, elements of `size` bytes; best for
 /// some dozens of each.

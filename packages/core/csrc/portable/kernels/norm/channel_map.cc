@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kAcrossGrain = 16384;  // elements
 
-int64_t run_of(const Lines& lines, int64_t r, int64_t end) {
+int64_t run_of(const CoalescedAxes& lines, int64_t r, int64_t end) {
   if (lines.rank <= 1) return end - r;
   const int64_t run = lines.shape[lines.rank - 1], left = run - r % run;
   return left < end - r ? left : end - r;
@@ -19,8 +19,8 @@ template <bool kWhole, bool kGated, class T>
 PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Compute<T>>& f,
                             const Gate& gate, int64_t j, int64_t some) {
   if constexpr (kWhole) {
-    ask_ahead(x + j);
-    ask_ahead(to + j);
+    prefetch_ahead(x + j);
+    prefetch_ahead(to + j);
   }
   auto take = [&](const auto* p) { return kWhole ? load(p + j) : load_n(p + j, some); };
   const Vec<T> here = take(x), center = take(f.center);
@@ -77,7 +77,7 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
           __builtin_prefetch(from - x.stride + i);  // the next channel
           __builtin_prefetch(beside - y.stride + i);
           const int64_t t = i + kAhead;
-          ask(t < n ? to + t : to - out.stride + (t - n));
+          prefetch(t < n ? to + t : to - out.stride + (t - n));
           store(to + i, (load(from + i) - center) * a +
                             (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
         }

@@ -50,7 +50,7 @@ void normalise_floats(const Call& c, int64_t axes, double epsilon) {
       const float m = sum_vectors(width, value) / static_cast<float>(width);
       const float square = sum_vectors(width, [&](int64_t i, int64_t some) {
         __builtin_prefetch(next + i, 0, 2);
-        ask(next_out + i);
+        prefetch(next_out + i);
         const VF d = first_lanes(take(in, i, some) - m, some);
         return d * d;
       });
@@ -116,8 +116,8 @@ RowSums<C> take_row(const C* dy, const C* x, const C* scale, int64_t width, cons
   constexpr int kWidth = kLanesOf<C>;
   Vec<C> g = {}, dot = {};
   auto step = [&](int64_t i, int64_t some) {
-    ask(dy + width + i);
-    ask(x + width + i);
+    prefetch(dy + width + i);
+    prefetch(x + width + i);
     const Vec<C> d = load_n(dy + i, some), xhat = (load_n(x + i, some) - m.mean) * m.rstd;
     const Vec<C> scaled = d * load_n(scale + i, some), both = d * xhat;
     g += scaled;
@@ -138,7 +138,7 @@ void give_row(const C* dy, const C* x, const C* scale, int64_t width, const Mome
   constexpr int kWidth = kLanesOf<C>;
   const C g = s.g / static_cast<C>(width), dot = s.dot / static_cast<C>(width);
   auto step = [&](int64_t i, int64_t some) {
-    ask(dx + width + i);
+    prefetch(dx + width + i);
     const Vec<C> xhat = (load_n(x + i, some) - m.mean) * m.rstd;
     const Vec<C> d = load_n(dy + i, some) * load_n(scale + i, some);
     store_n(dx + i, (d - g - xhat * dot) * m.rstd, some);

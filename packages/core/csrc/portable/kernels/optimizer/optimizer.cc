@@ -298,7 +298,7 @@ struct RowSteps {
   void ask_for(int64_t r) const {
     constexpr int64_t kLine = 64 / sizeof(float), kMost = 8 * kLine;
     const float* const p = table.as<float>() + r * table.stride[0];
-    for (int64_t k = 0; k < width && k < kMost; k += kLine) ask(p + k);
+    for (int64_t k = 0; k < width && k < kMost; k += kLine) prefetch(p + k);
   }
 
   void step_dense(const SgdRows<VF>& sgd, const Place& place) const {

@@ -1,4 +1,4 @@
-// The windows of a channels-last frame are the rows of an int8 product, group by group; in a
+// The patches of a channels-last input are the rows of an int8 product, group by group; in a
 // depthwise convolution the channels are the vector.
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "proa/base/settings.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
-#include "proa/simd/conv/frame.h"
-#include "proa/simd/conv/windows.h"
+#include "proa/simd/conv/implicit_gemm.h"
+#include "proa/simd/conv/padded_input.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -18,14 +18,14 @@ struct Geometry {
   int64_t groups;
   bool depthwise;
   Int8Kernels w;  // of the first group
-  FrameShape shape;
+  PaddedShape shape;
 };
 
 Geometry geometry_of(const Call& c) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
   const View &w = c.in[1], &y = c.out[0];
   const int64_t depth = w.shape[1], channels = depth * a.groups, outs = w.shape[0] / a.groups;
-  // Windows whose distance is a multiple of 2 KiB would evict each other from the cache.
+  // Patches whose distance is a multiple of 2 KiB would evict each other from the cache.
   const int64_t distance = a.stride[1] * channels * static_cast<int64_t>(sizeof(Int8Step));
   const bool collides = distance % 2048 == 0;
   const bool joined = a.groups == 1 && a.dilation[1] == 1 && !collides;  // taps of a row
@@ -73,9 +73,9 @@ int32_t factor_of(int8_t w) {
 
 int64_t padded(int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
 
-/// A frame in place has no room to read past its end.
+/// An input in place must not be read past its end.
 bool depthwise_in_place(const Call& c, const Geometry& g) {
-  return c.in[0].shape[1] % kLanes == 0 && frame_in_place(c.in[0], g.shape);
+  return c.in[0].shape[1] % kLanes == 0 && is_usable_in_place(c.in[0], g.shape);
 }
 
 void pack_depthwise(const Call& c, int32_t* to) {
@@ -92,8 +92,9 @@ void pack_depthwise(const Call& c, int32_t* to) {
 constexpr int kPixels = 4, kVecs = 2;  // of a tile
 
 /// Pixels [0, count) of a tile; with `count` and `vecs` constant the sums stay in registers.
-PROA_INLINE void depthwise_tile(const Call& c, const Frame& f, const int8_t* x, const int32_t* w,
-                                int64_t width, int count, int vecs, int32_t* tile) {
+PROA_INLINE void depthwise_tile(const Call& c, const PaddedInput& f, const int8_t* x,
+                                const int32_t* w, int64_t width, int count, int vecs,
+                                int32_t* tile) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
   const int64_t step = a.stride[1] * f.pixel;
   VI acc[kPixels][kVecs] = {};
@@ -114,7 +115,7 @@ PROA_INLINE void depthwise_tile(const Call& c, const Frame& f, const int8_t* x, 
     for (int v = 0; v < vecs; ++v) store(tile + (i * kVecs + v) * kLanes, acc[i][v]);
 }
 
-void run_depthwise(const Call& c, const Frame& f, const int32_t* w, const Int8End& end) {
+void run_depthwise(const Call& c, const PaddedInput& f, const int32_t* w, const Int8Epilogue& end) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
   const View& y = c.out[0];
   const int64_t channels = y.shape[1], rows = y.shape[2], cols = y.shape[3];
@@ -143,40 +144,40 @@ void run_depthwise(const Call& c, const Frame& f, const int32_t* w, const Int8En
 }
 
 // -- any other -----------------------------------------------------------------------------------
-void run_groups(const Call& c, const Geometry& g, const Frame& f, const uint8_t* packed,
-                const Int8End& end) {
+void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const uint8_t* packed,
+                const Int8Epilogue& end) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
   const View& y = c.out[0];
   constexpr int64_t kSize = sizeof(Int8Step);
-  WindowProduct p = {};
+  PatchGemm p = {};
   p.g.micro = &kMicroI8;
   p.g.m = y.shape[0] * y.shape[2] * y.shape[3];
   p.g.n = g.w.outs;
-  p.g.finish = finish_int8;
+  p.g.epilogue = finish_int8;
   p.image = f.image * kSize;
   p.line = a.stride[0] * f.row * kSize;
   p.rows = y.shape[2];
   p.cols = y.shape[3];
-  p.windows = {a.stride[1] * f.pixel * kSize, g.w.taps_h, g.w.runs, a.dilation[0] * f.row * kSize,
+  p.patches = {a.stride[1] * f.pixel * kSize, g.w.taps_h, g.w.runs, a.dilation[0] * f.row * kSize,
                a.dilation[1] * f.pixel * kSize};
   p.run = g.w.run_units();
   for (int64_t i = 0; i < g.groups; ++i, packed += int8_packed_size(g.w)) {
     const int64_t first = i * g.w.outs;
-    Int8End part = end;
+    Int8Epilogue part = end;
     part.scale += first;
     part.shift += first;
     part.out.data = static_cast<uint8_t*>(end.out.data) +
                     first * y.stride[1] * static_cast<int64_t>(size_of(y.dtype));
-    p.g.finish_ctx = &part;
+    p.g.epilogue_ctx = &part;
     p.g.init = packed;
     p.g.packed = int8_panels(g.w, packed);
     p.a = static_cast<const uint8_t*>(f.data) + i * g.w.depth * kSize;
-    multiply_windows(c, p);
+    implicit_gemm(c, p);
   }
 }
 
-Place place_of(const View& y) {
-  Place p = {y.data, y.dtype, {}, y.stride[1]};
+MatrixRef place_of(const View& y) {
+  MatrixRef p = {y.data, y.dtype, {}, y.stride[1]};
   p.rows.add(y.shape[0], y.stride[0]);
   p.rows.add(y.shape[2], y.stride[2]);
   p.rows.add(y.shape[3], y.stride[3]);
@@ -199,8 +200,8 @@ void pack(const Call& c, const Geometry& g, void* packed) {
 }
 
 size_t copied_bytes(const Call& c, const Geometry& g) {
-  if (!g.depthwise) return align64(int8_frame_bytes(c.in[0], g.shape));
-  return depthwise_in_place(c, g) ? 0 : align64(frame_bytes(c.in[0], g.shape));
+  if (!g.depthwise) return align64(padded_int8_bytes(c.in[0], g.shape));
+  return depthwise_in_place(c, g) ? 0 : align64(padded_bytes(c.in[0], g.shape));
 }
 
 }  // namespace
@@ -213,9 +214,9 @@ Status conv2d_int8(const Call& c) {
   const Geometry g = geometry_of(c);
   uint8_t* rest = static_cast<uint8_t*>(c.scratch);
   const int64_t channels = y.shape[1];
-  const Int8End end = make_int8_end(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, channels, place_of(y),
-                                    a.act, a.out_scale, rest);
-  rest += int8_end_bytes(channels);
+  const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, channels,
+                                              place_of(y), a.act, a.out_scale, rest);
+  rest += int8_epilogue_bytes(channels);
   const uint8_t* packed = static_cast<const uint8_t*>(c.packed);
   if (packed == nullptr) {
     pack(c, g, rest);
@@ -223,17 +224,17 @@ Status conv2d_int8(const Call& c) {
     rest += align64(packed_size(c, g));
   }
   if (!kHasDepthwise || !g.depthwise) {
-    run_groups(c, g, make_int8_frame(c, x, g.shape, rest), packed, end);
+    run_groups(c, g, pad_int8_input(c, x, g.shape, rest), packed, end);
     return Status::kOk;
   }
-  const Frame frame = make_frame(c, x, g.shape, depthwise_in_place(c, g), rest);
-  run_depthwise(c, frame, reinterpret_cast<const int32_t*>(packed), end);
+  const PaddedInput input = pad_input(c, x, g.shape, depthwise_in_place(c, g), rest);
+  run_depthwise(c, input, reinterpret_cast<const int32_t*>(packed), end);
   return Status::kOk;
 }
 
 size_t conv2d_int8_scratch(const Call& c) {
   const Geometry g = geometry_of(c);
-  size_t bytes = int8_end_bytes(c.out[0].shape[1]) + copied_bytes(c, g) + 64;
+  size_t bytes = int8_epilogue_bytes(c.out[0].shape[1]) + copied_bytes(c, g) + 64;
   if (c.packed == nullptr) bytes += align64(packed_size(c, g));
   return bytes;
 }

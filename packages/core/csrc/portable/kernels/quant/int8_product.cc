@@ -17,7 +17,7 @@ struct Quantizer {
   VF scale, inverse, minus, lowest, highest;
   bool divides;
 
-  PROA_INLINE explicit Quantizer(const Int8End& end)
+  PROA_INLINE explicit Quantizer(const Int8Epilogue& end)
       : scale(splat(end.out_scale)),
         inverse(splat(end.inverse)),
         minus(splat(-end.out_scale)),
@@ -52,13 +52,13 @@ struct Quantizer {
   }
 };
 
-PROA_INLINE VF value_of(const Int8End& end, const int32_t* sums, int64_t channel) {
+PROA_INLINE VF value_of(const Int8Epilogue& end, const int32_t* sums, int64_t channel) {
   return to_float(load(sums)) * load(end.scale + channel) + load(end.shift + channel);
 }
 
 /// A row to neighbouring int8, without a function in between: the usual case.
-PROA_INLINE void quantize_row(const Int8End& end, const Quantizer& quantizer, const int32_t* sums,
-                              int64_t channel, int cols, int8_t* to) {
+PROA_INLINE void quantize_row(const Int8Epilogue& end, const Quantizer& quantizer,
+                              const int32_t* sums, int64_t channel, int cols, int8_t* to) {
   int j = 0;
   for (; j + kLanes <= cols; j += kLanes) {
     const VI8 q = quantizer(value_of(end, sums + j, channel + j));
@@ -76,7 +76,7 @@ PROA_INLINE void quantize_row(const Int8End& end, const Quantizer& quantizer, co
 }
 
 /// `some` neighbouring channels in whatever form they are wanted.
-void finish_vector(const Int8End& end, const int32_t* sums, int64_t row, int64_t channel,
+void finish_vector(const Int8Epilogue& end, const int32_t* sums, int64_t row, int64_t channel,
                    int some) {
   alignas(64) float v[kLanes];
   store(v, value_of(end, sums, channel));
@@ -182,12 +182,12 @@ void sum_outputs(const Int8Kernels& w, int32_t* sums) {
 
 }  // namespace
 
-size_t int8_end_bytes(int64_t channels) {
+size_t int8_epilogue_bytes(int64_t channels) {
   return (static_cast<size_t>(2 * (channels + kRoom)) * sizeof(float) + 63) & ~size_t{63};
 }
 
-Int8End make_int8_end(const View& multiplier, const View* bias, int64_t channels, const Place& out,
-                      int64_t act, double out_scale, void* memory) {
+Int8Epilogue make_int8_epilogue(const View& multiplier, const View* bias, int64_t channels,
+                                const MatrixRef& out, int64_t act, double out_scale, void* memory) {
   float* const scale = static_cast<float*>(memory);
   float* const shift = scale + channels + kRoom;
   const int64_t step = multiplier.numel() == 1 ? 0 : multiplier.stride[multiplier.rank - 1];
@@ -205,7 +205,7 @@ Int8End make_int8_end(const View& multiplier, const View* bias, int64_t channels
 
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
-  const Int8End& end = *static_cast<const Int8End*>(ctx);
+  const Int8Epilogue& end = *static_cast<const Int8Epilogue*>(ctx);
   const int32_t* sums = static_cast<const int32_t*>(tile);
   if (end.out.dtype == DType::kI8 && end.out.stride == 1 && end.act <= Act::kRelu) {
     const Quantizer quantizer(end);

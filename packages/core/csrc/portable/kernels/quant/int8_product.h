@@ -23,18 +23,18 @@ PROA_INLINE VI load_int8(const int8_t* p) {
 }
 
 /// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
-struct Int8End {
+struct Int8Epilogue {
   const float* scale;
   const float* shift;
-  Place out;  // kF32 or kI8
+  MatrixRef out;  // kF32 or kI8
   Act act;
   float out_scale;
   float inverse;  // of out_scale, or 0 if quotients cannot be had from it
 };
-size_t int8_end_bytes(int64_t channels);
-Int8End make_int8_end(const View& multiplier, const View* bias, int64_t channels, const Place& out,
-                      int64_t act, double out_scale, void* memory);
-/// Gemm::finish; ctx is an Int8End.
+size_t int8_epilogue_bytes(int64_t channels);
+Int8Epilogue make_int8_epilogue(const View& multiplier, const View* bias, int64_t channels,
+                                const MatrixRef& out, int64_t act, double out_scale, void* memory);
+/// Gemm::finish; ctx is an Int8Epilogue.
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols);
 

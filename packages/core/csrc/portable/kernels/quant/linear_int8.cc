@@ -1,9 +1,9 @@
-// The rows of x, copied as the micro-kernel reads them, are the windows of one line.
+// The rows of x, copied as the micro-kernel reads them, are the patches of one line.
 #include <string.h>
 
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
-#include "proa/simd/conv/windows.h"
+#include "proa/simd/conv/implicit_gemm.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -42,7 +42,7 @@ void copy_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* __restric
 
 void copy_rows(const Call& c, int64_t k, Int8Step* to) {
   const View& x = c.in[0];
-  const Lines rows = lines_of(x, 0, x.rank - 1);
+  const CoalescedAxes rows = coalesce_axes(x, 0, x.rank - 1);
   const int64_t stride = x.stride[x.rank - 1], pitch = pitch_of(k);
   parallel_for(c, rows_of(x), 1 + 65536 / (k + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
@@ -64,31 +64,31 @@ Status linear_int8(const Call& c) {
     packed = rest;
     rest += int8_packed_size(w);
   }
-  const Place place = {y.data, y.dtype, lines_of(y, 0, y.rank - 1), y.stride[y.rank - 1]};
-  const Int8End end = make_int8_end(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs, place, a.act,
-                                    a.out_scale, rest);
-  rest += int8_end_bytes(w.outs);
+  const MatrixRef place = {y.data, y.dtype, coalesce_axes(y, 0, y.rank - 1), y.stride[y.rank - 1]};
+  const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs,
+                                              place, a.act, a.out_scale, rest);
+  rest += int8_epilogue_bytes(w.outs);
   copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
-  WindowProduct p = {};
+  PatchGemm p = {};
   p.g.micro = &kMicroI8;
   p.g.m = rows_of(c.in[0]);
   p.g.n = w.outs;
   p.g.init = packed;
   p.g.packed = int8_panels(w, packed);
-  p.g.finish = finish_int8;
-  p.g.finish_ctx = &end;
+  p.g.epilogue = finish_int8;
+  p.g.epilogue_ctx = &end;
   p.a = rest;
   p.rows = 1;
   p.cols = p.g.m;
-  p.windows = {pitch_of(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
+  p.patches = {pitch_of(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
   p.run = w.run_units();
-  multiply_windows(c, p);
+  implicit_gemm(c, p);
   return Status::kOk;
 }
 
 size_t linear_int8_scratch(const Call& c) {
   const Int8Kernels w = weights(c);
-  size_t bytes = int8_end_bytes(w.outs) + copy_bytes(c);
+  size_t bytes = int8_epilogue_bytes(w.outs) + copy_bytes(c);
   if (c.packed == nullptr) bytes += int8_packed_size(w);
   return bytes;
 }

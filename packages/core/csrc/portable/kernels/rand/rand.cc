@@ -240,8 +240,8 @@ void drop_floats(const Stream& stream, const float* x, float* y, int64_t first, 
   philox_words<kDropped / 4>(stream.seed, stream.offset, first / 4, words);
   for (int64_t k = 0; k < n; k += kLanes) {
     const int64_t some = n - k < kLanes ? n - k : kLanes;
-    ask_ahead(x + k);
-    ask_ahead(y + k);
+    prefetch_ahead(x + k);
+    prefetch_ahead(y + k);
     const VF v = some == kLanes ? load(x + k) : load_n(x + k, some);
     const VF kept = (load(words + k) >> 8) >= least ? v * scale : VF{};
     if (some == kLanes) {

@@ -100,14 +100,14 @@ template <class C>
 constexpr DType dtype_of() {
   return sizeof(C) == sizeof(double) ? DType::kF64 : DType::kF32;
 }
-inline Lines lines(int64_t count, int64_t step) {
-  Lines l;
+inline CoalescedAxes lines(int64_t count, int64_t step) {
+  CoalescedAxes l;
   l.add(count, step);
   return l;
 }
 template <class C>
-Place rows_in(C* data, int64_t rows, int64_t columns) {
-  Place p;
+MatrixRef rows_in(C* data, int64_t rows, int64_t columns) {
+  MatrixRef p;
   p.data = data;
   p.dtype = dtype_of<C>();
   p.rows = lines(rows, columns);

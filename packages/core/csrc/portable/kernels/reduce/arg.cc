@@ -31,7 +31,7 @@ PROA_INLINE float extremum(const float* x, int64_t n) {
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
       const VF v = load(x + i + k * kLanes);
-      ask_ahead(x + i + k * kLanes);
+      prefetch_ahead(x + i + k * kLanes);
       nan |= v != v;
       best[k] = kMax ? max(v, best[k]) : min(v, best[k]);
     }
@@ -88,7 +88,8 @@ int64_t find(RunReader* reader) {
 }
 
 // -- lines side by side in memory -----------------------------------------------------------------
-// Lines taken a step at a time: a page. Of pieces of pages the machine would fetch the rest, too.
+// CoalescedAxes taken a step at a time: a page. Of pieces of pages the machine would fetch the
+// rest, too.
 constexpr int64_t kStrip = 1024;
 
 /// n float lines side by side, element i of them at x + i * step: best[j] and index[j] of each.
@@ -103,7 +104,7 @@ void find_beside(const float* x, int64_t step, int64_t length, int64_t n, float*
     const VI here = VI{} + static_cast<int32_t>(i);
     int64_t j = 0;
     for (; j + kLanes <= n; j += kLanes) {
-      ask(next + j);
+      prefetch(next + j);
       const VF v = load(row + j), b = load(best + j);
       const VI better = ((kMax ? v > b : v < b) | (v != v)) & (b == b);
       store(best + j, select(better, v, b));

@@ -23,7 +23,7 @@ float greatest(const float* x, int64_t n, float peak) {
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
       const VF v = load(x + i + k * kLanes);
-      ask_ahead(x + i + k * kLanes);
+      prefetch_ahead(x + i + k * kLanes);
       nan |= v != v;
       peaks[k] = max(v, peaks[k]);
     }
@@ -47,7 +47,7 @@ double sum_exp(const float* x, int64_t n, float peak) {
     for (; k + 4 * kLanes <= stop; k += 4 * kLanes)
 #pragma GCC unroll 4
       for (int v = 0; v < 4; ++v) {
-        ask(x + n + k + v * kLanes);
+        prefetch(x + n + k + v * kLanes);
         sums[v] += exp_below(load(x + k + v * kLanes) - splat(peak));
       }
     for (; k < stop; k += kLanes) {
@@ -100,7 +100,7 @@ double log_sum_exp_f64(RunReader* reader, int64_t length) {
   return peak + ::log(total);
 }
 
-/// Lines side by side in memory, in strips of them.
+/// CoalescedAxes side by side in memory, in strips of them.
 void log_sum_exp_beside(const Call& c, const Split& s, const float* x, const View& out) {
   const int last = s.kept.rank - 1;
   const int64_t run = s.kept.shape[last], strips = (run + kStripWidth - 1) / kStripWidth;

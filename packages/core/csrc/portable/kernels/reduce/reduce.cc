@@ -124,7 +124,7 @@ void row_sum_f32(void* acc, const void* p, int64_t n) {
   int64_t i = 0;
   for (; i + 8 * kLanes <= n; i += 8 * kLanes) {
     const float* q = x + i;
-    for (int k = 0; k < 8; ++k) ask_ahead(q + k * kLanes);
+    for (int k = 0; k < 8; ++k) prefetch_ahead(q + k * kLanes);
     const VF a = (term(load(q)) + term(load(q + kLanes))) +
                  (term(load(q + 2 * kLanes)) + term(load(q + 3 * kLanes)));
     const VF b = (term(load(q + 4 * kLanes)) + term(load(q + 5 * kLanes))) +
@@ -160,7 +160,7 @@ void row_extremum_f32(void* acc, const void* p, int64_t n) {
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     for (int k = 0; k < 4; ++k) {
       const VF v = load(x + i + k * kLanes);
-      ask_ahead(x + i + k * kLanes);
+      prefetch_ahead(x + i + k * kLanes);
       nan |= v != v;
       best[k] = better(v, best[k]);
     }

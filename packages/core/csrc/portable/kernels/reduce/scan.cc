@@ -116,8 +116,8 @@ void sum_line(const float* x, float* y, int64_t n) {
   VD carry = {};
   int64_t i = 0;
   for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
-    ask_ahead(x + i);
-    ask_ahead(y + i);
+    prefetch_ahead(x + i);
+    prefetch_ahead(y + i);
 #pragma GCC unroll 2
     for (int k = 0; k < 2 * kWidth; k += kWidth) {
       const VD sums = prefix_sums(load_wide(x + i + k));
@@ -136,8 +136,8 @@ void step_floats(const float* x, float* y, int64_t n, double* carry, int64_t x_l
   constexpr int kWidth = kLanesOf<double>;
   int64_t i = 0;
   for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
-    ask(x + i + x_later);
-    ask(y + i + y_later);
+    prefetch(x + i + x_later);
+    prefetch(y + i + y_later);
 #pragma GCC unroll 2
     for (int k = 0; k < 2 * kWidth; k += kWidth) {
       const VD v = load_wide(x + i + k), acc = load(carry + i + k);
@@ -155,8 +155,9 @@ void step_floats(const float* x, float* y, int64_t n, double* carry, int64_t x_l
 
 using ScanRun = void (*)(const void*, void*, int64_t, void*);
 
-/// Lines along an axis: element i of line l at kept(l) + i * step. They are scanned as `as`.
-struct Lines {
+/// CoalescedAxes along an axis: element i of line l at kept(l) + i * step. They are scanned as
+/// `as`.
+struct CoalescedAxes {
   const View &x, &y;
   const Nest& kept;
   int64_t length, x_step, y_step;
@@ -190,7 +191,7 @@ void begin_scan(DType as, bool product, void* carry, int64_t n) {
 }
 
 /// Line after line, in blocks of the wide type.
-void scan_lines(const Call& c, const Lines& l, bool product) {
+void scan_lines(const Call& c, const CoalescedAxes& l, bool product) {
   const ScanRun run = run_of<Along>(l.as, product);
   const size_t size = size_of(l.x.dtype), out_size = size_of(l.y.dtype);
   parallel_for(c, l.kept.size(), 16384 / l.length + 1, [&](int64_t begin, int64_t end) {
@@ -221,9 +222,9 @@ void scan_lines(const Call& c, const Lines& l, bool product) {
   });
 }
 
-/// Lines side by side in memory: a block of them takes a step at a time. Of floats it is a page;
-/// of pieces of pages the machine would fetch the rest, too.
-void scan_beside(const Call& c, const Lines& l, bool product) {
+/// CoalescedAxes side by side in memory: a block of them takes a step at a time. Of floats it is a
+/// page; of pieces of pages the machine would fetch the rest, too.
+void scan_beside(const Call& c, const CoalescedAxes& l, bool product) {
   const ScanRun step = run_of<Across>(l.as, product);
   constexpr int64_t kPage = 1024;
   const int64_t block = l.floats() ? kPage : kBlock;
@@ -281,7 +282,7 @@ Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
   const int last = s.kept.rank - 1;
   const bool beside = last >= 0 && xs != 1 && s.kept.shape[last] >= 16 &&
                       s.kept.stride[0][last] == 1 && s.kept.stride[1][last] == 1;
-  const Lines lines = {x, y, s.kept, length, xs, ys, as};
+  const CoalescedAxes lines = {x, y, s.kept, length, xs, ys, as};
   if (beside) {
     scan_beside(c, lines, product);
   } else {

@@ -88,25 +88,25 @@ void select_first(Keyed* items, int64_t n, int64_t k) {
 
 constexpr int64_t kMostParts = 8;
 
-struct Lines {
+struct CoalescedAxes {
   int64_t length, count, parts;
 };
-Lines lines_of(const View& x, int64_t axis) {
-  Lines l;
+CoalescedAxes coalesce_axes(const View& x, int64_t axis) {
+  CoalescedAxes l;
   l.length = x.rank > 0 ? x.shape[normalize_axis(axis, x.rank)] : 1;
   l.count = l.length > 0 ? x.numel() / l.length : 0;
   l.parts = l.count < kMostParts ? l.count : kMostParts;
   return l;
 }
 size_t scratch_of(const Call& c, int64_t axis) {
-  const Lines l = lines_of(c.in[0], axis);
+  const CoalescedAxes l = coalesce_axes(c.in[0], axis);
   return static_cast<size_t>(l.parts * l.length * 2) * sizeof(Keyed);
 }
 
 /// out[0], out[1] = the first k in order along the axis, and where they were.
 Status order(const Call& c, int64_t axis_attr, int64_t k, bool falling) {
   const View &x = c.in[0], &y = c.out[0], &where = c.out[1];
-  const Lines l = lines_of(x, axis_attr);
+  const CoalescedAxes l = coalesce_axes(x, axis_attr);
   if (l.count == 0 || k == 0) return Status::kOk;
   if (is_complex(x.dtype) || x.dtype == DType::kBool) return Status::kUnimplemented;
   const int axis = x.rank > 0 ? normalize_axis(axis_attr, x.rank) : 0;
@@ -154,7 +154,7 @@ Status order(const Call& c, int64_t axis_attr, int64_t k, bool falling) {
 size_t sort_scratch(const Call& c) { return scratch_of(c, c.attr<SortAttrs>().axis); }
 Status sort(const Call& c) {
   const auto& a = c.attr<SortAttrs>();
-  return order(c, a.axis, lines_of(c.in[0], a.axis).length, a.descending != 0);
+  return order(c, a.axis, coalesce_axes(c.in[0], a.axis).length, a.descending != 0);
 }
 
 size_t topk_scratch(const Call& c) { return scratch_of(c, c.attr<TopkAttrs>().axis); }

@@ -1,11 +1,11 @@
-// Taps that fall outside x are left out, so that x needs no frame with a border.
+// Taps that fall outside x are left out, so that x needs no input with a border.
 #include "proa/simd/conv/depthwise.h"
 #include "proa/base/arith.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kGrainWork = 1 << 16;
+constexpr int64_t kGrainMacs = 1 << 16;
 constexpr int kPixels = 4, kVecs = 2;  // of a tile
 
 /// Taps [first, end) of those at `at`, at + step, ... that fall into [0, size).
@@ -21,15 +21,15 @@ PROA_INLINE Taps inside(int64_t at, int64_t step, int64_t taps, int64_t size) {
 
 template <class T>
 struct Job {
-  const Correlation& c;
-  const Frame& frame;
+  const Convolution& c;
+  const PaddedInput& input;
   const T* kernels;
   const T* bias;
   const Gemm& end;
-  int64_t width;      // of a line of kernels
-  const Lines& rows;  // of the output
-  T* out;             // or nullptr: through end.finish
-  int64_t pixel;      // between pixels of a line of the output
+  int64_t width;              // of a line of kernels
+  const CoalescedAxes& rows;  // of the output
+  T* out;                     // or nullptr: through end.epilogue
+  int64_t pixel;              // between pixels of a line of the output
 };
 
 /// The taps of one or more neighbouring pixels.
@@ -43,8 +43,8 @@ template <class T>
 PROA_INLINE void sum_tile(const Job<T>& s, const T* line, const Window& at, int64_t channel,
                           int64_t last, int count, int vecs, Vec<T> (*acc)[kVecs]) {
   constexpr int kWidth = kLanesOf<T>;
-  const Correlation& c = s.c;
-  const int64_t step = c.step_w * s.frame.pixel, tap = c.tap_w * s.frame.pixel;
+  const Convolution& c = s.c;
+  const int64_t step = c.step_w * s.input.pixel, tap = c.tap_w * s.input.pixel;
 #pragma GCC unroll 2
   for (int v = 0; v < vecs; ++v)
 #pragma GCC unroll 4
@@ -52,7 +52,7 @@ PROA_INLINE void sum_tile(const Job<T>& s, const T* line, const Window& at, int6
       acc[i][v] = s.bias == nullptr ? Vec<T>{} : load(s.bias + channel + v * kWidth);
   for (int64_t p = at.p.first; p < at.p.end; ++p) {
     const T* x =
-        line + p * c.tap_h * s.frame.row + at.w * s.frame.pixel + at.q.first * tap + channel;
+        line + p * c.tap_h * s.input.row + at.w * s.input.pixel + at.q.first * tap + channel;
     const T* w = s.kernels + (p * c.taps_w + at.q.first) * s.width + channel;
     for (int64_t q = at.q.first; q < at.q.end; ++q, x += tap, w += s.width)
 #pragma GCC unroll 2
@@ -89,9 +89,9 @@ PROA_INLINE void write_tile(const Job<T>& s, int64_t row, int64_t j, int64_t cha
       else
         store_n(to + i * ld + v * kWidth, y, last);
     }
-  if (s.end.finish != nullptr)
-    s.end.finish(s.end.finish_ctx, to, ld, row + j, count, channel,
-                 static_cast<int>((vecs - 1) * kWidth + last));
+  if (s.end.epilogue != nullptr)
+    s.end.epilogue(s.end.epilogue_ctx, to, ld, row + j, count, channel,
+                   static_cast<int>((vecs - 1) * kWidth + last));
 }
 
 template <class T>
@@ -127,9 +127,9 @@ void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, i
 /// Line i of the output.
 template <class T>
 void run_line(const Job<T>& s, int64_t i) {
-  const Correlation& c = s.c;
+  const Convolution& c = s.c;
   const int64_t n = i / c.rows, h = (i - n * c.rows) * c.step_h - c.top;
-  const T* line = static_cast<const T*>(s.frame.data) + n * s.frame.image + h * s.frame.row;
+  const T* line = static_cast<const T*>(s.input.data) + n * s.input.image + h * s.input.row;
   const Taps p = inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
   for (int64_t j = 0; j < c.cols;) {
     const int64_t w = j * c.step_w - c.left;
@@ -143,15 +143,15 @@ void run_line(const Job<T>& s, int64_t i) {
 }
 
 template <class T>
-void run_as(const Correlation& c, const Frame& frame, const void* packed, const void* bias,
+void run_as(const Convolution& c, const PaddedInput& input, const void* packed, const void* bias,
             const Gemm& end, int64_t first, int64_t last) {
-  const Place& out = c.end.out;
+  const MatrixRef& out = c.end.out;
   const bool straight = out.stride == 1 && size_of(out.dtype) == sizeof(T) &&
                         (out.dtype == DType::kF32 || is_double(out.dtype));
   const int64_t pixel = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
   T* const to = straight ? static_cast<T*>(out.data) : nullptr;
   const Job<T> s = {c,
-                    frame,
+                    input,
                     static_cast<const T*>(packed),
                     static_cast<const T*>(bias),
                     end,
@@ -164,32 +164,32 @@ void run_as(const Correlation& c, const Frame& frame, const void* packed, const 
 
 }  // namespace
 
-int64_t depthwise_grain(const Correlation& c) {
+int64_t depthwise_grain(const Convolution& c) {
   const int64_t work = c.cols * c.groups * (c.taps_h * c.taps_w + 2) / kLanes * 8;
-  return 1 + kGrainWork / (work + 1);
+  return 1 + kGrainMacs / (work + 1);
 }
 
-size_t depthwise_packed_size(const Correlation& c, int64_t size) {
+size_t depthwise_packed_size(const Convolution& c, int64_t size) {
   return static_cast<size_t>(c.taps_h * c.taps_w * depthwise_width(c) * size) + kVecBytes;
 }
 
-void depthwise_lines(const Correlation& c, const Frame& frame, const void* packed, const void* bias,
-                     const Gemm& end, int64_t first, int64_t last) {
+void depthwise_lines(const Convolution& c, const PaddedInput& input, const void* packed,
+                     const void* bias, const Gemm& end, int64_t first, int64_t last) {
   Gemm plain = end;
-  // Without a place of its own an output that is only copied needs no finish either.
+  // Without a place of its own an output that is only copied needs no epilogue either.
   if (c.end.plain() && c.end.out.stride == 1 &&
       (c.end.out.dtype == DType::kF32 || is_double(c.end.out.dtype)))
-    plain.finish = nullptr;
+    plain.epilogue = nullptr;
   if (computes(DType::kF64) && is_double(c.kernels.dtype))
-    run_as<double>(c, frame, packed, bias, plain, first, last);
+    run_as<double>(c, input, packed, bias, plain, first, last);
   else
-    run_as<float>(c, frame, packed, bias, plain, first, last);
+    run_as<float>(c, input, packed, bias, plain, first, last);
 }
 
-void depthwise(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
+void depthwise(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
                const void* bias, const Gemm& end, int64_t first, int64_t lines) {
   parallel_for(call, lines, depthwise_grain(c), [&](int64_t begin, int64_t stop) {
-    depthwise_lines(c, frame, packed, bias, end, first + begin, first + stop);
+    depthwise_lines(c, input, packed, bias, end, first + begin, first + stop);
   });
 }
 

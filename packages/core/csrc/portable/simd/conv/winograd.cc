@@ -13,7 +13,7 @@ namespace {
 // all of which come from memory for those taken.
 constexpr int64_t kTakenBytes = 384 * 1024, kTakenLeast = 3 * kTileRows, kTakenWide = 5 * kTileRows;
 constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
-constexpr int64_t kGrainWork = 1 << 17;
+constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
 
 // -- the transforms, one line of vectors each; a line is applied along both axes -----------------
@@ -34,11 +34,11 @@ PROA_INLINE void transform_output(const VF* m, VF* to) {
 
 /// Distance in floats between the packed kernels of two points; not a power of two, so that all
 /// can be written side by side without evicting each other.
-int64_t kernels_point(const Correlation& c) {
+int64_t kernels_point(const Convolution& c) {
   return round_up(c.outs, kTileVecs * kLanes) * c.depth + kTileVecs * kLanes;
 }
 
-bool is_wide(const Correlation& c) { return c.depth * c.outs >= kWide; }
+bool is_wide(const Convolution& c) { return c.depth * c.outs >= kWide; }
 
 /// How the tiles of a correlation are cut up and lie in scratch.
 struct Layout {
@@ -48,7 +48,7 @@ struct Layout {
   int64_t in_point, out_point;  // distance of points
 };
 
-Layout layout_of(const Correlation& c) {
+Layout layout_of(const Convolution& c) {
   Layout l;
   l.down = (c.rows + kOut - 1) / kOut;
   l.across = (c.cols + kOut - 1) / kOut;
@@ -67,9 +67,9 @@ Layout layout_of(const Correlation& c) {
 }
 
 struct Job {
-  const Correlation& c;
+  const Convolution& c;
   Layout l;
-  Frame frame;
+  PaddedInput input;
   const float* kernels;
   const float* bias;
   const Gemm& end;
@@ -77,14 +77,14 @@ struct Job {
   float* out;  // [point][tile][outs]
 };
 
-Tiles tiles_of(const Correlation& c, const Layout& l, const Frame& frame) {
-  return {frame,    c.x.shape[2], c.x.shape[3],         c.top, c.left, l.down,
+Tiles tiles_of(const Convolution& c, const Layout& l, const PaddedInput& input) {
+  return {input,    c.x.shape[2], c.x.shape[3],         c.top, c.left, l.down,
           l.across, c.depth,      c.x.shape[0] * l.down};
 }
 
 /// Rows [row, row + height) of one point meet a panel of kernels.
 void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t col,
-                   const Windows& rows) {
+                   const Patches& rows) {
   Tile t = {};
   t.a = s.in + point * s.l.in_point + row * s.l.in;
   t.b = s.kernels + point * kernels_point(s.c) + col * s.c.depth;
@@ -94,7 +94,7 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
   t.k = s.c.depth;
   t.count = tile_rows(height);
   t.last = kLanes;
-  kMicroF32.run_windows(t.count, kTileVecs, t, rows);
+  kMicroF32.run_patches(t.count, kTileVecs, t, rows);
 }
 
 /// The products of one point, for the first `tiles` tiles taken. A row of tiles stays in the
@@ -102,7 +102,7 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
 void multiply(const Job& s, int64_t point, int64_t tiles) {
   const int64_t panel = kTileVecs * kLanes, outs = s.c.outs, depth = s.c.depth;
   const int64_t pairs = ceil_div(tiles, 2), blocks = ceil_div(tiles, kTileRows);
-  Windows rows = {s.l.in * 4, 1, 1, 0, 0};
+  Patches rows = {s.l.in * 4, 1, 1, 0, 0};
   auto run = [&](int64_t block, int64_t col) {
     const int64_t row = block * pairs / blocks * 2, end = (block + 1) * pairs / blocks * 2;
     multiply_tile(s, point, row, static_cast<int>(min(end, tiles) - row), col, rows);
@@ -112,18 +112,18 @@ void multiply(const Job& s, int64_t point, int64_t tiles) {
       for (int64_t col = 0; col < outs; col += panel) run(block, col);
     return;
   }
-  rows.fetch_step = panel * 4 / blocks;
+  rows.prefetch_step = panel * 4 / blocks;
   const float* next = s.kernels + point * kernels_point(s.c) + panel * depth;
   for (int64_t col = 0; col < outs; col += panel, next += panel * depth)
     for (int64_t block = 0; block < blocks; ++block) {
-      rows.fetch = next + block * rows.fetch_step * depth / 4;
+      rows.prefetch = next + block * rows.prefetch_step * depth / 4;
       run(block, col);
     }
 }
 
 /// The results of tile `tile`, from the products of the taken one `at`.
 void give_out(const Job& s, int64_t tile, int64_t at) {
-  const Correlation& c = s.c;
+  const Convolution& c = s.c;
   const int64_t line = tile / s.l.across, n = line / s.l.down;
   const int64_t top = (line - n * s.l.down) * kOut, left = (tile - line * s.l.across) * kOut;
   const int count = static_cast<int>(min(c.cols - left, kOut));
@@ -153,14 +153,14 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
         const VF y = t[j] + bias;
         store_n(place + j * ld, s.end.relu ? max(VF{}, y) : y, some);
       }
-      if (s.end.finish != nullptr)
-        s.end.finish(s.end.finish_ctx, place, ld, row, count, col, static_cast<int>(some));
+      if (s.end.epilogue != nullptr)
+        s.end.epilogue(s.end.epilogue_ctx, place, ld, row, count, col, static_cast<int>(some));
     }
   }
 }
 
 // -- kernels ----------------------------------------------------------------------------------
-/// Kernels in memory order, seen from one depth: lane `out`, element k.
+/// ConvWeights in memory order, seen from one depth: lane `out`, element k.
 struct TapRows {
   const float* data;
   int64_t out;
@@ -171,19 +171,19 @@ const void* read_row(const void* ctx, int64_t out, int64_t k, int64_t, void*) {
 }
 
 /// True if the taps of a kernel are neighbours, and if they run backward.
-bool taps_adjoin(const Kernels& w) {
+bool taps_adjoin(const ConvWeights& w) {
   return (w.tap_h == 3 && w.tap_w == 1) || (w.tap_h == -3 && w.tap_w == -1);
 }
-bool turned(const Kernels& w) { return w.tap_w < 0; }
+bool turned(const ConvWeights& w) { return w.tap_w < 0; }
 
 /// Depths whose taps follow each other in memory.
-int64_t depths_at_once(const Kernels& w) {
+int64_t depths_at_once(const ConvWeights& w) {
   return taps_adjoin(w) && !turned(w) && w.depth == kTaps ? kDepths : 1;
 }
 
 /// The taps of a vector of outs, `count` depths from k on, as [depth][tap][lane].
-void read_taps(const Correlation& c, int64_t col, int64_t k, int64_t count, float* to) {
-  const Kernels& w = c.kernels;
+void read_taps(const Convolution& c, int64_t col, int64_t k, int64_t count, float* to) {
+  const ConvWeights& w = c.kernels;
   const auto size = static_cast<int64_t>(size_of(w.dtype));
   const auto* from = static_cast<const uint8_t*>(w.data) + (col * w.out + k * w.depth) * size;
   const int64_t lanes = min(c.outs - col, kLanes), taps = count * kTaps;
@@ -230,21 +230,21 @@ PROA_INLINE void pack_taps(const float* taps, bool back, int64_t point, float* t
 
 }  // namespace
 
-bool winograd_takes(const Correlation& c) {
+bool winograd_takes(const Convolution& c) {
   return settings().winograd && !is_double(c.kernels.dtype) && c.taps_h == 3 && c.taps_w == 3 &&
          c.tap_h == 1 && c.tap_w == 1 && c.step_h == 1 && c.step_w == 1 && c.groups == 1 &&
          c.depth >= 32 && c.outs >= 32 && c.depth * c.outs <= 512 * 512;
 }
 
-size_t winograd_packed_size(const Correlation& c) {
+size_t winograd_packed_size(const Convolution& c) {
   return static_cast<size_t>(kPoints * kernels_point(c) * 4);
 }
 
-void winograd_pack(const Call& call, const Correlation& c, void* packed) {
+void winograd_pack(const Call& call, const Convolution& c, void* packed) {
   const int64_t panel = kTileVecs * kLanes, point = kernels_point(c);
   const int64_t work = c.depth * kPoints * kLanes * 8;
   const bool back = taps_adjoin(c.kernels) && turned(c.kernels);
-  parallel_for(call, round_up(c.outs, panel) / kLanes, 1 + kGrainWork / work,
+  parallel_for(call, round_up(c.outs, panel) / kLanes, 1 + kGrainMacs / work,
                [&](int64_t begin, int64_t end) {
                  alignas(64) float taps[kDepths * kTaps * kLanes];
                  for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
@@ -261,28 +261,28 @@ void winograd_pack(const Call& call, const Correlation& c, void* packed) {
                });
 }
 
-size_t winograd_scratch(const Correlation& c) {
+size_t winograd_scratch(const Convolution& c) {
   const Layout l = layout_of(c);
   return static_cast<size_t>(kPoints * (l.in_point + l.out_point) * 4) + 128;
 }
 
-void winograd(const Call& call, const Correlation& c, const Frame& frame, const void* packed,
+void winograd(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
               const float* bias, const Gemm& end, void* scratch) {
   const Layout l = layout_of(c);
   float* const in = static_cast<float*>(scratch);
-  const Job s = {c,    l,   frame, static_cast<const float*>(packed),
+  const Job s = {c,    l,   input, static_cast<const float*>(packed),
                  bias, end, in,    in + round_up(kPoints * l.in_point, 16)};
-  const Tiles tiles = tiles_of(c, l, frame);
+  const Tiles tiles = tiles_of(c, l, input);
   for (int64_t first = 0; first < l.tiles; first += l.taken) {
     const int64_t count = min(l.tiles - first, l.taken);
-    parallel_for(call, count, 1 + kGrainWork / (kPoints * l.in), [&](int64_t begin, int64_t stop) {
+    parallel_for(call, count, 1 + kGrainMacs / (kPoints * l.in), [&](int64_t begin, int64_t stop) {
       transform_tiles(tiles, first + begin, first + stop, {in, l.in, l.in_point}, begin,
                       transform_x);
     });
     parallel_for(call, kPoints, 1, [&](int64_t begin, int64_t stop) {
       for (int64_t p = begin; p < stop; ++p) multiply(s, p, count);
     });
-    parallel_for(call, count, 1 + kGrainWork / (kPoints * l.out), [&](int64_t begin, int64_t stop) {
+    parallel_for(call, count, 1 + kGrainMacs / (kPoints * l.out), [&](int64_t begin, int64_t stop) {
       for (int64_t t = begin; t < stop; ++t) give_out(s, first + t, t);
     });
   }

@@ -1,7 +1,7 @@
 #pragma once
 // The tiles of minimal filtering, F(2 x 2, 3 x 3) of Lavin and Gray (see winograd.h): 4 x 4
 // elements of x, 2 apart, become 16 points each, [point][tile][channel].
-#include "proa/simd/conv/frame.h"
+#include "proa/simd/conv/padded_input.h"
 #include "proa/simd/gemm/micro.h"
 
 namespace proa::PROA_ISA {
@@ -20,7 +20,7 @@ PROA_INLINE void transform_input(const VF* d, VF* to) {
 
 /// The tiles of all images, line by line.
 struct Tiles {
-  Frame frame;              // without padding
+  PaddedInput input;        // without padding
   int64_t height, width;    // of it
   int64_t top, left;        // of the padding
   int64_t down, across;     // tiles of an image
@@ -36,7 +36,7 @@ struct Points {
 
 /// Some neighbours in a line of tiles, of a vector of channels.
 struct TileRun {
-  const float* rows[kEdge];  // column 0 of rows of the frame, or nullptr where it has none
+  const float* rows[kEdge];  // column 0 of rows of the input, or nullptr where it has none
   int64_t pixel, width;      // distance of columns, and their number
   int64_t left, count;       // first column, tiles
   int64_t lanes;
@@ -87,15 +87,15 @@ void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p
     const int64_t line = first / s.across, j = first - line * s.across, n = line / s.down;
     TileRun run = {};
     run.count = s.across - j < end - first ? s.across - j : end - first;
-    run.pixel = s.frame.pixel;
+    run.pixel = s.input.pixel;
     run.width = s.width;
     run.left = j * kOut - s.left;
-    const float* const image = static_cast<const float*>(s.frame.data) + n * s.frame.image;
+    const float* const image = static_cast<const float*>(s.input.data) + n * s.input.image;
     for (int64_t k = 0; k < s.channels; k += kLanes) {
       run.lanes = s.channels - k < kLanes ? s.channels - k : kLanes;
       for (int i = 0; i < kEdge; ++i) {
         const int64_t h = (line - n * s.down) * kOut - s.top + i;
-        run.rows[i] = h >= 0 && h < s.height ? image + h * s.frame.row + k : nullptr;
+        run.rows[i] = h >= 0 && h < s.height ? image + h * s.input.row + k : nullptr;
       }
       transform(run, p, p.data + at * p.tile + k);
     }
@@ -113,7 +113,7 @@ struct Ahead {
 /// The rows that tiles up to `end` reach, `span` elements high, beyond those of tiles up to
 /// `first`, if they are all of some memory.
 inline Ahead rows_ahead(const Tiles& s, int64_t first, int64_t end, int64_t span) {
-  const Frame& f = s.frame;
+  const PaddedInput& f = s.input;
   const bool dense =
       f.pixel == s.channels && f.row == f.pixel * s.width && f.image == f.row * s.height;
   if (!dense || f.data == nullptr) return {};

@@ -1,5 +1,6 @@
-// With a number's parts side by side, as they lie, row i of a is 2 k floats, and a row of c 2 n.
-// Step 2 p of b is row p as it lies, and step 2 p + 1 that row times i: (re, im) becomes (-im, re).
+// With real and imaginary parts interleaved, as stored, row i of a is 2 k floats, and a row of c 2
+// n. Step 2 p of b is row p as stored, and step 2 p + 1 that row times i: (re, im) becomes (-im,
+// re).
 #include "proa/simd/gemm/complex.h"
 
 namespace proa::PROA_ISA {
@@ -8,7 +9,7 @@ namespace {
 /// A matrix whose element (line, j) is at lines.at(line) + j * stride.
 struct Pairs {
   const void* data;
-  Lines lines;
+  CoalescedAxes lines;
   int64_t stride;
 };
 
@@ -54,11 +55,11 @@ const void* read_columns(const void* ctx, int64_t lane, int64_t k, int64_t count
                        : read_as<T, Form::kSwapped>(m, lane / 2, k, count, buffer);
 }
 
-/// Gemm::finish for columns of c that are no neighbours; ctx is a Place.
+/// Gemm::epilogue for columns of c that are not contiguous; ctx is a MatrixRef.
 template <class T>
 void write_pairs(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
-  const Place& out = *static_cast<const Place*>(ctx);
+  const MatrixRef& out = *static_cast<const MatrixRef*>(ctx);
   const T* from = static_cast<const T*>(tile);
   for (int i = 0; i < rows; ++i, from += ldt) {
     T* to = static_cast<T*>(out.data) + 2 * (out.rows.at(row + i) + col / 2 * out.stride);
@@ -67,7 +68,7 @@ void write_pairs(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows
 }
 
 const Micro& parts_micro(const Product& p) {
-  return micro_of(p.dtype == DType::kC128 ? DType::kF64 : DType::kF32);
+  return micro_kernel(p.dtype == DType::kC128 ? DType::kF64 : DType::kF32);
 }
 
 bool writes_straight(const Product& p) { return p.end.out.stride == 1 && p.end.out.rows.uniform(); }
@@ -77,7 +78,7 @@ void run(const Call& call, const Product& p, void* scratch) {
   const Micro& micro = parts_micro(p);
   const Pairs a = {p.a, p.a_rows, p.a_steps.step()};
   const bool turned = p.b_stride != 1 && p.b_steps.step() == 1;
-  Lines columns;
+  CoalescedAxes columns;
   columns.add(p.n, p.b_stride);
   const Pairs b = {p.b, turned ? columns : p.b_steps, turned ? 1 : p.b_stride};
   Gemm g = {&micro, p.m, 2 * p.n, 2 * p.k, {&a, read_a<T>, false}, {&b, read_rows<T>, true}};
@@ -90,8 +91,8 @@ void run(const Call& call, const Product& p, void* scratch) {
     g.c = p.end.out.data;
     g.ldc = 2 * p.end.out.rows.step();
   } else {
-    g.finish = write_pairs<T>;
-    g.finish_ctx = &p.end.out;
+    g.epilogue = write_pairs<T>;
+    g.epilogue_ctx = &p.end.out;
   }
   gemm(call, g, scratch);
 }

@@ -57,7 +57,7 @@ double act_of(Act act, double x) {
 }
 
 template <class T>
-void add_residual(const Place& p, int64_t row, int64_t col, int n, T* y) {
+void add_residual(const MatrixRef& p, int64_t row, int64_t col, int n, T* y) {
   T piece[kTileVecs * kLanes];
   const int64_t at = p.rows.at(row) + col * p.stride;
   widen(static_cast<const uint8_t*>(p.data) + at * static_cast<int64_t>(size_of(p.dtype)), p.dtype,
@@ -66,7 +66,7 @@ void add_residual(const Place& p, int64_t row, int64_t col, int n, T* y) {
 }
 
 template <class T>
-void finish_rows(const FloatEnd& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+void finish_rows(const FloatEpilogue& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
   for (int i = 0; i < rows; ++i, tile += ldt) {
     if (end.by_channels()) end.channels->apply(*end.channels, end.first + col, tile, cols);
@@ -96,29 +96,29 @@ void activate(Act act, double* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = act_of(act, y[i]);
 }
 
-void finish_float(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                  int cols) {
-  const FloatEnd& end = *static_cast<const FloatEnd*>(ctx);
+void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                    int cols) {
+  const FloatEpilogue& end = *static_cast<const FloatEpilogue*>(ctx);
   if (is_double(end.out.dtype))
     finish_rows(end, static_cast<double*>(tile), ldt, row, rows, col, cols);
   else
     finish_rows(end, static_cast<float*>(tile), ldt, row, rows, col, cols);
 }
 
-bool takes_tiles(const Place& out) {
+bool takes_tiles(const MatrixRef& out) {
   return (out.dtype == DType::kF32 || is_double(out.dtype)) && out.stride == 1 &&
          out.rows.uniform();
 }
 
-void set_output(Gemm* g, const FloatEnd* end) {
+void set_output(Gemm* g, const FloatEpilogue* end) {
   if (takes_tiles(end->out)) {
     g->c = end->out.data;
     g->ldc = end->out.rows.step();
     g->relu = end->act == Act::kRelu && end->residual.data == nullptr && !end->by_channels();
     if (g->relu || end->plain()) return;
   }
-  g->finish = finish_float;
-  g->finish_ctx = end;
+  g->epilogue = float_epilogue;
+  g->epilogue_ctx = end;
 }
 
 }  // namespace proa::PROA_ISA

@@ -1,5 +1,5 @@
 #pragma once
-// What happens to a finished tile: residual, activation, conversion, and any output strides.
+// Applied to a finished tile: residual, activation, conversion, and any output strides.
 #include "proa/base/dispatch.h"
 #include "proa/base/settings.h"
 #include "proa/simd/gemm/gemm.h"
@@ -24,39 +24,39 @@ void activate(Act act, float* y, int64_t n);
 void activate(Act act, double* y, int64_t n);
 
 /// A matrix in memory of some dtype: element (row, col) = data[rows.at(row) + col * stride].
-struct Place {
+struct MatrixRef {
   void* data = nullptr;
   DType dtype = DType::kF32;
-  Lines rows;
+  CoalescedAxes rows;
   int64_t stride = 1;
 };
-/// What is done to each channel of a result before anything else. `apply` does it to `n` floats
+/// A per-channel operation, the first step of an epilogue. `apply` transforms `n` floats
 /// (doubles if the output is) of channels from `channel` on.
-struct ChannelEnd {
-  void (*apply)(const ChannelEnd& end, int64_t channel, void* y, int64_t n);
+struct ChannelEpilogue {
+  void (*apply)(const ChannelEpilogue& end, int64_t channel, void* y, int64_t n);
 };
-struct FloatEnd {
-  Place out;
-  Place residual;  // data == nullptr: none
+struct FloatEpilogue {
+  MatrixRef out;
+  MatrixRef residual;  // data == nullptr: none
   Act act = Act::kNone;
-  const ChannelEnd* channels = nullptr;
+  const ChannelEpilogue* channels = nullptr;
   int64_t first = 0;  // the channel of column 0
-  bool by_channels() const { return kHasChannelEnd && channels != nullptr; }
+  bool by_channels() const { return kHasChannelEpilogue && channels != nullptr; }
   /// True if results are only written.
   bool plain() const { return residual.data == nullptr && act == Act::kNone && !by_channels(); }
 };
-/// Gemm::finish for float accumulators (double ones if out is kF64); ctx is a FloatEnd.
-void finish_float(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                  int cols);
-/// Lets g write to end.out: straight if it can, else through finish_float. Set before gemm().
-void set_output(Gemm* g, const FloatEnd* end);
+/// Gemm::epilogue for float accumulators (double ones if out is kF64); ctx is a FloatEpilogue.
+void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                    int cols);
+/// Makes g write to end.out: directly if it can, else through float_epilogue. Call before gemm().
+void set_output(Gemm* g, const FloatEpilogue* end);
 /// True if set_output lets g write straight to memory of that form.
-bool takes_tiles(const Place& out);
+bool takes_tiles(const MatrixRef& out);
 
 /// The micro-kernel that computes a float dtype.
-inline const Micro& micro_of(DType dtype) { return is_double(dtype) ? kMicroF64 : kMicroF32; }
+inline const Micro& micro_kernel(DType dtype) { return is_double(dtype) ? kMicroF64 : kMicroF32; }
 /// True of elements that the micro-kernel can take as they are, by pairs of steps.
-inline bool comes_by_pairs(DType dtype) {
+inline bool multiplies_bf16_pairs(DType dtype) {
 #if defined(__AVX512F__)
   return computes(DType::kBF16) && dtype == DType::kBF16 && settings().bf16 != Bf16::kWidened;
 #else
@@ -64,14 +64,14 @@ inline bool comes_by_pairs(DType dtype) {
   return false;
 #endif
 }
-/// The micro-kernel of operands that come by pairs, or as micro_of.
-inline const Micro& micro_of(DType dtype, bool by_pairs) {
+/// The micro-kernel for BF16 pairs if `by_pairs`, else as above.
+inline const Micro& micro_kernel(DType dtype, bool by_pairs) {
 #if defined(__AVX512F__)
   if (computes(DType::kBF16) && by_pairs)
     return settings().bf16 == Bf16::kDots ? kMicroBF16 : kMicroBF16Emulated;
 #endif
   (void)by_pairs;
-  return micro_of(dtype);
+  return micro_kernel(dtype);
 }
 
 }  // namespace proa::PROA_ISA

@@ -1,6 +1,6 @@
 #pragma once
-// The matrix product: c = finish(init + a * b), blocked for the caches and spread over threads.
-// Pieces of work depend on the shapes alone, so results do not depend on the number of threads.
+// The matrix product: c = epilogue(init + a * b), blocked for the caches and spread over threads.
+// Chunks of work depend on the shapes alone, so results do not depend on the number of threads.
 #include "proa/base/call.h"
 #include "proa/simd/gemm/pack.h"
 
@@ -9,17 +9,17 @@ namespace proa::PROA_ISA {
 struct Gemm {
   const Micro* micro;
   int64_t m, n, k;  // k in units
-  Source a;
-  Source b;                      // read if b is not prepacked
+  PackOperand a;
+  PackOperand b;                 // read if b is not prepacked
   const void* packed = nullptr;  // b as written by gemm_pack
   const void* init = nullptr;    // accumulators that each row starts from, gemm_columns(n) of them
   void* c = nullptr;             // rows of n accumulators, `ldc` apart; nullptr: through scratch
   int64_t ldc = 0;
-  bool relu = false;  // of what comes to stand in c, before finish
-  /// Called for every finished tile (which lies in c if that is given); may be nullptr if c is.
-  void (*finish)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                 int cols) = nullptr;
-  const void* finish_ctx = nullptr;
+  bool relu = false;  // applied to c, before the epilogue
+  /// Called for every finished tile (stored in c if c is given); may be nullptr unless c is.
+  void (*epilogue)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                   int cols) = nullptr;
+  const void* epilogue_ctx = nullptr;
 };
 
 /// n rounded up to whole vectors of accumulators.
@@ -32,7 +32,7 @@ void gemm(const Call& call, const Gemm& g, void* scratch);
 
 /// Bytes of, and the writing of, a prepacked b.
 size_t gemm_packed_size(const Micro& micro, int64_t n, int64_t k);
-void gemm_pack(const Micro& micro, const Source& b, int64_t n, int64_t k, void* packed);
+void gemm_pack(const Micro& micro, const PackOperand& b, int64_t n, int64_t k, void* packed);
 /// Writes one step of a prepacked float b from its n elements, `stride` apart.
 void gemm_pack_step(int64_t n, int64_t k, int64_t k_block, int64_t step, const float* from,
                     int64_t stride, float* packed);

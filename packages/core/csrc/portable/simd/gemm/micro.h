@@ -22,26 +22,26 @@ constexpr int kTileRows = 8;
 #else
 constexpr int kTileRows = 4;
 #endif
-/// A build without doubles is one for models: its size counts, so it spares longer loops.
+/// A build without doubles is one for models: its size counts, so it has no unrolled variants.
 constexpr bool kSmallBuild = !computes(DType::kF64);
 constexpr int kTileVecs = 2;  // vectors across a full tile
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 
-/// The windows of a convolution, read where they lie: row i, unit k of tap (p, q) is at byte
-/// i * row + p * tap_h + q * tap_w + k * (bytes of a unit) of a, with no alignment; the steps of b
-/// follow each other through the taps.
-struct Windows {
+/// The patches of a convolution, read in place (implicit GEMM): row i, unit k of tap (p, q) is at
+/// byte i * row + p * tap_h + q * tap_w + k * (bytes of a unit) of a, with no alignment; the steps
+/// of b follow each other through the taps.
+struct Patches {
   int64_t row;
   int64_t taps_h, taps_w;
   int64_t tap_h, tap_w;
-  /// What comes to the second-level cache meanwhile: `fetch_step` bytes for each step of k.
-  const void* fetch = nullptr;
-  int64_t fetch_step = 0;
+  /// Prefetched into the second-level cache: `preprefetch_step` bytes for each step of k.
+  const void* prefetch = nullptr;
+  int64_t prefetch_step = 0;
 };
 
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
 struct Tile {
-  const void* a;  // k steps of `rows` neighbouring units, `lda` apart
+  const void* a;  // k steps of `rows` contiguous units, `lda` apart
   int64_t lda;
   const void* b;  // k rows of vecs vectors, `ldb` units apart
   int64_t ldb;
@@ -61,27 +61,27 @@ struct Micro {
   int step;                                      // k steps in one unit
   int64_t k_block;                               // units of k handled at once
   void (*run)(int rows, int vecs, const Tile&);  // rows as from tile_rows, vecs 1 or 2
-  /// The same with a read through windows. Either is nullptr if there is no such kernel.
-  void (*run_windows)(int rows, int vecs, const Tile&, const Windows&);
-  /// As run, for a full tile, with b read where it lies and written to `packed` on the way, its
-  /// rows side by side. May be nullptr too.
-  void (*run_packing)(const Tile&, void* packed);
-  /// As run, for a full tile, while memory from `from` on comes to the second-level cache, `bytes`
-  /// each step of k. May be nullptr too.
-  void (*run_fetching)(const Tile&, const void* from, int64_t bytes);
-  /// As run, two vectors wide, with rows of b far apart that are not in a cache yet. May be
+  /// The same with a read as patches. Either is nullptr if there is no such kernel.
+  void (*run_patches)(int rows, int vecs, const Tile&, const Patches&);
+  /// As run, for a full tile, with b read in place and written to `packed` on the way, its
+  /// rows contiguous. May be nullptr too.
+  void (*run_and_pack_b)(const Tile&, void* packed);
+  /// As run, for a full tile, prefetching `bytes` from `from` on into the second-level cache at
+  /// each step of k. May be nullptr.
+  void (*run_with_prefetch)(const Tile&, const void* from, int64_t bytes);
+  /// As run, two vectors wide, for rows of b in different pages and in no cache yet. May be
   /// nullptr.
-  void (*run_far)(int rows, const Tile&);
+  void (*run_uncached)(int rows, const Tile&);
 };
 
 extern const Micro kMicroF32, kMicroF64, kMicroI8;
 #if defined(__AVX512F__)
 /// Pairs of bfloat16, see micro_bf16.avx512.cc: by the instruction, and the same without it.
-/// (The latter is for tests: builds for models go without.)
+/// (The latter is for tests: builds for models leave it out.)
 extern const Micro kMicroBF16, kMicroBF16Emulated;
 #endif
 
-// How an int8 x stands in memory for kMicroI8 (see micro_int8.cc).
+// How an int8 x is stored for kMicroI8 (see micro_int8.cc).
 #if defined(__AVX512VNNI__)
 typedef uint8_t Int8Step;         // x + 128
 constexpr int kInt8Offset = 128;  // so the sums must start from -128 * (column sum of b)

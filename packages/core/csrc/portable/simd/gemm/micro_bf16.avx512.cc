@@ -2,8 +2,8 @@
 //
 // Of each lane the instruction adds first the product of the upper halves, then that of the lower
 // ones: two fused multiply-adds, each rounded to nearest even, with subnormal numbers read and
-// written as 0. The instruction set path of AVX-512 does not ask for it, so that it is written by
-// name here and chosen at run time; see docs/decisions/0005-bf16-dot-products.md.
+// written as 0. The instruction set path of AVX-512 does not prefetch for it, so that it is written
+// by name here and chosen at run time; see docs/decisions/0005-bf16-dot-products.md.
 #include "proa/simd/gemm/micro_body.h"
 
 namespace proa::PROA_ISA {
@@ -36,7 +36,7 @@ struct EmulatedArith : PairArith {
     const __m512 y = without_subnormals(_mm512_castsi512_ps(b));
     return without_subnormals(_mm512_fmadd_ps(x, y, without_subnormals(acc)));
   }
-  /// A call, not part of the loop: what counts is that it takes little room.
+  /// A call, not part of the loop: only its code size matters.
   __attribute__((noinline)) static VF dot(VF acc, VF a, VF b) {
     const __m512i x = (__m512i)a, y = (__m512i)b;
     const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));

@@ -1,5 +1,5 @@
 #pragma once
-// The loop nest shared by the micro-kernels, for an `Arith` that gives
+// The loop nest shared by the micro-kernels, for an `Arith` that defines
 //   Vector, Scalar (the unit of a), and multiply_add(acc, a, b).
 #include "proa/simd/gemm/micro.h"
 
@@ -29,7 +29,7 @@ struct Accumulators {
       for (int i = 0; i < kRows; ++i) acc[i][j] = first;
     }
   }
-  /// c is needed in the end; meanwhile it comes.
+  /// Prefetches c, which is read at the end.
   PROA_INLINE static const char* fetch_row(const char* c, int64_t pitch) {
     __builtin_prefetch(c, 1);
     if (kVecs * kVecBytes > 64) __builtin_prefetch(c + kVecs * kVecBytes - 1, 1);
@@ -89,18 +89,19 @@ struct Accumulators {
   }
 };
 
-// How many steps of k ahead of their use rows are fetched: those that run_packing reads where they
-// lie, which may be far away, and those of a packed panel, which mostly are in the second cache.
+// Prefetch distances in steps of k: for rows that run_and_pack_b reads in place, which may be in no
+// cache, and for those of packed panels, which mostly are in the second-level cache.
 constexpr int64_t kRowsAhead = 32, kStepsAheadA = 12, kStepsAheadB = 8;
-// A row of c is fetched every so many steps of k, the last one so many before the end: all at once
-// would keep the panels from coming, and rows a power of two apart evict each other early.
+// Rows of c are prefetched one per kStepsPerFetch steps of k, the last kStepsAfterFetch steps
+// before the end: all at once would delay the panels, and rows a power of two apart evict each
+// other.
 constexpr int64_t kStepsPerFetch = 2, kStepsAfterFetch = 16;
 
-/// Brings memory to the second-level cache meanwhile, or not.
-struct NoFetch {
+/// Policies of run_packed_tile: prefetch nothing, or so many bytes each step of k.
+struct NoPrefetch {
   PROA_INLINE void step() {}
 };
-struct Fetching {
+struct PrefetchBytes {
   const char* from;
   int64_t bytes;  // each step of k
   PROA_INLINE void step() {
@@ -109,8 +110,8 @@ struct Fetching {
   }
 };
 
-template <class Arith, int kRows, int kVecs, class Fetch>
-PROA_INLINE void run_packed_tile(const Tile& t, Fetch meanwhile) {
+template <class Arith, int kRows, int kVecs, class Prefetch>
+PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
   using T = typename Arith::Scalar;
   constexpr bool kFetches = kRows * 2 > kTileRows;  // low ones have no time for it
   Accumulators<Arith, kRows, kVecs> tile;
@@ -161,17 +162,18 @@ PROA_INLINE void run_packed_tile(const Tile& t, Fetch meanwhile) {
 struct PackedRows {};
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
-  run_packed_tile<Arith, kRows, kVecs>(t, NoFetch{});
+  run_packed_tile<Arith, kRows, kVecs>(t, NoPrefetch{});
 }
 
 template <class Arith>
-void run_fetching(const Tile& t, const void* from, int64_t bytes) {
-  run_packed_tile<Arith, kTileRows, kTileVecs>(t, Fetching{static_cast<const char*>(from), bytes});
+void run_with_prefetch(const Tile& t, const void* from, int64_t bytes) {
+  run_packed_tile<Arith, kTileRows, kTileVecs>(
+      t, PrefetchBytes{static_cast<const char*>(from), bytes});
 }
 
-/// Brings the rows of b long before they are read.
-struct FarRows {};
-struct FetchingRows {
+/// Prefetches the rows of b kRowsAhead steps before they are read.
+struct UncachedRows {};
+struct PrefetchRows {
   const char* from;
   int64_t pitch;
   PROA_INLINE void step() {
@@ -181,14 +183,14 @@ struct FetchingRows {
   }
 };
 template <class Arith, int kRows, int kVecs>
-void run_tile(const Tile& t, const FarRows&) {
+void run_tile(const Tile& t, const UncachedRows&) {
   const int64_t pitch = t.ldb * static_cast<int64_t>(sizeof(typename Arith::Scalar));
-  const FetchingRows rows = {static_cast<const char*>(t.b) + kRowsAhead * pitch, pitch};
+  const PrefetchRows rows = {static_cast<const char*>(t.b) + kRowsAhead * pitch, pitch};
   run_packed_tile<Arith, kRows, kVecs>(t, rows);
 }
 
 template <class Arith>
-void run_packing(const Tile& t, void* packed) {
+void run_and_pack_b(const Tile& t, void* packed) {
   using T = typename Arith::Scalar;
   using V = typename Arith::Vector;
   constexpr int kWidth = kVecBytes / static_cast<int>(sizeof(T));
@@ -243,11 +245,11 @@ struct RowUnits {
     }
   }
 };
-// It takes constants that only an optimizer finds, which checks of every access keep from it.
+// The "i" constraints below need constants that only the optimizer finds; sanitizers prevent it.
 #if defined(__AVX2__) && defined(__OPTIMIZE__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// One pointer goes along all rows: the odd multiples of their distance stay in registers, and
-/// addressing modes double these. Left to itself the compiler spills what it makes of that.
+/// One pointer addresses all rows: the odd multiples of the row stride are in registers, and scaled
+/// addressing modes produce the even ones. The compiler's own code for this spills registers.
 template <class Arith, int kRows>
 struct RowUnits<Arith, kRows, false> {
   using V = typename Arith::Vector;
@@ -263,7 +265,7 @@ struct RowUnits<Arith, kRows, false> {
     __asm__ volatile("" : : : "memory");  // what at() reads has been written
   }
   PROA_INLINE void start(const void* first) { a = static_cast<const uint8_t*>(first); }
-  /// In all lanes.
+  /// Broadcast to all lanes.
   PROA_INLINE V at(int i, int step) const {
     static_assert(sizeof(typename Arith::Scalar) == 4);
     const int twice = i == 0 ? 1 : i & -i;
@@ -284,16 +286,16 @@ struct RowUnits<Arith, kRows, false> {
 #endif
 
 template <class Arith, int kRows, int kVecs>
-void run_tile(const Tile& t, const Windows& w) {
+void run_tile(const Tile& t, const Patches& w) {
   using T = typename Arith::Scalar;
   Accumulators<Arith, kRows, kVecs> tile;
   tile.start(t);
   tile.fetch(t);
   const T* b = static_cast<const T*>(t.b);
   const int64_t ldb = t.ldb;
-  const char* ahead = static_cast<const char*>(w.fetch != nullptr ? w.fetch : t.a);
+  const char* ahead = static_cast<const char*>(w.prefetch != nullptr ? w.prefetch : t.a);
   RowUnits<Arith, kRows, kSmallBuild> rows(w.row);
-  // A high tile takes two steps at once, which leaves the multiply-adds room to issue.
+  // Tall tiles are unrolled by two steps, which frees issue slots for the multiply-adds.
   constexpr int kSteps = !kSmallBuild && kRows * 2 > kTileRows && kVecs == kTileVecs ? 2 : 1;
   for (int64_t p = 0; p < w.taps_h; ++p)
     for (int64_t q = 0; q < w.taps_w; ++q) {
@@ -309,7 +311,7 @@ void run_tile(const Tile& t, const Windows& w) {
 #pragma GCC unroll 2
         for (int s = 0; s < kSteps; ++s) {
           __builtin_prefetch(ahead, 0, 2);
-          ahead += w.fetch_step;
+          ahead += w.prefetch_step;
           tile.step(b, [&](int i) { return rows.at(i, s); });
           b += ldb;
         }
@@ -352,12 +354,12 @@ void run_any(int rows, int vecs, const Tile& t) {
 }
 
 template <class Arith>
-void run_far(int rows, const Tile& t) {
-  run_rows<Arith, kTileVecs>(rows, t, FarRows{});
+void run_uncached(int rows, const Tile& t) {
+  run_rows<Arith, kTileVecs>(rows, t, UncachedRows{});
 }
 
 template <class Arith>
-void run_any_windows(int rows, int vecs, const Tile& t, const Windows& w) {
+void run_any_windows(int rows, int vecs, const Tile& t, const Patches& w) {
   return vecs == 1 ? run_rows<Arith, 1>(rows, t, w) : run_rows<Arith, 2>(rows, t, w);
 }
 

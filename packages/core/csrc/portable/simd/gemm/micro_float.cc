@@ -29,17 +29,17 @@ const Micro kMicroF32 = {4,
                          384,
                          run_any<FloatArith<float>>,
                          run_any_windows<FloatArith<float>>,
-                         computes(DType::kF64) ? run_packing<FloatArith<float>> : nullptr,
-                         computes(DType::kF64) ? run_fetching<FloatArith<float>> : nullptr,
-                         computes(DType::kF64) ? run_far<FloatArith<float>> : nullptr};
+                         computes(DType::kF64) ? run_and_pack_b<FloatArith<float>> : nullptr,
+                         computes(DType::kF64) ? run_with_prefetch<FloatArith<float>> : nullptr,
+                         computes(DType::kF64) ? run_uncached<FloatArith<float>> : nullptr};
 const Micro kMicroF64 = {8,
                          kLanesOf<double>,
                          1,
                          256,
                          run_any<FloatArith<double>>,
                          nullptr,
-                         run_packing<FloatArith<double>>,
-                         run_fetching<FloatArith<double>>,
+                         run_and_pack_b<FloatArith<double>>,
+                         run_with_prefetch<FloatArith<double>>,
                          nullptr};
 
 }  // namespace proa::PROA_ISA

@@ -2,7 +2,7 @@
 //
 // With VNNI a unit is 4 steps: a holds them as x + 128 (uint8), b as int8; the caller starts the
 // sums from -128 * (column sum of b). With NEON's dot product both are int8. Elsewhere a unit is 2
-// steps as int16. On NEON the first steps of the columns of a vector of b stand before their second
+// steps as int16. On NEON the first steps of the columns of a vector of b precede their second
 // steps; see arrange_int8.
 #include "proa/simd/gemm/micro_body.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
-#include "proa/simd/gemm/turn_tile.h"
+#include "proa/simd/gemm/transpose_tile.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -54,7 +54,7 @@ PROA_INLINE void transpose_block(const T* const* from, int64_t at, int width, T*
   for (int j = 0; j < kWidth; ++j) store(to + j * width, block.row[j]);
 }
 #if defined(__AVX512F__)
-/// The same with half the work done by loading: quarter q of vector r is a piece of lane r + 4q.
+/// The same with half the work done by loading: quarter q of vector r is a quarter of lane r + 4q.
 PROA_INLINE void transpose_block(const int32_t* const* from, int64_t at, int width, int32_t* to) {
 #pragma GCC unroll 4
   for (int c = 0; c < 4; ++c, at += 4, to += 4 * width) {
@@ -81,7 +81,7 @@ PROA_INLINE void transpose_block(const int32_t* const* from, int64_t at, int wid
 
 /// One vector's worth of lanes into columns [0, kWidth) of a panel.
 template <class T>
-void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
+void pack_lanes(const PackOperand& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
                 T* panel) {
   constexpr int kWidth = kLanesOf<T>;
   alignas(64) T buffer[kWidth][kPackBlock];
@@ -104,7 +104,7 @@ void pack_lanes(const Source& s, int64_t lane, int lanes, int width, int64_t k0,
   for (int j = 0; at + j < k; ++j) store(panel + (at + j) * width, block.row[j]);
 }
 
-/// k rows of `lanes` neighbours, `step` apart.
+/// k rows of `lanes` contiguous elements, `step` apart.
 template <class T>
 void copy_lanes(const T* from, int64_t step, int lanes, int width, int64_t k, T* panel) {
   constexpr int kWidth = kLanesOf<T>;
@@ -123,11 +123,12 @@ void copy_lanes(const T* from, int64_t step, int lanes, int width, int64_t k, T*
 }
 
 template <class T>
-void pack(const Source& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k, T* panel) {
-  if (s.by_step && s.direct != nullptr)
+void pack(const PackOperand& s, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
+          T* panel) {
+  if (s.mn_major && s.direct != nullptr)
     return copy_lanes(static_cast<const T*>(s.direct) + k0 * s.step + lane, s.step, lanes, width, k,
                       panel);
-  if (s.by_step) {
+  if (s.mn_major) {
     for (int64_t i = 0; i < k; ++i, panel += width) {
       const void* from = s.read(s.ctx, k0 + i, lane, lanes, panel);
       if (from != panel) memcpy(panel, from, static_cast<size_t>(lanes) * sizeof(T));
@@ -167,10 +168,10 @@ void narrow_to(const Compute<T>* from, int64_t stride, int64_t n, T* to) {
 
 template <class T>
 const void* read_matrix(const void* ctx, int64_t line, int64_t begin, int64_t count, void* buffer) {
-  const MatrixSource& m = *static_cast<const MatrixSource*>(ctx);
+  const MatrixOperand& m = *static_cast<const MatrixOperand*>(ctx);
   const T* from = static_cast<const T*>(m.data) + m.lines.at(line) + begin * m.stride;
   if (sizeof(T) == sizeof(Compute<T>) && m.stride == 1) return from;
-  // A packed block goes from line to line, which may be far apart.
+  // Consecutive lines of a packed block may be on different pages.
   if (!kSmallBuild && m.lines.rank == 1) __builtin_prefetch(from + kLinesAhead * m.lines.step());
   widen_from(from, m.stride, count, static_cast<Compute<T>*>(buffer));
   return buffer;
@@ -178,7 +179,7 @@ const void* read_matrix(const void* ctx, int64_t line, int64_t begin, int64_t co
 
 }  // namespace
 
-void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, int64_t k0,
+void pack_panel(const PackOperand& s, int size, int64_t lane, int lanes, int width, int64_t k0,
                 int64_t k, void* panel) {
   if (s.pack != nullptr) return s.pack(s.ctx, lane, lanes, width, k0, k, panel);
   if (computes(DType::kF64) && size == 8)
@@ -188,7 +189,7 @@ void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, i
 }
 
 #if defined(__AVX512F__)
-void turn_tile(const float* tile, int64_t ldt, int rows, int cols, float* to, int64_t ld) {
+void transpose_tile(const float* tile, int64_t ldt, int rows, int cols, float* to, int64_t ld) {
   using T = int32_t;  // elements are only moved
   constexpr int kWidth = kLanesOf<T>;
   for (int r = 0; r < rows; r += kWidth)
@@ -206,13 +207,13 @@ void turn_tile(const float* tile, int64_t ldt, int rows, int cols, float* to, in
 }
 #endif
 
-Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lines& lanes,
-                     const Lines& steps) {
-  // Read along the axis whose elements are neighbours, if there is one.
-  const bool by_step = !steps.uniform() || (lanes.uniform() && lanes.step() == 1 &&
-                                            !(steps.rank == 1 && steps.step() == 1));
-  *ctx = {data, by_step ? steps : lanes, by_step ? lanes.step() : steps.step(), 0};
-  Source s = {ctx, read_matrix<float>, by_step};
+PackOperand matrix_operand(MatrixOperand* ctx, const void* data, DType dtype,
+                           const CoalescedAxes& lanes, const CoalescedAxes& steps) {
+  // Read along the contiguous axis, if there is one.
+  const bool mn_major = !steps.uniform() || (lanes.uniform() && lanes.step() == 1 &&
+                                             !(steps.rank == 1 && steps.step() == 1));
+  *ctx = {data, mn_major ? steps : lanes, mn_major ? lanes.step() : steps.step(), 0};
+  PackOperand s = {ctx, read_matrix<float>, mn_major};
   const bool native = dtype == DType::kF32 || is_double(dtype);
   if (native && ctx->stride == 1 && ctx->lines.uniform()) {
     s.direct = data;

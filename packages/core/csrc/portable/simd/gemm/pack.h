@@ -1,8 +1,8 @@
 #pragma once
-// Packing: the operands of a matrix product are read through a `Source`, so that strides, dtypes,
-// and the windows of a convolution cost one copy into a panel instead of an array of their own.
+// Packing: the operands of a matrix product are read through a `PackOperand`, so that strides,
+// dtypes, and the patches of a convolution cost one copy into a panel instead of a temporary array.
 #include "proa/base/dtype.h"
-#include "proa/simd/gemm/lines.h"
+#include "proa/simd/coalesced_axes.h"
 #include "proa/simd/gemm/micro.h"
 
 namespace proa::PROA_ISA {
@@ -11,43 +11,43 @@ namespace proa::PROA_ISA {
 ///
 /// By lane: read(ctx, lane, k, count, buffer) gives `count` units of one lane from unit k on.
 /// By step: read(ctx, k, lane, count, buffer) gives `count` lanes of one unit from `lane` on.
-/// Either returns the place in memory if the units lie there as the micro-kernel wants them, or
-/// writes them to `buffer` and returns that.
-struct Source {
+/// Either returns a pointer into the operand if the units are stored as the micro-kernel needs
+/// them, or writes them to `buffer` and returns that.
+struct PackOperand {
   const void* ctx;
   const void* (*read)(const void* ctx, int64_t line, int64_t begin, int64_t count, void* buffer);
-  bool by_step;
-  // Lines whose elements are neighbours in memory can be had without calls: line i starts at
-  // `direct` + i * `step` units. Else nullptr.
+  bool mn_major;
+  // If lines are contiguous and evenly spaced, line i starts at `direct` + i * `step` units and
+  // needs no call of read(). Else nullptr.
   const void* direct = nullptr;
   int64_t step = 0;
-  /// As pack_panel, if the source knows better; it does not write past the panel.
+  /// A faster pack_panel for this operand, or nullptr; it does not write past the panel.
   void (*pack)(const void* ctx, int64_t lane, int lanes, int width, int64_t k0, int64_t k,
                void* panel) = nullptr;
 };
 
 /// Writes `lanes` lanes from `lane` on, k units from `k0` on, as [k][width]; missing lanes are 0.
 /// May write up to kVecBytes past the end of the panel unless width is whole vectors.
-void pack_panel(const Source& s, int size, int64_t lane, int lanes, int width, int64_t k0,
+void pack_panel(const PackOperand& s, int size, int64_t lane, int lanes, int width, int64_t k0,
                 int64_t k, void* panel);
 
 /// A strided matrix of any float dtype, read as `compute` (kF32 or kF64).
-struct MatrixSource {
+struct MatrixOperand {
   const void* data;
-  Lines lines;     // starts of the lines read() goes along
-  int64_t stride;  // between elements of a line
-  int64_t steps;   // of k, for pair_source
+  CoalescedAxes lines;  // starts of the lines read() goes along
+  int64_t stride;       // between elements of a line
+  int64_t steps;        // of k, for bf16_pair_operand
 };
 /// The source of element (lane, k) = data[lanes.at(lane) + steps.at(k)]; one of the two must be
 /// uniform. Fills `ctx`, which must outlive the source.
-Source matrix_source(MatrixSource* ctx, const void* data, DType dtype, const Lines& lanes,
-                     const Lines& steps);
+PackOperand matrix_operand(MatrixOperand* ctx, const void* data, DType dtype,
+                           const CoalescedAxes& lanes, const CoalescedAxes& steps);
 
 #if defined(__AVX512F__)
 /// The same of a BF16 matrix with k steps, for kMicroBF16: a unit is steps 2u and 2u + 1, and the
 /// second is 0 where k is odd.
-Source pair_source(MatrixSource* ctx, const void* data, const Lines& lanes, const Lines& steps,
-                   int64_t k);
+PackOperand bf16_pair_operand(MatrixOperand* ctx, const void* data, const CoalescedAxes& lanes,
+                              const CoalescedAxes& steps, int64_t k);
 #endif
 
 /// Copies n elements of a dtype, `stride` apart, to float (or to double if dtype is kF64).

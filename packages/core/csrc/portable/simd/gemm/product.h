@@ -5,16 +5,16 @@
 namespace proa::PROA_ISA {
 
 struct Product {
-  DType dtype = DType::kF32;  // of both operands; a complex one goes without the extras
+  DType dtype = DType::kF32;  // of both operands; complex products have no bias, residual or act
   int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;  // element (i, p) at a_rows.at(i) + a_steps.at(p)
-  Lines a_rows, a_steps;
+  CoalescedAxes a_rows, a_steps;
   const void* b = nullptr;  // element (p, j) at b_steps.at(p) + j * b_stride
-  Lines b_steps;
+  CoalescedAxes b_steps;
   int64_t b_stride = 1;
   const void* packed = nullptr;
   const View* bias = nullptr;  // n elements; nullptr or not given: none
-  FloatEnd end;
+  FloatEpilogue end;
   bool widened = false;  // 16-bit operands are multiplied as floats whatever the CPU can do
 };
 

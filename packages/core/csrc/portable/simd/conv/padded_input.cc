@@ -1,4 +1,4 @@
-#include "proa/simd/conv/frame.h"
+#include "proa/simd/conv/padded_input.h"
 
 #include <string.h>
 
@@ -11,9 +11,9 @@ namespace {
 
 int64_t element_bytes(DType t) { return t == DType::kI8 ? 1 : is_double(t) ? 8 : 4; }
 
-int64_t pitch(const View& x, const FrameShape& s) { return s.pixel > 0 ? s.pixel : x.shape[1]; }
+int64_t pitch(const View& x, const PaddedShape& s) { return s.pixel > 0 ? s.pixel : x.shape[1]; }
 
-/// An element of the frame; kFlip is the bits that int8 with an offset has turned.
+/// An element of the input; kFlip is the bits that int8 with an offset has turned.
 template <class T, int kFlip, class S>
 PROA_INLINE T as_step(S x) {
   if constexpr (kFlip != 0)
@@ -62,9 +62,9 @@ void copy_pixels(const S* from, int64_t count, int64_t channels, int64_t cs, int
   }
 }
 
-/// One row of the frame from column `left` of x on; `from` is column 0 of channel 0.
+/// One row of the input from column `left` of x on; `from` is column 0 of channel 0.
 template <class S, class T, int kFlip>
-void fill_row(const View& x, const S* from, const FrameShape& s, T* to) {
+void fill_row(const View& x, const S* from, const PaddedShape& s, T* to) {
   const int64_t channels = x.shape[1], cs = x.stride[1], ws = x.stride[3], pixel = pitch(x, s);
   const int64_t skip = s.left < 0 ? -s.left : 0;  // columns of x left out
   const int64_t before = s.left > 0 ? (s.left < s.width ? s.left : s.width) : 0;
@@ -90,7 +90,7 @@ void fill_row(const View& x, const S* from, const FrameShape& s, T* to) {
 }
 
 template <class S, class T = Compute<S>, int kFlip = 0>
-void fill(const Call& call, const View& x, const FrameShape& s, T* memory) {
+void fill(const Call& call, const View& x, const PaddedShape& s, T* memory) {
   const int64_t line = s.width * pitch(x, s);
   const int64_t grain = 1 + 65536 / (line + 1);
   parallel_for(call, x.shape[0] * s.height, grain, [&](int64_t begin, int64_t end) {
@@ -105,42 +105,42 @@ void fill(const Call& call, const View& x, const FrameShape& s, T* memory) {
   });
 }
 
-Frame copied(const View& x, const FrameShape& s, const void* memory) {
+PaddedInput copied(const View& x, const PaddedShape& s, const void* memory) {
   const int64_t line = s.width * pitch(x, s);
   return {memory, s.height * line, line, pitch(x, s)};
 }
 
-size_t copy_bytes(const View& x, const FrameShape& s, int64_t size) {
+size_t copy_bytes(const View& x, const PaddedShape& s, int64_t size) {
   const int64_t pixels = x.shape[0] * s.height * s.width;
   return static_cast<size_t>((pixels + 16) * pitch(x, s) * size) + 128;
 }
 
 }  // namespace
 
-bool frame_in_place(const View& x, const FrameShape& s, bool by_pairs) {
+bool is_usable_in_place(const View& x, const PaddedShape& s, bool by_pairs) {
   bool native = x.dtype == DType::kF32 || is_double(x.dtype) || x.dtype == DType::kI8;
   if (by_pairs) native = (x.shape[1] | x.stride[0] | x.stride[2] | x.stride[3]) % 2 == 0;
   return native && (x.shape[1] == 1 || x.stride[1] == 1) && s.top <= 0 && s.left <= 0 &&
          s.height - s.top <= x.shape[2] && s.width - s.left <= x.shape[3];
 }
 
-size_t frame_bytes(const View& x, const FrameShape& s, bool by_pairs) {
+size_t padded_bytes(const View& x, const PaddedShape& s, bool by_pairs) {
   return copy_bytes(x, s, by_pairs ? 2 : element_bytes(x.dtype));
 }
 
-size_t int8_frame_bytes(const View& x, const FrameShape& s) {
+size_t padded_int8_bytes(const View& x, const PaddedShape& s) {
   return copy_bytes(x, s, sizeof(Int8Step));
 }
 
-Frame make_int8_frame(const Call& call, const View& x, const FrameShape& s, void* memory) {
+PaddedInput pad_int8_input(const Call& call, const View& x, const PaddedShape& s, void* memory) {
   fill<int8_t, Int8Step, kInt8Offset>(call, x, s, static_cast<Int8Step*>(memory));
   return copied(x, s, memory);
 }
 
-/// As make_frame, by pairs.
-Frame make_pair_frame(const Call& call, const View& x, const FrameShape& s, bool in_place,
-                      void* memory) {
-  Frame f;
+/// As pad_input, by pairs.
+PaddedInput make_pair_frame(const Call& call, const View& x, const PaddedShape& s, bool in_place,
+                            void* memory) {
+  PaddedInput f;
   if (in_place) {
     const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
     f = {x.as<const uint16_t>() + skip, x.stride[0], x.stride[2], x.stride[3]};
@@ -151,8 +151,8 @@ Frame make_pair_frame(const Call& call, const View& x, const FrameShape& s, bool
   return {f.data, f.image / 2, f.row / 2, f.pixel / 2};
 }
 
-Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_place, void* memory,
-                 bool by_pairs) {
+PaddedInput pad_input(const Call& call, const View& x, const PaddedShape& s, bool in_place,
+                      void* memory, bool by_pairs) {
   if (computes(DType::kBF16) && by_pairs) return make_pair_frame(call, x, s, in_place, memory);
   if (in_place) {
     const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
@@ -170,7 +170,7 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
       if constexpr (computes(DType::kF64)) fill<double>(call, x, s, static_cast<double*>(memory));
       break;
     case DType::kI8:
-      if constexpr (kHasDepthwise)  // others take make_int8_frame
+      if constexpr (kHasDepthwise)  // others take pad_int8_input
         fill<int8_t>(call, x, s, static_cast<int8_t*>(memory));
       break;
     default:
@@ -180,8 +180,8 @@ Frame make_frame(const Call& call, const View& x, const FrameShape& s, bool in_p
   return copied(x, s, memory);
 }
 
-const void* read_window(const void* ctx, int64_t window, int64_t k, int64_t count, void* buffer) {
-  const WindowRows& s = *static_cast<const WindowRows*>(ctx);
+const void* read_patch(const void* ctx, int64_t window, int64_t k, int64_t count, void* buffer) {
+  const Im2colRows& s = *static_cast<const Im2colRows*>(ctx);
   // 32-bit divisions take half the time.
   auto divide = [](int64_t a, int64_t b) {
     return int64_t{static_cast<uint32_t>(a) / static_cast<uint32_t>(b)};
@@ -203,8 +203,8 @@ const void* read_window(const void* ctx, int64_t window, int64_t k, int64_t coun
     if (static_cast<uint64_t>(h) >= static_cast<uint64_t>(s.height) || last < first)
       first = last = 0;
     const uint8_t* from =
-        static_cast<const uint8_t*>(s.frame.data) +
-        (n * s.frame.image + h * s.frame.row + w * s.frame.pixel + at + first) * s.size;
+        static_cast<const uint8_t*>(s.input.data) +
+        (n * s.input.image + h * s.input.row + w * s.input.pixel + at + first) * s.size;
     if (last - first == some) {
       if (to == buffer && some == count) return from;
     } else {

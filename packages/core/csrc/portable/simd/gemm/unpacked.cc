@@ -1,6 +1,6 @@
-// The sums of a few rows and vectors of columns stand in registers while k runs; rows that are left
-// over are done together with some that are done already, which gives the same sums again.
-#include "proa/simd/gemm/small.h"
+// The sums of a tile of rows and vectors of columns stay in registers over all of k. A remainder of
+// rows is computed as a full tile that overlaps the previous one, which repeats the same sums.
+#include "proa/simd/gemm/unpacked.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -21,7 +21,7 @@ constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole o
 constexpr bool kMasks = false;
 #endif
 constexpr int64_t kTurnedSteps = 128;    // of a panel on the stack
-constexpr int64_t kRowBytes = 80 << 10;  // of all rows of b, with what lies between
+constexpr int64_t kRowBytes = 80 << 10;  // of all rows of b, gaps included
 
 template <class T>
 const T* past(const T* p, int64_t bytes) {
@@ -52,7 +52,7 @@ struct Corner {
 };
 
 template <class T, int kHigh, int kVecs>
-void run_tile(const Small& s, const Corner<T>& at) {
+void run_tile(const UnpackedGemm& s, const Corner<T>& at) {
   using V = Vec<T>;
   constexpr int kWidth = kLanesOf<T>, kPointers = (kHigh + 2) / 3, kEnd = (kVecs - 1) * kWidth;
   auto get_last = [&](const T* p) { return kMasks ? load_n(p, at.last) : load(p); };
@@ -126,7 +126,7 @@ int64_t high_tiles(int64_t m) {
 
 /// All rows, which are at least kHigh, by tiles of kHigh, or of kHighRows first.
 template <class T, int kHigh, int kVecs>
-PROA_INLINE void run_rows(const Small& s, Corner<T> at) {
+PROA_INLINE void run_rows(const UnpackedGemm& s, Corner<T> at) {
   const T* const a = at.a;
   T* const c = at.c;
   auto place = [&](int64_t row) {
@@ -149,18 +149,18 @@ PROA_INLINE void run_rows(const Small& s, Corner<T> at) {
 constexpr int wide(int64_t rows) { return rows < 4 ? 4 : 2; }
 
 template <class T, int kHigh>
-PROA_INLINE void run_panel(const Small& s, const Corner<T>& at, bool full) {
+PROA_INLINE void run_panel(const UnpackedGemm& s, const Corner<T>& at, bool full) {
   full ? run_rows<T, kHigh, wide(kHigh)>(s, at) : run_rows<T, kHigh, 1>(s, at);
 }
 
 template <class T>
-void run(const Small& s, const Source* turned) {
+void run(const UnpackedGemm& s, const PackOperand* turned) {
   constexpr int64_t kWidth = kLanesOf<T>;
   alignas(64) T room[kTurnedSteps * wide(1) * kWidth];
-  const void* const ahead_a = s.ahead_a != nullptr ? s.ahead_a : s.a;
-  const void* const ahead_b = s.ahead_b != nullptr ? s.ahead_b : s.a;
-  Ahead ahead = {static_cast<const uint8_t*>(ahead_a), static_cast<const uint8_t*>(ahead_b),
-                 s.ahead_a_bytes, s.ahead_b_bytes};
+  const void* const prefetch_a = s.prefetch_a != nullptr ? s.prefetch_a : s.a;
+  const void* const prefetch_b = s.prefetch_b != nullptr ? s.prefetch_b : s.a;
+  Ahead ahead = {static_cast<const uint8_t*>(prefetch_a), static_cast<const uint8_t*>(prefetch_b),
+                 s.prefetch_a_bytes, s.prefetch_b_bytes};
   for (int64_t col = 0; col < s.n;) {
     const int64_t left = s.n - col, most = wide(s.m) * kWidth;
     const bool full = left > most - kWidth;  // the tile's last vector may be a part
@@ -192,62 +192,62 @@ void run(const Small& s, const Source* turned) {
 
 }  // namespace
 
-bool fits_small(const Product& p, int64_t work) {
+bool fits_unpacked(const Product& p, int64_t work) {
   if (p.packed != nullptr || p.m * p.n * p.k > work) return false;
   if (p.dtype != DType::kF32 && p.dtype != DType::kF64) return false;
-  const FloatEnd& end = p.end;
+  const FloatEpilogue& end = p.end;
   if (end.residual.data != nullptr || end.by_channels() || !takes_tiles(end.out)) return false;
   if (end.act != Act::kNone && end.act != Act::kRelu) return false;
   if (p.bias != nullptr && p.bias->given() &&
       (p.bias->dtype != p.dtype || p.bias->stride[p.bias->rank - 1] != 1))
     return false;
   if (!kMasks && p.n % (kVecBytes / static_cast<int64_t>(size_of(p.dtype))) != 0) return false;
-  const Micro& micro = micro_of(p.dtype);
+  const Micro& micro = micro_kernel(p.dtype);
   if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
     return false;
   if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kTurnedSteps;
   return p.k * p.b_steps.step() * micro.size <= kRowBytes;
 }
 
-Small small_of(const Product& p) {
-  Small s = {p.m,
-             p.n,
-             p.k,
-             p.a,
-             p.a_rows.step(),
-             p.a_steps.step(),
-             p.b,
-             p.b_steps.step(),
-             p.b_stride,
-             p.end.out.data,
-             p.end.out.rows.step(),
-             nullptr,
-             p.end.act == Act::kRelu};
+UnpackedGemm unpacked_gemm(const Product& p) {
+  UnpackedGemm s = {p.m,
+                    p.n,
+                    p.k,
+                    p.a,
+                    p.a_rows.step(),
+                    p.a_steps.step(),
+                    p.b,
+                    p.b_steps.step(),
+                    p.b_stride,
+                    p.end.out.data,
+                    p.end.out.rows.step(),
+                    nullptr,
+                    p.end.act == Act::kRelu};
   if (p.bias != nullptr && p.bias->given()) s.init = p.bias->data;
   return s;
 }
 
-void look_ahead(DType dtype, int64_t a, int64_t b, Small* s) {
+void prefetch_next(DType dtype, int64_t a, int64_t b, UnpackedGemm* s) {
   if (kHighRows == kRows) return;
   const auto size = static_cast<int64_t>(size_of(dtype));
   const int64_t panels = (s->n + 2 * kVecBytes / size - 1) / (2 * kVecBytes / size);
   const int64_t steps = panels * high_tiles(s->m) * s->k;
   if (steps == 0) return;
-  s->ahead_a = past(static_cast<const uint8_t*>(s->a), a);
-  s->ahead_b = past(static_cast<const uint8_t*>(s->b), b);
-  s->ahead_a_bytes = (a + steps - 1) / steps;
-  s->ahead_b_bytes = (b + steps - 1) / steps;
+  s->prefetch_a = past(static_cast<const uint8_t*>(s->a), a);
+  s->prefetch_b = past(static_cast<const uint8_t*>(s->b), b);
+  s->prefetch_a_bytes = (a + steps - 1) / steps;
+  s->prefetch_b_bytes = (b + steps - 1) / steps;
 }
 
-void multiply_small(DType dtype, const Small& s) {
-  MatrixSource lines;
-  Source source;
-  const Source* turned = nullptr;
+void multiply_unpacked(DType dtype, const UnpackedGemm& s) {
+  MatrixOperand lines;
+  PackOperand source;
+  const PackOperand* turned = nullptr;
   if (s.b_stride != 1) {
-    Lines columns, steps;
+    CoalescedAxes columns, steps;
     columns.add(s.n, s.b_stride);
     steps.add(s.k, s.b_step);
-    source = matrix_source(&lines, s.b, dtype, columns, steps);
+    source = matrix_operand(&lines, s.b, dtype, columns, steps);
     turned = &source;
   }
   is_double(dtype) ? run<double>(s, turned) : run<float>(s, turned);

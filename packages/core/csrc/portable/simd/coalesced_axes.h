@@ -1,15 +1,15 @@
 #pragma once
-// Where the lines (rows) of a matrix start in memory when they run over several strided axes.
+// The offsets of a matrix's rows (or columns) when they run over several strided axes of a tensor.
 #include "proa/base/view.h"
 
 namespace proa::PROA_ISA {
 
-struct Lines {
+struct CoalescedAxes {
   int rank = 0;
   int64_t shape[kMaxRank] = {};
   int64_t stride[kMaxRank] = {};
 
-  /// Adds the next (faster) axis, merging it with the one before where the strides allow.
+  /// Appends the next (faster) axis, coalescing it with the previous one if the strides allow.
   void add(int64_t n, int64_t s) {
     if (n == 1) return;
     if (rank > 0 && stride[rank - 1] == s * n) {
@@ -20,10 +20,10 @@ struct Lines {
     shape[rank] = n;
     stride[rank++] = s;
   }
-  /// True if consecutive lines are equally far apart.
+  /// True if one stride describes all offsets.
   bool uniform() const { return rank <= 1; }
   int64_t step() const { return rank == 0 ? 0 : stride[rank - 1]; }
-  /// Element offset of line i.
+  /// Element offset of index i.
   int64_t at(int64_t i) const {
     if (rank == 1) return i * stride[0];
     int64_t offset = 0;
@@ -36,9 +36,9 @@ struct Lines {
   }
 };
 
-/// The lines over axes [begin, end) of a view.
-inline Lines lines_of(const View& v, int begin, int end) {
-  Lines lines;
+/// Axes [begin, end) of a view as one.
+inline CoalescedAxes coalesce_axes(const View& v, int begin, int end) {
+  CoalescedAxes lines;
   for (int d = begin; d < end; ++d) lines.add(v.shape[d], v.stride[d]);
   return lines;
 }

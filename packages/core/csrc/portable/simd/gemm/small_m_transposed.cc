@@ -1,31 +1,31 @@
-// A few rows times a matrix whose columns are lines of memory: sixteen lines at a time are read
-// from end to end, turned in registers, and met by all rows. Sums are begun anew where gemm()
-// begins a block of k, so that both give the same bits.
+// Small-m GEMM with a column-major b: sixteen columns at a time are read sequentially, transposed
+// in registers and multiplied by all rows of a. Sums start anew at each block of k of gemm(), so
+// both produce the same bits.
 #include "proa/base/arith.h"
-#include "proa/simd/gemm/skinny.h"
+#include "proa/simd/gemm/small_m.h"
 
 #if defined(__AVX512F__)
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kFetch = 48;  // floats of a line that are fetched before their time
-constexpr int64_t kGrainWork = 1 << 18;
+constexpr int64_t kPrefetch = 48;  // distance in floats along a line
+constexpr int64_t kGrainMacs = 1 << 18;
 
-/// kLanes floats of kLanes lines, side by side: lines far apart may share a place in the cache.
-struct Patch {
+/// kLanes floats of kLanes lines, copied together: the lines themselves may map to one cache set.
+struct TransposeBlock {
   alignas(64) float at[kLanes][kLanes];
 
-  /// Element `step + i` of every line is v[i].
-  PROA_INLINE void turn(int64_t step, VF v[4]) const {
+  /// v[i] = element `step + i` of every line.
+  PROA_INLINE void transpose(int64_t step, VF v[4]) const {
     __m512 quarter[4];
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
-      auto piece = [&](int q) { return _mm_load_ps(at[r + 4 * q] + step); };
-      quarter[r] = _mm512_castps128_ps512(piece(0));
-      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0x00f0, piece(1));
-      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0x0f00, piece(2));
-      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0xf000, piece(3));
+      auto quarter_row = [&](int q) { return _mm_load_ps(at[r + 4 * q] + step); };
+      quarter[r] = _mm512_castps128_ps512(quarter_row(0));
+      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0x00f0, quarter_row(1));
+      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0x0f00, quarter_row(2));
+      quarter[r] = _mm512_mask_broadcast_f32x4(quarter[r], 0xf000, quarter_row(3));
     }
     auto pair = [](__m512 x, __m512 y, bool high) {
       return _mm512_castps_pd(high ? _mm512_unpackhi_ps(x, y) : _mm512_unpacklo_ps(x, y));
@@ -40,24 +40,24 @@ struct Patch {
   }
 };
 
-/// Adds k steps of kLanes lines from `b` on, `pitch` apart of which `lines` are there, to kRows
+/// Adds k steps of kLanes lines from `b` on, `pitch` apart `lines` of which exist, to kRows
 /// sums.
 template <class T, bool kPairs, int kRows>
 PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t lines, int64_t k,
                            VF* sums) {
-  [[maybe_unused]] const WithoutSubnormals<kPairs> meanwhile;
-  Patch patch;
+  [[maybe_unused]] const FlushSubnormals<kPairs> meanwhile;
+  TransposeBlock block16;
   for (int64_t at = 0; at < k; at += kLanes, b += kLanes) {
     const int64_t some = min(k - at, kLanes);
     const T* line = b;
     for (int64_t i = 0; i < kLanes; ++i) {
-      __builtin_prefetch(line + kFetch);
-      store(patch.at[i], some == kLanes ? load(line) : load_n(line, some));
-      if (i + 1 < lines) line += pitch;  // the last one stands for those that are not there
+      __builtin_prefetch(line + kPrefetch);
+      store(block16.at[i], some == kLanes ? load(line) : load_n(line, some));
+      if (i + 1 < lines) line += pitch;  // missing lines repeat the last one
     }
     for (int64_t step = 0; step < some; step += 4, a += 4 * kRows) {
       VF v[4];
-      patch.turn(step, v);
+      block16.transpose(step, v);
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
         const int s = kPairs ? i ^ 1 : i;  // the upper half of a pair comes first
@@ -70,7 +70,7 @@ PROA_INLINE void add_lines(const float* a, const T* b, int64_t pitch, int64_t li
 }
 
 template <class T, bool kPairs, int kRows>
-void run_columns(const Gemm& g, const RowsOf& rows, const float* a, int64_t col) {
+void run_columns(const Gemm& g, const RowMajorB& rows, const float* a, int64_t col) {
   const int64_t block = rows.block, cols = min(g.n - col, kLanes);
   const T* const b = static_cast<const T*>(rows.data) + col * rows.step;
   const float* const init = static_cast<const float*>(g.init);
@@ -89,20 +89,20 @@ void run_columns(const Gemm& g, const RowsOf& rows, const float* a, int64_t col)
     if (g.c != nullptr && r < g.m)
       store_n(static_cast<float*>(g.c) + r * g.ldc + col, total[r], cols);
   }
-  if (g.finish == nullptr) return;
+  if (g.epilogue == nullptr) return;
   void* const place = g.c != nullptr ? static_cast<float*>(g.c) + col : tile[0];
-  g.finish(g.finish_ctx, place, g.c != nullptr ? g.ldc : int64_t{kLanes}, 0, static_cast<int>(g.m),
-           col, static_cast<int>(cols));
+  g.epilogue(g.epilogue_ctx, place, g.c != nullptr ? g.ldc : int64_t{kLanes}, 0,
+             static_cast<int>(g.m), col, static_cast<int>(cols));
 }
 
 int64_t padded_rows(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : m <= 8 ? 8 : 16; }
 
 template <class T, bool kPairs = false>
-void run_all(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
+void run_all(const Call& call, const Gemm& g, const RowMajorB& b, void* scratch) {
   float* const a = static_cast<float*>(scratch);
   const int rows = static_cast<int>(padded_rows(g.m));
   pack_panel(g.a, sizeof(float), 0, static_cast<int>(g.m), rows, 0, g.k, a);
-  const int64_t grain = 1 + kGrainWork / (kLanes * g.k * rows + 1);
+  const int64_t grain = 1 + kGrainMacs / (kLanes * g.k * rows + 1);
   auto run = rows == 1   ? run_columns<T, kPairs, 1>
              : rows == 2 ? run_columns<T, kPairs, 2>
              : rows == 4 ? run_columns<T, kPairs, 4>
@@ -115,11 +115,12 @@ void run_all(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
 
 }  // namespace
 
-size_t skinny_turned_scratch(int64_t m, int64_t k) {
-  return skinny_scratch(kMicroF32, padded_rows(m), k);
+size_t small_m_transposed_scratch(int64_t m, int64_t k) {
+  return small_m_scratch(kMicroF32, padded_rows(m), k);
 }
 
-void multiply_skinny_turned(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
+void multiply_small_m_transposed(const Call& call, const Gemm& g, const RowMajorB& b,
+                                 void* scratch) {
   if (g.m == 0 || g.n == 0) return;
   if (b.dtype == DType::kF16) return run_all<F16>(call, g, b, scratch);
   if (b.dtype == DType::kBF16)

@@ -1,8 +1,8 @@
-// A few rows of b at a time are gone through along a chunk of columns, as they lie in memory, while
-// the sums of the chunk stay in the first-level cache. 16-bit floats are widened in registers. Sums
-// are begun anew where gemm() begins a block of k, and pairs are added as the CPU's dot product
-// does, so that both give the same bits.
-#include "proa/simd/gemm/skinny.h"
+// A few rows of b at a time are read along a chunk of columns, in memory order, while the sums of
+// the chunk stay in the first-level cache. 16-bit floats are widened in registers. Sums start anew
+// at each block of k of gemm(), and pairs are added in the order of the CPU's dot product, so both
+// produce the same bits.
+#include "proa/simd/gemm/small_m.h"
 #include "proa/base/arith.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kSteps = 8;         // rows of b taken together
 constexpr int kWide = 4;              // vectors of columns side by side
 constexpr int64_t kSumBytes = 16384;  // of a chunk
-constexpr int64_t kPieces = 4;        // at least, if there are columns enough
-constexpr int64_t kGrainWork = 1 << 18;
+constexpr int64_t kMinChunks = 4;     // of columns, if there are enough of them
+constexpr int64_t kGrainMacs = 1 << 18;
 
 /// Some steps of all the rows, and the sums they are added to.
 template <class T>
@@ -101,7 +101,7 @@ struct Chunk {
 
 template <class T, bool kPairs>
 void add_block(const Chunk<T>& c, int64_t k0, int64_t k, Compute<T>* sums) {
-  [[maybe_unused]] const WithoutSubnormals<kPairs> meanwhile;
+  [[maybe_unused]] const FlushSubnormals<kPairs> meanwhile;
   Group<T> group = {c.a + k0 * c.g.m, c.g.m, 0, c.b + c.col + k0 * c.step, c.step, sums, c.pitch};
   for (int64_t i = 0; i < k; i += kSteps) {
     group.steps = min(k - i, kSteps);
@@ -126,13 +126,13 @@ void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
       if (g.c != nullptr)
         store_n(static_cast<C*>(g.c) + r * g.ldc + c.col + j, v, min(c.cols - j, kWidth));
     }
-  if (g.finish == nullptr) return;
-  constexpr int64_t kPiece = kTileVecs * kWidth;
-  for (int64_t j = 0; j < c.cols; j += kPiece) {
+  if (g.epilogue == nullptr) return;
+  constexpr int64_t kTileCols = kTileVecs * kWidth;
+  for (int64_t j = 0; j < c.cols; j += kTileCols) {
     void* place = sums + j;
     if (g.c != nullptr) place = static_cast<C*>(g.c) + c.col + j;
-    g.finish(g.finish_ctx, place, g.c != nullptr ? g.ldc : c.pitch, 0, static_cast<int>(g.m),
-             c.col + j, static_cast<int>(min(c.cols - j, kPiece)));
+    g.epilogue(g.epilogue_ctx, place, g.c != nullptr ? g.ldc : c.pitch, 0, static_cast<int>(g.m),
+               c.col + j, static_cast<int>(min(c.cols - j, kTileCols)));
   }
 }
 
@@ -158,15 +158,15 @@ void run_chunk(const Chunk<T>& c) {
 }
 
 template <class T, bool kPairs = false>
-void run(const Call& call, const Gemm& g, const RowsOf& rows, void* scratch) {
+void run(const Call& call, const Gemm& g, const RowMajorB& rows, void* scratch) {
   using C = Compute<T>;
   constexpr int64_t kUnit = kWide * kLanesOf<C>,
                     kSums = kSumBytes / static_cast<int64_t>(sizeof(C));
   C* const a = static_cast<C*>(scratch);
   pack_panel(g.a, sizeof(C), 0, static_cast<int>(g.m), static_cast<int>(g.m), 0, g.k, a);
-  const int64_t even = (g.n + kPieces - 1) / kPieces, fit = kSums / g.m / kUnit * kUnit;
+  const int64_t even = (g.n + kMinChunks - 1) / kMinChunks, fit = kSums / g.m / kUnit * kUnit;
   const int64_t pitch = min(fit, (even + kUnit - 1) / kUnit * kUnit);
-  const int64_t grain = 1 + kGrainWork / (pitch * g.k * g.m + 1);
+  const int64_t grain = 1 + kGrainMacs / (pitch * g.k * g.m + 1);
   parallel_for(call, (g.n + pitch - 1) / pitch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t col = i * pitch;
@@ -178,11 +178,11 @@ void run(const Call& call, const Gemm& g, const RowsOf& rows, void* scratch) {
 
 }  // namespace
 
-size_t skinny_scratch(const Micro& micro, int64_t m, int64_t k) {
+size_t small_m_scratch(const Micro& micro, int64_t m, int64_t k) {
   return static_cast<size_t>(m * k * micro.size) + 2 * kVecBytes;
 }
 
-void multiply_skinny(const Call& call, const Gemm& g, const RowsOf& b, void* scratch) {
+void multiply_small_m(const Call& call, const Gemm& g, const RowMajorB& b, void* scratch) {
   if (g.m == 0 || g.n == 0) return;
   switch (b.dtype) {
     case DType::kF16:

@@ -1,5 +1,5 @@
-// Units of two neighbouring steps of a bfloat16 matrix. Where the steps are neighbours in memory
-// the units lie there; where the lanes are, two lines are put into one.
+// Units of two consecutive steps of a bfloat16 matrix. If k is the contiguous axis, units are read
+// in place; if the lanes are, two lines are interleaved.
 #include <string.h>
 
 #include "proa/base/arith.h"
@@ -8,13 +8,13 @@
 namespace proa::PROA_ISA {
 namespace {
 
-const uint16_t* line_of(const MatrixSource& m, int64_t line) {
+const uint16_t* line_of(const MatrixOperand& m, int64_t line) {
   return static_cast<const uint16_t*>(m.data) + m.lines.at(line);
 }
 
 /// Units of one lane, read along k.
 const void* read_lane(const void* ctx, int64_t lane, int64_t begin, int64_t count, void* buffer) {
-  const MatrixSource& m = *static_cast<const MatrixSource*>(ctx);
+  const MatrixOperand& m = *static_cast<const MatrixOperand*>(ctx);
   const uint16_t* from = line_of(m, lane) + 2 * begin * m.stride;
   const int64_t there = min(2 * count, m.steps - 2 * begin);
   if (m.stride == 1 && there == 2 * count) return from;
@@ -24,9 +24,9 @@ const void* read_lane(const void* ctx, int64_t lane, int64_t begin, int64_t coun
   return buffer;
 }
 
-/// One unit of lanes that are neighbours, from two lines.
+/// One unit of contiguous lanes, interleaved from two lines.
 const void* read_step(const void* ctx, int64_t unit, int64_t begin, int64_t count, void* buffer) {
-  const MatrixSource& m = *static_cast<const MatrixSource*>(ctx);
+  const MatrixOperand& m = *static_cast<const MatrixOperand*>(ctx);
   const bool odd = 2 * unit + 1 == m.steps;
   const uint16_t* const first = line_of(m, 2 * unit) + begin * m.stride;
   const uint16_t* const second = odd ? first : line_of(m, 2 * unit + 1) + begin * m.stride;
@@ -50,13 +50,13 @@ const void* read_step(const void* ctx, int64_t unit, int64_t begin, int64_t coun
 
 }  // namespace
 
-Source pair_source(MatrixSource* ctx, const void* data, const Lines& lanes, const Lines& steps,
-                   int64_t k) {
-  Source s = matrix_source(ctx, data, DType::kBF16, lanes, steps);
+PackOperand bf16_pair_operand(MatrixOperand* ctx, const void* data, const CoalescedAxes& lanes,
+                              const CoalescedAxes& steps, int64_t k) {
+  PackOperand s = matrix_operand(ctx, data, DType::kBF16, lanes, steps);
   ctx->steps = k;
-  s.read = s.by_step ? read_step : read_lane;
+  s.read = s.mn_major ? read_step : read_lane;
   const int64_t line = ctx->lines.step();
-  if (!s.by_step && ctx->stride == 1 && ctx->lines.uniform() && k % 2 == 0 && line % 2 == 0) {
+  if (!s.mn_major && ctx->stride == 1 && ctx->lines.uniform() && k % 2 == 0 && line % 2 == 0) {
     s.direct = data;
     s.step = line / 2;
   }

@@ -1,0 +1,525 @@
+// Four algorithms, chosen by the shape of the weights alone, so that packed weights serve any x:
+// - depthwise: vectorized over channels;
+// - Winograd: 3 x 3 kernels over many channels, with fewer multiplications;
+// - implicit GEMM: small weights stay in the second-level cache, the micro-kernel reads patches of
+//   the padded input in place;
+// - im2col: large weights; patches are packed as the rows of a matrix product.
+#include "proa/simd/conv/convolution.h"
+
+#include <string.h>
+
+#include "proa/base/settings.h"
+#include "proa/simd/conv/depthwise.h"
+#include "proa/simd/conv/implicit_gemm.h"
+#include "proa/simd/conv/winograd.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+enum class Algorithm { kDepthwise, kWinograd, kImplicitGemm, kIm2col };
+
+constexpr int64_t kImplicitWeightBytes = 768 * 1024;  // of kernels, for Algorithm::kImplicitGemm
+constexpr int64_t kGrainMacs = 1 << 19;
+constexpr int64_t kBandBytes = 96 * 1024;
+// Bands of Algorithm::kDepthwise (adjacent output lines share lines of x), and the size of an
+// input that is worth splitting into them.
+constexpr int64_t kDepthwiseBandBytes = 256 * 1024, kLargeInputBytes = 4 << 20;
+constexpr int64_t kSlots = 16;
+constexpr int64_t kTransposeElements = 256;  // elements of a kernel transposed at once, for packing
+
+size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
+
+/// True if the micro-kernel multiplies pairs of BF16 channels, read in place or from a padded copy,
+/// which makes the number of channels even.
+bool uses_pairs(const Convolution& c) {
+  return multiplies_bf16_pairs(c.kernels.dtype) && (c.depth % 2 == 0 || c.groups == 1) &&
+         !depthwise_takes(c) && !(kHasWinograd && winograd_takes(c));
+}
+/// Units of a pixel in one group. Padded inputs are counted in these.
+int64_t units_per_pixel(const Convolution& c) {
+  return uses_pairs(c) ? (c.depth + 1) / 2 : c.depth;
+}
+int64_t k_units(const Convolution& c) { return c.taps_h * c.taps_w * units_per_pixel(c); }
+
+Algorithm choose_algorithm(const Convolution& c) {
+  if (depthwise_takes(c)) return Algorithm::kDepthwise;
+  if (kHasWinograd && winograd_takes(c)) return Algorithm::kWinograd;
+  // A padded copy may be read up to 16 pixels past its end.
+  const bool fits = k_units(c) * c.outs * 4 <= kImplicitWeightBytes && c.step_w <= 16;
+  return !is_double(c.kernels.dtype) && fits ? Algorithm::kImplicitGemm : Algorithm::kIm2col;
+}
+
+/// The micro-kernel, with all of k in one block for implicit GEMM.
+Micro choose_micro_kernel(const Convolution& c) {
+  Micro m = micro_kernel(c.kernels.dtype, uses_pairs(c));
+  if (choose_algorithm(c) == Algorithm::kImplicitGemm) m.k_block = k_units(c) > 0 ? k_units(c) : 1;
+  return m;
+}
+
+/// Patches a multiple of 2 KiB apart map to the same cache sets.
+bool has_cache_conflicts(const Convolution& c, int64_t pixel) {
+  return choose_algorithm(c) == Algorithm::kImplicitGemm &&
+         c.step_w * pixel * (uses_pairs(c) ? 2 : 4) % 2048 == 0;
+}
+
+bool is_depthwise(const Convolution& c) { return kHasDepthwise && depthwise_takes(c); }
+bool is_winograd(const Convolution& c) {
+  return kHasWinograd && choose_algorithm(c) == Algorithm::kWinograd;
+}
+
+/// The region of x that is copied: what is read, with its padding, or all of x without.
+PaddedShape input_region(const Convolution& c) {
+  if (choose_algorithm(c) == Algorithm::kImplicitGemm) return padded_shape(c);
+  PaddedShape all = {0, 0, c.x.shape[2], c.x.shape[3]};
+  if (uses_pairs(c)) all.pixel = 2 * c.groups * units_per_pixel(c);
+  return all;
+}
+
+bool in_place(const Convolution& c) {
+  if (!is_usable_in_place(c.x, input_region(c), uses_pairs(c))) return false;
+  // Tiles have an even height: in an odd row the last tile reads one pixel past the end.
+  return choose_algorithm(c) != Algorithm::kImplicitGemm ||
+         (c.cols % 2 == 0 && !has_cache_conflicts(c, c.x.stride[3]));
+}
+
+// For Algorithm::kImplicitGemm and kDepthwise the input is copied a band of output lines at a time,
+// right before they are computed, so that it stays in the cache. Each task has a slot of scratch.
+bool uses_bands(const Convolution& c) {
+  if (!is_depthwise(c)) return choose_algorithm(c) == Algorithm::kImplicitGemm;
+  return padded_bytes(c.x, input_region(c)) > static_cast<size_t>(kLargeInputBytes);
+}
+
+struct Bands {
+  int64_t lines, slots;  // output lines of a band, ranges
+  size_t bytes;          // of a slot
+};
+
+PaddedShape band_region(const Convolution& c, int64_t line, int64_t lines) {
+  Convolution some = c;
+  some.rows = lines;
+  some.top = c.top - line * c.step_h;
+  return padded_shape(some);
+}
+
+View one_image(const View& x, int64_t n) {
+  View one = x;
+  one.shape[0] = 1;
+  one.data = x.as<uint8_t>() + n * x.stride[0] * static_cast<int64_t>(size_of(x.dtype));
+  return one;
+}
+
+Bands choose_bands(const Convolution& c) {
+  const View one = one_image(c.x, 0);
+  const bool pairs = uses_pairs(c);
+  const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * k_units(c);
+  const auto first = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 1), pairs));
+  const auto more = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 2), pairs)) - first;
+  const int64_t fit = is_depthwise(c) ? kDepthwiseBandBytes : kBandBytes;
+  Bands b;
+  b.lines = 1 + (first < fit && more > 0 ? (fit - first) / more : 0);
+  if (b.lines > c.rows) b.lines = c.rows;
+  b.slots = all * line / kGrainMacs;
+  if (b.slots > kSlots) b.slots = kSlots;
+  if (b.slots > all) b.slots = all;
+  if (b.slots < 1) b.slots = 1;
+  b.bytes = align64(padded_bytes(one, band_region(c, 0, b.lines), pairs));
+  return b;
+}
+
+// -- kernels -------------------------------------------------------------------------------------
+struct KernelSource {
+  const Convolution* c;
+  int64_t group;
+};
+
+template <class T>
+void gather(const KernelSource& s, int64_t out, int64_t k, int64_t count, Compute<T>* to) {
+  const ConvWeights& w = s.c->kernels;
+  const T* base = static_cast<const T*>(w.data) + s.group * w.group + out * w.out;
+  int64_t tap = k / s.c->depth, d = k - tap * s.c->depth;
+  int64_t p = tap / s.c->taps_w, q = tap - p * s.c->taps_w;
+  for (int64_t i = 0; i < count;) {
+    const T* from = base + p * w.tap_h + q * w.tap_w;
+    for (; d < s.c->depth && i < count; ++d, ++i)
+      to[i] = static_cast<Compute<T>>(from[d * w.depth]);
+    d = 0;
+    if (++q == s.c->taps_w) q = 0, ++p;
+  }
+}
+
+/// `count` pairs of channels.
+void gather_pairs(const KernelSource& s, int64_t out, int64_t k, int64_t count, uint16_t* to) {
+  const Convolution& c = *s.c;
+  const ConvWeights& w = c.kernels;
+  const uint16_t* base = static_cast<const uint16_t*>(w.data) + s.group * w.group + out * w.out;
+  const int64_t units = units_per_pixel(c);
+  int64_t tap = k / units, d = 2 * (k - tap * units);
+  for (int64_t i = 0; i < count; ++i, d += 2, to += 2) {
+    if (d >= c.depth) d = 0, ++tap;
+    const int64_t p = tap / c.taps_w, q = tap - p * c.taps_w;
+    const uint16_t* from = base + p * w.tap_h + q * w.tap_w + d * w.depth;
+    to[0] = from[0];
+    to[1] = d + 1 < c.depth ? from[w.depth] : uint16_t{0};
+  }
+}
+
+const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, void* buffer) {
+  const KernelSource& s = *static_cast<const KernelSource*>(ctx);
+  switch (s.c->kernels.dtype) {
+    case DType::kF64:
+      if constexpr (computes(DType::kF64))
+        gather<double>(s, out, k, count, static_cast<double*>(buffer));
+      break;
+    case DType::kF16:
+      if constexpr (computes(DType::kF16))
+        gather<F16>(s, out, k, count, static_cast<float*>(buffer));
+      break;
+    case DType::kBF16:
+      if constexpr (computes(DType::kBF16)) {
+        if (uses_pairs(*s.c))
+          gather_pairs(s, out, k, count, static_cast<uint16_t*>(buffer));
+        else
+          gather<BF16>(s, out, k, count, static_cast<float*>(buffer));
+      }
+      break;
+    default:
+      gather<float>(s, out, k, count, static_cast<float*>(buffer));
+      break;
+  }
+  return buffer;
+}
+
+/// Pointwise float kernels whose channels lie as they are wanted.
+bool is_pointwise(const Convolution& c) {
+  return c.kernels.dtype == DType::kF32 && c.taps_h * c.taps_w == 1 && c.kernels.depth == 1;
+}
+const void* read_pointwise(const void* ctx, int64_t out, int64_t k, int64_t, void*) {
+  const KernelSource& s = *static_cast<const KernelSource*>(ctx);
+  const ConvWeights& w = s.c->kernels;
+  return static_cast<const float*>(w.data) + s.group * w.group + out * w.out + k;
+}
+
+/// True of float kernels whose outputs are nearer each other in memory than the k_units of k.
+bool by_outs(const Convolution& c) {
+  return c.kernels.dtype == DType::kF32 && c.kernels.out < c.kernels.depth;
+}
+
+/// What gemm_pack writes, with every kernel's memory gone through but once.
+void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
+  const Convolution& c = *s.c;
+  const ConvWeights& w = c.kernels;
+  const float* base = static_cast<const float*>(w.data) + s.group * w.group;
+  for (int64_t d = 0; d < c.depth; ++d)
+    for (int64_t tap = 0; tap < c.taps_h * c.taps_w; ++tap)
+      gemm_pack_step(c.outs, k_units(c), micro.k_block, tap * c.depth + d,
+                     base + d * w.depth + tap / c.taps_w * w.tap_h + tap % c.taps_w * w.tap_w,
+                     w.out, packed);
+}
+
+/// True of float kernels that lie one after the other, each tap beside the next. Libraries for
+/// models pack but once and go without.
+bool by_kernels(const Convolution& c) {
+  const ConvWeights& w = c.kernels;
+  const int64_t taps = c.taps_h * c.taps_w;
+  return !kSmallBuild && w.dtype == DType::kF32 && taps > 1 && taps <= kTransposeElements / 2 &&
+         w.tap_w == 1 && w.tap_h == c.taps_w && w.depth == taps && w.out > 1;
+}
+
+/// What gemm_pack writes, with kernels transposed as they lie and their taps parted after that.
+void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro, float* packed) {
+  const Convolution& c = *s.c;
+  const ConvWeights& w = c.kernels;
+  const int64_t taps = c.taps_h * c.taps_w, all = k_units(c), panel = kTileVecs * kLanes;
+  const int64_t block = gemm_k_block(micro, all), padded = gemm_columns(micro, c.outs);
+  MatrixOperand matrix;
+  CoalescedAxes lanes, along;
+  lanes.add(c.outs, w.out);
+  along.add(all, 1);
+  const PackOperand source = matrix_operand(
+      &matrix, static_cast<const float*>(w.data) + s.group * w.group, DType::kF32, lanes, along);
+  const int64_t vectors = (c.outs + kLanes - 1) / kLanes;
+  parallel_for(
+      call, vectors, 1 + kGrainMacs / 16 / (all * kLanes), [&](int64_t begin, int64_t end) {
+        alignas(64) float transposed[kTransposeElements * kLanes];
+        for (int64_t col = begin * kLanes; col < end * kLanes; col += kLanes) {
+          const int64_t first = col / panel * panel;  // of the panel
+          const int64_t width = c.outs - first <= kLanes ? kLanes : panel;
+          const auto some = static_cast<int>(c.outs - col < kLanes ? c.outs - col : kLanes);
+          for (int64_t d = 0, count = 0; d < c.depth; d += count) {
+            count =
+                c.depth - d < kTransposeElements / taps ? c.depth - d : kTransposeElements / taps;
+            pack_panel(source, 4, col, some, kLanes, d * taps, count * taps, transposed);
+            for (int64_t t = 0; t < taps; ++t) {
+              const float* from = transposed + t * kLanes;
+              for (int64_t k = t * c.depth + d, stop = k + count; k < stop;) {
+                const int64_t k0 = k / block * block;
+                const int64_t units = all - k0 < block ? all - k0 : block;
+                float* to = packed + k0 * padded + first * units + (k - k0) * width + col - first;
+                for (; k < stop && k < k0 + units; ++k, from += taps * kLanes, to += width)
+                  store(to, load(from));
+              }
+            }
+          }
+        }
+      });
+}
+
+size_t group_bytes(const Convolution& c) {
+  return align64(gemm_packed_size(choose_micro_kernel(c), c.outs, k_units(c)));
+}
+
+void pack_depthwise(const Convolution& c, void* packed) {
+  const ConvWeights& w = c.kernels;
+  const auto size = static_cast<int64_t>(micro_kernel(w.dtype).size);
+  const auto element = static_cast<int64_t>(size_of(w.dtype));
+  memset(packed, 0, depthwise_packed_size(c, size));
+  auto* to = static_cast<uint8_t*>(packed);
+  for (int64_t t = 0; t < c.taps_h * c.taps_w; ++t, to += depthwise_width(c) * size) {
+    const int64_t tap = t / c.taps_w * w.tap_h + t % c.taps_w * w.tap_w;
+    widen(static_cast<const uint8_t*>(w.data) + tap * element, w.dtype, w.group, c.groups, to);
+  }
+}
+
+// -- the algorithms
+// ------------------------------------------------------------------------------------
+/// One group of one correlation, its parts at hand.
+struct Job {
+  const Convolution& c;
+  const Micro& micro;
+  PaddedInput input;
+  const uint8_t* packed;
+  const uint8_t* init;
+  Gemm g;  // c, ldc and epilogue say where tiles go
+  int64_t run;
+  void* out;             // channel 0 of the group in the first pixel
+  int64_t images, rows;  // lines of output that the input is for
+  int64_t first;         // the number of the first of them
+  Prefetch prefetch;
+};
+
+void run_patches(const Call& call, const Job& s) {
+  const Convolution& c = s.c;
+  PatchGemm p = {};
+  p.g = s.g;
+  p.a = s.input.data;
+  p.image = s.input.image * 4;
+  p.line = c.step_h * s.input.row * 4;
+  p.rows = s.rows;
+  p.cols = c.cols;
+  p.run = s.run;
+  p.first = s.first * c.cols;
+  p.prefetch = s.prefetch;
+  p.g.micro = &s.micro;
+  p.g.m = s.images * s.rows * c.cols;
+  p.g.n = c.outs;
+  p.g.packed = s.packed;
+  p.g.init = s.init;
+  const MatrixRef& out = c.end.out;
+  if (p.g.c == nullptr && out.dtype == DType::kF32 && out.stride == 1) {
+    // Pixels lie evenly within a line at least.
+    p.lines = &out.rows;
+    p.g.c = s.out;
+    p.g.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
+    if (c.end.plain()) p.g.epilogue = nullptr;
+  }
+  p.patches = {c.step_w * s.input.pixel * 4, c.taps_h, c.taps_w * units_per_pixel(c) / s.run,
+               c.tap_h * s.input.row * 4, c.tap_w * s.input.pixel * 4};
+  implicit_gemm(call, p);
+}
+
+void run_product(const Call& call, const Job& s, void* scratch) {
+  const Convolution& c = s.c;
+  const Im2colRows patches = {s.input, c.x.shape[2], c.x.shape[3],       c.top,    c.left,
+                              c.rows,  c.cols,       c.step_h,           c.step_w, c.taps_w,
+                              c.tap_h, c.tap_w,      units_per_pixel(c), s.run,    s.micro.size};
+  Gemm g = s.g;
+  g.micro = &s.micro;
+  g.m = c.x.shape[0] * c.rows * c.cols;
+  g.n = c.outs;
+  g.k = k_units(c);
+  g.a = {&patches, read_patch, false};
+  g.packed = s.packed;
+  g.init = s.init;
+  gemm(call, g, scratch);
+}
+
+// -- scratch: kernels, input, bias, then the product's own ---------------------------------------
+size_t bias_bytes(const Convolution& c) {
+  if (c.bias == nullptr || !c.bias->given()) return 0;
+  const int64_t lanes = kTileVecs * kLanes;
+  return static_cast<size_t>((c.groups * c.outs + 2 * lanes) * micro_kernel(c.kernels.dtype).size);
+}
+
+size_t product_bytes(const Convolution& c) {
+  if (is_winograd(c)) return winograd_scratch(c);
+  if (choose_algorithm(c) != Algorithm::kIm2col) return 0;
+  return gemm_scratch(choose_micro_kernel(c), c.x.shape[0] * c.rows * c.cols, c.outs, k_units(c),
+                      takes_tiles(c.end.out), true);
+}
+
+MatrixRef shifted(MatrixRef p, int64_t channels) {
+  if (p.data != nullptr)
+    p.data = static_cast<uint8_t*>(p.data) +
+             channels * p.stride * static_cast<int64_t>(size_of(p.dtype));
+  return p;
+}
+
+/// Contiguous elements of a row of taps in a padded input.
+int64_t run_of(const Convolution& c, const PaddedInput& input) {
+  const int64_t depth = units_per_pixel(c);
+  const bool joined = c.tap_w == 1 && input.pixel == depth && c.taps_w > 0;
+  return joined ? c.taps_w * depth : depth;
+}
+
+void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int64_t channels,
+               void* scratch) {
+  if (!is_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
+  const int64_t first = group * c.outs, size = s.micro.size;
+  FloatEpilogue end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
+  if (c.end.by_channels()) end.channels = c.end.channels, end.first = first;
+  set_output(&s.g, &end);
+  s.out = end.out.data;
+  if (s.init != nullptr) s.init += first * size;
+  s.run = run_of(c, s.input);
+  s.input.data = static_cast<const uint8_t*>(s.input.data) + group * channels * size;
+  if (is_winograd(c))
+    winograd(call, c, s.input, s.packed, reinterpret_cast<const float*>(s.init), s.g, scratch);
+  else if (choose_algorithm(c) == Algorithm::kImplicitGemm)
+    run_patches(call, s);
+  else if (is_depthwise(c))
+    depthwise(call, c, s.input, s.packed, s.init, s.g, s.first, s.images * s.rows);
+  else
+    run_product(call, s, scratch);
+}
+
+/// The rows of x that a band needs after that of `lines` lines from `line` on.
+Prefetch after_band(const Convolution& c, int64_t n, int64_t line, int64_t lines) {
+  const int64_t row = (line + lines) * c.step_h - c.top + (c.taps_h - 1) * c.tap_h;
+  const auto size = static_cast<int64_t>(size_of(c.x.dtype));
+  Prefetch f = {c.x.as<const uint8_t>() + (n * c.x.stride[0] + row * c.x.stride[2]) * size,
+                lines * c.step_h * c.x.stride[2] * size};
+  const bool apart = c.taps_h * c.taps_w == 1 && c.x.stride[3] > c.x.shape[1];
+  if (!kSmallBuild && apart && c.x.stride[1] == 1) {
+    f.part = c.x.shape[1] * size;
+    f.parts = c.x.shape[3];
+    f.bytes = lines * f.parts * f.part;
+    f.pitch = c.x.stride[3] * size;
+    f.line = c.x.stride[2] * size;
+  }
+  return f;
+}
+
+void run_bands(const Call& call, const Convolution& c, const Job& job, uint8_t* memory) {
+  const Bands bands = choose_bands(c);
+  const int64_t lines = c.x.shape[0] * c.rows;
+  Call alone = call;
+  if (bands.slots > 1) alone.parallel = nullptr;
+  parallel_for(call, bands.slots, 1, [&](int64_t begin, int64_t end) {
+    Job s = job;
+    for (int64_t slot = begin; slot < end; ++slot) {
+      void* const own = memory + static_cast<size_t>(slot) * bands.bytes;
+      const int64_t stop = (slot + 1) * lines / bands.slots;
+      for (s.first = slot * lines / bands.slots; s.first < stop; s.first += s.rows) {
+        const int64_t n = s.first / c.rows, i = s.first - n * c.rows;
+        s.rows = stop - s.first < c.rows - i ? stop - s.first : c.rows - i;
+        if (s.rows > bands.lines) s.rows = bands.lines;
+        s.input = pad_input(alone, one_image(c.x, n), band_region(c, i, s.rows), false, own,
+                            uses_pairs(c));
+        if (is_depthwise(c)) {  // expects all of x
+          const int64_t row = i * c.step_h - c.top;
+          s.input.data = static_cast<const uint8_t*>(s.input.data) +
+                         (c.left * s.input.pixel - row * s.input.row) * s.micro.size;
+          s.input.image = 0;
+          run_group(alone, c, s, 0, 0, nullptr);
+          continue;
+        }
+        s.prefetch = after_band(c, n, i, s.rows);
+        for (int64_t g = 0; g < c.groups; ++g)
+          run_group(alone, c, s, g, units_per_pixel(c), nullptr);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+PaddedShape padded_shape(const Convolution& c) {
+  auto extent = [](int64_t n, int64_t step, int64_t taps, int64_t tap) {
+    return n <= 0 || taps <= 0 ? int64_t{0} : (n - 1) * step + (taps - 1) * tap + 1;
+  };
+  PaddedShape s = {c.top, c.left, extent(c.rows, c.step_h, c.taps_h, c.tap_h),
+                   extent(c.cols, c.step_w, c.taps_w, c.tap_w)};
+  const int64_t channels = c.groups * (uses_pairs(c) ? 2 * units_per_pixel(c) : c.depth);
+  if (uses_pairs(c)) s.pixel = channels;
+  if (has_cache_conflicts(c, channels)) s.pixel = channels + 16;
+  return s;
+}
+
+size_t convolve_packed_size(const Convolution& c) {
+  if (is_depthwise(c)) return depthwise_packed_size(c, choose_micro_kernel(c).size);
+  if (is_winograd(c)) return winograd_packed_size(c);
+  return group_bytes(c) * static_cast<size_t>(c.groups);
+}
+
+void convolve_pack(const Call& call, const Convolution& c, void* packed) {
+  if (is_depthwise(c)) return pack_depthwise(c, packed);
+  if (is_winograd(c)) return winograd_pack(call, c, packed);
+  const Micro micro = choose_micro_kernel(c);
+  for (int64_t g = 0; g < c.groups; ++g) {
+    const KernelSource s = {&c, g};
+    uint8_t* const to = static_cast<uint8_t*>(packed) + static_cast<size_t>(g) * group_bytes(c);
+    if (by_outs(c))
+      pack_by_outs(s, micro, reinterpret_cast<float*>(to));
+    else if (by_kernels(c))
+      pack_by_kernels(call, s, micro, reinterpret_cast<float*>(to));
+    else
+      gemm_pack(micro, {&s, is_pointwise(c) ? read_pointwise : read_kernel, false}, c.outs,
+                k_units(c), to);
+  }
+}
+
+size_t convolve_scratch(const Convolution& c) {
+  size_t bytes = 64 + align64(bias_bytes(c)) + product_bytes(c);
+  if (c.packed == nullptr) bytes += align64(convolve_packed_size(c));
+  if (in_place(c)) return bytes;
+  if (!uses_bands(c)) return bytes + align64(padded_bytes(c.x, input_region(c), uses_pairs(c)));
+  const Bands bands = choose_bands(c);
+  return bytes + static_cast<size_t>(bands.slots) * bands.bytes;
+}
+
+void convolve(const Call& call, const Convolution& c, void* scratch) {
+  if (c.x.shape[0] * c.rows * c.cols * c.outs == 0) return;
+  uint8_t* rest = static_cast<uint8_t*>(scratch);
+  auto take = [&](size_t bytes) {
+    uint8_t* const part = rest;
+    rest += align64(bytes);
+    return part;
+  };
+  const Micro micro = choose_micro_kernel(c);
+  const void* packed = c.packed;
+  if (packed == nullptr) {
+    void* const memory = take(convolve_packed_size(c));
+    convolve_pack(call, c, memory);
+    packed = memory;
+  }
+  uint8_t* bias = nullptr;
+  if (bias_bytes(c) > 0) {
+    bias = take(bias_bytes(c));
+    widen(c.bias->data, c.bias->dtype, c.bias->stride[0], c.groups * c.outs, bias);
+  }
+  Job s = {c, micro, {}, static_cast<const uint8_t*>(packed), bias, {}, 0, nullptr, 0, 0, 0, {}};
+  s.images = c.x.shape[0];
+  s.rows = c.rows;
+  const bool here = in_place(c);
+  if (!here && uses_bands(c)) {
+    s.images = 1;
+    return run_bands(call, c, s, rest);
+  }
+  void* const memory = here ? nullptr : take(padded_bytes(c.x, input_region(c), uses_pairs(c)));
+  s.input = pad_input(call, c.x, input_region(c), here, memory, uses_pairs(c));
+  // Depthwise, every channel at once: the outputs of all groups are one row.
+  if (is_depthwise(c)) return run_group(call, c, s, 0, 0, rest);
+  for (int64_t g = 0; g < c.groups; ++g) run_group(call, c, s, g, units_per_pixel(c), rest);
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,142 @@
+// A task multiplies a chunk of tiles of patches, sized for the second-level cache, by a group of
+// weight panels. Each strip of panels is used by all tiles of the chunk before the next is read.
+// Tasks depend on the shapes alone, so results do not depend on the number of threads.
+#include "proa/simd/conv/implicit_gemm.h"
+#include "proa/base/arith.h"
+
+namespace proa::PROA_ISA {
+namespace {
+
+constexpr int64_t kChunkBytes = 128 * 1024;  // of patches
+constexpr int64_t kStripBytes = 256 * 1024;  // of panels
+// Weights larger than this are read from beyond the L2 cache each time: use larger chunks.
+constexpr int64_t kUncachedWeightBytes = 1 << 20, kUncachedChunkBytes = 512 * 1024;
+constexpr int64_t kGrainMacs = 1 << 19;  // multiply-adds worth a task of their own
+constexpr int64_t kTasks = 8;
+
+struct Tiling {
+  int height;        // patches in a tile
+  int64_t per_line;  // tiles
+  int64_t tiles, panels, width;
+  int64_t chunk, chunks;            // tiles of a task
+  int64_t group, groups;            // panels of a task
+  int64_t panel_strip;              // panels used by a tile in sequence
+  int64_t k;                        // of a window
+  int64_t prefetch, prefetch_step;  // bytes per tile, and per step of k
+  bool prefetches_c;                // prefetch the rows of c that the next tile writes
+};
+
+/// Chooses what to prefetch: the next rows of c if results are contiguous and more than the input
+/// still to be read, since a tile would otherwise stall on them; else the input.
+void set_prefetch(const PatchGemm& p, Tiling* c) {
+  const bool dense = p.g.c != nullptr && p.g.ldc == p.g.n && c->panel_strip >= c->panels &&
+                     c->groups == 1 && (p.lines == nullptr || p.lines->uniform());
+  const int64_t own = dense ? c->height * p.g.n * p.g.micro->size : 0;
+  c->prefetches_c = !kSmallBuild && own > 0 && own >= p.prefetch.bytes / c->tiles;
+  c->prefetch = c->prefetches_c ? own / c->panels : p.prefetch.bytes / (c->tiles * c->panels);
+  c->prefetch_step = c->prefetch / max(c->k, 1);
+}
+
+Tiling cut(const PatchGemm& p) {
+  Tiling c;
+  c.height = tile_rows(ceil_div(p.cols, ceil_div(p.cols, kTileRows)));
+  c.per_line = ceil_div(p.cols, c.height);
+  c.tiles = p.g.m / p.cols * c.per_line;
+  c.width = kTileVecs * p.g.micro->lanes;
+  c.panels = ceil_div(p.g.n, c.width);
+  c.k = p.patches.taps_h * p.patches.taps_w * p.run;
+  c.panel_strip = max(kStripBytes / max(c.k * c.width * 4, 1), 1);
+  const int64_t work = max(c.height * c.k * c.width, 1) * c.panels;  // of a tile
+  const bool uncached =
+      !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > kUncachedWeightBytes;
+  const int64_t bytes = max(c.height * p.patches.row * p.patches.taps_h, 1);
+  const int64_t fit = (uncached ? kUncachedChunkBytes : kChunkBytes) / bytes;
+  const int64_t even =
+      uncached ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGrainMacs, work));
+  c.chunk = max(min(fit, even), 1);
+  c.chunks = ceil_div(c.tiles, c.chunk);
+  c.groups = c.chunks >= kTasks ? 1 : ceil_div(kTasks, c.chunks);
+  c.groups = max(min(min(c.groups, c.panels), c.chunk * work / kGrainMacs), 1);
+  c.group = ceil_div(c.panels, c.groups);
+  set_prefetch(p, &c);
+  return c;
+}
+
+/// Merges output lines whose patches are evenly spaced too into one: fewer tiles.
+void merge_lines(PatchGemm* p) {
+  const bool even = p->lines == nullptr || p->lines->uniform();
+  if (!even || p->line != p->cols * p->patches.row) return;
+  p->cols *= p->rows;
+  p->rows = 1;
+  if (p->image == p->cols * p->patches.row) p->cols = p->g.m;
+  p->line = p->image;
+}
+
+/// Patch j of line `i` of image n.
+struct Position {
+  int64_t n, i, j;
+};
+
+/// Multiplies the patches of tile `tile`, which start at `at`, by panel `panel`.
+void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int64_t tile,
+                 int64_t panel) {
+  const Gemm& g = p.g;
+  const int64_t size = g.micro->size, lanes = g.micro->lanes, col = panel * cut.width;
+  const int64_t row = p.first + (at.n * p.rows + at.i) * p.cols + at.j;
+  const int count = static_cast<int>(min(p.cols - at.j, cut.height)), height = tile_rows(count);
+  const int cols = static_cast<int>(min(g.n - col, cut.width));
+  const int vecs = cols <= lanes ? 1 : kTileVecs;
+  alignas(64) uint8_t spare[kTileBytes];
+  Tile t = {};
+  t.a = static_cast<const uint8_t*>(p.a) + at.n * p.image + at.i * p.line + at.j * p.patches.row;
+  t.b = static_cast<const uint8_t*>(g.packed) + col * cut.k * size;
+  t.ldb = vecs * lanes;
+  const int64_t to = p.lines == nullptr ? row * g.ldc : p.lines->at(row);
+  t.c = g.c == nullptr ? spare : static_cast<uint8_t*>(g.c) + (to + col) * size;
+  t.ldc = g.c == nullptr ? t.ldb : g.ldc;
+  t.k = p.run;
+  t.init = g.init == nullptr ? nullptr : static_cast<const uint8_t*>(g.init) + col * size;
+  t.relu = g.relu;
+  t.count = count;
+  t.last = static_cast<int>(cols - (vecs - 1) * lanes);
+  Patches patches = p.patches;
+  if (cut.prefetch > 0) {
+    const int64_t next = (cut.height * g.ldc - col) * size + panel * cut.prefetch;
+    patches.prefetch_step = cut.prefetch_step;
+    patches.prefetch = p.prefetch.at((tile * cut.panels + panel) * cut.prefetch);
+    if (cut.prefetches_c) patches.prefetch = static_cast<const char*>(t.c) + next;
+  }
+  g.micro->run_patches(height, vecs, t, patches);
+  if (g.epilogue != nullptr) g.epilogue(g.epilogue_ctx, t.c, t.ldc, row, count, col, cols);
+}
+
+}  // namespace
+
+void implicit_gemm(const Call& call, const PatchGemm& product) {
+  if (product.g.m == 0 || product.g.n == 0) return;
+  PatchGemm p = product;
+  if (!kSmallBuild) merge_lines(&p);
+  const Tiling c = cut(p);
+  parallel_for(call, c.chunks * c.groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t chunk = task / c.groups, group = task - chunk * c.groups;
+      const int64_t first = chunk * c.chunk, last = min(first + c.chunk, c.tiles);
+      const int64_t line = first / c.per_line, n = line / p.rows;
+      const Position start = {n, line - n * p.rows, (first - line * c.per_line) * c.height};
+      const int64_t stop = min((group + 1) * c.group, c.panels);
+      for (int64_t panel = group * c.group; panel < stop; panel += c.panel_strip) {
+        Position at = start;
+        for (int64_t t = first; t < last; ++t) {
+          for (int64_t k = panel; k < min(panel + c.panel_strip, stop); ++k)
+            run_tile_at(p, c, at, t, k);
+          at.j += c.height;
+          if (at.j < p.cols) continue;
+          at.j = 0;
+          if (++at.i == p.rows) at.i = 0, ++at.n;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace proa::PROA_ISA

@@ -1,0 +1,40 @@
+#pragma once
+// GEMM without packing, for products so small that packing costs more than it saves: operands are
+// read in place, except a column-major b, which is transposed a panel at a time.
+#include "proa/simd/gemm/product.h"
+
+namespace proa::PROA_ISA {
+
+/// c (m x n) = init + a * b. Distances are in elements.
+struct UnpackedGemm {
+  int64_t m, n, k;
+  const void* a;  // element (i, p) at i * a_row + p * a_step
+  int64_t a_row, a_step;
+  const void* b;  // element (p, j) at p * b_step + j * b_stride, one of which is 1
+  int64_t b_step, b_stride;
+  void* c;
+  int64_t ldc;
+  const void* init;  // n elements, or nullptr for 0
+  bool relu;
+  // Addresses to prefetch into the second-level cache, and how many bytes of each per step of k.
+  const void *prefetch_a = nullptr, *prefetch_b = nullptr;
+  int64_t prefetch_a_bytes = 0, prefetch_b_bytes = 0;
+};
+
+// Multiply-adds up to which packing does not pay. A single product may be split over threads
+// below that.
+constexpr int64_t kUnpackedMacs = 1 << 19, kUnpackedBatchMacs = 1 << 20;
+
+bool fits_unpacked(const Product& p, int64_t work);
+/// True if multiply_unpacked() does that product, and sooner than gemm(). A build without doubles
+/// is one for models, whose weights are prepacked: it goes without.
+inline bool is_unpacked(const Product& p, int64_t work = kUnpackedMacs) {
+  return computes(DType::kF64) && fits_unpacked(p, work);
+}
+UnpackedGemm unpacked_gemm(const Product& p);
+/// Prefetches the operands of the next product, `a` and `b` bytes further on, during this one.
+void prefetch_next(DType dtype, int64_t a, int64_t b, UnpackedGemm* s);
+/// What multiply() does, to the last bit, for floats or doubles.
+void multiply_unpacked(DType dtype, const UnpackedGemm& s);
+
+}  // namespace proa::PROA_ISA
