@@ -60,10 +60,13 @@ int32_t proa_lite_abi(void);
 /* Names the instruction set in use: scalar, avx2, avx512, neon or neondot. */
 const char* proa_lite_isa(void);
 
-/* Opens a model file. On failure *model is NULL. */
+/* Opens a model file, which is read into memory: it may then be replaced, overwritten or removed.
+ * A file that changes while it is read is refused. On failure *model is NULL. */
 proa_lite_status proa_lite_open(const char* path, proa_lite_model** model);
 
-/* Opens a model in memory, in place: `bytes` is aligned to 16 and stays until the close. */
+/* Opens a model in memory, in place: `bytes` is aligned to 16, stays until the close, and must not
+ * change. So a program may map a file itself; if another one then writes to that file, or truncates
+ * it, results are undefined and the process may end with SIGBUS. */
 proa_lite_status proa_lite_open_bytes(const void* bytes, size_t size, proa_lite_model** model);
 
 /* Frees the model; NULL is allowed. */

@@ -34,6 +34,13 @@ class MissingFileError(NotFoundError, InvalidArgumentError, FileNotFoundError):
     """A path at which there is no file."""
 
 
+class FileError(Error, OSError):
+    """A file that the system refuses to read or write: no space, no permission."""
+
+    def __str__(self) -> str:
+        return self.strerror or super().__str__()
+
+
 class InvalidTypeError(Error, TypeError):
     """An argument of a kind that the function does not take."""
 

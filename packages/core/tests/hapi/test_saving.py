@@ -110,7 +110,7 @@ def test_options_go_by_keywords(tmp_path: Path) -> None:
         proa.load(tmp_path / "nothing")
 
 
-def test_large_files_are_mapped_and_what_is_loaded_is_ones_own(tmp_path: Path) -> None:
+def test_what_is_loaded_from_a_large_file_has_memory_of_its_own(tmp_path: Path) -> None:
     x = proa.arange(3_000_000)
     proa.save({"x": x, "low": proa.ones([5]).astype("bfloat16")}, tmp_path / "x")
     got = proa.load(tmp_path / "x")

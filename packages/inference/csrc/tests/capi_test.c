@@ -92,6 +92,13 @@ int main(int argc, char** argv) {
         spec.shape[1] == 6 && spec.dtype == PROA_FLOAT32);
   CHECK(proa_input_spec(p, 5, &spec) == PROA_INVALID_ARGUMENT);
 
+  /* the model is in memory: its file may be emptied, as `cp new model` does first */
+  FILE* emptied = fopen(argv[1], "wb");
+  CHECK(emptied != NULL && fclose(emptied) == 0);
+  proa_predictor* none = NULL;
+  CHECK(proa_predictor_load(argv[1], 1, &none) == PROA_BAD_MODEL && none == NULL);
+  CHECK(strstr(proa_last_error(), "empty") != NULL);
+
   proa_array in = {input, PROA_FLOAT32, 2, {(int64_t)n_in / 6, 6}};
   proa_array out[2];
   memset(out, 0, sizeof(out));

@@ -1,9 +1,10 @@
 // POSIX.
 #include "platform.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,25 +17,42 @@ void* allocate(size_t size) {
 
 void release(void* memory) { free(memory); }
 
-File open_file(const char* path) {
+namespace {
+
+/// Reads until the memory is full or the file ends; false where that is not at `size` both.
+bool read_all(int handle, void* memory, size_t size) {
+  size_t at = 0;
+  while (at < size) {
+    const ssize_t count = read(handle, static_cast<char*>(memory) + at, size - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += static_cast<size_t>(count);
+  }
+  struct stat about;
+  return fstat(handle, &about) == 0 && static_cast<uint64_t>(about.st_size) == size;
+}
+
+}  // namespace
+
+File read_file(const char* path) {
   File file;
-  const int handle = open(path, O_RDONLY | O_CLOEXEC);
+  file.problem = FileProblem::kNotReadable;
+  // A FIFO without a writer does not hold up an open that does not block.
+  const int handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (handle < 0) return file;
   struct stat about;
   if (fstat(handle, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
-    void* mapped =
-        mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, handle, 0);
-    if (mapped != MAP_FAILED) {
-      file.data = mapped;
-      file.size = static_cast<size_t>(about.st_size);
+    const auto size = static_cast<uint64_t>(about.st_size);
+    void* memory = size <= SIZE_MAX ? allocate(static_cast<size_t>(size)) : nullptr;
+    file.problem = memory == nullptr ? FileProblem::kNoMemory : FileProblem::kChanged;
+    if (memory != nullptr && read_all(handle, memory, static_cast<size_t>(size))) {
+      file = {memory, static_cast<size_t>(size), FileProblem::kNone};
+    } else {
+      release(memory);
     }
   }
   close(handle);
   return file;
-}
-
-void close_file(const File& file) {
-  if (file.data != nullptr) munmap(const_cast<void*>(file.data), file.size);
 }
 
 const char* setting(const char* name) { return getenv(name); }

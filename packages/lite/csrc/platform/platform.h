@@ -8,14 +8,18 @@ namespace proa::platform {
 void* allocate(size_t size);
 void release(void* memory);
 
-/// A file mapped (or read) into memory aligned to 16 or more; `data` is nullptr if it cannot be
-/// had.
+enum class FileProblem : unsigned char { kNone, kNotReadable, kNoMemory, kChanged };
+
+/// The bytes of a file in memory of allocate(), for release(); `data` is nullptr where there is a
+/// problem. They are not mapped: a file that another program overwrites or truncates would
+/// change or end this one.
 struct File {
-  const void* data = nullptr;
+  void* data = nullptr;
   size_t size = 0;
+  FileProblem problem = FileProblem::kNone;
 };
-File open_file(const char* path);
-void close_file(const File& file);
+/// Reads a regular file that is not empty.
+File read_file(const char* path);
 
 /// A setting from outside, such as an environment variable; nullptr if it is not set.
 const char* setting(const char* name);

@@ -42,7 +42,7 @@ struct KeptPlan {
 }  // namespace
 
 struct proa_lite_model {
-  platform::File file;  // empty if the caller owns the bytes
+  void* bytes = nullptr;  // of the file; nullptr if the caller owns them
   ModelView view;
   Prepared prepared;
   void* tables = nullptr;
@@ -178,15 +178,15 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
   return PROA_LITE_OK;
 }
 
-proa_lite_status open_on(const void* bytes, size_t size, const platform::File& file,
-                         proa_lite_model** model) {
+/// `owned` is what close() releases, or nullptr.
+proa_lite_status open_on(const void* bytes, size_t size, void* owned, proa_lite_model** model) {
   void* memory = platform::allocate(sizeof(proa_lite_model));
   if (memory == nullptr) {
-    platform::close_file(file);
+    platform::release(owned);
     return out_of_memory(open_error, "proa_lite_open");
   }
   auto* m = new (memory) proa_lite_model();
-  m->file = file;
+  m->bytes = owned;
   const proa_lite_status status = prepare(m, bytes, size);
   if (status == PROA_LITE_OK) {
     *model = m;
@@ -343,13 +343,21 @@ PROA_EXPORT proa_lite_status proa_lite_open(const char* path, proa_lite_model** 
                 "[proa_lite_open] path and model must not be NULL");
   }
   *model = nullptr;
-  const platform::File file = platform::open_file(path);
-  if (file.data == nullptr) {
-    return fail(open_error, PROA_LITE_NOT_FOUND,
-                "[proa_lite_open] path must be a readable file that is not empty, got '%.200s'",
-                path);
+  const platform::File file = platform::read_file(path);
+  switch (file.problem) {
+    case platform::FileProblem::kNone:
+      return open_on(file.data, file.size, file.data, model);
+    case platform::FileProblem::kNoMemory:
+      return out_of_memory(open_error, "proa_lite_open");
+    case platform::FileProblem::kChanged:
+      return fail(open_error, PROA_LITE_BAD_MODEL,
+                  "[proa_lite_open] the file must stay as it is while it is read, got '%.200s'",
+                  path);
+    default:
+      return fail(open_error, PROA_LITE_NOT_FOUND,
+                  "[proa_lite_open] path must be a readable file that is not empty, got '%.200s'",
+                  path);
   }
-  return open_on(file.data, file.size, file, model);
 }
 
 PROA_EXPORT proa_lite_status proa_lite_open_bytes(const void* bytes, size_t size,
@@ -359,7 +367,7 @@ PROA_EXPORT proa_lite_status proa_lite_open_bytes(const void* bytes, size_t size
                 "[proa_lite_open_bytes] bytes and model must not be NULL");
   }
   *model = nullptr;
-  return open_on(bytes, size, platform::File{}, model);
+  return open_on(bytes, size, nullptr, model);
 }
 
 PROA_EXPORT void proa_lite_close(proa_lite_model* m) {
@@ -369,7 +377,7 @@ PROA_EXPORT void proa_lite_close(proa_lite_model* m) {
   platform::release(m->packed);
   platform::release(m->tables);
   platform::release(m->inputs);
-  platform::close_file(m->file);
+  platform::release(m->bytes);
   m->~proa_lite_model();
   platform::release(m);
 }

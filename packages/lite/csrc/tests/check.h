@@ -2,11 +2,12 @@
 #ifndef CHECK_H_
 #define CHECK_H_
 
-#define _POSIX_C_SOURCE 200112L /* posix_memalign */
+#define _POSIX_C_SOURCE 200809L /* posix_memalign, mkstemp */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proa_lite.h"
 

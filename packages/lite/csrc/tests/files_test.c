@@ -133,10 +133,59 @@ static void test_paths(void) {
   free(bytes);
 }
 
+/* Writes the first `size` bytes to the file in place, as cp does. */
+static void overwrite(const char* path, const unsigned char* bytes, size_t size) {
+  FILE* file = fopen(path, "wb");
+  CHECK(file != NULL && fwrite(bytes, 1, size, file) == size);
+  CHECK(fclose(file) == 0);
+}
+
+/* An open model does not notice what becomes of its file. */
+static void test_overwritten(const char* name, const char* other) {
+  char path[] = "/tmp/proa_lite_XXXXXX";
+  const int handle = mkstemp(path);
+  CHECK(handle >= 0 && close(handle) == 0);
+  size_t size, other_size, lengths[] = {0, 100, 5000};
+  unsigned char* bytes = read_file(folder, name, &size);
+  unsigned char* others = read_file(folder, other, &other_size);
+  for (int round = 0; round < 4; ++round) {
+    overwrite(path, bytes, size);
+    proa_lite_model* model = NULL;
+    CHECK_OK(proa_lite_open(path, &model), NULL);
+    proa_lite_array in = input_spec(model, 0, 2), out[8];
+    static double x[4096];
+    CHECK(byte_size(&in) <= sizeof(x));
+    memset(x, 0, sizeof(x));
+    memset(out, 0, sizeof(out));
+    in.data = x;
+    if (round < 3) {
+      overwrite(path, bytes, lengths[round] < size ? lengths[round] : size / 2);
+    } else {
+      overwrite(path, others, other_size);
+    }
+    CHECK(strlen(proa_lite_input_name(model, 0)) > 0);
+    CHECK_OK(proa_lite_run(model, &in, out), model);
+    unsigned char* first = allocate(byte_size(&out[0]));
+    memcpy(first, out[0].data, byte_size(&out[0]));
+    proa_lite_model* twin = NULL;
+    CHECK_OK(proa_lite_open_bytes(bytes, size, &twin), NULL);
+    memset(out, 0, sizeof(out));
+    CHECK_OK(proa_lite_run(twin, &in, out), twin);
+    CHECK(memcmp(first, out[0].data, byte_size(&out[0])) == 0);
+    free(first);
+    proa_lite_close(twin);
+    proa_lite_close(model);
+  }
+  CHECK(remove(path) == 0);
+  free(bytes);
+  free(others);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc > 1);
   folder = argv[1];
   test_paths();
+  test_overwritten("mlp.proa", "lenet.proa");
   test_foreign();
   test_truncated("mlp.proa");
   test_flipped("mlp.proa");

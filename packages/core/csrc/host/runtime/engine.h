@@ -91,7 +91,7 @@ using EngineProfile = std::function<void(const char* op, const char* name, int64
 /// which costs no copy of the weights. All functions throw EngineError.
 class Engine {
  public:
-  /// Maps the file into memory.
+  /// Reads the file, which may then be replaced or removed.
   static std::unique_ptr<Engine> load(const std::string& path, const EngineOptions& options = {});
   /// Copies the bytes.
   static std::unique_ptr<Engine> from_bytes(const void* bytes, size_t size,

@@ -1,8 +1,8 @@
 #include "proa/runtime/engine_memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,31 +19,71 @@ Buffer::Buffer(size_t size) : size_(size) {
   }
 }
 
-Bytes::Bytes(const void* data, size_t size) : copy_(size), data_(copy_.data()), size_(size) {
+Bytes::Bytes(const void* data, size_t size) : copy_(size) {
   if (size > 0) memcpy(copy_.data(), data, size);
 }
 
-Bytes::Bytes(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
+namespace {
+
+/// A file that is open for reading, closed at the end.
+class File {
+ public:
+  explicit File(const std::string& path)
+      // A FIFO without a writer does not hold up an open that does not block.
+      : path_(path), handle_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (handle_ >= 0) return;
     throw EngineError(Status::kInvalidArgument, "[Engine] the model file must be readable, got '" +
                                                     path + "': " + strerror(errno));
   }
-  struct stat info;
-  if (fstat(file, &info) == 0 && info.st_size > 0) {
-    size_ = static_cast<size_t>(info.st_size);
-    data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-    mapped_ = data_ != MAP_FAILED;
+  ~File() { ::close(handle_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  struct stat status() const {
+    struct stat s;
+    if (fstat(handle_, &s) != 0) fail(strerror(errno));
+    if (!S_ISREG(s.st_mode)) fail("which is not a regular file");
+    if (s.st_size == 0) fail("which is empty");
+    return s;
   }
-  close(file);
-  if (!mapped_) {
+
+  /// Bytes read, fewer than `size` where the file ends.
+  size_t read(void* to, size_t size) const {
+    size_t at = 0;
+    while (at < size) {
+      const ssize_t count = ::read(handle_, static_cast<char*>(to) + at, size - at);
+      if (count < 0 && errno != EINTR) fail(strerror(errno));
+      if (count == 0) break;
+      if (count > 0) at += static_cast<size_t>(count);
+    }
+    return at;
+  }
+
+  [[noreturn]] void fail(const std::string& why) const {
     throw EngineError(Status::kBadModel,
-                      "[Engine] the model file must not be empty, got '" + path + "'");
+                      "[Engine] expected a readable model file, got '" + path_ + "', " + why);
   }
+
+ private:
+  const std::string& path_;
+  const int handle_;
+};
+
+bool same_version(const struct stat& a, const struct stat& b) {
+  return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
+         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-Bytes::~Bytes() {
-  if (mapped_) munmap(data_, size_);
+}  // namespace
+
+Bytes::Bytes(const std::string& path) {
+  const File file(path);
+  const struct stat before = file.status();
+  copy_ = Buffer(static_cast<size_t>(before.st_size));
+  const size_t count = file.read(copy_.data(), copy_.size());
+  if (count != copy_.size() || !same_version(before, file.status())) {
+    file.fail("which another program changed while it was read");
+  }
 }
 
 }  // namespace proa

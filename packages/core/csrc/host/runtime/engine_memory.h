@@ -22,23 +22,18 @@ class Buffer {
   size_t size_ = 0;
 };
 
-/// The bytes of a model: a mapped file or a copy.
+/// The bytes of a model, a copy: what is done to the file or memory they came from is not seen.
 class Bytes {
  public:
   Bytes(const void* data, size_t size);
-  /// Throws EngineError if the file cannot be read.
+  /// Throws EngineError if there is no such regular file, or it cannot be read or changes
+  /// meanwhile.
   explicit Bytes(const std::string& path);
-  ~Bytes();
-  Bytes(const Bytes&) = delete;
-  Bytes& operator=(const Bytes&) = delete;
-  const void* data() const { return data_; }
-  size_t size() const { return size_; }
+  const void* data() const { return copy_.data(); }
+  size_t size() const { return copy_.size(); }
 
  private:
   Buffer copy_;
-  void* data_ = nullptr;
-  size_t size_ = 0;
-  bool mapped_ = false;
 };
 
 }  // namespace proa

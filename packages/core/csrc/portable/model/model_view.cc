@@ -22,6 +22,26 @@ T read(const uint8_t* at) {
   return value;
 }
 
+/// Whether the bytes are UTF-8 as RFC 3629 has it: no overlong forms, surrogates or NUL.
+bool is_text(const uint8_t* p, uint64_t size) {
+  for (const uint8_t* end = p + size; p < end;) {
+    const uint8_t first = *p++;
+    if (first == 0) return false;
+    if (first < 0x80) continue;
+    const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+    if (first < 0xc2 || first > 0xf4 || end - p < more) return false;
+    // The second byte's range excludes what the first one alone does not.
+    const uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (*p < low || *p > high) return false;
+    for (int i = 1; i < more; ++i) {
+      if ((p[i] & 0xc0) != 0x80) return false;
+    }
+    p += more;
+  }
+  return true;
+}
+
 }  // namespace
 
 const char* ModelView::string(uint32_t id) const {
@@ -113,6 +133,7 @@ struct ModelChecker {
       const uint32_t* s = m->at<uint32_t>(m->strings_) + 2 * i;
       const uint64_t end = uint64_t{s[0]} + s[1];
       if (end >= graph_size || m->graph_[end] != 0) return fail("a string lies outside the graph");
+      if (!is_text(m->graph_ + s[0], s[1])) return fail("a string is not UTF-8");
     }
     for (uint32_t i = 0; i < m->ops_.count; ++i) {
       if (!is_string(m->op(i).name)) return fail("an op has no name");

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proa.errors import InvalidArgumentError, NotFoundError
+from proa.base import files
+from proa.base.file_kinds import HEADER_LIMIT, kind_of, starts_safetensors
+from proa.errors import InvalidArgumentError
 
 _NUMPY = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8",
@@ -32,9 +31,6 @@ _NAMES = {
     "float64": "F64", "complex64": "C64", "complex128": "C128",
 }  # fmt: skip
 _DTYPES = {v: k for k, v in _NAMES.items()}
-#: A longer header is refused, as the reference reader does.
-_HEADER_LIMIT = 100_000_000
-_MAPPED_FROM = 1 << 24
 
 
 class Stored(NamedTuple):
@@ -85,52 +81,15 @@ def write(
     metadata: Mapping[str, str],
 ) -> None:
     """Write a file; a crash at any time leaves the old file or the new, whole."""
-    replace(path, chunks(tensors, metadata))
-
-
-def replace(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file of these bytes in the place of an old one, all at once."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(
-        prefix=f".{path.name}.", suffix=".part", dir=path.parent
-    )
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, 0o666 & ~_umask())
-        os.replace(part, path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+    files.replace(path, chunks(tensors, metadata))
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
-    """Read a file and check all of it; anything else raises InvalidArgumentError.
-
-    A large file is mapped: arrays lie in it until they are copied.
-    """
-    path = Path(path)
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < _MAPPED_FROM:
-                return parse(file.read(), path)
-            return parse(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), path)
-    except FileNotFoundError:
-        raise NotFoundError(f"[load] the file must exist, got {path}") from None
+    """Read a file and check all of it; anything else raises InvalidArgumentError."""
+    return parse(files.read(path), path)
 
 
-def parse(data: bytes | mmap.mmap, path: object) -> Contents:
+def parse(data: bytes | memoryview, path: object) -> Contents:
     """The same for bytes that were read from somewhere."""
     header, body = _header(path, data)
     metadata = header.pop("__metadata__", {})
@@ -139,6 +98,7 @@ def parse(data: bytes | mmap.mmap, path: object) -> Contents:
     ):
         raise _bad(path, "metadata must map text to text")
     tensors = {name: _tensor(path, name, e, body) for name, e in header.items()}
+    _check_layout(path, header, len(body))
     return Contents(tensors, metadata)
 
 
@@ -146,23 +106,38 @@ def _bad(path: object, what: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"[load] {path} must be a safetensors file: {what}")
 
 
-def _header(path: object, data: bytes | mmap.mmap) -> tuple[dict[str, Any], memoryview]:
-    if data[:1] == b"\x80" and data[1:2] in b"\x02\x03\x04\x05":
-        raise _bad(path, "got a Python pickle, which is not read unasked")
+def _header(
+    path: object, data: bytes | memoryview
+) -> tuple[dict[str, Any], memoryview]:
+    if not starts_safetensors(data) and (kind := kind_of(data)):
+        raise _bad(path, f"got {kind}")
     if len(data) < 8:
         raise _bad(path, f"at least 8 bytes are needed, got {len(data)}")
     length = int.from_bytes(data[:8], "little")
-    if length > min(_HEADER_LIMIT, len(data) - 8):
+    if length > min(HEADER_LIMIT, len(data) - 8):
         raise _bad(
-            path, f"the header must fit into the file, got {length} of {len(data) - 8}"
+            path,
+            "the header's length, its first 8 bytes, must fit into the file, got "
+            f"{length} of {len(data) - 8}",
         )
     try:
-        header = json.loads(data[8 : 8 + length])
+        header = json.loads(str(data[8 : 8 + length], "utf-8"))
     except (ValueError, RecursionError):
         raise _bad(path, "the header must be JSON") from None
     if not isinstance(header, dict):
         raise _bad(path, "the header must be a JSON object")
     return header, memoryview(data)[8 + length :]
+
+
+def _check_layout(path: object, header: dict[str, Any], size: int) -> None:
+    """Tensors follow one another, without holes or overlaps, as the format demands."""
+    at = 0
+    for begin, end in sorted(tuple(e["data_offsets"]) for e in header.values()):
+        if begin != at:
+            raise _bad(path, f"tensors must follow one another, got {begin} after {at}")
+        at = end
+    if at != size:
+        raise _bad(path, f"tensors must take all {size} bytes, got {at}")
 
 
 def _tensor(path: object, name: str, entry: Any, body: memoryview) -> Stored:
@@ -180,7 +155,10 @@ def _tensor(path: object, name: str, entry: Any, body: memoryview) -> Stored:
         )
     if count * numpy_type.itemsize != end - begin:
         raise _bad(path, f"{name!r} of shape {shape} cannot take {end - begin} bytes")
-    array = np.frombuffer(body[begin:end], numpy_type).reshape(shape)
+    try:
+        array = np.frombuffer(body[begin:end], numpy_type).reshape(shape)
+    except ValueError:
+        raise _bad(path, f"{name!r} of shape {shape} is no array") from None
     if code == "BOOL" and array.size and array.view(np.uint8).max() > 1:
         raise _bad(path, f"{name!r} holds a bool that is neither 0 nor 1")
     return Stored(array, _DTYPES.get(code, code.lower()))

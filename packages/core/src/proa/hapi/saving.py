@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from proa._core import Tensor
-from proa.base import safetensors
+from proa.base import files, safetensors
+from proa.base.file_kinds import is_pickle, kind_of
 from proa.base.safetensors import Stored
-from proa.errors import InvalidArgumentError, NotFoundError
+from proa.errors import InvalidArgumentError, MissingFileError
 from proa.interop.paddle.pickles import read_pickle
 from proa.interop.paddle.streams import (
     read_folder,
@@ -64,7 +65,7 @@ def _put(path: Any, pieces: Any) -> None:
         for piece in pieces:
             path.write(piece)
     else:
-        safetensors.replace(path, pieces)
+        files.replace(path, pieces)
 
 
 def load(path: Any, **configs: Any) -> Any:
@@ -82,7 +83,7 @@ def load(path: Any, **configs: Any) -> Any:
         keep_name_table: Keep the table of names that such a file has.
 
     Raises:
-        NotFoundError: If there is no such file.
+        MissingFileError: If there is no such file.
         InvalidArgumentError: If it is damaged or something else.
     """
     as_numpy = bool(configs.get("return_numpy", False))
@@ -94,35 +95,26 @@ def load(path: Any, **configs: Any) -> Any:
     if not place.exists():
         if place.with_name(place.name + ".pdiparams").exists():
             return _all(read_pair(place), as_numpy)
-        raise NotFoundError(f"[load] the file must exist, got {place}")
-    with place.open("rb") as file:
-        start = file.read(4)
-    if _is_pickle(start) or start == bytes(4):
-        return _parsed(place.read_bytes(), place, as_numpy, configs)
-    contents = safetensors.read(place)
-    if _is_model(contents):
-        return model_file.read(place)
-    return unpack(contents, place, as_numpy)
-
-
-def _is_pickle(data: bytes) -> bool:
-    return data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+        raise MissingFileError(f"[load] {place} must exist, got no such file")
+    return _parsed(files.read(place), place, as_numpy, configs)
 
 
 def _is_model(contents: safetensors.Contents) -> bool:
     return next(iter(contents.tensors), "") == _GRAPH
 
 
-def _parsed(data: bytes, path: object, as_numpy: bool, configs: Any) -> Any:
+def _parsed(
+    data: bytes | memoryview, path: object, as_numpy: bool, configs: Any
+) -> Any:
     """What bytes of any of the forms hold."""
-    if _is_pickle(data) and configs.get("allow_pickle", False):
+    if is_pickle(data) and configs.get("allow_pickle", False):
         value, named = read_pickle(
             data, keep_name_table=bool(configs.get("keep_name_table", False))
         )
         return value if as_numpy else _tensors(value, named)
-    if _is_pickle(data):
+    if is_pickle(data):
         raise InvalidArgumentError(
-            f"[load] {path} must be a safetensors file: got a Python pickle; "
+            f"[load] {path} must be a safetensors file: got {kind_of(data)}; "
             "allow_pickle=True reads PaddlePaddle's state dicts, without running any "
             "code"
         )

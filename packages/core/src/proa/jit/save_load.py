@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from proa.errors import InvalidArgumentError
-from proa.ir import from_bytes, read, to_bytes, write
-from proa.ir.file import check_storable
+from proa.ir import from_bytes, read, to_bytes
+from proa.ir.file import check_storable, write_all
 from proa.ir.passes import apply
 from proa.jit.capture import GraphBreak
 from proa.jit.convert.effects import left_out
@@ -19,7 +19,7 @@ from proa.jit.input_spec import as_specs
 from proa.jit.static_function import StaticFunction
 from proa.jit.structure import as_tuples
 from proa.jit.trace import Trace, owner_of
-from proa.jit.translated_layer import TranslatedLayer
+from proa.jit.translated_layer import TranslatedLayer, noted
 
 _SUFFIX = ".proa"
 #: What a saved program is rid of. Fusions are left to who runs it.
@@ -138,10 +138,10 @@ def save(
     exported = {name: export(method).program for name, method in methods.items()}
     if exported:
         program.metadata["methods"] = json.dumps(list(exported))
-    for name, method_program in exported.items():
+    for method_program in exported.values():
         apply(method_program, _SAVED_PASSES)
-        write(method_program, _methods_path(file_of(path), name))
-    write(program, file_of(path))
+    written = {_methods_path(file_of(path), n): p for n, p in exported.items()}
+    write_all({**written, file_of(path): program})
 
 
 def _methods_path(path: str, method: str) -> str:
@@ -180,6 +180,10 @@ def load(
     name = os.fspath(path)
     name = name if os.path.exists(name) else file_of(name)
     programs = {"forward": read(name)}
-    for method in json.loads(programs["forward"].metadata.get("methods", "[]")):
+    for method in noted(programs["forward"], "methods") or []:
+        if not isinstance(method, str) or not method.isidentifier():
+            raise InvalidArgumentError(
+                f"[jit.load] the methods of {name} must be names, got {method!r}"
+            )
         programs[method] = read(_methods_path(name, method))
     return TranslatedLayer(programs)

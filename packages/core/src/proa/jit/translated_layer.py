@@ -18,6 +18,42 @@ from proa.jit.static_function import engine_of, run_engine
 from proa.jit.structure import unflatten
 
 
+def noted(program: Program, key: str) -> Any:
+    """What `jit.save` noted as JSON in a model's metadata; None if it did not.
+
+    Raises:
+        InvalidArgumentError: If it is no JSON.
+    """
+    text = program.metadata.get(key, "null")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidArgumentError(
+            f"[jit.load] expected JSON as the metadata {key!r} of a model file, got "
+            f"{text[:80]!r}"
+        ) from None
+
+
+class _AnyOutput:
+    """Stands for an output where only the nesting matters."""
+
+    _is_symbolic = True
+
+
+def _output_plan(program: Program) -> Any:
+    """How the outputs are nested; None for a flat list."""
+    plan = noted(program, "outputs")
+    try:
+        if plan is not None:
+            unflatten([_AnyOutput()] * len(program.main.outputs), plan)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise InvalidArgumentError(
+            "[jit.load] a model file must say how its outputs are nested, got "
+            "damaged metadata"
+        ) from None
+    return plan
+
+
 class _Method:
     """One program of a loaded model.
 
@@ -49,7 +85,7 @@ class _Method:
         self._is_random = any(row_of(n.op).family == "rand" for n in program.nodes())
         self._engine: Any = None
         self._versions: list[int] = []
-        self._plan = json.loads(program.metadata.get("outputs", "null"))
+        self._plan = _output_plan(program)
 
     def _tensors(self) -> dict[Value, Any]:
         """A tensor for each constant and parameter."""

@@ -94,10 +94,11 @@ def _packed(value: Any, name: str, tensors: dict[str, Stored]) -> Any:
 
 def _unpacked(node: Any, tensors: dict[str, Stored], as_numpy: bool) -> Any:
     ((kind, value),) = node.items()
+    # A file names each tensor once, and so takes no more memory than it says.
     if kind == "t":
-        return restored(tensors[value], as_numpy)
+        return restored(tensors.pop(value), as_numpy)
     if kind == "a":
-        return tensors[value].array.copy()
+        return tensors.pop(value).array.copy()
     if kind == "v":
         return value
     if kind == "d":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import pickletools
 from typing import Any, cast
 
 import numpy as np
@@ -143,8 +144,15 @@ def _joined(state: dict[Any, Any]) -> dict[Any, Any]:
     return state
 
 
+def _check_memo(data: bytes | memoryview) -> None:
+    """The unpickler allocates as many entries as the largest number in its memo."""
+    for opcode, argument, _ in pickletools.genops(io.BytesIO(data)):
+        if opcode.name.endswith("PUT") and int(argument) > len(data):
+            raise ValueError(f"a memo of {argument} entries in {len(data)} bytes")
+
+
 def read_pickle(
-    data: bytes, where: str = "load", keep_name_table: bool = False
+    data: bytes | memoryview, where: str = "load", keep_name_table: bool = False
 ) -> tuple[Any, bool]:
     """What a ``.pdparams`` or ``.pdopt`` file holds, with NumPy arrays.
 
@@ -162,6 +170,7 @@ def read_pickle(
         InvalidArgumentError: If it is damaged or holds anything else.
     """
     try:
+        _check_memo(data)
         value = _plain(_Reader(io.BytesIO(data), encoding="latin1").load())
         if not isinstance(value, dict):
             return value, False

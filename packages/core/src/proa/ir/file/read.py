@@ -1,8 +1,7 @@
-"""Model file -> Program. Weights stay in the mapped file until they are used."""
+"""Model file -> Program."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import zlib
@@ -10,12 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from proa.errors import (
-    InvalidArgumentError,
-    MissingFileError,
-    ResourceExhaustedError,
-    VersionError,
-)
+from proa.base import files
+from proa.base.file_kinds import kind_of, starts_safetensors
+from proa.errors import InvalidArgumentError, ResourceExhaustedError, VersionError
 from proa.ir.attributes import row_of, unpack
 from proa.ir.file.layout import (
     ALIGN,
@@ -42,6 +38,8 @@ class _Reader:
     def __init__(self, raw: memoryview, where: str) -> None:
         self.where = where
         self.file = raw
+        if not starts_safetensors(raw) and (kind := kind_of(raw)):
+            self.fail("a graph as the first tensor of a safetensors file", kind)
         if len(raw) < 8:
             self.fail("a file of at least 8 bytes", len(raw))
         (json_size,) = struct.unpack_from("<Q", raw)
@@ -50,7 +48,7 @@ class _Reader:
         self.start = json_size + 8
         self.data = raw[self.start :]
         if len(self.data) < HEADER_BYTES or self.data[:8] != MAGIC:
-            self.fail("a graph as the first tensor", bytes(self.data[:8]))
+            self.fail("a graph as the first tensor", "a file of tensors alone")
         self.header()
         self.tables: dict[str, Any] = {
             n: self.table(i, n) for i, n in enumerate(TABLES)
@@ -102,10 +100,14 @@ class _Reader:
     def string(self, offset: int, size: int) -> str:
         if offset + size >= self.size or self.data[offset + size] != 0:
             self.fail("strings inside its graph", (offset, size))
+        raw = bytes(self.data[offset : offset + size])
         try:
-            return str(self.data[offset : offset + size], "utf-8")
+            text = str(raw, "utf-8")
         except UnicodeDecodeError:
-            self.fail("UTF-8 names", bytes(self.data[offset : offset + size]))
+            self.fail("UTF-8 names", raw)
+        if "\0" in text:
+            self.fail("names without NUL", raw)
+        return text
 
     def text(self, index: Any) -> str:
         if int(index) >= len(self.strings):
@@ -248,11 +250,8 @@ def from_bytes(
 
 
 def read(path: str | os.PathLike[str], *, verify: bool = True) -> Program:
-    """The program in a model file. Its weights are views of the mapped file."""
-    try:
-        with open(path, "rb") as file:
-            empty = os.fstat(file.fileno()).st_size == 0
-            raw = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError:
-        raise MissingFileError(f"[ir.read] {os.fspath(path)} must exist") from None
-    return from_bytes(memoryview(raw), where=os.fspath(path), verify=verify)
+    """The program in a model file. Its weights are views of the file's bytes, which are
+    read once.
+    """
+    data = files.read(path, where="ir.read")
+    return from_bytes(data, where=os.fspath(path), verify=verify)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import struct
-import tempfile
 import zlib
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from proa.base import files
 from proa.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
@@ -271,22 +271,16 @@ def write(program: Program, path: str | os.PathLike[str]) -> None:
     Raises:
         UnimplementedError: If the program calls functions of this process.
     """
-    check_storable(program)
-    target = Path(path)
-    pieces = encode(program)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(
-        prefix=target.name + ".", suffix=".tmp", dir=target.parent
-    )
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_all({path: program})
+
+
+def write_all(programs: Mapping[str | os.PathLike[str], Program]) -> None:
+    """Write several files as a unit: none is replaced before all are on the disk, and
+    they are replaced in this order.
+
+    Raises:
+        As `write` does.
+    """
+    for program in programs.values():
+        check_storable(program)
+    files.replace_all([files.Replacement(n, encode(p)) for n, p in programs.items()])
