@@ -128,7 +128,7 @@ def _aligned(size: int, path: Path, where: str) -> memoryview:
             "bytes"
         ) from None
     start = -memory.ctypes.data % _ALIGN
-    return memoryview(memory[start : start + size])
+    return memory[start : start + size].data
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def _typed(where: str, path: Path) -> Iterator[None]:
         yield
     except Error:
         raise
-    except FileMissingFileError:
+    except FileNotFoundError:
         raise MissingFileError(
             f"[{where}] {path} must exist, got no such file"
         ) from None
@@ -164,7 +164,7 @@ def _target(path: PathLike, where: str) -> tuple[Path, os.stat_result | None]:
     given, target = Path(path), Path(os.path.realpath(path))
     try:
         status = given.stat()
-    except FileMissingFileError:
+    except FileNotFoundError:
         target.parent.mkdir(parents=True, exist_ok=True)
         return target, None
     _check_regular(status, given, where)

@@ -140,8 +140,8 @@ def save(
         program.metadata["methods"] = json.dumps(list(exported))
     for method_program in exported.values():
         apply(method_program, _SAVED_PASSES)
-    written = {_methods_path(file_of(path), n): p for n, p in exported.items()}
-    write_all({**written, file_of(path): program})
+    files = {_methods_path(file_of(path), n): p for n, p in exported.items()}
+    write_all({**files, file_of(path): program})
 
 
 def _methods_path(path: str, method: str) -> str:

@@ -147,7 +147,8 @@ def _joined(state: dict[Any, Any]) -> dict[Any, Any]:
 def _check_memo(data: bytes | memoryview) -> None:
     """The unpickler allocates as many entries as the largest number in its memo."""
     for opcode, argument, _ in pickletools.genops(io.BytesIO(data)):
-        if opcode.name.endswith("PUT") and int(argument) > len(data):
+        number = int(argument or 0) if opcode.name.endswith("PUT") else 0
+        if number > len(data):
             raise ValueError(f"a memo of {argument} entries in {len(data)} bytes")
 
 

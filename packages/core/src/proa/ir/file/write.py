@@ -274,9 +274,9 @@ def write(program: Program, path: str | os.PathLike[str]) -> None:
     write_all({path: program})
 
 
-def write_all(programs: Mapping[str | os.PathLike[str], Program]) -> None:
-    """Write several files as a unit: none is replaced before all are on the disk, and
-    they are replaced in this order.
+def write_all(programs: Mapping[Any, Program]) -> None:
+    """Write several files, by their paths, as a unit: none is replaced before all are
+    on the disk, and they are replaced in this order.
 
     Raises:
         As `write` does.
