@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent))
 
 import data
+import machine
 import measure
 import report
 from compress import accuracy, compress
@@ -162,9 +163,8 @@ def run(folder: Path, fresh: bool) -> int:
         logits["eager", "fp32"],
         images.classes,
     )
-    print(
-        f"{folder / 'report.html'}, {summary['seconds']['total_without_build']:.0f} s"
-    )
+    total = machine.in_words(summary["seconds"]["total_without_build"])
+    print(f"{folder / 'report.html'}, after {total}")
     broken = _check(summary, images.name == "Fashion-MNIST")
     for line in broken:
         print(f"NOT KEPT: {line}", file=sys.stderr)
@@ -193,6 +193,12 @@ def _summary(
         },
         "compress": compressed,
         "runtimes": rows,
+        "measured": {
+            "threads": measure.THREADS,
+            "batch": measure.BATCH,
+            "latency_runs": measure.LATENCY_RUNS,
+        },
+        "machine": machine.facts(),
     }
 
 

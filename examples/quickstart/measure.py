@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 LATENCY_RUNS = 500
 BATCH = 100
+THREADS = 1  # of every runtime, so that rows can be compared; lite has no more
 
 
 def resident_mb(pid: int | None = None) -> float:
@@ -40,6 +41,7 @@ def _eager(model: str) -> Run:
     import proa
     from proa.vision.models import LeNet
 
+    proa.set_num_threads(THREADS)
     network = LeNet()
     network.set_state_dict(proa.load(model))
     network.eval()
@@ -56,7 +58,7 @@ def _inference(model: str) -> Run:
     import proa_inference
 
     config = proa_inference.Config(model)
-    config.set_cpu_math_library_num_threads(1)
+    config.set_cpu_math_library_num_threads(THREADS)
     predictor = proa_inference.create_predictor(config)
     return lambda x: predictor.run([x])[0]
 
@@ -91,6 +93,17 @@ def _open(runtime: str, model: str) -> Run:
     return {"eager": _eager, "inference": _inference, "lite": _lite}[runtime](model)
 
 
+def _instruction_set(runtime: str) -> str:
+    """What the kernels run on; serving's are those of inference."""
+    if runtime == "lite":
+        import proa_lite
+
+        return proa_lite.isa()
+    from proa.cli import instruction_set
+
+    return instruction_set()["isa"]
+
+
 def _main(runtime: str, model: str, images: str, result: str) -> None:
     x = np.load(images)
     run = _open(runtime, model)
@@ -104,12 +117,14 @@ def _main(runtime: str, model: str, images: str, result: str) -> None:
     start = time.perf_counter()
     logits = np.concatenate([run(x[i : i + BATCH]) for i in range(0, len(x), BATCH)])
     seconds = time.perf_counter() - start
-    figures = {
+    figures: dict[str, Any] = {
         "p50_ms": float(np.percentile(times, 50) * 1e3),
         "p99_ms": float(np.percentile(times, 99) * 1e3),
         "images_per_s": len(x) / seconds,
         "rss_mb": resident_mb(),
+        "threads": THREADS,
     }
+    figures["isa"] = _instruction_set(runtime)  # may load core, so after the memory
     np.savez(result, logits=logits, figures=json.dumps(figures))
 
 
@@ -159,6 +174,7 @@ def server(models: dict[str, Path], log: Path) -> Iterator[tuple[str, str, int]]
         *(f"{name}={path}" for name, path in models.items()),
     ]
     command += ["--host", "127.0.0.1", "--http", str(http), "--grpc", str(grpc)]
+    command += ["--threads", str(THREADS)]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
