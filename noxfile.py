@@ -309,7 +309,14 @@ def size(session: nox.Session) -> None:
     session.run("python", "tools/arch.py", "--no-imports", "--library",
                 *libraries.values())  # fmt: skip
     session.run("python", "tools/size.py", "--lite-lenet", libraries["lenet"],
-                "--lite-full", libraries["full"], *session.posargs)  # fmt: skip
+                "--lite-full", libraries["full"], "--json", "build/size.json",
+                *session.posargs)  # fmt: skip
+
+
+@nox.session(venv_backend="none")
+def figures(session: nox.Session) -> None:
+    """Bring the figures in READMEs up to date: `nox -s quickstart size figures`."""
+    session.run("python3", "tools/figures.py", *session.posargs)
 
 
 @nox.session(reuse_venv=True)

@@ -115,10 +115,11 @@ def names_and_lengths(root: Path, files: list[str]) -> Iterator[Breach]:
 
 
 def leftovers(files: list[str]) -> Iterator[Breach]:
-    """Documents are pages; what their examples write stays where they ran."""
+    """Documents are pages and docs/figures; what examples write stays elsewhere."""
     for name in files:
-        if name.startswith("docs/") and not name.endswith(".md"):
-            yield Breach(name, 1, "docs/ holds pages (.md) alone")
+        inside = name.startswith("docs/") and not name.startswith("docs/figures/")
+        if inside and not name.endswith(".md"):
+            yield Breach(name, 1, "docs/ holds pages (.md) and docs/figures alone")
 
 
 def long_functions(name: str, text: str) -> Iterator[Breach]:

@@ -1,6 +1,7 @@
 """Hold the wheels, lite's libraries and `import proa` to tools/budgets.toml.
 
     python tools/size.py [--lite-full LIBRARY] [--lite-lenet LIBRARY] [--skip-import]
+                         [--json PATH]
 
 Run by a Python that has the core wheel. Prints a table and exits with 1 if something is
 over its budget or could not be measured.
@@ -9,6 +10,8 @@ over its budget or could not be measured.
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import re
 import shutil
 import subprocess
@@ -94,11 +97,20 @@ def stripped_size(what: str, library: Path, budget: float) -> Measure:
         return Measure(what, Path(copy).stat().st_size / 1e3, budget / 1e3, "KB")
 
 
+def write_figures(path: Path, measures: list[Measure]) -> None:
+    """What was measured and when, for tools/figures.py."""
+    figures: dict[str, object] = {f"{m.what}, {m.unit}": m.value for m in measures}
+    day = datetime.datetime.now(datetime.timezone.utc).date()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"date": day.isoformat(), **figures}, indent=2))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--lite-full", type=Path, help="the library with all kernels")
     parser.add_argument("--lite-lenet", type=Path, help="the one for LeNet alone")
     parser.add_argument("--skip-import", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
     budgets = read_budgets(BUDGETS.read_text())
     measures = list(wheel_sizes(budgets["wheels"]))
@@ -108,6 +120,8 @@ def main() -> int:
         if library:
             what = f"lite library, {name}"
             measures.append(stripped_size(what, library, budgets["lite"][name]))
+    if options.json:
+        write_figures(options.json, measures)
     for measure in measures:
         value = "absent" if measure.value is None else f"{measure.value:.2f}"
         verdict = "ok" if measure.holds else "OVER"

@@ -18,7 +18,15 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 
 @pytest.mark.feature("L241")
 @pytest.mark.parametrize(
-    ("page", "least"), [("tour", 20), ("migration", 20), ("custom-operators", 15)]
+    ("page", "least"),
+    [
+        ("tour", 20),
+        ("migration", 20),
+        ("custom-operators", 15),
+        ("slim", 15),
+        ("inference", 15),
+        ("serving", 10),
+    ],
 )
 def test_the_examples_of_a_page_run(
     page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,323 @@
+"""Put measured figures into the documents: one file, and blocks written from it.
+
+    nox -s quickstart size figures      # measure on an idle machine, then refresh
+    python tools/figures.py [--check]
+
+docs/figures/measured.json holds every measured figure that a README quotes, with the
+command, the CPU and the day. This reads what `nox -s quickstart`, `nox -s size` and
+`nox -s bench -- --suite train --threads 1` left behind (whatever of it is there),
+brings that file up to date, copies the quickstart's picture, and rewrites the blocks
+between `<!-- figures: NAME -->` and `<!-- end of figures -->` in the documents. With
+--check it writes nothing and exits with 1 if a block is not what the figures say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED = ROOT / "docs" / "figures" / "measured.json"
+PICTURE = MEASURED.with_name("runtimes.svg")
+BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.S)
+Figures = dict[str, Any]
+
+
+# --- from what sessions left behind
+
+
+def collect(root: Path, measured: Figures) -> list[str]:
+    """Update `measured` by the results that are there; returns what was found."""
+    sources: dict[str, tuple[Path, Callable[[Figures, Figures], None]]] = {
+        "quickstart": (root / "quickstart" / "report.json", _quickstart),
+        "sizes": (root / "build" / "size.json", _sizes),
+        "training": (root / "build" / "bench" / "bench.json", _training),
+    }
+    found = []
+    for name, (path, update) in sources.items():
+        if path.exists():
+            update(measured, json.loads(path.read_text()))
+            found.append(f"{name} from {path.relative_to(root)}")
+    return found
+
+
+def _quickstart(measured: Figures, report: Figures) -> None:
+    names = ("runtime", "precision", "accuracy", "p50_ms", "images_per_s", "file_bytes")
+    measured["quickstart"] = {
+        "command": "nox -s quickstart",
+        "cpu": report["machine"]["cpu"],
+        "date": report["machine"]["date"],
+        "threads": report["measured"]["threads"],
+        "data": report["data"]["name"],
+        "seconds": round(report["seconds"]["total_without_build"]),
+        "accuracy": {
+            "fp32": report["train"]["accuracy"][-1],
+            **{
+                key: report["compress"][key] for key in ("ptq_abs_max", "ptq_kl", "qat")
+            },
+        },
+        "runtimes": [{key: row[key] for key in names} for row in report["runtimes"]],
+    }
+
+
+def _sizes(measured: Figures, sizes: Figures) -> None:
+    missing = [name for name, value in sizes.items() if value is None]
+    if missing:
+        raise SystemExit(f"[figures] build/size.json has no {', '.join(missing)}")
+    measured["sizes"] = {"command": "nox -s size", **sizes}
+
+
+def _training(measured: Figures, bench: Figures) -> None:
+    titles = {row["workload"]: row["network"] for row in measured["training"]["rows"]}
+    rows = []
+    for row in bench["rows"]:
+        chosen = row.get("workload") in titles and row["precision"] == "fp32"
+        if chosen and row["threads"] == 1 and "ratio" in row:
+            compiled = row.get("proa_compiled")
+            rows.append({
+                "workload": row["workload"],
+                "network": titles[row["workload"]],
+                "ms": row["proa"] / 1000,
+                "compiled_ms": compiled and compiled / 1000,
+                "ratio": row["ratio"],
+                "peer": row["best"],
+            })  # fmt: skip
+    if len(rows) < len(titles):  # a run of some workloads is no new table
+        return
+    day = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    measured["training"] |= {"rows": rows, "cpu": _cpu(), "date": day}
+
+
+def _cpu() -> str:
+    text = Path("/proc/cpuinfo").read_text()
+    found = re.search(r"^model name\s*:\s*(.*)$", text, re.M)
+    return found[1] if found else "unknown"
+
+
+# --- blocks
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _mean(rows: list[Figures]) -> float:
+    return math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
+
+
+def _row_of(measured: Figures, runtime: str, precision: str) -> Figures:
+    rows: list[Figures] = measured["quickstart"]["runtimes"]
+    return next(
+        r for r in rows if (r["runtime"], r["precision"]) == (runtime, precision)
+    )
+
+
+def _where(part: Figures) -> str:
+    return f"{part['cpu']}, {part['date']}, `{part['command']}`"
+
+
+def packages(measured: Figures) -> str:
+    """The five packages with the sizes of their wheels."""
+    sizes = measured["sizes"]
+    rows = (
+        ("proa", "tensors, autograd, layers, training, graph and file", "NumPy"),
+        ("proa_slim", "int8 quantization, measured as it will run", "proa"),
+        ("proa_inference", "predictor for servers, C API", "proa"),
+        ("proa_lite", "runtime for small devices: a C library", "NumPy"),
+        ("proa_serving", "HTTP and gRPC, Open Inference Protocol",
+         "grpcio, protobuf, uvicorn, httptools, prometheus_client"),
+    )  # fmt: skip
+    lines = ["| package | what it is | wheel | needs |", "|---|---|---|---|"]
+    for name, about, needs in rows:
+        size = sizes[f"wheel {name}, MB"]
+        weight = f"{size:.1f} MB" if size >= 1 else f"{size * 1000:.0f} KB"
+        lines.append(f"| `{name}` | {about} | {weight} | {needs} |")
+    lines += [
+        "",
+        f"`import proa` takes {sizes['import proa, ms']:.0f} ms and "
+        f"{sizes['import proa, MB']:.0f} MB beyond NumPy; lite's library has "
+        f"{sizes['lite library, full, KB']:.0f} KB, or "
+        f"{sizes['lite library, lenet, KB']:.0f} KB with the operators of LeNet alone "
+        f"({sizes['date']}, `{sizes['command']}`).",
+    ]
+    return "\n".join(lines)
+
+
+def wheel(name: str) -> Callable[[Figures], str]:
+    """A sentence about the size of one wheel."""
+
+    def text(measured: Figures) -> str:
+        sizes = measured["sizes"]
+        size = sizes[f"wheel {name}, MB"]
+        weight = f"{size:.1f} MB" if size >= 1 else f"{size * 1000:.0f} KB"
+        return f"The wheel has {weight} ({sizes['date']}, `{sizes['command']}`)."
+
+    return text
+
+
+def training(measured: Figures) -> str:
+    """Whole training steps beside the best peer."""
+    part = measured["training"]
+    lines = [
+        "| one training step, float32 | ours, ms | over the best peer | best peer |",
+        "|---|---|---|---|",
+    ]
+    for row in part["rows"]:
+        lines.append(
+            f"| {row['network']} | {_rounded(row['ms'])} | {row['ratio']:.2f} | "
+            f"{row['peer']} |"
+        )
+    lines += [
+        "",
+        f"The geometric mean is {_mean(part['rows']):.2f} (below 1 is faster; "
+        f"{part['threads']} thread, peers {part['peers']}; {_where(part)}).",
+    ]
+    return "\n".join(lines)
+
+
+def training_with_compiled(measured: Figures) -> str:
+    """The same with the step under `jit.to_static`, for docs/speed.md."""
+    lines = [
+        "| network | time, ms | compiled, ms | over the best peer | best peer |",
+        "|---|---|---|---|---|",
+    ]
+    for row in measured["training"]["rows"]:
+        compiled = row["compiled_ms"]
+        lines.append(
+            f"| {row['network']} | {_rounded(row['ms'])} | "
+            f"{_rounded(compiled) if compiled else ''} | {row['ratio']:.2f} | "
+            f"{row['peer']} |"
+        )
+    return "\n".join(lines)
+
+
+def quickstart(measured: Figures) -> str:
+    """The sentence below the picture of the runtimes."""
+    part = measured["quickstart"]
+    fp32, int8 = (_row_of(measured, "inference", p) for p in ("fp32", "int8"))
+    return (
+        f"LeNet learned {part['data']} to {fp32['accuracy']:.1%}, in int8 "
+        f"{int8['accuracy']:.1%}; the int8 file is "
+        f"{fp32['file_bytes'] / int8['file_bytes']:.1f} times smaller. The run took "
+        f"{part['seconds']} seconds ({_where(part)})."
+    )
+
+
+def slim(measured: Figures) -> str:
+    """Accuracy of each way to int8."""
+    part = measured["quickstart"]
+    names = {
+        "fp32": "float32",
+        "ptq_abs_max": "`quant_post_static`, `abs_max`",
+        "ptq_kl": "`quant_post_static`, `kl`",
+        "qat": "`QAT`, one epoch",
+    }
+    lines = [f"| LeNet on {part['data']} | test accuracy |", "|---|---|"]
+    lines += [f"| {n} | {part['accuracy'][k]:.4f} |" for k, n in names.items()]
+    sizes = [_row_of(measured, "inference", p)["file_bytes"] for p in ("fp32", "int8")]
+    lines += ["", f"The file shrinks from {sizes[0]:,} to {sizes[1]:,} bytes "
+              f"({part['date']}, `{part['command']}`)."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def latency(runtime: str) -> Callable[[Figures], str]:
+    """The rows of one runtime in the quickstart."""
+
+    def text(measured: Figures) -> str:
+        part = measured["quickstart"]
+        lines = [
+            "| LeNet | one image, median | images a second, batches of 100 |",
+            "|---|---|---|",
+        ]
+        for row in part["runtimes"]:
+            if row["runtime"] == runtime:
+                lines.append(
+                    f"| {row['precision']} | {row['p50_ms']:.3f} ms | "
+                    f"{row['images_per_s']:,.0f} |"
+                )
+        lines += ["", f"{part['threads']} thread; {_where(part)}."]
+        return "\n".join(lines)
+
+    return text
+
+
+def lite_sizes(measured: Figures) -> str:
+    """Lite's libraries on each processor."""
+    sizes, boards = measured["sizes"], measured["boards"]
+    full, lenet = (sizes[f"lite library, {n}, KB"] for n in ("full", "lenet"))
+    return "\n".join([
+        "| | full library | LeNet: float32, fused and int8 in one |",
+        "|---|---|---|",
+        f"| x86-64 ({sizes['date']}) | {full:.1f} KB | {lenet:.1f} KB |",
+        f"| aarch64 ({boards['date']}) | {boards['aarch64_full_kb']:.1f} KB | below "
+        f"{boards['aarch64_lenet_below_kb']:.1f} KB |",
+    ])  # fmt: skip
+
+
+RENDERERS: dict[str, Callable[[Figures], str]] = {
+    "packages": packages,
+    "training": training,
+    "training-compiled": training_with_compiled,
+    "quickstart": quickstart,
+    "slim": slim,
+    "latency-inference": latency("inference"),
+    "latency-lite": latency("lite"),
+    "lite-sizes": lite_sizes,
+    **{f"wheel-{name}": wheel(name) for name in
+       ("proa", "proa_slim", "proa_inference", "proa_lite", "proa_serving")},
+}  # fmt: skip
+
+
+def documents(root: Path) -> list[Path]:
+    """The pages that may hold blocks."""
+    return sorted([root / "README.md", *root.glob("packages/*/README.md"),
+                   *root.glob("docs/*.md")])  # fmt: skip
+
+
+def rendered(text: str, measured: Figures) -> str:
+    """A page with its blocks written anew."""
+
+    def block(match: re.Match[str]) -> str:
+        name = match[2]
+        if name not in RENDERERS:
+            raise SystemExit(f"[figures] expected one of {list(RENDERERS)}, got {name}")
+        return f"{match[1]}{RENDERERS[name](measured)}\n{match[3]}"
+
+    return BLOCK.sub(block, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    measured = json.loads(MEASURED.read_text())
+    if not options.check:
+        for line in collect(ROOT, measured):
+            print(f"[figures] {line}")
+        MEASURED.write_text(json.dumps(measured, indent=2, ensure_ascii=False) + "\n")
+        drawn = ROOT / "quickstart" / "runtimes.svg"
+        if drawn.exists():
+            shutil.copyfile(drawn, PICTURE)
+    stale = []
+    for path in documents(ROOT):
+        text = path.read_text(encoding="utf-8")
+        fresh = rendered(text, measured)
+        if fresh != text:
+            stale.append(str(path.relative_to(ROOT)))
+            if not options.check:
+                path.write_text(fresh, encoding="utf-8")
+    for name in stale:
+        print(f"[figures] {name} {'is out of date' if options.check else 'rewritten'}")
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
