@@ -86,8 +86,11 @@ def replace_all(files: Sequence[Replacement], *, where: str = "save") -> None:
         _remove_abandoned(folder)
 
 
-def read(path: PathLike, *, where: str = "load") -> memoryview:
-    """The bytes of a regular file, in memory of their own that is aligned to 64.
+def read(
+    path: PathLike, *, where: str = "load", count: int | None = None
+) -> memoryview:
+    """The bytes of a regular file, or its first `count`, in memory of their own that is
+    aligned to 64.
 
     Raises:
         MissingFileError: If there is no such file.
@@ -101,12 +104,13 @@ def read(path: PathLike, *, where: str = "load") -> memoryview:
         with path.open("rb", buffering=0) as file:
             before = os.fstat(file.fileno())
             _check_regular(before, path, where)
-            data = _aligned(before.st_size, path, where)
+            size = before.st_size if count is None else min(count, before.st_size)
+            data = _aligned(size, path, where)
             at = 0
-            while at < len(data) and (count := file.readinto(data[at:])):
-                at += count
+            while at < size and (received := file.readinto(data[at:])):
+                at += received
             after = os.fstat(file.fileno())
-    if at != len(data) or _version(before) != _version(after):
+    if at != size or _version(before) != _version(after):
         raise InvalidArgumentError(
             f"[{where}] expected a file that stays as it is while it is read, got "
             f"{path}, which another program changed; write a new file to another name "

@@ -89,17 +89,30 @@ def read(path: str | os.PathLike[str]) -> Contents:
     return parse(files.read(path), path)
 
 
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The metadata of a file, of which the header alone is read."""
+    length = int.from_bytes(files.read(path, count=8), "little")
+    start = files.read(path, count=8 + min(length, HEADER_LIMIT))
+    return _metadata(path, _header(path, start)[0])
+
+
 def parse(data: bytes | memoryview, path: object) -> Contents:
     """The same for bytes that were read from somewhere."""
     header, body = _header(path, data)
+    metadata = _metadata(path, header)
+    tensors = {name: _tensor(path, name, e, body) for name, e in header.items()}
+    _check_layout(path, header, len(body))
+    return Contents(tensors, metadata)
+
+
+def _metadata(path: object, header: dict[str, Any]) -> dict[str, str]:
+    """The header's metadata, which are taken out of it."""
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(
         isinstance(v, str) for v in metadata.values()
     ):
         raise _bad(path, "metadata must map text to text")
-    tensors = {name: _tensor(path, name, e, body) for name, e in header.items()}
-    _check_layout(path, header, len(body))
-    return Contents(tensors, metadata)
+    return metadata
 
 
 def _bad(path: object, what: str) -> InvalidArgumentError:

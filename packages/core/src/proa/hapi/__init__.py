@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from proa.hapi import callbacks
+from proa.hapi.checkpoint import latest_checkpoint
 from proa.hapi.flops import flops
 from proa.hapi.model import Model
 from proa.hapi.summary import summary
 
-__all__ = ["Model", "callbacks", "flops", "summary"]
+__all__ = ["Model", "callbacks", "flops", "latest_checkpoint", "summary"]

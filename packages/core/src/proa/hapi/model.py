@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from proa._core import Tensor
 from proa.base.no_tape import NoTape
+from proa.base.random import get_rng_state, set_rng_state
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa.hapi import checkpoint
 from proa.hapi.callbacks import (
     Callback,
     CallbackList,
@@ -20,7 +21,6 @@ from proa.hapi.callbacks import (
     ProgBarLogger,
 )
 from proa.hapi.precision import Precision
-from proa.hapi.saving import load, save
 from proa.hapi.summary import summary
 from proa.io import DataLoader
 from proa.metric import Metric
@@ -68,6 +68,7 @@ class Model:
         self._metrics: list[Metric] = []
         self._precision = Precision()
         self._pending = False  # gradients are being gathered over batches
+        self._whole_epoch: int | None = None  # between epochs of fit, the last
         self.stop_training = False
 
     def prepare(
@@ -223,6 +224,7 @@ class Model:
         callbacks: Any = None,
         accumulate_grad_batches: int = 1,
         num_iters: int | None = None,
+        resume: bool | str = False,
     ) -> None:
         """Train on a dataset (or loader), evaluating on another every eval_freq epochs.
 
@@ -243,6 +245,10 @@ class Model:
             callbacks: Callbacks beside the ones that fit adds.
             accumulate_grad_batches: Batches whose gradients make up one step.
             num_iters: Steps after which to stop, whatever the epoch.
+            resume: Go on after the latest complete checkpoint in save_dir (from the
+                start if there is none), or after that of this path, with its weights,
+                optimizer, schedule, loss scale and random numbers. ``epochs`` counts
+                those before; callbacks start anew.
         """
         loader = self._loader(train_data, batch_size, shuffle, drop_last, num_workers)
         if loader is None:
@@ -255,19 +261,24 @@ class Model:
              "verbose": verbose, "save_dir": save_dir, "metrics": self._names()},
         )  # fmt: skip
         self.stop_training = False
+        first = self._resume(resume, save_dir)
+        self._whole_epoch = first - 1 if first else None
         logs: dict[str, Any] = {}
         calls.call("on_train_begin", {})
         left = num_iters
-        for epoch in range(epochs):
+        for epoch in range(first, epochs):
+            self._whole_epoch = None
             calls.call("on_epoch_begin", epoch, {})
             for logs in self._epoch(loader, calls, accumulate_grad_batches, left):  # noqa: B007
                 left = None if left is None else left - 1
+            self._whole_epoch = epoch if left != 0 else None
             calls.call("on_epoch_end", epoch, logs)
             if evaluation is not None and epoch % eval_freq == 0:
                 self._evaluate(evaluation, calls, None)
             if self.stop_training or left == 0:
                 break
         calls.call("on_train_end", logs)
+        self._whole_epoch = None
 
     def _callbacks(
         self,
@@ -286,6 +297,8 @@ class Model:
             calls.append(LRScheduler())
         if ModelCheckpoint not in kinds and save_dir is not None:
             calls.append(ModelCheckpoint(save_freq, save_dir))
+        # What else happens at the end of an epoch is part of its checkpoint.
+        calls.sort(key=lambda call: isinstance(call, ModelCheckpoint))
         return CallbackList(calls, self, params)
 
     def _epoch(
@@ -388,15 +401,18 @@ class Model:
 
     # -- state ------------------------------------------------------------------------
     def save(self, path: str, training: bool = True) -> None:
-        """Write path.pdparams and path.pdopt; or, not for training, the model file.
+        """Write path.pdparams and path.pdopt, both or neither; or, not for training,
+        the model file.
 
         The file for inference needs the InputSpecs given to Model, and is
         ``path.proa``.
         """
         if training:
-            save(self.network.state_dict(), f"{path}.pdparams")
-            if self._optimizer is not None:
-                save(self._optimizer.state_dict(), f"{path}.pdopt")
+            optimizer = self._optimizer and self._optimizer.state_dict()
+            progress = checkpoint.Progress(
+                self._whole_epoch, get_rng_state(), self._precision.scaler.state_dict()
+            )
+            checkpoint.write(path, self.network.state_dict(), optimizer, progress)
             return
         if not self._inputs:
             raise PreconditionNotMetError(
@@ -410,8 +426,18 @@ class Model:
     def load(
         self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False
     ) -> None:
-        """Read path.pdparams and, unless reset_optimizer, path.pdopt if it is there."""
-        state = load(f"{path}.pdparams")
+        """Read path.pdparams and, unless reset_optimizer, path.pdopt.
+
+        A missing path.pdopt warns; that of another checkpoint raises a
+        PreconditionNotMetError.
+        """
+        self._restore(path, skip_mismatch, reset_optimizer)
+
+    def _restore(
+        self, path: str, skip_mismatch: bool, reset_optimizer: bool
+    ) -> checkpoint.Progress:
+        wanted = self._optimizer is not None and not reset_optimizer
+        state, optimizer, progress = checkpoint.read(path, optimizer=wanted)
         own = self.network.state_dict()
         for name, tensor in own.items():
             fits = name in state and list(state[name].shape) == list(tensor.shape)
@@ -423,12 +449,24 @@ class Model:
                 raise (NotFoundError if name not in state else InvalidArgumentError)(
                     text
                 )
-            warnings.warn(f"{text}; it is left as it was", stacklevel=2)
+            warnings.warn(f"{text}; it is left as it was", stacklevel=3)
             state.pop(name, None)
         self.network.set_state_dict(state)
-        optimizer = Path(f"{path}.pdopt")
-        if self._optimizer is not None and not reset_optimizer and optimizer.exists():
-            self._optimizer.set_state_dict(load(optimizer))
+        if optimizer is not None:
+            self._optimizer.set_state_dict(progress.renamed(optimizer, own))
+        return progress
+
+    def _resume(self, resume: bool | str, save_dir: str | None) -> int:
+        """Go on from a checkpoint; returns the first epoch to train."""
+        path = checkpoint.found(resume, save_dir)
+        if path is None:
+            return 0
+        progress = self._restore(path, False, False)
+        if progress.random is not None:
+            set_rng_state(progress.random)
+        if progress.scaler:
+            self._precision.scaler.load_state_dict(progress.scaler)
+        return progress.next_epoch(path)
 
     def parameters(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The network's parameters."""

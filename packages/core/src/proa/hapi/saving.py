@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def load(path: Any, **configs: Any) -> Any:
     """
     as_numpy = bool(configs.get("return_numpy", False))
     if hasattr(path, "read"):
-        return _parsed(path.read(), "the stream", as_numpy, configs)
+        return parse(path.read(), "the stream", as_numpy, configs)
     place = Path(os.fspath(path))
     if place.is_dir():
         return _all(read_folder(place), as_numpy)
@@ -96,17 +97,21 @@ def load(path: Any, **configs: Any) -> Any:
         if place.with_name(place.name + ".pdiparams").exists():
             return _all(read_pair(place), as_numpy)
         raise MissingFileError(f"[load] {place} must exist, got no such file")
-    return _parsed(files.read(place), place, as_numpy, configs)
+    return parse(files.read(place), place, as_numpy, configs)
 
 
 def _is_model(contents: safetensors.Contents) -> bool:
     return next(iter(contents.tensors), "") == _GRAPH
 
 
-def _parsed(
-    data: bytes | memoryview, path: object, as_numpy: bool, configs: Any
+def parse(
+    data: bytes | memoryview,
+    path: object,
+    as_numpy: bool = False,
+    configs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """What bytes of any of the forms hold."""
+    """What bytes of any of the forms that `load` reads hold."""
+    configs = configs or {}
     if is_pickle(data) and configs.get("allow_pickle", False):
         value, named = read_pickle(
             data, keep_name_table=bool(configs.get("keep_name_table", False))

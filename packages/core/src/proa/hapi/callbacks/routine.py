@@ -7,6 +7,7 @@ from typing import Any
 
 from proa.errors import InvalidArgumentError
 from proa.hapi.callbacks.base import Callback, Logs
+from proa.hapi.checkpoint import remove_older
 from proa.hapi.progress import ProgressBar
 from proa.optimizer.lr import LRScheduler as Schedule
 
@@ -83,15 +84,35 @@ class ProgBarLogger(Callback):
 
 
 class ModelCheckpoint(Callback):
-    """Save the model as save_dir/EPOCH every save_freq epochs, then save_dir/final."""
+    """Save the model as save_dir/EPOCH every save_freq epochs, then save_dir/final.
 
-    def __init__(self, save_freq: int = 1, save_dir: str | None = None) -> None:
+    Args:
+        save_freq: Epochs between checkpoints.
+        save_dir: The directory; None saves nothing.
+        keep_last: How many of the epochs' checkpoints to keep; older ones, also of runs
+            before, are removed when a new one is complete. None keeps all.
+    """
+
+    def __init__(
+        self,
+        save_freq: int = 1,
+        save_dir: str | None = None,
+        keep_last: int | None = None,
+    ) -> None:
         super().__init__()
+        if keep_last is not None and keep_last < 1:
+            raise InvalidArgumentError(
+                f"[ModelCheckpoint] keep_last must be None or at least 1, got "
+                f"{keep_last}"
+            )
         self.save_freq, self.save_dir = max(save_freq, 1), save_dir
+        self.keep_last = keep_last
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if self.save_dir is not None and epoch % self.save_freq == 0:
             self.model.save(str(Path(self.save_dir) / str(epoch)))
+            if self.keep_last is not None:
+                remove_older(self.save_dir, epoch, self.keep_last)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         if self.save_dir is not None:
