@@ -58,9 +58,9 @@ def training_curve(train: dict[str, Any]) -> str:
     """Loss by step (left axis, from 0) and test accuracy by epoch (right, 0 to 1)."""
     loss = np.asarray(train["loss"], np.float64)
     accuracy, left, right, top, bottom = train["accuracy"], 40, 440, 12, 212
-    most = float(np.ceil(loss.max() * 2) / 2) if len(loss) else 1.0
     window = max(1, len(loss) // 60)
     smooth = np.convolve(loss, np.ones(window) / window, "valid")
+    most = float(np.ceil(smooth.max() * 2) / 2)
 
     def points(values: NDArray[np.float64], first: float) -> str:
         x = left + (right - left) * (first + np.arange(len(values))) / len(loss)
@@ -75,9 +75,6 @@ def training_curve(train: dict[str, Any]) -> str:
             f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{most * share:.3g}'
             f'</text><text x="{right + 6}" y="{y + 4}">{share:g}</text>'
         )
-    every = max(1, len(loss) // 400)  # more points than the screen has are no use
-    parts.append(f'<polyline class="faint" points="{points(loss[::every], 0)}"/>'
-                 if every == 1 else "")  # fmt: skip
     parts.append(f'<polyline class="fp32" points="{points(smooth, window / 2)}"/>')
     marks = []
     for epoch, value in enumerate(accuracy, 1):

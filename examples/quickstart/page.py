@@ -31,10 +31,10 @@ COLUMNS: list[tuple[str, str, str]] = [
 STYLE = """
 :root { color-scheme: light dark; --back: #f6f8fa; --card: #fff; --ink: #1c2733;
   --soft: #5a6878; --line: #dde3ea; --fp32: #3d74b8; --int8: #d9782d;
-  --faint: #bfd0e6; --bad: #b3261e; --on: #fff; }
+  --bad: #b3261e; --on: #fff; }
 @media (prefers-color-scheme: dark) { :root { --back: #0e1217; --card: #161b22;
   --ink: #e3e8ee; --soft: #9aa7b5; --line: #2b333d; --fp32: #6ba3e5;
-  --int8: #f09a55; --faint: #31465f; --bad: #ff8a80; --on: #0e1217; } }
+  --int8: #f09a55; --bad: #ff8a80; --on: #0e1217; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -69,7 +69,6 @@ svg rect.int8, svg rect.false, svg circle.int8 { fill: var(--int8); }
 svg text.strong { fill: var(--on); }
 svg polyline { fill: none; stroke-width: 2; } svg polyline.fp32 { stroke: var(--fp32); }
 svg polyline.int8 { stroke: var(--int8); }
-svg polyline.faint { stroke: var(--faint); stroke-width: 1; }
 svg .grid { stroke: var(--line); } svg .key-fp32 { fill: var(--fp32); }
 svg .key-int8 { fill: var(--int8); }
 .samples { display: grid; gap: .75rem;
