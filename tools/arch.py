@@ -3,7 +3,7 @@
     python tools/arch.py [--no-imports] [--library PATH ...]
 
 Prints one line for each breach and exits with 1 if there is any. The layers are those
-of docs/architecture.md, section 2; Python's are contracts in the root pyproject.toml,
+of docs/architecture.md; Python's are contracts in the root pyproject.toml,
 read by import-linter, C++'s are the table ALLOWED below.
 """
 

@@ -5,7 +5,7 @@
 
 docs/figures/measured.json holds every measured figure that a README quotes, with the
 command, the CPU and the day. This reads what `nox -s quickstart`, `nox -s size` and
-`nox -s bench -- --suite train --threads 1` left behind (whatever of it is there),
+`nox -s bench -- --suite train --threads 1` wrote (whatever of it exists),
 brings that file up to date, copies the quickstart's picture, and rewrites the blocks
 between `<!-- figures: NAME -->` and `<!-- end of figures -->` in the documents. With
 --check it writes nothing and exits with 1 if a block is not what the figures say.
@@ -31,7 +31,7 @@ BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)"
 Figures = dict[str, Any]
 
 
-# --- from what sessions left behind
+# --- from what sessions wrote
 
 
 def collect(root: Path, measured: Figures) -> list[str]:

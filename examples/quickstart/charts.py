@@ -150,7 +150,7 @@ def image_uri(image: NDArray[np.float32]) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
-# A picture that stands alone brings its own colours, for light and dark pages.
+# A picture outside of the page needs its own colours, for light and dark.
 PICTURE_STYLE = """
 svg { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; }
 .card { fill: #fff; stroke: #d5dbe3; } text { fill: #1c2733; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import subprocess
 from collections.abc import Iterator
@@ -128,7 +129,8 @@ def _expanded(text: str) -> Iterator[str]:
 
 def _exists(page: Path, name: str) -> bool:
     if "/" not in name:
-        return any(Path(f).match(name) for f in tracked()) or name in _generated()
+        names = _file_names() | _generated()
+        return name in names or bool("*" in name and fnmatch.filter(names, name))
     if name.startswith("proa/"):  # how C++ includes, and how Python's folder is called
         inner = name.removeprefix("proa/")
         names = [name, inner]
@@ -136,6 +138,11 @@ def _exists(page: Path, name: str) -> bool:
         names = [name]
     folders = [page.parent, *(ROOT / base for base in BASES)]
     return any(any(f.glob(n.rstrip("/"))) for f in folders for n in names)
+
+
+@cache
+def _file_names() -> frozenset[str]:
+    return frozenset(Path(name).name for name in tracked())
 
 
 @cache
