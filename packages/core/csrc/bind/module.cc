@@ -1,4 +1,6 @@
 // The module `proa._core`: settings, memory, random streams, and the parts of the other files.
+#include <memory>
+
 #include "engine.h"
 #include "proa/runtime/allocator.h"
 #include "proa/runtime/generator.h"
@@ -85,22 +87,44 @@ PyObject* py_reset_reserved_peak(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// A thread that records draws from a generator of its own, so that the others' numbers stay theirs.
+thread_local std::unique_ptr<Generator> t_generator;
+
+Generator& generator() { return t_generator ? *t_generator : Generator::global(); }
+
+// own_generator(on): in this thread a copy of the generator takes its place, until it is turned
+// off. Whether one did.
+PyObject* py_own_generator(PyObject*, PyObject* on) {
+  const int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  const bool before = t_generator != nullptr;
+  if (wanted == 0) {
+    t_generator.reset();
+  } else if (!before) {
+    const Generator& g = Generator::global();
+    auto own = std::make_unique<Generator>(g.seed());
+    own->set_offset(g.offset());
+    t_generator = std::move(own);
+  }
+  return PyBool_FromLong(before);
+}
+
 PyObject* py_generator_set(PyObject*, PyObject* args) {
   long long seed = 0, offset = 0;
   if (!PyArg_ParseTuple(args, "L|L", &seed, &offset)) return nullptr;
-  Generator::global().set_seed(seed);
-  Generator::global().set_offset(offset);
+  generator().set_seed(seed);
+  generator().set_offset(offset);
   Py_RETURN_NONE;
 }
 PyObject* py_generator_get(PyObject*, PyObject*) {
-  const Generator& g = Generator::global();
+  const Generator& g = generator();
   return Py_BuildValue("(LL)", static_cast<long long>(g.seed()),
                        static_cast<long long>(g.offset()));
 }
 PyObject* py_generator_next(PyObject*, PyObject* count) {
   const long long n = PyLong_AsLongLong(count);
   if (n == -1 && PyErr_Occurred()) return nullptr;
-  Generator& g = Generator::global();
+  Generator& g = generator();
   const long long offset = g.next(n);
   return Py_BuildValue("(LL)", static_cast<long long>(g.seed()), offset);
 }
@@ -177,6 +201,7 @@ PyMethodDef module_functions[] = {
     {"reset_reserved_peak", py_reset_reserved_peak, METH_NOARGS, nullptr},
     {"generator_set", py_generator_set, METH_VARARGS, nullptr},
     {"generator_get", py_generator_get, METH_NOARGS, nullptr},
+    {"own_generator", py_own_generator, METH_O, nullptr},
     {"generator_next", py_generator_next, METH_O, nullptr},
     {"set_default_dtype", py_set_default_dtype, METH_O, nullptr},
     {"get_default_dtype", py_get_default_dtype, METH_NOARGS, nullptr},

@@ -68,7 +68,7 @@ PyObject* matrix_product(PyObject* a, PyObject* b) {
 
 Tensor one_element(PyObject* self, const char* what) {
   const Tensor x = dense(Tensor::share(impl_of(self)));
-  if (x->has(TensorImpl::kSymbolic)) raise_symbolic_value(what);
+  require_value(x.get(), what);
   if (x.numel() != 1) {
     throw Error(ErrorKind::kInvalidArgument, std::string("[") + what +
                                                  "] the tensor must have one element, got shape " +

@@ -108,7 +108,7 @@ Tensor from_numpy(PyObject* object, bool copy) {
 
 PyObject* to_numpy(const Tensor& given) {
   const Tensor x = dense(given);
-  if (x->has(TensorImpl::kSymbolic)) raise_symbolic_value("numpy");
+  require_value(x.get(), "numpy");
   const View& v = x.view();
   npy_intp shape[kMaxRank], strides[kMaxRank];
   for (int i = 0; i < v.rank; ++i) {

@@ -77,6 +77,9 @@ class WithoutLock {
 [[noreturn]] void raise_type(const std::string& message);
 /// Raises SymbolicValueError: `where` needs the value of a symbolic tensor, which has none.
 [[noreturn]] void raise_symbolic_value(const std::string& where);
+/// Raises that error if the tensor is symbolic. If another thread's recording has bound it, waits
+/// for its end first.
+void require_value(TensorImpl* x, const std::string& where);
 
 /// An owned reference.
 class Ref {

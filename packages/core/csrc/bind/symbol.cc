@@ -10,7 +10,21 @@ namespace proa::bind {
 
 namespace {
 
-PyObject* g_recorder = nullptr;
+// What a thread records with: a recording in one does not concern the others.
+thread_local PyObject* t_recorder = nullptr;
+thread_local PyObject* t_binder = nullptr;
+// Waits until no other thread records; false if none did.
+PyObject* g_await_recording = nullptr;
+
+bool await_recording(TensorImpl* const* in, int n_in) {
+  if (t_recorder != nullptr || g_await_recording == nullptr) return false;
+  const Ref waited = checked(PyObject_CallNoArgs(g_await_recording));
+  if (waited.get() == Py_True) return true;
+  for (int i = 0; i < n_in; ++i) {
+    if (in[i] != nullptr && in[i]->has(TensorImpl::kSymbolic)) return false;
+  }
+  return true;  // the recording ended before the call
+}
 
 View view_of(PyObject* shape, PyObject* dtype, const char* where) {
   View view;
@@ -155,41 +169,46 @@ PyObject* set_open_size(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
-PyObject* g_binder = nullptr;
-
 // Asks the recorder to make a plain tensor a symbol, as an op is about to change it in place.
 void bind_target(TensorImpl* target) {
-  if (g_binder == nullptr) return;
+  if (t_binder == nullptr) return;
   const Ref tensor = checked(wrap(Tensor::share(target)));
-  checked(PyObject_CallOneArg(g_binder, tensor.get()));
+  checked(PyObject_CallOneArg(t_binder, tensor.get()));
 }
 
 PyObject* set_binder(PyObject*, PyObject* args) {
   PyObject* function;
   int all = 0;
   if (!PyArg_ParseTuple(args, "Op", &function, &all)) return nullptr;
-  PyObject* before = g_binder;
+  PyObject* before = t_binder;
   if (function == Py_None) {
-    g_binder = nullptr;
+    t_binder = nullptr;
   } else {
     Py_INCREF(function);
-    g_binder = function;
+    t_binder = function;
   }
-  dispatch_hooks.bind_target = g_binder == nullptr ? nullptr : bind_target;
+  dispatch_hooks.bind_target = bind_target;  // asks this thread's binder, if there is one
   set_records_all(all != 0);
   if (before == nullptr) Py_RETURN_NONE;
   return before;
 }
 
+PyObject* set_await_recording(PyObject*, PyObject* function) {
+  Py_INCREF(function);
+  Py_XDECREF(std::exchange(g_await_recording, function));
+  dispatch_hooks.await_recording = await_recording;
+  Py_RETURN_NONE;
+}
+
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(records_all()); }
 
 PyObject* set_recorder(PyObject*, PyObject* function) {
-  PyObject* before = g_recorder;
+  PyObject* before = t_recorder;
   if (function == Py_None) {
-    g_recorder = nullptr;
+    t_recorder = nullptr;
   } else {
     Py_INCREF(function);
-    g_recorder = function;
+    t_recorder = function;
   }
   dispatch_hooks.record = record;
   if (before == nullptr) Py_RETURN_NONE;
@@ -270,9 +289,15 @@ PyObject* infer_op(PyObject*, PyObject* args) {
 
 }  // namespace
 
+void require_value(TensorImpl* x, const std::string& where) {
+  while (x->has(TensorImpl::kSymbolic)) {
+    if (!await_recording(&x, 1)) raise_symbolic_value(where);
+  }
+}
+
 std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_in,
                                   PyObject* attrs) {
-  if (g_recorder == nullptr) {
+  if (t_recorder == nullptr) {
     throw Error(ErrorKind::kPreconditionNotMet,
                 std::string("[") + op +
                     "] a program must be recorded when a symbolic tensor is used, got none");
@@ -281,7 +306,7 @@ std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_i
   for (int i = 0; i < n_in; ++i) {
     PyList_SET_ITEM(inputs.get(), i, checked(wrap(Tensor::share(in[i]))).release());
   }
-  const Ref result = checked(PyObject_CallFunction(g_recorder, "sOO", op, inputs.get(), attrs));
+  const Ref result = checked(PyObject_CallFunction(t_recorder, "sOO", op, inputs.get(), attrs));
   return to_tensors(result.get(), "recorder", false);
 }
 
@@ -322,6 +347,9 @@ PyMethodDef symbol_functions[] = {
      "zero_grads(tensors): makes the gradients of a list cleared ones: zeros without memory."},
     {"set_open_size", set_open_size, METH_O,
      "set_open_size(fn): fn(tensor, axis) makes the sizes of symbols that only a run tells."},
+    {"set_await_recording", set_await_recording, METH_O,
+     "set_await_recording(fn): fn() waits until no other thread records; whether one did. Called "
+     "by a thread that does not record and meets a symbolic tensor."},
     {"set_binder", set_binder, METH_VARARGS,
      "set_binder(fn, all): fn(tensor) is called before a plain tensor changes by symbols; with "
      "`all` this thread's random ops and ops on what takes a gradient are recorded too."},

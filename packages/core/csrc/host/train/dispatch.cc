@@ -160,6 +160,11 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   const bool tape = (all.all_flags & TensorImpl::kStopGradient) == 0 && t_grad_enabled;
   const bool symbolic =
       (all.any_flags & TensorImpl::kSymbolic) != 0 || (t_records_all && (tape || draws(entry)));
+  if ((all.any_flags & TensorImpl::kSymbolic) != 0 && dispatch_hooks.await_recording != nullptr &&
+      dispatch_hooks.await_recording(in, n_in)) {
+    dispatch(entry, in, n_in, attrs, out);
+    return;
+  }
   if (runs_composite(entry, tape)) {
     run_composite(entry, inputs, attrs, out);
     return;

@@ -58,6 +58,9 @@ Autocast& autocast();
 struct DispatchHooks {
   /// Ops on symbolic tensors: fills n_out symbolic outputs.
   void (*record)(const OpEntry&, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out);
+  /// Called where an array is symbolic. If another thread records, waits for its end, when arrays
+  /// that it bound have their memory again, and returns true.
+  bool (*await_recording)(TensorImpl* const* in, int n_in);
   /// A tensor that is about to be changed in place by symbolic ones.
   void (*bind_target)(TensorImpl* target);
   /// Around long kernels, so that other Python threads run.

@@ -1,7 +1,10 @@
-"""What wants to know of a program's parts: the profiler, the search for NaN."""
+"""What wants to know of a program's parts: the profiler, the search for NaN, and of what
+its own thread does, a recording.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -11,12 +14,32 @@ from proa import _core
 
 T = TypeVar("T")
 
-#: Each is asked, with the Layer, for a context that is open while the Layer computes.
-layer_observers: list[Callable[[Any], AbstractContextManager[Any]]] = []
+#: Called with a Layer for a context that is open while the Layer computes. What the
+#: context gives, unless that is None, is called in place of the Layer's `forward`.
+LayerObserver = Callable[[Any], AbstractContextManager[Any]]
 
-#: Each is asked, with the optimizer, a group of settings and the parameters that have
-#: them, for a context that is open while the optimizer steps these.
-step_observers: list[Callable[[Any, Any, Any], AbstractContextManager[Any]]] = []
+#: Called with the optimizer, a group of settings and the parameters that have them, for
+#: a context that is open while the optimizer steps these.
+StepObserver = Callable[[Any, Any, Any], AbstractContextManager[Any]]
+
+#: Observers of the Layers of all threads.
+layer_observers: list[LayerObserver] = []
+
+
+class ThreadObservers(threading.local):
+    """Observers of what one thread does: those of its recordings.
+
+    Attributes:
+        layers: Of the Layers that it calls.
+        steps: Of the optimizers that it lets step.
+    """
+
+    def __init__(self) -> None:
+        self.layers: list[LayerObserver] = []
+        self.steps: list[StepObserver] = []
+
+
+thread_observers = ThreadObservers()
 
 
 class phase:

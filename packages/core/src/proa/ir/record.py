@@ -15,6 +15,8 @@ from proa.ir.body import Body
 from proa.ir.builder import make_node
 from proa.ir.program import Array, Block, Node, Program, Value
 
+#: Held while a program is recorded: parameters stand for inputs meanwhile, so that
+#: recordings of several threads take turns.
 _lock = threading.RLock()
 
 
@@ -219,6 +221,18 @@ def at_once() -> Iterator[None]:
     finally:
         _core.set_binds_changes(changes)
         _core.set_binder(binder, True)
+
+
+def await_recording() -> bool:
+    """Wait until no other thread records. Whether one did."""
+    if _lock.acquire(blocking=False):
+        _lock.release()
+        return False
+    with _lock:
+        return True
+
+
+_core.set_await_recording(await_recording)
 
 
 def current_recorder() -> Recorder | None:

@@ -15,7 +15,7 @@ from operator import is_
 from typing import Any
 
 from proa import _core
-from proa.base.observers import layer_observers, step_observers
+from proa.base.observers import thread_observers
 from proa.errors import UnimplementedError
 from proa.ir.attributes import row_of
 from proa.ir.program import Node, Value
@@ -242,14 +242,15 @@ class Capture(Recorder):
             yield
 
         with recording(self):
+            self.numbers.watch()
             enabled = _core.set_grad_enabled(True)
-            layer_observers.append(see_layer)
-            step_observers.append(self._see_steps)
+            thread_observers.layers.append(see_layer)
+            thread_observers.steps.append(self._see_steps)
             try:
                 yield self
             finally:
-                step_observers.remove(self._see_steps)
-                layer_observers.remove(see_layer)
+                thread_observers.steps.remove(self._see_steps)
+                thread_observers.layers.remove(see_layer)
                 _core.set_grad_enabled(enabled)
 
 

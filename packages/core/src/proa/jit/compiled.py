@@ -10,7 +10,8 @@ from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.passes import apply, chain_spans
-from proa.ir.program import Block, Node, Value
+from proa.ir.program import Block, Node, Program, Value
+from proa.ir.record import await_recording
 from proa.jit.recording import Gradient, Recording, Source
 
 _PASSES = (
@@ -98,6 +99,11 @@ class Compiled:
         recording = self.recording
         numbers = recording.numbers.draw()
         inputs = self._inputs.read(tensors)
+        # Another thread's recording may have bound parameters.
+        while await_recording() and any(
+            t is not None and t._is_symbolic for t in inputs
+        ):
+            inputs = self._inputs.read(tensors)
         if self._tape is not None:
             wanted = self._wanted.read(tensors)
             on_tape: list[Any] = self.engine.run_on_tape(

@@ -23,6 +23,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self.seed, self.offset = _core.generator_get()
+        self._watches = False
         self.drawn = 0  # counters that a run draws
         self.stepped = 0  # learning rates found
         self.has_own_key = False  # a random op draws with a key of its own
@@ -34,6 +35,12 @@ class Numbers:
         self._found: dict[Any, tuple[str, int]] = {}
 
     # -- while a program is recorded --------------------------------------------------
+    def watch(self) -> None:
+        """Let this thread draw from a generator of its own until `restore`."""
+        self._had_generator: bool = _core.own_generator(True)
+        self._watches = True
+        self.seed, self.offset = _core.generator_get()
+
     def see_draw(self, node: Node) -> None:
         """Note the key of a random op."""
         if "seed" not in node.attrs:
@@ -85,8 +92,13 @@ class Numbers:
 
     def restore(self) -> None:
         """Take back what recording drew and counted."""
+        if not self._watches:
+            return
+        self._watches = False
         self.drawn = _core.generator_get()[1] - self.offset
-        _core.generator_set(self.seed, self.offset)
+        _core.own_generator(self._had_generator)
+        if self._had_generator:  # a recording around this one goes on with it
+            _core.generator_set(self.seed, self.offset)
         for kept in self._kept:
             kept["step"] -= 1
 

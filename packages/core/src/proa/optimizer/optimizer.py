@@ -9,7 +9,7 @@ from typing import Any
 from proa import _core
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
-from proa.base.observers import phase, step_observers
+from proa.base.observers import phase, thread_observers
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.optimizer.lr import LRScheduler
 from proa.optimizer.regularizer import L2Decay, Regularizer
@@ -198,11 +198,11 @@ class Optimizer(State):
 
     def _apply_group(self, group: Group, pairs: Pairs, lr: float) -> None:
         pairs = [(p, g) for p, g in pairs if not p.stop_gradient]
-        if not step_observers:
+        if not thread_observers.steps:
             self._step_group(group, pairs, lr)
             return
         with ExitStack() as stack:
-            for observe in step_observers:
+            for observe in thread_observers.steps:
                 stack.enter_context(observe(self, group, [p for p, _ in pairs]))
             self._step_group(group, pairs, lr)
 

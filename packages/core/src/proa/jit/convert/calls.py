@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from proa.base.observers import layer_observers
+from proa.base.observers import thread_observers
 from proa.errors import is_own_code
 from proa.jit.convert import attributes, source
 from proa.jit.convert.session import session
@@ -203,28 +203,12 @@ def _active(layer: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _layers_converted(layer: Any) -> Iterator[None]:
-    """While open, a Layer that is called computes by a rewritten `forward`."""
-    with _active(layer), _forward_converted(layer):
-        yield
-
-
-@contextmanager
-def _forward_converted(layer: Any) -> Iterator[None]:
+def _observe_layer(layer: Any) -> Iterator[Callable[..., Any] | None]:
+    """While open, a Layer computes; gives its rewritten `forward`, if it has one."""
     attributes.note(layer)
-    state = layer.__dict__
-    if "forward" in state or not isinstance(layer.forward, MethodType):
-        yield
-        return
-    made = converted(layer.forward)
-    if made is layer.forward or made.__func__ is layer.forward.__func__:
-        yield
-        return
-    state["forward"] = made
-    try:
-        yield
-    finally:
-        state.pop("forward", None)
+    with _active(layer):
+        own = "forward" in layer.__dict__ or not isinstance(layer.forward, MethodType)
+        yield None if own else converted(layer.forward)
 
 
 @contextmanager
@@ -233,7 +217,7 @@ def _recording() -> Iterator[None]:
     session.depth += 1
     if outermost:
         session.clear()
-        layer_observers.append(_layers_converted)
+        thread_observers.layers.append(_observe_layer)
     try:
         yield
     except BaseException:
@@ -243,7 +227,7 @@ def _recording() -> Iterator[None]:
     finally:
         session.depth -= 1
         if outermost:
-            layer_observers.remove(_layers_converted)
+            thread_observers.layers.remove(_observe_layer)
             session.clear()
 
 
