@@ -176,7 +176,7 @@ void bind_engine(py::module_& m) {
     try {
       if (p) std::rethrow_exception(p);
     } catch (const EngineError& e) {
-      py::set_error(error_type(e.status), e.what());
+      set_engine_error(e);
     } catch (const EngineStopped& e) {
       py::set_error(py::module_::import("proa.errors").attr("UnavailableError"), e.what());
     }

@@ -12,6 +12,8 @@ namespace py = pybind11;
 
 namespace proa {
 
+namespace {
+
 py::object error_type(Status status) {
   const char* name = "InvalidArgumentError";
   if (status == Status::kUnimplemented) name = "UnimplementedError";
@@ -19,6 +21,14 @@ py::object error_type(Status status) {
   if (status == Status::kOutOfRange) name = "OutOfRangeError";
   if (status == Status::kVersion) name = "VersionError";
   return py::module_::import("proa.errors").attr(name);
+}
+
+}  // namespace
+
+void set_engine_error(const EngineError& error) {
+  py::object made = error_type(error.status)(error.what());
+  if (!error.node.empty()) made.attr("node") = error.node;
+  PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
 }
 
 namespace {
@@ -151,7 +161,7 @@ class ProgramBackward final : public CustomBackward {
       take_views(engine_, run_.get());
       run_part(engine_, RunPart::kSecond, run_.get());
     } catch (const EngineError& error) {
-      py::set_error(error_type(error.status), error.what());
+      set_engine_error(error);
       throw bind::PythonError();
     }
     result->resize(parts_.size());

@@ -13,8 +13,8 @@ namespace proa {
 /// An output that overwrites no input.
 constexpr uint32_t kNoInput = 0xffffffffu;
 
-/// The class of proa.errors for a status.
-pybind11::object error_type(Status status);
+/// Sets the Python error: its type by the status, its field `node`.
+void set_engine_error(const EngineError& error);
 
 /// f(), with Python's exception where a binding function met one.
 template <class F>

@@ -19,7 +19,13 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Error(Exception):
-    """Any error that Proa raises on purpose."""
+    """Any error that Proa raises on purpose.
+
+    Attributes:
+        node: Of an error in a program: the name of the failed node's first output.
+    """
+
+    node: str | None = None
 
 
 class InvalidArgumentError(Error, ValueError):

@@ -183,6 +183,23 @@ def test_a_failed_run_of_a_program_tells_where_it_was_built():
         pick(x, proa.to_tensor([7]))
     text = told(caught.value)
     assert "# where it was built" in text and "gather was recorded at" in text
+    assert caught.value.node.startswith("gather")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes are of Python 3.11")
+def test_a_failed_step_tells_where_its_node_was_recorded():
+    table = proa.ones([4, 2])
+    table.stop_gradient = False
+
+    @proa.jit.to_static
+    def pick(index):
+        return proa.gather(table, index) * 2.0  # where the step reads
+
+    pick(proa.to_tensor([1])).sum().backward()
+    with pytest.raises(IndexError) as caught:
+        pick(proa.to_tensor([7]))
+    assert "# where the step reads" in told(caught.value)
+    assert caught.value.node.startswith("gather")
 
 
 @pytest.mark.feature("L268", how="figure")

@@ -91,11 +91,10 @@ def test_two_threads_record_their_functions_at_once() -> None:
 
 def test_models_are_exported_by_several_threads(tmp_path: Any) -> None:
     nets = [Net(k) for k in range(4)]
+    spec = [InputSpec([None, 6])]
     together(
         *[
-            lambda k=k, net=net: jit.save(
-                net, tmp_path / str(k), [InputSpec([None, 6])]
-            )
+            lambda k=k, net=net: jit.save(net, tmp_path / str(k), spec)
             for k, net in enumerate(nets)
         ]
     )
@@ -149,9 +148,8 @@ def test_a_thread_computes_eagerly_while_another_records() -> None:
     assert not out._is_symbolic
     np.testing.assert_allclose(out.numpy(), wanted(other, x), rtol=1e-5)
     np.testing.assert_allclose(other.head.bias.grad.numpy(), np.full(3, 5.0))
-    np.testing.assert_allclose(
-        recorded.numpy(), wanted(layer.inner, draw(4, 6)), rtol=1e-5
-    )
+    want = wanted(layer.inner, draw(4, 6))
+    np.testing.assert_allclose(recorded.numpy(), want, rtol=1e-5)
     # Nothing of the other's was bound: the program reads the Layer's own parameters.
     assert not any(p._is_symbolic for p in other.parameters())
 

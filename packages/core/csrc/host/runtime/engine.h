@@ -24,8 +24,10 @@ struct IoSpec {
 /// error.
 class EngineError : public std::runtime_error {
  public:
-  EngineError(Status status, const std::string& what) : std::runtime_error(what), status(status) {}
+  EngineError(Status status, const std::string& what, std::string node = {})
+      : std::runtime_error(what), status(status), node(std::move(node)) {}
   const Status status;
+  const std::string node;  // name of the first output of the node that failed, or empty
 };
 
 /// What a run throws that stop() ended.

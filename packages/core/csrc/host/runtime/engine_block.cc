@@ -87,6 +87,11 @@ IoSpec spec_of(const ModelView& model, uint32_t id) {
   return {model.name_of(id), v.dtype, std::vector<int64_t>(v.shape, v.shape + v.rank)};
 }
 
+std::string node_name(const ModelView& view, uint32_t node) {
+  if (node >= view.node_count() || view.node(node).output_count == 0) return {};
+  return view.name_of(view.node(node).output_first);
+}
+
 std::string node_text(const ModelView& view, uint32_t node) {
   if (node >= view.node_count()) return "the graph";
   const NodeRecord& record = view.node(node);
@@ -152,7 +157,8 @@ ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeigh
   if (status != Status::kOk) {
     throw EngineError(status,
                       with_cause(std::string("[Engine] it must hold that ") + prepared.problem() +
-                                 ", got " + node_text(view, prepared.problem_node())));
+                                 ", got " + node_text(view, prepared.problem_node())),
+                      node_name(view, prepared.problem_node()));
   }
   for (uint32_t i = 0; i < view.input_count(); ++i)
     inputs.push_back(spec_of(view, view.input_value(i)));
@@ -207,8 +213,10 @@ void BlockPlans::build(const View* inputs, CachedPlan* made) {
       shapes += (i > 0 ? ", " : "") + shape_text(inputs[i].shape, inputs[i].rank);
     }
     throw EngineError(
-        status, with_cause("[Engine] input shapes must fit " +
-                           node_text(block_->view, made->plan.problem_node()) + ", got " + shapes));
+        status,
+        with_cause("[Engine] input shapes must fit " +
+                   node_text(block_->view, made->plan.problem_node()) + ", got " + shapes),
+        node_name(block_->view, made->plan.problem_node()));
   }
   made->key = key_of(inputs, block_->inputs.size());
 }
@@ -238,9 +246,11 @@ void run_plan(const ComputingBlock& block, Plan* plan, const View* inputs, View*
   const Status status =
       plan->run(inputs, outputs, parallel, profile != nullptr ? &profiler : nullptr, part);
   if (status == Status::kOk) return;
-  throw EngineError(status, with_cause("[Engine] inputs must be what " +
-                                       node_text(block.view, plan->problem_node()) +
-                                       " admits, got an array that it refused"));
+  throw EngineError(
+      status,
+      with_cause("[Engine] inputs must be what " + node_text(block.view, plan->problem_node()) +
+                 " admits, got an array that it refused"),
+      node_name(block.view, plan->problem_node()));
 }
 
 }  // namespace proa

@@ -80,6 +80,8 @@ void check_output(const IoSpec& spec, const View& want, const View& given);
 
 /// The value of that id as the file states it.
 IoSpec spec_of(const ModelView& model, uint32_t id);
+/// Name of a node's first output; empty if it has none or the graph has no such node.
+std::string node_name(const ModelView& view, uint32_t node);
 /// "op 'relu' ('y')" of node i of the view; "the graph" if there is none.
 std::string node_text(const ModelView& view, uint32_t node);
 std::string shape_text(const int64_t* shape, int rank);

@@ -1,5 +1,5 @@
-"""What wants to know of a program's parts: the profiler, the search for NaN, and of what
-its own thread does, a recording.
+"""Observers of a program's parts: the profiler, the search for NaN, and of what its own
+thread does, a recording.
 """
 
 from __future__ import annotations

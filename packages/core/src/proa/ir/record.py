@@ -223,10 +223,17 @@ def at_once() -> Iterator[None]:
         _core.set_binder(binder, True)
 
 
-def await_recording() -> bool:
-    """Wait until no other thread records. Whether one did."""
+def another_thread_records() -> bool:
+    """Whether a thread other than this one records."""
     if _lock.acquire(blocking=False):
         _lock.release()
+        return False
+    return True
+
+
+def await_recording() -> bool:
+    """Wait until no other thread records. Whether one did."""
+    if not another_thread_records():
         return False
     with _lock:
         return True

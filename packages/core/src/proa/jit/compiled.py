@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proa import _core
+from proa.errors import Error, annotate
 from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.passes import apply, chain_spans
 from proa.ir.program import Block, Node, Program, Value
-from proa.ir.record import await_recording
+from proa.ir.record import another_thread_records, await_recording
 from proa.jit.recording import Gradient, Recording, Source
 
 _PASSES = (
@@ -99,18 +100,18 @@ class Compiled:
         recording = self.recording
         numbers = recording.numbers.draw()
         inputs = self._inputs.read(tensors)
-        # Another thread's recording may have bound parameters.
-        while await_recording() and any(
-            t is not None and t._is_symbolic for t in inputs
-        ):
+        if another_thread_records() and _any_symbolic(inputs):
+            await_recording()
             inputs = self._inputs.read(tensors)
         if self._tape is not None:
             wanted = self._wanted.read(tensors)
-            on_tape: list[Any] = self.engine.run_on_tape(
-                inputs, numbers, wanted, self._tape
-            )
+            with lines_told(self.program):
+                on_tape: list[Any] = self.engine.run_on_tape(
+                    inputs, numbers, wanted, self._tape
+                )
             return on_tape
-        made = self.engine.run_tensors(inputs, numbers)
+        with lines_told(self.program):
+            made = self.engine.run_tensors(inputs, numbers)
         count = len(recording.results)
         leaves: list[Any] = made[:count]
         if recording.grads:
@@ -119,6 +120,29 @@ class Compiled:
                 p.grad = _gradient(values, rest, p)
         _core.zero_grads(recording.zeroed)
         return leaves
+
+
+class lines_told:
+    """While open, an error of a node tells where that was recorded."""
+
+    __slots__ = ("_program",)
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, Error) and error.node is not None:
+            for node in self._program.nodes():
+                if node.line and node.outputs and node.outputs[0].name == error.node:
+                    annotate(error, f"{node.op} was recorded at {node.line}")
+
+
+def _any_symbolic(tensors: Sequence[Any]) -> bool:
+    """Whether a recording has bound some of them."""
+    return any(t is not None and t._is_symbolic for t in tensors)
 
 
 def _gradient(values: Gradient, made: Iterator[Any], of: Any) -> Any:

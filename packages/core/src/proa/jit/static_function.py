@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import MethodType
@@ -14,13 +13,13 @@ from proa import _core
 from proa.base import autocast
 from proa.base.collector import collector_paused
 from proa.base.flags import checks_finite
-from proa.errors import Error, InvalidArgumentError, annotate
+from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, to_bytes
 from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
 from proa.jit.capture import GraphBreak
-from proa.jit.compiled import Compiled
+from proa.jit.compiled import Compiled, lines_told
 from proa.jit.convert import code_of, recordable
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
@@ -76,18 +75,8 @@ class _Compiled:
         if self.engine is None or versions != self.versions:
             self.engine = engine_of(self.trace.program)
             self.versions = versions
-        try:
+        with lines_told(self.trace.program):
             return run_engine(self.engine, tensors)
-        except Error as error:
-            self._tell_line(error)
-            raise
-
-    def _tell_line(self, error: Error) -> None:
-        """Add where the op that failed was called when the program was recorded."""
-        named = re.search(r"\('([^']+)'\)", str(error))
-        for node in self.trace.program.nodes():
-            if named and node.line and node.outputs[0].name == named[1]:
-                annotate(error, f"{node.op} was recorded at {node.line}")
 
 
 class StaticFunction:
