@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from proa import _core
@@ -40,6 +40,18 @@ class ThreadObservers(threading.local):
 
 
 thread_observers = ThreadObservers()
+
+
+@contextmanager
+def observed(layer: Any) -> Iterator[Callable[..., Any]]:
+    """The contexts of all observers of a Layer; gives what is to be called as its
+    `forward`.
+    """
+    forward = layer.forward
+    with ExitStack() as stack:
+        for observe in (*layer_observers, *thread_observers.layers):
+            forward = stack.enter_context(observe(layer)) or forward
+        yield forward
 
 
 class phase:

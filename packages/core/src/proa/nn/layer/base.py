@@ -6,7 +6,6 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from copy import deepcopy
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from proa._core import Tensor
 from proa.base.device import check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
-from proa.base.observers import layer_observers, thread_observers
+from proa.base.observers import layer_observers, observed, thread_observers
 from proa.base.public import explain
 from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.ir.record import at_once
@@ -69,7 +68,8 @@ class Layer:
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         try:
             if layer_observers or thread_observers.layers:
-                return self._observed(inputs, kwargs)
+                with observed(self) as forward:
+                    return self._compute(forward, inputs, kwargs)
             if not self._forward_pre_hooks and not self._forward_post_hooks:
                 return self.forward(*inputs, **kwargs)
             return self._compute(self.forward, inputs, kwargs)
@@ -82,20 +82,7 @@ class Layer:
                 raise
             raise better from better.__cause__
 
-    def _observed(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compute in the contexts of the observers."""
-        forward = self.forward
-        with ExitStack() as stack:
-            for observe in (*layer_observers, *thread_observers.layers):
-                forward = stack.enter_context(observe(self)) or forward
-            return self._compute(forward, inputs, kwargs)
-
-    def _compute(
-        self,
-        forward: Callable[..., Any],
-        inputs: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _compute(self, forward: Callable[..., Any], inputs: Any, kwargs: Any) -> Any:
         for hook in tuple(self._forward_pre_hooks.values()):
             changed = hook(self, inputs)
             if changed is not None:
