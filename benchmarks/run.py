@@ -22,7 +22,17 @@ import harness
 import report
 import roof
 import workloads
-from suites import checks, conv, eager, kernel, loader, passes, sharing, train
+from suites import (
+    checks,
+    conv,
+    eager,
+    growth,
+    kernel,
+    loader,
+    passes,
+    sharing,
+    train,
+)
 
 import proa
 
@@ -30,6 +40,7 @@ SUITES = {
     "checks": checks,
     "conv": conv,
     "eager": eager,
+    "growth": growth,
     "kernel": kernel,
     "loader": loader,
     "passes": passes,

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "engine_run.h"
+#include "proa/runtime/checksum.h"
 #include "proa/runtime/engine.h"
 #include "proa/train/run.h"
 #include "proa/train/watch.h"
@@ -190,6 +191,14 @@ void bind_engine(py::module_& m) {
     o.interrupt = take_signals;
     return o;
   };
+  m.def(
+      "crc32",
+      [](const py::buffer& bytes, uint32_t crc) {
+        const py::buffer_info info = bytes.request();
+        const bind::WithoutLock others;
+        return crc32(crc, info.ptr, static_cast<size_t>(info.size * info.itemsize));
+      },
+      py::arg("bytes"), py::arg("crc") = 0);
   py::class_<TapePlan>(m, "TapePlan")
       .def(py::init<size_t, std::vector<uint32_t>, std::vector<uint32_t>,
                     std::vector<std::pair<uint32_t, uint32_t>>, std::vector<uint32_t>>(),
@@ -215,6 +224,26 @@ void bind_engine(py::module_& m) {
           },
           py::arg("bytes"), py::arg("threads") = 0, py::arg("max_plans") = 8,
           py::arg("verify") = true, py::arg("chains") = py::tuple())
+      .def_static(
+          "from_parts",
+          [options](const py::buffer& graph, const py::list& weights, int threads,
+                    const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
+            EngineOptions o = options(threads, 8, false);
+            o.chains = chains_of(chains);
+            std::vector<WeightBytes> parts;
+            for (const py::handle weight : weights) {
+              const py::buffer_info info = py::cast<py::buffer>(weight).request();
+              parts.push_back({info.ptr, static_cast<size_t>(info.size * info.itemsize)});
+            }
+            // A list of its own, as that which is given may change.
+            const std::shared_ptr<void> owner = bind::keep(py::list(py::tuple(weights)).ptr());
+            const py::buffer_info info = graph.request();
+            const size_t size = static_cast<size_t>(info.size * info.itemsize);
+            const bind::WithoutLock others;
+            return Engine::from_parts(info.ptr, size, parts, owner, o);
+          },
+          py::arg("graph"), py::arg("weights"), py::arg("threads") = 0,
+          py::arg("chains") = py::tuple())
       .def_static(
           "with_updates",
           [take_signals](const py::buffer& given, const std::vector<int64_t>& stores,

@@ -12,7 +12,6 @@ from proa.cli import exit_code
 from proa.errors import InvalidArgumentError
 from proa_inference.bench import random_inputs, time_runs
 from proa_inference.config import Config
-from proa_inference.optimize import optimized
 from proa_inference.predictor import Predictor, TensorSpec, create_predictor
 
 
@@ -116,11 +115,12 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from proa.ir import file
+    from proa.ir import file, passes
 
     config = Config(options.model)
-    content, _ = optimized(config.content(), config.pass_builder().all_passes())
-    file.write(file.from_bytes(content), options.output)
+    program = file.from_bytes(config.content())
+    passes.apply(program, config.pass_builder().all_passes())
+    file.write(program, options.output)
 
 
 def main(argv: list[str] | None = None) -> int:

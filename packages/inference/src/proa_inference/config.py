@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from pathlib import Path
 
+from proa.base import files
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.ir import passes
 
@@ -105,8 +106,8 @@ class Config:
         """True if the model was given by `set_model_buffer`."""
         return self._buffer is not None
 
-    def content(self) -> bytes:
-        """The model's bytes.
+    def content(self) -> bytes | memoryview:
+        """The model's bytes: those given, or what the file holds now, in memory.
 
         Raises:
             InvalidArgumentError: If no model was given.
@@ -118,7 +119,7 @@ class Config:
                 "[Config] a model must be given by Config(path), set_model or "
                 "set_model_buffer, got none"
             )
-        return self._path.read_bytes()
+        return files.read(self._path, where="Config")
 
     # -- how it runs
     # ----------------------------------------------------------------------

@@ -1,25 +1,26 @@
-"""Graph passes at load time: bytes of a model in, bytes of the optimized model out."""
+"""Graph passes at load time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from proa import _core
 from proa.ir import file, passes
 from proa_inference.config import CHAINS
 
 
-def optimized(
-    content: bytes, names: Sequence[str]
-) -> tuple[bytes, list[tuple[int, int]]]:
-    """The model after the passes of those names, in order, and its chains.
+def optimized_engine(
+    content: bytes | memoryview, names: Sequence[str], threads: int
+) -> _core.Engine:
+    """An engine of the model after the passes of those names, in order.
 
-    Chains, (first node, count), are elementwise nodes that run block by block; the pass
-    that makes them comes last.
+    The engine reads weights that no pass changed where `content` has them. Chains,
+    elementwise nodes that run block by block, are made last.
     """
-    if not names:
-        return content, []
     program = file.from_bytes(content)
     passes.apply(program, [name for name in names if name != CHAINS])
     if CHAINS in names:
         passes.apply(program, [CHAINS])
-    return file.to_bytes(program), passes.chain_spans(program)
+    graph, weights = file.to_parts(program)
+    chains = passes.chain_spans(program)
+    return _core.Engine.from_parts(graph, weights, threads, chains)

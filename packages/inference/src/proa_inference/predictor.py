@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa_inference.config import Config
-from proa_inference.optimize import optimized
+from proa_inference.optimize import optimized_engine
 
 Array = NDArray[Any]
 
@@ -224,9 +224,10 @@ def create_predictor(config: Config) -> Predictor:
     """
     threads = config.cpu_math_library_num_threads()
     names = config.pass_builder().all_passes() if config.ir_optim() else []
-    if names or config.model_from_memory():
-        content, chains = optimized(config.content(), names)
-        return Predictor(_core.Engine.from_bytes(content, threads, chains=chains))
+    if names:
+        return Predictor(optimized_engine(config.content(), names, threads))
+    if config.model_from_memory():
+        return Predictor(_core.Engine.from_bytes(config.content(), threads))
     config_path = config.prog_file()
     if not config_path:
         config.content()  # says that there is no model

@@ -8,6 +8,7 @@
 
 #include "proa/exec/copy.h"
 #include "proa/runtime/allocator.h"
+#include "proa/runtime/checksum.h"
 #include "proa/runtime/engine_block.h"
 #include "proa/runtime/error.h"
 #include "proa/runtime/flow_run.h"
@@ -19,6 +20,23 @@ namespace proa {
 
 namespace {
 
+constexpr const char* kWeightsMessage =
+    "[Engine] expected the data of every constant of the graph, in order and of its size, got "
+    "others";
+
+/// verify_checksum, by the fastest way of this CPU.
+bool has_checksum(const Bytes& bytes) {
+  const auto* p = static_cast<const uint8_t*>(bytes.data());
+  uint64_t start;
+  memcpy(&start, p, 8);
+  const size_t at = static_cast<size_t>(start) + 8 + kChecksumAt;
+  const uint8_t zero[4] = {};
+  uint32_t stated;
+  memcpy(&stated, p + at, 4);
+  const uint32_t crc = crc32(crc32(0, p, at), zero, 4);
+  return crc32(crc, p + at + 4, bytes.size() - at - 4) == stated;
+}
+
 /// What all clones share: the bytes, the bound ops and the prepacked weights.
 struct Model {
   Bytes bytes;
@@ -27,9 +45,53 @@ struct Model {
   std::unique_ptr<FlowProgram> flow;     // else nullptr
   std::vector<IoSpec> inputs, outputs;
   std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<const void*> weights;  // where constants are that are not in the bytes
+  std::shared_ptr<void> owner;       // of their memory
 
   template <class... Source>
   explicit Model(const EngineOptions& options, const Source&... source) : bytes(source...) {
+    open();
+    check_sum(options);
+    bind(options);
+  }
+
+  Model(const EngineOptions& options, const void* graph, size_t size,
+        const std::vector<WeightBytes>& given, std::shared_ptr<void> held)
+      : bytes(graph, size, whole_size(graph, size)), owner(std::move(held)) {
+    open();
+    for (const WeightBytes& weight : given) {
+      const auto id = static_cast<uint32_t>(weights.size());
+      const bool fits = id < view.value_count() && view.value(id).kind >= ValueKind::kConstant &&
+                        view.value(id).data_size == weight.size;
+      if (!fits) throw EngineError(Status::kInvalidArgument, kWeightsMessage);
+      weights.push_back(weight.data);
+    }
+    const auto count = static_cast<uint32_t>(weights.size());
+    if (count < view.value_count() && view.value(count).kind >= ValueKind::kConstant) {
+      throw EngineError(Status::kInvalidArgument, kWeightsMessage);
+    }
+    view.set_weights(weights.data());
+    bind(options);
+  }
+
+  /// The size of the file whose first part is given, which has its whole graph.
+  static size_t whole_size(const void* graph, size_t size) {
+    const auto* p = static_cast<const uint8_t*>(graph);
+    uint64_t start = 0, graph_size = 0, data_size = 0;
+    if (size >= 8) memcpy(&start, p, 8);
+    if (size >= 48 && start <= size - 48) {
+      memcpy(&graph_size, p + start + 24, 8);
+      memcpy(&data_size, p + start + 32, 8);
+    }
+    if (graph_size == 0 || graph_size != size - start - 8) {
+      throw EngineError(Status::kInvalidArgument,
+                        "[Engine] expected the bytes of a model up to the end of its graph, got " +
+                            std::to_string(size) + " others");
+    }
+    return static_cast<size_t>(start + 8 + data_size);
+  }
+
+  void open() {
     const Status status = open_model(bytes.data(), bytes.size(), &view);
     if (status != Status::kOk) {
       throw EngineError(status, std::string(status == Status::kBadModel
@@ -37,10 +99,16 @@ struct Model {
                                                 : "[Engine] this model file cannot be read: ") +
                                     view.problem());
     }
-    if (options.verify_checksum && verify_checksum(bytes.data(), bytes.size()) != Status::kOk) {
+  }
+
+  void check_sum(const EngineOptions& options) const {
+    if (options.verify_checksum && !has_checksum(bytes)) {
       throw EngineError(Status::kBadModel,
                         "[Engine] a model file must have its checksum, got changed bytes");
     }
+  }
+
+  void bind(const EngineOptions& options) {
     op_entries();  // chooses the instruction set
     if (directs(view, 0)) {
       flow = std::make_unique<FlowProgram>(view);
@@ -237,6 +305,14 @@ std::unique_ptr<Engine> Engine::load(const std::string& path, const EngineOption
 std::unique_ptr<Engine> Engine::from_bytes(const void* bytes, size_t size,
                                            const EngineOptions& options) {
   auto model = std::make_shared<Model>(options, bytes, size);
+  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), options)));
+}
+
+std::unique_ptr<Engine> Engine::from_parts(const void* graph, size_t size,
+                                           const std::vector<WeightBytes>& weights,
+                                           std::shared_ptr<void> owner,
+                                           const EngineOptions& options) {
+  auto model = std::make_shared<Model>(options, graph, size, weights, std::move(owner));
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), options)));
 }
 

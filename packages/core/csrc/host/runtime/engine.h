@@ -85,6 +85,12 @@ struct EngineOptions {
   std::function<void()> interrupt;
 };
 
+/// Memory of a constant.
+struct WeightBytes {
+  const void* data;
+  size_t size;
+};
+
 /// Called after each step of a profiled run: op, name of its first output, time
 /// it took.
 using EngineProfile = std::function<void(const char* op, const char* name, int64_t nanoseconds)>;
@@ -97,6 +103,13 @@ class Engine {
   static std::unique_ptr<Engine> load(const std::string& path, const EngineOptions& options = {});
   /// Copies the bytes.
   static std::unique_ptr<Engine> from_bytes(const void* bytes, size_t size,
+                                            const EngineOptions& options = {});
+  /// Copies a model's bytes up to the end of its graph and reads the constants where they are:
+  /// `weights`, in the order of their values, each of the size that the graph states, owned by
+  /// `owner`. `verify_checksum` has no effect.
+  static std::unique_ptr<Engine> from_parts(const void* graph, size_t size,
+                                            const std::vector<WeightBytes>& weights,
+                                            std::shared_ptr<void> owner,
                                             const EngineOptions& options = {});
   ~Engine();
 

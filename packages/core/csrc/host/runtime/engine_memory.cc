@@ -19,7 +19,7 @@ Buffer::Buffer(size_t size) : size_(size) {
   }
 }
 
-Bytes::Bytes(const void* data, size_t size) : copy_(size) {
+Bytes::Bytes(const void* data, size_t size) : copy_(size), size_(size) {
   if (size > 0) memcpy(copy_.data(), data, size);
 }
 
@@ -84,6 +84,7 @@ Bytes::Bytes(const std::string& path) {
   if (count != copy_.size() || !same_version(before, file.status())) {
     file.fail("which another program changed while it was read");
   }
+  size_ = count;
 }
 
 }  // namespace proa

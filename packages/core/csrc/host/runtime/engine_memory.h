@@ -26,14 +26,17 @@ class Buffer {
 class Bytes {
  public:
   Bytes(const void* data, size_t size);
+  /// The first part of a model of `whole` bytes, which size() then tells.
+  Bytes(const void* data, size_t size, size_t whole) : Bytes(data, size) { size_ = whole; }
   /// Throws EngineError if there is no such regular file, or it cannot be read or changes
   /// meanwhile.
   explicit Bytes(const std::string& path);
   const void* data() const { return copy_.data(); }
-  size_t size() const { return copy_.size(); }
+  size_t size() const { return size_; }
 
  private:
   Buffer copy_;
+  size_t size_ = 0;
 };
 
 }  // namespace proa

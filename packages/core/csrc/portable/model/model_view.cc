@@ -10,7 +10,6 @@ namespace {
 
 constexpr uint32_t kHeaderBytes = 104;
 constexpr uint32_t kTableAt = 40;
-constexpr size_t kChecksumAt = 32;
 
 static_assert(sizeof(OpRecord) == 8 && sizeof(ValueRecord) == 88, "records are the file's");
 static_assert(sizeof(NodeRecord) == 32 && sizeof(BlockRecord) == 32, "records are the file's");
@@ -62,7 +61,10 @@ View ModelView::view(uint32_t value_id) const {
   v.rank = r.rank;
   for (int i = 0; i < r.rank; ++i) v.shape[i] = r.shape[i];
   v.set_contiguous();
-  if (r.kind >= ValueKind::kConstant) v.data = const_cast<uint8_t*>(graph_ + r.data_offset);
+  if (r.kind >= ValueKind::kConstant) {
+    const void* data = weights_ != nullptr ? weights_[value_id] : graph_ + r.data_offset;
+    v.data = const_cast<void*>(data);
+  }
   return v;
 }
 
@@ -292,7 +294,9 @@ struct CrcTables {
 };
 constexpr CrcTables kCrc;
 
-uint32_t crc32(uint32_t crc, const uint8_t* p, size_t n) {
+}  // namespace
+
+uint32_t update_crc32(uint32_t crc, const uint8_t* p, size_t n) {
   for (; n >= 4; n -= 4, p += 4) {
     crc ^= read<uint32_t>(p);
     crc = kCrc.t[3][crc & 255] ^ kCrc.t[2][(crc >> 8) & 255] ^ kCrc.t[1][(crc >> 16) & 255] ^
@@ -302,15 +306,13 @@ uint32_t crc32(uint32_t crc, const uint8_t* p, size_t n) {
   return crc;
 }
 
-}  // namespace
-
 Status verify_checksum(const void* bytes, size_t size) {
   const auto* p = static_cast<const uint8_t*>(bytes);
   const size_t at = static_cast<size_t>(read<uint64_t>(p)) + 8 + kChecksumAt;
   const uint8_t zero[4] = {};
-  uint32_t crc = crc32(0xffffffffu, p, at);
-  crc = crc32(crc, zero, 4);
-  crc = ~crc32(crc, p + at + 4, size - at - 4);
+  uint32_t crc = update_crc32(0xffffffffu, p, at);
+  crc = update_crc32(crc, zero, 4);
+  crc = ~update_crc32(crc, p + at + 4, size - at - 4);
   return crc == read<uint32_t>(p + at) ? Status::kOk : Status::kBadModel;
 }
 

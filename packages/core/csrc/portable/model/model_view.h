@@ -10,6 +10,7 @@ namespace proa {
 
 constexpr uint32_t kModelFormat = 1;
 constexpr uint32_t kNoValue = 0xffffffffu;        // an optional input that is not given
+constexpr size_t kChecksumAt = 32;                // in the graph
 constexpr uint64_t kMaxGraphBytes = 0xffffffffu;  // offsets in the graph have 32 bits
 constexpr size_t kModelAlign = 16;                // what open_model asks of the bytes' address
 
@@ -100,6 +101,9 @@ class ModelView {
   /// parameter.
   View view(uint32_t value_id) const;
 
+  /// Lets the data of the constants, by id, be elsewhere than in the bytes of the file.
+  void set_weights(const void* const* weights) { weights_ = weights; }
+
   /// Says what is wrong with bytes that open_model refused; never nullptr.
   const char* problem() const { return problem_; }
 
@@ -115,13 +119,15 @@ class ModelView {
   }
 
   const uint8_t* graph_ = nullptr;  // also the start of the data section
+  const void* const* weights_ = nullptr;
   uint64_t data_size_ = 0;
   Table strings_, ops_, values_, nodes_, blocks_, ids_, metadata_, attributes_;
   const char* problem_ = "";
 };
 
-/// Checks all of the model but its checksum, op names and that input names differ. `bytes` must be
-/// aligned to kModelAlign. kResourceExhausted if the graph is beyond the limits of the format.
+/// Reads the graph alone, not the weights. Checks all of the model but its checksum, op names and
+/// that input names differ. `bytes` must be aligned to kModelAlign. kResourceExhausted if the graph
+/// is beyond the limits of the format.
 Status open_model(const void* bytes, size_t size, ModelView* model);
 
 /// Slots of the hash table that has_distinct_inputs is given: a power of two, at most four for each
@@ -133,6 +139,9 @@ constexpr uint32_t name_table_slots(uint32_t input_count) {
 }
 /// False if two inputs of the model's first block have one name.
 bool has_distinct_inputs(const ModelView& model, uint32_t* table);
+
+/// The register of a CRC-32 (which begins and is given inverted) after n more bytes.
+uint32_t update_crc32(uint32_t crc, const uint8_t* p, size_t n);
 
 /// kBadModel if the bytes of a model that open_model accepted do not have its
 /// checksum.

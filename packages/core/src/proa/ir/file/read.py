@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import zlib
 from typing import Any, NoReturn
 
 import numpy as np
@@ -79,9 +78,11 @@ class _Reader:
             )
 
     def verify_checksum(self) -> None:
+        from proa import _core
+
         at = self.start + CHECKSUM_AT
-        crc = zlib.crc32(self.file[:at])
-        crc = zlib.crc32(self.file[at + 4 :], zlib.crc32(bytes(4), crc))
+        crc = _core.crc32(self.file[:at])
+        crc = _core.crc32(self.file[at + 4 :], _core.crc32(bytes(4), crc))
         (expected,) = struct.unpack_from("<I", self.file, at)
         if crc != expected:
             self.fail(

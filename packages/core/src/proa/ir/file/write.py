@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -206,11 +205,12 @@ def _entry(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, Any]
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def encode(program: Program) -> list[bytes | bytearray | memoryview]:
-    """The pieces of the program's file, in order."""
+def _lay_out(program: Program) -> tuple[bytes, bytearray, list[Array], list[int]]:
+    """The header, the graph, the constants' arrays, and how many bytes of padding are
+    before each of them.
+    """
     constants = program.constants()
     arrays = [_held(v) for v in constants]
-
     g, at, offsets = _Graph(), 0, []
     for value, array in zip(constants, arrays, strict=True):
         offsets.append(at)
@@ -223,28 +223,49 @@ def encode(program: Program) -> list[bytes | bytearray | memoryview]:
     tables = g.tables(len(constants))
     entries: dict[str, Any] = {"__metadata__": {"format": "proa"}}
     entries[GRAPH] = _entry("U8", [g.size], 0, g.size)
-    pieces: list[bytes | bytearray | memoryview] = []
-    end = g.size
+    end, gaps = g.size, []
     names = _unique_names(constants)
     for k, (value, array, offset) in enumerate(
         zip(constants, arrays, offsets, strict=True)
     ):
         begin = g.size + offset
+        gaps.append(begin - end)
         if begin > end:
             entries[f"{PAD}{k}"] = _entry("U8", [begin - end], end, begin)
-            pieces.append(bytes(begin - end))
         kind, parts = SAFETENSORS[value.dtype]
         shape = [*value.shape, 2] if parts == 2 else list(value.shape)
         end = begin + array.nbytes
         entries[names[k]] = _entry(kind, shape, begin, end)
-        pieces.append(array.reshape(-1).view(np.uint8).data if array.size else b"")
-    table = g.bytes(tables, end)
-    pieces = [_header(entries), table, *pieces]
+    return _header(entries), g.bytes(tables, end), arrays, gaps
+
+
+def _data(array: Array) -> bytes | memoryview:
+    return array.reshape(-1).view(np.uint8).data if array.size else b""
+
+
+def encode(program: Program) -> list[bytes | bytearray | memoryview]:
+    """The pieces of the program's file, in order."""
+    from proa import _core
+
+    header, graph, arrays, gaps = _lay_out(program)
+    pieces: list[bytes | bytearray | memoryview] = [header, graph]
+    for array, gap in zip(arrays, gaps, strict=True):
+        if gap:
+            pieces.append(bytes(gap))
+        pieces.append(_data(array))
     checksum = 0
     for piece in pieces:
-        checksum = zlib.crc32(piece, checksum)
-    struct.pack_into("<I", table, CHECKSUM_AT, checksum)
+        checksum = _core.crc32(piece, checksum)
+    struct.pack_into("<I", graph, CHECKSUM_AT, checksum)
     return pieces
+
+
+def to_parts(program: Program) -> tuple[bytes, list[bytes | memoryview]]:
+    """The program's file up to the end of its graph, without a checksum, and the memory
+    of its constants: what an engine needs that is to copy no weights.
+    """
+    header, graph, arrays, _ = _lay_out(program)
+    return header + graph, [_data(array) for array in arrays]
 
 
 def to_bytes(program: Program) -> bytes:
