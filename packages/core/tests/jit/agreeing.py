@@ -9,7 +9,7 @@ import numpy as np
 
 import proa
 from proa.jit import InputSpec, StaticFunction, to_static
-from proa.jit.structure import flatten
+from proa.jit.pytree import flatten
 
 
 def arrays_of(result: Any) -> list[Any]:

@@ -14,8 +14,8 @@ from proa.errors import InvalidArgumentError, InvalidTypeError, UnimplementedErr
 from proa.ir.file import from_bytes, to_bytes
 from proa.ir.verify import verify
 from proa.jit import flow
+from proa.jit.pytree import flatten
 from proa.jit.save_load import export
-from proa.jit.structure import flatten
 from proa.static import InputSpec
 from proa.static import nn as snn
 

@@ -175,7 +175,7 @@ def test_a_chain_runs_in_the_step_and_not_only_in_its_program() -> None:
     x = proa.zeros([4, 3, 17, 17])
     y = proa.zeros([4, 8])
     steps = compiled.engine.profile(
-        compiled._inputs.read([x, y]), compiled.recording.numbers.draw()
+        compiled._inputs.read([x, y]), compiled.recording.scalars.next_values()
     )
     ops = [op for op, _, _ in steps]
     assert ops.count("chain") >= 2 and "normalise_by" not in ops

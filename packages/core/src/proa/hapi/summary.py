@@ -11,7 +11,7 @@ import numpy as np
 from proa._core import Tensor
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
-from proa.jit.structure import flatten, is_tensor
+from proa.jit.pytree import flatten, is_tensor
 from proa.jit.switch import as_functions
 from proa.nn.layer import Layer
 from proa.tensor.creation import zeros

@@ -20,7 +20,7 @@ from proa.errors import UnimplementedError
 from proa.ir.attributes import row_of
 from proa.ir.program import Node, Value
 from proa.ir.record import Recorder, dtype_name, recording
-from proa.jit.numbers import Numbers
+from proa.jit.runtime_scalars import RuntimeScalars
 
 #: References that `met` and the loop over it hold to a tensor nobody else has.
 _OWN_REFERENCES = 3
@@ -95,8 +95,8 @@ class Capture(Recorder):
         self.layers: list[Any] = []
         #: By id, these and all below them, and whether they are in `layers`.
         self._layers: dict[int, tuple[Any, bool]] = {}
-        self.numbers = Numbers()
-        #: The weights (by id) that an optimizer steps, with what `see_step` is told.
+        self.scalars = RuntimeScalars()
+        #: By id, weights that an optimizer steps, with arguments of `record_step`.
         self._steps: dict[int, tuple[Any, Any]] = {}
 
     # -- tensors ----------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Capture(Recorder):
             if bound.grad_of is None:
                 bound.tensor.grad = bound.found_grad
                 bound.tensor._zero_grad = bound.first_zero
-        self.numbers.restore()
+        self.scalars.restore()
 
     def value_of(self, tensor: Any) -> Value:
         if _core.row_sparse_parts(tensor) is not None:
@@ -169,8 +169,8 @@ class Capture(Recorder):
             if kept or tensor.persistable:
                 self.bind(tensor)
 
-    # -- what the program is told besides ---------------------------------------------
-    def see_layer(self, layer: Any) -> None:
+    # -- Layers, random numbers and optimizers ----------------------------------------
+    def observe_layer(self, layer: Any) -> None:
         """Bind the state of a Layer that is called, and of all below."""
         if self._layers.get(id(layer), (None, False))[1]:
             return
@@ -188,15 +188,15 @@ class Capture(Recorder):
         if self.bodies and ("seed" in node.attrs or self._steps):
             raise GraphBreak("a branch or loop draws random numbers or steps weights")
         if "seed" in node.attrs:
-            self.numbers.see_draw(node)
+            self.scalars.record_draw(node)
         if inputs and self._steps and row_of(op).family == "optimizer":
             step = self._step_of(inputs[0])
             if step is not None:
-                self.numbers.see_step(node, *step)
+                self.scalars.record_step(node, *step)
         return result
 
     def _step_of(self, weights: Any) -> Any:
-        """What `see_step` is told of a step of weights, or of rows of them."""
+        """The arguments of `record_step` for a step of weights, or of rows of them."""
         found = self._steps.get(id(weights))
         if found is not None:
             return found[1]
@@ -209,7 +209,7 @@ class Capture(Recorder):
         return None
 
     @contextmanager
-    def _see_steps(self, optimizer: Any, group: Any, params: Any) -> Iterator[None]:
+    def _record_steps(self, optimizer: Any, group: Any, params: Any) -> Iterator[None]:
         """While an optimizer's steps of these parameters are recorded."""
         for p in params:
             bound = self.bound.get(id(p))
@@ -217,16 +217,16 @@ class Capture(Recorder):
                 optimizer._prepare(p, bound.before)
             master, kept = optimizer._master_of(p), optimizer._kept(p)
             weights = p if master is None else master
-            self.numbers.count_step(kept)
+            self.scalars.count_step(kept)
             alike = (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0))
             rate = functools.partial(_rate_of, optimizer, group, p)
             self._steps[id(weights)] = (weights, (kept, rate, alike))
-        stepped = self.numbers.stepped + len(params)
+        stepped = self.scalars.stepped + len(params)
         try:
             yield
         finally:
             self._steps.clear()
-        if self.numbers.stepped != stepped:
+        if self.scalars.stepped != stepped:
             raise UnimplementedError(
                 f"[to_static] {type(optimizer).__name__} must step each parameter by "
                 "an operator that is told the learning rate, got another"
@@ -237,20 +237,20 @@ class Capture(Recorder):
         """Record what happens, in this thread, on bound tensors and symbols."""
 
         @contextmanager
-        def see_layer(layer: Any) -> Iterator[None]:
-            self.see_layer(layer)
+        def observe_layer(layer: Any) -> Iterator[None]:
+            self.observe_layer(layer)
             yield
 
         with recording(self):
-            self.numbers.watch()
+            self.scalars.watch()
             enabled = _core.set_grad_enabled(True)
-            thread_observers.layers.append(see_layer)
-            thread_observers.steps.append(self._see_steps)
+            thread_observers.layers.append(observe_layer)
+            thread_observers.steps.append(self._record_steps)
             try:
                 yield self
             finally:
-                thread_observers.steps.remove(self._see_steps)
-                thread_observers.layers.remove(see_layer)
+                thread_observers.steps.remove(self._record_steps)
+                thread_observers.layers.remove(observe_layer)
                 _core.set_grad_enabled(enabled)
 
 
@@ -266,9 +266,9 @@ def state_of(layer: Any) -> list[Any]:
     return found
 
 
-class Kept:
-    """Whether Layers are what they were when this was made: their modes, tensors and
-    parts, and which tensors (of theirs, and `loose` ones) take a gradient.
+class LayerGuard:
+    """Guard on Layers: their modes, tensors and sublayers are what they were when this
+    was made, and so is which tensors (theirs and `loose` ones) take a gradient.
     """
 
     __slots__ = ("_foreign", "_slots", "_stops", "_tables")
@@ -297,7 +297,7 @@ class Kept:
         self._tables, self._slots = tuple(tables), tuple(slots)
         self._stops = tuple(stops)
 
-    def holds(self) -> bool:
+    def check(self) -> bool:
         """Whether nothing has changed."""
         if not _core.unchanged(self._tables, self._slots, self._stops):
             return False

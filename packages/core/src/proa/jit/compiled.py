@@ -70,7 +70,7 @@ class Compiled:
             stores[k] = at[to]
         self.program = program
         self.engine = _core.Engine.with_updates(
-            to_bytes(program), stores, recording.numbers.uses(program), nodes, ahead,
+            to_bytes(program), stores, recording.scalars.uses(program), nodes, ahead,
             chain_spans(program),
         )  # fmt: skip
         # Of every input the argument's number, its source, or None for a seed.
@@ -98,7 +98,7 @@ class Compiled:
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """The leaves of the function's result for these arguments."""
         recording = self.recording
-        numbers = recording.numbers.draw()
+        numbers = recording.scalars.next_values()
         inputs = self._inputs.read(tensors)
         if another_thread_records() and _any_symbolic(inputs):
             await_recording()

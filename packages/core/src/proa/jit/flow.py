@@ -19,7 +19,7 @@ from proa.ir.builder import make_node
 from proa.ir.flow import merged
 from proa.ir.program import Value
 from proa.ir.record import Recorder, current_recorder
-from proa.jit.structure import flatten, is_tensor, unflatten
+from proa.jit.pytree import flatten, is_tensor, unflatten
 
 Function = Callable[..., Any]
 
@@ -35,14 +35,14 @@ class _Part:
 
     Attributes:
         outputs: The body's values that the function returned.
-        plan: How tensors made its result.
+        treedef: How tensors made its result.
         changed: Tensors of the function around, with the values that each stood for
             before and after.
     """
 
     body: Body
     outputs: list[Value]
-    plan: Any
+    treedef: Any
     changed: list[tuple[Any, Value, Value]]
 
 
@@ -63,12 +63,12 @@ class _Carried:
 
     Attributes:
         values: In the block around, of the first round.
-        plan: How tensors make the loop's variables; those behind are changed in place.
+        treedef: How tensors make the loop's variables; the rest are changed in place.
         changed: These tensors, with the values that they stood for before the loop.
     """
 
     values: list[Value]
-    plan: Any
+    treedef: Any
     shapes: list[tuple[int, ...]]
     changed: list[tuple[Any, Value]] = field(default_factory=list)
 
@@ -86,12 +86,12 @@ def _recorded(
             ]
             count = len(inputs) - len(carried.changed)
             symbols = [recorder.symbol(v) for v in inputs[:count]]
-            arguments = unflatten(symbols, carried.plan)
+            arguments = unflatten(symbols, carried.treedef)
             for (tensor, _), value in zip(carried.changed, inputs[count:], strict=True):
                 recorder.rebind(tensor, value)
         try:
             result = function(*arguments)
-            leaves, plan = flatten(result, is_tensor)
+            leaves, treedef = flatten(result, is_tensor)
             outputs = [recorder.value_of(t) for t in leaves]
             del result, leaves
             if carried is not None:
@@ -102,7 +102,7 @@ def _recorded(
             changed = body.changed(recorder.holds)
             for tensor, before, _ in changed:
                 recorder.rebind(tensor, before)
-    return _Part(body, outputs, plan, changed)
+    return _Part(body, outputs, treedef, changed)
 
 
 def _operands(parts: Sequence[_Part]) -> list[Value]:
@@ -134,7 +134,7 @@ def _check_dtypes(a: Value, b: Value, what: str) -> None:
         )
 
 
-def _check_plans(a: Any, b: Any, what: str) -> None:
+def _check_treedefs(a: Any, b: Any, what: str) -> None:
     if repr(a) != repr(b):
         raise InvalidTypeError(
             f"{what} must have one structure and the same values that are no tensors, "
@@ -142,11 +142,11 @@ def _check_plans(a: Any, b: Any, what: str) -> None:
         )
 
 
-def _shown(plan: Any) -> Any:
+def _shown(treedef: Any) -> Any:
     """A structure for people, with its tensors as `Tensor`."""
-    if "leaf" in plan:
+    if "leaf" in treedef:
         return "Tensor"
-    ((kind, content),) = plan.items()
+    ((kind, content),) = treedef.items()
     if kind == "dict":
         return {key: _shown(p) for key, p in content}
     if kind in ("list", "tuple"):
@@ -200,7 +200,7 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
     with _off_tape(recorder):
         parts = [_recorded(recorder, f, None) for f in (true_fn, false_fn)]
     then, other = parts
-    _check_plans(then.plan, other.plan, "[cond] what both branches return")
+    _check_treedefs(then.treedef, other.treedef, "[cond] what both branches return")
     # Tensors that either branch changed are results too.
     before = {id(t): (t, v) for part in parts for t, v, _ in part.changed}
     for part in parts:
@@ -222,7 +222,7 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
     count = len(outputs) - len(before)
     for (tensor, _), value in zip(before.values(), outputs[count:], strict=True):
         recorder.rebind(tensor, value)
-    return unflatten([recorder.symbol(v) for v in outputs[:count]], then.plan)
+    return unflatten([recorder.symbol(v) for v in outputs[:count]], then.treedef)
 
 
 def while_loop(
@@ -246,11 +246,11 @@ def while_loop(
         InvalidArgumentError: If the condition has several elements or is the same in
             every round, or numbers of axes differ.
     """
-    leaves, plan = flatten(list(loop_vars), is_tensor)
+    leaves, treedef = flatten(list(loop_vars), is_tensor)
     recorder = _recorder()
     with _off_tape(recorder):
         values = [recorder.enter(t) for t in leaves]
-        carried = _Carried(values, plan, [v.shape for v in values])
+        carried = _Carried(values, treedef, [v.shape for v in values])
         while True:
             test = _recorded(recorder, condition, carried)
             if test.changed:
@@ -273,7 +273,7 @@ def while_loop(
     count = len(outputs) - len(carried.changed)
     for (tensor, _), value in zip(carried.changed, outputs[count:], strict=True):
         recorder.rebind(tensor, value)
-    return list(unflatten([recorder.symbol(v) for v in outputs[:count]], plan))
+    return list(unflatten([recorder.symbol(v) for v in outputs[:count]], treedef))
 
 
 def _recorder() -> Recorder:
@@ -292,9 +292,9 @@ def _as_list(body: Function) -> Function:
 
 
 def _result_of_test(test: _Part) -> Value:
-    if len(test.outputs) < 1 or "leaf" not in test.plan:
+    if len(test.outputs) < 1 or "leaf" not in test.treedef:
         raise InvalidTypeError(
-            f"[while_loop] a condition must be a Tensor, got {_shown(test.plan)}"
+            f"[while_loop] a condition must be a Tensor, got {_shown(test.treedef)}"
         )
     holds = _checked(test.outputs[0], "while_loop")
     if holds.is_constant:
@@ -307,8 +307,8 @@ def _result_of_test(test: _Part) -> Value:
 
 def _settled(carried: _Carried, made: _Part, recorder: Recorder) -> bool:
     """Whether a round gives what it was given; else `carried` is as it must be."""
-    _check_plans(
-        carried.plan, made.plan, "[while_loop] loop_vars and what body returns"
+    _check_treedefs(
+        carried.treedef, made.treedef, "[while_loop] loop_vars and what body returns"
     )
     for i, (given, value) in enumerate(zip(carried.values, made.outputs, strict=True)):
         _check_dtypes(given, value, f"[while_loop] tensors {i} of two rounds")

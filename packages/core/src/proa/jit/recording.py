@@ -12,11 +12,11 @@ from proa.errors import UnimplementedError
 from proa.ir.flow import has_flow, outline
 from proa.ir.program import Program, Value
 from proa.ir.record import to_array
-from proa.jit.capture import Bound, Capture, GraphBreak, Kept, Retrace, state_of
+from proa.jit.capture import Bound, Capture, GraphBreak, LayerGuard, Retrace, state_of
 from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec
-from proa.jit.numbers import Numbers
-from proa.jit.structure import flatten, is_tensor
+from proa.jit.pytree import flatten, is_tensor
+from proa.jit.runtime_scalars import RuntimeScalars
 from proa.jit.trace import Trace, check_result, input_names, tensor_names
 
 #: The values that make a gradient: none if there is none, one, or the rows and the
@@ -62,30 +62,30 @@ class Recording:
     Attributes:
         program: Its inputs are the arguments, then `sources`. Forward, then backward.
         results: What the function returns, leaf by leaf.
-        plan: How leaves make the function's result.
+        treedef: How leaves make the function's result.
         sources: The inputs that are no arguments.
         stores: Values that a run leaves in inputs.
         grads: Parameters with the gradients that a run leaves in them.
         zeroed: Parameters whose gradients a run leaves cleared to zeros.
         seeds: Inputs that stand for gradients of results, each with its result's index.
         wanted: Inputs whose gradients follow, with those gradients.
-        numbers: What a run is told besides.
+        scalars: What every run is given anew.
         layers: The Layers seen.
-        kept: Whether they are still what the recording holds for.
+        guard: Checks that they are still what the recording was made for.
     """
 
     program: Program
     results: list[Value]
-    plan: Any
+    treedef: Any
     sources: dict[Value, Source]
     stores: list[tuple[Value, Value]]
     grads: list[tuple[Any, Gradient]]
     zeroed: list[Any]
     seeds: dict[Value, int]
     wanted: list[tuple[Value, Gradient]]
-    numbers: Numbers
+    scalars: RuntimeScalars
     layers: list[Any]
-    kept: Kept
+    guard: LayerGuard
     #: Gradients that the recording depends on, as `_found_grads` has them.
     added: list[Any]
     read: list[tuple[Any, bool, bool]]
@@ -94,7 +94,7 @@ class Recording:
     def is_plain(self) -> bool:
         """Whether a run does nothing but compute results from what it reads."""
         effects = self.stores or self.grads or self.zeroed or self.wanted or self.layers
-        return not (effects or self.numbers.drawn)
+        return not (effects or self.scalars.drawn)
 
     def as_trace(self) -> Trace:
         """A plain recording with what it reads as constants."""
@@ -105,11 +105,11 @@ class Recording:
         block.outputs = list(self.results)
         outline(self.program)
         tensors = [s.tensor for s in self.sources.values()]
-        return Trace(self.program, self.plan, tensors)
+        return Trace(self.program, self.treedef, tensors)
 
-    def holds(self) -> bool:
+    def check_guards(self) -> bool:
         """Whether the function would still do what was recorded."""
-        if not self.kept.holds():
+        if not self.guard.check():
             return False
         if not _core.hold_no_grads(self.added):
             return False
@@ -249,7 +249,7 @@ def _record(
             symbols.append(capture.input(name, spec.dtype, spec.shape))
             symbols[-1].stop_gradient = stop
         if owner is not None:
-            capture.see_layer(owner)
+            capture.observe_layer(owner)
         args, kwargs = arguments(symbols)
         collect = functools.partial(_collect, capture, symbols)
         recording: Recording = recordable(function, collect)(*args, **kwargs)
@@ -260,13 +260,13 @@ def _record(
 
 
 def _collect(capture: Capture, symbols: list[Any], result: Any) -> Recording:
-    leaves, plan = flatten(result, is_tensor)
+    leaves, treedef = flatten(result, is_tensor)
     if leaves:
-        check_result(leaves, plan, result)
+        check_result(leaves, treedef, result)
     arguments = capture.program.main.inputs[: len(symbols)]
     added, read = _found_grads(capture)
     grads, zeroed = _left_grads(capture)
-    stepped = bool(grads or zeroed) or capture.numbers.has_steps
+    stepped = bool(grads or zeroed) or capture.scalars.has_steps
     seeds: dict[Value, int] = {}
     wanted: list[tuple[Value, Gradient]] = []
     if not stepped and _core.is_grad_enabled():
@@ -281,22 +281,22 @@ def _collect(capture: Capture, symbols: list[Any], result: Any) -> Recording:
         if capture.value_of(symbol) is not first:  # changed in place
             stores.append((capture.value_of(symbol), first))
     if not stores and not grads and not zeroed:
-        check_result(leaves, plan, result)
+        check_result(leaves, treedef, result)
     del result
     capture.settle()
     return Recording(
         program=capture.program,
         results=results,
-        plan=plan,
+        treedef=treedef,
         sources={},
         stores=stores,
         grads=grads,
         zeroed=zeroed,
         seeds=seeds,
         wanted=wanted,
-        numbers=capture.numbers,
+        scalars=capture.scalars,
         layers=capture.layers,
-        kept=Kept([], []),
+        guard=LayerGuard([], []),
         added=added,
         read=read,
     )
@@ -316,4 +316,4 @@ def _finish(recording: Recording, capture: Capture) -> None:
         for b in capture.bound.values()
         if b.grad_of is None and b.tensor.is_leaf and id(b.tensor) not in held
     ]
-    recording.kept = Kept(capture.layers, loose)
+    recording.guard = LayerGuard(capture.layers, loose)

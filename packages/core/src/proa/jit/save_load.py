@@ -16,8 +16,8 @@ from proa.ir.passes import apply
 from proa.jit.capture import GraphBreak
 from proa.jit.convert.effects import left_out
 from proa.jit.input_spec import as_specs
+from proa.jit.pytree import as_tuples
 from proa.jit.static_function import StaticFunction
-from proa.jit.structure import as_tuples
 from proa.jit.trace import Trace, owner_of
 from proa.jit.translated_layer import TranslatedLayer, noted
 
@@ -96,7 +96,7 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
     program.metadata["input_spec"] = json.dumps(shapes)
     # A value that only Python knows cannot be stored: outputs then come as a flat list.
     with suppress(TypeError):
-        program.metadata["outputs"] = json.dumps(as_tuples(found.plan))
+        program.metadata["outputs"] = json.dumps(as_tuples(found.treedef))
     return found
 
 

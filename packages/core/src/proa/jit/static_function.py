@@ -23,8 +23,8 @@ from proa.jit.compiled import Compiled, lines_told
 from proa.jit.convert import code_of, recordable
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import tell
+from proa.jit.pytree import flatten, is_tensor, leaves_of, unflatten
 from proa.jit.recording import Recording, record
-from proa.jit.structure import flatten, is_tensor, leaves_of, unflatten
 from proa.jit.switch import switch
 from proa.jit.trace import Trace, owner_of, trace
 
@@ -51,7 +51,7 @@ def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _plain_plan(count: int) -> Any:
+def _plain_treedef(count: int) -> Any:
     """The plan of a call with so many tensors and nothing else."""
     return {"tuple": [{"tuple": [{"leaf": i} for i in range(count)]}, {"dict": []}]}
 
@@ -134,7 +134,7 @@ class StaticFunction:
         return not switch.records or checks_finite()
 
     def _wants_record(
-        self, tensors: Sequence[Any], specs: Sequence[InputSpec], plan: Any
+        self, tensors: Sequence[Any], specs: Sequence[InputSpec], treedef: Any
     ) -> bool:
         if getattr(self.owner, "training", False):
             return True
@@ -146,15 +146,15 @@ class StaticFunction:
                 not t.stop_gradient for t in self.owner.parameters()
             )
         # A function that was found to change nothing has an inference program.
-        found = self._compiled.get((tuple(specs), repr(plan), autocast.key()))
+        found = self._compiled.get((tuple(specs), repr(treedef), autocast.key()))
         if found is None:
             return True
         return takes_grad and _stops(tensors) not in found.detached
 
-    def _specs(self, tensors: Sequence[Any], plan: Any) -> list[InputSpec]:
+    def _specs(self, tensors: Sequence[Any], treedef: Any) -> list[InputSpec]:
         if self.input_spec is None:
             return [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
-        specs = self._specs_for(self.input_spec, len(tensors), plan)
+        specs = self._specs_for(self.input_spec, len(tensors), treedef)
         for i, (spec, t) in enumerate(zip(specs, tensors, strict=True)):
             if not spec.admits(t.shape) or spec.dtype != dtype_name(t):
                 raise InvalidArgumentError(
@@ -164,7 +164,7 @@ class StaticFunction:
         return specs
 
     @staticmethod
-    def _specs_for(given: Sequence[Any], count: int, plan: Any) -> list[InputSpec]:
+    def _specs_for(given: Sequence[Any], count: int, treedef: Any) -> list[InputSpec]:
         """The specs of a call's tensors, in their order."""
         if all(isinstance(spec, InputSpec) for spec in given):
             if count != len(given):
@@ -173,7 +173,7 @@ class StaticFunction:
                 )
             return list(given)
         try:
-            found = leaves_of((tuple(given), {}), plan)
+            found = leaves_of((tuple(given), {}), treedef)
         except LookupError as error:
             raise InvalidArgumentError(
                 "[to_static] the call's arguments must be built as input_spec is, "
@@ -191,56 +191,56 @@ class StaticFunction:
         plain = None if kwargs else _core.call_key(args)
         if plain is not None and switch.records and not checks_finite():
             tensors: Sequence[Any] = args
-            plan, key = None, (plain, "", autocast.key())
+            treedef, key = None, (plain, "", autocast.key())
         else:
-            tensors, plan = flatten((args, kwargs), is_tensor)
+            tensors, treedef = flatten((args, kwargs), is_tensor)
             if self._wants_function(tensors):
                 if any(t._is_symbolic for t in tensors):
                     return recordable(self.function)(*args, **kwargs)
                 return self.function(*args, **kwargs)
-            key = (_core.call_key(tensors), repr(plan), autocast.key())
+            key = (_core.call_key(tensors), repr(treedef), autocast.key())
         for known in self._recorded.get(key, ()):
-            if known.recording.holds():
+            if known.recording.check_guards():
                 self._recorded.move_to_end(key)
-                return unflatten(known.run(tensors), known.recording.plan)
-        plan = plan or _plain_plan(len(args))
-        specs = self._specs(tensors, plan)
-        self._latest = specs, plan
-        records = self._wants_record(tensors, specs, plan)
+                return unflatten(known.run(tensors), known.recording.treedef)
+        treedef = treedef or _plain_treedef(len(args))
+        specs = self._specs(tensors, treedef)
+        self._latest = specs, treedef
+        records = self._wants_record(tensors, specs, treedef)
         state = (key, records, getattr(self.owner, "training", False), _stops(tensors))
         if state in self._broken:
             return self._call_function(args, kwargs)
         try:
-            recorded = self._record_call(tensors, plan, specs) if records else None
-            compiled = None if recorded else self._find(specs, plan)
+            recorded = self._record_call(tensors, treedef, specs) if records else None
+            compiled = None if recorded else self._find(specs, treedef)
         except GraphBreak:
             if len(self._broken) >= _MAX_TRACES:
                 self._broken.clear()
             self._broken.add(state)
             return self._call_function(args, kwargs)
         if recorded is not None:
-            if recorded.recording.numbers.has_own_key:
+            if recorded.recording.scalars.has_own_key:
                 return self._call_function(args, kwargs)
             tell(self.function, recorded.program)
             self._recorded.setdefault(key, []).insert(0, recorded)
             del self._recorded[key][_MAX_VARIANTS:]
             while len(self._recorded) > _MAX_TRACES:
                 self._recorded.popitem(last=False)
-            return unflatten(recorded.run(tensors), recorded.recording.plan)
+            return unflatten(recorded.run(tensors), recorded.recording.treedef)
         assert compiled is not None
         if compiled.trace.is_random:
             return self._call_function(args, kwargs)
-        return unflatten(compiled.run(tensors), compiled.trace.plan)
+        return unflatten(compiled.run(tensors), compiled.trace.treedef)
 
-    def _find(self, specs: Sequence[InputSpec], plan: Any) -> _Compiled:
-        key = (tuple(specs), repr(plan), autocast.key())
+    def _find(self, specs: Sequence[InputSpec], treedef: Any) -> _Compiled:
+        key = (tuple(specs), repr(treedef), autocast.key())
         found = self._compiled.get(key)
         if found is None:
             found = self._keep(
                 key,
                 trace(
                     self.function,
-                    lambda symbols: unflatten(symbols, plan),
+                    lambda symbols: unflatten(symbols, treedef),
                     specs,
                     owner=self.owner,
                 ),
@@ -248,33 +248,33 @@ class StaticFunction:
         return found
 
     def _record_call(
-        self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
+        self, tensors: Sequence[Any], treedef: Any, specs: Sequence[InputSpec]
     ) -> Compiled | None:
         """A recording of such a call; None if an inference program will do."""
         with collector_paused():
-            return self._make_recording(tensors, plan, specs)
+            return self._make_recording(tensors, treedef, specs)
 
     def _make_recording(
-        self, tensors: Sequence[Any], plan: Any, specs: Sequence[InputSpec]
+        self, tensors: Sequence[Any], treedef: Any, specs: Sequence[InputSpec]
     ) -> Compiled | None:
         exact = [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
         stops = _stops(tensors)
-        recording = self._record(specs if self.owner is None else exact, stops, plan)
+        recording = self._record(specs if self.owner is None else exact, stops, treedef)
         if self.owner is None and recording.is_plain:
-            key = (tuple(specs), repr(plan), autocast.key())
+            key = (tuple(specs), repr(treedef), autocast.key())
             kept = self._compiled.get(key) or self._keep(key, recording.as_trace())
             kept.detached.add(_stops(tensors))
             return None
         if self.owner is None and list(specs) != exact:
-            recording = self._record(exact, stops, plan)
+            recording = self._record(exact, stops, treedef)
         return Compiled(recording)
 
     def _record(
-        self, specs: Sequence[InputSpec], stops: Sequence[bool], plan: Any
+        self, specs: Sequence[InputSpec], stops: Sequence[bool], treedef: Any
     ) -> Recording:
         return record(
             self.function,
-            lambda symbols: unflatten(symbols, plan),
+            lambda symbols: unflatten(symbols, treedef),
             specs,
             stops,
             owner=self.owner,

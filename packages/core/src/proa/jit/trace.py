@@ -14,7 +14,7 @@ from proa.ir.record import Recorder, recording
 from proa.jit.capture import GraphBreak
 from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec
-from proa.jit.structure import flatten, hidden_tensor, is_tensor
+from proa.jit.pytree import flatten, hidden_tensor, is_tensor
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Trace:
     """A traced function: its program, where its outputs go, and the tensors it read."""
 
     program: Program
-    plan: Any
+    treedef: Any
     tensors: list[Any]
 
     @property
@@ -70,11 +70,11 @@ def input_names(function: Callable[..., Any], specs: Sequence[InputSpec]) -> lis
     return names
 
 
-def check_result(leaves: Sequence[Any], plan: Any, result: Any) -> None:
+def check_result(leaves: Sequence[Any], treedef: Any, result: Any) -> None:
     """Raise GraphBreak unless a graph can give what a function returned."""
     if not leaves:
         raise GraphBreak(f"the function returns no tensors, but {result!r}")
-    if hidden_tensor(plan):
+    if hidden_tensor(treedef):
         raise GraphBreak(f"the function returns tensors inside an object: {result!r}")
 
 
@@ -101,10 +101,10 @@ def trace(
     recorder = Recorder(tensor_names(owner))
 
     def collect(result: Any) -> Any:
-        leaves, plan = flatten(result, is_tensor)
-        check_result(leaves, plan, result)
+        leaves, treedef = flatten(result, is_tensor)
+        check_result(leaves, treedef, result)
         recorder.program.main.outputs = [recorder.value_of(t) for t in leaves]
-        return plan
+        return treedef
 
     with recording(recorder):
         symbols = [
@@ -114,7 +114,7 @@ def trace(
             )
         ]
         args, kwargs = arguments(symbols)
-        plan = recordable(function, collect)(*args, **kwargs)
+        treedef = recordable(function, collect)(*args, **kwargs)
     outline(recorder.program)
     verify(recorder.program)
-    return Trace(recorder.program, plan, [t for t, _ in recorder.met.values()])
+    return Trace(recorder.program, treedef, [t for t, _ in recorder.met.values()])

@@ -13,9 +13,9 @@ from proa.ir import Program
 from proa.ir.attributes import row_of
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
-from proa.jit.by_ops import run_by_ops
+from proa.jit.interpreter import interpret
+from proa.jit.pytree import unflatten
 from proa.jit.static_function import engine_of, run_engine
-from proa.jit.structure import unflatten
 
 
 def noted(program: Program, key: str) -> Any:
@@ -42,16 +42,16 @@ class _AnyOutput:
 
 def _output_plan(program: Program) -> Any:
     """How the outputs are nested; None for a flat list."""
-    plan = noted(program, "outputs")
+    treedef = noted(program, "outputs")
     try:
-        if plan is not None:
-            unflatten([_AnyOutput()] * len(program.main.outputs), plan)
+        if treedef is not None:
+            unflatten([_AnyOutput()] * len(program.main.outputs), treedef)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise InvalidArgumentError(
             "[jit.load] a model file must say how its outputs are nested, got "
             "damaged metadata"
         ) from None
-    return plan
+    return treedef
 
 
 class _Method:
@@ -85,7 +85,7 @@ class _Method:
         self._is_random = any(row_of(n.op).family == "rand" for n in program.nodes())
         self._engine: Any = None
         self._versions: list[int] = []
-        self._plan = _output_plan(program)
+        self._treedef = _output_plan(program)
 
     def _tensors(self) -> dict[Value, Any]:
         """A tensor for each constant and parameter."""
@@ -119,11 +119,11 @@ class _Method:
         )
         symbolic = any(t._handle is not None for t in tensors)
         if wants_gradient or symbolic or self._is_random or checks_finite():
-            outputs = run_by_ops(self.program, self._tensors(), tensors)
+            outputs = interpret(self.program, self._tensors(), tensors)
         else:
             outputs = self._run_engine(tensors)
-        if self._plan is not None:
-            return unflatten(outputs, self._plan)
+        if self._treedef is not None:
+            return unflatten(outputs, self._treedef)
         return outputs[0] if len(outputs) == 1 else outputs
 
 

@@ -20,7 +20,7 @@ symbol, the runtime does what Python does.
 
 If it is one, `jit.flow` records the parts as blocks. Both ways must leave the same kind
 of value in each variable that is read later (`liveness`): equal Python values stay
-such, numbers that differ become tensors (`joining`). The kinds are known when the
+such, numbers that differ become tensors (`lattice`). The kinds are known when the
 second way has been recorded; if the first had to do otherwise, both are recorded again.
 Early returns, `break` and `continue` become flags first (`interrupts`).
 

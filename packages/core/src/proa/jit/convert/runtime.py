@@ -18,27 +18,27 @@ from proa.jit import flow
 from proa.jit.convert.calls import call
 from proa.jit.convert.effects import when_run
 from proa.jit.convert.interrupts import RESULT
-from proa.jit.convert.joining import (
+from proa.jit.convert.lattice import (
     UNDEFINED,
-    DiffersError,
-    Kind,
-    Missing,
+    AbstractValue,
+    JoinError,
+    Unbound,
+    abstract_value,
     conform,
     fits,
     has_tensors,
     join,
     join_results,
-    kind_of,
     rebuilt,
     shown,
     tensors_of,
 )
-from proa.jit.convert.places import Places
 from proa.jit.convert.session import session
 from proa.jit.convert.substitutes import Several, several
 from proa.jit.convert.tracebacks import recorded
+from proa.jit.convert.variables import Variables
 from proa.jit.flow import is_symbolic
-from proa.jit.structure import Varied
+from proa.jit.pytree import TaggedUnion
 from proa.tensor.sizes import OpenSize
 
 __all__ = [
@@ -52,10 +52,10 @@ Function = Callable[..., Any]
 _ATTEMPTS = 12
 
 
-class _Again(BaseException):
+class _Retrace(BaseException):
     """The kinds found while a branch or loop was recorded are not those assumed."""
 
-    def __init__(self, kinds: list[Kind] | None) -> None:
+    def __init__(self, kinds: list[AbstractValue] | None) -> None:
         super().__init__()
         self.kinds = kinds
 
@@ -72,12 +72,14 @@ def _predicate(value: Any) -> Any:
     return value if value.dtype == "bool" else ops.cast(value, dtype="bool")
 
 
-def _joined(name: str, a: Kind, b: Kind, lenient: bool, what: str) -> Kind:
+def _joined(
+    name: str, a: AbstractValue, b: AbstractValue, lenient: bool, what: str
+) -> AbstractValue:
     try:
         if name == RESULT:
             return join_results(a, b)
         return join(a, b, lenient)
-    except DiffersError as error:
+    except JoinError as error:
         one, other = error.args
         raise InvalidTypeError(
             f"[to_static] {name} must be of one kind {what}, got {one} and {other}"
@@ -85,7 +87,7 @@ def _joined(name: str, a: Kind, b: Kind, lenient: bool, what: str) -> Kind:
 
 
 def _tensors(
-    names: Sequence[str], values: Sequence[Any], kinds: Sequence[Kind]
+    names: Sequence[str], values: Sequence[Any], kinds: Sequence[AbstractValue]
 ) -> dict[str, Any]:
     """The tensors of the values, made to conform, by what they are called."""
     return {
@@ -95,13 +97,13 @@ def _tensors(
     }
 
 
-def _attempt(key: Any, kinds: list[Kind] | None, run: Function) -> Any:
+def _attempt(key: Any, kinds: list[AbstractValue] | None, run: Function) -> Any:
     """Record with these kinds, and again with others until they agree."""
     kinds = session.kinds.get(key, kinds)
     for _ in range(_ATTEMPTS):
         try:
             made = run(kinds)
-        except _Again as again:
+        except _Retrace as again:
             kinds = again.kinds
             continue
         session.kinds[key] = kinds
@@ -126,13 +128,13 @@ def if_else(
     Args:
         pred: The condition.
         true, false: The ways.
-        names: As `Places` has them.
+        names: As `Variables` has them.
         own: Further variables that they change, which nobody reads later.
         lenient: Whether the variables may have no value on one of the ways, where
             nobody reads them.
     """
     if is_symbolic(pred):
-        branch = _Branch(Places((true, false), names, own), lenient, _line(1))
+        branch = _Branch(Variables((true, false), names, own), lenient, _line(1))
         branch.record(pred, true, false, true)
     elif pred:
         true()
@@ -154,7 +156,7 @@ def either(pred: Any, true: Function, false: Function) -> Any:
         return run
 
     ways = way(true), way(false)
-    branch = _Branch(Places(ways, ("result",)), False, _line(1))
+    branch = _Branch(Variables(ways, ("result",)), False, _line(1))
     branch.record(pred, *ways, true)
     return result
 
@@ -162,9 +164,9 @@ def either(pred: Any, true: Function, false: Function) -> Any:
 class _Branch:
     """A branch that a tensor decides."""
 
-    def __init__(self, places: Places, lenient: bool, where: str) -> None:
-        self.places, self.lenient, self.where = places, lenient, where
-        self.found: list[list[Kind]] = []
+    def __init__(self, variables: Variables, lenient: bool, where: str) -> None:
+        self.variables, self.lenient, self.where = variables, lenient, where
+        self.found: list[list[AbstractValue]] = []
         #: Of variables that are of two kinds, what to tell whoever reads them.
         self.differ: dict[str, Exception] = {}
 
@@ -177,44 +179,46 @@ class _Branch:
             key: The user's function that tells this branch from others.
         """
 
-        def attempt(kinds: list[Kind] | None) -> None:
+        def attempt(kinds: list[AbstractValue] | None) -> None:
             self.found.clear()
             ways = self._way(true, kinds), self._way(false, kinds)
             made = iter(flow.cond(_predicate(pred), *ways).values())
             kinds = kinds or self.found[0]
             self._note_lost(kinds)
-            self.places.finish([rebuilt(kind, made) for kind in kinds])
+            self.variables.finish([rebuilt(kind, made) for kind in kinds])
 
-        _attempt(_key(key, self.places), None, attempt)
+        _attempt(_key(key, self.variables), None, attempt)
 
-    def _way(self, function: Function, kinds: list[Kind] | None) -> Function:
+    def _way(self, function: Function, kinds: list[AbstractValue] | None) -> Function:
         def run() -> dict[str, Any]:
-            self.places.begin()
+            self.variables.begin()
             recorded(function)
-            values = self.places.read()
-            self.found.append([kind_of(v) for v in values])
+            values = self.variables.read()
+            self.found.append([abstract_value(v) for v in values])
             if len(self.found) == 2:
                 self._check(kinds)
             elif kinds is not None and not _conform(self.found[0], kinds):
-                raise _Again(None)
-            made = _tensors(self.places.names, values, kinds or self.found[0])
+                raise _Retrace(None)
+            made = _tensors(self.variables.names, values, kinds or self.found[0])
             # A branch gives something, even if it is there for its effects alone.
             return made or {"nothing": ops.full(shape=[], value=0, dtype="int64")}
 
         return run
 
-    def _check(self, kinds: list[Kind] | None) -> None:
+    def _check(self, kinds: list[AbstractValue] | None) -> None:
         what = f"whichever way the branch at {self.where} goes, as its condition is a "
         what += "Tensor"
         joined = [
             self._joined(name, a, b, what)
-            for name, a, b in zip(self.places.names, *self.found, strict=True)
+            for name, a, b in zip(self.variables.names, *self.found, strict=True)
         ]
         assumed = [kinds] if kinds is not None else self.found
         if any(joined != each for each in assumed):
-            raise _Again(joined)
+            raise _Retrace(joined)
 
-    def _joined(self, name: str, a: Kind, b: Kind, what: str) -> Kind:
+    def _joined(
+        self, name: str, a: AbstractValue, b: AbstractValue, what: str
+    ) -> AbstractValue:
         """The kind on both ways. A name that cannot have one is as if it were unbound,
         as nobody may read it.
         """
@@ -224,12 +228,12 @@ class _Branch:
             if not name.isidentifier():
                 raise
             self.differ[name] = error
-            return Missing()
+            return Unbound()
 
-    def _note_lost(self, kinds: Sequence[Kind]) -> None:
+    def _note_lost(self, kinds: Sequence[AbstractValue]) -> None:
         ways = zip(*self.found, strict=True)
-        for name, kind, both in zip(self.places.names, kinds, ways, strict=True):
-            if isinstance(kind, Missing) and not all(k == kind for k in both):
+        for name, kind, both in zip(self.variables.names, kinds, ways, strict=True):
+            if isinstance(kind, Unbound) and not all(k == kind for k in both):
                 session.lost[name] = self.differ.get(name) or UnboundVariableError(
                     f"[to_static] {name} must be bound on both ways of the branch at "
                     f"{self.where}, whose condition is a Tensor, to be read after it, "
@@ -237,13 +241,13 @@ class _Branch:
                 )
 
 
-def _conform(kinds: Sequence[Kind], wanted: Sequence[Kind]) -> bool:
+def _conform(kinds: Sequence[AbstractValue], wanted: Sequence[AbstractValue]) -> bool:
     return all(fits(a, b) for a, b in zip(kinds, wanted, strict=True))
 
 
-def _key(function: Any, places: Places) -> Any:
+def _key(function: Any, variables: Variables) -> Any:
     """What a part was recorded with: its code, and the kinds of what it was given."""
-    return function.__code__, tuple(map(shown, map(kind_of, places.read())))
+    return function.__code__, tuple(map(shown, map(abstract_value, variables.read())))
 
 
 # -- loops ----------------------------------------------------------------------------
@@ -256,19 +260,21 @@ def while_loop(test: Function, body: Function, names: Any) -> None:
         if not go_on:
             return
         body()
-    _loop(test, body, Places((test, body), names), _line(1), body)
+    _loop(test, body, Variables((test, body), names), _line(1), body)
 
 
-def _loop(test: Function, body: Function, places: Places, where: str, key: Any) -> None:
+def _loop(
+    test: Function, body: Function, variables: Variables, where: str, key: Any
+) -> None:
     """Record a loop until `test` tells that it ends."""
     what = f"from round to round of the loop at {where}, which a Tensor ends"
-    first = places.read()
+    first = variables.read()
     last: list[Any] = []
 
-    def attempt(kinds: list[Kind]) -> None:
+    def attempt(kinds: list[AbstractValue]) -> None:
         def begin(tensors: Sequence[Any]) -> None:
             left = iter(tensors)
-            places.write([rebuilt(kind, left) for kind in kinds])
+            variables.write([rebuilt(kind, left) for kind in kinds])
 
         def condition(*tensors: Any) -> Any:
             begin(tensors)
@@ -277,35 +283,39 @@ def _loop(test: Function, body: Function, places: Places, where: str, key: Any) 
         def one_round(*tensors: Any) -> list[Any]:
             begin(tensors)
             recorded(body)
-            last[:] = places.read()
+            last[:] = variables.read()
             joined = [
                 _joined_rounds(*each, what)
-                for each in zip(places.names, kinds, map(kind_of, last), strict=True)
+                for each in zip(
+                    variables.names, kinds, map(abstract_value, last), strict=True
+                )
             ]
             if joined != kinds:
-                raise _Again(joined)
-            return list(_tensors(places.names, last, kinds).values())
+                raise _Retrace(joined)
+            return list(_tensors(variables.names, last, kinds).values())
 
-        start = list(_tensors(places.names, first, kinds).values())
+        start = list(_tensors(variables.names, first, kinds).values())
         made = iter(flow.while_loop(condition, one_round, start))
-        places.finish(
+        variables.finish(
             [
-                value if isinstance(kind, Missing) else rebuilt(kind, made)
+                value if isinstance(kind, Unbound) else rebuilt(kind, made)
                 for kind, value in zip(kinds, last, strict=True)
             ]
         )
 
-    _attempt(_key(key, places), [kind_of(v) for v in first], attempt)
+    _attempt(_key(key, variables), [abstract_value(v) for v in first], attempt)
 
 
-def _joined_rounds(name: str, given: Kind, made: Kind, what: str) -> Kind:
+def _joined_rounds(
+    name: str, given: AbstractValue, made: AbstractValue, what: str
+) -> AbstractValue:
     """What a variable is before every round, of what it was before and after one.
 
     One that the body binds anew, to the same Python value in every round, is nothing.
     """
-    if isinstance(given, Missing) and not has_tensors(made):
+    if isinstance(given, Unbound) and not has_tensors(made):
         return given
-    if isinstance(made, Missing) and not isinstance(given, Missing):
+    if isinstance(made, Unbound) and not isinstance(given, Unbound):
         lost = session.lost.get(name)
         if lost is not None:  # what is made up would be read by later rounds
             raise lost
@@ -320,7 +330,7 @@ def for_loop(
     Args:
         items: What is iterated over.
         body: Takes an item; changes the variables of these names.
-        names: As `Places` has them.
+        names: As `Variables` has them.
         test: Asked after each round whether to go on.
     """
     found = several(items)
@@ -330,9 +340,9 @@ def for_loop(
     go_on: Any = True
     for item in items:
         if is_symbolic(go_on):
-            places = Places((body, test), names)
+            variables = Variables((body, test), names)
             round_ = functools.partial(body, item)
-            _Branch(places, True, _line(1)).record(go_on, round_, _nothing, body)
+            _Branch(variables, True, _line(1)).record(go_on, round_, _nothing, body)
         else:
             body(item)
         if test is not None:
@@ -360,8 +370,8 @@ def _counted_loop(
         body(items.at(_proa_count))
         _proa_count = ops.add(_proa_count, 1)
 
-    places = Places((more, one_round, body, test), ("_proa_count", *names))
-    _loop(more, one_round, places, where, body)
+    variables = Variables((more, one_round, body, test), ("_proa_count", *names))
+    _loop(more, one_round, variables, where, body)
 
 
 # -- logic ----------------------------------------------------------------------------
@@ -463,10 +473,10 @@ def returned(value: Any) -> Any:
         InvalidTypeError: If it is one of several kinds, as only a run tells, and the
             function is not the one that is recorded but called by it.
     """
-    if isinstance(value, Varied) and sys._getframe(1).f_code is not session.first:
+    if isinstance(value, TaggedUnion) and sys._getframe(1).f_code is not session.first:
         raise InvalidTypeError(
             f"[to_static] {sys._getframe(1).f_code.co_name} must return one kind of "
             "value whichever way its branches go, as a Tensor decides that and "
-            f"another function goes on with it, got {shown(kind_of(value))}"
+            f"another function goes on with it, got {shown(abstract_value(value))}"
         )
     return value

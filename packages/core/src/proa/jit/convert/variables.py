@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from types import CellType, FunctionType
 from typing import Any
 
-from proa.jit.convert.joining import UNDEFINED
+from proa.jit.convert.lattice import UNDEFINED
 
 Function = Callable[..., Any]
 
 
-class _Place:
+class _Variable:
     """A variable, or with `path` an attribute of one.
 
     With `contents`, a list or dictionary that is changed rather than bound.
@@ -56,7 +56,7 @@ class _Place:
                 setattr(self._owner(), self._path[-1], value)
 
 
-class Places:
+class Variables:
     """What some functions may change of their variables, by name.
 
     ``self.x`` is an attribute; ``x[]`` what is in the list or dictionary x.
@@ -73,12 +73,12 @@ class Places:
             if isinstance(function, FunctionType) and function.__closure__:
                 names_here = function.__code__.co_freevars
                 cells.update(zip(names_here, function.__closure__, strict=True))
-        every = [_Place(name, cells) for name in names]
+        every = [_Variable(name, cells) for name in names]
         self._places = [p for p in every if not p.contents or _holds(p.read())]
         self.names = [p.name for p in self._places]
         self._first = self.read()
         #: Variables that end with the functions, with what they had before.
-        self._others = [(p, p.read()) for p in (_Place(n, cells) for n in others)]
+        self._others = [(p, p.read()) for p in (_Variable(n, cells) for n in others)]
 
     def read(self) -> list[Any]:
         """The values, or UNDEFINED."""

@@ -16,7 +16,7 @@ from proa.jit import flow
 Results = Sequence[Any]
 
 
-def run_by_ops(
+def interpret(
     program: Program, constants: Mapping[Value, Any], inputs: Sequence[Any]
 ) -> list[Any]:
     """The program's outputs.

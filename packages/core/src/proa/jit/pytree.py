@@ -1,4 +1,6 @@
-"""Nested lists, tuples and dicts of tensors, taken apart and put together."""
+"""Pytrees: nested lists, tuples and dictionaries of tensors, flattened to their leaves
+and a treedef, and unflattened again.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +23,26 @@ def is_tensor(thing: Any) -> bool:
     return isinstance(thing, _core.Tensor)
 
 
-class Varied:
-    """A result that a run chooses: `options` holds one value for each kind it may have.
+class TaggedUnion:
+    """A result of one of several kinds: a run computes the tag, the number of its kind.
+    `options` has a value for each.
 
     A function that returns a tensor here and None there, as a tensor decides, is
     recorded with such a result; its callers get the option itself.
     """
 
-    def __init__(self, chosen: Any, options: Sequence[Any]) -> None:
-        self.chosen, self.options = chosen, options
+    def __init__(self, tag: Any, options: Sequence[Any]) -> None:
+        self.tag, self.options = tag, options
 
 
 def flatten(thing: Any, is_leaf: Leaf) -> tuple[list[Any], Any]:
-    """The leaves in order, and the rest as a JSON-able plan for `unflatten`."""
+    """The leaves in order, and the rest as a JSON-able treedef for `unflatten`."""
     leaves: list[Any] = []
-    return leaves, _taken_apart(thing, is_leaf, leaves)
+    return leaves, _treedef(thing, is_leaf, leaves)
 
 
-def _taken_apart(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
-    """The plan of a part, whose leaves are added to the list.
+def _treedef(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
+    """The treedef of a part, whose leaves are added to the list.
 
     (No function within `flatten`: that would keep the leaves until cycles are sought.)
     """
@@ -47,21 +50,21 @@ def _taken_apart(part: Any, is_leaf: Leaf, leaves: list[Any]) -> Any:
         leaves.append(part)
         return {"leaf": len(leaves) - 1}
     if isinstance(part, (list, tuple)):
-        parts = [_taken_apart(p, is_leaf, leaves) for p in part]
+        parts = [_treedef(p, is_leaf, leaves) for p in part]
         if hasattr(part, "_fields"):
             return {"namedtuple": [type(part), *parts]}
         return {"list" if isinstance(part, list) else "tuple": parts}
     if isinstance(part, dict):
-        pairs = [[key, _taken_apart(p, is_leaf, leaves)] for key, p in part.items()]
+        pairs = [[key, _treedef(p, is_leaf, leaves)] for key, p in part.items()]
         return {"dict": pairs}
-    if isinstance(part, Varied):
-        options = [part.chosen, *part.options]
-        return {"varied": [_taken_apart(p, is_leaf, leaves) for p in options]}
+    if isinstance(part, TaggedUnion):
+        options = [part.tag, *part.options]
+        return {"union": [_treedef(p, is_leaf, leaves) for p in options]}
     return {"value": part}
 
 
-def leaves_of(tree: Any, plan: Any) -> dict[int, Any]:
-    """What stands in ``tree`` where the plan has its leaves, by their numbers.
+def leaves_of(tree: Any, treedef: Any) -> dict[int, Any]:
+    """What stands in ``tree`` where the treedef has its leaves, by their numbers.
 
     Dictionaries are matched by key: ``tree`` may have their items in another order.
 
@@ -70,8 +73,8 @@ def leaves_of(tree: Any, plan: Any) -> dict[int, Any]:
     """
     found: dict[int, Any] = {}
 
-    def walk(part: Any, plan: Any) -> None:
-        ((kind, content),) = plan.items()
+    def walk(part: Any, treedef: Any) -> None:
+        ((kind, content),) = treedef.items()
         if kind == "leaf":
             found[content] = part
         elif kind == "dict":
@@ -86,15 +89,15 @@ def leaves_of(tree: Any, plan: Any) -> dict[int, Any]:
             for item, inner in zip(part, content, strict=True):
                 walk(item, inner)
 
-    walk(tree, plan)
+    walk(tree, treedef)
     return found
 
 
-def unflatten(leaves: list[Any], plan: Any) -> Any:
-    """What `flatten` took apart, with other leaves."""
-    if "leaf" in plan:
-        return leaves[plan["leaf"]]
-    ((kind, content),) = plan.items()
+def unflatten(leaves: list[Any], treedef: Any) -> Any:
+    """The inverse of `flatten`, with other leaves."""
+    if "leaf" in treedef:
+        return leaves[treedef["leaf"]]
+    ((kind, content),) = treedef.items()
     if kind == "list":
         return [unflatten(leaves, p) for p in content]
     if kind == "tuple":
@@ -103,31 +106,31 @@ def unflatten(leaves: list[Any], plan: Any) -> Any:
         return content[0](*[unflatten(leaves, p) for p in content[1:]])
     if kind == "dict":
         return {key: unflatten(leaves, p) for key, p in content}
-    if kind == "varied":
-        chosen, *options = [unflatten(leaves, p) for p in content]
-        if getattr(chosen, "_is_symbolic", False):
-            return Varied(chosen, options)
-        return options[int(chosen)]
+    if kind in ("union", "varied"):  # the latter in files of early versions
+        tag, *options = [unflatten(leaves, p) for p in content]
+        if getattr(tag, "_is_symbolic", False):
+            return TaggedUnion(tag, options)
+        return options[int(tag)]
     return content
 
 
-def as_tuples(plan: Any) -> Any:
-    """The plan with plain tuples for named ones, whose types only Python knows."""
-    ((kind, content),) = plan.items()
+def as_tuples(treedef: Any) -> Any:
+    """The treedef with plain tuples for named ones, whose types only Python knows."""
+    ((kind, content),) = treedef.items()
     if kind == "namedtuple":
         return {"tuple": [as_tuples(p) for p in content[1:]]}
-    if kind in ("list", "tuple", "varied"):
+    if kind in ("list", "tuple", "union"):
         return {kind: [as_tuples(p) for p in content]}
     if kind == "dict":
         return {kind: [[key, as_tuples(p)] for key, p in content]}
-    return plan
+    return treedef
 
 
-def hidden_tensor(plan: Any) -> bool:
-    """Whether a value of the plan, which is no leaf, is an object with a symbolic
+def hidden_tensor(treedef: Any) -> bool:
+    """Whether a value of the treedef, which is no leaf, is an object with a symbolic
     tensor in it: that would be no tensor of any run.
     """
-    ((kind, content),) = plan.items()
+    ((kind, content),) = treedef.items()
     if kind == "leaf":
         return False
     if kind == "value":

@@ -1,6 +1,6 @@
-"""Numbers of a recorded program that every run is given anew.
+"""Runtime scalars: attributes of a recorded program that every run is given anew.
 
-Attributes are constants of a program, but for three: the key that a random op draws
+All other attributes are constants. There are three: the key that a random op draws
 with, the learning rate of an optimizer's step, and the count of steps.
 """
 
@@ -18,8 +18,8 @@ from proa.ir.program import Node, Program
 _Use = tuple[Node, str, int]
 
 
-class Numbers:
-    """Which attributes of which nodes are given anew, and what to give."""
+class RuntimeScalars:
+    """Which attributes of which nodes are runtime scalars, and their values."""
 
     def __init__(self) -> None:
         self.seed, self.offset = _core.generator_get()
@@ -41,7 +41,7 @@ class Numbers:
         self._watches = True
         self.seed, self.offset = _core.generator_get()
 
-    def see_draw(self, node: Node) -> None:
+    def record_draw(self, node: Node) -> None:
         """Note the key of a random op."""
         if "seed" not in node.attrs:
             return
@@ -59,7 +59,7 @@ class Numbers:
         """Note that a run counts a step in what an optimizer keeps for a parameter."""
         self._kept.append(kept)
 
-    def see_step(
+    def record_step(
         self, node: Node, kept: dict[str, Any], rate: Callable[[], float], alike: Any
     ) -> None:
         """Note the learning rate and the count of an optimizer's operator.
@@ -114,8 +114,8 @@ class Numbers:
             if node in at
         ]
 
-    def draw(self) -> list[float]:
-        """The numbers of the next run, which counts its steps and draws its keys."""
+    def next_values(self) -> list[float]:
+        """The values of the next run, which counts its steps and draws its keys."""
         if not (self._uses or self._kept or self.drawn):
             return []
         if self.drawn:

@@ -1,4 +1,4 @@
-"""What a variable is, and what it must be for two ways to leave the same kind of value.
+"""Abstract values of variables, and their join: the phi of a branch or loop.
 
 Python values that are equal on both ways stay what they are. Numbers that differ become
 tensors, of int64, bool or the default floating dtype, or of the other way's dtype.
@@ -16,7 +16,7 @@ from proa import _core
 from proa._core import ops
 from proa.base.dtype import get_default_dtype
 from proa.ir.record import dtype_name
-from proa.jit.structure import Varied
+from proa.jit.pytree import TaggedUnion
 from proa.tensor.sizes import OpenSize
 
 #: Python values that are equal if they compare so; others only if they are the same.
@@ -32,30 +32,30 @@ class _Undefined:
 UNDEFINED: Any = _Undefined()
 
 
-class DiffersError(Exception):
+class JoinError(Exception):
     """Two kinds that cannot be one; what it was raised with names them."""
 
 
 @dataclass(frozen=True)
-class Missing:
+class Unbound:
     """No value."""
 
 
 @dataclass(frozen=True, eq=False)
-class Same:
+class Constant:
     """A value that is no tensor."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and same(self.value, other.value)
+        return isinstance(other, Constant) and same(self.value, other.value)
 
     def __hash__(self) -> int:
         return hash(type(self.value))
 
 
 @dataclass(frozen=True)
-class Leaf:
+class TensorValue:
     """A tensor. The shape is that of one made for lack of another."""
 
     dtype: str
@@ -63,15 +63,15 @@ class Leaf:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class Container:
     """A list, tuple or dictionary (with its keys, whose order is no matter)."""
 
     kind: type
     keys: tuple[Any, ...]
-    items: tuple[Kind, ...]
+    items: tuple[AbstractValue, ...]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Parts) or self.kind is not other.kind:
+        if not isinstance(other, Container) or self.kind is not other.kind:
             return False
         found = other.in_order(self.keys)
         return found is not None and self.items == found.items
@@ -79,24 +79,24 @@ class Parts:
     def __hash__(self) -> int:
         return hash((self.kind, len(self.items)))
 
-    def in_order(self, keys: tuple[Any, ...]) -> Parts | None:
+    def in_order(self, keys: tuple[Any, ...]) -> Container | None:
         """The same with the keys in this order; None if it has others."""
         if self.keys == keys:
             return self
         items = dict(zip(self.keys, self.items, strict=True))
         if items.keys() != set(keys):
             return None
-        return Parts(self.kind, keys, tuple(items[key] for key in keys))
+        return Container(self.kind, keys, tuple(items[key] for key in keys))
 
 
 @dataclass(frozen=True)
 class OneOf:
     """A result of which only a run tells which of these kinds it is."""
 
-    options: tuple[Kind, ...]
+    options: tuple[AbstractValue, ...]
 
 
-Kind = Missing | Same | Leaf | Parts | OneOf
+AbstractValue = Unbound | Constant | TensorValue | Container | OneOf
 
 
 def same(a: Any, b: Any) -> bool:
@@ -112,19 +112,19 @@ def _is_number(thing: Any) -> bool:
     return isinstance(thing, (bool, int, float, np.generic))
 
 
-def kind_of(value: Any) -> Kind:
+def abstract_value(value: Any) -> AbstractValue:
     """What a variable's value is."""
     if value is UNDEFINED:
-        return Missing()
+        return Unbound()
     if isinstance(value, _core.Tensor):
-        return Leaf(dtype_name(value), tuple(int(n) for n in value.shape))
-    if isinstance(value, Varied):
-        return OneOf(tuple(map(kind_of, value.options)))
+        return TensorValue(dtype_name(value), tuple(int(n) for n in value.shape))
+    if isinstance(value, TaggedUnion):
+        return OneOf(tuple(map(abstract_value, value.options)))
     if type(value) in (list, tuple):
-        return Parts(type(value), (), tuple(map(kind_of, value)))
+        return Container(type(value), (), tuple(map(abstract_value, value)))
     if type(value) is dict:
-        return Parts(dict, tuple(value), tuple(map(kind_of, value.values())))
-    return Same(value)
+        return Container(dict, tuple(value), tuple(map(abstract_value, value.values())))
+    return Constant(value)
 
 
 def _number_dtype(value: Any) -> str:
@@ -142,38 +142,38 @@ def _level(dtype: str) -> int:
     return 1 if "int" in dtype else 2
 
 
-def shown(kind: Kind) -> str:
+def shown(kind: AbstractValue) -> str:
     """A kind in words."""
-    if isinstance(kind, Leaf):
+    if isinstance(kind, TensorValue):
         return f"a {kind.dtype} Tensor"
-    if isinstance(kind, Parts):
+    if isinstance(kind, Container):
         name, items = kind.kind.__name__, ", ".join(map(shown, kind.items))
         return f"a {name} of {len(kind.items)} ({items})"
     if isinstance(kind, OneOf):
         return " or ".join(map(shown, kind.options))
-    if isinstance(kind, Same):
+    if isinstance(kind, Constant):
         plain = isinstance(kind.value, _VALUES)
         name = type(kind.value).__name__
         return repr(kind.value) if plain else f"a {name} ({id(kind.value):#x})"
     return "no value"
 
 
-def has_tensors(kind: Kind) -> bool:
+def has_tensors(kind: AbstractValue) -> bool:
     """Whether there is a tensor in it."""
-    if isinstance(kind, Parts):
+    if isinstance(kind, Container):
         return any(map(has_tensors, kind.items))
-    return isinstance(kind, (Leaf, OneOf))
+    return isinstance(kind, (TensorValue, OneOf))
 
 
-def fits(kind: Kind, wanted: Kind) -> bool:
+def fits(kind: AbstractValue, wanted: AbstractValue) -> bool:
     """Whether a value of the kind can be made one of the other."""
     try:
-        return isinstance(wanted, Missing) or join_results(kind, wanted) == wanted
-    except DiffersError:
+        return isinstance(wanted, Unbound) or join_results(kind, wanted) == wanted
+    except JoinError:
         return False
 
 
-def join(a: Kind, b: Kind, lenient: bool) -> Kind:
+def join(a: AbstractValue, b: AbstractValue, lenient: bool) -> AbstractValue:
     """The kind that values of both can take.
 
     Args:
@@ -181,68 +181,68 @@ def join(a: Kind, b: Kind, lenient: bool) -> Kind:
         lenient: Whether a missing value may be made up: nobody will read it.
 
     Raises:
-        DiffersError: If there is none.
+        JoinError: If there is none.
     """
     if a == b:
         return a
-    if isinstance(a, Missing) or isinstance(b, Missing):
-        return (b if isinstance(a, Missing) else a) if lenient else Missing()
-    if isinstance(a, Leaf) and isinstance(b, Leaf):
-        raise DiffersError(shown(a), shown(b))
-    if isinstance(a, Leaf) and isinstance(b, Same):
+    if isinstance(a, Unbound) or isinstance(b, Unbound):
+        return (b if isinstance(a, Unbound) else a) if lenient else Unbound()
+    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+        raise JoinError(shown(a), shown(b))
+    if isinstance(a, TensorValue) and isinstance(b, Constant):
         return _leaf_for(a, b)
-    if isinstance(a, Same) and isinstance(b, Leaf):
+    if isinstance(a, Constant) and isinstance(b, TensorValue):
         return _leaf_for(b, a)
-    if isinstance(a, Parts) and isinstance(b, Parts):
+    if isinstance(a, Container) and isinstance(b, Container):
         other = b.in_order(a.keys) if a.kind is b.kind else None
         if other is not None and len(a.items) == len(other.items):
             pairs = zip(a.items, other.items, strict=True)
-            return Parts(a.kind, a.keys, tuple(join(*p, lenient) for p in pairs))
-    if isinstance(a, Same) and isinstance(b, Same):
+            return Container(a.kind, a.keys, tuple(join(*p, lenient) for p in pairs))
+    if isinstance(a, Constant) and isinstance(b, Constant):
         numbers = [k.value for k in (a, b) if _is_number(k.value)]
         if len(numbers) == 2:
-            return Leaf(max(map(_number_dtype, numbers), key=_level), ())
-    raise DiffersError(shown(a), shown(b))
+            return TensorValue(max(map(_number_dtype, numbers), key=_level), ())
+    raise JoinError(shown(a), shown(b))
 
 
-def _leaf_for(leaf: Leaf, number: Same) -> Leaf:
+def _leaf_for(leaf: TensorValue, number: Constant) -> TensorValue:
     """The tensor's kind, if the number can be one of its elements."""
     value = number.value
     if _is_number(value) and _level(_number_dtype(value)) <= _level(leaf.dtype):
         return leaf
-    raise DiffersError(shown(leaf), shown(number))
+    raise JoinError(shown(leaf), shown(number))
 
 
-def join_results(a: Kind, b: Kind) -> Kind:
+def join_results(a: AbstractValue, b: AbstractValue) -> AbstractValue:
     """The kind of what a function returns, which may be one of several."""
     try:
         if not isinstance(a, OneOf) and not isinstance(b, OneOf):
             return join(a, b, True)
-    except DiffersError:
+    except JoinError:
         pass
-    options: list[Kind] = []
+    options: list[AbstractValue] = []
     for kind in (a, b):
         for option in kind.options if isinstance(kind, OneOf) else (kind,):
-            if not isinstance(option, Missing):
+            if not isinstance(option, Unbound):
                 _add_option(options, option)
     return OneOf(tuple(options)) if len(options) > 1 else options[0]
 
 
-def _add_option(options: list[Kind], kind: Kind) -> None:
+def _add_option(options: list[AbstractValue], kind: AbstractValue) -> None:
     for i, known in enumerate(options):
         try:
             options[i] = join(known, kind, True)
-        except DiffersError:
+        except JoinError:
             continue
         return
     options.append(kind)
 
 
-def conform(value: Any, kind: Kind) -> Any:
+def conform(value: Any, kind: AbstractValue) -> Any:
     """The value as one of that kind, to which its own was joined."""
     if isinstance(kind, OneOf):
         return _varied(value, kind)
-    if isinstance(kind, Parts):
+    if isinstance(kind, Container):
         items = [UNDEFINED] * len(kind.items)
         if value is not UNDEFINED:
             items = [value[key] for key in kind.keys or range(len(kind.items))]
@@ -250,9 +250,9 @@ def conform(value: Any, kind: Kind) -> Any:
         if kind.kind is dict:
             return dict(zip(kind.keys, made, strict=True))
         return kind.kind(made)
-    if isinstance(kind, Same):
+    if isinstance(kind, Constant):
         return kind.value
-    if isinstance(kind, Missing):
+    if isinstance(kind, Unbound):
         return UNDEFINED
     if isinstance(value, _core.Tensor):
         return value
@@ -263,40 +263,40 @@ def conform(value: Any, kind: Kind) -> Any:
     return ops.full(shape=shape, value=number, dtype=kind.dtype)
 
 
-def _varied(value: Any, kind: OneOf) -> Varied:
-    if isinstance(value, Varied):
-        places = [_option(kind, kind_of(v)) for v in value.options]
-        chosen = ops.full(shape=[], value=places[0], dtype="int64")
-        for k, place in enumerate(places[1:], 1):
-            here = ops.equal(value.chosen, k)
+def _varied(value: Any, kind: OneOf) -> TaggedUnion:
+    if isinstance(value, TaggedUnion):
+        variables = [_option(kind, abstract_value(v)) for v in value.options]
+        chosen = ops.full(shape=[], value=variables[0], dtype="int64")
+        for k, place in enumerate(variables[1:], 1):
+            here = ops.equal(value.tag, k)
             other = ops.full(shape=[], value=place, dtype="int64")
             chosen = ops.where(here, other, chosen)
-        given = dict(zip(places, value.options, strict=True))
+        given = dict(zip(variables, value.options, strict=True))
     else:
-        place = 0 if value is UNDEFINED else _option(kind, kind_of(value))
+        place = 0 if value is UNDEFINED else _option(kind, abstract_value(value))
         chosen, given = ops.full(shape=[], value=place, dtype="int64"), {place: value}
-    return Varied(
+    return TaggedUnion(
         chosen,
         [conform(given.get(k, UNDEFINED), o) for k, o in enumerate(kind.options)],
     )
 
 
-def _option(kind: OneOf, one: Kind) -> int:
+def _option(kind: OneOf, one: AbstractValue) -> int:
     for k, option in enumerate(kind.options):
         try:
             if join(option, one, True) == option:
                 return k
-        except DiffersError:
+        except JoinError:
             continue
-    raise DiffersError(shown(kind), shown(one))
+    raise JoinError(shown(kind), shown(one))
 
 
 def tensors_of(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The tensors of a value that conforms, each with what it is called."""
     if isinstance(value, _core.Tensor):
         yield name, value
-    elif isinstance(value, Varied):
-        yield f"{name}.chosen", value.chosen
+    elif isinstance(value, TaggedUnion):
+        yield f"{name}.tag", value.tag
         for k, option in enumerate(value.options):
             yield from tensors_of(option, f"{name}.{k}")
     elif type(value) in (list, tuple):
@@ -307,16 +307,16 @@ def tensors_of(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from tensors_of(item, f"{name}[{key!r}]")
 
 
-def rebuilt(kind: Kind, tensors: Iterator[Any]) -> Any:
+def rebuilt(kind: AbstractValue, tensors: Iterator[Any]) -> Any:
     """A value of that kind with these tensors."""
-    if isinstance(kind, Leaf):
+    if isinstance(kind, TensorValue):
         return next(tensors)
     if isinstance(kind, OneOf):
-        chosen = next(tensors)
-        return Varied(chosen, [rebuilt(option, tensors) for option in kind.options])
-    if isinstance(kind, Parts):
+        tag = next(tensors)
+        return TaggedUnion(tag, [rebuilt(option, tensors) for option in kind.options])
+    if isinstance(kind, Container):
         items = [rebuilt(item, tensors) for item in kind.items]
         if kind.kind is dict:
             return dict(zip(kind.keys, items, strict=True))
         return kind.kind(items)
-    return UNDEFINED if isinstance(kind, Missing) else kind.value
+    return UNDEFINED if isinstance(kind, Unbound) else kind.value
