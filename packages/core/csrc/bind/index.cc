@@ -36,7 +36,12 @@ bool simple(PyObject* item) {
 int64_t bound(PyObject* o, int64_t otherwise) {
   if (o == Py_None) return otherwise;
   const Ref index(PyNumber_Index(o));
-  if (!index) throw PythonError();
+  if (!index) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
+    PyErr_Clear();
+    raise_type(std::string("[getitem] expected integers as bounds of a slice, got '") +
+               Py_TYPE(o)->tp_name + "'");
+  }
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
   return overflow == 0 ? value : overflow > 0 ? INT64_MAX : INT64_MIN;
@@ -102,7 +107,8 @@ bool parse(const View& v, PyObject* key, Basic* b) {
       b->inserted.v[b->inserted.count++] = b->result_rank++;
     } else if (item == Py_Ellipsis) {
       if (ellipsis) {
-        throw Error(ErrorKind::kInvalidArgument, "[getitem] one Ellipsis at most, got two");
+        throw Error(ErrorKind::kOutOfRange,
+                    "[getitem] expected at most one Ellipsis in an index, got two");
       }
       ellipsis = true;
       axis += v.rank - used;
@@ -189,9 +195,14 @@ void assign_recorded(const Tensor& x, Tensor v, Basic b) {
   dispatch_inplace(entry_named("slice_assign"), in, 2, &attrs, &out);
 }
 
-void assign(const Tensor& x, const Tensor& v, const Basic& b) {
+void assign(const Tensor& x, Tensor v, const Basic& b) {
   const GradMode off(false);
   const Tensor view = apply(x, b);
+  Ints first;  // axes of size 1 that the result does not have
+  for (int i = 0; i < v.rank() - view.rank() && v.view().shape[i] == 1; ++i) {
+    first.v[first.count++] = i;
+  }
+  if (first.count > 0) v = ops::squeeze(v, first);
   Tensor source = v;
   if (v->storage != nullptr && v->storage == x->storage) {
     View layout = v.view();

@@ -114,6 +114,49 @@ def test_out_of_range_is_told() -> None:
         x[proa.to_tensor([3])]
 
 
+EMPTY = np.zeros(0, np.int64)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.array([True, False]), [True, False], (slice(None), MASK[0, :3, 0]),
+        np.ones((3, 5), bool), (7, EMPTY), (slice(None), EMPTY, -5),
+        (np.array([3]), slice(0, 0)), (P, np.array([0, 1, 2])),
+    ],
+    ids=name,
+)  # fmt: skip
+def test_indices_that_do_not_fit_neither_read_nor_write(key: Any) -> None:
+    x = proa.to_tensor(A)
+    with pytest.raises(IndexError):
+        A[key]
+    with pytest.raises(IndexError):
+        x[tensors(key)]
+    with pytest.raises(IndexError):
+        x[tensors(key)] = 9
+    np.testing.assert_array_equal(x.numpy(), A)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [(slice(None), EMPTY), (slice(1, 3), EMPTY), (..., EMPTY), EMPTY, (0, EMPTY)],
+    ids=name,
+)
+def test_an_empty_index_writes_nothing(key: Any) -> None:
+    x, y = proa.to_tensor(A), proa.to_tensor(A + 1)
+    x[tensors(key)] = y[tensors(key)]
+    np.testing.assert_array_equal(x.numpy(), A)
+
+
+@pytest.mark.parametrize("key", [True, False, (..., True), (True, P), (P, False)])
+def test_a_single_bool_is_an_index_of_a_new_axis(key: Any) -> None:
+    x, want = proa.to_tensor(A), A.copy()
+    np.testing.assert_array_equal(x[tensors(key)].numpy(), A[key])
+    x[tensors(key)] = 3.0
+    want[key] = 3.0
+    np.testing.assert_array_equal(x.numpy(), want)
+
+
 STATIC_KEYS = [
     1,
     (slice(None), 2),

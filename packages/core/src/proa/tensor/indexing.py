@@ -1,57 +1,67 @@
 """x[...] with index arrays, by NumPy's rules; plain ints and slices are handled in C++.
 
 An index is a tuple of slices, ints, None, Ellipsis and index arrays (Tensors, arrays,
-lists; a bool array of rank r stands for its r arrays of coordinates). Index arrays
-broadcast against each other; their axes stand where they were if they were side by
-side, else first.
+lists). A bool array of rank r must have the shape of the r axes it indexes and stands
+for its r arrays of coordinates; a single bool is an index array, [0] or [], on a new
+axis of size 1. Index arrays broadcast against each other; the result has their axes at
+the place of the first one if they were adjacent, else in front. (Unlike in NumPy, an
+Ellipsis that stands for no axis separates nothing.)
 """
 
 from __future__ import annotations
 
+import operator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError, OutOfRangeError
+from proa.errors import InvalidTypeError, OutOfRangeError, ShapeError
 from proa.tensor.arguments import as_tensor, cast_if
 from proa.tensor.creation import arange
-from proa.tensor.manipulation import TO_END, TO_START
+from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape
 from proa.tensor.search import entries_where
 from proa.tensor.sizes import OpenSize, is_open
 
-#: One entry of a normalised index: a slice, None (a new axis), or an int64 Tensor.
-Entry: TypeAlias = "slice | Tensor | None"
+
+@dataclass(frozen=True)
+class NewAxisIndex:
+    """The index array, [0] or [], of a single bool on its new axis of size 1."""
+
+    index: Tensor
 
 
-def _index_tensors(item: Any) -> list[Tensor]:
-    """The int64 index arrays that one array-like entry stands for."""
-    if isinstance(item, (list, tuple)) and not item:
-        item = np.zeros(0, np.int64)
-    if isinstance(item, OpenSize):
-        item = ops.reshape(arange(item, item + 1), shape=[])
-    array = item if isinstance(item, Tensor) else as_tensor(np.asarray(item))
+#: One entry of a normalized index: a slice, None (a new axis), or an int64 Tensor.
+Entry: TypeAlias = "slice | Tensor | NewAxisIndex | None"
+
+
+def _index_tensor(item: Any) -> Tensor:
+    """An array-like entry as a Tensor of bools or int64."""
+    if isinstance(item, Tensor):
+        array = item
+    else:
+        try:
+            found = np.asarray(item)
+        except ValueError as error:
+            raise OutOfRangeError(
+                f"[getitem] expected regularly nested index arrays, got {item!r:.80}"
+            ) from error
+        if found.size == 0 and not isinstance(item, np.ndarray):
+            found = found.astype(np.int64)  # [] has no dtype of its own
+        if found.dtype.kind not in "biu":
+            raise OutOfRangeError(
+                "[getitem] expected ints, slices, Ellipsis, None or arrays of integers "
+                f"or bools as indices, got {item!r:.80}"
+            )
+        array = as_tensor(found)
     if array.dtype == "bool":
-        count = int(ops.count_nonzero(array).item())
-        found = ops.nonzero(array, count=count)
-        return [ops.select(found, axis=1, index=i) for i in range(array.ndim)]
+        return array
     if not array.dtype.is_integer:
         raise OutOfRangeError(
-            f"[index] an index array must hold integers or bools, got {array.dtype}"
+            f"[getitem] expected index arrays of integers or bools, got {array.dtype}"
         )
-    return [cast_if(array, "int64")]
-
-
-def _consumed(item: Any) -> int:
-    """How many axes of x an entry takes."""
-    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
-        return 0
-    if isinstance(item, Tensor):
-        return item.ndim if item.dtype == "bool" else 1
-    if isinstance(item, (list, np.ndarray)):
-        array = np.asarray(item)
-        return array.ndim if array.dtype == bool and array.size else 1
-    return 1
+    return cast_if(array, "int64")
 
 
 def _has_tensor(item: Any) -> bool:
@@ -60,40 +70,120 @@ def _has_tensor(item: Any) -> bool:
     )
 
 
-def _readable(item: Any) -> Any:
-    """Lists of Tensors become one Tensor; 0-d int Tensors become ints."""
-    if isinstance(item, (list, tuple)) and _has_tensor(item):
-        return ops.stack(*[as_tensor(i) for i in item], axis=0)
+def _bound(value: Any) -> Any:
+    if value is None or isinstance(value, OpenSize):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidTypeError(
+            f"[getitem] expected integers as bounds of a slice, got {value!r:.80}"
+        ) from None
+
+
+def _read(item: Any) -> Any:
+    """An item as None, Ellipsis, a slice of ints, an int, or a Tensor."""
+    if item is None or item is Ellipsis or isinstance(item, OpenSize):
+        return item
     if isinstance(item, slice):
-        parts = (item.start, item.stop, item.step)
-        return slice(*(int(p) if isinstance(p, Tensor) else p for p in parts))
-    return item
+        return slice(_bound(item.start), _bound(item.stop), _bound(item.step))
+    if isinstance(item, (list, tuple)) and _has_tensor(item):
+        return _index_tensor(ops.stack(*[as_tensor(i) for i in item], axis=0))
+    if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
+        return _index_tensor(item)
+    if isinstance(item, (Tensor, np.ndarray)):
+        return _index_tensor(item)
+    return operator.index(item)
+
+
+def _axis_count(item: Any) -> int:
+    """How many axes of x an item indexes."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if isinstance(item, Tensor) and item.dtype == "bool" else 1
+
+
+def _check_range(axis: int, size: int, value: int) -> None:
+    if not -size <= value < size:
+        raise OutOfRangeError(
+            f"[getitem] expected an index of axis {axis} in [{-size}, {size}), "
+            f"got {value}"
+        )
+
+
+def _places_where(mask: Tensor, axis: int, sizes: list[int]) -> list[Entry]:
+    """The coordinates where a mask of the axes from ``axis`` on holds."""
+    given = mask.shape
+    if any(m != n and m >= 0 and n >= 0 for m, n in zip(given, sizes, strict=True)):
+        raise OutOfRangeError(
+            f"[getitem] expected a mask of the shape of the axes it indexes, from axis "
+            f"{axis} on {sizes}, got {given}"
+        )
+    count = int(ops.count_nonzero(mask).item())
+    if not given:
+        index = np.zeros(count, np.int64)
+        return [NewAxisIndex(as_tensor(index))]
+    found = ops.nonzero(mask, count=count)
+    return [ops.select(found, axis=1, index=i) for i in range(mask.ndim)]
+
+
+def _integer(item: Any, axis: int, size: int) -> Tensor:
+    """A single integer as a 0-d index array."""
+    if isinstance(item, OpenSize):
+        return ops.reshape(arange(item, item + 1), shape=[])
+    if size >= 0:
+        _check_range(axis, size, item)
+    return as_tensor(np.asarray(item, np.int64))
 
 
 def _expanded(x: Tensor, key: Any) -> list[Entry]:
     """``key`` with Ellipsis spelt out, every axis covered, ints as 0-d index arrays."""
-    items = [_readable(i) for i in (key if isinstance(key, tuple) else (key,))]
-    dots = [i for i, item in enumerate(items) if item is Ellipsis]
-    if len(dots) > 1:
-        raise OutOfRangeError("[index] an index may have one Ellipsis, got more")
-    left = x.ndim - sum(map(_consumed, items))
+    items = [_read(i) for i in (key if isinstance(key, tuple) else (key,))]
+    ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
+        raise OutOfRangeError(
+            "[getitem] expected at most one Ellipsis in an index, got more"
+        )
+    left = x.ndim - sum(map(_axis_count, items))
     if left < 0:
         raise OutOfRangeError(
-            f"[index] an index may have {x.ndim} entries, got {x.ndim - left}"
+            f"[getitem] expected indices of at most {x.ndim} axes, got {x.ndim - left}"
         )
-    at = dots[0] if dots else len(items)
+    at = ellipses[0] if ellipses else len(items)
     items[at : at + 1] = [slice(None)] * left
     entries: list[Entry] = []
+    axis, shape = 0, x.shape
     for item in items:
-        if item is None or isinstance(item, slice):
+        count = _axis_count(item)
+        if isinstance(item, Tensor) and item.dtype == "bool":
+            entries.extend(_places_where(item, axis, shape[axis : axis + count]))
+        elif item is None or isinstance(item, (slice, Tensor)):
             entries.append(item)
-        elif isinstance(item, (bool, np.bool_)):
-            raise InvalidArgumentError(
-                "[index] a bool must be an array's, got a single bool"
-            )
         else:
-            entries.extend(_index_tensors(item))
+            entries.append(_integer(item, axis, shape[axis]))
+        axis += count
+    _check_integers_beside_empty(entries, shape)
     return entries
+
+
+def _check_integers_beside_empty(entries: list[Entry], shape: list[int]) -> None:
+    """Check 0-d index arrays where another is empty: no kernel reads them there."""
+    arrays = [_array(e) for e in entries]
+    if not any(a is not None and a.size == 0 for a in arrays):
+        return
+    axis = 0
+    for entry, array in zip(entries, arrays, strict=True):
+        known = array is not None and array.ndim == 0 and not array._is_symbolic
+        if array is not None and known and shape[axis] >= 0:
+            _check_range(axis, shape[axis], int(array.item()))
+        axis += not (entry is None or isinstance(entry, NewAxisIndex))
+
+
+def _array(entry: Entry) -> Tensor | None:
+    """The index array of an entry that has one."""
+    if isinstance(entry, NewAxisIndex):
+        return entry.index
+    return entry if isinstance(entry, Tensor) else None
 
 
 def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]]:
@@ -102,21 +192,21 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
     new_axes, arrays = [], list[Tensor | None]()
     axis = 0
     for entry in entries:
-        if entry is None:
+        if entry is None or isinstance(entry, NewAxisIndex):
             new_axes.append(len(arrays))
-            arrays.append(None)
+            arrays.append(_array(entry))
             continue
         if isinstance(entry, slice) and is_open([entry.start, entry.stop]):
             x = ops.gather(x, _open_slice(entry, x.shape[axis]), axis=axis)
             entry = slice(None)
         if isinstance(entry, slice):
-            step = 1 if entry.step is None else int(entry.step)
+            step = 1 if entry.step is None else entry.step
             if entry != slice(None):
-                far = TO_END if step > 0 else TO_START
-                near = 0 if step > 0 else TO_END
+                first = 0 if step > 0 else TO_END
+                last = TO_END if step > 0 else TO_START
                 axes.append(axis)
-                starts.append(near if entry.start is None else int(entry.start))
-                ends.append(far if entry.stop is None else int(entry.stop))
+                starts.append(first if entry.start is None else entry.start)
+                ends.append(last if entry.stop is None else entry.stop)
                 steps.append(step)
             arrays.append(None)
         else:
@@ -141,10 +231,39 @@ def _open_slice(entry: slice, size: int) -> Tensor:
     )
 
 
+def _common_shape(arrays: list[Tensor]) -> list[int]:
+    """The shape that index arrays broadcast to."""
+    shape: list[int] = []
+    try:
+        for array in arrays:
+            shape = broadcast_shape(shape, array.shape)
+    except ShapeError:
+        raise OutOfRangeError(
+            "[getitem] expected index arrays that broadcast to one shape, got "
+            f"{[a.shape for a in arrays]}"
+        ) from None
+    return shape
+
+
 def _coordinates(arrays: list[Tensor]) -> Tensor:
     """Index arrays broadcast and put together along a last axis."""
-    shape = list(np.broadcast_shapes(*(a.shape for a in arrays)))
+    shape = _common_shape(arrays)
     return ops.stack(*[ops.broadcast_to(a, shape=shape) for a in arrays], axis=-1)
+
+
+def _with_mask_sizes(x: Tensor, key: Any) -> Tensor:
+    """x, of which a run checks that sizes open in a recording are those of masks."""
+    if not is_open(x.shape):
+        return x
+    items = [_read(i) for i in (key if isinstance(key, tuple) else (key,))]
+    left = x.ndim - sum(map(_axis_count, items))
+    axis, shape = 0, [0] * x.ndim  # 0 keeps a size
+    for item in items:
+        count = left if item is Ellipsis else _axis_count(item)
+        if isinstance(item, Tensor) and item.dtype == "bool":
+            shape[axis : axis + count] = [max(n, 0) for n in item.shape]
+        axis += count
+    return ops.reshape(x, shape=shape) if any(shape) else x
 
 
 def get_item(x: Tensor, key: Any) -> Tensor:
@@ -154,7 +273,7 @@ def get_item(x: Tensor, key: Any) -> Tensor:
     is_mask = isinstance(key, Tensor) and key.dtype == "bool" and key.ndim > 0
     if is_mask and key.shape == x.shape[: key.ndim]:
         return entries_where(x, key)
-    y, arrays = _basic(x, _expanded(x, key))
+    y, arrays = _basic(_with_mask_sizes(x, key), _expanded(x, key))
     places = [i for i, a in enumerate(arrays) if a is not None]
     given = [a for a in arrays if a is not None]
     if not given:
@@ -177,7 +296,17 @@ def get_item(x: Tensor, key: Any) -> Tensor:
 
 
 def _steps_of(entry: slice, size: int) -> Tensor:
+    if is_open([entry.start, entry.stop]) or (size < 0 and entry != slice(None)):
+        return _open_slice(entry, size)
+    if size < 0:
+        return arange(size)
     return as_tensor(np.arange(*entry.indices(size), dtype=np.int64))
+
+
+def _fitted(array: Tensor, first: int, rank: int) -> Tensor:
+    """An array with its axes from ``first`` on among ``rank``, the others of size 1."""
+    last = first + array.ndim
+    return ops.unsqueeze(array, axis=[*range(first), *range(last, rank)])
 
 
 def _layout(x: Tensor, entries: list[Entry]) -> tuple[list[Tensor], list[int]]:
@@ -185,43 +314,43 @@ def _layout(x: Tensor, entries: list[Entry]) -> tuple[list[Tensor], list[int]]:
 
     Slices become ranges, so that one `index_put` on the leading axes writes it all.
     """
-    arrays = [(i, e) for i, e in enumerate(entries) if isinstance(e, Tensor)]
-    broad = list(np.broadcast_shapes(*(a.shape for _, a in arrays)))
+    arrays = [(i, a) for i, e in enumerate(entries) if (a := _array(e)) is not None]
+    common = _common_shape([a for _, a in arrays])
     where = [i for i, _ in arrays]
-    together = where[-1] - where[0] + 1 == len(where)
+    adjacent = where[-1] - where[0] + 1 == len(where)
     sizes = iter(x.shape)
-    plan: list[tuple[Entry, int]] = [
-        (e, 1 if e is None else next(sizes)) for e in entries
-    ]
-    shape: list[int] = [] if together else list(broad)
-    spot = 0  # where the broadcast axes stand in the result
-    ranges: list[tuple[int, Tensor]] = []  # (axis in the result, range) for slices
-    order: list[tuple[str, int]] = []
-    for i, (entry, size) in enumerate(plan):
-        if isinstance(entry, Tensor):
-            if together and i == where[0]:
-                spot = len(shape)
-                shape.extend(broad)
-            order.append(("array", where.index(i)))
-        elif entry is None:
+    shape: list[int] = [] if adjacent else list(common)
+    first = 0  # the place of the broadcast axes in the result
+    parts: list[tuple[Tensor, int | None]] = []  # coordinates; axis of a range
+    for i, entry in enumerate(entries):
+        new = entry is None or isinstance(entry, NewAxisIndex)
+        size = 1 if new else next(sizes)
+        if adjacent and i == where[0]:
+            first = len(shape)
+            shape.extend(common)
+        if entry is None:
             shape.append(1)
-        else:
+        elif isinstance(entry, slice):
             steps = _steps_of(entry, size)
-            order.append(("range", len(ranges)))
-            ranges.append((len(shape), steps))
-            shape.append(steps.size)
-    rank = len(shape)
-    result = []
-    for kind, n in order:
-        if kind == "array":
-            source = arrays[n][1]
-            own = [1] * (len(broad) - source.ndim) + source.shape
-            view = [1] * spot + own + [1] * (rank - spot - len(broad))
-        else:
-            axis, source = ranges[n]
-            view = [1] * axis + [-1] + [1] * (rank - axis - 1)
-        result.append(ops.reshape(source, shape=view))
-    return result, shape
+            parts.append((steps, len(shape)))
+            shape.append(steps.shape[0])
+        elif isinstance(entry, Tensor):
+            parts.append((entry, None))
+    rank, end = len(shape), first + len(common)
+    return [
+        _fitted(a, end - a.ndim if axis is None else axis, rank) for a, axis in parts
+    ], shape
+
+
+def _with_new_axes(entries: list[Entry]) -> tuple[Any, ...]:
+    """A key whose only index arrays are those of single bools that all hold, as a basic
+    index with one new axis in their place.
+    """
+    where = [i for i, e in enumerate(entries) if isinstance(e, NewAxisIndex)]
+    adjacent = where[-1] - where[0] + 1 == len(where)
+    rest = [e for e in entries if not isinstance(e, NewAxisIndex)]
+    rest.insert(where[0] if adjacent else 0, None)
+    return tuple(rest)
 
 
 def set_item(x: Tensor, key: Any, value: Any) -> None:
@@ -229,22 +358,27 @@ def set_item(x: Tensor, key: Any, value: Any) -> None:
     given = cast_if(as_tensor(value, x), x.dtype)
     entries = _expanded(x, key)
     if not any(isinstance(e, Tensor) for e in entries):
-        x[tuple(entries)] = given
-        return
-    last = max(i for i, e in enumerate(entries) if isinstance(e, Tensor))
+        flags = [e.index for e in entries if isinstance(e, NewAxisIndex)]
+        if all(f.size for f in flags):
+            x[_with_new_axes(entries) if flags else tuple(entries)] = given
+            return
+    last = max(i for i, e in enumerate(entries) if _array(e) is not None)
     tail = entries[last + 1 :]
     if all(isinstance(e, slice) and e == slice(None) for e in tail):
-        kept = x.shape[x.ndim - len(tail) :] if tail else []
+        whole = x.shape[x.ndim - len(tail) :] if tail else []
         entries = entries[: last + 1]
     else:
-        kept = []
+        whole = []
     coordinates, shape = _layout(x, entries)
-    # Axes kept whole stand last in the result unless the arrays' axes were moved first;
+    # Axes kept whole are last in the result unless the arrays' axes were moved first;
     # either way they trail, for the slices before them keep their order.
-    spread = [ops.broadcast_to(c, shape=shape) for c in coordinates]
-    index = ops.stack(*spread, axis=-1)
-    target = [*shape, *kept]
+    target = [*shape, *whole]
     extra = given.ndim - len(target)
     if extra > 0 and all(n == 1 for n in given.shape[:extra]):
-        given = ops.reshape(given, shape=given.shape[extra:])
-    ops.index_put_(x, index, ops.broadcast_to(given, shape=target))
+        given = ops.squeeze(given, axis=list(range(extra)))
+    given = ops.broadcast_to(given, shape=target)
+    if 0 in target:
+        get_item(x, key)  # nothing is written, but every index is checked
+        return
+    spread = [ops.broadcast_to(c, shape=shape) for c in coordinates]
+    ops.index_put_(x, ops.stack(*spread, axis=-1), given)

@@ -272,9 +272,10 @@ def masked_select(x: Tensor, mask: Tensor, name: Any = None) -> Tensor:
 
 def entries_where(x: Tensor, mask: Tensor) -> Tensor:
     """The entries of x where mask, of the shape of x's leading axes, holds."""
-    flat = ops.reshape(mask, shape=[mask.size])
-    places = ops.reshape(nonzero(flat), shape=[-1])
-    entries = ops.reshape(x, shape=[mask.size, *x.shape[mask.ndim :]])
+    last = mask.ndim - 1
+    flat = ops.flatten(mask, start_axis=0, stop_axis=last)
+    places = ops.flatten(nonzero(flat), start_axis=0, stop_axis=1)
+    entries = ops.flatten(x, start_axis=0, stop_axis=last)
     return ops.gather(entries, places, axis=0)
 
 

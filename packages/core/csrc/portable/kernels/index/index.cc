@@ -56,6 +56,7 @@ bool all_inside(const Walk& w) {
     nest.shape[nest.rank] = w.nest.shape[d];
     nest.stride[0][nest.rank++] = w.nest.stride[Walk::kIndex][d];
   }
+  if (nest.size() == 0) return true;
   const I* index = w.index.as<const I>();
   Cursor at;
   at.seek(nest, 0);
@@ -342,8 +343,10 @@ Status run_walk(const Call& c, Walk* w, Mode mode, Prepare&& prepare) {
   if (!wide && w->index.dtype != DType::kI32) return Status::kInvalidArgument;
   const int64_t total = w->nest.size();
   w->nest.merge();
-  // CoalescedAxes are checked as they are read: the indices may be most of what there is to read.
-  if (total > 0 && !(mode == Mode::kRead && w->in_lines())) {
+  // Lines are checked as they are read: the indices may be most of what there is to read. An index
+  // must name an element also where entries have no elements.
+  const bool checked_as_read = total > 0 && mode == Mode::kRead && w->in_lines();
+  if (!checked_as_read) {
     if (!(wide ? all_inside<int64_t>(*w) : all_inside<int32_t>(*w))) return Status::kOutOfRange;
   }
   if (total > 0 && w->adds_rows()) {
