@@ -101,3 +101,36 @@ def test_running_products_differentiate_through_zeros():
     x = proa.to_tensor([2.0, 0.0, 3.0, 0.0], stop_gradient=False)
     proa.cumprod(x, 0).sum().backward()
     assert x.grad.tolist() == [1, 2 + 6, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_running_products_do_not_depend_on_a_gradient(dtype: str):
+    x = proa.to_tensor(RNG.uniform(0.9, 1.1, (3, 200))).astype(dtype)
+    plain = proa.cumprod(x, 1)
+    x.stop_gradient = False
+    np.testing.assert_array_equal(proa.cumprod(x, 1).numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_gradients_of_running_products_equal_finite_differences(zeros: int):
+    a, w = RNG.normal(size=(2, 6)), RNG.normal(size=(2, 6))
+    a[:, [1, 4][:zeros]] = 0
+    x = proa.to_tensor(a, stop_gradient=False)
+    (y,) = proa.grad(
+        (proa.cumprod(x, 1) * proa.to_tensor(w)).sum(), x, create_graph=True
+    )
+    (y * y).sum().backward()
+    step, h = RNG.normal(size=a.shape), 1e-5
+
+    def slope(f: Any) -> float:
+        return float((f(a + h * step) - f(a - h * step)) / (2 * h))
+
+    def gradient_of(b: Any) -> Any:
+        t = proa.to_tensor(b, stop_gradient=False)
+        (proa.cumprod(t, 1) * proa.to_tensor(w)).sum().backward()
+        return t.grad.numpy()
+
+    first = slope(lambda b: (np.cumprod(b, 1) * w).sum())
+    np.testing.assert_allclose((y.numpy() * step).sum(), first, rtol=1e-6, atol=1e-8)
+    second = slope(lambda b: (gradient_of(b) ** 2).sum())
+    np.testing.assert_allclose((x.grad.numpy() * step).sum(), second, rtol=1e-5)

@@ -43,6 +43,14 @@ Status shape_reduce_keep(const Call& c) {
   return without(c.in[0], 1u << axis, true, &c.out[0]);
 }
 
+Status shape_linear_recurrence(const Call& c) {
+  View& out = c.out[0];
+  if (!broadcast_leading(c.in[0], c.in[0].rank, c.in[1], c.in[1].rank, &out))
+    return Status::kInvalidArgument;
+  const bool has_axis = normal_axis(c.attr<LinearRecurrenceAttrs>().axis, out.rank) >= 0;
+  return has_axis || out.rank == 0 ? Status::kOk : Status::kInvalidArgument;
+}
+
 // dy may be expanded to the shape of `like`: for kind="view" rows with zero strides.
 Status shape_expand_reduced(const Call& c) {
   const auto& a = c.attr<ExpandReducedAttrs>();

@@ -9,6 +9,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import (
+    as_count,
     as_int,
     as_tensor,
     cast_if,
@@ -16,7 +17,6 @@ from proa.tensor.arguments import (
     normal_axis,
     written,
 )
-from proa.tensor.doubling import doubled
 
 # Rows that are the public function as they stand.
 from proa._core.ops import (  # isort: skip
@@ -252,10 +252,7 @@ def cumprod(
     y = cast_if(x, dtype)
     along = 0 if dim is None else normal_axis("cumprod", as_int("cumprod", dim), y.ndim)
     y = ops.reshape(y, shape=[-1]) if dim is None else y
-    if y.ndim == 0 or y.stop_gradient:
-        return ops.cumprod(y, axis=along)
-    # The row's gradient divides by x; that of doubling does not, so x may have zeros.
-    return doubled((y,), along, lambda a, b: (ops.mul(a[0], b[0]),))[0]
+    return ops.cumprod(y, axis=along)
 
 
 def diff(
@@ -266,11 +263,14 @@ def diff(
     append: Tensor | None = None,
     name: Any = None,
 ) -> Tensor:
-    """Differences of neighbours along an axis, n times."""
+    """Differences of neighbours along an axis, n times; none are left of n elements."""
+    order = as_count("diff", "n", n)  # no array is longer
+    if order < 0:
+        raise InvalidArgumentError(f"[diff] expected n of at least 0, got {order}")
     parts = [t for t in (prepend, x, append) if t is not None]
     y = ops.concat(*parts, axis=axis) if len(parts) > 1 else x
-    end = 2**63 - 1
-    for _ in range(n):
+    end, length = 2**63 - 1, y.shape[normal_axis("diff", as_int("diff", axis), y.ndim)]
+    for _ in range(order if length < 0 else min(order, length)):
         later = ops.slice(y, axes=[axis], starts=[1], ends=[end], steps=[1])
         earlier = ops.slice(y, axes=[axis], starts=[0], ends=[-1], steps=[1])
         is_bool = y.dtype == "bool"

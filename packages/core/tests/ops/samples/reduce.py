@@ -220,6 +220,36 @@ Sample(
 )
 
 
+def _linear_recurrence(
+    x: Array, b: Array, *, axis: int, reverse: bool, initial: float
+) -> Array:
+    x, b = (np.moveaxis(a, axis, 0) for a in np.broadcast_arrays(x, b))
+    if reverse:
+        x, b = x[::-1], b[::-1]
+    y = np.empty_like(x)
+    state = np.full(x.shape[1:], initial, x.dtype)
+    for k in range(len(x)):
+        y[k] = state
+        state = x[k] * state + b[k]
+    return np.moveaxis(y[::-1] if reverse else y, 0, axis)
+
+
+Sample(
+    "linear_recurrence",
+    ref=_linear_recurrence,
+    cases=[
+        case((2, 3), (2, 3), axis=-1, reverse=False, initial=0.0),
+        case((4, 5, 3), (4, 5, 3), axis=1, reverse=True, initial=1.5),
+        case((3, 4), (4,), axis=0, reverse=False, initial=-1.0),
+        case((1, 4), (5, 1), axis=1, reverse=True, initial=1.0),
+        case((2, 40), (2, 40), axis=1, reverse=False, initial=1.0),
+        case((0, 3), (0, 3), axis=1, reverse=False, initial=0.0),
+        case((2, 0), (2, 0), axis=1, reverse=True, initial=0.0),
+    ],
+    domain=(-1.0, 1.0),
+)
+
+
 def _sum_to(x: Array, like: Array) -> Array:
     lead = x.ndim - like.ndim
     axes = tuple(range(lead)) + tuple(

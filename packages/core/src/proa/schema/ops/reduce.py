@@ -147,8 +147,13 @@ op(
 )
 
 
-def _cumprod_grad(g: Any, dy: Any, y: Any, x: Any, *, axis: Any) -> Any:
-    return g.div(g.cumsum(g.mul(dy, g.conj(y)), axis=axis, reverse=True), g.conj(x))
+def _cumprod_grad(g: Any, dy: Any, x: Any, *, axis: Any) -> Any:
+    # dx[i] = prod(x[k], k < i) * sum(dy[k] * prod(x[m], i < m <= k), k >= i): no
+    # division, so x may have zeros.
+    x = g.conj(x)
+    before = g.linear_recurrence(x, 0.0, axis=axis, initial=1.0)
+    after = g.linear_recurrence(x, g.mul(dy, x), axis=axis, reverse=True)
+    return g.mul(before, g.add(dy, after))
 
 
 op(
@@ -157,7 +162,28 @@ op(
     dtypes=NUMERIC,
     grad=_cumprod_grad,
     lite=False,
-    doc="Running product along axis. The gradient needs x to have no zero.",
+    doc="Running product along axis.",
+)
+
+
+def _linear_recurrence_grad(
+    g: Any, dy: Any, y: Any, x: Any, *, axis: Any, reverse: Any
+) -> Any:
+    # y = L(x) b, and the same recurrence from the other end is L(x) transposed.
+    db = g.linear_recurrence(g.conj(x), dy, axis=axis, reverse=~reverse)
+    return g.mul(db, g.conj(y)), db
+
+
+op(
+    "linear_recurrence(x, b, *, axis: int = -1, reverse: bool = False, "
+    "initial: float = 0.0)",
+    shape="linear_recurrence",
+    dtypes=INEXACT,
+    promote="common",
+    grad=_linear_recurrence_grad,
+    lite=False,
+    doc="y[0] = initial and y[k] = x[k - 1] y[k - 1] + b[k - 1] along axis, from the "
+    "other end if reverse. x and b broadcast.",
 )
 op(
     "sum_to(x, like: shape)",
