@@ -67,6 +67,7 @@ PyObject* py_get_num_threads(PyObject*, PyObject*) {
   return PyLong_FromLong(ThreadPool::global().threads());
 }
 
+PyObject* py_memory_limit(PyObject*, PyObject*) { return PyLong_FromSize_t(memory_limit()); }
 PyObject* py_memory_stats(PyObject*, PyObject*) {
   const MemoryStats s = memory_stats();
   return Py_BuildValue("{s:L,s:L,s:L,s:L}", "allocated", static_cast<long long>(s.allocated),
@@ -195,6 +196,7 @@ PyMethodDef module_functions[] = {
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"set_num_threads", py_set_num_threads, METH_O, nullptr},
     {"get_num_threads", py_get_num_threads, METH_NOARGS, nullptr},
+    {"memory_limit", py_memory_limit, METH_NOARGS, "The most bytes that an array can have."},
     {"memory_stats", py_memory_stats, METH_NOARGS, nullptr},
     {"empty_cache", py_empty_cache, METH_NOARGS, nullptr},
     {"reset_peak", py_reset_peak, METH_NOARGS, nullptr},

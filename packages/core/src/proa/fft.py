@@ -18,7 +18,13 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.public import publish
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import as_int, as_ints, cast_if, present_axis
+from proa.tensor.arguments import (
+    as_count,
+    as_int,
+    as_ints,
+    cast_if,
+    present_axis,
+)
 from proa.tensor.creation import to_tensor
 from proa.tensor.factor import as_complex_numbers
 from proa.tensor.manipulation import TO_END, roll
@@ -366,14 +372,16 @@ def fftfreq(
     n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: Any = None
 ) -> Tensor:
     """The frequencies of `fft`: [0, 1, .., (n - 1) // 2, -(n // 2), .., -1] / (d n)."""
-    return to_tensor(np.fft.fftfreq(n, d), as_dtype(dtype or "default"))
+    count = as_count("fftfreq", "n", n, 8)
+    return to_tensor(np.fft.fftfreq(count, d), as_dtype(dtype or "default"))
 
 
 def rfftfreq(
     n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: Any = None
 ) -> Tensor:
     """The frequencies of `rfft`: [0, 1, .., n // 2] / (d n)."""
-    return to_tensor(np.fft.rfftfreq(n, d), as_dtype(dtype or "default"))
+    count = as_count("rfftfreq", "n", n, 8)
+    return to_tensor(np.fft.rfftfreq(count, d), as_dtype(dtype or "default"))
 
 
 def _shifted(where: str, x: Tensor, axes: Any, sign: int) -> Tensor:

@@ -2,8 +2,10 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string>
@@ -129,12 +131,34 @@ void* from_system(size_t bytes) {
 // What is kept stays below what is in use plus this.
 constexpr int64_t kKeep = int64_t{512} << 20;
 
+// The limit of the process's control group (version 2); SIZE_MAX if there is none.
+size_t control_group_limit() {
+  std::FILE* file = std::fopen("/sys/fs/cgroup/memory.max", "r");
+  if (file == nullptr) return SIZE_MAX;
+  unsigned long long bytes = 0;  // "max" where there is no limit
+  const bool limited = std::fscanf(file, "%llu", &bytes) == 1;
+  std::fclose(file);
+  return limited ? static_cast<size_t>(bytes) : SIZE_MAX;
+}
+
 }  // namespace
 
+size_t memory_limit() {
+  static const size_t limit = [] {
+    struct sysinfo machine;
+    if (sysinfo(&machine) != 0) return size_t{1} << 47;  // of addresses
+    const size_t ram = machine.totalram * machine.mem_unit, group = control_group_limit();
+    return (ram < group ? ram : group) + machine.totalswap * machine.mem_unit;
+  }();
+  return limit;
+}
+
 void* allocate(size_t bytes, size_t* capacity) {
-  if (bytes > (size_t{1} << 47)) {
-    throw Error(ErrorKind::kResourceExhausted,
-                "[allocate] the size must fit in memory, got " + std::to_string(bytes) + " bytes");
+  if (bytes >= kHuge && bytes > memory_limit()) {
+    throw Error(ErrorKind::kResourceExhausted, "[allocate] expected a size that fits in memory (" +
+                                                   std::to_string(memory_limit()) +
+                                                   " bytes), got " + std::to_string(bytes) +
+                                                   " bytes");
   }
   const SizeClass size = class_of(bytes);
   *capacity = size.bytes;
@@ -163,9 +187,8 @@ void* allocate(size_t bytes, size_t* capacity) {
   }
   if (block == nullptr) {
     count(-static_cast<int64_t>(size.bytes));
-    throw Error(ErrorKind::kResourceExhausted,
-                "[allocate] memory must be available, got none for " + std::to_string(size.bytes) +
-                    " bytes");
+    throw Error(ErrorKind::kResourceExhausted, "[allocate] expected free memory for " +
+                                                   std::to_string(size.bytes) + " bytes, got none");
   }
   return block;
 }

@@ -14,8 +14,14 @@ struct MemoryStats {
   int64_t reserved_peak;  // the most that allocated and cached bytes have been together
 };
 
+/// The most bytes that a block can have: the memory of the machine, or of the process's control
+/// group, and swap. A larger one would be granted by a kernel that overcommits, and its use would
+/// end the process.
+size_t memory_limit();
+
 /// A block of at least `bytes`, 64-byte aligned; `*capacity` is its real size, to be given to
-/// release. Thread-safe. Throws Error(kResourceExhausted) when the system has no more.
+/// release. Thread-safe. Throws Error(kResourceExhausted) when the system has no more, and at once
+/// when `bytes` exceeds memory_limit().
 void* allocate(size_t bytes, size_t* capacity);
 /// Keeps the block for the next allocation of its size class.
 void release(void* block, size_t capacity);

@@ -17,7 +17,7 @@ const char* requirement(const OpInfo& op, Status status) {
     case Status::kUnimplemented:
       return "this build must have a kernel";
     case Status::kResourceExhausted:
-      return "memory must suffice";
+      return "expected arrays that fit in memory";
     case Status::kSingular:
       return "every matrix must have an inverse, but one is singular";
     case Status::kNotPositive:
@@ -97,6 +97,12 @@ std::string given(const OpInfo& op, const Call& call) {
 void raise_status(const OpInfo& op, const Call& call, Status status) {
   throw Error(kind_of(status), std::string("[") + op.name + "] " + requirement(op, status) +
                                    ", got " + given(op, call));
+}
+
+void raise_allocation(const OpInfo& op, const Call& call, const Error& error) {
+  if (error.kind() != ErrorKind::kResourceExhausted) throw error;
+  throw error.with(std::string("[") + op.name + "] " + requirement(op, Status::kResourceExhausted) +
+                   ", got " + given(op, call) + "; " + error.what());
 }
 
 }  // namespace proa

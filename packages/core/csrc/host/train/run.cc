@@ -28,8 +28,14 @@ const OpEntry& entry_of(OpId id) { return op_entries()[static_cast<int>(id)]; }
 struct Scratch {
   void* data = nullptr;
   size_t capacity = 0;
-  explicit Scratch(size_t bytes) {
-    if (bytes > 0) data = allocate(bytes, &capacity);
+  Scratch(const OpEntry& entry, const Call& call) {
+    const size_t bytes = entry.kernel.scratch != nullptr ? entry.kernel.scratch(call) : 0;
+    if (bytes == 0) return;
+    try {
+      data = allocate(bytes, &capacity);
+    } catch (const Error& error) {
+      raise_allocation(*entry.info, call, error);
+    }
   }
   ~Scratch() {
     if (data != nullptr) release(data, capacity);
@@ -145,7 +151,7 @@ void check_sizes(const OpInfo& op, const View& v) {
 void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl* const* in) {
   const OpInfo& op = *entry.info;
   if (entry.kernel.run == nullptr) raise_status(op, *call, Status::kUnimplemented);
-  const Scratch scratch(entry.kernel.scratch != nullptr ? entry.kernel.scratch(*call) : 0);
+  const Scratch scratch(entry, *call);
   call->scratch = scratch.data;
   static const Parallel* pool = ThreadPool::global().parallel();
   call->parallel = pool;
@@ -167,6 +173,15 @@ void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl*
 }
 
 namespace {
+
+// An output's memory.
+Tensor new_output(const OpInfo& op, const Call& call, const View& layout) {
+  try {
+    return empty_as(layout);
+  } catch (const Error& error) {
+    raise_allocation(op, call, error);
+  }
+}
 
 // Shares the memory of the first input; false if it must be made row-major first.
 bool make_view(const OpEntry& entry, TensorImpl* const* in, Call* call, Tensor* out) {
@@ -199,7 +214,7 @@ bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* 
   if (quick) {
     std::memcpy(static_cast<void*>(&views.out()[0]), &views.in()[0], sizeof(View));
     views.out()[0].dtype = output_dtype(op, call, 0);
-    out[0] = empty_as(views.out()[0]);
+    out[0] = new_output(op, call, views.out()[0]);
     views.out()[0].data = out[0]->view.data;
   } else {
     const Timed timed(op.name, EventKind::kPrepare);
@@ -209,7 +224,7 @@ bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* 
       View& v = views.out()[i];
       check_sizes(op, v);
       choose_strides(op, call, &v);
-      out[i] = empty_as(v);
+      out[i] = new_output(op, call, v);
       v.data = out[i]->view.data;
     }
   }

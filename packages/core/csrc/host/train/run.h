@@ -1,5 +1,6 @@
 #pragma once
 // The lower half of the dispatcher: outputs made, kernels run, failures put into words.
+#include "proa/runtime/error.h"
 #include "proa/train/dispatch.h"
 
 namespace proa {
@@ -31,6 +32,9 @@ struct KeepLock {
 
 /// Throws the error that a shape rule or kernel reported.
 [[noreturn]] void raise_status(const OpInfo& op, const Call& call, Status status);
+/// Throws the error of an allocation that failed for the call's outputs or scratch, in words that
+/// name the op; any other error as it is.
+[[noreturn]] void raise_allocation(const OpInfo& op, const Call& call, const Error& error);
 /// Throws unless the first array's dtype (or the attribute's) is one that the row admits.
 void check_dtype(const OpInfo& op, const Call& call);
 /// Runs the kernel; call.in and call.out are complete. Checks the outputs if asked to. `out` and

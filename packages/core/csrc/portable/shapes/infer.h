@@ -42,8 +42,8 @@ inline DType output_dtype(const OpInfo& op, const Call& call, int i) {
   return first;
 }
 
-/// Fills dtype, rank and shape of every output; for a view op also data and strides. The size in
-/// bytes of an output fits into 63 bits.
+/// Fills dtype, rank and shape of every output; for a view op also data and strides.
+/// kResourceExhausted if the size in bytes of an output does not fit into 63 bits.
 inline Status infer(const OpInfo& op, const Call& call) {
   for (int i = 0; i < call.n_out; ++i) call.out[i].dtype = output_dtype(op, call, i);
   PROA_TRY(op.shape(call));
@@ -51,7 +51,7 @@ inline Status infer(const OpInfo& op, const Call& call) {
     int64_t bytes = 16;
     for (int k = 0; k < call.out[i].rank; ++k) {
       const int64_t d = call.out[i].shape[k];
-      if (d > 0 && __builtin_mul_overflow(bytes, d, &bytes)) return Status::kInvalidArgument;
+      if (d > 0 && __builtin_mul_overflow(bytes, d, &bytes)) return Status::kResourceExhausted;
     }
   }
   return Status::kOk;

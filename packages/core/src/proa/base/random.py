@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proa import _core
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, ResourceExhaustedError
 
 
 class Generator:
@@ -58,4 +58,8 @@ def next_key(count: int, own_seed: int = 0) -> tuple[int, int]:
 
     With ``own_seed`` other than 0 the stream is left alone: that seed's start is given.
     """
+    if count > _core.memory_limit():
+        raise ResourceExhaustedError(
+            f"[random] expected as many numbers as fit in memory, got {count}"
+        )
     return (own_seed, 0) if own_seed else default_generator.next(count)

@@ -12,7 +12,7 @@ import numpy as np
 from proa import _core
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, ResourceExhaustedError
 from proa.tensor.sizes import OpenSize
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,6 +38,21 @@ def as_int(where: str, value: Any) -> int:
         raise InvalidArgumentError(
             f"[{where}] this argument must be an integer, got {value!r}"
         ) from None
+
+
+def as_count(where: str, name: str, value: Any, size: int = 1) -> int:
+    """A count of things of at least ``size`` bytes each.
+
+    Raises:
+        ResourceExhaustedError: Memory cannot hold as many; none is allocated.
+    """
+    count, limit = as_int(where, value), _core.memory_limit()
+    if count * size > limit:
+        raise ResourceExhaustedError(
+            f"[{where}] expected {name} to fit in memory ({limit} bytes), got {count} "
+            f"of at least {size} bytes each"
+        )
+    return count
 
 
 def as_ints(where: str, value: IntsLike) -> list[int]:

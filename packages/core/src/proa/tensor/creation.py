@@ -15,7 +15,15 @@ from proa._core import Tensor, ops
 from proa.base.device import Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype, bool_, get_default_dtype, int64
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import IntsLike, as_int, as_ints, as_tensor, cast_if, renamed
+from proa.tensor.arguments import (
+    IntsLike,
+    as_count,
+    as_int,
+    as_ints,
+    as_tensor,
+    cast_if,
+    renamed,
+)
 from proa.tensor.sizes import OpenSize, is_open, sized
 
 __all__ = [
@@ -289,6 +297,7 @@ def tril_indices(
     row: int, col: int | None = None, offset: int = 0, dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Row and column numbers of the lower triangle, (2, count)."""
+    as_count("tril_indices", "row * col", row * (row if col is None else col), 8)
     pair = np.tril_indices(row, offset, row if col is None else col)
     return to_tensor(np.stack(pair), dtype)
 
@@ -297,6 +306,7 @@ def triu_indices(
     row: int, col: int | None = None, offset: int = 0, dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Row and column numbers of the upper triangle, (2, count)."""
+    as_count("triu_indices", "row * col", row * (row if col is None else col), 8)
     pair = np.triu_indices(row, offset, row if col is None else col)
     return to_tensor(np.stack(pair), dtype)
 

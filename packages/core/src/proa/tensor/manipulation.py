@@ -12,6 +12,7 @@ from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import (
     AxisLike,
     IntsLike,
+    as_count,
     as_int,
     as_ints,
     as_tensor,
@@ -33,6 +34,8 @@ __all__ = [
 #: As the end of a slice: to the very end, and to the very start with a negative step.
 TO_END = 2**63 - 1
 TO_START = -(2**63)
+#: A view takes at least as many bytes, whatever it is a view of.
+_VIEW_BYTES = 256
 
 
 def reshape(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
@@ -209,7 +212,8 @@ def chunk(
 def unbind(input: Tensor, axis: int = 0) -> list[Tensor]:
     """Views of the entries along an axis, which is removed."""
     along = present_axis("unbind", axis, input.ndim)
-    return [ops.select(input, axis=along, index=i) for i in range(input.shape[along])]
+    count = as_count("unbind", "a list of views", input.shape[along], _VIEW_BYTES)
+    return [ops.select(input, axis=along, index=i) for i in range(count)]
 
 
 def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:

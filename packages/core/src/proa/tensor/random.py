@@ -10,7 +10,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import IntsLike, as_int, as_ints
+from proa.tensor.arguments import IntsLike, as_count, as_int, as_ints
 
 __all__ = [
     "bernoulli", "gaussian", "multinomial", "normal", "rand", "randint",
@@ -28,7 +28,7 @@ def uniform(
 ) -> Tensor:
     """Uniform in [min, max). A ``seed`` other than 0 always gives the same."""
     size = as_ints("uniform", shape)
-    key, offset = next_key(math.prod(size), seed)
+    key, offset = next_key(as_count("uniform", "shape", math.prod(size)), seed)
     return ops.uniform(
         shape=size, low=float(min), high=float(max),
         dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
@@ -45,7 +45,7 @@ def gaussian(
 ) -> Tensor:
     """Normally distributed numbers."""
     size = as_ints("gaussian", shape)
-    key, offset = next_key(math.prod(size), seed)
+    key, offset = next_key(as_count("gaussian", "shape", math.prod(size)), seed)
     return ops.gaussian(
         shape=size, mean=float(mean), std=float(std),
         dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
@@ -100,7 +100,7 @@ def randint(
             f"[randint] low must be below high, got {low} and {high}"
         )
     size = as_ints("randint", shape)
-    key, offset = next_key(math.prod(size))
+    key, offset = next_key(as_count("randint", "shape", math.prod(size)))
     return ops.randint(
         shape=size, low=low, high=high, dtype=as_dtype(dtype or "int64"),
         seed=key, offset=offset,
@@ -121,7 +121,7 @@ def randint_like(
 
 def randperm(n: int, dtype: DTypeLike = "int64", name: Any = None) -> Tensor:
     """A random order of 0 .. n - 1."""
-    count = as_int("randperm", n)
+    count = as_count("randperm", "n", n, 8)
     key, offset = next_key(2 * count)
     return ops.randperm(count=count, dtype=as_dtype(dtype), seed=key, offset=offset)
 

@@ -19,6 +19,10 @@ def _place(where: str, index: int, size: int) -> int:
     return index % size
 
 
+#: A layer takes at least as many bytes, whatever its parameters.
+LAYER_BYTES = 1024
+
+
 class Sequential(Layer):
     """Layers one after another; given as layers or as (name, layer) pairs."""
 

@@ -9,9 +9,10 @@ from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, PreconditionNotMetError, ShapeError
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
-from proa.nn.layer.container import LayerList
+from proa.nn.layer.container import LAYER_BYTES, LayerList
 from proa.nn.layer.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
 from proa.nn.nest import map_nest
+from proa.tensor.arguments import as_count
 
 __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]
 
@@ -198,6 +199,7 @@ class _RecurrentStack(LayerList):
             raise InvalidArgumentError(
                 f"[{where}] num_layers must be positive, got {num_layers}"
             )
+        as_count(where, "num_layers", num_layers, LAYER_BYTES)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.num_layers, self.dropout = num_layers, dropout
         self.time_major = time_major

@@ -12,10 +12,11 @@ from proa.nn import functional as F
 from proa.nn.attr import ParamAttr
 from proa.nn.functional.attention import add_mask
 from proa.nn.layer.base import Layer
-from proa.nn.layer.container import LayerList
+from proa.nn.layer.container import LAYER_BYTES, LayerList
 from proa.nn.layer.dropout import Dropout
 from proa.nn.layer.linear import Linear
 from proa.nn.layer.norm import LayerNorm
+from proa.tensor.arguments import as_count
 
 __all__ = [
     "MultiHeadAttention", "Transformer", "TransformerDecoder",
@@ -308,6 +309,7 @@ class TransformerEncoder(Layer):
 
 def _copies(layer: Layer, count: int) -> LayerList:
     """The layer and others made as it was, each with parameters of its own."""
+    as_count(type(layer).__name__, "copies of the layer", count, LAYER_BYTES)
     config = getattr(layer, "_config", None)
     more: list[Layer] = [
         deepcopy(layer) if config is None else type(layer)(**config)
