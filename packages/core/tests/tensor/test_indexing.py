@@ -121,7 +121,7 @@ EMPTY = np.zeros(0, np.int64)
     "key",
     [
         np.array([True, False]), [True, False], (slice(None), MASK[0, :3, 0]),
-        np.ones((3, 5), bool), (7, EMPTY), (slice(None), EMPTY, -5),
+        np.ones((3, 5), bool), (7, EMPTY), (slice(None), EMPTY, -6),
         (np.array([3]), slice(0, 0)), (P, np.array([0, 1, 2])),
     ],
     ids=name,
@@ -148,7 +148,7 @@ def test_an_empty_index_writes_nothing(key: Any) -> None:
     np.testing.assert_array_equal(x.numpy(), A)
 
 
-@pytest.mark.parametrize("key", [True, False, (..., True), (True, P), (P, False)])
+@pytest.mark.parametrize("key", [True, False, (..., True), (True, P), (P[:1], False)])
 def test_a_single_bool_is_an_index_of_a_new_axis(key: Any) -> None:
     x, want = proa.to_tensor(A), A.copy()
     np.testing.assert_array_equal(x[tensors(key)].numpy(), A[key])

@@ -15,6 +15,7 @@ from proa.tensor.arguments import (
     cast_if,
     is_floating,
     normal_axis,
+    present_axis,
     written,
 )
 
@@ -269,7 +270,7 @@ def diff(
         raise InvalidArgumentError(f"[diff] expected n of at least 0, got {order}")
     parts = [t for t in (prepend, x, append) if t is not None]
     y = ops.concat(*parts, axis=axis) if len(parts) > 1 else x
-    end, length = 2**63 - 1, y.shape[normal_axis("diff", as_int("diff", axis), y.ndim)]
+    end, length = 2**63 - 1, y.shape[present_axis("diff", as_int("diff", axis), y.ndim)]
     for _ in range(order if length < 0 else min(order, length)):
         later = ops.slice(y, axes=[axis], starts=[1], ends=[end], steps=[1])
         earlier = ops.slice(y, axes=[axis], starts=[0], ends=[-1], steps=[1])
