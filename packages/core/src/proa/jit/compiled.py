@@ -105,12 +105,12 @@ class Compiled:
             inputs = self._inputs.read(tensors)
         if self._tape is not None:
             wanted = self._wanted.read(tensors)
-            with lines_told(self.program):
+            with lines_noted(self.program):
                 on_tape: list[Any] = self.engine.run_on_tape(
                     inputs, numbers, wanted, self._tape
                 )
             return on_tape
-        with lines_told(self.program):
+        with lines_noted(self.program):
             made = self.engine.run_tensors(inputs, numbers)
         count = len(recording.results)
         leaves: list[Any] = made[:count]
@@ -122,7 +122,7 @@ class Compiled:
         return leaves
 
 
-class lines_told:
+class lines_noted:
     """While open, an error of a node tells where that was recorded."""
 
     __slots__ = ("_program",)

@@ -1,4 +1,4 @@
-"""What `to_static` tells of its work: nothing, unless asked to."""
+"""The log of `to_static`: nothing, unless asked for."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _of_environment(name: str) -> int:
 
 
 @dataclass
-class _Telling:
+class _Settings:
     verbosity: int = _of_environment("TRANSLATOR_VERBOSITY")
     code_level: int = _of_environment("TRANSLATOR_CODE_LEVEL")
     to_stdout: bool = False
 
 
-_telling = _Telling()
+_settings = _Settings()
 
 
 def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
@@ -47,8 +47,8 @@ def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
         level: What to log.
         also_to_stdout: Whether to print messages, too.
     """
-    _telling.verbosity = _level("set_verbosity", level)
-    _telling.to_stdout = bool(also_to_stdout)
+    _settings.verbosity = _level("set_verbosity", level)
+    _settings.to_stdout = bool(also_to_stdout)
 
 
 def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
@@ -63,39 +63,39 @@ def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
             equal.
         also_to_stdout: Whether to print messages, too.
     """
-    _telling.code_level = _level("set_code_level", level)
-    _telling.to_stdout = bool(also_to_stdout)
+    _settings.code_level = _level("set_code_level", level)
+    _settings.to_stdout = bool(also_to_stdout)
 
 
-def tell_code(function: Callable[..., Any], code: Callable[[], str]) -> None:
+def log_code(function: Callable[..., Any], code: Callable[[], str]) -> None:
     """Log the function as it was rewritten to be recorded, if that was asked for."""
-    if _telling.code_level > 0:
-        _tell([f"code of {_name_of(function)}:\n{code()}"])
+    if _settings.code_level > 0:
+        _emit([f"code of {_name_of(function)}:\n{code()}"])
 
 
 def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
 
 
-def _tell(lines: list[str]) -> None:
+def _emit(lines: list[str]) -> None:
     for line in lines:
         # Shown whatever the levels of the application's own loggers: it was asked for.
         _logger.log(max(_logger.getEffectiveLevel(), logging.INFO), line)
-        if _telling.to_stdout:
+        if _settings.to_stdout:
             print(line, file=sys.stdout)
 
 
-def tell(function: Callable[..., Any], program: Program) -> None:
+def log_recording(function: Callable[..., Any], program: Program) -> None:
     """Log a recording of the function, as far as was asked for."""
-    if _telling.verbosity <= 0 and _telling.code_level <= 0:
+    if _settings.verbosity <= 0 and _settings.code_level <= 0:
         return
     name, nodes = _name_of(function), program.main.nodes
     lines = []
-    if _telling.verbosity > 0:
+    if _settings.verbosity > 0:
         inputs = ", ".join(str(v) for v in program.main.inputs)
         lines.append(f"recorded {name}({inputs}): {len(nodes)} ops")
-    if _telling.verbosity > 2:
+    if _settings.verbosity > 2:
         lines += [f"{n.op}: {n.line or 'of the gradient'}" for n in nodes]
-    if _telling.code_level > 0:
+    if _settings.code_level > 0:
         lines.append(f"program of {name}:\n{program}")
-    _tell(lines)
+    _emit(lines)

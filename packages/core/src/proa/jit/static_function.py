@@ -19,10 +19,10 @@ from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
 from proa.jit.capture import GraphBreak
-from proa.jit.compiled import Compiled, lines_told
+from proa.jit.compiled import Compiled, lines_noted
 from proa.jit.convert import code_of, recordable
 from proa.jit.input_spec import InputSpec, as_specs
-from proa.jit.log import tell
+from proa.jit.log import log_recording
 from proa.jit.pytree import flatten, is_tensor, leaves_of, unflatten
 from proa.jit.recording import Recording, record
 from proa.jit.switch import switch
@@ -75,7 +75,7 @@ class _Compiled:
         if self.engine is None or versions != self.versions:
             self.engine = engine_of(self.trace.program)
             self.versions = versions
-        with lines_told(self.trace.program):
+        with lines_noted(self.trace.program):
             return run_engine(self.engine, tensors)
 
 
@@ -221,7 +221,7 @@ class StaticFunction:
         if recorded is not None:
             if recorded.recording.scalars.has_own_key:
                 return self._call_function(args, kwargs)
-            tell(self.function, recorded.program)
+            log_recording(self.function, recorded.program)
             self._recorded.setdefault(key, []).insert(0, recorded)
             del self._recorded[key][_MAX_VARIANTS:]
             while len(self._recorded) > _MAX_TRACES:
@@ -281,7 +281,7 @@ class StaticFunction:
         )
 
     def _keep(self, key: Any, found: Trace) -> _Compiled:
-        tell(self.function, found.program)
+        log_recording(self.function, found.program)
         if len(self._compiled) >= _MAX_TRACES:
             self._compiled.pop(next(iter(self._compiled)))
         self._compiled[key] = _Compiled(found)

@@ -22,7 +22,7 @@ If it is one, `jit.flow` records the parts as blocks. Both ways must leave the s
 of value in each variable that is read later (`liveness`): equal Python values stay
 such, numbers that differ become tensors (`lattice`). The kinds are known when the
 second way has been recorded; if the first had to do otherwise, both are recorded again.
-Early returns, `break` and `continue` become flags first (`interrupts`).
+Early returns, `break` and `continue` become flags first (`early_exits`).
 
 Calls in rewritten code ask for what to call (`calls`): users' functions and `forward`
 of their Layers are rewritten likewise, those of libraries are not; a function whose

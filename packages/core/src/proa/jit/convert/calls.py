@@ -24,7 +24,7 @@ from proa.jit.convert.transform import (
     is_convertible,
     worth_converting,
 )
-from proa.jit.log import tell_code
+from proa.jit.log import log_code
 
 #: Packages whose functions are no users' code.
 _LIBRARIES = {
@@ -107,9 +107,9 @@ def _converted_function(function: FunctionType) -> Callable[..., Any]:
     code = _rewritten(function)
     if code is None:
         return function
-    if session.depth and code not in session.told:
-        session.told.add(code)
-        tell_code(function, functools.partial(code_of, function))
+    if session.depth and code not in session.logged:
+        session.logged.add(code)
+        log_code(function, functools.partial(code_of, function))
     cells = dict(
         zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     )

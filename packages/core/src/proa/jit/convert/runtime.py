@@ -16,8 +16,8 @@ from proa._core import ops
 from proa.errors import InvalidTypeError, UnboundVariableError
 from proa.jit import flow
 from proa.jit.convert.calls import call
+from proa.jit.convert.early_exits import RESULT
 from proa.jit.convert.effects import when_run
-from proa.jit.convert.interrupts import RESULT
 from proa.jit.convert.lattice import (
     UNDEFINED,
     AbstractValue,

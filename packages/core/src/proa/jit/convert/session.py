@@ -16,7 +16,7 @@ class Session(threading.local):
             are recorded again as a part of another.
         lost: Variables that a branch left without a value, each with the error that
             is to tell whoever reads it.
-        told: Code that was logged, if that was asked for.
+        logged: Code that was logged, if that was asked for.
         has_effects: Whether what is printed and asserted is recorded.
         layers: By id, Layers that computed, with the attributes that they had.
         first: The code whose results are those of the recorded function.
@@ -34,7 +34,7 @@ class Session(threading.local):
         """Forget."""
         self.kinds: dict[Any, Any] = {}
         self.lost: dict[str, Exception] = {}
-        self.told: set[CodeType] = set()
+        self.logged: set[CodeType] = set()
         self.layers: dict[int, Any] = {}
         self.first: CodeType | None = None
         self.active: list[Any] = []

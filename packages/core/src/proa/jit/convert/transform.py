@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from proa.jit.convert.interrupts import Interrupts
+from proa.jit.convert.early_exits import EarlyExits
 from proa.jit.convert.liveness import Liveness
 from proa.jit.convert.names import (
     bound,
@@ -159,9 +159,9 @@ class Rewriter(ast.NodeTransformer):
         own = bound(body) | set(parameters(function)) | self._nonlocals
         self._by_calls = changed_within(body) & own
         _Names(class_name, function).visit(function)
-        self._interrupts = Interrupts()
-        function.body = self._interrupts.rewrite(body, plain)
-        self._live = Liveness(function.body, self._interrupts.stops)
+        self._early_exits = EarlyExits()
+        function.body = self._early_exits.rewrite(body, plain)
+        self._live = Liveness(function.body, self._early_exits.stops)
         self._count = 0
         self._shared: set[str] = set()
 
@@ -254,7 +254,7 @@ class Rewriter(ast.NodeTransformer):
             self._function(f"_else_{k}", node, node.orelse),
         ]
         test = self.visit(node.test)
-        lenient = {"lenient": True} if node in self._interrupts.lenient else {}
+        lenient = {"lenient": True} if node in self._early_exits.lenient else {}
         args = [test, _load(f"_if_{k}"), _load(f"_else_{k}"), places]
         call = _runtime("if_else", *args, *([_tuple(own)] if own else []), **lenient)
         return [*ways, _statement(call, node, node.test)]
@@ -281,7 +281,7 @@ class Rewriter(ast.NodeTransformer):
         places = self._places(body, self._live.head[node])
         functions = [self._function(f"_body_{k}", node, body, [f"_item_{k}"])]
         args = [self.visit(node.iter), _load(f"_body_{k}"), places]
-        stops = self._interrupts.stops.get(node)
+        stops = self._early_exits.stops.get(node)
         if stops:
             go_on = _runtime("go_on", *map(_load, stops))
             test: ast.stmt = ast.copy_location(ast.Return(go_on), node)

@@ -36,7 +36,7 @@ class _Around:
 
 
 @dataclass
-class Interrupts:
+class EarlyExits:
     """Rewrites the statements of one function.
 
     Attributes:
@@ -51,7 +51,7 @@ class Interrupts:
     _lowers_returns: bool = False
 
     def rewrite(self, body: list[ast.stmt], is_plain: set[ast.AST]) -> list[ast.stmt]:
-        """The function's body without interrupts.
+        """The function's body without early exits.
 
         Args:
             body: Is changed.
@@ -82,7 +82,7 @@ class Interrupts:
         made: list[ast.stmt] = []
         for k, node in enumerate(body):
             rest = list(body[k + 1 :])
-            kinds = self._interrupts(node)
+            kinds = self._early_exits(node)
             if not kinds:
                 made += self._inner(node, around)
             elif isinstance(node, (ast.Return, ast.Break, ast.Continue)):
@@ -114,7 +114,7 @@ class Interrupts:
             return self._loop(node, around)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return [node]
-        ahead = self._flags(self._interrupts(node, "body"), around)
+        ahead = self._flags(self._early_exits(node, "body"), around)
         for part in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
             for name in ("body", "orelse", "finalbody"):
                 block = getattr(part, name, None)
@@ -127,7 +127,7 @@ class Interrupts:
         return [node]
 
     def _loop(self, node: ast.While | ast.For, around: _Around) -> list[ast.stmt]:
-        kinds = {k for s in node.body for k in self._interrupts(s)}
+        kinds = {k for s in node.body for k in self._early_exits(s)}
         self._count += 1
         own = _Around(f"_broke_{self._count}", f"_continued_{self._count}")
         first = node.body[0]
@@ -151,8 +151,8 @@ class Interrupts:
         return made
 
     # -- flags ------------------------------------------------------------------------
-    def _interrupts(self, node: ast.stmt, part: str = "") -> set[str]:
-        """The kinds of interrupts that leave a statement."""
+    def _early_exits(self, node: ast.stmt, part: str = "") -> set[str]:
+        """The kinds of early exits that leave a statement."""
         found: set[str] = set()
         if isinstance(node, ast.Return):
             return {"return"} if self._lowers_returns else found
@@ -169,7 +169,7 @@ class Interrupts:
                     inner = list(child.body)
                 for each in inner:
                     if isinstance(each, ast.stmt) and part in ("", name):
-                        kinds = self._interrupts(each)
+                        kinds = self._early_exits(each)
                         is_own = isinstance(node, _LOOPS) and name == "body"
                         found |= kinds & {"return"} if is_own else kinds
         return found
