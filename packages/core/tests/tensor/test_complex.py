@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import proa
+import proa.nn.functional as F
+from proa import nn
 from proa.errors import InvalidArgumentError, ShapeError
 
 RNG = np.random.default_rng(4)
@@ -112,6 +114,54 @@ def test_functions_of_one_tensor(name: str, dtype: str):
     if dtype == "complex128":
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-10)
         check_gradient(f, a)
+
+
+def by_real_part(low: float, z: np.ndarray, high: float) -> np.ndarray:
+    return np.where(z.real <= low, low, np.where(z.real >= high, high, z))
+
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    "silu": lambda z: z / (1 + np.exp(-z)),
+    "swish": lambda z: z / (1 + np.exp(-z)),
+    "softplus": lambda z: np.log(1 + np.exp(z)),
+    "log_sigmoid": lambda z: -np.log(1 + np.exp(-z)),
+    "mish": lambda z: z * np.tanh(np.log(1 + np.exp(z))),
+    "hardswish": lambda z: z * by_real_part(0, z + 3, 6) / 6,
+    "hardsigmoid": lambda z: by_real_part(0, z * 0.1666667 + 0.5, 1),
+    "tanh": np.tanh,
+    "tanhshrink": lambda z: z - np.tanh(z),
+    "softsign": lambda z: z / (1 + np.abs(z)),
+}
+
+
+@pytest.mark.feature("L154")
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_activations_take_complex_numbers(name: str, dtype: str):
+    a = 3 * draw(4, 5)  # on both sides of what hardswish compares with
+    f = getattr(F, name)
+    got, want = f(proa.to_tensor(a, dtype)).numpy(), ACTIVATIONS[name](a)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, want, rtol=2e-4, atol=1e-4)
+    if dtype == "complex128":
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-10)
+        check_gradient(f, a)
+        layer = {"silu": nn.Silu(), "softplus": nn.Softplus(), "swish": nn.Swish(),
+                 "hardswish": nn.Hardswish(), "log_sigmoid": nn.LogSigmoid()}.get(name)  # fmt: skip
+        if layer is not None:
+            np.testing.assert_array_equal(layer(proa.to_tensor(a)).numpy(), got)
+
+
+def test_softplus_of_complex_numbers_scales_and_does_not_overflow():
+    a = np.array([2 + 1j, -3 + 0.5j, 800 - 2j, -800 + 1j])
+    z = proa.to_tensor(a, stop_gradient=False)
+    y = F.softplus(z, beta=2.0, threshold=10.0)
+    want = np.array([*np.log(1 + np.exp(2 * a[:2])) / 2, 800 - 2j, 0])
+    np.testing.assert_allclose(y.numpy(), want, atol=1e-12)
+    y.sum().real().backward()
+    slope = np.array([*1 / (1 + np.exp(-2 * a[:2])), 1, 0])
+    np.testing.assert_allclose(z.grad.numpy(), np.conj(slope), atol=1e-12)
 
 
 def test_large_arguments_do_not_overflow():

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa._core.ops import elu, leaky_relu, relu, relu6, sigmoid, softplus, tanh
+from proa._core.ops import elu, leaky_relu, relu, relu6, sigmoid, tanh
 from proa.base.dtype import DTypeLike
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
@@ -38,7 +38,9 @@ def gelu(x: Tensor, approximate: bool = False, name: Any = None) -> Tensor:
 
 
 def silu(x: Tensor, name: Any = None) -> Tensor:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x), of real and complex x."""
+    if x.dtype.is_complex:
+        return ops.mul(x, ops.sigmoid(x))
     return ops.silu(x)
 
 
@@ -48,13 +50,41 @@ swish = silu
 def hardsigmoid(
     x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: Any = None
 ) -> Tensor:
-    """min(max(slope * x + offset, 0), 1)."""
+    """min(max(slope * x + offset, 0), 1); of complex x the real part decides."""
+    if x.dtype.is_complex:
+        return _limited(ops.scale(x, scale=float(slope), bias=float(offset)), 1.0)
     return ops.hard_sigmoid(x, slope=slope, offset=offset)
 
 
 def hardswish(x: Tensor, name: Any = None) -> Tensor:
-    """x * min(max(x + 3, 0), 6) / 6."""
+    """x * min(max(x + 3, 0), 6) / 6; of complex x the real part decides."""
+    if x.dtype.is_complex:
+        gate = _limited(ops.scale(x, scale=1.0, bias=3.0), 6.0)
+        return ops.scale(ops.mul(x, gate), scale=1 / 6)
     return ops.hard_swish(x)
+
+
+def _limited(z: Tensor, high: float) -> Tensor:
+    """Complex z where 0 < real(z) < high, else the nearer of 0 and high."""
+    real = ops.real(z)
+    below_high = _filled_where(ops.greater_equal(real, high), high, z)
+    return _filled_where(ops.less_equal(real, 0.0), 0.0, below_high)
+
+
+def softplus(
+    x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: Any = None
+) -> Tensor:
+    """log(1 + exp(beta * x)) / beta; x where beta * x > threshold.
+
+    Of complex x the real part of beta * x is compared.
+    """
+    if not x.dtype.is_complex:
+        return ops.softplus(x, beta=beta, threshold=threshold)
+    z = ops.scale(x, scale=float(beta))
+    linear = ops.greater_than(ops.real(z), float(threshold))
+    # Where x itself is the result, exp(z) must overflow neither here nor going back.
+    log_term = ops.log1p(ops.exp(_filled_where(linear, 0.0, z)))
+    return ops.where(linear, x, ops.scale(log_term, scale=1 / beta))
 
 
 def hardtanh(
@@ -64,13 +94,13 @@ def hardtanh(
     return ops.clip(x, min=float(min), max=float(max))
 
 
-def _zero_where(condition: Tensor, x: Tensor) -> Tensor:
-    return ops.where(condition, ops.full(shape=[], value=0, dtype=x.dtype), x)
+def _filled_where(condition: Tensor, value: float, x: Tensor) -> Tensor:
+    return ops.where(condition, ops.full(shape=[], value=value, dtype=x.dtype), x)
 
 
 def hardshrink(x: Tensor, threshold: float = 0.5, name: Any = None) -> Tensor:
     """x where |x| > threshold, else 0."""
-    return _zero_where(ops.less_equal(ops.abs(x), float(threshold)), x)
+    return _filled_where(ops.less_equal(ops.abs(x), float(threshold)), 0.0, x)
 
 
 def softshrink(x: Tensor, threshold: float = 0.5, name: Any = None) -> Tensor:
@@ -86,7 +116,7 @@ def tanhshrink(x: Tensor, name: Any = None) -> Tensor:
 
 def thresholded_relu(x: Tensor, threshold: float = 1.0, name: Any = None) -> Tensor:
     """x where x > threshold, else 0."""
-    return _zero_where(ops.less_equal(x, float(threshold)), x)
+    return _filled_where(ops.less_equal(x, float(threshold)), 0.0, x)
 
 
 def softsign(x: Tensor, name: Any = None) -> Tensor:
@@ -95,12 +125,14 @@ def softsign(x: Tensor, name: Any = None) -> Tensor:
 
 
 def log_sigmoid(x: Tensor, name: Any = None) -> Tensor:
-    """log(1 / (1 + exp(-x)))."""
-    return ops.neg(ops.softplus(ops.neg(x)))
+    """log(1 / (1 + exp(-x))), of real and complex x."""
+    return ops.neg(softplus(ops.neg(x)))
 
 
 def mish(x: Tensor, name: Any = None) -> Tensor:
-    """x * tanh(softplus(x)) (Misra, 2019)."""
+    """x * tanh(softplus(x)) (Misra, 2019), of real and complex x."""
+    if x.dtype.is_complex:
+        return ops.mul(x, ops.tanh(softplus(x)))
     return ops.mish(x)
 
 
