@@ -1,5 +1,5 @@
 // backward, grad, hooks and the nodes of PyLayer.
-#include "proa/train/tape.h"
+#include "backward.h"
 #include "python.h"
 
 namespace proa::bind {
@@ -87,7 +87,7 @@ PyObject* py_backward(PyObject*, PyObject* args) {
                   "[backward] as many gradients as tensors must be given, got " +
                       std::to_string(seeds.size()) + " for " + std::to_string(roots.size()));
     }
-    backward(roots, seeds, {retain != 0, create != 0});
+    backward_from(roots, seeds, {retain != 0, create != 0});
     Py_RETURN_NONE;
   });
 }
@@ -227,6 +227,22 @@ PyObject* py_row_sparse_parts(PyObject*, PyObject* x) {
 }
 
 }  // namespace
+
+void backward_from(std::vector<Tensor> roots, std::vector<Tensor> seeds, BackwardOptions options) {
+  size_t count = 0;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (roots[i]->requires_grad()) {
+      if (!seeds.empty()) seeds[count] = seeds[i];
+      roots[count++] = roots[i];
+      continue;
+    }
+    const char* text = "[backward] the tensor has stop_gradient=True: no gradient is computed";
+    if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw PythonError();
+  }
+  roots.resize(count);
+  if (!seeds.empty()) seeds.resize(count);
+  if (count != 0) backward(roots, seeds, options);
+}
 
 PyMethodDef autograd_functions[] = {{"backward", py_backward, METH_VARARGS, nullptr},
                                     {"retains_graph", py_retains_graph, METH_NOARGS, nullptr},

@@ -1,6 +1,7 @@
 // The Tensor type: life cycle, attributes, methods.
 #include <atomic>
 
+#include "backward.h"
 #include "proa/gen/ops.h"
 #include "proa/train/tape.h"
 #include "python.h"
@@ -284,7 +285,7 @@ PyObject* backward_method(PyObject* self, PyObject* args, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
     std::vector<Tensor> grads(1);
     if (seed != Py_None) grads[0] = to_tensor(seed, "backward", "grad_tensor");
-    backward({share(self)}, grads, {retain != 0, create != 0});
+    backward_from({share(self)}, std::move(grads), {retain != 0, create != 0});
     Py_RETURN_NONE;
   });
 }

@@ -137,3 +137,62 @@ def test_backward_gets_zeros_for_outputs_marked_as_constant(materialize):
     rest.sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
     assert (given[0].tolist() == [0.0, 0.0]) if materialize else given == [None]
+
+
+def layer(forward: Any, backward: Any) -> type[PyLayer]:
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type("Own", (PyLayer,), members)
+
+
+@pytest.mark.parametrize("result", [None, 1, [None, None], [1, 2], ()])
+@pytest.mark.parametrize("stop_gradient", [True, False])
+def test_forward_returns_a_tensor(result: Any, stop_gradient: bool):
+    x = proa.to_tensor([1.0], stop_gradient=stop_gradient)
+    with pytest.raises(NotImplementedError, match="forward to return"):
+        layer(lambda ctx, x: result, lambda ctx, g: g).apply(x)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda g: None, "gradient of input 0, got None"),
+        (lambda g: (None, g), "gradient of input 0, got None"),
+        (lambda g: 1, "got 'int'"),
+        (lambda g: (g, 1), "gradient of input 1, got 'int'"),
+        (lambda g: (g, np.ones(1)), "got 'ndarray'"),
+        (lambda g: (g, g, g), "each of 2 tensor inputs, got 3"),
+        (lambda g: g, "each of 2 tensor inputs, got 1"),
+    ],
+)
+def test_backward_returns_a_tensor_for_each_input(result: Any, message: str):
+    x, y = (proa.to_tensor([1.0], stop_gradient=False) for _ in range(2))
+    many = "input 1" in message or "inputs" in message or result(1) == (None, 1)
+    many = many or "ndarray" in message
+    own = layer(lambda ctx, *a: a[0] * 2, lambda ctx, g: result(g))
+    with pytest.raises(ValueError, match=message):
+        own.apply(*([x, y] if many else [x])).sum().backward()
+
+
+def test_backward_may_return_none_for_a_constant():
+    x, y = proa.to_tensor([1.0], stop_gradient=False), proa.to_tensor([2.0])
+    own = layer(lambda ctx, x, y: x * y, lambda ctx, g: (g * 2, None))
+    own.apply(x, y).backward()
+    assert x.grad.tolist() == [2.0] and y.grad is None
+
+
+def test_forward_may_not_change_a_leaf_in_place():
+    def forward(ctx: Any, x: Any) -> Any:
+        x.add_(proa.ones([1]))
+        return x
+
+    x = proa.to_tensor([1.0], stop_gradient=False)
+    with pytest.raises(ValueError, match="changed in place"):
+        layer(forward, lambda ctx, g: g).apply(x)
+    layer(forward, lambda ctx, g: g).apply(x * 1).backward()
+    assert x.grad.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("method", ["mark_non_differentiable", "mark_not_inplace"])
+def test_only_tensors_are_marked(method: str):
+    with pytest.raises(TypeError, match=f"{method}.*got 'str'"):
+        getattr(PyLayerContext(), method)("x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -244,7 +245,7 @@ def test_py_layer_with_several_outputs_and_a_wrong_count():
     plus, minus = Split.apply(x, y)
     backward([plus * 2, minus * 3])
     assert float(x.grad) == 5.0 and float(y.grad) == -1.0
-    with pytest.raises(InvalidArgumentError, match="2, got 1"):
+    with pytest.raises(InvalidArgumentError, match="2 tensor inputs, got 1"):
         Wrong.apply(x, y)[0].backward()
 
 
@@ -304,9 +305,56 @@ def test_several_threads_compute_gradients():
     assert not failures
 
 
-def test_backward_of_a_constant_says_so():
-    with pytest.raises(PreconditionNotMetError, match="stop_gradient=True"):
-        leaf([1.0]).detach().backward()
+def test_backward_of_a_constant_warns_and_does_nothing():
     x = leaf([1.0, 2.0])
+    with pytest.warns(UserWarning, match="stop_gradient=True"):
+        leaf([1.0]).detach().backward()
+    with pytest.warns(UserWarning, match="stop_gradient=True"):
+        backward([x.detach(), x * 3], [None, leaf([1.0, 2.0])])
+    assert x.grad.tolist() == [3.0, 6.0]
+    with warnings.catch_warnings(), pytest.raises(UserWarning):
+        warnings.simplefilter("error")
+        x.detach().backward()
     with pytest.raises(InvalidArgumentError, match="tensor's shape"):
         (x * 2).backward(leaf([1.0, 2.0, 3.0]))
+
+
+def test_grad_with_none_among_its_inputs():
+    x, y = leaf([1.0, 2.0]), leaf([3.0])
+    got = proa.grad(x * 2, [None, x, None, y], allow_unused=True)
+    assert [g if g is None else g.tolist() for g in got] == [
+        None,
+        [2.0, 2.0],
+        None,
+        None,
+    ]
+    with pytest.raises(TypeError, match="None as input 1"):
+        proa.grad(x * 2, [x, None])
+    for outputs, inputs in ((None, x), (x, None), ([1], [x]), ([x, None], [x])):
+        with pytest.raises(TypeError, match="grad"):
+            proa.grad(outputs, inputs)
+
+
+def test_grad_outputs_are_as_many_as_outputs():
+    x = leaf([1.0, 2.0])
+    (got,) = proa.grad([x * 2, x * 3], [x], grad_outputs=[None, leaf([1.0, 10.0])])
+    assert got.tolist() == [5.0, 32.0]
+    with pytest.raises(ValueError, match="each of 2 outputs, got 1"):
+        proa.grad([x * 2, x * 3], [x], grad_outputs=[None])
+
+
+def test_hooks_and_kept_graphs_of_second_derivatives():
+    x = leaf([2.0])
+    seen: list[float] = []
+    x.register_hook(lambda g: seen.append(float(g)))
+    y = x * x * x
+    (first,) = proa.grad(y, x, create_graph=True)  # 3 x**2
+    first.register_hook(lambda g: g * 10)
+    first.backward(retain_graph=True)  # 6 x, ten times by the hook
+    assert x.grad.tolist() == [120.0]
+    y.backward(retain_graph=True)
+    first.backward()
+    assert x.grad.tolist() == [120.0 + 12.0 + 120.0]
+    assert seen == [12.0, 120.0, 12.0, 120.0]
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
+        first.backward()

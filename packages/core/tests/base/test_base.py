@@ -20,7 +20,8 @@ from proa.errors import InvalidArgumentError
 def test_dtypes_equal_their_names_and_numpy_types():
     for name, dtype in DTYPES.items():
         assert dtype == name and as_dtype(name) is dtype
-        assert str(dtype) == f"proa.{name}" and dtype == f"paddle.{name}"
+        assert repr(dtype) == f"proa.{name}" and dtype == f"paddle.{name}"
+        assert str(dtype) == f"{dtype}" == f"paddle.{name}"
         if name != "bfloat16":
             assert dtype == np.dtype(name) and as_dtype(np.dtype(name)) is dtype
     assert proa.float32 != "float64" and as_dtype(np.int8) is proa.int8

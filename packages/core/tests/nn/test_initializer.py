@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_given_values() -> None:
     d = made(I.Dirac(), [3, 3, 3, 3])
     assert d.sum() == 3
     assert d[1, 1, 1, 1] == 1
-    with pytest.raises(InvalidArgumentError, match="shape must be"):
+    with pytest.raises(InvalidArgumentError, match="value of shape"):
         made(I.Assign([1, 2]), [3])
 
 
@@ -136,3 +137,25 @@ def test_gain() -> None:
     assert I.calculate_gain("leaky_relu", 0.2) == math.sqrt(2 / 1.04)
     with pytest.raises(InvalidArgumentError, match="must be one of"):
         I.calculate_gain("softmax2")
+
+
+@pytest.mark.parametrize(
+    "value", [list(range(6)), np.arange(6.0), np.arange(6).reshape(2, 3)]
+)
+def test_assign_takes_a_flat_value(value: Any) -> None:
+    np.testing.assert_array_equal(made(I.Assign(value), [2, 3]), [[0, 1, 2], [3, 4, 5]])
+
+
+@pytest.mark.parametrize("value", [list(range(5)), np.zeros([3, 2]), np.zeros([1, 6])])
+def test_assign_refuses_other_shapes(value: Any) -> None:
+    with pytest.raises(ValueError, match="6 numbers in one axis, got"):
+        made(I.Assign(value), [2, 3])
+
+
+@pytest.mark.parametrize("value", ["no", 1, 0, None, np.bool_(True)])
+def test_trainable_is_a_bool(value: Any) -> None:
+    parameter = nn.Linear(2, 2).weight
+    with pytest.raises(ValueError, match="trainable to be a bool"):
+        parameter.trainable = value
+    parameter.trainable = False
+    assert parameter.stop_gradient and not parameter.trainable

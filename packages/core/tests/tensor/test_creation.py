@@ -70,7 +70,8 @@ def test_dtypes_compare_with_names_and_numpy() -> None:
     assert x.dtype == "float32" == proa.float32
     assert isinstance(x.dtype, proa.dtype) and isinstance(proa.int8, proa.dtype)
     assert x.dtype == np.float32
-    assert str(x.dtype) == repr(x.dtype) == "proa.float32"
+    assert str(x.dtype) == "paddle.float32" and repr(x.dtype) == "proa.float32"
+    assert f"{x.dtype}" == "paddle.float32" and x.dtype == "paddle.float32"
     assert {proa.int64: 1}[proa.to_tensor(1).dtype] == 1
 
 

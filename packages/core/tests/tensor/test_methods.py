@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_copies() -> None:
 
 
 @pytest.mark.feature("L008")
-def test_printing_follows_numpy() -> None:
+def test_tensors_print_their_kind_and_numbers() -> None:
     text = str(proa.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
     assert text == (
         "Tensor(shape=[2, 3], dtype=float32, place=Place(cpu), stop_gradient=True,\n"
@@ -112,6 +113,41 @@ def test_printing_follows_numpy() -> None:
     assert "nan" in str(proa.to_tensor([float("nan"), 1.0]))
     assert "..." in str(proa.zeros([100, 100]))
     assert "stop_gradient=False" in repr(proa.to_tensor(1.0, stop_gradient=False))
+
+
+#: As PaddlePaddle 2.x prints them: numbers to the left of equal columns.
+PRINTED = [
+    ([[1, -2, 300], [4, 50, 6]], "int64",
+     "[[ 1 , -2 , 300],\n        [ 4 ,  50,  6 ]]"),
+    ([1, 20, 300], "int64", "[1  , 20 , 300]"),
+    ([True, False], "bool", "[True , False]"),
+    ([1.0, 2.5], "float32", "[1.        , 2.50000000]"),
+    ([-0.5, 2.25, 3.0], "float32", "[-0.50000000,  2.25000000,  3.        ]"),
+    ([0.1, float("nan"), float("inf")], "float64",
+     "[0.10000000, nan       , inf.      ]"),
+    ([1 + 2j, 0.5 - 1j], "complex64", "[(1+2j)  , (0.5-1j)]"),
+    ([[[1], [2]], [[3], [4]]], "int32",
+     "[[[1],\n         [2]],\n\n        [[3],\n         [4]]]"),
+    (7, "int32", "7"),
+]  # fmt: skip
+
+
+@pytest.mark.feature("L008")
+@pytest.mark.parametrize(("value", "dtype", "text"), PRINTED)
+def test_numbers_print_in_columns(value: Any, dtype: str, text: str) -> None:
+    head, _, body = str(proa.to_tensor(value, dtype)).partition("\n       ")
+    assert head.endswith("stop_gradient=True,")
+    assert body == text + ")"
+
+
+@pytest.mark.feature("L008")
+def test_large_tensors_print_their_edges_and_long_rows_wrap() -> None:
+    body = str(proa.arange(1200).reshape([40, 30])).partition("\n       ")[2]
+    assert body.splitlines()[0] == "[[0   , 1   , 2   , ..., 27  , 28  , 29  ],"
+    assert body.splitlines()[3] == "        ...,"
+    assert body.splitlines()[-1].endswith("..., 1197, 1198, 1199]])")
+    lines = str(proa.arange(60)).splitlines()[1:]
+    assert len(lines) == 4 and lines[1].startswith("        18, 19, ")
 
 
 @pytest.mark.feature("L012")

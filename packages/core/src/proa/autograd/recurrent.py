@@ -72,6 +72,8 @@ def _composed(
 class _Steps(PyLayer):
     """The operator with its own first gradient, and a composed second one."""
 
+    _optional_gradients = True
+
     @staticmethod
     def forward(
         ctx: PyLayerContext,

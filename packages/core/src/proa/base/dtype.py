@@ -12,7 +12,11 @@ from proa.schema.dtypes import CODES, COMPLEX, FLOATING, INTEGERS
 
 
 class dtype:
-    """An element type. Equal to its name and to the NumPy type of that name."""
+    """An element type. Equal to its name and to the NumPy type of that name.
+
+    ``str(proa.float32)`` is ``"paddle.float32"``, as PaddlePaddle prints it;
+    ``repr`` is ``"proa.float32"``, what a program of Proa writes.
+    """
 
     __slots__ = ("code", "itemsize", "name")
 
@@ -41,6 +45,10 @@ class dtype:
 
     def __repr__(self) -> str:
         return f"proa.{self.name}"
+
+    def __str__(self) -> str:
+        # What programs for PaddlePaddle print, compare and write into files.
+        return f"paddle.{self.name}"
 
     def __hash__(self) -> int:
         return hash(self.name)

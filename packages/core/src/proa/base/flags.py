@@ -4,6 +4,7 @@ them too.
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 
 from proa import _core, errors
 from proa.base.observers import layer_observers
+from proa.base.stored_flags import STORED
 from proa.errors import InvalidArgumentError
 
 
@@ -61,8 +63,24 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(i.strip() for i in items if i.strip())
 
 
-def _anything(name: str, value: Any) -> Any:
-    return value
+def _like(default: bool | int | float | str) -> Callable[[str, Any], Any]:
+    """Reads values of the default's type, from text too (of the environment)."""
+    kind = type(default)
+    if kind is bool:
+        return _truth
+
+    def read(name: str, value: Any) -> Any:
+        kinds = (int, float, str) if kind is float else (kind, str)
+        try:
+            if isinstance(value, kinds) and not isinstance(value, bool):
+                return kind(value)
+        except ValueError:
+            pass
+        raise InvalidArgumentError(
+            f"[set_flags] expected {name} to be of type {kind.__name__}, got {value!r}"
+        )
+
+    return read
 
 
 def _check_finite() -> None:
@@ -142,28 +160,21 @@ _FLAGS: dict[str, Flag] = {
     "FLAGS_check_nan_inf_skip_layers": Flag((), _names, _observe_layers),
     # How much errors tell; see proa.errors.stack_level.
     "FLAGS_call_stack_level": Flag(1, _level(2), _stack_level),
-    # Of devices and allocators that this engine does not have: kept, without effect.
-    **{
-        f"FLAGS_{name}": Flag(default, _anything)
-        for name, default in {
-            "allocator_strategy": "auto_growth",
-            "cudnn_deterministic": False,
-            "cudnn_exhaustive_search": False,
-            "conv_workspace_size_limit": 512,
-            "eager_delete_tensor_gb": 0.0,
-            "fraction_of_cpu_memory_to_use": 1.0,
-            "fraction_of_gpu_memory_to_use": 0.92,
-            "max_inplace_grad_add": 0,
-            "use_mkldnn": False,
-        }.items()
-    },
+    # Without meaning here: stored and reported.
+    **{f"FLAGS_{name}": Flag(value, _like(value)) for name, value in STORED.items()},
 }
+
+
+def _similar(name: Any) -> str:
+    close = difflib.get_close_matches(str(name), _FLAGS, 3)
+    return f"; similar: {', '.join(close)}" if close else ""
 
 
 def _known(where: str, name: str) -> Flag:
     if name not in _FLAGS:
         raise InvalidArgumentError(
-            f"[{where}] flags must be of {', '.join(_FLAGS)}, got {name!r}"
+            f"[{where}] expected a public flag of PaddlePaddle 2.x (FLAGS_...), got "
+            f"{name!r}{_similar(name)}"
         )
     return _FLAGS[name]
 
@@ -186,6 +197,9 @@ def set_flags(flags: Mapping[str, Any]) -> None:
     ``FLAGS_check_nan_inf_level`` 1 writes a line instead of raising.
     ``FLAGS_call_stack_level`` is how much errors tell beside their message: 0 nothing,
     1 the user's line, 2 the C++ stack and where an op was called whose backward failed.
+
+    The other public flags of PaddlePaddle 2.x (of allocators, devices, cuDNN, NCCL, …)
+    are stored and reported by `get_flags`, without effect here.
 
     Raises:
         InvalidArgumentError: If there is no such switch or value; nothing is changed.

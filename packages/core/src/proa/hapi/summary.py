@@ -10,7 +10,7 @@ import numpy as np
 
 from proa._core import Tensor
 from proa.base.no_tape import NoTape
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.jit.pytree import flatten, is_tensor
 from proa.jit.switch import as_functions
 from proa.nn.layer import Layer
@@ -28,18 +28,42 @@ def _shapes(value: Any) -> Any:
 
 
 def inputs_of(input_size: Any, dtypes: Any) -> list[Tensor]:
-    """Zeros for one shape, or for a list of them; unknown sizes become 1."""
+    """Zeros for one shape, or for a list of them; an unknown batch size becomes 1."""
     if hasattr(input_size, "shape"):
         input_size = tuple(input_size.shape)
-    sizes = input_size
-    if all(isinstance(n, int) or n is None for n in input_size):
+    elif isinstance(input_size, int):
+        input_size = (input_size,)
+    if not isinstance(input_size, (tuple, list)):
+        raise InvalidTypeError(
+            "[summary] expected input_size to be a shape or a list of shapes, got "
+            f"{type(input_size).__name__!r}"
+        )
+    sizes: Any = input_size
+    if not any(isinstance(n, (tuple, list)) or hasattr(n, "shape") for n in input_size):
         sizes = [input_size]
     if dtypes is None or isinstance(dtypes, str):
         dtypes = [dtypes] * len(sizes)
     return [
-        zeros([1 if n in (None, -1) else n for n in getattr(s, "shape", s)], d)
+        zeros(_known_shape(getattr(s, "shape", s)), d)
         for s, d in zip(sizes, dtypes, strict=True)
     ]
+
+
+def _known_shape(shape: Any) -> list[int]:
+    """A shape whose unknown size (None or -1), which one axis may have, is 1."""
+    for n in shape:
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int)):
+            raise InvalidTypeError(
+                f"[summary] expected the sizes of input_size to be ints, got {n!r}"
+            )
+    if sum(n in (None, -1) for n in shape) > 1 or any(
+        n is not None and n < 1 and n != -1 for n in shape
+    ):
+        raise InvalidArgumentError(
+            "[summary] expected positive sizes in input_size, of which one may be "
+            f"unknown (None or -1), got {tuple(shape)}"
+        )
+    return [1 if n in (None, -1) else n for n in shape]
 
 
 def _run(net: Layer, arguments: list[Any]) -> list[tuple[str, Any, Any, int]]:
@@ -98,7 +122,8 @@ def summary(
 
     Args:
         net: The network.
-        input_size: The input's shape with its batch axis, or a list of shapes.
+        input_size: The input's shape with its batch axis, or a list of shapes. One
+            size, that of the batch, may be None or -1; it counts as 1.
         dtypes: The inputs' element types.
         input: The input itself, in place of input_size: what the network is called
             with, a Tensor or a list or dict of them.

@@ -202,18 +202,23 @@ class KaimingNormal(_Kaiming):
 
 
 class Assign(Initializer):
-    """A given value: an array, a list or a Tensor."""
+    """A given value: an array, a list or a Tensor, of the parameter's shape or flat."""
 
     def __init__(self, value: Any, name: Any = None) -> None:
         self.value = value
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         value = to_tensor(self.value, dtype)
-        if list(value.shape) != shape:
-            raise ShapeError(
-                "Assign", f"the value's shape must be {shape}", value.shape
-            )
-        return value
+        if list(value.shape) == shape:
+            return value
+        if value.ndim == 1 and value.size == math.prod(shape):
+            return ops.reshape(value, shape=shape)
+        raise ShapeError(
+            "Assign",
+            f"expected a value of shape {shape}, or {math.prod(shape)} numbers in one "
+            "axis",
+            value.shape,
+        )
 
 
 class Orthogonal(Initializer):

@@ -17,6 +17,8 @@ __all__ = ["recompute"]
 class _Block(PyLayer):
     """A function whose inner results are not kept."""
 
+    _optional_gradients = True
+
     @staticmethod
     def forward(ctx: Any, run: Callable[..., Any], _: Any, *args: Any) -> Any:
         ctx.run, ctx.args = run, args

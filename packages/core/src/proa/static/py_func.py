@@ -29,6 +29,8 @@ F = TypeVar("F", bound=Function)
 
 
 class _Differentiated(PyLayer):
+    _optional_gradients = True
+
     @staticmethod
     def forward(ctx: Any, call: Any, *inputs: Tensor) -> Any:
         ctx.call = call

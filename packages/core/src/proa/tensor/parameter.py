@@ -6,6 +6,7 @@ from typing import Any
 
 from proa._core import Tensor
 from proa.base.naming import unique_name
+from proa.errors import InvalidArgumentError
 
 
 class Parameter(Tensor):
@@ -49,6 +50,10 @@ class Parameter(Tensor):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise InvalidArgumentError(
+                f"[Parameter] expected trainable to be a bool, got {value!r}"
+            )
         self.stop_gradient = not value
 
     @property

@@ -1,7 +1,8 @@
-"""How tensors print: NumPy's layout under a line that says what they are."""
+"""How tensors print: PaddlePaddle's columns under a line that says what they are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,8 @@ def set_printoptions(
         precision: Digits after the point.
         threshold: With more elements than this, only the edges are shown.
         edgeitems: How many elements the edges show.
-        sci_mode: Whether to write 1e+00; None chooses by the numbers.
+        sci_mode: Whether to write 1e+00; None does so only where a number would show no
+            digit but zeros.
         linewidth: Characters in a line.
     """
     given: dict[str, Any] = {
@@ -51,70 +53,85 @@ def set_printoptions(
             setattr(_options, name, value)
 
 
-def _shown(array: NDArray[Any]) -> NDArray[Any]:
+def _edges(array: NDArray[Any]) -> NDArray[Any]:
     """The elements that will be seen, from which the format is chosen."""
-    if array.size <= _options.threshold:
-        return array.ravel()
     edge = _options.edgeitems
     index = [
         np.r_[:edge, n - edge : n] if n > 2 * edge else np.arange(n)
         for n in array.shape
     ]
-    edges: NDArray[Any] = array[np.ix_(*index)].ravel()
+    edges: NDArray[Any] = array[np.ix_(*index)] if array.ndim else array
     return edges
 
 
-def _format_floats(array: NDArray[Any]) -> Any:
-    values = _shown(array)
-    finite = values[np.isfinite(values)].astype(np.float64)
-    size = np.abs(finite[finite != 0])
-    whole = bool(np.all(finite == np.trunc(finite)))
-    if _options.sci_mode is not None:
-        scientific = _options.sci_mode
-    else:
-        scientific = bool(size.size) and (
-            float(size.max()) >= 1e8
-            or (not whole and float(size.max()) / float(size.min()) > 1e5)
-            or float(size.min()) < 1e-4
-        )
+def _float_format(values: NDArray[Any]) -> Callable[[Any], str]:
     digits = _options.precision
+    scientific = _options.sci_mode
+    if scientific is None:  # only where digits after the point would all be zeros
+        size = np.abs(values[np.isfinite(values) & (values != 0)]).astype(np.float64)
+        scientific = bool(size.size) and float(size.min()) < 0.5 * 10.0**-digits
 
-    def one(value: Any) -> str:
+    def text(value: Any) -> str:
         v = float(value)
-        if not np.isfinite(v):
-            return str(v)
-        if scientific:
+        if scientific and np.isfinite(v):
             return f"{v:.{digits}e}"
-        return f"{v:.0f}." if whole else f"{v:.{digits}f}"
+        if v == np.ceil(v):
+            return f"{v:.0f}."
+        return f"{v:.{digits}f}"
 
-    width = max((len(one(v)) for v in values), default=0)
-    return lambda v: one(v).rjust(width)
+    return text
+
+
+@dataclass
+class _Layout:
+    """How the elements of one tensor are written: each to the left of equal columns,
+    where some are negative behind a sign or a blank, as PaddlePaddle writes them.
+    """
+
+    text: Callable[[Any], str]
+    width: int
+    signed: bool
+    summary: bool
+
+    def item(self, value: Any) -> str:
+        text = self.text(value)
+        if self.signed and not value < 0 and len(text) < self.width:
+            text = " " + text
+        return text.ljust(self.width)
+
+    def rows(self, array: NDArray[Any], indent: int) -> str:
+        """The numbers of an array with `indent` columns to the left of them."""
+        if array.ndim == 0:
+            return self.item(array[()])
+        edge = _options.edgeitems
+        short = self.summary and array.shape[0] > 2 * edge
+        parts = [*array[:edge], None, *array[-edge:]] if short else [*array]
+        if array.ndim > 1:
+            blank = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
+            planes = [
+                "..." if part is None else self.rows(part, indent + 1) for part in parts
+            ]
+            return "[" + blank.join(planes) + "]"
+        items = ["..." if part is None else self.item(part) for part in parts]
+        count = max(1, (_options.linewidth - indent) // (self.width + 2))
+        lines = [items[i : i + count] for i in range(0, len(items), count)]
+        return (
+            "[" + (",\n" + " " * (indent + 1)).join(", ".join(x) for x in lines) + "]"
+        )
 
 
 def array_text(array: NDArray[Any], indent: str) -> str:
     """The numbers of an array, later lines indented."""
-    if array.size == 0:
-        return "[" * max(array.ndim, 1) + "]" * max(array.ndim, 1)
-    formatter: Any = None
-    if array.dtype.kind == "f":
-        formatter = {"float_kind": _format_floats(array)}
-    text = np.array2string(
-        array,
-        precision=_options.precision,
-        threshold=_options.threshold,
-        edgeitems=_options.edgeitems,
-        max_line_width=_options.linewidth + len(indent),
-        separator=", ",
-        prefix=indent,
-        formatter=formatter,
+    summary = array.size > _options.threshold
+    values = (_edges(array) if summary else array).ravel()
+    text = _float_format(values) if array.dtype.kind == "f" else str
+    layout = _Layout(
+        text,
+        width=max((len(text(v)) for v in values), default=0),
+        signed=array.dtype.kind in "fi" and bool((values < 0).any()),
+        summary=summary,
     )
-    # One blank line between planes, not more, however deep the nesting.
-    lines = text.split("\n")
-    kept = lines[:1]
-    for line in lines[1:]:
-        if line.strip() or kept[-1].strip():
-            kept.append(line)
-    return "\n".join(line.rstrip() for line in kept)
+    return layout.rows(array, len(indent))
 
 
 def tensor_text(x: Tensor, head: str = "") -> str:
