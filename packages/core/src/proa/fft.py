@@ -8,7 +8,7 @@ taken as complex; integers become the default floating dtype first.
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import (
     as_count,
@@ -401,4 +401,4 @@ def ifftshift(x: Tensor, axes: Any = None, name: Any = None) -> Tensor:
     return _shifted("ifftshift", x, axes, -1)
 
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.geometric.messages import send_u_recv, send_ue_recv, send_uv
 from proa.geometric.renumbering import reindex_graph, reindex_heter_graph
 from proa.geometric.sampling import sample_neighbors, weighted_sample_neighbors
@@ -21,4 +21,4 @@ __all__ = [
     "send_uv", "weighted_sample_neighbors",
 ]  # fmt: skip
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])

@@ -4,9 +4,9 @@ segments, sums of looked-up rows, a filter of keys.
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.incubate.bloom import BloomFilter, murmurhash3_x64_128
 from proa.incubate.embedding_pool import embedding_seq_pool, fused_embedding_seq_pool
 from proa.incubate.segments import (
@@ -21,4 +21,4 @@ __all__ = [
     "murmurhash3_x64_128", "segment_max", "segment_mean", "segment_min", "segment_sum",
 ]  # fmt: skip
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])

@@ -1,8 +1,8 @@
 """Linear algebra: norms, products, factorisations, systems, covariances."""
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.tensor.factor import (
     cholesky,
     eig,
@@ -60,4 +60,4 @@ __all__ = [
     "triangular_solve",
 ]
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])

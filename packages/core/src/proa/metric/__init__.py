@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.metric.metrics import Accuracy, Auc, Metric, Precision, Recall, accuracy
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])

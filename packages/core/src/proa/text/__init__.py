@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.text import datasets
 from proa.text.datasets import (
     WMT14,
@@ -22,4 +22,4 @@ __all__ = [
     "ViterbiDecoder", "datasets", "viterbi_decode",
 ]  # fmt: skip
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])

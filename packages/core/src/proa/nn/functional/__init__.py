@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.nn.functional import (
     activation,
     attention,
@@ -53,4 +53,4 @@ _FAMILIES = (
 
 __all__ = ["diag_embed", *(name for family in _FAMILIES for name in family.__all__)]
 
-publish(*_FAMILIES, sys.modules[__name__])
+_publish(*_FAMILIES, _sys.modules[__name__])

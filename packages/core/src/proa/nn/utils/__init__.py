@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.nn.utils.spectral_norm_hook import spectral_norm
 from proa.nn.utils.vector import parameters_to_vector, vector_to_parameters
 from proa.nn.utils.weight_norm_hook import remove_weight_norm, weight_norm
@@ -17,4 +17,4 @@ __all__ = [
     "weight_norm",
 ]
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])

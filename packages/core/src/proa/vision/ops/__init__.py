@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
-from proa.base.public import publish
+from proa.base.public import publish as _publish
 from proa.vision.ops import anchors, boxes, deform, files, proposals, regions, yolo
 from proa.vision.ops.anchors import *  # noqa: F403
 from proa.vision.ops.boxes import *  # noqa: F403
@@ -20,4 +20,4 @@ __all__ = [
     for name in family.__all__
 ]
 
-publish(sys.modules[__name__])
+_publish(_sys.modules[__name__])
