@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,3 +114,47 @@ def test_a_graph_beyond_the_format_is_no_broken_file(
     struct.pack_into("<Q", raw, start + 16, len(raw) - start + 1)
     with pytest.raises(InvalidArgumentError):  # it does end outside of the file
         _core.Engine.from_bytes(bytes(raw))
+
+
+def _encoder() -> nn.Layer:
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0), 24)
+
+
+def _two_steps(make: Callable[[], nn.Layer], how: str, shape: list[int]) -> Any:
+    """Parameters after two recorded or eager steps, and of the first what it took."""
+    found = []
+    for recorded in (False, True):
+        proa.seed(3)
+        net = make()
+        opt = getattr(proa.optimizer, how)(0.01, parameters=net.parameters())
+
+        def step(x: proa.Tensor, net: Any = net, opt: Any = opt) -> proa.Tensor:
+            loss = (net(x) ** 2).mean()
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+            return loss
+
+        run = proa.jit.to_static(step) if recorded else step
+        x = proa.to_tensor(np.random.default_rng(1).random(shape, np.float32))
+        losses = [run(x).numpy() for _ in range(2)]
+        found.append([*losses, *(p.numpy() for p in net.parameters())])
+    return found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("make", "how", "shape"),
+    [
+        (proa.vision.models.resnet152, "Momentum", [2, 3, 32, 32]),
+        (_encoder, "Adam", [2, 5, 16]),
+        (lambda: nn.Sequential(*[nn.Linear(8, 8) for _ in range(200)]), "Adam", [4, 8]),
+    ],
+    ids=["resnet152", "encoder", "linear"],
+)
+def test_steps_of_deep_networks_are_recorded(
+    make: Callable[[], nn.Layer], how: str, shape: list[int]
+) -> None:
+    eager, recorded = _two_steps(make, how, shape)
+    for a, b in zip(eager, recorded, strict=True):
+        np.testing.assert_array_equal(a, b)
