@@ -60,14 +60,14 @@ def input_names(function: Callable[..., Any], specs: Sequence[InputSpec]) -> lis
         ]
     except (TypeError, ValueError):
         parameters = []
-    names: list[str] = []
+    names: dict[str, None] = {}
     for i, spec in enumerate(specs):
         known = parameters[i] if i < len(parameters) else f"x{i}"
         name = spec.name or known
         while name in names:
             name += f"_{i}"
-        names.append(name)
-    return names
+        names[name] = None
+    return list(names)
 
 
 def check_result(leaves: Sequence[Any], treedef: Any, result: Any) -> None:
