@@ -41,6 +41,22 @@ class ThreadObservers(threading.local):
 
 thread_observers = ThreadObservers()
 
+#: As long as the threads' Layer observers together: a Layer reads this list at each
+#: call, which takes a sixth of the time that the thread's own one does.
+observing: list[LayerObserver] = []
+
+
+@contextmanager
+def observing_layers(observe: LayerObserver) -> Iterator[None]:
+    """While open, the observer is told of the Layers that this thread calls."""
+    thread_observers.layers.append(observe)
+    observing.append(observe)
+    try:
+        yield
+    finally:
+        observing.remove(observe)
+        thread_observers.layers.remove(observe)
+
 
 @contextmanager
 def observed(layer: Any) -> Iterator[Callable[..., Any]]:

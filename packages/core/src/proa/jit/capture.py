@@ -15,7 +15,7 @@ from operator import is_
 from typing import Any
 
 from proa import _core
-from proa.base.observers import thread_observers
+from proa.base.observers import observing_layers, thread_observers
 from proa.errors import UnimplementedError
 from proa.ir.attributes import row_of
 from proa.ir.program import Node, Value
@@ -241,16 +241,14 @@ class Capture(Recorder):
             self.observe_layer(layer)
             yield
 
-        with recording(self):
+        with recording(self), observing_layers(observe_layer):
             self.scalars.watch()
             enabled = _core.set_grad_enabled(True)
-            thread_observers.layers.append(observe_layer)
             thread_observers.steps.append(self._record_steps)
             try:
                 yield self
             finally:
                 thread_observers.steps.remove(self._record_steps)
-                thread_observers.layers.remove(observe_layer)
                 _core.set_grad_enabled(enabled)
 
 

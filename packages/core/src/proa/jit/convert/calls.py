@@ -8,11 +8,11 @@ import inspect
 import sysconfig
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from proa.base.observers import thread_observers
+from proa.base.observers import observing_layers
 from proa.errors import is_own_code
 from proa.jit.convert import attributes, source
 from proa.jit.convert.session import session
@@ -217,9 +217,9 @@ def _recording() -> Iterator[None]:
     session.depth += 1
     if outermost:
         session.clear()
-        thread_observers.layers.append(_observe_layer)
     try:
-        yield
+        with observing_layers(_observe_layer) if outermost else nullcontext():
+            yield
     except BaseException:
         if outermost:
             attributes.put_back()
@@ -227,7 +227,6 @@ def _recording() -> Iterator[None]:
     finally:
         session.depth -= 1
         if outermost:
-            thread_observers.layers.remove(_observe_layer)
             session.clear()
 
 

@@ -13,7 +13,7 @@ from proa._core import Tensor
 from proa.base.device import check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
-from proa.base.observers import layer_observers, observed, thread_observers
+from proa.base.observers import layer_observers, observed, observing
 from proa.base.public import explain
 from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.ir.record import at_once
@@ -67,7 +67,7 @@ class Layer:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         try:
-            if layer_observers or thread_observers.layers:
+            if layer_observers or observing:
                 with observed(self) as forward:
                     return self._compute(forward, inputs, kwargs)
             if not self._forward_pre_hooks and not self._forward_post_hooks:
