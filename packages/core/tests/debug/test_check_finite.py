@@ -257,7 +257,7 @@ def run(code, variables):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"FLAGS_nothing": 1}, "must be of FLAGS_check_nan_inf, .*got 'FLAGS_nothing'"),
+        ({"FLAGS_nothing": 1}, "expected a public flag .*got 'FLAGS_nothing'"),
         ({"FLAGS_check_nan_inf": "maybe"}, "must be a bool, got 'maybe'"),
         ({"FLAGS_call_stack_level": 9}, "an int of 0 to 2, got 9"),
         ({"FLAGS_check_nan_inf_skip_ops": "nope"}, "got 'nope'"),

@@ -89,7 +89,7 @@ MISTAKES = {
         "the dtype must be one of .*got float32",
     ),
     "scalar": (lambda: float(x), (ValueError, TypeError), "element"),
-    "backward": (lambda: x.sum().backward(), RuntimeError, "stop_gradient=True"),
+    "grad": (lambda: proa.grad(x.sum(), x), RuntimeError, "stop_gradient=True"),
     "huge": (lambda: proa.empty([1 << 40, 1 << 20]), (MemoryError, ValueError), "got"),
 }
 
