@@ -312,15 +312,46 @@ Tensor to_operand(PyObject* o) {
 
 namespace {
 
+// The start of repr(o).
+std::string shortened(PyObject* o) {
+  constexpr size_t kShown = 80;
+  const Ref text(PyObject_Repr(o));
+  const char* bytes = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (bytes == nullptr) {
+    PyErr_Clear();
+    return type_name(o);
+  }
+  const std::string whole = bytes;
+  return whole.size() <= kShown ? whole : whole.substr(0, kShown) + " ..";
+}
+
+// numpy.asarray of a list, a tuple or what has __array__. NumPy's error becomes one that names the
+// operator and its array.
+Tensor from_array_like(PyObject* o, const char* where, const char* name) {
+  const Ref numpy = checked(PyImport_ImportModule("numpy"));
+  const Ref array(PyObject_CallMethod(numpy.get(), "asarray", "(O)", o));
+  try {
+    if (array) return from_numpy(array.get(), false);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kType) throw;
+  }
+  if (!array && !PyErr_ExceptionMatches(PyExc_ValueError) &&
+      !PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_OverflowError)) {
+    throw PythonError();
+  }
+  PyErr_Clear();
+  throw Error(ErrorKind::kInvalidArgument,
+              std::string("[") + where + "] expected " + name +
+                  " to be a Tensor, an array or regularly nested numbers, got " + shortened(o));
+}
+
 // A list of numbers is an array of the default dtype if it holds floats.
-Tensor from_list(PyObject* o) {
+Tensor from_list(PyObject* o, const char* where, const char* name) {
   if (holds_open_size(o)) {
     PyObject* const type = open_size_type();
-    return open_number(PyObject_CallMethod(type, "stacked", "O", o));
+    return open_number(PyObject_CallMethod(type, "stacked", "(O)", o));
   }
-  const Ref numpy = checked(PyImport_ImportModule("numpy"));
-  const Ref array = checked(PyObject_CallMethod(numpy.get(), "asarray", "O", o));
-  Tensor x = from_numpy(array.get(), false);
+  Tensor x = from_array_like(o, where, name);
   if (x.dtype() == DType::kF64 && default_dtype() != DType::kF64) {
     const GradMode off(false);
     Tensor narrow;
@@ -344,12 +375,8 @@ Tensor from_list(PyObject* o) {
 Tensor to_tensor(PyObject* o, const char* where, const char* name) {
   Tensor x = to_operand(o);
   if (x) return x;
-  if (PyList_Check(o) || PyTuple_Check(o)) return from_list(o);
-  if (PyObject_HasAttrString(o, "__array__")) {
-    const Ref numpy = checked(PyImport_ImportModule("numpy"));
-    const Ref array = checked(PyObject_CallMethod(numpy.get(), "asarray", "O", o));
-    return from_numpy(array.get(), false);
-  }
+  if (PyList_Check(o) || PyTuple_Check(o)) return from_list(o, where, name);
+  if (PyObject_HasAttrString(o, "__array__")) return from_array_like(o, where, name);
   raise_type(std::string("[") + where + "] " + name + " must be a Tensor, array or number, got " +
              type_name(o));
 }

@@ -162,7 +162,7 @@ PyObject* get_name(PyObject* self, void*) {
 int set_name(PyObject* self, PyObject* value, void*) {
   const char* text = value != nullptr && PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : nullptr;
   if (text == nullptr) {
-    PyErr_SetString(PyExc_TypeError, "[name] must be a str");
+    PyErr_SetString(PyExc_TypeError, "[Tensor.name] expected a str");
     return -1;
   }
   at(self).extra().name = text;
@@ -232,7 +232,7 @@ PyObject* array(PyObject* self, PyObject* args, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
     Ref result = checked(to_numpy(share(self)));
     if (dtype != Py_None) {
-      return PyObject_CallMethod(result.get(), "astype", "O", dtype);
+      return PyObject_CallMethod(result.get(), "astype", "(O)", dtype);
     }
     if (copy == Py_True) return PyObject_CallMethod(result.get(), "copy", nullptr);
     return result.release();
@@ -261,7 +261,14 @@ PyObject* item(PyObject* self, PyObject* args) {
                       shape_text(at(self).view));
     }
     const Ref method = checked(PyObject_GetAttrString(values.get(), "item"));
-    return PyObject_CallObject(method.get(), args);
+    PyObject* const number = PyObject_CallObject(method.get(), args);
+    if (number != nullptr || PyTuple_GET_SIZE(args) == 0) return number;
+    PyErr_Clear();
+    const Ref index(PyObject_Repr(args));
+    const char* text = index ? PyUnicode_AsUTF8(index.get()) : nullptr;
+    throw Error(ErrorKind::kOutOfRange, "[item] expected the index of one element of shape " +
+                                            shape_text(at(self).view) + ", got " +
+                                            (text == nullptr ? "?" : text));
   });
 }
 
@@ -320,12 +327,13 @@ PyObject* clear_grad(PyObject* self, PyObject* const* args, Py_ssize_t count, Py
     const bool known = count + named == 1 &&
                        (count == 1 || PyUnicode_CompareWithASCIIString(
                                           PyTuple_GET_ITEM(keywords, 0), "set_to_zero") == 0);
-    if (!known) {
-      PyErr_SetString(PyExc_TypeError, "[clear_grad] set_to_zero alone must be given");
-      return nullptr;
+    to_zero = known ? PyObject_IsTrue(args[0]) : -1;
+    if (to_zero < 0) {
+      return guarded([]() -> PyObject* {
+        PyErr_Clear();
+        raise_type("[clear_grad] expected a bool, set_to_zero, and no other argument");
+      });
     }
-    to_zero = PyObject_IsTrue(args[0]);
-    if (to_zero < 0) return nullptr;
   }
   clear(&at(self), to_zero != 0);
   Py_RETURN_NONE;

@@ -41,6 +41,7 @@ from proa.base.dtype import (
 from proa.base.dtype import bool_ as bool
 from proa.base.flags import disable_signal_handler, get_flags, set_flags
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
+from proa.base.public import publish as _publish
 from proa.base.random import get_rng_state, seed, set_rng_state
 from proa.base.threads import get_num_threads, set_num_threads
 from proa.tensor import FUNCTIONS
@@ -137,3 +138,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES, *_LAZY})
+
+
+_publish(__name__)

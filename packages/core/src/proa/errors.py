@@ -51,8 +51,12 @@ class InvalidTypeError(Error, TypeError):
     """An argument of a kind that the function does not take."""
 
 
-class OutOfRangeError(Error, IndexError):
+class OutOfRangeError(InvalidArgumentError, IndexError):
     """An index outside its axis."""
+
+
+class InvalidCountError(InvalidArgumentError, InvalidTypeError):
+    """A count that is no integer of at least 0: a wrong value or a wrong kind."""
 
 
 class UnboundVariableError(Error, UnboundLocalError):

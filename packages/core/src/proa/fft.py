@@ -8,7 +8,6 @@ taken as complex; integers become the default floating dtype first.
 
 from __future__ import annotations
 
-import sys as _sys
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -368,10 +367,18 @@ def ihfft2(
     return ihfftn(x, s, axes, norm)
 
 
+def _check_samples(where: str, n: Any, d: Any) -> None:
+    if as_int(where, n) < 1:
+        raise InvalidArgumentError(f"[{where}] expected n to be at least 1, got {n}")
+    if d == 0:
+        raise InvalidArgumentError(f"[{where}] expected d other than 0, got {d}")
+
+
 def fftfreq(
     n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: Any = None
 ) -> Tensor:
     """The frequencies of `fft`: [0, 1, .., (n - 1) // 2, -(n // 2), .., -1] / (d n)."""
+    _check_samples("fftfreq", n, d)
     count = as_count("fftfreq", "n", n, 8)
     return to_tensor(np.fft.fftfreq(count, d), as_dtype(dtype or "default"))
 
@@ -380,6 +387,7 @@ def rfftfreq(
     n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: Any = None
 ) -> Tensor:
     """The frequencies of `rfft`: [0, 1, .., n // 2] / (d n)."""
+    _check_samples("rfftfreq", n, d)
     count = as_count("rfftfreq", "n", n, 8)
     return to_tensor(np.fft.rfftfreq(count, d), as_dtype(dtype or "default"))
 
@@ -401,4 +409,4 @@ def ifftshift(x: Tensor, axes: Any = None, name: Any = None) -> Tensor:
     return _shifted("ifftshift", x, axes, -1)
 
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

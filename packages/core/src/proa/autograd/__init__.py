@@ -9,6 +9,7 @@ from proa.autograd.grad_mode import (
 )
 from proa.autograd.hooks import RemovableHook
 from proa.autograd.py_layer import PyLayer, PyLayerContext
+from proa.base.public import publish as _publish
 
 __all__ = [
     "PyLayer",
@@ -21,3 +22,5 @@ __all__ = [
     "no_grad",
     "set_grad_enabled",
 ]
+
+_publish(__name__)

@@ -107,7 +107,7 @@ def as_dtype(value: DTypeLike) -> dtype:
     if name is None:
         try:
             name = np.dtype(value).name
-        except TypeError:
+        except (TypeError, ValueError):
             name = str(value)
     found = DTYPES.get(name.rpartition(".")[2])
     if found is None:

@@ -1,36 +1,79 @@
-"""Errors of public functions that got something else where a Tensor belongs.
+"""Errors of the public API name the API and the argument that is at fault.
 
 A function of the public API reads its arguments as if they were what its signature
 says, and `publish` lets it do so at no cost: only when a call has failed are the
-arguments held against the signature, and the error says which of them is no Tensor.
+arguments compared with the signature, and the error says which of them does not fit.
+What Python or NumPy raised inside the library is the cause of an error of
+`proa.errors`; what a caller's own function raised passes as it is.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-import re
+import sys
+import sysconfig
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from proa import _core, errors
+from proa.base.annotations import ARRAY_LIKE, got, misfits, shown
 
-#: What functions may take for a Tensor, or take where one may stand.
-_ORDINARY = (np.ndarray, np.generic, list, tuple, int, float, complex)
 _PUBLIC: dict[Callable[..., Any], Any] = {}
+#: Where code is whose errors, below a call of ours, are ours to explain.
+_LIBRARIES = (
+    str(Path(np.__file__).parent),
+    sysconfig.get_paths()["stdlib"],
+)
+_INSTALLED = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
+#: Methods that are explained besides public ones.
+_SPECIAL = ("__init__", "__call__", "__getitem__", "__len__")
+#: What Python raises on its own where an argument is of the wrong kind.
+_OF_KINDS = (TypeError, AttributeError)
 
 
-def publish(*modules: types.ModuleType) -> None:
-    """Let the functions of each module's ``__all__`` name arguments that are wrong."""
-    for module in modules:
+def publish(*names: str) -> None:
+    """Let what the ``__all__`` of each module names explain errors of its calls."""
+    for module in (sys.modules[name] for name in names):
         for name in module.__all__:
-            function = getattr(module, name)
-            if isinstance(function, types.FunctionType):
-                if function not in _PUBLIC:
-                    _PUBLIC[function] = _core.public_function(function, explain)
-                setattr(module, name, _PUBLIC[function])
+            found = vars(module).get(name)
+            if isinstance(found, types.FunctionType):
+                setattr(module, name, _published(found))
+            elif isinstance(found, type) and found.__module__.startswith("proa."):
+                publish_class(found)
+
+
+def publish_class(kind: type) -> None:
+    """Let a class's construction and public methods explain their errors.
+
+    Of a layer that is its construction alone: `Layer.__call__` explains `forward`.
+    """
+    layer = hasattr(kind, "sublayers")
+    for base in kind.__mro__:
+        if not base.__module__.startswith("proa."):
+            continue
+        for name, found in list(vars(base).items()):
+            if layer:
+                wanted = name == "__init__"
+            else:
+                wanted = name in _SPECIAL or not name.startswith("_")
+            if wanted and isinstance(found, types.FunctionType):
+                setattr(base, name, _published(found))
+
+
+def published_method(function: Callable[..., Any], where: str) -> Any:
+    """`function` as a method whose errors call it `where`."""
+    return _core.public_function(function, functools.partial(explain, where=where))
+
+
+def _published(function: Callable[..., Any]) -> Any:
+    if function not in _PUBLIC:
+        _PUBLIC[function] = _core.public_function(function, explain)
+    return _PUBLIC[function]
 
 
 def explain(
@@ -42,60 +85,99 @@ def explain(
 ) -> Exception:
     """The error to raise where ``function(*args, **kwargs)`` has raised `error`.
 
-    That is `error` itself unless an argument is no Tensor where one belongs.
+    That is `error` itself if it is of `proa.errors` and the arguments fit the
+    signature, or if code of a caller raised it.
     """
-    if not isinstance(error, (errors.Error, AttributeError, TypeError, ValueError)):
+    own = isinstance(error, errors.Error)
+    if not own and (_is_worded(error) or _is_of_a_caller(error)):
         return error
-    # Arrays and numbers may have been taken, and the error be of something else.
-    sure = not isinstance(error, (errors.Error, ValueError))
+    where = where or api_name(function, args)
     try:
-        given = inspect.signature(function).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
+        given = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError) as mismatch:
+        if own or where in str(error) or error.__traceback__ is not None:
+            return error
+        return _with_line(errors.InvalidTypeError(f"[{where}] {mismatch}"), error)
+    for name, value, must in misfits(function, given):
+        if _is_to_blame(value, must, error):
+            text = f"[{where}] {name} must be {must}, got {got(value)}"
+            return _with_line(errors.InvalidTypeError(text), error)
+    if own:
         return error
-    hints = getattr(function, "__annotations__", {})
-    for name, value in given.items():
-        for item, found, must in _misfits(name, value, str(hints.get(name, ""))):
-            if sure or not isinstance(found, _ORDINARY):
-                better = _blame(where or function.__name__, item, must, found)
-                if errors.stack_level >= 2:
-                    better.__cause__ = error
-                return better
-    return error
+    better = _with_line(_of_arguments(where, given, error), error)
+    better.__cause__ = error
+    return better
 
 
-def _blame(where: str, name: str, must: str, value: Any) -> errors.InvalidTypeError:
-    got = "None" if value is None else repr(type(value).__name__)
-    error = errors.InvalidTypeError(f"[{where}] {name} must be {must}, got {got}")
+def api_name(function: Callable[..., Any], args: Sequence[Any]) -> str:
+    """What errors call a function: its name, or its class's and its own."""
+    names = function.__qualname__.rpartition("<locals>.")[2].split(".")
+    if len(names) == 1:
+        return names[0]
+    kind, method = names[-2:]
+    if args and type(args[0]).__module__.startswith("proa."):
+        kind = type(args[0]).__name__
+    return kind if method in _SPECIAL[:2] else f"{kind}.{method}"
+
+
+def _is_to_blame(value: Any, must: str, error: Exception) -> bool:
+    """Whether an argument that does not fit its annotation explains the error."""
+    own = isinstance(error, errors.Error)
+    if "Tensor" not in must:
+        return not own
+    # Arrays and numbers may have been taken, and the error be of something else.
+    return (isinstance(error, _OF_KINDS) and not own) or not isinstance(
+        value, ARRAY_LIKE
+    )
+
+
+def _is_worded(error: Exception) -> bool:
+    """Whether the library words the error though its type is one of Python's."""
+    return str(error).startswith("[") or isinstance(error, (OSError, StopIteration))
+
+
+def _is_of_a_caller(error: Exception) -> bool:
+    """Whether the error passed through code that is neither ours nor a library's."""
+    trace = error.__traceback__
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        library = path.startswith(_LIBRARIES) and (
+            path.startswith(_LIBRARIES[0]) or not path.startswith(_INSTALLED)
+        )
+        if not library and not errors.is_own_code(path):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _of_arguments(
+    where: str, given: Mapping[str, Any], error: Exception
+) -> errors.Error:
+    """An error that tells all arguments, as none of them alone is known to be wrong."""
+    told = ", ".join(
+        f"{name} {shown(value)}"
+        if isinstance(value, _core.Tensor)
+        else f"{name}={shown(value)}"
+        for name, value in given.items()
+        if name != "self"
+    )
+    text = f"[{where}] expected arguments as it documents them, got {told or 'none'}"
+    if isinstance(error, MemoryError):
+        return errors.ResourceExhaustedError(f"[{where}] out of memory, got {told}")
+    if isinstance(error, NotImplementedError):
+        return errors.UnimplementedError(f"[{where}] a subclass must define it")
+    if isinstance(error, _OF_KINDS):
+        return errors.InvalidTypeError(text)
+    if isinstance(error, IndexError):
+        return errors.OutOfRangeError(text)
+    return errors.InvalidArgumentError(text)
+
+
+def _with_line(better: errors.Error, error: Exception) -> errors.Error:
+    """`better` with the user's line, and with `error` if all calls are to be shown."""
     line = errors.user_line() if errors.stack_level >= 1 else ""
     if line:
-        errors.annotate(error, f"at {line}")
-    return error
-
-
-def _misfits(name: str, value: Any, hint: str) -> Iterator[tuple[str, Any, str]]:
-    """What does not fit an annotation with a Tensor in it: its name, it, what must."""
-    if "Tensor" not in hint or "Any" in hint or isinstance(value, _core.Tensor):
-        return
-    kinds = {part.strip() for part in re.split(r"\|(?![^\[]*\])", hint)}
-    several = any("[" in kind and "Tensor" in kind for kind in kinds)
-    if several and isinstance(value, (list, tuple)):
-        if "None" not in hint and "int" not in hint:
-            for i, item in enumerate(value):
-                if not isinstance(item, _core.Tensor):
-                    yield f"{name}[{i}]", item, "a Tensor"
-    elif value is None:
-        if "None" not in kinds:
-            yield name, value, _worded(hint)
-    elif several and isinstance(value, Iterable) and not isinstance(value, str):
-        return
-    elif isinstance(value, str):
-        if "str" not in hint:
-            yield name, value, _worded(hint)
-    elif kinds <= {"Tensor", "None"} or not isinstance(value, _ORDINARY):
-        yield name, value, _worded(hint)
-
-
-def _worded(hint: str) -> str:
-    if hint in ("Tensor", "Tensor | None"):
-        return "a Tensor"
-    return "a list of Tensors" if hint == "Sequence[Tensor]" else hint
+        errors.annotate(better, f"at {line}")
+    if errors.stack_level >= 2:
+        better.__cause__ = error
+    return better

@@ -31,6 +31,10 @@ class Generator:
 
     def next(self, count: int) -> tuple[int, int]:
         """(seed, offset) for a random op that draws `count` numbers."""
+        if not -(2**63) <= count < 2**63:
+            raise InvalidArgumentError(
+                f"[random] expected a shape of fewer than 2**63 numbers, got {count}"
+            )
         key: tuple[int, int] = _core.generator_next(count)
         return key
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proa.base.public import publish as _publish
 from proa.distribution.bernoulli import Bernoulli
 from proa.distribution.categorical import Categorical
 from proa.distribution.distribution import Distribution
@@ -22,3 +23,5 @@ __all__ = [
     "kl_divergence",
     "register_kl",
 ]
+
+_publish(__name__)

@@ -11,6 +11,7 @@ from proa.base.no_tape import NoTape
 from proa.distribution.distribution import Distribution, parameters, sizes
 from proa.distribution.divergence import register_kl
 from proa.errors import ShapeError
+from proa.tensor.arguments import check_rank
 from proa.tensor.creation import to_tensor
 from proa.tensor.random import multinomial
 
@@ -50,6 +51,7 @@ class Categorical(Distribution):
         """
         index = value if isinstance(value, Tensor) else to_tensor(value)
         index = ops.cast(index, dtype=as_dtype("int64"))
+        check_rank("Categorical.prob", "value", index, 1)
         if self._prob.ndim == 1:
             return ops.gather(self._prob, index)
         if index.ndim < self._prob.ndim:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.geometric.messages import send_u_recv, send_ue_recv, send_uv
 from proa.geometric.renumbering import reindex_graph, reindex_heter_graph
@@ -21,4 +19,4 @@ __all__ = [
     "send_uv", "weighted_sample_neighbors",
 ]  # fmt: skip
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError
 from proa.tensor.creation import to_tensor
 from proa.tensor.random import rand
 
@@ -77,6 +77,30 @@ def weighted_sample_neighbors(
     )
 
 
+def _integers(where: str, name: str, x: Tensor) -> NDArray[Any]:
+    if not x.dtype.is_integer:
+        raise InvalidTypeError(f"[{where}] expected {name} of integers, got {x.dtype}")
+    return x.numpy().reshape(-1)
+
+
+def _ranges(
+    where: str, edges: int, bounds: NDArray[Any], nodes: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Where the edges of each node begin, and how many there are."""
+    if nodes.size and not 0 <= nodes.min() <= nodes.max() < bounds.size - 1:
+        raise OutOfRangeError(
+            f"[{where}] expected input_nodes from 0 to {bounds.size - 2}, the last "
+            f"vertex of colptr, got {nodes.min()} to {nodes.max()}"
+        )
+    begins, ends = bounds[nodes], bounds[nodes + 1]
+    if (begins < 0).any() or (ends < begins).any() or (ends > edges).any():
+        raise InvalidArgumentError(
+            f"[{where}] expected colptr to rise from 0 to at most the {edges} edges of "
+            f"row, got {bounds.tolist()!r:.80}"
+        )
+    return begins, ends - begins
+
+
 def _drawn(
     where: str,
     row: Tensor,
@@ -91,10 +115,10 @@ def _drawn(
         raise InvalidArgumentError(
             f"[{where}] eids must be given where they are asked for, got None"
         )
-    near = row.numpy().reshape(-1)
-    bounds, nodes = colptr.numpy().reshape(-1), input_nodes.numpy().reshape(-1)
-    begins = bounds[nodes]
-    counts = bounds[nodes + 1] - begins
+    near = _integers(where, "row", row)
+    bounds = _integers(where, "colptr", colptr)
+    nodes = _integers(where, "input_nodes", input_nodes)
+    begins, counts = _ranges(where, near.size, bounds, nodes)
     owner = np.repeat(np.arange(nodes.size), counts)
     first = np.cumsum(counts) - counts
     edges: NDArray[Any] = np.arange(owner.size) - first[owner] + begins[owner]

@@ -4,8 +4,6 @@ segments, sums of looked-up rows, a filter of keys.
 
 from __future__ import annotations
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.incubate.bloom import BloomFilter, murmurhash3_x64_128
 from proa.incubate.embedding_pool import embedding_seq_pool, fused_embedding_seq_pool
@@ -21,4 +19,4 @@ __all__ = [
     "murmurhash3_x64_128", "segment_max", "segment_mean", "segment_min", "segment_sum",
 ]  # fmt: skip
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

@@ -11,6 +11,7 @@ from proa._core import Tensor, is_grad_enabled, ops
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, OutOfRangeError, ShapeError
 from proa.nn.create import create_parameter
+from proa.tensor.arguments import check_rank
 from proa.tensor.lod import LoDTensor
 
 __all__ = ["embedding_seq_pool", "fused_embedding_seq_pool"]
@@ -97,6 +98,7 @@ def embedding_seq_pool(
         raise InvalidArgumentError(
             f"[embedding_seq_pool] combiner must be 'sum', got {combiner!r}"
         )
+    check_rank("embedding_seq_pool", "weight", weight, 2, 2)
     index = _padded(input, weight.shape[0], padding_idx)
     at = _core.from_numpy(index, False)
     ones = ops.full(shape=list(index.shape), value=1, dtype=weight.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proa.base.public import publish as _publish
 from proa.io import dataset, sampler
 from proa.io.collate import default_collate_fn, default_convert_fn
 from proa.io.dataset import *  # noqa: F403
@@ -13,3 +14,5 @@ __all__ = [
     "DataLoader", "default_collate_fn", "default_convert_fn", "get_worker_info",
     *dataset.__all__, *sampler.__all__,
 ]  # fmt: skip
+
+_publish(__name__)

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from proa.errors import InvalidArgumentError
+from proa.tensor.arguments import as_int
 
 #: A function that, called, iterates over samples.
 Reader: TypeAlias = Callable[[], Any]
@@ -25,7 +26,7 @@ def batch(
     Raises:
         InvalidArgumentError: If batch_size is not positive.
     """
-    if batch_size <= 0:
+    if as_int("batch", batch_size) <= 0:
         raise InvalidArgumentError(
             f"[batch] batch_size must be positive, got {batch_size}"
         )

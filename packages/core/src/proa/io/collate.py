@@ -20,6 +20,10 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
     Tensors, arrays and numbers gain a first axis; dicts, tuples and lists keep their
     structure (tuples become lists); text stays a list.
     """
+    if not batch:
+        raise InvalidArgumentError(
+            "[default_collate_fn] expected at least one sample, got none"
+        )
     first = batch[0]
     if isinstance(first, Tensor):
         return np.stack([s.detach().numpy() for s in batch])

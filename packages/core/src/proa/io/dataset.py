@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError, OutOfRangeError
+from proa.errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError
 from proa.tensor.random import randperm
 
 __all__ = [
@@ -47,13 +47,19 @@ class IterableDataset(Dataset[T]):
         )
 
     def __getitem__(self, idx: int) -> T:
-        raise TypeError(
-            "[IterableDataset] samples must be taken by iteration, got an index"
+        raise InvalidTypeError(
+            "[IterableDataset] samples are taken by iteration, not by an index"
         )
 
     def __len__(self) -> int:
-        raise TypeError(
-            "[IterableDataset] a stream must not be asked its length, got len()"
+        raise InvalidTypeError("[IterableDataset] a stream has no length")
+
+
+def _check_index(dataset: Dataset[Any], idx: int) -> None:
+    size = len(dataset)
+    if not -size <= idx < size:
+        raise OutOfRangeError(
+            f"[{type(dataset).__name__}] index must lie in [{-size}, {size}), got {idx}"
         )
 
 
@@ -79,6 +85,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         ]
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
+        _check_index(self, index)
         return tuple(t[index] for t in self.tensors)
 
     def __len__(self) -> int:
@@ -104,6 +111,7 @@ class ComposeDataset(Dataset[tuple[Any, ...]]):
         return len(self.datasets[0])
 
     def __getitem__(self, idx: int) -> tuple[Any, ...]:
+        _check_index(self, idx)
         fields: list[Any] = []
         for d in self.datasets:
             sample = d[idx]
@@ -138,12 +146,8 @@ class ConcatDataset(Dataset[T]):
         return size
 
     def __getitem__(self, idx: int) -> T:
-        size = len(self)
-        if not -size <= idx < size:
-            raise OutOfRangeError(
-                f"[ConcatDataset] index must lie in [{-size}, {size}), got {idx}"
-            )
-        idx %= size
+        _check_index(self, idx)
+        idx %= len(self)
         which = bisect.bisect_right(self.cumulative_sizes, idx)
         before = self.cumulative_sizes[which - 1] if which else 0
         return self.datasets[which][idx - before]
@@ -156,6 +160,7 @@ class Subset(Dataset[T]):
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, idx: int) -> T:
+        _check_index(self, idx)
         return self.dataset[self.indices[idx]]
 
     def __len__(self) -> int:
@@ -167,6 +172,11 @@ def random_split(
 ) -> list[Subset[T]]:
     """Cut a dataset at random into parts of given lengths, or of given shares of it."""
     total = len(dataset)
+    if any(n < 0 or (isinstance(n, float) and n > 1) for n in lengths):
+        raise InvalidArgumentError(
+            "[random_split] expected lengths of at least 0, or shares that add up to "
+            f"1, got {list(lengths)}"
+        )
     if all(isinstance(n, float) for n in lengths) and abs(sum(lengths) - 1) < 1e-6:
         counts = [int(total * share) for share in lengths]
         for i in range(total - sum(counts)):

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from proa._core import Tensor
 from proa.base.random import next_key
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.io.dataset import IterableDataset
+from proa.tensor.arguments import as_int
 
 __all__ = [
     "BatchSampler", "DistributedBatchSampler", "RandomSampler", "Sampler",
@@ -39,8 +41,19 @@ class Sampler:
         return len(self.data_source)
 
 
+def _check_size(where: str, name: str, source: Any) -> None:
+    if not hasattr(source, "__len__"):
+        raise InvalidTypeError(
+            f"[{where}] {name} must have a length, got {type(source).__name__!r}"
+        )
+
+
 class SequenceSampler(Sampler):
     """Indices in order."""
+
+    def __init__(self, data_source: Any) -> None:
+        super().__init__(data_source)
+        _check_size("SequenceSampler", "data_source", data_source)
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.data_source)))
@@ -57,10 +70,24 @@ class RandomSampler(Sampler):
         generator: Any = None,
     ) -> None:
         super().__init__(data_source)
-        if num_samples is not None and num_samples <= 0:
+        if generator is None:
+            _check_size("RandomSampler", "data_source", data_source)
+        elif not hasattr(generator, "__next__"):
+            raise InvalidTypeError(
+                "[RandomSampler] generator must be an iterator of indices, got "
+                f"{type(generator).__name__!r}"
+            )
+        if num_samples is not None and as_int("RandomSampler", num_samples) <= 0:
             raise InvalidArgumentError(
                 f"[RandomSampler] num_samples must be positive, got {num_samples}"
             )
+        if num_samples is not None and not replacement:
+            size = len(data_source)
+            if generator is None and num_samples > size:
+                raise InvalidArgumentError(
+                    "[RandomSampler] expected num_samples to be at most the number of "
+                    f"samples, {size}, without replacement, got {num_samples}"
+                )
         self.replacement = replacement
         self.generator = generator
         self._num_samples = num_samples
@@ -93,6 +120,11 @@ class SubsetRandomSampler(Sampler):
 
     def __init__(self, indices: Sequence[int]) -> None:
         super().__init__(indices)
+        if not isinstance(indices, (Sequence, np.ndarray, Tensor)):
+            raise InvalidTypeError(
+                "[SubsetRandomSampler] indices must be a sequence of ints, got "
+                f"{type(indices).__name__!r}"
+            )
         self.indices = indices
 
     def __iter__(self) -> Iterator[int]:
@@ -109,10 +141,15 @@ class WeightedRandomSampler(Sampler):
         super().__init__()
         weights = weights.numpy() if hasattr(weights, "numpy") else weights
         self.weights = np.asarray(weights, np.float64)
-        if self.weights.ndim != 1 or not (self.weights >= 0).all():
+        if self.weights.ndim != 1:
             raise InvalidArgumentError(
-                "[WeightedRandomSampler] weights must be a line of numbers >= 0, "
-                f"got shape {self.weights.shape}"
+                "[WeightedRandomSampler] expected weights with 1 axis, got shape "
+                f"{self.weights.shape}"
+            )
+        if not (self.weights >= 0).all() or not 0 < self.weights.sum() < np.inf:
+            raise InvalidArgumentError(
+                "[WeightedRandomSampler] expected finite weights of at least 0 that "
+                f"are not all 0, got {self.weights.tolist()!r:.80}"
             )
         able = np.count_nonzero(self.weights)
         if num_samples <= 0 or (not replacement and num_samples > able):
@@ -154,6 +191,11 @@ class BatchSampler:
             raise InvalidArgumentError(
                 "[BatchSampler] one of dataset and sampler must be given, got "
                 f"{dataset!r} and {sampler!r}"
+            )
+        if sampler is not None and not hasattr(sampler, "__iter__"):
+            raise InvalidTypeError(
+                "[BatchSampler] sampler must be an iterable of indices, got "
+                f"{type(sampler).__name__!r}"
             )
         if isinstance(dataset, IterableDataset):
             raise InvalidArgumentError(
@@ -213,6 +255,11 @@ class DistributedBatchSampler(BatchSampler):
             raise InvalidArgumentError(
                 f"[DistributedBatchSampler] rank must lie in [0, {num_replicas}), "
                 f"got {rank}"
+            )
+        if num_replicas >= 2**31:
+            raise InvalidArgumentError(
+                "[DistributedBatchSampler] expected num_replicas of less than 2**31, "
+                f"got {num_replicas}"
             )
         self.nranks, self.local_rank = num_replicas, rank
         self.num_samples = math.ceil(len(dataset) / num_replicas)

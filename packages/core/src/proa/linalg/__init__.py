@@ -1,7 +1,5 @@
 """Linear algebra: norms, products, factorisations, systems, covariances."""
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.tensor.factor import (
     cholesky,
@@ -60,4 +58,4 @@ __all__ = [
     "triangular_solve",
 ]
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.metric.metrics import Accuracy, Auc, Metric, Precision, Recall, accuracy
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

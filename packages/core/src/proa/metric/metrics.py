@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor.arguments import check_rank
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -66,6 +67,7 @@ class Accuracy(Metric):
 
     def compute(self, pred: Tensor, label: Tensor, *args: Any) -> Tensor:
         """Whether each of the likeliest classes is the label, (n, maxk)."""
+        check_rank("Accuracy", "pred", pred, 1)
         k = min(self.maxk, pred.shape[-1])
         best = ops.topk(pred.detach(), k=k)[1]
         if label.ndim == pred.ndim and label.shape[-1] != 1:
@@ -79,6 +81,8 @@ class Accuracy(Metric):
     def update(self, correct: Any, *args: Any) -> Any:
         """Take in what `compute` gave; returns the batch's accuracy for each k."""
         hit = _array(correct)
+        if hit.ndim < 1:
+            raise ShapeError("[Accuracy] expected correct (n, maxk), got a number")
         samples = int(np.prod(hit.shape[:-1]))
         values = []
         for i, k in enumerate(self.topk):
@@ -164,6 +168,10 @@ class Auc(Metric):
     ) -> None:
         if curve != "ROC":
             raise InvalidArgumentError(f"[Auc] curve must be ROC, got {curve!r}")
+        if num_thresholds < 1:
+            raise InvalidArgumentError(
+                f"[Auc] expected num_thresholds of at least 1, got {num_thresholds}"
+            )
         self._thresholds, self._name = num_thresholds, name
         self.reset()
 
@@ -176,8 +184,13 @@ class Auc(Metric):
         labels.
         """
         scores = _array(preds)
-        scores = scores[:, -1] if scores.ndim == 2 else scores
+        scores = scores[:, -1] if scores.ndim == 2 and scores.size else scores
         true = _array(labels).ravel().astype(bool)
+        if scores.ndim != 1 or scores.shape != true.shape:
+            raise ShapeError(
+                "[Auc] expected preds (n,), (n, 1) or (n, 2) and n labels, got shapes "
+                f"{_array(preds).shape} and {_array(labels).shape}"
+            )
         bins = np.clip(
             (scores * self._thresholds).astype(np.int64), 0, self._thresholds
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proa.base.public import publish as _publish
 from proa.nn import decode, functional, initializer, utils
 from proa.nn.attr import ParamAttr
 from proa.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
@@ -78,3 +79,5 @@ __all__ = [
         for name in family.__all__
     ),
 ]
+
+_publish(__name__)

@@ -9,8 +9,9 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
+from proa.base.public import publish as _publish
 from proa.base.random import next_key
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from proa.tensor.creation import to_tensor
 
 __all__ = [
@@ -25,7 +26,7 @@ class Initializer:
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         """The value for a parameter of this shape and dtype."""
-        raise NotImplementedError
+        raise UnimplementedError(f"[{type(self).__name__}] a subclass must define make")
 
     def __call__(self, param: Tensor, block: Any = None) -> Tensor:
         """Fill ``param`` in place."""
@@ -225,7 +226,7 @@ class Orthogonal(Initializer):
     """A matrix with orthonormal rows or columns times ``gain`` (Saxe et al., 2013)."""
 
     def __init__(self, gain: float = 1.0, name: Any = None) -> None:
-        self.gain = gain
+        self.gain = float(gain)
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         if len(shape) < 2:
@@ -297,3 +298,6 @@ def chosen(own: Any, default: Any, is_bias: bool) -> Initializer:
             f"[create_parameter] it must be an Initializer, got {found!r}"
         )
     return found
+
+
+_publish(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proa.base.public import publish as _publish
 from proa.optimizer import lr
 from proa.optimizer.adaptive import Adadelta, Adagrad, Adamax, Lamb, RMSProp
 from proa.optimizer.optimizer import Optimizer
@@ -11,3 +12,5 @@ __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum",
     "Optimizer", "RMSProp", "lr",
 ]  # fmt: skip
+
+_publish(__name__)

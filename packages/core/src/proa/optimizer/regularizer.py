@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from proa._core import Tensor, ops
+from proa.base.public import publish_class
+from proa.errors import UnimplementedError
 
 
 class Regularizer:
@@ -15,7 +17,9 @@ class Regularizer:
 
     def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
         """The penalty's gradient with respect to ``param``."""
-        raise NotImplementedError
+        raise UnimplementedError(
+            f"[{type(self).__name__}] a subclass must define __call__"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.coeff})"
@@ -33,3 +37,7 @@ class L2Decay(Regularizer):
 
     def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
         return ops.mul(param, self.coeff)
+
+
+publish_class(L1Decay)
+publish_class(L2Decay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -12,13 +13,18 @@ import numpy as np
 from proa import _core
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
-from proa.errors import InvalidArgumentError, ResourceExhaustedError
+from proa.errors import (
+    InvalidArgumentError,
+    InvalidCountError,
+    ResourceExhaustedError,
+    ShapeError,
+)
 from proa.tensor.sizes import OpenSize
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: A shape or a list of ints: a Tensor of ints, or a sequence of ints and 0-d Tensors.
-IntsLike: TypeAlias = "Tensor | int | Sequence[int | Tensor]"
-AxisLike: TypeAlias = "int | Sequence[int] | Tensor | None"
+IntsLike: TypeAlias = Tensor | int | Sequence[int | Tensor]
+AxisLike: TypeAlias = int | Sequence[int] | Tensor | None
 
 
 def as_int(where: str, value: Any) -> int:
@@ -26,7 +32,10 @@ def as_int(where: str, value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, Tensor):
-        return int(value.item())
+        number = value.item()
+        if isinstance(number, complex) or not math.isfinite(number):
+            raise InvalidArgumentError(f"[{where}] expected an integer, got {number}")
+        return int(number)
     if isinstance(value, OpenSize):
         raise InvalidArgumentError(
             f"[{where}] a number must be known here, got a size that is open while a "
@@ -68,9 +77,12 @@ def as_ints(where: str, value: IntsLike) -> list[int]:
                 f"got {value.dtype}"
             )
         return [int(v) for v in flat]
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [as_int(where, v) for v in value]
-    return [as_int(where, value)]
+    given: Any = value
+    if isinstance(given, np.ndarray):
+        given = given.reshape(-1).tolist()
+    if isinstance(given, (list, tuple)):
+        return [as_int(where, v) for v in given]
+    return [as_int(where, given)]
 
 
 def as_axes(where: str, axis: AxisLike) -> list[int]:
@@ -91,9 +103,32 @@ def present_axis(where: str, axis: int, rank: int) -> int:
     """`normal_axis` of a tensor that must not be 0-d."""
     if rank == 0:
         raise InvalidArgumentError(
-            f"[{where}] the tensor must have an axis, got a 0-d tensor"
+            f"[{where}] expected a tensor with at least 1 axis, got a 0-d tensor"
         )
     return normal_axis(where, axis, rank)
+
+
+def check_rank(where: str, name: str, x: Tensor, low: int, high: int = 8) -> None:
+    """Raise unless the number of axes of ``x`` is from ``low`` to ``high``."""
+    if low <= x.ndim <= high:
+        return
+    axes = f"{low} axes" if low == high else f"{low} to {high} axes"
+    if high == 8:
+        axes = f"at least {low} {'axis' if low == 1 else 'axes'}"
+    raise ShapeError(f"[{where}] expected {name} with {axes}, got shape {x.shape}")
+
+
+def as_size(where: str, name: str, value: Any) -> int:
+    """An integer of at least 0."""
+    try:
+        count = as_int(where, value)
+    except InvalidArgumentError:
+        count = -1
+    if count < 0:
+        raise InvalidCountError(
+            f"[{where}] expected {name} to be an integer of at least 0, got {value!r}"
+        )
+    return count
 
 
 def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor.arguments import as_ints, present_axis
 
 __all__ = ["einsum", "tensordot"]
@@ -150,6 +150,11 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         tensors = operands[0]
     if not tensors:
         raise InvalidArgumentError("[einsum] there must be an operand, got none")
+    for i, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise InvalidTypeError(
+                f"[einsum] operands[{i}] must be a Tensor, got {type(x).__name__!r}"
+            )
     terms, result = _split(equation, [t.ndim for t in tensors])
     x, labels = tensors[0], terms[0]
     for i in range(len(tensors)):

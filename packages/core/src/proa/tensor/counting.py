@@ -10,7 +10,7 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_tensor, cast_if, normal_axis
+from proa.tensor.arguments import as_tensor, cast_if, normal_axis, present_axis
 from proa.tensor.doubling import doubled
 
 __all__ = [
@@ -185,6 +185,8 @@ def unique(
         The different elements, through which gradients flow to their first
         occurrences; a tuple with the further results if any is asked for.
     """
+    if axis is not None:
+        axis = present_axis("unique", axis, x.ndim)
     rows, along = _rows_of(x, axis, "unique")
     array = rows.numpy()
     _, first, inverse, counts = np.unique(

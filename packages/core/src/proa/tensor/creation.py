@@ -20,8 +20,11 @@ from proa.tensor.arguments import (
     as_count,
     as_int,
     as_ints,
+    as_size,
     as_tensor,
     cast_if,
+    check_rank,
+    normal_axis,
     renamed,
 )
 from proa.tensor.sizes import OpenSize, is_open, sized
@@ -297,8 +300,10 @@ def tril_indices(
     row: int, col: int | None = None, offset: int = 0, dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Row and column numbers of the lower triangle, (2, count)."""
-    as_count("tril_indices", "row * col", row * (row if col is None else col), 8)
-    pair = np.tril_indices(row, offset, row if col is None else col)
+    rows = as_size("tril_indices", "row", row)
+    columns = rows if col is None else as_size("tril_indices", "col", col)
+    as_count("tril_indices", "row * col", rows * columns, 8)
+    pair = np.tril_indices(rows, as_int("tril_indices", offset), columns)
     return to_tensor(np.stack(pair), dtype)
 
 
@@ -306,8 +311,10 @@ def triu_indices(
     row: int, col: int | None = None, offset: int = 0, dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Row and column numbers of the upper triangle, (2, count)."""
-    as_count("triu_indices", "row * col", row * (row if col is None else col), 8)
-    pair = np.triu_indices(row, offset, row if col is None else col)
+    rows = as_size("triu_indices", "row", row)
+    columns = rows if col is None else as_size("triu_indices", "col", col)
+    as_count("triu_indices", "row * col", rows * columns, 8)
+    pair = np.triu_indices(rows, as_int("triu_indices", offset), columns)
     return to_tensor(np.stack(pair), dtype)
 
 
@@ -330,9 +337,11 @@ def diag_embed(
     input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1, name: Any = None
 ) -> Tensor:
     """Matrices with the last axis of ``input`` on a diagonal, zeros elsewhere."""
+    check_rank("diag_embed", "input", input, 1)
     size = input.shape[-1] + abs(offset)
     rank = input.ndim + 1
-    axis1, axis2 = dim1 % rank, dim2 % rank
+    axis1 = normal_axis("diag_embed", dim1, rank)
+    axis2 = normal_axis("diag_embed", dim2, rank)
     if axis1 == axis2:
         raise InvalidArgumentError(
             f"[diag_embed] dim1 and dim2 must differ, got {dim1} and {dim2}"

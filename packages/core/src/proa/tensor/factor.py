@@ -11,7 +11,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from proa.tensor.arguments import renamed
+from proa.tensor.arguments import check_rank, renamed
 
 __all__ = [
     "cholesky", "eig", "eigh", "eigvals", "eigvalsh", "householder_product", "lu",
@@ -209,6 +209,7 @@ def householder_product(x: Tensor, tau: Tensor, name: Any = None) -> Tensor:
         tau: (.., k), k <= n.
     """
     m, n = matrix_of("householder_product", x).shape[-2:]
+    check_rank("householder_product", "tau", tau, 1)
     k = tau.shape[-1]
     if m < n or k > n:
         raise ShapeError(

@@ -44,7 +44,7 @@ def scale_(
     offset = bias if bias_after_scale else bias * scale
     ops.scale_(x, scale=float(scale), bias=float(offset))
     if act is not None:
-        getattr(ops, f"{act}_")(x)
+        math.activated("scale_", x, act, "_")
     return x
 
 

@@ -7,8 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor.arguments import (
     AxisLike,
     IntsLike,
@@ -107,8 +110,10 @@ def moveaxis(x: Tensor, source: Any, destination: Any, name: Any = None) -> Tens
 
 def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
     """Two axes exchanged."""
+    first = present_axis("swapaxes", axis0, x.ndim)
+    second = present_axis("swapaxes", axis1, x.ndim)
     perm = list(range(x.ndim))
-    perm[axis0], perm[axis1] = perm[axis1], perm[axis0]
+    perm[first], perm[second] = second, first
     return ops.transpose(x, perm=perm)
 
 
@@ -313,11 +318,9 @@ def repeat_interleave(
     """Each entry along an axis repeated in place."""
     if axis is None:
         x, axis = ops.reshape(x, shape=[-1]), 0
-    along = normal_axis("repeat_interleave", axis, x.ndim)
+    along = present_axis("repeat_interleave", axis, x.ndim)
     if isinstance(repeats, Tensor):
-        import numpy as np
-
-        index = np.repeat(np.arange(x.shape[along]), repeats.numpy())
+        index = np.repeat(np.arange(x.shape[along]), _repeats(repeats, x.shape[along]))
         return ops.gather(x, as_tensor(index), axis=along)
     wide = ops.unsqueeze(x, axis=[along + 1])
     size = [-1] * wide.ndim
@@ -358,6 +361,21 @@ def roll(
     return x
 
 
+def _repeats(repeats: Tensor, size: int) -> NDArray[Any]:
+    """How often each entry of an axis is repeated."""
+    if not repeats.dtype.is_integer:
+        raise InvalidTypeError(
+            f"[repeat_interleave] expected repeats of integers, got {repeats.dtype}"
+        )
+    counts = repeats.numpy()
+    if counts.ndim > 1 or counts.size not in (1, size) or (counts < 0).any():
+        raise ShapeError(
+            "[repeat_interleave] expected repeats to be one number of at least 0 or "
+            f"one for each of {size} entries, got shape {repeats.shape}"
+        )
+    return counts
+
+
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     size = x.shape[axis]
     if size == 0 or shift % size == 0:
@@ -371,7 +389,11 @@ def rot90(
     x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: Any = None
 ) -> Tensor:
     """The plane of two axes turned k times by 90 degrees, first towards second."""
-    first, second = axes
+    if len(axes) != 2:
+        raise InvalidArgumentError(f"[rot90] expected 2 axes, got {axes}")
+    first, second = (present_axis("rot90", a, x.ndim) for a in axes)
+    if first == second:
+        raise InvalidArgumentError(f"[rot90] expected 2 different axes, got {axes}")
     if k % 4 == 0:
         return ops.assign(x)
     if k % 4 == 2:
@@ -420,6 +442,12 @@ def crop(
     """The block of ``shape`` that starts at ``offsets``; -1 takes all that is left."""
     size = list(x.shape) if shape is None else as_ints("crop", shape)
     start = [0] * x.ndim if offsets is None else as_ints("crop", offsets)
+    for name, given in (("shape", size), ("offsets", start)):
+        if len(given) != x.ndim:
+            raise InvalidArgumentError(
+                f"[crop] expected {name} to hold a number for each of {x.ndim} axes, "
+                f"got {given}"
+            )
     ends = [TO_END if n == -1 else s + n for s, n in zip(start, size, strict=True)]
     return ops.slice(
         x, axes=list(range(x.ndim)), starts=start, ends=ends, steps=[1] * x.ndim

@@ -7,7 +7,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor.arguments import (
     as_count,
     as_int,
@@ -96,6 +96,23 @@ def cast(x: Tensor, dtype: DTypeLike) -> Tensor:
     return ops.cast(x, dtype=as_dtype(dtype))
 
 
+#: Activations that `scale` applies by name, which have forms in place.
+_ACTIVATIONS = frozenset({
+    "abs", "ceil", "cos", "exp", "floor", "log", "reciprocal", "relu", "round",
+    "rsqrt", "sigmoid", "silu", "sin", "sqrt", "square", "tanh",
+})  # fmt: skip
+
+
+def activated(where: str, x: Tensor, act: str, form: str = "") -> Tensor:
+    """The activation of that name of x; `form` is "_" for that in place."""
+    if act not in _ACTIVATIONS:
+        raise InvalidArgumentError(
+            f"[{where}] expected act to be one of {sorted(_ACTIVATIONS)}, got {act!r}"
+        )
+    result: Tensor = getattr(ops, act + form)(x)
+    return result
+
+
 def scale(
     x: Tensor,
     scale: Any = 1.0,
@@ -112,7 +129,7 @@ def scale(
     else:
         offset = bias if bias_after_scale else bias * scale
         y = ops.scale(x, scale=float(scale), bias=float(offset))
-    return y if act is None else getattr(ops, act)(y)
+    return y if act is None else activated("scale", y, act)
 
 
 def clip(x: Tensor, min: Any = None, max: Any = None, name: Any = None) -> Tensor:
@@ -182,7 +199,15 @@ def fmin(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
 
 
 def frac(x: Tensor, name: Any = None) -> Tensor:
-    """x minus its integer part."""
+    """x minus its integer part.
+
+    Raises:
+        InvalidTypeError: If x is bool or complex.
+    """
+    if x.dtype == "bool" or x.dtype.is_complex:
+        raise InvalidTypeError(
+            f"[frac] expected x to be floating or integer, got {x.dtype}"
+        )
     return ops.sub(x, ops.trunc(x))
 
 

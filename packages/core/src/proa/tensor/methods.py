@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from proa.base.device import CPU, Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
-from proa.base.public import publish
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.base.public import publish, published_method
+from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor import (
     complex_parts,
     contraction,
@@ -42,7 +43,7 @@ FAMILIES = (
     complex_parts, contraction, counting, creation, inplace, linalg, logic,
     manipulation, math, quantiles, random, reduction, scan, search,
 )  # fmt: skip
-publish(*FAMILIES, factor, systems)
+publish(*(family.__name__ for family in (*FAMILIES, factor, systems)))
 #: Functions whose first argument is not a tensor: no methods of these.
 _NO_METHODS = frozenset({
     "arange", "assign", "complex", "einsum", "empty", "eye", "full",
@@ -52,8 +53,10 @@ _NO_METHODS = frozenset({
 })  # fmt: skip
 
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+def _method(function: Callable[..., Any], name: str) -> Any:
     """A function that binds to its instance; builtins do not by themselves."""
+    if isinstance(function, FunctionType) and name not in _PROTOCOLS:
+        return published_method(function, f"Tensor.{name}")
     binds = hasattr(type(function), "__get__")
     return function if binds else _core.as_method(function)
 
@@ -134,7 +137,7 @@ def _format(self: Tensor, spec: str) -> str:
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:
     if self.ndim == 0:
-        raise TypeError("[Tensor] iteration needs an axis, got a 0-d tensor")
+        raise InvalidTypeError("[Tensor] iteration needs an axis, got a 0-d tensor")
     return iter(manipulation.unbind(self, 0))
 
 
@@ -221,7 +224,8 @@ def _array_ufunc(
 def _rounded(self: Tensor, digits: int | None = None) -> Tensor:
     if not digits:
         return ops.round(self)
-    power = 10.0 ** as_int("round", digits)
+    # Beyond 308 digits the power is no number that a double holds.
+    power = 10.0 ** min(max(as_int("round", digits), -308), 308)
     return ops.div(ops.round(ops.mul(self, power)), power)
 
 
@@ -267,6 +271,11 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__str__": printing.tensor_text,
 }
 
+#: Methods whose errors Python itself or NumPy reads.
+_PROTOCOLS = frozenset({
+    "__array_ufunc__", "__deepcopy__", "__format__", "__reduce__", "__repr__",
+    "__str__",
+})  # fmt: skip
 _PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
     "place": lambda self: CPU,
     "T": lambda self: ops.transpose(self, perm=list(range(self.ndim))[::-1]),
@@ -281,9 +290,9 @@ def attach() -> None:
     native = set(vars(Tensor))
     for name, function in _table().items():
         if name not in native:
-            setattr(Tensor, name, _method(function))
+            setattr(Tensor, name, _method(function, name))
     for name, function in _METHODS.items():
-        setattr(Tensor, name, _method(function))
+        setattr(Tensor, name, _method(function, name))
     for name, getter in _PROPERTIES.items():
         if name not in native:
             setattr(Tensor, name, property(getter))

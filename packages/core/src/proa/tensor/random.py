@@ -10,7 +10,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import IntsLike, as_count, as_int, as_ints
+from proa.tensor.arguments import IntsLike, as_count, as_int, as_ints, check_rank
 
 __all__ = [
     "bernoulli", "gaussian", "multinomial", "normal", "rand", "randint",
@@ -139,8 +139,13 @@ def multinomial(
 
     Without replacement by the Gumbel top-k trick: the k greatest of log p + noise.
     """
+    check_rank("multinomial", "x", x, 1, 2)
     rows: Sequence[int] = x.shape[:-1]
     classes = x.shape[-1]
+    if num_samples < 1:
+        raise InvalidArgumentError(
+            f"[multinomial] expected num_samples of at least 1, got {num_samples}"
+        )
     if not replacement and num_samples > classes:
         raise InvalidArgumentError(
             f"[multinomial] num_samples without replacement must be at most {classes}, "

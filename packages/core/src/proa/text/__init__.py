@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.text import datasets
 from proa.text.datasets import (
@@ -22,4 +20,4 @@ __all__ = [
     "ViterbiDecoder", "datasets", "viterbi_decode",
 ]  # fmt: skip
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

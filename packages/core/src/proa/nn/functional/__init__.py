@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.nn.functional import (
     activation,
@@ -53,4 +51,4 @@ _FAMILIES = (
 
 __all__ = ["diag_embed", *(name for family in _FAMILIES for name in family.__all__)]
 
-_publish(*_FAMILIES, _sys.modules[__name__])
+_publish(*(family.__name__ for family in _FAMILIES), __name__)

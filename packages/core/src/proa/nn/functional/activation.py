@@ -9,8 +9,8 @@ from proa._core import Tensor, ops
 from proa._core.ops import elu, leaky_relu, relu, relu6, sigmoid, tanh
 from proa.base.dtype import DTypeLike
 from proa.base.random import next_key
-from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import cast_if
+from proa.errors import InvalidArgumentError, InvalidTypeError
+from proa.tensor.arguments import cast_if, check_rank, present_axis
 
 __all__ = [
     "celu", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
@@ -148,6 +148,8 @@ def selu(
 
 def celu(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
+    if alpha == 0:
+        raise InvalidArgumentError("[celu] alpha must not be 0, got 0")
     below = ops.scale(ops.expm1(ops.scale(x, scale=1.0 / alpha)), scale=alpha)
     return ops.where(ops.greater_than(x, 0.0), x, below)
 
@@ -158,6 +160,7 @@ def prelu(
     """x where x > 0, else weight * x; weight is one number or one per channel."""
     w = weight
     if weight.size > 1:
+        check_rank("prelu", "x", x, 2)
         axis = 1 if data_format[1] == "C" else x.ndim - 1
         shape = [1] * x.ndim
         shape[axis] = -1
@@ -172,7 +175,18 @@ def rrelu(
     training: bool = True,
     name: Any = None,
 ) -> Tensor:
-    """Leaky ReLU whose slope is drawn from [lower, upper) while training."""
+    """Leaky ReLU whose slope is drawn from [lower, upper) while training.
+
+    Raises:
+        InvalidTypeError: If x holds no floating numbers.
+        InvalidArgumentError: If not 0 <= lower <= upper <= 1.
+    """
+    if not x.dtype.is_floating:
+        raise InvalidTypeError(f"[rrelu] expected x to be floating, got {x.dtype}")
+    if not 0 <= lower <= upper <= 1:
+        raise InvalidArgumentError(
+            f"[rrelu] expected 0 <= lower <= upper <= 1, got {lower} and {upper}"
+        )
     if not training:
         return ops.leaky_relu(x, negative_slope=(lower + upper) / 2)
     seed, offset = next_key(x.size)
@@ -184,10 +198,11 @@ def rrelu(
 
 def maxout(x: Tensor, groups: int, axis: int = 1, name: Any = None) -> Tensor:
     """The greatest of each group of channels."""
-    axis = axis % x.ndim
-    if x.shape[axis] % groups:
+    axis = present_axis("maxout", axis, x.ndim)
+    if groups < 1 or x.shape[axis] % groups:
         raise InvalidArgumentError(
-            f"[maxout] groups must divide {x.shape[axis]} channels, got {groups}"
+            "[maxout] expected groups of at least 1 that divide the channels, got "
+            f"channels={x.shape[axis]}, groups={groups}"
         )
     shape = list(x.shape)
     shape[axis : axis + 1] = [shape[axis] // groups, groups]
@@ -196,10 +211,12 @@ def maxout(x: Tensor, groups: int, axis: int = 1, name: Any = None) -> Tensor:
 
 def glu(x: Tensor, axis: int = -1, name: Any = None) -> Tensor:
     """a * sigmoid(b), a and b the halves of x along axis."""
-    axis = axis % x.ndim
+    axis = present_axis("glu", axis, x.ndim)
     size = x.shape[axis]
     if size % 2:
-        raise InvalidArgumentError(f"[glu] the axis must be even, got {size}")
+        raise InvalidArgumentError(
+            f"[glu] expected an even size of axis {axis}, got shape {x.shape}"
+        )
     a, b = (
         ops.slice(x, axes=[axis], starts=[s], ends=[s + size // 2], steps=[1])
         for s in (0, size // 2)

@@ -7,7 +7,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
-from proa.tensor.arguments import cast_if
+from proa.tensor.arguments import cast_if, check_rank
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -44,6 +44,8 @@ def scaled_dot_product_attention(
             "[scaled_dot_product_attention] dropout_p must lie in [0, 1], "
             f"got {dropout_p}"
         )
+    for name, array in (("query", query), ("key", key), ("value", value)):
+        check_rank("scaled_dot_product_attention", name, array, 4, 4)
     p = float(dropout_p) if training else 0.0
     seed, offset = 0, 0
     if p > 0:  # as many numbers as there are weights

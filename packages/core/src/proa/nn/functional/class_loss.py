@@ -10,7 +10,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, OutOfRangeError, ShapeError
 from proa.nn.functional.reduction import reduced
-from proa.tensor.arguments import cast_if
+from proa.tensor.arguments import cast_if, present_axis
 
 __all__ = ["cross_entropy", "nll_loss", "softmax_with_cross_entropy"]
 
@@ -32,7 +32,7 @@ def _flat_label(where: str, label: Tensor, input: Tensor, axis: int) -> Tensor:
                 f"[{where}] hard labels must be integers, got {label.dtype}"
             )
         label = ops.cast(label, dtype=_INT64)
-    axis = axis % input.ndim
+    axis = present_axis(where, axis, input.ndim)
     if label.ndim == input.ndim and label.shape[axis] == 1:
         label = ops.squeeze(label, axis=[axis])
     wanted = [n for i, n in enumerate(input.shape) if i != axis]

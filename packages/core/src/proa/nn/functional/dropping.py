@@ -9,7 +9,7 @@ from proa._core import Tensor, ops
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 from proa.nn.functional.geometry import channels_first, restored
-from proa.tensor.arguments import as_ints
+from proa.tensor.arguments import as_ints, present_axis
 
 __all__ = ["alpha_dropout", "dropout", "dropout2d", "dropout3d"]
 
@@ -50,7 +50,7 @@ def dropout(
     if axis is None:
         seed, offset = next_key(x.size)
         return ops.dropout(x, p=float(p), seed=seed, offset=offset, upscale=upscale)
-    along = [a % x.ndim for a in as_ints("dropout", axis)]
+    along = [present_axis("dropout", a, x.ndim) for a in as_ints("dropout", axis)]
     shape = [n if i in along else 1 for i, n in enumerate(x.shape)]
     mask = ops.full(shape=shape, value=1, dtype=x.dtype)
     return ops.mul(x, dropout(mask, p, None, True, mode))

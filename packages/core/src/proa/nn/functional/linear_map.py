@@ -6,6 +6,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import ShapeError
+from proa.tensor.arguments import check_rank
 
 __all__ = ["bilinear", "linear"]
 
@@ -40,6 +41,7 @@ def bilinear(
 
     Returns (N, out).
     """
+    check_rank("bilinear", "weight", weight, 3, 3)
     out, in1, in2 = weight.shape
     if x1.ndim != 2 or x2.ndim != 2 or (x1.shape[1], x2.shape[1]) != (in1, in2):
         raise ShapeError(

@@ -9,7 +9,8 @@ import numpy as np
 from proa import _core
 from proa._core import Tensor, is_grad_enabled, ops
 from proa.base.no_tape import NoTape
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor.arguments import check_rank
 
 __all__ = ["embedding", "label_smooth", "one_hot"]
 
@@ -31,6 +32,7 @@ def embedding(
         sparse: Whether the table's gradient holds the rows of x alone.
         name: Has no meaning here.
     """
+    check_rank("embedding", "weight", weight, 2, 2)
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise InvalidArgumentError(
@@ -94,6 +96,9 @@ def label_smooth(
 ) -> Tensor:
     """(1 - epsilon) * label + epsilon * prior, by default even over the classes."""
     if prior_dist is None:
+        check_rank("label_smooth", "label", label, 1)
+        if label.shape[-1] == 0:
+            raise ShapeError("label_smooth", "expected a class", label.shape)
         return ops.scale(label, scale=1.0 - epsilon, bias=epsilon / label.shape[-1])
     kept = ops.scale(label, scale=1.0 - epsilon)
     return ops.add(kept, ops.scale(prior_dist, scale=epsilon))

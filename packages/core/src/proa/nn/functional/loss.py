@@ -9,6 +9,7 @@ from proa.errors import ShapeError
 from proa.nn.functional.class_loss import cross_entropy
 from proa.nn.functional.distance import cosine_similarity
 from proa.nn.functional.reduction import reduced
+from proa.tensor.arguments import check_rank
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
@@ -180,6 +181,7 @@ def dice_loss(
         label: Integers (N, .., 1).
         epsilon: Added to the denominator.
     """
+    check_rank("dice_loss", "input", input, 2)
     if label.ndim != input.ndim or label.shape[-1] != 1:
         raise ShapeError(
             "dice_loss", f"labels must be {[*input.shape[:-1], 1]}", label.shape

@@ -7,6 +7,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
+from proa.tensor.arguments import check_rank
 
 __all__ = [
     "batch_norm",
@@ -43,8 +44,10 @@ def batch_norm(
 
     running = momentum * running + (1 - momentum) * batch, with the biased variance.
     """
+    check_rank("batch_norm", "x", x, 2)
+    check_rank("batch_norm", "running_mean", running_mean, 1, 1)
     image, back = _channels_first(x, data_format)
-    if image.ndim < 2 or image.shape[1] not in (-1, running_mean.shape[0]):
+    if image.shape[1] not in (-1, running_mean.shape[0]):
         raise ShapeError(
             "batch_norm", f"x must have {running_mean.shape[0]} channels", x.shape
         )
@@ -114,6 +117,7 @@ def group_norm(
     Raises:
         ShapeError: If num_groups does not divide the channels.
     """
+    check_rank("group_norm", "x", x, 2)
     image, back = _channels_first(x, data_format)
     channels = image.shape[1]
     if num_groups < 1 or channels % num_groups:
@@ -141,6 +145,7 @@ def instance_norm(
     name: Any = None,
 ) -> Tensor:
     """x normalised over each channel of each sample."""
+    check_rank("instance_norm", "x", x, 2)
     channels = x.shape[1] if data_format.startswith("NC") else x.shape[-1]
     return group_norm(x, channels, eps, weight, bias, data_format)
 
@@ -169,12 +174,14 @@ def local_response_norm(
         )
     axis = 1 if data_format.startswith("NC") else x.ndim - 1
     low, high = [0] * x.ndim, [0] * x.ndim
-    low[axis], high[axis] = size // 2, (size - 1) // 2
-    squares = ops.pad(ops.square(x), low=low, high=high, value=0)
     channels = x.shape[axis]
+    # What is further from a channel than there are channels is zeros.
+    low[axis] = min(size // 2, channels)
+    high[axis] = min((size - 1) // 2, channels)
+    squares = ops.pad(ops.square(x), low=low, high=high, value=0)
     near = [
         ops.slice(squares, axes=[axis], starts=[i], ends=[i + channels], steps=[1])
-        for i in range(size)
+        for i in range(low[axis] + high[axis] + 1)
     ]
     total = near[0]
     for other in near[1:]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
-from proa.errors import ShapeError
+from proa.errors import InvalidTypeError, ShapeError
 
 __all__ = ["gather_tree", "sequence_mask"]
 
@@ -24,6 +24,8 @@ def sequence_mask(
         maxlen: Length of the last axis that is added; None is the greatest of x.
         dtype: Element type of the result.
     """
+    if not x.dtype.is_integer:
+        raise InvalidTypeError(f"[sequence_mask] expected x of integers, got {x.dtype}")
     if maxlen is None:
         length = int(ops.max(x).item())
     else:

@@ -247,6 +247,10 @@ class HSigmoidLoss(Layer):
             raise InvalidArgumentError(
                 f"[HSigmoidLoss] num_classes must be at least 2, got {num_classes}"
             )
+        if feature_size < 1:
+            raise InvalidArgumentError(
+                f"[HSigmoidLoss] feature_size must be at least 1, got {feature_size}"
+            )
         self._num_classes, self._is_custom = num_classes, is_custom
         nodes = num_classes if is_custom else num_classes - 1
         limit = 1.0 / math.sqrt(feature_size)

@@ -245,10 +245,11 @@ class GroupNorm(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__()
-        if num_channels % num_groups:
+        if num_groups < 1 or num_channels % num_groups:
             raise InvalidArgumentError(
-                f"[GroupNorm] num_groups must divide {num_channels} channels, "
-                f"got {num_groups}"
+                "[GroupNorm] expected num_groups of at least 1 that divides "
+                f"num_channels, got num_groups={num_groups}, "
+                f"num_channels={num_channels}"
             )
         self._num_groups, self._num_channels = num_groups, num_channels
         self._epsilon, self._data_format = epsilon, data_format

@@ -20,6 +20,8 @@ __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]
 def _steps(x: Any, axis: int) -> int:
     """Steps of a nest of sequences, which must agree."""
     while isinstance(x, (list, tuple)):
+        if not x:
+            raise InvalidArgumentError("[RNN] expected inputs, got an empty list")
         x = x[0]
     if x.ndim < 2:
         raise ShapeError("RNN", "inputs must have axes of batch and time", x.shape)

@@ -11,6 +11,7 @@ from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.initializer import Constant, Uniform
 from proa.nn.layer.base import Layer
+from proa.tensor.arguments import present_axis
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
 
@@ -24,7 +25,7 @@ def _filled(shape: Any, batch: Tensor, axis: int, value: float, dtype: Any) -> A
     if not _is_shape(shape):
         return tuple(_filled(s, batch, axis, value, dtype) for s in shape)
     size = [n for n in shape if n != -1]
-    count = batch.shape[axis]
+    count = batch.shape[present_axis("get_initial_states", axis, batch.ndim)]
     if count != -1:
         return ops.full(shape=[count, *size], value=value, dtype=dtype)
     # Unknown while recording: the batch's length is that of a line of batch_ref.

@@ -6,8 +6,9 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from proa._core import Tensor, ops
+from proa.base.annotations import shown
 from proa.base.dtype import as_dtype
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.nn import functional as F
 from proa.nn.attr import ParamAttr
 from proa.nn.functional.attention import add_mask
@@ -161,6 +162,14 @@ def _first(out: Any) -> Tensor:
     return first
 
 
+def _check_cache(layer: Layer, cache: Any, count: int) -> None:
+    if not isinstance(cache, (list, tuple)) or len(cache) < count:
+        raise InvalidTypeError(
+            f"[{type(layer).__name__}] expected cache to be a list with an entry for "
+            f"each of {count} layers, got {shown(cache)}"
+        )
+
+
 class _FeedForward(Layer):
     """What encoder and decoder layers share: settings and the two linear maps."""
 
@@ -177,6 +186,11 @@ class _FeedForward(Layer):
     ) -> None:
         super().__init__()
         self.normalize_before = normalize_before
+        if activation not in F.activation.__all__:
+            raise InvalidArgumentError(
+                f"[{type(self).__name__}] expected activation to be the name of a "
+                f"function of proa.nn.functional, got {activation!r}"
+            )
         self.activation = getattr(F, activation)
         inner = dropout if act_dropout is None else act_dropout
         self.linear1 = Linear(d_model, dim_feedforward, weight_attr, bias_attr)
@@ -203,7 +217,14 @@ _SETTINGS = frozenset({
 
 def _last(attr: Any, index: int) -> Any:
     """One attribute for all parts, or a list of one for each."""
-    return attr[index] if isinstance(attr, (list, tuple)) else attr
+    if not isinstance(attr, (list, tuple)):
+        return attr
+    if index >= len(attr):
+        raise InvalidArgumentError(
+            f"[Transformer] expected an attribute for each of at least {index + 1} "
+            f"parts, got {len(attr)}"
+        )
+    return attr[index]
 
 
 # Two functions of the module of this name that transformers written for Paddle import.
@@ -293,6 +314,8 @@ class TransformerEncoder(Layer):
         self, src: Tensor, src_mask: Tensor | None = None, cache: Any = None
     ) -> Any:
         x, kept = src, []
+        if cache is not None:
+            _check_cache(self, cache, len(self.layers))
         for i, layer in enumerate(self.layers):
             if cache is None:
                 x = layer(x, src_mask)
@@ -406,6 +429,8 @@ class TransformerDecoder(Layer):
         cache: Any = None,
     ) -> Any:
         x, kept = tgt, []
+        if cache is not None:
+            _check_cache(self, cache, len(self.layers))
         for i, layer in enumerate(self.layers):
             if cache is None:
                 x = layer(x, memory, tgt_mask, memory_mask)

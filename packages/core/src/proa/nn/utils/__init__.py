@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.nn.utils.spectral_norm_hook import spectral_norm
 from proa.nn.utils.vector import parameters_to_vector, vector_to_parameters
@@ -17,4 +15,4 @@ __all__ = [
     "weight_norm",
 ]
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

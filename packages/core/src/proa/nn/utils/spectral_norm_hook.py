@@ -7,6 +7,7 @@ from typing import Any
 from proa.errors import InvalidArgumentError
 from proa.nn.functional.spectral import power_iteration, spectral_scaled, unit_vector
 from proa.nn.layer import Layer
+from proa.tensor.arguments import present_axis
 from proa.tensor.parameter import Parameter
 
 __all__ = ["spectral_norm"]
@@ -59,6 +60,7 @@ def spectral_norm(
     if dim is None:
         kind = type(layer).__name__
         dim = 1 if kind == "Linear" or kind.endswith("Transpose") else 0
+    dim = present_axis("spectral_norm", dim, w.ndim)
     del layer._parameters[name]
     kept = Parameter(w.detach(), name=w.name, trainable=not w.stop_gradient)
     layer.add_parameter(name + "_orig", kept)

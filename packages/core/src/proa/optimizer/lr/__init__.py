@@ -4,6 +4,7 @@ counts).
 
 from __future__ import annotations
 
+from proa.base.public import publish as _publish
 from proa.optimizer.lr.base import LRScheduler
 from proa.optimizer.lr.cycle import (
     CosineAnnealingWarmRestarts,
@@ -34,3 +35,5 @@ __all__ = [
     "NoamDecay", "OneCycleLR", "PiecewiseDecay", "PolynomialDecay", "ReduceOnPlateau",
     "StepDecay",
 ]  # fmt: skip
+
+_publish(__name__)

@@ -31,6 +31,10 @@ class OneCycleLR(LRScheduler):
                 f"[OneCycleLR] anneal_strategy must be cos or linear, "
                 f"got {anneal_strategy!r}"
             )
+        if divide_factor <= 0:
+            raise InvalidArgumentError(
+                f"[OneCycleLR] divide_factor must be positive, got {divide_factor}"
+            )
         self.total_steps, self._linear = total_steps, anneal_strategy == "linear"
         low, high = max_learning_rate / divide_factor, max_learning_rate
         up = phase_pct * total_steps - 1
@@ -82,6 +86,11 @@ class CyclicLR(LRScheduler):
             )
         self.max_lr, self.up = max_learning_rate, step_size_up
         self.down = step_size_up if step_size_down is None else step_size_down
+        if self.up < 1 or self.down < 1:
+            raise InvalidArgumentError(
+                "[CyclicLR] expected step_size_up and step_size_down of at least 1, "
+                f"got {self.up} and {self.down}"
+            )
         own = (scale_fn, scale_mode)
         self.scale_fn, self.scale_mode = scales[mode] if scale_fn is None else own
         super().__init__(base_learning_rate, last_epoch, verbose)

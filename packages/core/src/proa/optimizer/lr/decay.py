@@ -25,6 +25,10 @@ class NoamDecay(LRScheduler):
             raise InvalidArgumentError(
                 f"[NoamDecay] d_model must be positive, got {d_model}"
             )
+        if warmup_steps <= 0:
+            raise InvalidArgumentError(
+                f"[NoamDecay] warmup_steps must be positive, got {warmup_steps}"
+            )
         self.d_model, self.warmup_steps = d_model, warmup_steps
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -85,7 +89,8 @@ class NaturalExpDecay(LRScheduler):
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self) -> float:
-        return self.base_lr * math.exp(-self.gamma * self.last_epoch)
+        # exp(709) is the greatest power that a double holds.
+        return self.base_lr * math.exp(min(-self.gamma * self.last_epoch, 709.0))
 
 
 class InverseTimeDecay(NaturalExpDecay):

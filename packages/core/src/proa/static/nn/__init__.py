@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from proa.base.public import publish as _publish
 from proa.static.absent import refuse
 from proa.static.nn.control_flow import *  # noqa: F403
 from proa.static.nn.control_flow import __all__ as _control
@@ -28,3 +29,6 @@ def __getattr__(name: str) -> Any:
     if name in _GRAPH_BUILDING:
         refuse(f"nn.{name}")
     raise AttributeError(f"module 'proa.static.nn' has no attribute {name!r}")
+
+
+_publish(__name__)

@@ -12,6 +12,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.static.nn.sequence import index_of, lengths_of, relaid
+from proa.tensor.arguments import check_rank
 from proa.tensor.creation import to_tensor
 from proa.tensor.lod import LoDTensor, with_lengths
 
@@ -138,6 +139,7 @@ def sequence_pad(
 
 def sequence_unpad(x: Tensor, length: Tensor, name: Any = None) -> LoDTensor:
     """The reverse: the first length[i] rows of x[i], one sequence after another."""
+    check_rank("sequence_unpad", "x", x, 2)
     lengths = length.numpy().reshape(-1)
     if len(lengths) != x.shape[0] or (lengths > x.shape[1]).any():
         raise ShapeError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys as _sys
-
 from proa.base.public import publish as _publish
 from proa.vision.ops import anchors, boxes, deform, files, proposals, regions, yolo
 from proa.vision.ops.anchors import *  # noqa: F403
@@ -20,4 +18,4 @@ __all__ = [
     for name in family.__all__
 ]
 
-_publish(_sys.modules[__name__])
+_publish(__name__)

@@ -31,6 +31,10 @@ def _sizes(
 ) -> Any:
     """(P, 2): widths and heights at every cell."""
     sizes: list[tuple[float, float]] = []
+    if not all(ratio > 0 for ratio in ratios):
+        raise InvalidArgumentError(
+            f"[prior_box] expected aspect_ratios greater than 0, got {ratios}"
+        )
     for i, small in enumerate(least):
         shapes = [(small * r**0.5, small / r**0.5) for r in ratios]
         middle = [(small * most[i]) ** 0.5] * 2 if most else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Any
 
 import numpy as np
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError, UnavailableError
+from proa.errors import InvalidArgumentError, MissingFileError, UnavailableError
 from proa.tensor.arguments import as_tensor
 
 __all__ = ["decode_jpeg", "read_file"]
@@ -16,8 +17,11 @@ __all__ = ["decode_jpeg", "read_file"]
 
 def read_file(filename: str, name: Any = None) -> Tensor:
     """The bytes of a file, uint8 (n,)."""
-    with open(filename, "rb") as file:
-        return as_tensor(np.frombuffer(file.read(), np.uint8).copy())
+    try:
+        with open(os.fspath(filename), "rb") as file:
+            return as_tensor(np.frombuffer(file.read(), np.uint8).copy())
+    except FileNotFoundError as error:
+        raise MissingFileError(f"[read_file] no file at {filename!r}") from error
 
 
 def decode_jpeg(x: Tensor, mode: str = "unchanged", name: Any = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
+from proa.errors import InvalidArgumentError
 from proa.tensor.manipulation import transpose
 from proa.vision.transforms import functional as F
 from proa.vision.transforms.base import BaseTransform
@@ -60,6 +61,11 @@ class Transpose(BaseTransform):
             return transpose(image, list(self.order))
         pixels = to_array(image)
         pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+        if sorted(self.order) != list(range(pixels.ndim)):
+            raise InvalidArgumentError(
+                "[Transpose] expected order to name each axis of the image, "
+                f"{pixels.shape}, once, got {self.order}"
+            )
         return np.transpose(pixels, self.order)
 
 

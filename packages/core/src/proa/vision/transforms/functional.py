@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError
+from proa.base.annotations import shown
+from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.creation import to_tensor as _tensor
 from proa.tensor.manipulation import flip
 from proa.vision.transforms import color
@@ -148,6 +149,8 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
             "[pad] padding_mode must be constant, edge, reflect or symmetric, "
             f"got {padding_mode!r}"
         )
+    if not all(isinstance(n, int) for n in amount):
+        raise InvalidTypeError(f"[pad] expected padding of ints, got {shown(padding)}")
     left, top = amount[0], amount[1 % len(amount)]
     right, bottom = (left, top) if len(amount) < 4 else (amount[2], amount[3])
     sides = ((top, bottom), (left, right))

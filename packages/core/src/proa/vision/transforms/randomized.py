@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError
+from proa.base.annotations import shown
+from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.creation import to_tensor
 from proa.vision.transforms import functional as F
 from proa.vision.transforms.base import BaseTransform
@@ -40,8 +41,12 @@ def _interval(
         if value < 0:
             raise InvalidArgumentError(f"[{where}] value must be >= 0, got {value}")
         begin, end = max(middle - value, low), middle + value
-    else:
+    elif isinstance(value, (list, tuple)) and len(value) == 2:
         begin, end = (float(v) for v in value)
+    else:
+        raise InvalidTypeError(
+            f"[{where}] expected value to be a number or two, got {shown(value)}"
+        )
     if not low <= begin <= end <= high:
         raise InvalidArgumentError(
             f"[{where}] value must lie in [{low}, {high}], got {value}"
