@@ -230,10 +230,10 @@ void check_target(const OpInfo& op, const TensorImpl* x, bool tape) {
                     "one or a row-sparse gradient");
   }
   if (t_grad_enabled && x->leaf() && x->requires_grad()) {
-    throw Error(ErrorKind::kPreconditionNotMet,
+    throw Error(ErrorKind::kInvalidArgument,
                 where +
-                    "a leaf that takes a gradient must not be changed in place outside "
-                    "no_grad, got one of shape " +
+                    "a leaf that requires a gradient cannot be changed in place outside "
+                    "no_grad, got a leaf of shape " +
                     shape_text(x->view));
   }
   if (tape && x->has(TensorImpl::kView)) {

@@ -70,6 +70,10 @@ class RandomSampler(Sampler):
         generator: Any = None,
     ) -> None:
         super().__init__(data_source)
+        if not isinstance(replacement, bool):
+            raise InvalidTypeError(
+                f"[RandomSampler] expected replacement to be a bool, got {replacement}"
+            )
         if generator is None:
             _check_size("RandomSampler", "data_source", data_source)
         elif not hasattr(generator, "__next__"):
@@ -152,6 +156,7 @@ class WeightedRandomSampler(Sampler):
                 f"are not all 0, got {self.weights.tolist()!r:.80}"
             )
         able = np.count_nonzero(self.weights)
+        num_samples = as_int("WeightedRandomSampler", num_samples)
         if num_samples <= 0 or (not replacement and num_samples > able):
             raise InvalidArgumentError(
                 "[WeightedRandomSampler] num_samples must be positive, and without "

@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
+from proa.base.public import publish as _publish
 from proa.jit.input_spec import InputSpec
 from proa.static.absent import refuse
 from proa.static.executor import Executor
@@ -44,3 +45,6 @@ def __getattr__(name: str) -> Any:
     if name in _GRAPH_BUILDING:
         refuse(name)
     raise AttributeError(f"module 'proa.static' has no attribute {name!r}")
+
+
+_publish(__name__)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from proa import _core
 from proa._core import Tensor, ops
 from proa.base.device import Place, check_place
-from proa.base.dtype import DTypeLike, as_dtype, bool_, get_default_dtype, int64
-from proa.errors import InvalidArgumentError
+from proa.base.dtype import DTypeLike, as_dtype, bool_, get_default_dtype, int32, int64
+from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import (
     IntsLike,
     as_count,
@@ -266,7 +266,11 @@ def logspace(
     dtype: DTypeLike | None = None,
     name: Any = None,
 ) -> Tensor:
-    """``base`` to the powers evenly from start to stop."""
+    """``base``, greater than 0, to the powers evenly from start to stop."""
+    if not _number(base) > 0:
+        raise InvalidArgumentError(
+            f"[logspace] expected base to be greater than 0, got {_number(base)}"
+        )
     exponents = linspace(start, stop, num, "float64")
     scaled = ops.scale(exponents, scale=math.log(float(_number(base))))
     return cast_if(ops.exp(scaled), as_dtype(dtype or "default"))
@@ -296,6 +300,13 @@ def triu(x: Tensor, diagonal: int = 0, name: Any = None) -> Tensor:
     return ops.triu(x, diagonal=diagonal)
 
 
+def _check_index_dtype(where: str, dtype: DTypeLike) -> None:
+    if as_dtype(dtype) not in (int32, int64):
+        raise InvalidTypeError(
+            f"[{where}] expected dtype to be int32 or int64, got {dtype!r}"
+        )
+
+
 def tril_indices(
     row: int, col: int | None = None, offset: int = 0, dtype: DTypeLike = "int64"
 ) -> Tensor:
@@ -303,6 +314,7 @@ def tril_indices(
     rows = as_size("tril_indices", "row", row)
     columns = rows if col is None else as_size("tril_indices", "col", col)
     as_count("tril_indices", "row * col", rows * columns, 8)
+    _check_index_dtype("tril_indices", dtype)
     pair = np.tril_indices(rows, as_int("tril_indices", offset), columns)
     return to_tensor(np.stack(pair), dtype)
 
@@ -314,6 +326,7 @@ def triu_indices(
     rows = as_size("triu_indices", "row", row)
     columns = rows if col is None else as_size("triu_indices", "col", col)
     as_count("triu_indices", "row * col", rows * columns, 8)
+    _check_index_dtype("triu_indices", dtype)
     pair = np.triu_indices(rows, as_int("triu_indices", offset), columns)
     return to_tensor(np.stack(pair), dtype)
 

@@ -132,6 +132,16 @@ def bernoulli(x: Tensor, name: Any = None) -> Tensor:
     return ops.bernoulli(x, seed=key, offset=offset)
 
 
+def _check_weights(x: Tensor) -> None:
+    """Raise unless each row of x holds finite weights of which one is positive."""
+    low, total = ops.min(x, axis=[]).item(), ops.sum(x, axis=[-1])
+    if not low >= 0 or not bool(ops.all(ops.greater_than(total, 0.0), axis=[]).item()):
+        raise InvalidArgumentError(
+            "[multinomial] expected x of weights of at least 0 with a sum greater than "
+            f"0 in each row, got a least weight of {low}"
+        )
+
+
 def multinomial(
     x: Tensor, num_samples: int = 1, replacement: bool = False, name: Any = None
 ) -> Tensor:
@@ -152,6 +162,8 @@ def multinomial(
             f"got {num_samples}"
         )
     draws = [num_samples] if replacement else []
+    if not x._is_symbolic:
+        _check_weights(x)
     noise = uniform([*draws, *rows, classes], "float64", 1e-300, 1.0)
     gumbel = ops.neg(ops.log(ops.neg(ops.log(noise))))
     score = ops.add(ops.log(ops.cast(x, dtype=as_dtype("float64"))), gumbel)

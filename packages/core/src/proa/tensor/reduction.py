@@ -8,7 +8,7 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
 from proa.tensor.sizes import Sizes, is_open
 
@@ -137,6 +137,8 @@ def median(
     """The middle element. Of two middle ones the mean, or by mode "min" the lesser,
     which comes with its index where an axis is given.
     """
+    if not isinstance(x, Tensor):
+        raise InvalidTypeError(f"[median] x must be a Tensor, got {type(x).__name__!r}")
     if mode not in ("avg", "min"):
         raise InvalidArgumentError(
             f"[median] mode must be 'avg' or 'min', got {mode!r}"

@@ -100,9 +100,10 @@ def topk(
 ) -> tuple[Tensor, Tensor]:
     """The k greatest (or least) elements in order, and where they were."""
     along = -1 if axis is None else as_int("topk", axis)
-    pair: tuple[Tensor, Tensor] = ops.topk(
-        x, k=as_int("topk", k), axis=along, largest=largest
-    )
+    count = as_int("topk", k)
+    if count < 1:
+        raise InvalidArgumentError(f"[topk] expected k of at least 1, got k={count}")
+    pair: tuple[Tensor, Tensor] = ops.topk(x, k=count, axis=along, largest=largest)
     return pair
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proa.errors import InvalidArgumentError, NotFoundError
+from proa.errors import InvalidArgumentError, MissingFileError
 from proa.io import Dataset
 from proa.io.local_files import data_folders, local_file
 from proa.vision.image import chosen_backend, from_array
@@ -25,7 +25,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise NotFoundError(f"[read_idx] the file must exist, got {path}") from None
+        raise MissingFileError(f"[read_idx] no file at {path}") from None
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)
