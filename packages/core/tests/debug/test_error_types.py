@@ -50,7 +50,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "in-place op on a leaf": (lambda: leaf().add_(x[0, 0]), ValueError, r"\[add_\]"),
     "assignment to a leaf": (assign_to_leaf, ValueError, "leaf of shape"),
     "version conflict": (backward_after_a_change, RuntimeError, "modified in place"),
-    "load of a missing path": (lambda: proa.load("/no/file"), ValueError, "no file"),
+    "load of a missing path": (lambda: proa.load("/no/file"), ValueError, "/no/file"),
     "jit.load of a missing path": (
         lambda: proa.jit.load("/no/model"), ValueError, "/no/model",
     ),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa.errors import PreconditionNotMetError
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
 
 OPERATORS = [
     operator.iadd, operator.isub, operator.imul, operator.itruediv,
@@ -65,7 +65,7 @@ def test_a_leaf_is_written_where_nothing_is_recorded():
     with proa.no_grad():
         w.subtract_(proa.to_tensor([0.5]))
     assert w.data_ptr() == address and w.tolist() == [0.5]
-    with pytest.raises(PreconditionNotMetError, match="leaf"):
+    with pytest.raises(InvalidArgumentError, match="leaf"):
         w.subtract_(proa.to_tensor([0.5]))
 
 

@@ -114,6 +114,7 @@ REQUIREMENTS: dict[str, str] = {
         "x must have at least 2 axes, w (in, out) 2, x's last axis be as long as in, "
         "and bias have out elements"
     ),
+    "linear_recurrence": "x and w must broadcast, and axis lie within their axes",
     "linspace": "the number of elements must be at least 0",
     "lu": _MATRIX,
     "mask_scores": "x must have 4 axes; " + _MASK,

@@ -174,14 +174,12 @@ def local_response_norm(
         )
     axis = 1 if data_format.startswith("NC") else x.ndim - 1
     low, high = [0] * x.ndim, [0] * x.ndim
-    channels = x.shape[axis]
-    # What is further from a channel than there are channels is zeros.
-    low[axis] = min(size // 2, channels)
-    high[axis] = min((size - 1) // 2, channels)
+    low[axis], high[axis] = size // 2, (size - 1) // 2
     squares = ops.pad(ops.square(x), low=low, high=high, value=0)
+    channels = x.shape[axis]
     near = [
         ops.slice(squares, axes=[axis], starts=[i], ends=[i + channels], steps=[1])
-        for i in range(low[axis] + high[axis] + 1)
+        for i in range(size)
     ]
     total = near[0]
     for other in near[1:]:

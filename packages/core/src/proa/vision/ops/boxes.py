@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError, PreconditionNotMetError, ShapeError
+from proa.errors import InvalidArgumentError, SymbolicValueError, ShapeError
 from proa.tensor.arguments import as_tensor
 
 __all__ = ["matrix_nms", "nms"]
@@ -18,7 +18,7 @@ __all__ = ["matrix_nms", "nms"]
 def values_of(where: str, *tensors: Tensor | None) -> list[Any]:
     """The tensors' values; symbolic ones have none."""
     if any(t is not None and t._is_symbolic for t in tensors):
-        raise PreconditionNotMetError(
+        raise SymbolicValueError(
             f"[{where}] the values must be known, as the number of results depends on "
             "them, got a symbolic tensor"
         )
