@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError, SymbolicValueError, ShapeError
+from proa.errors import InvalidArgumentError, ShapeError, SymbolicValueError
 from proa.tensor.arguments import as_tensor
 
 __all__ = ["matrix_nms", "nms"]
