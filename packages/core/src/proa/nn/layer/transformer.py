@@ -163,7 +163,8 @@ def _first(out: Any) -> Tensor:
 
 
 def _check_cache(layer: Layer, cache: Any, count: int) -> None:
-    if not isinstance(cache, (list, tuple)) or len(cache) < count:
+    listed = isinstance(cache, (list, tuple)) and len(cache) >= count
+    if cache is not None and not listed:
         raise InvalidTypeError(
             f"[{type(layer).__name__}] expected cache to be a list with an entry for "
             f"each of {count} layers, got {shown(cache)}"
@@ -188,8 +189,8 @@ class _FeedForward(Layer):
         self.normalize_before = normalize_before
         if activation not in F.activation.__all__:
             raise InvalidArgumentError(
-                f"[{type(self).__name__}] expected activation to be the name of a "
-                f"function of proa.nn.functional, got {activation!r}"
+                f"[{type(self).__name__}] expected activation to name a function of "
+                f"proa.nn.functional, got {activation!r}"
             )
         self.activation = getattr(F, activation)
         inner = dropout if act_dropout is None else act_dropout
@@ -314,8 +315,7 @@ class TransformerEncoder(Layer):
         self, src: Tensor, src_mask: Tensor | None = None, cache: Any = None
     ) -> Any:
         x, kept = src, []
-        if cache is not None:
-            _check_cache(self, cache, len(self.layers))
+        _check_cache(self, cache, len(self.layers))
         for i, layer in enumerate(self.layers):
             if cache is None:
                 x = layer(x, src_mask)
@@ -429,8 +429,7 @@ class TransformerDecoder(Layer):
         cache: Any = None,
     ) -> Any:
         x, kept = tgt, []
-        if cache is not None:
-            _check_cache(self, cache, len(self.layers))
+        _check_cache(self, cache, len(self.layers))
         for i, layer in enumerate(self.layers):
             if cache is None:
                 x = layer(x, memory, tgt_mask, memory_mask)
