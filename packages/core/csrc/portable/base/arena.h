@@ -13,11 +13,11 @@ class Arena {
     const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
     const size_t pad = (align - (at & (align - 1))) & (align - 1);
     if (pad > size_ - used_ || size > size_ - used_ - pad) return nullptr;
-    void* piece = base_ + used_ + pad;
+    void* block = base_ + used_ + pad;
     used_ += pad + size;
-    return piece;
+    return block;
   }
-  /// Makes the whole buffer free again; every piece taken so far becomes invalid.
+  /// Makes the whole buffer free again; every block taken so far becomes invalid.
   void reset() { used_ = 0; }
 
  private:

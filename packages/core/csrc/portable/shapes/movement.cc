@@ -89,10 +89,10 @@ Status shape_pad(const Call& c) {
     if (a.mode != PadAttrs::kModeConstant) {
       if (low < 0 || high < 0) return Status::kInvalidArgument;
       const bool any = low > 0 || high > 0;
-      const int64_t most = a.mode == PadAttrs::kModeReflect    ? d - 1
-                           : a.mode == PadAttrs::kModeCircular ? d
-                                                               : INT64_MAX;
-      if (any && (d == 0 || low > most || high > most)) return Status::kInvalidArgument;
+      const int64_t limit = a.mode == PadAttrs::kModeReflect    ? d - 1
+                            : a.mode == PadAttrs::kModeCircular ? d
+                                                                : INT64_MAX;
+      if (any && (d == 0 || low > limit || high > limit)) return Status::kInvalidArgument;
     }
     if (__builtin_add_overflow(d, low, &out.shape[i]) ||
         __builtin_add_overflow(out.shape[i], high, &out.shape[i]) || out.shape[i] < 0) {

@@ -8,11 +8,11 @@
 namespace proa {
 namespace {
 
-/// A list of `count` numbers from `least` to what products of them never overflow.
-bool is_list(const Ints& v, int count, int64_t least) {
+/// A list of `count` numbers from `lower` to what products of them never overflow.
+bool is_list(const Ints& v, int count, int64_t lower) {
   if (v.count != count) return false;
   for (int i = 0; i < count; ++i) {
-    if (v[i] < least || v[i] > INT32_MAX) return false;
+    if (v[i] < lower || v[i] > INT32_MAX) return false;
   }
   return true;
 }

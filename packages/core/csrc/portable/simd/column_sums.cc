@@ -6,15 +6,15 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kPieceBytes = 128 * 1024;  // stay in the cache between two looks
-constexpr int64_t kMostPieces = 256;
+constexpr int64_t kChunkBytes = 128 * 1024;  // stay in the cache between two looks
+constexpr int64_t kMaxChunks = 256;
 
-int64_t piece_rows(const Columns& x) {
+int64_t chunk_rows(const Columns& x) {
   const int64_t row = x.n * static_cast<int64_t>(size_of(x.dtype));
-  const int64_t fit = 1 + kPieceBytes / (row + 1), even = (x.count + kMostPieces - 1) / kMostPieces;
+  const int64_t fit = 1 + kChunkBytes / (row + 1), even = (x.count + kMaxChunks - 1) / kMaxChunks;
   return even > fit ? even : fit;
 }
-int64_t piece_count(const Columns& x) { return (x.count + piece_rows(x) - 1) / piece_rows(x); }
+int64_t chunk_count(const Columns& x) { return (x.count + chunk_rows(x) - 1) / chunk_rows(x); }
 
 /// What is summed of the elements x (and y) of a column.
 enum class Term {
@@ -26,11 +26,11 @@ enum class Term {
 constexpr bool has_two(Term t) { return t == Term::kProducts || t == Term::kGated; }
 
 /// Which part of the next column a look at one asks for. Two looks prefetch for half of it each.
-enum class Ask { kAll, kFirstHalf, kSecondHalf };
+enum class Prefetch { kAll, kFirstHalf, kSecondHalf };
 
 /// One piece: rows [begin, end) of x, and of y where the term has one.
 template <class T>
-struct Piece {
+struct RowChunk {
   const Columns& x;
   const Columns& y;
   int64_t begin, end;
@@ -48,7 +48,7 @@ int64_t run_of(const CoalescedAxes& lines, int64_t begin, int64_t end) {
 
 /// The longest run in both arrays.
 template <class T>
-int64_t common_run(const Piece<T>& s, int64_t row) {
+int64_t common_run(const RowChunk<T>& s, int64_t row) {
   const int64_t one = run_of(s.x.rows, row, s.end), two = run_of(s.y.rows, row, s.end);
   return one < two ? one : two;
 }
@@ -65,7 +65,7 @@ PROA_INLINE void add_term(V x, V y, V center, V* sum, V* product) {
 
 /// kVecs vectors of neighbouring columns from j on, `some` elements of the last; down all rows.
 template <Term kTerm, int kVecs, class T>
-PROA_INLINE void sum_vectors(const Piece<T>& s, int64_t j, int64_t some) {
+PROA_INLINE void sum_vectors(const RowChunk<T>& s, int64_t j, int64_t some) {
   constexpr int kWidth = kLanesOf<T>;
   constexpr bool kCentred = kTerm != Term::kValue, kTwo = has_two(kTerm);
   Vec<T> sum[kVecs] = {}, product[kVecs] = {}, center[kVecs] = {};
@@ -87,10 +87,10 @@ PROA_INLINE void sum_vectors(const Piece<T>& s, int64_t j, int64_t some) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVecs; ++v) {
         const Vec<T> here = element(x + v * kWidth);
-        Vec<T> beside = kTwo ? element(y + v * kWidth) : Vec<T>{};
+        Vec<T> other = kTwo ? element(y + v * kWidth) : Vec<T>{};
         if constexpr (kTerm == Term::kGated)
-          beside = passed(here, beside, center[v], gate_a[v], gate_k[v]);
-        add_term<kTerm>(here, beside, center[v], &sum[v], &product[v]);
+          other = passed(here, other, center[v], gate_a[v], gate_k[v]);
+        add_term<kTerm>(here, other, center[v], &sum[v], &product[v]);
       }
     r += count;
   }
@@ -102,7 +102,7 @@ PROA_INLINE void sum_vectors(const Piece<T>& s, int64_t j, int64_t some) {
 }
 
 template <Term kTerm, class T>
-void sum_across(const Piece<T>& s) {
+void sum_across(const RowChunk<T>& s) {
   constexpr int kWidth = kLanesOf<T>;
   int64_t j = 0;
   for (; j + 4 * kWidth <= s.x.n; j += 4 * kWidth) sum_vectors<kTerm, 4>(s, j, kWidth);
@@ -111,8 +111,8 @@ void sum_across(const Piece<T>& s) {
 }
 
 /// Column j of columns far apart, summed along runs of rows at equal distances.
-template <Term kTerm, Ask kAsk, class T>
-void sum_column(const Piece<T>& s, int64_t j) {
+template <Term kTerm, Prefetch kPrefetch, class T>
+void sum_column(const RowChunk<T>& s, int64_t j) {
   using C = Compute<T>;
   constexpr int kWidth = kLanesOf<T>;
   const int64_t step = s.x.rows.step(), y_step = s.y.rows.step();
@@ -124,12 +124,13 @@ void sum_column(const Piece<T>& s, int64_t j) {
     const T* x = static_cast<const T*>(s.x.data) + j * s.x.stride + s.x.rows.at(r);
     const T* y = static_cast<const T*>(s.y.data) + j * s.y.stride + s.y.rows.at(r);
     // The next column begins elsewhere, where the machine does not expect it.
-    const T* const next = x + s.x.stride + (kAsk == Ask::kSecondHalf ? count / 2 : 0);
+    const T* const next = x + s.x.stride + (kPrefetch == Prefetch::kSecondHalf ? count / 2 : 0);
     int64_t i = 0;
     if (step == 1 && y_step == 1)
       for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
-        if constexpr (kAsk != Ask::kAll) __builtin_prefetch(next + i / 2, 0, 2);
-        for (int v = 0; v < 2 && kAsk == Ask::kAll; ++v) __builtin_prefetch(next + i + v * kWidth);
+        if constexpr (kPrefetch != Prefetch::kAll) __builtin_prefetch(next + i / 2, 0, 2);
+        for (int v = 0; v < 2 && kPrefetch == Prefetch::kAll; ++v)
+          __builtin_prefetch(next + i + v * kWidth);
         for (int v = 0; v < 2 && kTerm == Term::kProducts; ++v)
           __builtin_prefetch(y + s.y.stride + i + v * kWidth);
         for (int v = 0; v < 2; ++v)
@@ -147,46 +148,46 @@ void sum_column(const Piece<T>& s, int64_t j) {
 }
 
 template <Term kTerm, class T>
-void sum_piece(const Piece<T>& s) {
+void sum_chunk(const RowChunk<T>& s) {
   if (s.x.stride == 1 && (kTerm != Term::kProducts || s.y.stride == 1))
     sum_across<kTerm>(s);
   else
-    for (int64_t j = 0; j < s.x.n; ++j) sum_column<kTerm, Ask::kAll>(s, j);
+    for (int64_t j = 0; j < s.x.n; ++j) sum_column<kTerm, Prefetch::kAll>(s, j);
 }
 
 /// Means of a piece's columns, and the sums of squared distances from them. A column that lies
 /// apart is looked at again at once, while it is in the nearest cache.
 template <class T>
-void piece_moments(const Columns& x, int64_t begin, int64_t end, Compute<T>* mean,
+void chunk_moments(const Columns& x, int64_t begin, int64_t end, Compute<T>* mean,
                    Compute<T>* square) {
   using C = Compute<T>;
-  const Piece<T> values = {x, x, begin, end, nullptr, mean, nullptr};
-  const Piece<T> squares = {x, x, begin, end, mean, square, nullptr};
+  const RowChunk<T> values = {x, x, begin, end, nullptr, mean, nullptr};
+  const RowChunk<T> squares = {x, x, begin, end, mean, square, nullptr};
   const bool apart = x.stride != 1;
   if (!apart) sum_across<Term::kValue>(values);
   for (int64_t j = 0; j < x.n; ++j) {
-    if (apart) sum_column<Term::kValue, Ask::kFirstHalf>(values, j);
+    if (apart) sum_column<Term::kValue, Prefetch::kFirstHalf>(values, j);
     mean[j] /= static_cast<C>(end - begin);
-    if (apart) sum_column<Term::kSquare, Ask::kSecondHalf>(squares, j);
+    if (apart) sum_column<Term::kSquare, Prefetch::kSecondHalf>(squares, j);
   }
   if (!apart) sum_across<Term::kSquare>(squares);
 }
 
-/// Calls body(piece, begin, end) for all pieces, on the call's threads.
+/// Calls body(piece, begin, end) for all chunks, on the call's threads.
 template <class F>
-void for_pieces(const Call& call, const Columns& x, F body) {
-  const int64_t rows = piece_rows(x);
-  parallel_for(call, piece_count(x), 1, [&](int64_t first, int64_t last) {
+void for_each_chunk(const Call& call, const Columns& x, F body) {
+  const int64_t rows = chunk_rows(x);
+  parallel_for(call, chunk_count(x), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i)
       body(i, i * rows, (i + 1) * rows < x.count ? (i + 1) * rows : x.count);
   });
 }
 
 template <class C, class Out>
-void join_sums(const C* partial, int64_t pieces, int64_t n, Out* out, int64_t out_stride) {
+void merge_sums(const C* partial, int64_t chunks, int64_t n, Out* out, int64_t out_stride) {
   for (int64_t j = 0; j < n; ++j) {
     C sum = 0;
-    for (int64_t i = 0; i < pieces; ++i) sum += partial[i * n + j];
+    for (int64_t i = 0; i < chunks; ++i) sum += partial[i * n + j];
     out[j * out_stride] = static_cast<Out>(sum);
   }
 }
@@ -195,30 +196,30 @@ template <class T>
 void sum_plain(const Call& call, const Columns& x, void* scratch, void* out, int64_t stride) {
   using C = Compute<T>;
   C* const partial = static_cast<C*>(scratch);
-  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
-    sum_piece<Term::kValue, T>({x, x, begin, end, nullptr, partial + i * x.n, nullptr});
+  for_each_chunk(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+    sum_chunk<Term::kValue, T>({x, x, begin, end, nullptr, partial + i * x.n, nullptr});
   });
-  join_sums(partial, piece_count(x), x.n, static_cast<T*>(out), stride);
+  merge_sums(partial, chunk_count(x), x.n, static_cast<T*>(out), stride);
 }
 
 template <class T>
 void moments(const Call& call, const Columns& x, void* scratch, Compute<T>* mean,
              Compute<T>* variance) {
   using C = Compute<T>;
-  const int64_t pieces = piece_count(x), rows = piece_rows(x), n = x.n;
+  const int64_t chunks = chunk_count(x), rows = chunk_rows(x), n = x.n;
   C* const means = static_cast<C*>(scratch);
-  C* const squares = means + pieces * n;
-  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
-    piece_moments<T>(x, begin, end, means + i * n, squares + i * n);
+  C* const squares = means + chunks * n;
+  for_each_chunk(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+    chunk_moments<T>(x, begin, end, means + i * n, squares + i * n);
   });
   for (int64_t j = 0; j < n; ++j) {
     C sum = 0, square = 0;
-    for (int64_t i = 0; i < pieces; ++i) {
+    for (int64_t i = 0; i < chunks; ++i) {
       const int64_t left = x.count - i * rows;
       sum += means[i * n + j] * static_cast<C>(left < rows ? left : rows);
     }
     mean[j] = sum / static_cast<C>(x.count);
-    for (int64_t i = 0; i < pieces; ++i) {
+    for (int64_t i = 0; i < chunks; ++i) {
       const int64_t left = x.count - i * rows;
       const C shift = means[i * n + j] - mean[j];
       square += squares[i * n + j] + shift * shift * static_cast<C>(left < rows ? left : rows);
@@ -231,20 +232,20 @@ template <class T>
 void products_of(const Call& call, const Columns& x, const Compute<T>* center, const Columns& y,
                  void* scratch, Compute<T>* sums, Compute<T>* products) {
   using C = Compute<T>;
-  const int64_t pieces = piece_count(x), n = x.n;
+  const int64_t chunks = chunk_count(x), n = x.n;
   C* const one = static_cast<C*>(scratch);
-  C* const two = one + pieces * n;
-  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
-    sum_piece<Term::kProducts, T>({x, y, begin, end, center, one + i * n, two + i * n});
+  C* const two = one + chunks * n;
+  for_each_chunk(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+    sum_chunk<Term::kProducts, T>({x, y, begin, end, center, one + i * n, two + i * n});
   });
-  join_sums(one, pieces, n, sums, 1);
-  join_sums(two, pieces, n, products, 1);
+  merge_sums(one, chunks, n, sums, 1);
+  merge_sums(two, chunks, n, products, 1);
 }
 
 }  // namespace
 
 size_t column_sums_scratch(const Columns& x) {
-  return static_cast<size_t>(2 * piece_count(x) * x.n) * (size_of(x.dtype) == 8 ? 8 : 4);
+  return static_cast<size_t>(2 * chunk_count(x) * x.n) * (size_of(x.dtype) == 8 ? 8 : 4);
 }
 
 Status column_sums(const Call& call, const Columns& x, void* scratch, void* out,
@@ -271,15 +272,15 @@ Status column_products(const Call& call, const Columns& x, const void* center, c
 
 void gated_column_products(const Call& call, const Columns& x, const Gate& gate, const Columns& y,
                            void* scratch, float* sums, float* products) {
-  const int64_t pieces = piece_count(x), n = x.n;
+  const int64_t chunks = chunk_count(x), n = x.n;
   float* const one = static_cast<float*>(scratch);
-  float* const two = one + pieces * n;
-  for_pieces(call, x, [&](int64_t i, int64_t begin, int64_t end) {
+  float* const two = one + chunks * n;
+  for_each_chunk(call, x, [&](int64_t i, int64_t begin, int64_t end) {
     sum_across<Term::kGated, float>(
         {x, y, begin, end, gate.center, one + i * n, two + i * n, gate});
   });
-  join_sums(one, pieces, n, sums, 1);
-  join_sums(two, pieces, n, products, 1);
+  merge_sums(one, chunks, n, sums, 1);
+  merge_sums(two, chunks, n, products, 1);
 }
 
 Columns channels_of(const View& v) {

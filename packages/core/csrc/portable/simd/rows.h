@@ -39,7 +39,7 @@ struct Rows {
   }
 };
 
-/// Elements [i, i + n) of a row, n <= kRowBlock, as C: in place if they lie so, else in `buffer`.
+/// Elements [i, i + n) of a row, n <= kRowBlock, as C: in dense if they lie so, else in `buffer`.
 template <class C>
 PROA_INLINE const C* read_block(const Row& r, int64_t i, int64_t n, C* buffer) {
   if (!r.inner->uniform()) {
@@ -96,7 +96,7 @@ PROA_INLINE C sum_row(const Row& r, int64_t width, F f) {
 
 /// Where elements [i, i + n) of a row can be written as C, or nullptr.
 template <class C>
-PROA_INLINE C* place_of(const Row& r, int64_t i) {
+PROA_INLINE C* dense_row(const Row& r, int64_t i) {
   const bool dense = r.inner->uniform() && (r.inner->rank == 0 || r.inner->step() == 1);
   return dense && size_of(r.dtype) == sizeof(C) ? reinterpret_cast<C*>(r.data) + i : nullptr;
 }
@@ -107,12 +107,12 @@ PROA_INLINE void map_row(const Row& from, const Row& to, int64_t width, F f) {
   constexpr int kWidth = kLanesOf<C>;
   for_each_block<C>(from, width, [&](const C* x, int64_t i, int64_t n) {
     alignas(64) C buffer[kRowBlock];
-    C* const place = place_of<C>(to, i);
-    C* const y = place != nullptr ? place : buffer;
+    C* const dense = dense_row<C>(to, i);
+    C* const y = dense != nullptr ? dense : buffer;
     int64_t k = 0;
     for (; k + kWidth <= n; k += kWidth) store(y + k, f(load(x + k), i + k, int64_t{kWidth}));
     if (k < n) store_n(y + k, f(load_n(x + k, n - k), i + k, n - k), n - k);
-    if (place == nullptr) write_block(to, i, n, y);
+    if (dense == nullptr) write_block(to, i, n, y);
   });
 }
 
@@ -167,7 +167,7 @@ PROA_INLINE float sum_vectors(int64_t width, F f) {
 
 /// A second row read in step with the first: value(i, some) is its vector from element i on.
 template <class C>
-struct Beside {
+struct PairedRow {
   const Row& row;
   int64_t width;
   alignas(64) C buffer[kRowBlock + kLanesOf<C>];

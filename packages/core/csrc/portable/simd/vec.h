@@ -345,17 +345,17 @@ PROA_INLINE void store(F16* p, VF v) {
 }
 template <class H>
 PROA_INLINE VF load_half_n(const H* p, int64_t n) {
-  H piece[kLanes] = {};
-  for (int64_t i = 0; i < n; ++i) piece[i] = p[i];
-  return load(piece);
+  H lanes[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
+  return load(lanes);
 }
 PROA_INLINE VF load_n(const BF16* p, int64_t n) { return load_half_n(p, n); }
 PROA_INLINE VF load_n(const F16* p, int64_t n) { return load_half_n(p, n); }
 template <class H>
 PROA_INLINE void store_half_n(H* p, VF v, int64_t n) {
-  H piece[kLanes];
-  store(piece, v);
-  for (int64_t i = 0; i < n; ++i) p[i] = piece[i];
+  H lanes[kLanes];
+  store(lanes, v);
+  for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
 PROA_INLINE void store_n(BF16* p, VF v, int64_t n) { store_half_n(p, v, n); }
 PROA_INLINE void store_n(F16* p, VF v, int64_t n) { store_half_n(p, v, n); }

@@ -22,11 +22,11 @@ struct Cut {
 
 /// What a slot works on.
 template <class C>
-struct Workplace {
+struct Buffers {
   C *keys, *values, *queries, *scores, *sums, *peak, *total;
   size_t bytes;
 
-  Workplace(const AttentionShape& s, void* memory) {
+  Buffers(const AttentionShape& s, void* memory) {
     Workspace workspace(memory);
     keys = workspace.take<C>(round_up(s.keys, kPanel<C>) * s.width);
     values = workspace.take<C>(s.keys * pitch_of<C>(s.value_width));
@@ -42,15 +42,15 @@ struct Workplace {
 template <class C>
 C peak_of_row(const C* s, int64_t n, C peak) {
   constexpr int w = kLanesOf<C>;
-  Vec<C> most = splat(peak);
+  Vec<C> largest = splat(peak);
   int64_t j = 0;
   for (; j + w <= n; j += w) {
     const Vec<C> v = load(s + j);
-    most = v > most ? v : most;
+    largest = v > largest ? v : largest;
   }
-  for (; j < n; ++j) most[0] = s[j] > most[0] ? s[j] : most[0];
-  for (int i = 1; i < w; ++i) most[0] = most[i] > most[0] ? most[i] : most[0];
-  return most[0];
+  for (; j < n; ++j) largest[0] = s[j] > largest[0] ? s[j] : largest[0];
+  for (int i = 1; i < w; ++i) largest[0] = largest[i] > largest[0] ? largest[i] : largest[0];
+  return largest[0];
 }
 
 /// s = exp(s - peak); returns the sum.
@@ -94,14 +94,14 @@ struct Attention {
     dropping = {a.p, a.seed, a.offset};
   }
 
-  void load_head(const Workplace<C>& w, int64_t head) const {
+  void load_head(const Buffers<C>& w, int64_t head) const {
     pack_rows_of(Head(c.in[1], head), 0, shape.keys, shape.width, w.keys);
     copy_rows_of(Head(c.in[2], head), 0, shape.keys, shape.value_width, w.values,
                  pitch_of<C>(shape.value_width));
   }
 
   /// Weights of a row over one tile's keys, which are not yet divided by their sum.
-  void weigh_row(const Workplace<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
+  void weigh_row(const Buffers<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
                  int64_t n) const {
     C* const s = w.scores + r * kTilePitch<C>;
     const int64_t seen = scoring.seen(query, first, n);
@@ -122,7 +122,7 @@ struct Attention {
     for (int64_t j = 0; j < seen; ++j) s[j] *= factors[j];
   }
 
-  void run_tile(const Workplace<C>& w, int64_t head, int64_t query, int64_t rows) const {
+  void run_tile(const Buffers<C>& w, int64_t head, int64_t query, int64_t rows) const {
     const int64_t pitch = pitch_of<C>(shape.width), wide = pitch_of<C>(shape.value_width);
     copy_rows_of(Head(c.in[0], head), query, rows, shape.width, w.queries, pitch);
     for (int64_t r = 0; r < rows; ++r) {
@@ -160,9 +160,9 @@ struct Attention {
 
   void run() const {
     const Cut cut(shape);
-    const size_t bytes = Workplace<C>(shape, nullptr).bytes;
+    const size_t bytes = Buffers<C>(shape, nullptr).bytes;
     for_each_task(c, cut.tasks, cut.slots, bytes, [&](int64_t task, void* memory) {
-      const Workplace<C> w(shape, memory);
+      const Buffers<C> w(shape, memory);
       const int64_t head = task / cut.splits, split = task % cut.splits;
       load_head(w, head);
       const int64_t end = (split + 1) * cut.tiles / cut.splits;
@@ -184,8 +184,8 @@ Status attention(const Call& c) {
 
 size_t attention_scratch(const Call& c) {
   const AttentionShape s(c.in[0], c.in[1], c.in[2]);
-  const size_t each = is_double(c.in[0].dtype) ? Workplace<double>(s, nullptr).bytes
-                                               : Workplace<float>(s, nullptr).bytes;
+  const size_t each = is_double(c.in[0].dtype) ? Buffers<double>(s, nullptr).bytes
+                                               : Buffers<float>(s, nullptr).bytes;
   return static_cast<size_t>(Cut(s).slots) * each;
 }
 

@@ -22,7 +22,7 @@ struct Cut {
 };
 
 template <class C>
-struct Workplace {
+struct Buffers {
   C *queries, *dy, *dq;                 // all rows of a head
   C *keys, *key_panels, *value_panels;  // of a tile
   C *dk, *dv, *weights, *ds;
@@ -30,7 +30,7 @@ struct Workplace {
   C* row;                   // spare
   size_t bytes;
 
-  Workplace(const AttentionShape& s, void* memory) {
+  Buffers(const AttentionShape& s, void* memory) {
     const int64_t pitch = pitch_of<C>(s.width), wide = pitch_of<C>(s.value_width);
     Workspace workspace(memory);
     dq = workspace.take<C>(s.queries * pitch);
@@ -84,7 +84,7 @@ struct AttentionGrad {
     wide = pitch_of<C>(shape.value_width);
   }
 
-  void load_head(const Workplace<C>& w, int64_t head) const {
+  void load_head(const Buffers<C>& w, int64_t head) const {
     copy_rows_of(Head(c.in[1], head), 0, shape.queries, shape.width, w.queries, pitch);
     copy_rows_of(Head(c.in[0], head), 0, shape.queries, shape.value_width, w.dy, wide);
     const Head y(c.in[4], head);
@@ -101,7 +101,7 @@ struct AttentionGrad {
   }
 
   /// A row of scores and of products of dy and values becomes weights and gradients of scores.
-  void weigh_row(const Workplace<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
+  void weigh_row(const Buffers<C>& w, int64_t head, int64_t query, int64_t r, int64_t first,
                  int64_t n) const {
     constexpr int lanes = kLanesOf<C>;
     C* const s = w.weights + r * kTilePitch<C>;
@@ -131,7 +131,7 @@ struct AttentionGrad {
     for (int64_t j = 0; j < seen; ++j) d[j] = mask[j] != 0 ? C{0} : d[j];
   }
 
-  void run_tile(const Workplace<C>& w, int64_t head, int64_t query, int64_t rows, int64_t first,
+  void run_tile(const Buffers<C>& w, int64_t head, int64_t query, int64_t rows, int64_t first,
                 int64_t n) const {
     const C* const q = w.queries + query * pitch;
     const C* const dy = w.dy + query * wide;
@@ -148,7 +148,7 @@ struct AttentionGrad {
                   rows_right(w.keys, pitch), w.dq + query * pitch, pitch, true);
   }
 
-  void run_keys(const Workplace<C>& w, int64_t head, int64_t first) const {
+  void run_keys(const Buffers<C>& w, int64_t head, int64_t first) const {
     const int64_t n = min(kTileSide, shape.keys - first);
     const Head k(c.in[2], head), v(c.in[3], head);
     copy_rows_of(k, first, n, shape.width, w.keys, pitch);
@@ -174,9 +174,9 @@ struct AttentionGrad {
 
   void run() const {
     const Cut cut(shape);
-    const size_t bytes = Workplace<C>(shape, nullptr).bytes;
+    const size_t bytes = Buffers<C>(shape, nullptr).bytes;
     for_each_task(c, cut.tasks, cut.slots, bytes, [&](int64_t task, void* memory) {
-      const Workplace<C> w(shape, memory);
+      const Buffers<C> w(shape, memory);
       const int64_t head = task / cut.splits, split = task % cut.splits;
       load_head(w, head);
       const int64_t end = (split + 1) * cut.tiles / cut.splits;
@@ -190,7 +190,7 @@ struct AttentionGrad {
     });
   }
 
-  void give_queries(const Workplace<C>& w, int64_t head) const {
+  void give_queries(const Buffers<C>& w, int64_t head) const {
     const Head dq(c.out[0], head);
     for (int64_t i = 0; i < shape.queries; ++i)
       give(w.dq + i * pitch, shape.width, scoring.scale, dq, i);
@@ -200,9 +200,9 @@ struct AttentionGrad {
   void join(int64_t head, int64_t splits, size_t bytes) const {
     uint8_t* const memory =
         static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(head * splits) * bytes;
-    const Workplace<C> first(shape, memory);
+    const Buffers<C> first(shape, memory);
     for (int64_t s = 1; s < splits; ++s) {
-      const Workplace<C> other(shape, memory + static_cast<size_t>(s) * bytes);
+      const Buffers<C> other(shape, memory + static_cast<size_t>(s) * bytes);
       for (int64_t i = 0; i < shape.queries * pitch; ++i) first.dq[i] += other.dq[i];
     }
     give_queries(first, head);
@@ -221,8 +221,8 @@ Status attention_grad(const Call& c) {
 
 size_t attention_grad_scratch(const Call& c) {
   const AttentionShape s(c.in[1], c.in[2], c.in[3]);
-  const size_t each = is_double(c.in[1].dtype) ? Workplace<double>(s, nullptr).bytes
-                                               : Workplace<float>(s, nullptr).bytes;
+  const size_t each = is_double(c.in[1].dtype) ? Buffers<double>(s, nullptr).bytes
+                                               : Buffers<float>(s, nullptr).bytes;
   return static_cast<size_t>(Cut(s).slots) * each;
 }
 

@@ -184,12 +184,12 @@ size_t scratch(const Call& c, const View* bias) {
   const Together t = together_of(c, bias);
   if (t.does)
     return t.packed + t.bias + (t.here ? 0 : align64(padded_bytes(c.in[0], all_of(c.in[0]))));
-  size_t most = 0;
+  size_t largest = 0;
   for_each_phase(c, bias, [&](const Convolution& r, size_t) {
     const size_t bytes = convolve_scratch(r);
-    most = bytes > most ? bytes : most;
+    largest = bytes > largest ? bytes : largest;
   });
-  return most;
+  return largest;
 }
 
 const View* bias_of(const Call& c) { return c.n_in > 2 && c.in[2].given() ? &c.in[2] : nullptr; }

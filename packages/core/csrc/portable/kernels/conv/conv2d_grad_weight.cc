@@ -23,7 +23,7 @@ constexpr int64_t kTasks = 8;
 constexpr int64_t kGrainMacs = 1 << 19;
 constexpr int64_t kPanelBytes = 24 * 1024;   // of patches, on the stack
 constexpr int64_t kTakenBytes = 256 * 1024;  // of dy and x; the next ones are to come beside them
-constexpr int64_t kNear = 512;  // bytes between pixels of dy that do not evict each other
+constexpr int64_t kMaxPixelStride = 512;  // bytes between pixels of dy that do not evict each other
 constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
@@ -116,7 +116,7 @@ size_t sum_bytes(const Job& j) {
   if (j.straight) return 0;
   return align64(static_cast<size_t>(j.parts * sum_rows(j) * j.columns * j.size));
 }
-/// Of the blocks of dy of one part; with room for a vector past the end.
+/// Of the blocks of dy of one part; with capacity for a vector past the end.
 size_t taken_bytes(const Job& j) {
   if (j.direct) return 0;
   return align64(static_cast<size_t>(j.taken * j.block() * j.size) + kVecBytes);
@@ -132,11 +132,11 @@ Position position(const Job& j, int64_t first_line, int64_t pixel) {
 }
 
 /// Copies `count` neighbours of each of n pixels, `step` apart, to the start of rows that are
-/// `width` apart. The rest of a row, `room` from the start on, may be overwritten; so may the
+/// `width` apart. The rest of a row, `capacity` from the start on, may be overwritten; so may the
 /// next row, if `alone`, as it comes later.
 template <class T>
-void copy_pixels(const T* from, int64_t step, int64_t count, int64_t n, int64_t width, int64_t room,
-                 bool alone, T* to) {
+void copy_pixels(const T* from, int64_t step, int64_t count, int64_t n, int64_t width,
+                 int64_t capacity, bool alone, T* to) {
   constexpr int64_t kWidth = kLanesOf<T>;
   if (count == 2 * kWidth) {
     for (int64_t i = 0; i < n; ++i, from += step, to += width) {
@@ -152,7 +152,7 @@ void copy_pixels(const T* from, int64_t step, int64_t count, int64_t n, int64_t 
     int64_t i = 0, whole = 0;  // pixels whose vectors can be whole
     if (some == kWidth)
       whole = n;
-    else if (step >= count && v + kWidth <= room)
+    else if (step >= count && v + kWidth <= capacity)
       whole = n - ceil_div(kWidth - some, step);
     else if (step >= count && alone && v == 0)
       whole = n - max(ceil_div(kWidth - some, step), ceil_div(kWidth - some, width));
@@ -242,7 +242,7 @@ Columns columns_of(const Job& j, int64_t w, int64_t n, int64_t q) {
 /// `count` elements from `element` of tap (p, q) on, of every pixel of a block.
 template <class T>
 void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t element, int64_t count,
-              int64_t width, int64_t room, T* to) {
+              int64_t width, int64_t capacity, T* to) {
   const Job& j = s.j;
   const Convolution& c = j.c;
   const int64_t step = c.step_w * j.x.pixel, k = s.steps(block);
@@ -260,7 +260,7 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
     if (h < 0 || h >= j.x_shape.height) in = {some, some};
     if (in.first > 0) clear_pixels(count, in.first, width, rows);
     if (in.first < in.end)
-      copy_pixels(from + in.first * step, step, count, in.end - in.first, width, room, false,
+      copy_pixels(from + in.first * step, step, count, in.end - in.first, width, capacity, false,
                   rows + in.first * width);
     if (in.end < some) clear_pixels(count, some - in.end, width, rows + in.end * width);
   }
@@ -268,13 +268,13 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
 
 /// Panel `col` of the patches of one block, as [pixel][width].
 template <class T>
-void pack_windows(const Part& s, int64_t col, int64_t block, int64_t width, T* panel) {
+void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* panel) {
   const Job& j = s.j;
   const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
   const Convolution& c = j.c;
   if (lanes < width)
     memset(static_cast<void*>(panel), 0, static_cast<size_t>(s.steps(block) * width) * sizeof(T));
-  // From left to right: what a piece writes too much, the next one mends.
+  // From left to right: what a part writes too much, the next one mends.
   for (int64_t x = 0; x < lanes;) {
     const int64_t tap = (lane + x) / c.depth, e = lane + x - tap * c.depth, p = tap / c.taps_w;
     const int64_t count = min(c.depth - e, lanes - x);
@@ -363,12 +363,12 @@ Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
 /// Runs tile `number` of `tiles` while its share of the memory comes.
 void run_full(const Micro& micro, const Tile& t, const Ahead& next, int64_t number, int64_t tiles) {
   const int64_t share = (next.bytes[0] + next.bytes[1]) / tiles;
-  const int64_t skip = number * share, piece = skip < next.bytes[0] ? 0 : 1;
-  micro.run_with_prefetch(t, next.from[piece] + (piece == 0 ? skip : skip - next.bytes[0]),
+  const int64_t skip = number * share, part = skip < next.bytes[0] ? 0 : 1;
+  micro.run_with_prefetch(t, next.from[part] + (part == 0 ? skip : skip - next.bytes[0]),
                           share / t.k);
 }
 
-/// Panel `col` of patches meets part `split` of the panels of dy; `panel` is room for one.
+/// Panel `col` of patches meets part `split` of the panels of dy; `panel` is capacity for one.
 template <class T>
 void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, bool fetches,
               const T* taken, T* panel, uint8_t* sums, int64_t ld) {
@@ -393,7 +393,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
     if (lies)
       t.b = static_cast<const T*>(j.x.data) + (s.first * j.c.cols + s.begin(block)) * j.x.pixel;
     else
-      pack_windows(s, col, block, t.ldb, panel);
+      pack_patches(s, col, block, t.ldb, panel);
     for (int64_t r = split * m.each(); r < min((split + 1) * m.each(), m.rows); ++r) {
       const int64_t o = (m.row + r) * j.height;
       t.count = static_cast<int>(min(j.c.outs - o, j.height));
@@ -508,8 +508,8 @@ Status conv2d_grad_weight(const Call& call) {
                      j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
   j.x_flat = plain && is_flat(j, j.x);
   j.dy_flat = is_flat(j, j.padded_dy);
-  j.dy_unpacked =
-      j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 && j.padded_dy.pixel * j.size <= kNear;
+  j.dy_unpacked = j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 &&
+                  j.padded_dy.pixel * j.size <= kMaxPixelStride;
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }

@@ -14,7 +14,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kMostChannels = 8, kLeastTaps = 4;
+constexpr int64_t kMaxChannels = 8, kMinTaps = 4;
 constexpr int64_t kTasks = 8, kSlots = 16;
 
 /// One axis of the convolution.
@@ -169,8 +169,8 @@ size_t dy_bytes(const Job& j) {
 }  // namespace
 
 bool scatter_takes(const View& w, int64_t groups) {
-  return groups == 1 && w.dtype == DType::kF32 && w.shape[1] <= kMostChannels &&
-         w.shape[2] * w.shape[3] >= kLeastTaps && w.shape[0] > kMostChannels;
+  return groups == 1 && w.dtype == DType::kF32 && w.shape[1] <= kMaxChannels &&
+         w.shape[2] * w.shape[3] >= kMinTaps && w.shape[0] > kMaxChannels;
 }
 
 size_t scatter_packed_size(const View& w) {
@@ -201,7 +201,7 @@ void scatter_input(const Call& call, const View* bias) {
   }
   const PaddedInput input = pad_input(call, j.dy, j.shape, j.here, rest);
   rest += dy_bytes(j);
-  float wide[kMostChannels];
+  float wide[kMaxChannels];
   if (bias != nullptr) widen(bias->data, bias->dtype, bias->stride[0], j.channels, wide);
   const int64_t tasks = j.dx.shape[0] * j.bands;
   parallel_for(call, j.slots, 1, [&](int64_t begin, int64_t end) {

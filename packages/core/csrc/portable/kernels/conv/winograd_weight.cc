@@ -11,7 +11,7 @@ namespace {
 
 // Of transformed tiles at a time. Where the sums leave no room for these in the second-level cache,
 // at least so many, as all sums are gone through for them.
-constexpr int64_t kTakenBytes = 512 * 1024, kTakenWide = 128;
+constexpr int64_t kTileBytesAtOnce = 512 * 1024, kMinWideTiles = 128;
 constexpr int64_t kPixels = 128;  // with fewer, products that are taken away again would show
 constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 3;
@@ -68,9 +68,9 @@ Layout layout_of(const Convolution& c) {
   l.dy.tile = row_of(c.outs);
   l.sums.tile = row_of(c.depth);
   l.sums.point = c.outs * l.sums.tile;
-  const bool wide = kPoints * l.sums.point * 4 > kTakenBytes;
-  const int64_t fit = kTakenBytes / 4 / kPoints / (l.x.tile + l.dy.tile);
-  l.taken = max(min(l.tiles, wide ? max(fit, kTakenWide) : fit), 1);
+  const bool wide = kPoints * l.sums.point * 4 > kTileBytesAtOnce;
+  const int64_t fit = kTileBytesAtOnce / 4 / kPoints / (l.x.tile + l.dy.tile);
+  l.taken = max(min(l.tiles, wide ? max(fit, kMinWideTiles) : fit), 1);
   l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
   l.x.point = l.taken * l.x.tile;
   l.dy.point = l.taken * l.dy.tile;
@@ -90,8 +90,8 @@ void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tile
   t.k = tiles;
   t.accumulate = accumulate;
   t.last = kLanes;
-  const int64_t of_point = blocks * ceil_div(c.depth, panel), shares = of_point * kPoints / 2;
-  int64_t share = point % (kPoints / 2) * of_point;
+  const int64_t of_point = blocks * ceil_div(c.depth, panel), chunks = of_point * kPoints / 2;
+  int64_t chunk = point % (kPoints / 2) * of_point;
   for (int64_t col = 0; col < c.depth; col += panel) {
     t.b = l.x.data + point * l.x.point + col;
     const int vecs = c.depth - col <= kLanes ? 1 : kTileVecs;
@@ -100,7 +100,7 @@ void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tile
       t.a = l.dy.data + point * l.dy.point + row;
       t.c = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
       t.count = static_cast<int>(min(end, c.outs) - row);
-      fetch_share(ahead[point * 2 / kPoints], share++, shares);
+      prefetch_chunk(ahead[point * 2 / kPoints], chunk++, chunks);
       kMicroF32.run(tile_rows(t.count), vecs, t);
     }
   }

@@ -41,11 +41,11 @@ PROA_INLINE SoftGate<V> soft_gate(V x) {
 }
 /// sigmoid(z), and what it lacks to 1, without cancellation.
 template <class V>
-struct Shares {
+struct SoftplusParts {
   V here, rest;
 };
 template <class V>
-PROA_INLINE Shares<V> shares(V z) {
+PROA_INLINE SoftplusParts<V> softplus_parts(V z) {
   const V one = constant<V>(1), e = exp(-abs(z)), large = one / (one + e), small = e * large;
   return {z < V{} ? small : large, z < V{} ? large : small};
 }
@@ -55,13 +55,13 @@ template <class V>
 PROA_INLINE V gelu_tanh_slope(V dy, V x) {
   const V one = constant<V>(1), c = constant<V>(2 * 0.7978845608028654);
   const V square = x * x, z = x * (one + square * constant<V>(0.044715)) * c;
-  const Shares<V> s = shares(z);
+  const SoftplusParts<V> s = softplus_parts(z);
   return dy * (s.here * (one + s.rest * x * (one + square * constant<V>(3 * 0.044715)) * c));
 }
 /// dy times the derivative of x * sigmoid(beta * x), of z = beta * x.
 template <class V>
 PROA_INLINE V silu_slope(V dy, V z) {
-  const Shares<V> s = shares(z);
+  const SoftplusParts<V> s = softplus_parts(z);
   return dy * (s.here * (constant<V>(1) + z * s.rest));
 }
 }  // namespace
@@ -108,14 +108,14 @@ void slope_loop(void* const* p, int64_t n, const void* attrs) {
 #define PROA_SLOPE(name, expr) PROA_SLOPE_WITH(name, NoAttrs, expr)
 PROA_SLOPE(relu_grad, y > V{} ? x : V{})
 // Of complex numbers too: the slope of a holomorphic function, conjugated.
-PROA_INLINE C128 turned(C128 z) { return {z.re, -z.im}; }
+PROA_INLINE C128 conj(C128 z) { return {z.re, -z.im}; }
 #define PROA_SLOPE_ALL(name, expr, complex_expr)                                                 \
   PROA_FUNCTOR_(name##_f, NoAttrs, (V x, V y), expr)                                             \
   PROA_FUNCTOR_(name##_c, NoAttrs, (V x, V y), complex_expr)                                     \
   PROA_KERNEL_(name, {binary_loop<float, name##_f>, plain_binary_loop<double, double, name##_f>, \
                       nullptr, nullptr, plain_binary_loop<C128, C128, name##_c>})
-PROA_SLOPE_ALL(sigmoid_grad, x * y * (T(1) - y), x* turned(y*(C128{1, 0} - y)))
-PROA_SLOPE_ALL(tanh_grad, x*(T(1) - y * y), x* turned(C128{1, 0} - y * y))
+PROA_SLOPE_ALL(sigmoid_grad, x * y * (T(1) - y), x* conj(y*(C128{1, 0} - y)))
+PROA_SLOPE_ALL(tanh_grad, x*(T(1) - y * y), x* conj(C128{1, 0} - y * y))
 PROA_SLOPE(gelu_grad, x*(normal_cdf(y) + y * exp(y * y * T(-0.5)) * T(0.3989422804014327)))
 
 PROA_SLOPE(gelu_tanh_grad, gelu_tanh_slope(x, y))

@@ -11,7 +11,7 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kLargestPrime = 13;
-constexpr double kTurn = 6.283185307179586;
+constexpr double kTwoPi = 6.283185307179586;
 
 struct Factors {
   int64_t of[64];
@@ -44,7 +44,7 @@ struct Layout {
 };
 
 C128 root(int64_t k, int64_t n) {
-  const double angle = kTurn * static_cast<double>(k) / static_cast<double>(n);
+  const double angle = kTwoPi * static_cast<double>(k) / static_cast<double>(n);
   return {::cos(angle), -::sin(angle)};
 }
 
@@ -54,11 +54,11 @@ void butterfly2(const C128* a, C128* b) {
 }
 void butterfly4(const C128* a, C128* b) {
   const C128 s = a[0] + a[2], d = a[0] - a[2], t = a[1] + a[3], e = a[1] - a[3];
-  const C128 turned = {e.im, -e.re};  // -i e
+  const C128 rotated = {e.im, -e.re};  // -i e
   b[0] = s + t;
-  b[1] = d + turned;
+  b[1] = d + rotated;
   b[2] = s - t;
-  b[3] = d - turned;
+  b[3] = d - rotated;
 }
 void butterfly(const C128* a, C128* b, int64_t p, const C128* roots, int64_t n) {
   const int64_t step = n / p;

@@ -17,7 +17,7 @@ namespace {
 
 enum class Mode { kRead, kWrite, kAdd };
 
-struct Walk {
+struct IndexLoop {
   enum { kSmall, kIndex, kBig };
   Nest nest;  // over small's shape; the strides of the index array and big are 0 where not walked
   View small, index, big;
@@ -47,14 +47,14 @@ struct Walk {
 
 /// True if every index names an element.
 template <class I>
-bool all_inside(const Walk& w) {
+bool all_inside(const IndexLoop& w) {
   // Every index that the walk meets: dimensions along which it stays are passed over.
   Nest nest;
   nest.arrays = 1;
   for (int d = 0; d < w.nest.rank; ++d) {
-    if (w.nest.stride[Walk::kIndex][d] == 0) continue;
+    if (w.nest.stride[IndexLoop::kIndex][d] == 0) continue;
     nest.shape[nest.rank] = w.nest.shape[d];
-    nest.stride[0][nest.rank++] = w.nest.stride[Walk::kIndex][d];
+    nest.stride[0][nest.rank++] = w.nest.stride[IndexLoop::kIndex][d];
   }
   if (nest.size() == 0) return true;
   const I* index = w.index.as<const I>();
@@ -136,14 +136,15 @@ void copy_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
 }
 
 /// Elements of small that belong to neighbours in big, and where those begin.
-struct Place {
+struct Run {
   uint8_t *small, *big;
   bool skipped;
 };
 
-/// Reads, writes or adds the `run` elements of a place, and asks for the memory of the next.
-void move_place(const Walk& w, Mode mode, const Place& p, const Place& next, int64_t run) {
-  const int64_t ss = w.nest.inner_stride(Walk::kSmall), bs = w.nest.inner_stride(Walk::kBig);
+/// Reads, writes or adds the `run` elements of a run_at, and asks for the memory of the next.
+void move_run(const IndexLoop& w, Mode mode, const Run& p, const Run& next, int64_t run) {
+  const int64_t ss = w.nest.inner_stride(IndexLoop::kSmall),
+                bs = w.nest.inner_stride(IndexLoop::kBig);
   const int64_t size = static_cast<int64_t>(size_of(w.big.dtype));
   if (mode != Mode::kRead && p.skipped) return;
   if (mode == Mode::kAdd) {
@@ -170,15 +171,16 @@ void move_place(const Walk& w, Mode mode, const Place& p, const Place& next, int
 /// Elements [begin, end) of the walk, of those whose first coordinate lies in [low, high). False if
 /// an index was found to name no element: indices of lines that are read are checked here.
 template <class I>
-bool walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low, int64_t high) {
+bool run_part(const IndexLoop& w, Mode mode, int64_t begin, int64_t end, int64_t low,
+              int64_t high) {
   const int64_t size = static_cast<int64_t>(size_of(w.big.dtype));
   const Nest& nest = w.nest;
-  const int64_t index_step = nest.inner_stride(Walk::kIndex);
-  const int64_t ss = nest.inner_stride(Walk::kSmall), bs = nest.inner_stride(Walk::kBig);
+  const int64_t index_step = nest.inner_stride(IndexLoop::kIndex);
+  const int64_t ss = nest.inner_stride(IndexLoop::kSmall), bs = nest.inner_stride(IndexLoop::kBig);
   Cursor at;
   at.seek(nest, begin);
   // A run is moved when it is known where the next lies.
-  Place last = {};
+  Run last = {};
   int64_t waiting = 0;
   for (int64_t i = begin; i < end;) {
     const int64_t left = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;
@@ -190,9 +192,9 @@ bool walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
     const bool adds = mode == Mode::kAdd && w.big.dtype == DType::kF32;
     if (w.in_lines() && (mode == Mode::kRead || adds)) {
       const Coordinate& q = w.coordinates[0];
-      const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + q.at;
-      uint8_t* s = w.small.as<uint8_t>() + at.offset[Walk::kSmall] * size;
-      uint8_t* b = w.big.as<uint8_t>() + at.offset[Walk::kBig] * size;
+      const I* index = w.index.as<const I>() + at.offset[IndexLoop::kIndex] + q.at;
+      uint8_t* s = w.small.as<uint8_t>() + at.offset[IndexLoop::kSmall] * size;
+      uint8_t* b = w.big.as<uint8_t>() + at.offset[IndexLoop::kBig] * size;
       if (adds) {
         add_line(index, index_step, reinterpret_cast<float*>(b), bs, q,
                  reinterpret_cast<const float*>(s), ss, n, low, high);
@@ -208,8 +210,8 @@ bool walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
       continue;
     }
     for (int64_t j = 0; j < n; j += run) {
-      const I* index = w.index.as<const I>() + at.offset[Walk::kIndex] + j * index_step;
-      int64_t big = at.offset[Walk::kBig] + j * bs;
+      const I* index = w.index.as<const I>() + at.offset[IndexLoop::kIndex] + j * index_step;
+      int64_t big = at.offset[IndexLoop::kBig] + j * bs;
       bool skipped = false, elsewhere = false;
       for (int k = 0; k < w.depth && !elsewhere; ++k) {
         const Coordinate& q = w.coordinates[k];
@@ -220,38 +222,38 @@ bool walk_part(const Walk& w, Mode mode, int64_t begin, int64_t end, int64_t low
         big += v * q.stride;
       }
       if (elsewhere) continue;
-      const Place here = {w.small.as<uint8_t>() + (at.offset[Walk::kSmall] + j * ss) * size,
-                          w.big.as<uint8_t>() + big * size, skipped};
+      const Run here = {w.small.as<uint8_t>() + (at.offset[IndexLoop::kSmall] + j * ss) * size,
+                        w.big.as<uint8_t>() + big * size, skipped};
       if (stays) {
-        if (waiting > 0) move_place(w, mode, last, here, waiting);
+        if (waiting > 0) move_run(w, mode, last, here, waiting);
         last = here;
         waiting = run;
       } else {
-        move_place(w, mode, here, here, 1);
+        move_run(w, mode, here, here, 1);
       }
     }
     at.advance(nest, n);
     i += n;
   }
-  if (waiting > 0) move_place(w, mode, last, last, waiting);
+  if (waiting > 0) move_run(w, mode, last, last, waiting);
   return true;
 }
 
 /// Adds rows part by part: a part of big is cleared and filled while it is in the cache. The parts
 /// follow from shapes, and within one the rows come in order.
 template <class I>
-void add_rows(const Call& c, const Walk& w) {
+void add_rows(const Call& c, const IndexLoop& w) {
   constexpr int64_t kPart = 1 << 23, kLooks = 1 << 22;  // bytes; indices looked at by all parts
   const int64_t count = w.nest.shape[0], width = w.nest.shape[1], rows = w.coordinates[0].size;
   const int64_t bytes = width * static_cast<int64_t>(size_of(w.big.dtype));
-  const int64_t small_step = w.nest.stride[Walk::kSmall][0] * (bytes / width);
-  const int64_t most = kLooks / count > 8 ? kLooks / count : 8;
+  const int64_t small_step = w.nest.stride[IndexLoop::kSmall][0] * (bytes / width);
+  const int64_t largest = kLooks / count > 8 ? kLooks / count : 8;
   int64_t parts = rows * bytes / kPart + 1;
-  parts = parts < most ? parts : most;
+  parts = parts < largest ? parts : largest;
   parts = parts < 8 && count * bytes > kPart ? 8 : parts;
   parts = parts < rows ? parts : rows;
   const I* const index = w.index.as<const I>();
-  const int64_t step = w.nest.stride[Walk::kIndex][0];
+  const int64_t step = w.nest.stride[IndexLoop::kIndex][0];
   parallel_for(c, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const int64_t low = rows * p / parts, high = rows * (p + 1) / parts;
@@ -276,13 +278,13 @@ void add_rows(const Call& c, const Walk& w) {
 
 /// Reads rows too short for the machine to look ahead: each is asked for some rows before.
 template <class I>
-void read_rows(const Walk& w, int64_t begin, int64_t end) {
+void read_rows(const IndexLoop& w, int64_t begin, int64_t end) {
   constexpr int64_t kAhead = 16, kLine = 64;
   const int64_t size = static_cast<int64_t>(size_of(w.big.dtype)), count = w.nest.shape[0];
   const int64_t bytes = w.nest.shape[1] * size, rows = w.coordinates[0].size;
   const int64_t from_step = w.coordinates[0].stride * size;
-  const int64_t to_step = w.nest.stride[Walk::kSmall][0] * size;
-  const int64_t index_step = w.nest.stride[Walk::kIndex][0];
+  const int64_t to_step = w.nest.stride[IndexLoop::kSmall][0] * size;
+  const int64_t index_step = w.nest.stride[IndexLoop::kIndex][0];
   const I* const index = w.index.as<const I>();
   const auto row_at = [&](int64_t i) {
     const int64_t row = index[i * index_step];
@@ -306,7 +308,7 @@ void read_rows(const Walk& w, int64_t begin, int64_t end) {
 }
 
 template <class I>
-Status walk_typed(const Call& c, const Walk& w, Mode mode) {
+Status run_typed(const Call& c, const IndexLoop& w, Mode mode) {
   const int64_t total = w.nest.size();
   constexpr int64_t kGrain = 16384, kShort = 512;  // elements; bytes
   if (mode == Mode::kRead && w.reads_rows() &&
@@ -318,19 +320,19 @@ Status walk_typed(const Call& c, const Walk& w, Mode mode) {
   if (mode == Mode::kRead) {
     bool inside = true;
     parallel_for(c, total, kGrain, [&](int64_t begin, int64_t end) {
-      if (!walk_part<I>(w, mode, begin, end, 0, INT64_MAX))
+      if (!run_part<I>(w, mode, begin, end, 0, INT64_MAX))
         __atomic_store_n(&inside, false, __ATOMIC_RELAXED);
     });
     return inside ? Status::kOk : Status::kOutOfRange;
   }
   if (total < 2 * kGrain || w.depth == 0) {
-    walk_part<I>(w, mode, 0, total, 0, INT64_MAX);
+    run_part<I>(w, mode, 0, total, 0, INT64_MAX);
     return Status::kOk;
   }
   const int64_t size = w.coordinates[0].size, parts = size < 8 ? size : 8;
   parallel_for(c, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
-      walk_part<I>(w, mode, 0, total, size * p / parts, size * (p + 1) / parts);
+      run_part<I>(w, mode, 0, total, size * p / parts, size * (p + 1) / parts);
     }
   });
   return Status::kOk;
@@ -338,13 +340,13 @@ Status walk_typed(const Call& c, const Walk& w, Mode mode) {
 
 /// Checks the indices; if they are good, gets the output ready and walks.
 template <class Prepare>
-Status run_walk(const Call& c, Walk* w, Mode mode, Prepare&& prepare) {
+Status run_loop(const Call& c, IndexLoop* w, Mode mode, Prepare&& prepare) {
   const bool wide = w->index.dtype == DType::kI64;
   if (!wide && w->index.dtype != DType::kI32) return Status::kInvalidArgument;
   const int64_t total = w->nest.size();
   w->nest.merge();
-  // Lines are checked as they are read: the indices may be most of what there is to read. An index
-  // must name an element also where entries have no elements.
+  // Lines are checked as they are read: the indices may be largest of what there is to read. An
+  // index must name an element also where entries have no elements.
   const bool checked_as_read = total > 0 && mode == Mode::kRead && w->in_lines();
   if (!checked_as_read) {
     if (!(wide ? all_inside<int64_t>(*w) : all_inside<int32_t>(*w))) return Status::kOutOfRange;
@@ -356,11 +358,11 @@ Status run_walk(const Call& c, Walk* w, Mode mode, Prepare&& prepare) {
   if (w->fresh) PROA_TRY(clear(c, w->big));
   PROA_TRY(prepare());
   if (total == 0) return Status::kOk;
-  return wide ? walk_typed<int64_t>(c, *w, mode) : walk_typed<int32_t>(c, *w, mode);
+  return wide ? run_typed<int64_t>(c, *w, mode) : run_typed<int32_t>(c, *w, mode);
 }
 Status nothing() { return Status::kOk; }
 
-void start(Walk* w, const View& small, const View& index, const View& big) {
+void start(IndexLoop* w, const View& small, const View& index, const View& big) {
   w->small = small;
   w->index = index;
   w->big = big;
@@ -369,42 +371,43 @@ void start(Walk* w, const View& small, const View& index, const View& big) {
   w->nest.arrays = 3;
 }
 
-/// small = big[..., index, ...] along an axis: index's own axes take its place.
-Walk gather_walk(const View& small, const View& index, const View& big, int64_t axis_attr) {
-  Walk w;
+/// small = big[..., index, ...] along an axis: index's own axes take its run_at.
+IndexLoop gather_loop(const View& small, const View& index, const View& big, int64_t axis_attr) {
+  IndexLoop w;
   start(&w, small, index, big);
   const int axis = normalize_axis(axis_attr, big.rank);
   for (int d = 0; d < small.rank; ++d) {
     const bool inside = d >= axis && d < axis + index.rank;
-    w.nest.stride[Walk::kIndex][d] = inside ? index.stride[d - axis] : 0;
-    w.nest.stride[Walk::kBig][d] = inside ? 0 : big.stride[d < axis ? d : d - index.rank + 1];
+    w.nest.stride[IndexLoop::kIndex][d] = inside ? index.stride[d - axis] : 0;
+    w.nest.stride[IndexLoop::kBig][d] = inside ? 0 : big.stride[d < axis ? d : d - index.rank + 1];
   }
   w.coordinates[w.depth++] = {big.shape[axis], big.stride[axis], 0};
   return w;
 }
 
 /// small[i, j, ..] = big[i, index[i, j, ..], ..]; other axes broadcast.
-Walk along_walk(const View& small, const View& index, const View& big, int64_t axis_attr) {
-  Walk w;
+IndexLoop along_axis_loop(const View& small, const View& index, const View& big,
+                          int64_t axis_attr) {
+  IndexLoop w;
   start(&w, small, index, big);
   const int axis = normalize_axis(axis_attr, big.rank);
   for (int d = 0; d < small.rank; ++d) {
-    w.nest.stride[Walk::kIndex][d] = index.shape[d] == 1 ? 0 : index.stride[d];
-    w.nest.stride[Walk::kBig][d] = d == axis || big.shape[d] == 1 ? 0 : big.stride[d];
+    w.nest.stride[IndexLoop::kIndex][d] = index.shape[d] == 1 ? 0 : index.stride[d];
+    w.nest.stride[IndexLoop::kBig][d] = d == axis || big.shape[d] == 1 ? 0 : big.stride[d];
   }
   w.coordinates[w.depth++] = {big.shape[axis], big.stride[axis], 0};
   return w;
 }
 
 /// small = big[coordinates in the last axis of index].
-Walk nd_walk(const View& small, const View& index, const View& big) {
-  Walk w;
+IndexLoop nd_loop(const View& small, const View& index, const View& big) {
+  IndexLoop w;
   start(&w, small, index, big);
   const int lead = index.rank - 1;
   w.depth = static_cast<int>(index.shape[lead]);
   for (int d = 0; d < small.rank; ++d) {
-    w.nest.stride[Walk::kIndex][d] = d < lead ? index.stride[d] : 0;
-    w.nest.stride[Walk::kBig][d] = d < lead ? 0 : big.stride[d - lead + w.depth];
+    w.nest.stride[IndexLoop::kIndex][d] = d < lead ? index.stride[d] : 0;
+    w.nest.stride[IndexLoop::kBig][d] = d < lead ? 0 : big.stride[d - lead + w.depth];
   }
   for (int k = 0; k < w.depth; ++k) {
     w.coordinates[k] = {big.shape[k], big.stride[k], k * index.stride[lead]};
@@ -415,35 +418,35 @@ Walk nd_walk(const View& small, const View& index, const View& big) {
 }  // namespace
 
 Status gather(const Call& c) {
-  Walk w = gather_walk(c.out[0], c.in[1], c.in[0], c.attr<GatherAttrs>().axis);
-  return run_walk(c, &w, Mode::kRead, nothing);
+  IndexLoop w = gather_loop(c.out[0], c.in[1], c.in[0], c.attr<GatherAttrs>().axis);
+  return run_loop(c, &w, Mode::kRead, nothing);
 }
 Status gather_grad(const Call& c) {
-  Walk w = gather_walk(c.in[0], c.in[1], c.out[0], c.attr<GatherGradAttrs>().axis);
+  IndexLoop w = gather_loop(c.in[0], c.in[1], c.out[0], c.attr<GatherGradAttrs>().axis);
   w.fresh = true;
-  return run_walk(c, &w, Mode::kAdd, nothing);
+  return run_loop(c, &w, Mode::kAdd, nothing);
 }
 Status gather_nd(const Call& c) {
-  Walk w = nd_walk(c.out[0], c.in[1], c.in[0]);
-  return run_walk(c, &w, Mode::kRead, nothing);
+  IndexLoop w = nd_loop(c.out[0], c.in[1], c.in[0]);
+  return run_loop(c, &w, Mode::kRead, nothing);
 }
 Status scatter_nd_like(const Call& c) {
-  Walk w = nd_walk(c.in[0], c.in[1], c.out[0]);
+  IndexLoop w = nd_loop(c.in[0], c.in[1], c.out[0]);
   w.fresh = true;
-  return run_walk(c, &w, Mode::kAdd, nothing);
+  return run_loop(c, &w, Mode::kAdd, nothing);
 }
 Status index_put(const Call& c) {
-  Walk w = nd_walk(c.in[2], c.in[1], c.out[0]);
-  return run_walk(c, &w, Mode::kWrite, [&] { return copy(c, c.in[0], c.out[0]); });
+  IndexLoop w = nd_loop(c.in[2], c.in[1], c.out[0]);
+  return run_loop(c, &w, Mode::kWrite, [&] { return copy(c, c.in[0], c.out[0]); });
 }
 Status take_along_axis(const Call& c) {
-  Walk w = along_walk(c.out[0], c.in[1], c.in[0], c.attr<TakeAlongAxisAttrs>().axis);
-  return run_walk(c, &w, Mode::kRead, nothing);
+  IndexLoop w = along_axis_loop(c.out[0], c.in[1], c.in[0], c.attr<TakeAlongAxisAttrs>().axis);
+  return run_loop(c, &w, Mode::kRead, nothing);
 }
 Status take_along_axis_grad(const Call& c) {
-  Walk w = along_walk(c.in[0], c.in[1], c.out[0], c.attr<TakeAlongAxisGradAttrs>().axis);
+  IndexLoop w = along_axis_loop(c.in[0], c.in[1], c.out[0], c.attr<TakeAlongAxisGradAttrs>().axis);
   w.fresh = true;
-  return run_walk(c, &w, Mode::kAdd, nothing);
+  return run_loop(c, &w, Mode::kAdd, nothing);
 }
 
 namespace {
@@ -461,8 +464,8 @@ View like_index(const View& v, const View& index) {
 }
 
 Status put(const Call& c, int64_t axis, Mode mode) {
-  Walk w = along_walk(like_index(c.in[2], c.in[1]), c.in[1], c.out[0], axis);
-  return run_walk(c, &w, mode, [&] { return copy(c, c.in[0], c.out[0]); });
+  IndexLoop w = along_axis_loop(like_index(c.in[2], c.in[1]), c.in[1], c.out[0], axis);
+  return run_loop(c, &w, mode, [&] { return copy(c, c.in[0], c.out[0]); });
 }
 
 }  // namespace
@@ -475,21 +478,21 @@ Status scatter_add_axis(const Call& c) {
 }
 
 Status embedding(const Call& c) {
-  Walk w = gather_walk(c.out[0], c.in[0], c.in[1], 0);
+  IndexLoop w = gather_loop(c.out[0], c.in[0], c.in[1], 0);
   w.skip = c.attr<EmbeddingAttrs>().padding_idx;
-  return run_walk(c, &w, Mode::kRead, nothing);
+  return run_loop(c, &w, Mode::kRead, nothing);
 }
 Status embedding_grad(const Call& c) {
-  Walk w = gather_walk(c.in[1], c.in[0], c.out[0], 0);
+  IndexLoop w = gather_loop(c.in[1], c.in[0], c.out[0], 0);
   w.skip = c.attr<EmbeddingGradAttrs>().padding_idx;
   w.fresh = true;
-  return run_walk(c, &w, Mode::kAdd, nothing);
+  return run_loop(c, &w, Mode::kAdd, nothing);
 }
 
 Status put_rows_(const Call& c) {
   if (c.in[2].dtype != c.in[0].dtype) return Status::kInvalidArgument;
-  Walk w = gather_walk(c.in[2], c.in[1], c.out[0], 0);
-  return run_walk(c, &w, Mode::kWrite, [&] { return copy(c, c.in[0], c.out[0]); });
+  IndexLoop w = gather_loop(c.in[2], c.in[1], c.out[0], 0);
+  return run_loop(c, &w, Mode::kWrite, [&] { return copy(c, c.in[0], c.out[0]); });
 }
 
 namespace {
@@ -519,19 +522,19 @@ void sort_numbers(const View& x, int64_t* order, int64_t* other) {
   if (from != order && n > 0) memcpy(order, from, static_cast<size_t>(n) * sizeof(int64_t));
 }
 
-/// Writes every number of rows once, then the last again; where each stands to `place`. Returns how
-/// many differ.
+/// Writes every number of rows once, then the last again; where each stands to `run_at`. Returns
+/// how many differ.
 template <class I>
-int64_t number_rows(const View& rows, const View& once, int64_t* order, int64_t* place) {
+int64_t number_rows(const View& rows, const View& once, int64_t* order, int64_t* run_at) {
   const int64_t n = rows.shape[0];
-  sort_numbers<I>(rows, order, place);
+  sort_numbers<I>(rows, order, run_at);
   I* made = once.as<I>();
   int64_t count = 0;
   for (int64_t k = 0; k < n; ++k) {
     const I row = rows.as<const I>()[order[k] * rows.stride[0]];
     if (count == 0 || row != made[(count - 1) * once.stride[0]])
       made[count++ * once.stride[0]] = row;
-    place[order[k]] = count - 1;
+    run_at[order[k]] = count - 1;
   }
   for (int64_t k = count; k < n; ++k) made[k * once.stride[0]] = made[(count - 1) * once.stride[0]];
   return count;
@@ -546,16 +549,16 @@ Status merge_rows(const Call& c) {
   const View &rows = c.in[0], &once = c.out[0], &sums = c.out[1];
   const int64_t n = rows.shape[0];
   int64_t* order = static_cast<int64_t*>(c.scratch);
-  int64_t* place = order + n;
-  const int64_t count = rows.dtype == DType::kI64 ? number_rows<int64_t>(rows, once, order, place)
-                                                  : number_rows<int32_t>(rows, once, order, place);
+  int64_t* run_at = order + n;
+  const int64_t count = rows.dtype == DType::kI64 ? number_rows<int64_t>(rows, once, order, run_at)
+                                                  : number_rows<int32_t>(rows, once, order, run_at);
   View index = rows;
-  index.data = place;
+  index.data = run_at;
   index.dtype = DType::kI64;
   index.stride[0] = 1;
-  Walk w = gather_walk(c.in[1], index, sums, 0);
+  IndexLoop w = gather_loop(c.in[1], index, sums, 0);
   w.fresh = true;
-  PROA_TRY(run_walk(c, &w, Mode::kAdd, nothing));
+  PROA_TRY(run_loop(c, &w, Mode::kAdd, nothing));
   if (count == n) return Status::kOk;
   View last = narrow(sums, 0, count - 1, 1);
   const View rest = narrow(sums, 0, count, n - count);
@@ -571,14 +574,14 @@ Status one_hot(const Call& c) {
   ones.data = &one;
   ones.dtype = DType::kF32;
   for (int d = 0; d < x.rank; ++d) ones.stride[d] = 0;
-  Walk w;
+  IndexLoop w;
   start(&w, ones, x, out);
   for (int d = 0; d < x.rank; ++d) {
-    w.nest.stride[Walk::kIndex][d] = x.stride[d];
-    w.nest.stride[Walk::kBig][d] = out.stride[d];
+    w.nest.stride[IndexLoop::kIndex][d] = x.stride[d];
+    w.nest.stride[IndexLoop::kBig][d] = out.stride[d];
   }
   w.coordinates[w.depth++] = {out.shape[x.rank], out.stride[x.rank], 0};
-  return run_walk(c, &w, Mode::kWrite, [&] { return clear(c, out); });
+  return run_loop(c, &w, Mode::kWrite, [&] { return clear(c, out); });
 }
 
 }  // namespace proa::PROA_ISA

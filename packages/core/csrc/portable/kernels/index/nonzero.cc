@@ -19,13 +19,13 @@ Status nonzero(const Call& c) {
   const int64_t step = x.rank == 0 ? 0 : out.stride[0];
   while (const int64_t n = reader.next(&run)) {
     for (int64_t i = 0; i < n; ++i, ++index) {
-      const bool holds = static_cast<const uint8_t*>(run)[i] != 0;
+      const bool is_nonzero = static_cast<const uint8_t*>(run)[i] != 0;
       if (row == rows) {
-        if (holds) return Status::kInvalidArgument;
+        if (is_nonzero) return Status::kInvalidArgument;
         continue;
       }
       last[row * step] = index;
-      row += holds;
+      row += is_nonzero;
     }
   }
   if (row != rows) return Status::kInvalidArgument;

@@ -170,8 +170,8 @@ PROA_INLINE void write_vector(const S* from, const View& v, int64_t offset) {
   write(from, v, offset, v.shape[v.rank - 1], v.stride[v.rank - 1], 1, 0);
 }
 
-constexpr int64_t kMostSlots = 8;
-inline int64_t slots_of(int64_t count) { return count < kMostSlots ? count : kMostSlots; }
+constexpr int64_t kMaxSlots = 8;
+inline int64_t slots_of(int64_t count) { return count < kMaxSlots ? count : kMaxSlots; }
 /// Bytes of scratch for `elements` numbers a slot, of the type that dtype t computes in.
 inline size_t slot_bytes(DType t, int64_t elements) {
   const size_t one = is_complex(t) ? sizeof(C128) : sizeof(double);

@@ -45,8 +45,8 @@ C128 shift_of(const C128* h, int64_t n, int64_t hi) {
   const C128 half = scaled(a - d, 0.5), bc = b * c;
   const C128 root = root_of(half * half + bc);
   const C128 plus = half + root, minus = half - root;
-  const C128 far = square_of(plus) > square_of(minus) ? plus : minus;
-  return square_of(far) == 0 ? d : d - bc / far;
+  const C128 denominator = square_of(plus) > square_of(minus) ? plus : minus;
+  return square_of(denominator) == 0 ? d : d - bc / denominator;
 }
 
 /// One QR step on rows and columns lo..hi of h, with the whole of h and q turned along.
@@ -84,8 +84,8 @@ bool to_triangle(C128* h, int64_t n, C128* q, C128* turns) {
     int64_t lo = hi;
     for (; lo > 0; --lo) {
       C128& below = h[lo * n + lo - 1];
-      const double near = modulus(h[lo * n + lo]) + modulus(h[(lo - 1) * n + lo - 1]);
-      if (modulus(below) <= kRounding * near) {
+      const double scale = modulus(h[lo * n + lo]) + modulus(h[(lo - 1) * n + lo - 1]);
+      if (modulus(below) <= kRounding * scale) {
         below = {0, 0};
         break;
       }
@@ -106,7 +106,7 @@ bool to_triangle(C128* h, int64_t n, C128* q, C128* turns) {
 }
 
 /// Column j of `to` = q times the eigenvector of the triangle t that belongs to t[j][j], length 1.
-void vector_of(const C128* t, const C128* q, int64_t n, int64_t j, double least, C128* x,
+void vector_of(const C128* t, const C128* q, int64_t n, int64_t j, double smallest, C128* x,
                C128* to) {
   fill(x, n, 0);
   x[j] = {1, 0};
@@ -114,7 +114,7 @@ void vector_of(const C128* t, const C128* q, int64_t n, int64_t j, double least,
     C128 total = {0, 0};
     for (int64_t k = i + 1; k <= j; ++k) total += t[i * n + k] * x[k];
     C128 gap = t[j * n + j] - t[i * n + i];
-    if (modulus(gap) < least) gap = {least, 0};
+    if (modulus(gap) < smallest) gap = {smallest, 0};
     x[i] = total / gap;
   }
   double norm = 0;
@@ -148,14 +148,14 @@ Status eig(const Call& c) {
     C128* h = reinterpret_cast<C128*>(work);
     C128 *q = h + n * n, *vectors = q + n * n, *values = vectors + n * n, *more = values + n;
     read_matrix(x, stack.at(x, 2, i), h);
-    double most = 0;
-    for (int64_t k = 0; k < n * n; ++k) most = modulus(h[k]) > most ? modulus(h[k]) : most;
+    double largest = 0;
+    for (int64_t k = 0; k < n * n; ++k) largest = modulus(h[k]) > largest ? modulus(h[k]) : largest;
     to_hessenberg(h, n, q, more, more + n);
     if (!to_triangle(h, n, q, more)) return Status::kNoConvergence;
-    const double least = most > 0 ? most * kRounding : 1;
+    const double smallest = largest > 0 ? largest * kRounding : 1;
     for (int64_t j = 0; j < n; ++j) {
       values[j] = h[j * n + j];
-      vector_of(h, q, n, j, least, more, vectors);
+      vector_of(h, q, n, j, smallest, more, vectors);
     }
     write_vector(values, w, stack.at(w, 1, i));
     write_matrix(vectors, v, stack.at(v, 2, i));

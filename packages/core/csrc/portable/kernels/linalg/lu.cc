@@ -10,16 +10,16 @@ int64_t factor_lu(S* a, int64_t m, int64_t n, int32_t* pivots) {
   const int64_t count = m < n ? m : n;
   for (int64_t k = 0; k < count; ++k) {
     int64_t best = k;
-    double most = weight(a[k * n + k]);
+    double largest = weight(a[k * n + k]);
     for (int64_t i = k + 1; i < m; ++i) {
       const double size = weight(a[i * n + k]);
-      if (size > most) {
-        most = size;
+      if (size > largest) {
+        largest = size;
         best = i;
       }
     }
     pivots[k] = static_cast<int32_t>(best);
-    if (most == 0) {
+    if (largest == 0) {
       if (zero == 0) zero = k + 1;
       continue;
     }
@@ -93,10 +93,10 @@ bool cofactors(S* a, int64_t n, S* y, int32_t* pivots, S* work) {
     for (int64_t j = 0; j < n; ++j) y[i * n + j] = conj_of(y[i * n + j]);
   }
   factor_lu(u, n, n, pivots);
-  S turn = product_of(u, pivots, n);
+  S phase = product_of(u, pivots, n);
   factor_lu(vh, n, n, pivots);
-  turn *= product_of(vh, pivots, n);
-  for (int64_t i = 0; i < n * n; ++i) y[i] *= turn;
+  phase *= product_of(vh, pivots, n);
+  for (int64_t i = 0; i < n * n; ++i) y[i] *= phase;
   return true;
 }
 
@@ -220,15 +220,15 @@ Status slogdet(const Call& c) {
     auto* pivots = reinterpret_cast<int32_t*>(a + n * n);
     read_matrix(x, stack.at(x, 2, i), a);
     factor_lu(a, n, n, pivots);
-    auto turn = a[0];
-    turn = number<decltype(turn)>(parity(pivots, n));
+    auto phase = a[0];
+    phase = number<decltype(phase)>(parity(pivots, n));
     double total = 0;
     for (int64_t k = 0; k < n; ++k) {
       const double size = modulus(a[k * n + k]);
       total += ::log(size);
-      turn = size == 0 ? scaled(turn, 0) : turn * scaled(a[k * n + k], 1 / size);
+      phase = size == 0 ? scaled(phase, 0) : phase * scaled(a[k * n + k], 1 / size);
     }
-    write(&turn, sign, stack.at(sign, 0, i), 1, 0, 1, 0);
+    write(&phase, sign, stack.at(sign, 0, i), 1, 0, 1, 0);
     write(&total, logdet, stack.at(logdet, 0, i), 1, 0, 1, 0);
     return Status::kOk;
   });

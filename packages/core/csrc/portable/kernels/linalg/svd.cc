@@ -1,5 +1,5 @@
 // Singular values by one-sided Jacobi rotations (Hestenes, 1958; Demmel & Veselic, 1992): columns
-// are turned in pairs until all are orthogonal; their lengths are the singular values. A tall
+// are adjoint_a in pairs until all are orthogonal; their lengths are the singular values. A tall
 // matrix is reduced to its triangular factor first, a wide one is taken as its adjoint.
 #include "proa/kernels/linalg/dense.h"
 
@@ -10,13 +10,13 @@ namespace {
 /// Makes rows p and q of `a` (of length m) orthogonal, and turns those of `v` (n) alike.
 /// Returns whether it had to.
 template <class S>
-bool turn(S* p, S* q, int64_t m, S* vp, S* vq, int64_t n, double least) {
+bool rotate(S* p, S* q, int64_t m, S* vp, S* vq, int64_t n, double threshold) {
   double alpha = 0, beta = 0;
   for (int64_t i = 0; i < m; ++i) {
     alpha += square_of(p[i]);
     beta += square_of(q[i]);
   }
-  if (alpha <= least || beta <= least) return false;
+  if (alpha <= threshold || beta <= threshold) return false;
   const S gamma = inner(p, q, m);
   const double size = modulus(gamma);
   if (!(size > kRounding * ::sqrt(alpha) * ::sqrt(beta))) return false;
@@ -66,21 +66,21 @@ void complete(S* u, int64_t at, int64_t m, S* candidate) {
 template <class S>
 bool settle(S* w, int64_t m, int64_t n, S* v, double* s) {
   make_identity(v, n, n);
-  double most = 0;
+  double largest = 0;
   for (int64_t j = 0; j < n; ++j) {
     double total = 0;
     for (int64_t i = 0; i < m; ++i) total += square_of(w[j * m + i]);
-    if (!(total <= most)) most = total;
+    if (!(total <= largest)) largest = total;
   }
-  if (most - most != 0) return false;
-  const double least = most * kRounding * kRounding * 1e-4;
+  if (largest - largest != 0) return false;
+  const double threshold = largest * kRounding * kRounding * 1e-4;
   bool moved = true;
   for (int sweep = 0; moved; ++sweep) {
     if (sweep == 60) return false;
     moved = false;
     for (int64_t p = 0; p + 1 < n; ++p) {
       for (int64_t q = p + 1; q < n; ++q) {
-        moved |= turn(w + p * m, w + q * m, m, v + p * n, v + q * n, n, least);
+        moved |= rotate(w + p * m, w + q * m, m, v + p * n, v + q * n, n, threshold);
       }
     }
   }
@@ -141,12 +141,12 @@ bool factor_svd(S* a, int64_t m, int64_t n, S* u, int64_t uc, double* s, S* vh, 
   const bool tall = m >= n;
   const int64_t large = tall ? m : n, small = tall ? n : m, lc = tall ? uc : vr;
   S *left = work, *right = left + large * large, *more = right + small * small;
-  S* turned = more;  // the adjoint of a wide matrix
+  S* adjoint_a = more;  // the adjoint of a wide matrix
   if (!tall) {
-    adjoint(a, m, n, turned);
+    adjoint(a, m, n, adjoint_a);
     more += large * small;
   }
-  if (!svd_of_tall(tall ? a : turned, large, small, left, lc, s, right, more)) return false;
+  if (!svd_of_tall(tall ? a : adjoint_a, large, small, left, lc, s, right, more)) return false;
   if (tall) {
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < uc; ++j) u[i * uc + j] = left[j * m + i];

@@ -19,7 +19,7 @@ Product weights(const Call& c) {
   return p;
 }
 
-MatrixRef place_of(const View& v) {
+MatrixRef matrix_ref(const View& v) {
   MatrixRef p = {v.data, v.dtype, coalesce_axes(v, 0, v.rank - 1), v.stride[v.rank - 1]};
   if (v.shape[v.rank - 1] == 1) p.stride = 1;
   return p;
@@ -35,9 +35,9 @@ Product product_of(const Call& c, const View* residual, int64_t act) {
   p.a_steps = axis(x, x.rank - 1);
   p.packed = c.packed;
   if (c.n_in > 2 && c.in[2].given()) p.bias = &c.in[2];
-  p.end.out = place_of(y);
+  p.end.out = matrix_ref(y);
   p.end.act = static_cast<Act>(act);
-  if (residual != nullptr && residual->given()) p.end.residual = place_of(*residual);
+  if (residual != nullptr && residual->given()) p.end.residual = matrix_ref(*residual);
   return p;
 }
 
@@ -86,7 +86,7 @@ Product weight_gradient(const Call& c) {
   p.b = dy.data;
   p.b_steps = coalesce_axes(dy, 0, dy.rank - 1);
   p.b_stride = p.n == 1 ? 1 : dy.stride[dy.rank - 1];
-  p.end.out = place_of(c.out[0]);
+  p.end.out = matrix_ref(c.out[0]);
   return p;
 }
 

@@ -19,12 +19,12 @@ struct Batch {
 };
 
 /// Goes through a batch from matrix `i` on.
-struct Walk {
+struct BatchIterator {
   const Batch& batch;
   int64_t index[kMaxRank] = {};
   int64_t offset[3] = {};  // of the matrices of x, y and z
 
-  Walk(const Batch& b, int64_t i) : batch(b) {
+  BatchIterator(const Batch& b, int64_t i) : batch(b) {
     for (int d = b.rank - 1; d >= 0 && i != 0; --d) {
       const int64_t q = i / b.shape[d];
       index[d] = i - q * b.shape[d];
@@ -109,11 +109,11 @@ void multiply_small_batch(const Call& c, const Product& p) {
     ahead[v] = batch.stride[v][batch.rank - 1] * static_cast<int64_t>(size_of(p.dtype));
   parallel_for(c, batch.count, grain, [&](int64_t begin, int64_t end) {
     UnpackedGemm one = s;
-    Walk walk(batch, begin);
-    for (int64_t i = begin; i < end; ++i, walk.next()) {
-      one.a = shifted(s.a, walk.offset[0], p.dtype);
-      one.b = shifted(s.b, walk.offset[1], p.dtype);
-      one.c = const_cast<void*>(shifted(s.c, walk.offset[2], p.dtype));
+    BatchIterator batch_item(batch, begin);
+    for (int64_t i = begin; i < end; ++i, batch_item.next()) {
+      one.a = shifted(s.a, batch_item.offset[0], p.dtype);
+      one.b = shifted(s.b, batch_item.offset[1], p.dtype);
+      one.c = const_cast<void*>(shifted(s.c, batch_item.offset[2], p.dtype));
       prefetch_next(p.dtype, ahead[0], ahead[1], &one);
       multiply_unpacked(p.dtype, one);
     }
@@ -131,12 +131,12 @@ void multiply_batch(const Call& c) {
   auto run = [&](int64_t slot) {
     const int64_t begin = slot * batch.count / slots, end = (slot + 1) * batch.count / slots;
     Product one = p;
-    Walk walk(batch, begin);
-    for (int64_t i = begin; i < end; ++i, walk.next()) {
-      one.a = shifted(p.a, walk.offset[0], p.dtype);
-      one.b = shifted(p.b, walk.offset[1], p.dtype);
+    BatchIterator batch_item(batch, begin);
+    for (int64_t i = begin; i < end; ++i, batch_item.next()) {
+      one.a = shifted(p.a, batch_item.offset[0], p.dtype);
+      one.b = shifted(p.b, batch_item.offset[1], p.dtype);
       one.end.out.data =
-          const_cast<void*>(shifted(p.end.out.data, walk.offset[2], p.end.out.dtype));
+          const_cast<void*>(shifted(p.end.out.data, batch_item.offset[2], p.end.out.dtype));
       multiply(serial, one, static_cast<uint8_t*>(c.scratch) + static_cast<size_t>(slot) * bytes);
     }
   };
@@ -170,12 +170,12 @@ void plain(const Call& c) {
   const int64_t grain = 1 + (1 << 16) / (n * k + 1);
   parallel_for(c, batch.count * m, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const Walk walk(batch, r / m);
-      const T* a = x.as<T>() + walk.offset[0] + r % m * xs;
-      T* to = z.as<T>() + walk.offset[2] + r % m * zr;
+      const BatchIterator batch_item(batch, r / m);
+      const T* a = x.as<T>() + batch_item.offset[0] + r % m * xs;
+      T* to = z.as<T>() + batch_item.offset[2] + r % m * zr;
       for (int64_t j = 0; j < n; ++j) to[j * zs] = T{};
       for (int64_t p = 0; p < k; ++p) {
-        const T* b = y.as<T>() + walk.offset[1] + p * yk;
+        const T* b = y.as<T>() + batch_item.offset[1] + p * yk;
         const T factor = a[p * xk];
         if (ys == 1 && zs == 1)
           for (int64_t j = 0; j < n; ++j) add_product(to[j], factor, b[j]);

@@ -95,8 +95,8 @@ bool side_by_side(const Rows& r, int64_t* run) {
 /// Calls body(first row, rows) over strips.
 template <class F>
 void for_strips(const Call& c, const Rows& x, int64_t run, F body) {
-  const int64_t fit = 65536 / (x.width + 1) / kLanes * kLanes, least = 2 * kLanes;
-  const int64_t strip = fit > kWidest ? kWidest : fit < least ? least : fit;
+  const int64_t fit = 65536 / (x.width + 1) / kLanes * kLanes, smallest = 2 * kLanes;
+  const int64_t strip = fit > kWidest ? kWidest : fit < smallest ? smallest : fit;
   const int64_t strips = (run + strip - 1) / strip;
   parallel_for(c, x.count / run * strips, 1 + 16384 / (strip * x.width + 1),
                [&](int64_t begin, int64_t end) {
@@ -123,7 +123,7 @@ struct Strip {
 
 /// Calls f(i, j, rows from j on) for every element i of the rows.
 template <class F>
-PROA_INLINE void walk(int64_t width, int64_t rows, F f) {
+PROA_INLINE void for_each_vector(int64_t width, int64_t rows, F f) {
   for (int64_t i = 0; i < width; ++i)
     for (int64_t j = 0; j < rows; j += kLanes) f(i, j, rows - j < kLanes ? rows - j : kLanes);
 }
@@ -134,11 +134,11 @@ void softmax_strips(const Call& c, const Rows& x, const Rows& y, int64_t run, bo
     const Strip from(x, first), to(y, first);
     alignas(64) float peak[kWidest], total[kWidest];
     for (int64_t j = 0; j < rows; ++j) peak[j] = -INFINITY, total[j] = 0;
-    walk(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+    for_each_vector(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
       const VF v = from.take(i, j, some), p = load(peak + j);
       store(peak + j, select((v > p) | (v != v), v, p));
     });
-    walk(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+    for_each_vector(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
       const VF e = exp_below(from.take(i, j, some) - load(peak + j));
       if (!logarithm) to.give(i, j, some, e);
       store(total + j, load(total + j) + e);
@@ -147,7 +147,7 @@ void softmax_strips(const Call& c, const Rows& x, const Rows& y, int64_t run, bo
       const VF t = load(total + j);
       store(total + j, logarithm ? log(t) : 1.0f / t);
     }
-    walk(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+    for_each_vector(x.width, rows, [&](int64_t i, int64_t j, int64_t some) {
       const VF t = load(total + j);
       to.give(i, j, some,
               logarithm ? (from.take(i, j, some) - load(peak + j)) - t : to.take(i, j, some) * t);
@@ -159,14 +159,14 @@ void softmax_grad_strips(const Call& c, const Rows& dy, const Rows& y, const Row
                          bool logarithm) {
   if (too_long(dy.width)) return softmax_grad_columns(c, dy, y, dx, run, logarithm);
   for_strips(c, dy, run, [&](int64_t first, int64_t rows) {
-    const Strip from(dy, first), beside(y, first), to(dx, first);
+    const Strip from(dy, first), paired(y, first), to(dx, first);
     alignas(64) float total[kWidest] = {};
-    walk(dy.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+    for_each_vector(dy.width, rows, [&](int64_t i, int64_t j, int64_t some) {
       const VF d = from.take(i, j, some);
-      store(total + j, load(total + j) + (logarithm ? d : d * beside.take(i, j, some)));
+      store(total + j, load(total + j) + (logarithm ? d : d * paired.take(i, j, some)));
     });
-    walk(dy.width, rows, [&](int64_t i, int64_t j, int64_t some) {
-      const VF d = from.take(i, j, some), v = beside.take(i, j, some), t = load(total + j);
+    for_each_vector(dy.width, rows, [&](int64_t i, int64_t j, int64_t some) {
+      const VF d = from.take(i, j, some), v = paired.take(i, j, some), t = load(total + j);
       to.give(i, j, some, logarithm ? d - exp(v) * t : v * (d - t));
     });
   });
@@ -186,8 +186,8 @@ void log_softmax_rows(const Call& c, const Rows& x, const Rows& y) {
 template <class C>
 void softmax_grad_rows(const Call& c, const Rows& dy, const Rows& y, const Rows& dx) {
   for_each_row(c, dy, [&](int64_t r) {
-    const Row from = dy.row(r), beside = y.row(r);
-    Beside<C> first = {beside, dy.width, {}}, again = {beside, dy.width, {}};
+    const Row from = dy.row(r), paired = y.row(r);
+    PairedRow<C> first = {paired, dy.width, {}}, again = {paired, dy.width, {}};
     const C total = sum_row<C>(
         from, dy.width, [&](Vec<C> v, int64_t i, int64_t some) { return v * first(i, some); });
     map_row<C>(from, dx.row(r), dy.width,
@@ -198,9 +198,9 @@ void softmax_grad_rows(const Call& c, const Rows& dy, const Rows& y, const Rows&
 template <class C>
 void log_softmax_grad_rows(const Call& c, const Rows& dy, const Rows& y, const Rows& dx) {
   for_each_row(c, dy, [&](int64_t r) {
-    const Row from = dy.row(r), beside = y.row(r);
+    const Row from = dy.row(r), paired = y.row(r);
     const C total = sum_row<C>(from, dy.width, [](Vec<C> v, int64_t, int64_t) { return v; });
-    Beside<C> values = {beside, dy.width, {}};
+    PairedRow<C> values = {paired, dy.width, {}};
     map_row<C>(from, dx.row(r), dy.width, [&](Vec<C> v, int64_t i, int64_t some) {
       return v - exp_of(values(i, some)) * total;
     });

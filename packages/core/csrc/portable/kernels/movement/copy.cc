@@ -23,16 +23,16 @@ void copy_prefetching(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* ne
 
 namespace {
 
-constexpr int64_t kGrain = 32768;    // elements one piece of work has at least
+constexpr int64_t kGrain = 32768;    // elements one pattern of work has at least
 constexpr int64_t kTile = 32;        // rows and columns of a transposed tile: both sides fit L1
 constexpr int64_t kLarge = 1 << 18;  // bytes from which on memory, not the caches, is what counts
 
 constexpr int64_t kStreamed = 6 << 20;  // bytes from which on a result goes past the caches
-constexpr int64_t kRun = 512;  // elements of the source one streamed piece of work reads in a row
+constexpr int64_t kRun = 512;  // elements of the source one streamed pattern of work reads in a row
 
-/// Whether squares of T are turned in registers.
+/// Whether squares of T are transposed in registers.
 template <class T>
-constexpr bool kTurned =
+constexpr bool kTransposes =
     sizeof(T) == 4 || (kHasLarge && (sizeof(T) == 8 || (sizeof(T) == 2 && kVecBytes >= 32)));
 
 /// A plane: y[i * y_rows + j] = x[i * x_rows + j * x_columns] for rows i and columns j.
@@ -109,11 +109,11 @@ PROA_INLINE void transpose_square(const T* x, int64_t xs, T* y, int64_t ys) {
 template <class T>
 void transpose_as(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t columns) {
   int64_t i = 0;
-  if constexpr (kTurned<T>) {
+  if constexpr (kTransposes<T>) {
     constexpr int64_t n = kLanesOf<T>;
     // Vectors of 8-byte elements that lie across two lines cost more than their elements.
-    const int64_t turned = sizeof(T) == 8 && ys % n != 0 ? 0 : rows;
-    for (; i + n <= turned; i += n) {
+    const int64_t transposed = sizeof(T) == 8 && ys % n != 0 ? 0 : rows;
+    for (; i + n <= transposed; i += n) {
       int64_t j = 0;
       for (; j + n <= columns; j += n) {
         transpose_square<false>(x + i + j * xs, xs, y + i * ys + j, ys);
@@ -146,25 +146,25 @@ int64_t stream_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int
 }
 
 /// The same where lines begin elsewhere in each row of y: some more columns than are written are
-/// turned, and each row takes its own from them. The first line of each row is left out, and less
-/// than one after the column that it gives may be written.
+/// transposed, and each row takes its own from them. The first line of each row is left out, and
+/// less than one after the column that it gives may be written.
 template <class T>
 int64_t stream_shifted_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows,
                              int64_t columns) {
   constexpr int64_t n = kLanesOf<T>, kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kWide = 2 * kLine, kTurn = kWide + kLine;
-  alignas(kLineBytes) T turned[n * kTurn];
+  constexpr int64_t kWide = 2 * kLine, kTile = kWide + kLine;
+  alignas(kLineBytes) T transposed[n * kTile];
   int64_t j = 0;
-  for (; j + kTurn <= columns; j += kWide) {
+  for (; j + kTile <= columns; j += kWide) {
     for (int64_t i = 0; i + n <= rows; i += n) {
-      for (int64_t k = 0; k < kTurn; k += n) {
-        transpose_square<false>(x + i + (j + k) * xs, xs, turned + k, kTurn);
+      for (int64_t k = 0; k < kTile; k += n) {
+        transpose_square<false>(x + i + (j + k) * xs, xs, transposed + k, kTile);
       }
       for (int64_t r = 0; r < n; ++r) {
         T* const to = y + (i + r) * ys + j;
         const int64_t shift = before_line(to);
         for (int64_t k = shift; k < shift + kWide; k += n) {
-          stream(to + k, load(turned + r * kTurn + k));
+          stream(to + k, load(transposed + r * kTile + k));
         }
       }
     }
@@ -172,7 +172,7 @@ int64_t stream_shifted_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t r
   return j;
 }
 
-/// Streams what whole lines there are of a plane that is turned, and leaves rows from `row_end`
+/// Streams what whole lines there are of a plane that is transposed, and leaves rows from `row_end`
 /// on, columns before `head` and columns from `tail` on.
 struct Streamed {
   int64_t head, tail, row_end;
@@ -203,7 +203,7 @@ void copy_plane(const T* x, T* y, const Plane& p, int64_t row_begin, int64_t row
                     reinterpret_cast<uint8_t*>(y + row_begin * p.y_rows), p.y_rows * kSize,
                     row_end - row_begin, p.columns * kSize, p.large);
   } else if (y_dense && p.x_rows == 1 && p.columns > 1) {
-    if constexpr (kHasLarge && kTurned<T>) {
+    if constexpr (kHasLarge && kTransposes<T>) {
       if (p.streamed) {
         const Streamed done = stream_plane(x, y, p, row_begin, row_end);
         Plane edge = p;
@@ -343,10 +343,10 @@ void fill_prefetching(size_t size, const void* value, uint8_t* to, int64_t n) {
   alignas(kLine) uint8_t line[kLine];
   const int64_t in_line = kLine / static_cast<int64_t>(size), lines = n / in_line;
   fill_row(size, value, line, in_line);
-  const auto piece = load(line);  // all of the line's vectors are alike
+  const auto pattern = load(line);  // all of the line's vectors are alike
   for (int64_t i = 0; i < lines; ++i, to += kLine) {
     prefetch_ahead(to);
-    for (int64_t k = 0; k < kLine; k += kVecBytes) store(to + k, piece);
+    for (int64_t k = 0; k < kLine; k += kVecBytes) store(to + k, pattern);
   }
   fill_row(size, value, to, n % in_line);
 }

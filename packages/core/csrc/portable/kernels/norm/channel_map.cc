@@ -16,7 +16,7 @@ int64_t run_of(const CoalescedAxes& lines, int64_t r, int64_t end) {
 
 /// Some neighbouring channels of one element; kWhole of them if that is a whole vector.
 template <bool kWhole, bool kGated, class T>
-PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Compute<T>>& f,
+PROA_INLINE void map_vector(const T* x, const T* other_row, T* to, const Factors<Compute<T>>& f,
                             const Gate& gate, int64_t j, int64_t some) {
   if constexpr (kWhole) {
     prefetch_ahead(x + j);
@@ -26,9 +26,9 @@ PROA_INLINE void map_vector(const T* x, const T* beside, T* to, const Factors<Co
   const Vec<T> here = take(x), center = take(f.center);
   Vec<T> v = normalised<Vec<T>>(here, center, take(f.a), take(f.k));
   if constexpr (kGated)
-    v += passed<Vec<T>>(here, take(beside), center, take(gate.a), take(gate.k)) * take(f.b);
-  else if (beside != nullptr)
-    v += take(beside) * take(f.b);
+    v += passed<Vec<T>>(here, take(other_row), center, take(gate.a), take(gate.k)) * take(f.b);
+  else if (other_row != nullptr)
+    v += take(other_row) * take(f.b);
   if constexpr (kWhole)
     store(to + j, v);
   else
@@ -42,12 +42,12 @@ void map_across(const Columns& x, const Columns* other, const Columns& out,
   constexpr int kWidth = kLanesOf<T>;
   for (int64_t r = begin; r < end; ++r) {
     const T* from = static_cast<const T*>(x.data) + x.rows.at(r);
-    const T* beside = other ? static_cast<const T*>(other->data) + other->rows.at(r) : nullptr;
+    const T* other_row = other ? static_cast<const T*>(other->data) + other->rows.at(r) : nullptr;
     T* to = static_cast<T*>(const_cast<void*>(out.data)) + out.rows.at(r);
     int64_t j = 0;
     for (; j + kWidth <= x.n; j += kWidth)
-      map_vector<true, kGated>(from, beside, to, f, gate, j, kWidth);
-    if (j < x.n) map_vector<false, kGated>(from, beside, to, f, gate, j, x.n - j);
+      map_vector<true, kGated>(from, other_row, to, f, gate, j, kWidth);
+    if (j < x.n) map_vector<false, kGated>(from, other_row, to, f, gate, j, x.n - j);
   }
 }
 
@@ -69,22 +69,22 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
       n = two < n ? two : n;
       n = three < n ? three : n;
       const T* from = static_cast<const T*>(x.data) + j * x.stride + x.rows.at(r);
-      const T* beside = static_cast<const T*>(y.data) + j * y.stride + y.rows.at(r);
+      const T* other_row = static_cast<const T*>(y.data) + j * y.stride + y.rows.at(r);
       T* to = static_cast<T*>(const_cast<void*>(out.data)) + j * out.stride + out.rows.at(r);
       int64_t i = 0;
       if (xs == 1 && ys == 1 && os == 1)
         for (; i + kWidth <= n; i += kWidth) {
           __builtin_prefetch(from - x.stride + i);  // the next channel
-          __builtin_prefetch(beside - y.stride + i);
+          __builtin_prefetch(other_row - y.stride + i);
           const int64_t t = i + kAhead;
           prefetch(t < n ? to + t : to - out.stride + (t - n));
           store(to + i, (load(from + i) - center) * a +
-                            (other == nullptr ? Vec<T>{} + k : load(beside + i) * b + k));
+                            (other == nullptr ? Vec<T>{} + k : load(other_row + i) * b + k));
         }
       for (; i < n; ++i)
         to[i * os] =
             static_cast<T>((static_cast<C>(from[i * xs]) - center) * a +
-                           (other == nullptr ? k : static_cast<C>(beside[i * ys]) * b + k));
+                           (other == nullptr ? k : static_cast<C>(other_row[i * ys]) * b + k));
       r += n;
     }
   }

@@ -79,7 +79,7 @@ void normalise(const Call& c, int64_t axes, double epsilon) {
       const Moments<C> m = moments_of<C>(from, x.width, epsilon);
       write_block(mean.row(r), 0, 1, &m.mean);
       write_block(rstd.row(r), 0, 1, &m.rstd);
-      Beside<C> factor = {factors, x.width, {}}, shift = {shifts, x.width, {}};
+      PairedRow<C> factor = {factors, x.width, {}}, shift = {shifts, x.width, {}};
       map_row<C>(from, y.row(r), x.width, [&](Vec<C> v, int64_t i, int64_t some) {
         return (v - m.mean) * m.rstd * factor(i, some) + shift(i, some);
       });
@@ -87,15 +87,15 @@ void normalise(const Call& c, int64_t axes, double epsilon) {
   });
 }
 
-constexpr int64_t kPieces = 16;   // of the rows, for the sums over them
-constexpr int64_t kRowsKept = 6;  // by each piece: two of sums, four of copies
+constexpr int64_t kChunks = 16;  // of the rows, for the sums over them
+constexpr int64_t kSumRows = 6;  // by each piece: two of sums, four of copies
 
-int64_t piece_rows(int64_t count) { return (count + kPieces - 1) / kPieces; }
+int64_t chunk_rows(int64_t count) { return (count + kChunks - 1) / kChunks; }
 
-/// The row's values as neighbours: in place, or copied to `buffer`.
+/// The row's values as neighbours: in dense, or copied to `buffer`.
 template <class C>
 const C* dense(const Row& r, int64_t width, C* buffer) {
-  if (const C* place = place_of<C>(r, 0)) return place;
+  if (const C* dense = dense_row<C>(r, 0)) return dense;
   for (int64_t i = 0; i < width; i += kRowBlock) {
     const int64_t n = width - i < kRowBlock ? width - i : kRowBlock;
     const C* from = read_block(r, i, n, buffer + i);
@@ -154,11 +154,11 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
   const Rows mean = elements(c.in[2]), rstd = elements(c.in[3]);
   const Rows scale = last_axes(c.in[4], axes), dx = last_axes(c.out[0], axes);
   C* const scratch = static_cast<C*>(c.scratch);
-  const int64_t rows = piece_rows(x.count), width = x.width;
-  const int64_t pieces = rows == 0 ? 0 : (x.count + rows - 1) / rows;
-  parallel_for(c, pieces, 1, [&](int64_t first, int64_t last) {
+  const int64_t rows = chunk_rows(x.count), width = x.width;
+  const int64_t chunks = rows == 0 ? 0 : (x.count + rows - 1) / rows;
+  parallel_for(c, chunks, 1, [&](int64_t first, int64_t last) {
     for (int64_t p = first; p < last; ++p) {
-      C* const own = scratch + p * kRowsKept * width;
+      C* const own = scratch + p * kSumRows * width;
       C* const buffers = own + 2 * width;  // of dy, x, scale and dx
       for (int64_t i = 0; i < 2 * width; ++i) own[i] = 0;
       const C* const factors = dense(scale.row(0), width, buffers + 2 * width);
@@ -174,10 +174,10 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
         const C* const v = dense(x.row(r), width, buffers + width);
         const RowSums<C> s = take_row(d, v, factors, width, m, own);
         const Row out = dx.row(r);
-        C* const place = place_of<C>(out, 0);
-        C* const to = place != nullptr ? place : buffers + 3 * width;
+        C* const dense = dense_row<C>(out, 0);
+        C* const to = dense != nullptr ? dense : buffers + 3 * width;
         give_row(d, v, factors, width, m, s, to);
-        if (place == nullptr) write_block(out, 0, width, to);
+        if (dense == nullptr) write_block(out, 0, width, to);
       }
     }
   });
@@ -186,8 +186,8 @@ void gradient(const Call& c, int64_t axes, double epsilon) {
     for (int64_t i = 0; i < width; i += kRowBlock) {
       const int64_t n = width - i < kRowBlock ? width - i : kRowBlock;
       C sum[kRowBlock] = {};
-      for (int64_t p = 0; p < pieces; ++p) {
-        const C* const own = scratch + (kRowsKept * p + o) * width + i;
+      for (int64_t p = 0; p < chunks; ++p) {
+        const C* const own = scratch + (kSumRows * p + o) * width + i;
         for (int64_t k = 0; k < n; ++k) sum[k] += own[k];
       }
       write_block(outputs[o].row(0), i, n, sum);
@@ -221,7 +221,7 @@ Status layer_norm_grad(const Call& c) {
 
 size_t layer_norm_grad_scratch(const Call& c) {
   const View& scale = c.in[4];
-  return static_cast<size_t>(kPieces * kRowsKept * scale.numel()) * 8;
+  return static_cast<size_t>(kChunks * kSumRows * scale.numel()) * 8;
 }
 
 }  // namespace proa::PROA_ISA

@@ -31,8 +31,8 @@ void spread(const Call& c, int64_t axes) {
       C value;
       read_into(from.row(r), &value);
       value /= static_cast<C>(to.width);
-      const int64_t most = to.width < kRowBlock ? to.width : kRowBlock;
-      for (int64_t i = 0; i < most; ++i) block[i] = value;
+      const int64_t count = to.width < kRowBlock ? to.width : kRowBlock;
+      for (int64_t i = 0; i < count; ++i) block[i] = value;
       for (int64_t i = 0; i < to.width; i += kRowBlock)
         write_block(to.row(r), i, to.width - i < kRowBlock ? to.width - i : kRowBlock, block);
     }

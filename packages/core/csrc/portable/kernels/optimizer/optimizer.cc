@@ -1,4 +1,4 @@
-// Optimizer steps: one pass over all arrays of a parameter, in place.
+// Optimizer steps: one pass over all arrays of a parameter, in at.
 #include "proa/gen/attrs/optimizer.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/movement/copy.h"
@@ -266,7 +266,7 @@ struct RowSteps {
     const SgdRows<VF> sgd(*static_cast<const SgdRowsAttrs*>(attrs));
     // A row is stepped when those that follow it have been asked for.
     constexpr int64_t kLooked = 256, kAhead = 16;
-    Place met[kAhead + kLooked];
+    RowIndex met[kAhead + kLooked];
     int64_t waiting = 0;
     for (int64_t begin = 0; begin < rows.shape[0]; begin += kLooked) {
       const int64_t end = begin + kLooked < rows.shape[0] ? begin + kLooked : rows.shape[0];
@@ -282,7 +282,7 @@ struct RowSteps {
           PROA_TRY(step(row_of(table, met[k].row), row_of(values, met[k].value)));
           continue;
         }
-        if (k + kAhead < n) ask_for(met[k + kAhead].row);
+        if (k + kAhead < n) prefetch_row(met[k + kAhead].row);
         step_dense(sgd, met[k]);
       }
       for (int64_t k = 0; k < waiting; ++k) met[k] = met[n - waiting + k];
@@ -290,20 +290,20 @@ struct RowSteps {
     return Status::kOk;
   }
 
-  struct Place {
+  struct RowIndex {
     int64_t row, value;
   };
 
   /// Asks for what the machine does not see coming: where the row begins.
-  void ask_for(int64_t r) const {
-    constexpr int64_t kLine = 64 / sizeof(float), kMost = 8 * kLine;
+  void prefetch_row(int64_t r) const {
+    constexpr int64_t kLine = 64 / sizeof(float), kMaxParts = 8 * kLine;
     const float* const p = table.as<float>() + r * table.stride[0];
-    for (int64_t k = 0; k < width && k < kMost; k += kLine) prefetch(p + k);
+    for (int64_t k = 0; k < width && k < kMaxParts; k += kLine) prefetch(p + k);
   }
 
-  void step_dense(const SgdRows<VF>& sgd, const Place& place) const {
-    float* const p = table.as<float>() + place.row * table.stride[0];
-    const float* const value = values.as<const float>() + place.value * values.stride[0];
+  void step_dense(const SgdRows<VF>& sgd, const RowIndex& at) const {
+    float* const p = table.as<float>() + at.row * table.stride[0];
+    const float* const value = values.as<const float>() + at.value * values.stride[0];
     VF in[2] = {}, out[1];
     if (width == 1) {  // the rest of a vector may lie in another page
       in[0][0] = *p;
@@ -350,11 +350,11 @@ Status sgd_rows_(const Call& c) {
   if (!steps.inside()) return Status::kOutOfRange;
   PROA_TRY(copy(c, c.in[0], c.out[0]));
   // Every part looks at all rows, so few rows have few parts.
-  constexpr int64_t kMost = 8, kLeast = 1 << 15;
+  constexpr int64_t kMaxParts = 8, kMinWork = 1 << 15;
   const int64_t height = steps.table.shape[0], work = steps.width * c.in[1].shape[0];
-  if (work < kLeast) return steps.run(0, height);
-  const int64_t parts = work < 32 * kLeast ? 2 : kMost;
-  Status status[kMost] = {};
+  if (work < kMinWork) return steps.run(0, height);
+  const int64_t parts = work < 32 * kMinWork ? 2 : kMaxParts;
+  Status status[kMaxParts] = {};
   parallel_for(c, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       status[p] = steps.run(height * p / parts, height * (p + 1) / parts);

@@ -54,15 +54,15 @@ void max_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& 
   }
 }
 
-/// The greatest of a few elements, the first of equals, and its place h * W + w.
+/// The greatest of a few elements, the first of equals, and its index h * W + w.
 template <class T>
 struct Greatest {
   Compute<T> value;
-  int64_t place;
-  void meet(Compute<T> v, int64_t at) {
+  int64_t index;
+  void update(Compute<T> v, int64_t at) {
     if (v > value || (v != v && value == value)) {
       value = v;
-      place = at;
+      index = at;
     }
   }
 };
@@ -75,15 +75,15 @@ Greatest<T> greatest(const View& x, const T* plane, const Window& s) {
   Greatest<T> best = {static_cast<Compute<T>>(*row), at};
   for (int64_t p = s.h.begin; p < s.h.end; ++p, row += down, at += x.shape[3])
     for (int64_t q = 0; q < s.w.end - s.w.begin; ++q)
-      best.meet(static_cast<Compute<T>>(row[q * along]), at + q);
+      best.update(static_cast<Compute<T>>(row[q * along]), at + q);
   return best;
 }
 
 /// The greatest of each column of some rows of a plane whose columns are neighbours.
 struct Columns {
-  static constexpr int64_t kMost = 512;  // columns of x, at most
-  float value[kMost + kLanes];
-  int32_t place[kMost + kLanes];
+  static constexpr int64_t kMaxColumns = 512;  // columns of x, at most
+  float value[kMaxColumns + kLanes];
+  int32_t index[kMaxColumns + kLanes];
 
   template <class T>
   void take(const View& x, const T* plane, Span h) {
@@ -101,20 +101,20 @@ struct Columns {
         best = better ? v : best;
       }
       store(value + q, best);
-      store(place + q, at);
+      store(index + q, at);
     }
   }
   /// Of columns [w.begin, w.end): of equals that which comes first by rows.
   void among(Span w, float* best, int32_t* at) const {
     *best = value[w.begin];
-    *at = place[w.begin];
+    *at = index[w.begin];
     for (int64_t q = w.begin + 1; q < w.end; ++q) {
       const float v = value[q];
       const bool more = (v > *best) | ((v != v) & (*best == *best));
       const bool same = (v == *best) | ((v != v) & (*best != *best));
-      const bool takes = more | (same & (place[q] < *at));
+      const bool takes = more | (same & (index[q] < *at));
       *best = takes ? v : *best;
-      *at = takes ? place[q] : *at;
+      *at = takes ? index[q] : *at;
     }
   }
 };
@@ -125,7 +125,7 @@ void down_planes(const View& x, const View& y, int64_t n, int64_t i, const Axis&
                  const Axis& along, F take) {
   const Span h = down.at(i);
   constexpr bool kByColumns = kIsFloat<T> && kLanesOf<T> == kLanes;
-  const bool by_columns = kByColumns && x.stride[3] == 1 && x.shape[3] <= Columns::kMost;
+  const bool by_columns = kByColumns && x.stride[3] == 1 && x.shape[3] <= Columns::kMaxColumns;
   for (int64_t c = 0; c < x.shape[1]; ++c) {
     const T* plane = x.as<const T>() + n * x.stride[0] + c * x.stride[1];
     Y* to = y.as<Y>() + n * y.stride[0] + c * y.stride[1] + i * y.stride[2];
@@ -134,9 +134,9 @@ void down_planes(const View& x, const View& y, int64_t n, int64_t i, const Axis&
       if (by_columns) columns.take(x, plane, h);
       for (int64_t j = 0; by_columns && j < along.count; ++j, to += y.stride[3]) {
         float value;
-        int32_t place;
-        columns.among(along.at(j), &value, &place);
-        take(to, {value, place});
+        int32_t index;
+        columns.among(along.at(j), &value, &index);
+        take(to, {value, index});
       }
       if (by_columns) continue;
     }
@@ -157,23 +157,23 @@ void index_across(const View& x, const View& y, int64_t n, int64_t i, const Axis
     for (int64_t c = 0; c < x.shape[1]; c += kLanes) {
       const int64_t some = x.shape[1] - c < kLanes ? x.shape[1] - c : kLanes;
       VF best = load_some(from + h.begin * x.stride[2] + w.begin * x.stride[3] + c, some);
-      VI place = splat(static_cast<int32_t>(h.begin * x.shape[3] + w.begin));
+      VI index = splat(static_cast<int32_t>(h.begin * x.shape[3] + w.begin));
       for (int64_t p = h.begin; p < h.end; ++p)
         for (int64_t q = w.begin; q < w.end; ++q) {
           const VF v = load_some(from + p * x.stride[2] + q * x.stride[3] + c, some);
           const VI here = splat(static_cast<int32_t>(p * x.shape[3] + q));
           const auto better = (v > best) | ((v != v) & (best == best));
-          place = better ? here : place;
+          index = better ? here : index;
           best = better ? v : best;
         }
-      store_n(to + c, place, some);
+      store_n(to + c, index, some);
     }
   }
 }
 
 // -- values alone of planes whose columns are neighbours: windows are vectors, too ----------------
 /// Elements of a line with what the padding adds on both sides: there -inf, which beats nothing.
-constexpr int64_t kLineRoom = 1024;
+constexpr int64_t kLinePadding = 1024;
 
 template <class V>
 PROA_INLINE V greater(V v, V best) {
@@ -197,7 +197,7 @@ inline int64_t line_reach(const Axis& along) {
 }
 inline bool takes_lines(const View& x, const View& y, const Axis& along) {
   return x.stride[3] == 1 && y.stride[3] == 1 && along.kernel > 0 && along.stride <= 2 &&
-         line_reach(along) <= kLineRoom;
+         line_reach(along) <= kLinePadding;
 }
 
 /// A line of windows over rows h of a plane. `line` holds -inf but for the columns.
@@ -231,7 +231,7 @@ void max_planes(const Call& call, const View& x, const View& y, const Axis& down
                 const Axis& along) {
   const int64_t work = y.shape[2] * y.shape[3] * down.kernel * along.kernel;
   parallel_for(call, y.shape[0] * y.shape[1], 1 + 32768 / (work + 1), [&](int64_t b, int64_t e) {
-    alignas(64) float line[kLineRoom];
+    alignas(64) float line[kLinePadding];
     for (float& v : line) v = -INFINITY;
     for (int64_t k = b; k < e; ++k) {
       const int64_t n = k / y.shape[1], c = k % y.shape[1];
@@ -268,7 +268,7 @@ void max_index(const Call& call, const Axis& down, const Axis& along) {
       if (channels_adjoin(x) && channels_adjoin(y)) return index_across<T>(x, y, n, i, down, along);
     }
     down_planes<T, int32_t>(x, y, n, i, down, along, [](int32_t* to, const Greatest<T>& g) {
-      *to = static_cast<int32_t>(g.place);
+      *to = static_cast<int32_t>(g.index);
     });
   });
 }
@@ -292,14 +292,14 @@ PROA_INLINE Bytes greatest_bytes(const int8_t* p, int64_t count, int64_t step) {
 }
 
 /// Bytes of a line whose columns' greatest are kept.
-constexpr int64_t kByteRoom = 16384;
+constexpr int64_t kBytePadding = 16384;
 
 /// int8 channels-last, for quantized networks, `some` channels from c on: of each column first, as
 /// few channels fill no vector, and then of the columns of each window.
 void max_bytes(const View& x, const View& y, int64_t n, int64_t i, int64_t c, int64_t some,
                const Axis& down, const Axis& along) {
   constexpr int64_t kWide = sizeof(Bytes);
-  int8_t line[kByteRoom + kWide];
+  int8_t line[kBytePadding + kWide];
   const Span h = down.at(i);
   const int64_t rows = h.end - h.begin, step = x.stride[2];
   const int8_t* from = x.as<const int8_t>() + n * x.stride[0] + h.begin * step + c;
@@ -338,9 +338,9 @@ void max_bytes(const View& x, const View& y, int64_t n, int64_t i, int64_t c, in
 
 Status pool(const Call& c, const Axis& down, const Axis& along, int64_t area) {
   const View &x = c.in[0], &y = c.out[0];
-  const bool fits = along.size > 0 && along.size <= kByteRoom;
+  const bool fits = along.size > 0 && along.size <= kBytePadding;
   if (x.dtype == DType::kI8 && fits && channels_adjoin(x) && channels_adjoin(y)) {
-    const int64_t block = kByteRoom / along.size;
+    const int64_t block = kBytePadding / along.size;
     for_each_line(c, y, area, [&](int64_t n, int64_t i) {
       for (int64_t k = 0; k < x.shape[1]; k += block) {
         max_bytes(x, y, n, i, k, x.shape[1] - k < block ? x.shape[1] - k : block, down, along);

@@ -57,9 +57,9 @@ void scatter(const Call& call) {
             to[offset_at(dx, n, c, i)] = static_cast<T>(0);
       for_each_run(dy, index, n, [&](const Run& r) {
         const T* from = dy.as<const T>() + r.v;
-        const int32_t* place = index.as<const int32_t>() + r.index;
+        const int32_t* argmax = index.as<const int32_t>() + r.index;
         for (int64_t k = 0, c = r.channel; k < r.count; ++k, c += r.channel_step) {
-          T& d = to[offset_at(dx, n, c, place[k * r.index_step])];
+          T& d = to[offset_at(dx, n, c, argmax[k * r.index_step])];
           d = static_cast<T>(static_cast<Compute<T>>(d) +
                              static_cast<Compute<T>>(from[k * r.v_step]));
         }
@@ -75,9 +75,9 @@ void gather(const Call& call) {
     for (int64_t n = begin; n < end; ++n)
       for_each_run(y, index, n, [&](const Run& r) {
         T* to = y.as<T>() + r.v;
-        const int32_t* place = index.as<const int32_t>() + r.index;
+        const int32_t* argmax = index.as<const int32_t>() + r.index;
         for (int64_t k = 0, c = r.channel; k < r.count; ++k, c += r.channel_step)
-          to[k * r.v_step] = x.as<const T>()[offset_at(x, n, c, place[k * r.index_step])];
+          to[k * r.v_step] = x.as<const T>()[offset_at(x, n, c, argmax[k * r.index_step])];
       });
   });
 }
@@ -92,9 +92,9 @@ bool indices_fit(const Call& call, const View& index, const View& x) {
     bool own = true;
     for (int64_t n = begin; n < end; ++n) {
       for_each_run(index, index, n, [&](const Run& r) {
-        const int32_t* place = index.as<const int32_t>() + r.index;
+        const int32_t* argmax = index.as<const int32_t>() + r.index;
         for (int64_t k = 0; k < r.count; ++k)
-          own &= static_cast<uint32_t>(place[k * r.index_step]) < plane;
+          own &= static_cast<uint32_t>(argmax[k * r.index_step]) < plane;
       });
     }
     if (!own) __atomic_store_n(&inside, false, __ATOMIC_RELAXED);

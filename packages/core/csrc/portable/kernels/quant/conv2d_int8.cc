@@ -176,7 +176,7 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
   }
 }
 
-MatrixRef place_of(const View& y) {
+MatrixRef pixel_matrix(const View& y) {
   MatrixRef p = {y.data, y.dtype, {}, y.stride[1]};
   p.rows.add(y.shape[0], y.stride[0]);
   p.rows.add(y.shape[2], y.stride[2]);
@@ -215,7 +215,7 @@ Status conv2d_int8(const Call& c) {
   uint8_t* rest = static_cast<uint8_t*>(c.scratch);
   const int64_t channels = y.shape[1];
   const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, channels,
-                                              place_of(y), a.act, a.out_scale, rest);
+                                              pixel_matrix(y), a.act, a.out_scale, rest);
   rest += int8_epilogue_bytes(channels);
   const uint8_t* packed = static_cast<const uint8_t*>(c.packed);
   if (packed == nullptr) {

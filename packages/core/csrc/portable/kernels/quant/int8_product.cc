@@ -6,7 +6,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kRoom = kTileVecs * kLanes;  // past the last channel
+constexpr int64_t kPadding = kTileVecs * kLanes;  // past the last channel
 
 size_t head_bytes(int64_t n) {
   return (static_cast<size_t>(gemm_columns(kMicroI8, n)) * 4 + 63) & ~size_t{63};
@@ -88,10 +88,10 @@ void finish_vector(const Int8Epilogue& end, const int32_t* sums, int64_t row, in
     return;
   }
   const VI8 q = Quantizer(end)(load(v));
-  int8_t piece[sizeof q];
-  memcpy(piece, &q, sizeof q);
+  int8_t lanes[sizeof q];
+  memcpy(lanes, &q, sizeof q);
   int8_t* const to = static_cast<int8_t*>(end.out.data) + at;
-  for (int j = 0; j < some; ++j) to[j * end.out.stride] = piece[j];
+  for (int j = 0; j < some; ++j) to[j * end.out.stride] = lanes[j];
 }
 
 /// The kernels' elements of one output, unit after unit.
@@ -183,17 +183,17 @@ void sum_outputs(const Int8Kernels& w, int32_t* sums) {
 }  // namespace
 
 size_t int8_epilogue_bytes(int64_t channels) {
-  return (static_cast<size_t>(2 * (channels + kRoom)) * sizeof(float) + 63) & ~size_t{63};
+  return (static_cast<size_t>(2 * (channels + kPadding)) * sizeof(float) + 63) & ~size_t{63};
 }
 
 Int8Epilogue make_int8_epilogue(const View& multiplier, const View* bias, int64_t channels,
                                 const MatrixRef& out, int64_t act, double out_scale, void* memory) {
   float* const scale = static_cast<float*>(memory);
-  float* const shift = scale + channels + kRoom;
+  float* const shift = scale + channels + kPadding;
   const int64_t step = multiplier.numel() == 1 ? 0 : multiplier.stride[multiplier.rank - 1];
   const bool shifted = bias != nullptr && bias->given();
   const int64_t other = !shifted || bias->numel() == 1 ? 0 : bias->stride[bias->rank - 1];
-  for (int64_t i = 0; i < channels + kRoom; ++i) {
+  for (int64_t i = 0; i < channels + kPadding; ++i) {
     scale[i] = i < channels ? multiplier.as<const float>()[i * step] : 0.0f;
     shift[i] = i < channels && shifted ? bias->as<const float>()[i * other] : 0.0f;
   }
@@ -229,9 +229,10 @@ void int8_pack(const Int8Kernels& w, void* packed) {
   uint8_t* const panels = static_cast<uint8_t*>(packed) + head_bytes(w.outs);
   Micro micro = kMicroI8;
   micro.k_block = w.units() > 0 ? w.units() : 1;
-  const bool beside = !kSmallBuild && w.out == 1;
-  gemm_pack(micro, {&w, beside ? read_unit : read_kernel, beside}, w.outs, w.units(), panels);
-  if (kInt8Offset != 0 && beside) {
+  const bool contiguous_outs = !kSmallBuild && w.out == 1;
+  gemm_pack(micro, {&w, contiguous_outs ? read_unit : read_kernel, contiguous_outs}, w.outs,
+            w.units(), panels);
+  if (kInt8Offset != 0 && contiguous_outs) {
     sum_outputs(w, head);
     for (int64_t o = 0; o < w.outs; ++o) head[o] *= -kInt8Offset;
   } else if (kInt8Offset != 0) {

@@ -64,9 +64,9 @@ Status linear_int8(const Call& c) {
     packed = rest;
     rest += int8_packed_size(w);
   }
-  const MatrixRef place = {y.data, y.dtype, coalesce_axes(y, 0, y.rank - 1), y.stride[y.rank - 1]};
-  const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs,
-                                              place, a.act, a.out_scale, rest);
+  const MatrixRef out = {y.data, y.dtype, coalesce_axes(y, 0, y.rank - 1), y.stride[y.rank - 1]};
+  const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs, out,
+                                              a.act, a.out_scale, rest);
   rest += int8_epilogue_bytes(w.outs);
   copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
   PatchGemm p = {};

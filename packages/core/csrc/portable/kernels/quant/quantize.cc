@@ -9,7 +9,7 @@ namespace {
 constexpr int kArrays = 4;  // out, x, scale, dy
 
 /// Loops over several arrays of one shape in the memory order of the first.
-struct Walk {
+struct ScaleAxes {
   int rank = 0;
   int64_t shape[kMaxRank];
   int64_t stride[kArrays][kMaxRank];
@@ -26,8 +26,8 @@ struct Walk {
 
 int64_t distance(int64_t s) { return s < 0 ? -s : s; }
 
-PROA_NOINLINE Walk walk_of(const View& out, const View& x, const View& scale, int64_t axis,
-                           const View* dy) {
+PROA_NOINLINE ScaleAxes make_scale_axes(const View& out, const View& x, const View& scale,
+                                        int64_t axis, const View* dy) {
   int order[kMaxRank];
   for (int d = 0; d < out.rank; ++d) {
     int at = d;
@@ -36,7 +36,7 @@ PROA_NOINLINE Walk walk_of(const View& out, const View& x, const View& scale, in
     order[at] = d;
   }
   const int64_t channels = axis < 0 ? axis + x.rank : axis;
-  Walk w;
+  ScaleAxes w;
   for (int i = 0; i < out.rank; ++i) {
     const int d = order[i];
     const bool per_channel = scale.numel() != 1 && d == channels;
@@ -50,7 +50,7 @@ PROA_NOINLINE Walk walk_of(const View& out, const View& x, const View& scale, in
 
 /// Calls body(offsets, strides, n) for each innermost line.
 template <class F>
-void for_each_line(const Call& c, const Walk& w, int64_t numel, F body) {
+void for_each_line(const Call& c, const ScaleAxes& w, int64_t numel, F body) {
   if (numel == 0) return;
   const int64_t n = w.rank == 0 ? 1 : w.shape[w.rank - 1], lines = numel / n;
   // One long line is cut up; many are shared out.
@@ -103,7 +103,7 @@ PROA_NOINLINE void scatter(const float* from, int64_t step, int64_t n, T* to) {
 template <class Out, class In, class F>
 void map(const Call& c, const View& x, const View& scale, int64_t axis, const View* dy, F f) {
   const View& out = c.out[0];
-  const Walk w = walk_of(out, x, scale, axis, dy);
+  const ScaleAxes w = make_scale_axes(out, x, scale, axis, dy);
   for_each_line(c, w, out.numel(), [&](const int64_t* at, const int64_t* step, int64_t n) {
     alignas(64) float v[kBlock] = {}, s[kBlock], d[kBlock] = {};
     for (int64_t k = 0; k < kBlock; ++k) s[k] = scale.as<const float>()[at[2]];

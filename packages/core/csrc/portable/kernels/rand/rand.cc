@@ -235,7 +235,7 @@ constexpr int64_t kDropped = 128;  // few at a time: words are made while memory
 
 /// Dropout of floats that follow each other, n <= kDropped from a multiple of kDropped on.
 void drop_floats(const Stream& stream, const float* x, float* y, int64_t first, int64_t n,
-                 uint32_t least, float scale) {
+                 uint32_t threshold, float scale) {
   alignas(64) uint32_t words[kDropped];
   philox_words<kDropped / 4>(stream.seed, stream.offset, first / 4, words);
   for (int64_t k = 0; k < n; k += kLanes) {
@@ -243,7 +243,7 @@ void drop_floats(const Stream& stream, const float* x, float* y, int64_t first, 
     prefetch_ahead(x + k);
     prefetch_ahead(y + k);
     const VF v = some == kLanes ? load(x + k) : load_n(x + k, some);
-    const VF kept = (load(words + k) >> 8) >= least ? v * scale : VF{};
+    const VF kept = (load(words + k) >> 8) >= threshold ? v * scale : VF{};
     if (some == kLanes) {
       store(y + k, kept);
     } else {
@@ -278,12 +278,13 @@ Status dropout(const Call& c) {
   const float scale = static_cast<float>(kept);
   const View &x = c.in[0], &out = c.out[0];
   if (x.dtype == DType::kF32 && out.dtype == DType::kF32 && x.contiguous() && out.contiguous()) {
-    // u is w / 2**24 of a word's top 24 bits w: it is at least p where w is at least p * 2**24.
-    const auto least = static_cast<uint32_t>(::ceil(static_cast<double>(p) * 0x1p24));
+    // u is w / 2**24 of a word's top 24 bits w: it is at threshold p where w is at threshold p *
+    // 2**24.
+    const auto threshold = static_cast<uint32_t>(::ceil(static_cast<double>(p) * 0x1p24));
     parallel_for(c, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += kDropped) {
         const int64_t n = end - i < kDropped ? end - i : kDropped;
-        drop_floats(stream, x.as<const float>() + i, out.as<float>() + i, i, n, least, scale);
+        drop_floats(stream, x.as<const float>() + i, out.as<float>() + i, i, n, threshold, scale);
       }
     });
     return Status::kOk;

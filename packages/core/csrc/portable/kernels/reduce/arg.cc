@@ -94,8 +94,8 @@ constexpr int64_t kStrip = 1024;
 
 /// n float lines side by side, element i of them at x + i * step: best[j] and index[j] of each.
 template <bool kMax>
-void find_beside(const float* x, int64_t step, int64_t length, int64_t n, float* best,
-                 int32_t* index) {
+void find_columns(const float* x, int64_t step, int64_t length, int64_t n, float* best,
+                  int32_t* index) {
   const int64_t later = kAheadBytes / (4 * n) + 1;
   for (int64_t j = 0; j < n; ++j) best[j] = x[j], index[j] = 0;
   for (int64_t i = 1; i < length; ++i) {
@@ -132,7 +132,7 @@ void find_in_strips(const Call& c, const Split& s, const float* x, int64_t* out)
       const int64_t n = left < kStrip ? left : kStrip;
       Cursor at;
       at.seek(s.kept, u / strips * run + first);
-      find_beside<kMax>(x + at.offset[0], step, length, n, best, index);
+      find_columns<kMax>(x + at.offset[0], step, length, n, best, index);
       for (int64_t j = 0; j < n; ++j) out[at.offset[1] + j * s.kept.stride[1][last]] = index[j];
     }
   });

@@ -62,15 +62,15 @@ double sum_exp(const float* x, int64_t n, float peak) {
 
 /// In blocks that stay in L1; when a block has a greater peak, the sum so far is rescaled.
 double log_sum_exp_f32(RunReader* reader, int64_t length) {
-  constexpr int64_t kMost = 4096;
+  constexpr int64_t kBlock = 4096;
   const void* run;
   float peak = -INFINITY;
   double total = 0;
   reader->start(0, length);
   while (const int64_t count = reader->next(&run)) {
-    for (int64_t i = 0; i < count; i += kMost) {
+    for (int64_t i = 0; i < count; i += kBlock) {
       const float* x = static_cast<const float*>(run) + i;
-      const int64_t n = count - i < kMost ? count - i : kMost;
+      const int64_t n = count - i < kBlock ? count - i : kBlock;
       const float before = peak;
       peak = greatest(x, n, peak);
       if (peak != peak) return NAN;
@@ -101,7 +101,7 @@ double log_sum_exp_f64(RunReader* reader, int64_t length) {
 }
 
 /// CoalescedAxes side by side in memory, in strips of them.
-void log_sum_exp_beside(const Call& c, const Split& s, const float* x, const View& out) {
+void log_sum_exp_columns(const Call& c, const Split& s, const float* x, const View& out) {
   const int last = s.kept.rank - 1;
   const int64_t run = s.kept.shape[last], strips = (run + kStripWidth - 1) / kStripWidth;
   const int64_t length = s.reduced.size(), units = s.kept.size() / run * strips;
@@ -134,7 +134,7 @@ Status logsumexp(const Call& c) {
   const int64_t length = s.reduced.size(), outputs = s.kept.size();
   if (x.dtype == DType::kF32 && s.kept.inner() >= kLanes && s.kept.inner_stride(0) == 1 &&
       s.reduced.rank == 1) {
-    log_sum_exp_beside(c, s, x.as<float>(), out);
+    log_sum_exp_columns(c, s, x.as<float>(), out);
     return Status::kOk;
   }
   const bool wide = x.dtype == DType::kF64;

@@ -35,7 +35,7 @@ struct AddSquares : Add<T, double> {
   static PROA_INLINE double load(T x) { return static_cast<double>(x) * static_cast<double>(x); }
 };
 template <class T>
-struct Greatest : Add<T, T> {
+struct Maximum : Add<T, T> {
   static T identity() {
     if constexpr (std::is_integral_v<T>) {
       return INT64_MIN;
@@ -46,7 +46,7 @@ struct Greatest : Add<T, T> {
   static PROA_INLINE T combine(T a, T b) { return (b > a) | (b != b) ? b : a; }
 };
 template <class T>
-struct Least : Add<T, T> {
+struct Minimum : Add<T, T> {
   static T identity() {
     if constexpr (std::is_integral_v<T>) {
       return INT64_MAX;
@@ -167,7 +167,7 @@ void row_extremum_f32(void* acc, const void* p, int64_t n) {
   }
   float m = kMax ? max_lanes(max(max(best[0], best[1]), max(best[2], best[3])))
                  : min_lanes(min(min(best[0], best[1]), min(best[2], best[3])));
-  using Op = std::conditional_t<kMax, Greatest<float>, Least<float>>;
+  using Op = std::conditional_t<kMax, Maximum<float>, Minimum<float>>;
   if (any(nan)) m = NAN;
   for (; i < n; ++i) m = Op::combine(m, x[i]);
   merge<Op>(acc, &m, 1);
@@ -233,14 +233,14 @@ constexpr Reducer kProdComplex = make<Multiply<C128, C128>, C128>(D::kC128, D::k
 constexpr Reducers kProds = {&kProd32, &kProd64, &kProdInt, &kProdComplex};
 
 constexpr Reducer kMax32 =
-    with_row(make<Greatest<float>, float>(D::kF32, D::kF32), row_extremum_f32<true>);
-constexpr Reducer kMax64 = make<Greatest<double>, double>(D::kF64, D::kF64);
-constexpr Reducer kMaxInt = make<Greatest<int64_t>, int64_t>(D::kI64, D::kI64);
+    with_row(make<Maximum<float>, float>(D::kF32, D::kF32), row_extremum_f32<true>);
+constexpr Reducer kMax64 = make<Maximum<double>, double>(D::kF64, D::kF64);
+constexpr Reducer kMaxInt = make<Maximum<int64_t>, int64_t>(D::kI64, D::kI64);
 constexpr Reducers kMaxima = {&kMax32, &kMax64, &kMaxInt};
 constexpr Reducer kMin32 =
-    with_row(make<Least<float>, float>(D::kF32, D::kF32), row_extremum_f32<false>);
-constexpr Reducer kMin64 = make<Least<double>, double>(D::kF64, D::kF64);
-constexpr Reducer kMinInt = make<Least<int64_t>, int64_t>(D::kI64, D::kI64);
+    with_row(make<Minimum<float>, float>(D::kF32, D::kF32), row_extremum_f32<false>);
+constexpr Reducer kMin64 = make<Minimum<double>, double>(D::kF64, D::kF64);
+constexpr Reducer kMinInt = make<Minimum<int64_t>, int64_t>(D::kI64, D::kI64);
 constexpr Reducers kMinima = {&kMin32, &kMin64, &kMinInt};
 
 constexpr Reducer kAll = make<Every, uint8_t>(D::kBool, D::kBool);

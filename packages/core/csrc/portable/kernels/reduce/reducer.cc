@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kGrain = 32768;       // elements one piece of work reads at least
 constexpr int64_t kColumnBytes = 4096;  // of accumulators of a block of columns
-constexpr int64_t kMaxParts = 8;        // a long reduction is cut into at most so many parts
+constexpr int64_t kMaxParts = 8;        // a long reduction is cut into at max_width so many parts
 constexpr int64_t kFewColumns = 8;      // fewer are reduced one after the other
 
 int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
@@ -140,8 +140,8 @@ void reduce_block(const Job& job, const uint8_t* x, int64_t begin, int64_t end, 
 /// Outputs side by side in memory: blocks of columns are accumulated row after row.
 void reduce_columns(const Call& c, const Job& job, int64_t outputs, int64_t length) {
   const Nest& kept = job.s.kept;
-  const int64_t inner = kept.inner(), most = kColumnBytes / job.r.accumulator;
-  const int64_t width = inner < most ? inner : most, blocks = (inner + width - 1) / width;
+  const int64_t inner = kept.inner(), max_width = kColumnBytes / job.r.accumulator;
+  const int64_t width = inner < max_width ? inner : max_width, blocks = (inner + width - 1) / width;
   const int64_t units = outputs / inner * blocks;
   auto locate = [&](int64_t unit, Cursor* at) {
     const int64_t first = unit % blocks * width;
@@ -198,7 +198,7 @@ uint32_t axes_of(const Ints& axes, int rank) {
 
 Split split_axes(const View& x, uint32_t mask, const View& out) {
   Split s;
-  int64_t kept_out[kMaxRank];
+  int64_t kept_strides[kMaxRank];
   int reduced = 0, kept = 0;
   for (int d = 0; d < x.rank; ++d) reduced += mask >> d & 1;
   const bool keepdim = out.rank == x.rank;
@@ -210,10 +210,10 @@ Split split_axes(const View& x, uint32_t mask, const View& out) {
       s.reduced.shape[reduced] = x.shape[d];
       s.reduced.stride[0][reduced++] = x.stride[d];
     } else {
-      kept_out[kept] = out.stride[keepdim ? d : kept];
+      kept_strides[kept] = out.stride[keepdim ? d : kept];
       s.kept.shape[kept] = x.shape[d];
       s.kept.stride[0][kept] = x.stride[d];
-      s.kept.stride[1][kept] = kept_out[kept];
+      s.kept.stride[1][kept] = kept_strides[kept];
       ++kept;
     }
   }

@@ -224,7 +224,7 @@ void scan_lines(const Call& c, const CoalescedAxes& l, bool product) {
 
 /// CoalescedAxes side by side in memory: a block of them takes a step at a time. Of floats it is a
 /// page; of pieces of pages the machine would fetch the rest, too.
-void scan_beside(const Call& c, const CoalescedAxes& l, bool product) {
+void scan_columns(const Call& c, const CoalescedAxes& l, bool product) {
   const ScanRun step = run_of<Across>(l.as, product);
   constexpr int64_t kPage = 1024;
   const int64_t block = l.floats() ? kPage : kBlock;
@@ -280,11 +280,11 @@ Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
                    : is_floating(x.dtype) ? DType::kF64
                                           : DType::kI64;
   const int last = s.kept.rank - 1;
-  const bool beside = last >= 0 && xs != 1 && s.kept.shape[last] >= 16 &&
-                      s.kept.stride[0][last] == 1 && s.kept.stride[1][last] == 1;
+  const bool by_columns = last >= 0 && xs != 1 && s.kept.shape[last] >= 16 &&
+                          s.kept.stride[0][last] == 1 && s.kept.stride[1][last] == 1;
   const CoalescedAxes lines = {x, y, s.kept, length, xs, ys, as};
-  if (beside) {
-    scan_beside(c, lines, product);
+  if (by_columns) {
+    scan_columns(c, lines, product);
   } else {
     scan_lines(c, lines, product);
   }

@@ -1,5 +1,5 @@
 // Resampling along one axis: every element is a sum of at most four, at places and with weights
-// that depend on its place alone. A tap of weight 0 is not read, so that a NaN beside an element
+// that depend on its index alone. A tap of weight 0 is not read, so that a NaN beside an element
 // that is taken as it is stays where it is.
 #include <math.h>
 
@@ -18,16 +18,16 @@ struct Taps {
   int64_t count;
   int64_t at[4];
   double weight[4];
-  void add(int64_t place, int64_t size, double w) {
+  void add(int64_t index, int64_t size, double w) {
     if (w == 0) return;
-    at[count] = place < 0 ? 0 : place < size ? place : size - 1;
+    at[count] = index < 0 ? 0 : index < size ? index : size - 1;
     weight[count++] = w;
   }
 };
 
 /// Keys's kernel for a = -0.75 at a distance of at most 1, and from 1 to 2.
-double near_weight(double d) { return (1.25 * d - 2.25) * d * d + 1; }
-double far_weight(double d) { return ((-0.75 * d + 3.75) * d - 6) * d + 3; }
+double inner_weight(double d) { return (1.25 * d - 2.25) * d * d + 1; }
+double outer_weight(double d) { return ((-0.75 * d + 3.75) * d - 6) * d + 3; }
 
 struct Resampling {
   int64_t size, count;  // elements of x and of y along the axis
@@ -37,16 +37,16 @@ struct Resampling {
 
   Taps at(int64_t i) const {
     Taps t = {};
-    const double place = static_cast<double>(i);
+    const double index = static_cast<double>(i);
     if (mode == ResizeAxisAttrs::kModeNearest) {
       // In float, as other frameworks have it, whose choice between neighbours is so the same.
-      const float near = static_cast<float>(ratio) * static_cast<float>(i);
-      t.add(static_cast<int64_t>(corners ? near + 0.5 : near), size, 1);
+      const float nearest = static_cast<float>(ratio) * static_cast<float>(i);
+      t.add(static_cast<int64_t>(corners ? nearest + 0.5 : nearest), size, 1);
       return t;
     }
     double from = !corners && (half || mode == ResizeAxisAttrs::kModeCubic)
-                      ? ratio * (place + 0.5) - 0.5
-                      : ratio * place;
+                      ? ratio * (index + 0.5) - 0.5
+                      : ratio * index;
     if (mode == ResizeAxisAttrs::kModeLinear && from < 0) from = 0;
     const double whole = ::floor(from), d = from - whole;
     const auto first = static_cast<int64_t>(whole);
@@ -59,10 +59,10 @@ struct Resampling {
       t.add(first + 1, size, d);
       return t;
     }
-    t.add(first - 1, size, far_weight(d + 1));
-    t.add(first, size, near_weight(d));
-    t.add(first + 1, size, near_weight(1 - d));
-    t.add(first + 2, size, far_weight(2 - d));
+    t.add(first - 1, size, outer_weight(d + 1));
+    t.add(first, size, inner_weight(d));
+    t.add(first + 1, size, inner_weight(1 - d));
+    t.add(first + 2, size, outer_weight(2 - d));
     return t;
   }
 };

@@ -31,19 +31,19 @@ Bins bins_of(double low, double high, double scale, int64_t bins, int64_t size) 
 }
 
 template <class T>
-int64_t place_of_max(const View& x, int64_t n, int64_t channel, Span h, Span w) {
+int64_t argmax(const View& x, int64_t n, int64_t channel, Span h, Span w) {
   using C = Compute<T>;
   const T* plane = x.as<const T>() + n * x.stride[0] + channel * x.stride[1];
-  int64_t place = -1;
+  int64_t index = -1;
   C best = 0;
   for (int64_t p = h.begin; p < h.end; ++p)
     for (int64_t q = w.begin; q < w.end; ++q) {
       const C v = static_cast<C>(plane[p * x.stride[2] + q * x.stride[3]]);
-      if (place >= 0 && !(v > best) && (v == v || best != best)) continue;
+      if (index >= 0 && !(v > best) && (v == v || best != best)) continue;
       best = v;
-      place = ((n * x.shape[1] + channel) * x.shape[2] + p) * x.shape[3] + q;
+      index = ((n * x.shape[1] + channel) * x.shape[2] + p) * x.shape[3] + q;
     }
-  return place;
+  return index;
 }
 
 template <class T>
@@ -64,7 +64,7 @@ void find(const Call& c) {
         for (int64_t i = 0; i < a.size[0]; ++i)
           for (int64_t j = 0; j < a.size[1]; ++j)
             y.as<int64_t>()[r * y.stride[0] + k * y.stride[1] + i * y.stride[2] + j * y.stride[3]] =
-                place_of_max<T>(x, n, k, down.at(i), along.at(j));
+                argmax<T>(x, n, k, down.at(i), along.at(j));
     }
   });
 }

@@ -86,7 +86,7 @@ void select_first(Keyed* items, int64_t n, int64_t k) {
   }
 }
 
-constexpr int64_t kMostParts = 8;
+constexpr int64_t kMaxParts = 8;
 
 struct CoalescedAxes {
   int64_t length, count, parts;
@@ -95,7 +95,7 @@ CoalescedAxes coalesce_axes(const View& x, int64_t axis) {
   CoalescedAxes l;
   l.length = x.rank > 0 ? x.shape[normalize_axis(axis, x.rank)] : 1;
   l.count = l.length > 0 ? x.numel() / l.length : 0;
-  l.parts = l.count < kMostParts ? l.count : kMostParts;
+  l.parts = l.count < kMaxParts ? l.count : kMaxParts;
   return l;
 }
 size_t scratch_of(const Call& c, int64_t axis) {

@@ -138,8 +138,8 @@ PaddedInput pad_int8_input(const Call& call, const View& x, const PaddedShape& s
 }
 
 /// As pad_input, by pairs.
-PaddedInput make_pair_frame(const Call& call, const View& x, const PaddedShape& s, bool in_place,
-                            void* memory) {
+PaddedInput pad_pairs(const Call& call, const View& x, const PaddedShape& s, bool in_place,
+                      void* memory) {
   PaddedInput f;
   if (in_place) {
     const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
@@ -153,7 +153,7 @@ PaddedInput make_pair_frame(const Call& call, const View& x, const PaddedShape& 
 
 PaddedInput pad_input(const Call& call, const View& x, const PaddedShape& s, bool in_place,
                       void* memory, bool by_pairs) {
-  if (computes(DType::kBF16) && by_pairs) return make_pair_frame(call, x, s, in_place, memory);
+  if (computes(DType::kBF16) && by_pairs) return pad_pairs(call, x, s, in_place, memory);
   if (in_place) {
     const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
     return {x.as<const uint8_t>() + skip * element_bytes(x.dtype), x.stride[0], x.stride[2],

@@ -11,7 +11,8 @@ namespace {
 
 // Of transformed tiles and products at a time, unless that were too few tiles for large kernels,
 // all of which come from memory for those taken.
-constexpr int64_t kTakenBytes = 384 * 1024, kTakenLeast = 3 * kTileRows, kTakenWide = 5 * kTileRows;
+constexpr int64_t kTileBytesAtOnce = 384 * 1024, kMinTiles = 3 * kTileRows,
+                  kMinWideTiles = 5 * kTileRows;
 constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
 constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
@@ -56,8 +57,8 @@ Layout layout_of(const Convolution& c) {
   // Rows whose distance is a power of two would evict each other.
   l.in = round_up(c.depth, kLanes) + kLanes;
   l.out = round_up(c.outs, kTileVecs * kLanes);
-  const int64_t fit = kTakenBytes / 4 / kPoints / (l.in + l.out);
-  const int64_t few = is_wide(c) ? kTakenWide : kTakenLeast;
+  const int64_t fit = kTileBytesAtOnce / 4 / kPoints / (l.in + l.out);
+  const int64_t few = is_wide(c) ? kMinWideTiles : kMinTiles;
   l.taken = min(l.tiles, round_up(fit > few ? fit : few, kTileRows));
   l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
   // The micro-kernel works on an even number of rows.
@@ -143,18 +144,18 @@ void give_out(const Job& s, int64_t tile, int64_t at) {
       transform_output(half[i], t);
       const int64_t row = (n * c.rows + top + i) * c.cols + left;
       alignas(64) float spare[kOut * kLanes];
-      float* place = spare;
+      float* out = spare;
       int64_t ld = kLanes;
       if (s.end.c != nullptr) {
         ld = s.end.ldc;
-        place = static_cast<float*>(s.end.c) + row * ld + col;
+        out = static_cast<float*>(s.end.c) + row * ld + col;
       }
       for (int j = 0; j < count; ++j) {
         const VF y = t[j] + bias;
-        store_n(place + j * ld, s.end.relu ? max(VF{}, y) : y, some);
+        store_n(out + j * ld, s.end.relu ? max(VF{}, y) : y, some);
       }
       if (s.end.epilogue != nullptr)
-        s.end.epilogue(s.end.epilogue_ctx, place, ld, row, count, col, static_cast<int>(some));
+        s.end.epilogue(s.end.epilogue_ctx, out, ld, row, count, col, static_cast<int>(some));
     }
   }
 }
@@ -174,11 +175,11 @@ const void* read_row(const void* ctx, int64_t out, int64_t k, int64_t, void*) {
 bool taps_adjoin(const ConvWeights& w) {
   return (w.tap_h == 3 && w.tap_w == 1) || (w.tap_h == -3 && w.tap_w == -1);
 }
-bool turned(const ConvWeights& w) { return w.tap_w < 0; }
+bool transposed(const ConvWeights& w) { return w.tap_w < 0; }
 
 /// Depths whose taps follow each other in memory.
 int64_t depths_at_once(const ConvWeights& w) {
-  return taps_adjoin(w) && !turned(w) && w.depth == kTaps ? kDepths : 1;
+  return taps_adjoin(w) && !transposed(w) && w.depth == kTaps ? kDepths : 1;
 }
 
 /// The taps of a vector of outs, `count` depths from k on, as [depth][tap][lane].
@@ -198,7 +199,7 @@ void read_taps(const Convolution& c, int64_t col, int64_t k, int64_t count, floa
             to + t * kLanes);
     return;
   }
-  if (turned(w)) from -= (kTaps - 1) * size;
+  if (transposed(w)) from -= (kTaps - 1) * size;
   float wide[kLanes * kDepths * kTaps];
   TapRows rows = {wide, taps};
   if (w.dtype == DType::kF32)
@@ -243,7 +244,7 @@ size_t winograd_packed_size(const Convolution& c) {
 void winograd_pack(const Call& call, const Convolution& c, void* packed) {
   const int64_t panel = kTileVecs * kLanes, point = kernels_point(c);
   const int64_t work = c.depth * kPoints * kLanes * 8;
-  const bool back = taps_adjoin(c.kernels) && turned(c.kernels);
+  const bool back = taps_adjoin(c.kernels) && transposed(c.kernels);
   parallel_for(call, round_up(c.outs, panel) / kLanes, 1 + kGrainMacs / work,
                [&](int64_t begin, int64_t end) {
                  alignas(64) float taps[kDepths * kTaps * kLanes];

@@ -59,7 +59,7 @@ PROA_INLINE void transform_column(const TileRun& s, int64_t w, VF* to) {
   transform_input(d, to);
 }
 
-/// Neighbours share two columns, which are transformed once.
+/// Neighbours chunk two columns, which are transformed once.
 inline void transform_x(const TileRun& s, const Points& p, float* to) {
   VF column[kEdge][kEdge];
   int64_t w = s.left;
@@ -128,9 +128,9 @@ inline Ahead rows_ahead(const Tiles& s, int64_t first, int64_t end, int64_t span
           (reached(end) - from) * 4};
 }
 
-/// Has share `number` of `shares` of it come to the second-level cache.
-inline void fetch_share(const Ahead& a, int64_t number, int64_t shares) {
-  for (int64_t i = a.bytes * number / shares & -64; i < a.bytes * (number + 1) / shares; i += 64)
+/// Has chunk `number` of `chunks` of it come to the second-level cache.
+inline void prefetch_chunk(const Ahead& a, int64_t number, int64_t chunks) {
+  for (int64_t i = a.bytes * number / chunks & -64; i < a.bytes * (number + 1) / chunks; i += 64)
     __builtin_prefetch(a.from + i, 0, 2);
 }
 

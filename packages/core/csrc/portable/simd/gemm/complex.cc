@@ -77,12 +77,12 @@ template <class T>
 void run(const Call& call, const Product& p, void* scratch) {
   const Micro& micro = parts_micro(p);
   const Pairs a = {p.a, p.a_rows, p.a_steps.step()};
-  const bool turned = p.b_stride != 1 && p.b_steps.step() == 1;
+  const bool transposed = p.b_stride != 1 && p.b_steps.step() == 1;
   CoalescedAxes columns;
   columns.add(p.n, p.b_stride);
-  const Pairs b = {p.b, turned ? columns : p.b_steps, turned ? 1 : p.b_stride};
+  const Pairs b = {p.b, transposed ? columns : p.b_steps, transposed ? 1 : p.b_stride};
   Gemm g = {&micro, p.m, 2 * p.n, 2 * p.k, {&a, read_a<T>, false}, {&b, read_rows<T>, true}};
-  if (turned) g.b = {&b, read_columns<T>, false};
+  if (transposed) g.b = {&b, read_columns<T>, false};
   if (p.a_steps.step() == 1 && p.a_rows.uniform()) {
     g.a.direct = p.a;
     g.a.step = 2 * p.a_rows.step();

@@ -58,11 +58,11 @@ double act_of(Act act, double x) {
 
 template <class T>
 void add_residual(const MatrixRef& p, int64_t row, int64_t col, int n, T* y) {
-  T piece[kTileVecs * kLanes];
+  T values[kTileVecs * kLanes];
   const int64_t at = p.rows.at(row) + col * p.stride;
   widen(static_cast<const uint8_t*>(p.data) + at * static_cast<int64_t>(size_of(p.dtype)), p.dtype,
-        p.stride, n, piece);
-  for (int i = 0; i < n; ++i) y[i] += piece[i];
+        p.stride, n, values);
+  for (int i = 0; i < n; ++i) y[i] += values[i];
 }
 
 template <class T>

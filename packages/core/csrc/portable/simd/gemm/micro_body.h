@@ -359,7 +359,7 @@ void run_uncached(int rows, const Tile& t) {
 }
 
 template <class Arith>
-void run_any_windows(int rows, int vecs, const Tile& t, const Patches& w) {
+void run_any_patches(int rows, int vecs, const Tile& t, const Patches& w) {
   return vecs == 1 ? run_rows<Arith, 1>(rows, t, w) : run_rows<Arith, 2>(rows, t, w);
 }
 

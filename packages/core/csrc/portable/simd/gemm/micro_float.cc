@@ -28,7 +28,7 @@ const Micro kMicroF32 = {4,
                          1,
                          384,
                          run_any<FloatArith<float>>,
-                         run_any_windows<FloatArith<float>>,
+                         run_any_patches<FloatArith<float>>,
                          computes(DType::kF64) ? run_and_pack_b<FloatArith<float>> : nullptr,
                          computes(DType::kF64) ? run_with_prefetch<FloatArith<float>> : nullptr,
                          computes(DType::kF64) ? run_uncached<FloatArith<float>> : nullptr};

@@ -44,7 +44,7 @@ struct Int8Arith {
 
 }  // namespace
 
-const Micro kMicroI8 = {4,       kLanes,  kInt8Steps, 256, nullptr, run_any_windows<Int8Arith>,
+const Micro kMicroI8 = {4,       kLanes,  kInt8Steps, 256, nullptr, run_any_patches<Int8Arith>,
                         nullptr, nullptr, nullptr};
 
 void arrange_int8(void* packed, size_t bytes) {

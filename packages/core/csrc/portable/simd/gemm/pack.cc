@@ -61,13 +61,13 @@ PROA_INLINE void transpose_block(const int32_t* const* from, int64_t at, int wid
     __m512i v[4];
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
-      auto piece = [&](int q) {
+      auto quarter_row = [&](int q) {
         return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from[r + 4 * q] + at));
       };
-      v[r] = _mm512_castsi128_si512(piece(0));
-      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0x00f0, piece(1));
-      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0x0f00, piece(2));
-      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0xf000, piece(3));
+      v[r] = _mm512_castsi128_si512(quarter_row(0));
+      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0x00f0, quarter_row(1));
+      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0x0f00, quarter_row(2));
+      v[r] = _mm512_mask_broadcast_i32x4(v[r], 0xf000, quarter_row(3));
     }
     const __m512i a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
     const __m512i d = _mm512_unpacklo_epi32(v[2], v[3]), e = _mm512_unpackhi_epi32(v[2], v[3]);

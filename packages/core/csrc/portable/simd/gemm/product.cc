@@ -39,7 +39,7 @@ PackOperand source_of(const Product& p, MatrixOperand* ctx, const void* data,
 bool takes_complex(const Product& p) { return computes(DType::kC64) && is_complex(p.dtype); }
 
 /// A build without doubles is one for models, whose weights are prepacked: it leaves this out.
-bool is_skinny(const Product& p) {
+bool is_small_m(const Product& p) {
   return computes(DType::kF64) && p.packed == nullptr && p.m <= small_m_limit(p.dtype, p.n) &&
          p.n > 1 && p.b_stride == 1 && p.b_steps.uniform() && p.b_steps.step() != 1;
 }
@@ -55,10 +55,10 @@ bool is_small_m_transposed(const Product& p) {
 /// (unless they are a power of two apart and evict each other) and a is transposed. Pays if k is
 /// large compared with the cost of transposing the result, and the result fits into the L2 cache.
 bool is_swapped(const Product& p) {
-  constexpr int64_t kPanel = kTileVecs * kLanes, kMost = 2 * kPanel, kSums = 200 * 1024;
+  constexpr int64_t kPanel = kTileVecs * kLanes, kMaxRows = 2 * kPanel, kSums = 200 * 1024;
   constexpr int64_t kConflict = 2048;
   if (!computes(DType::kF64) || p.packed != nullptr || p.dtype != DType::kF32) return false;
-  return p.m <= kMost && p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSums &&
+  return p.m <= kMaxRows && p.n >= 2 * p.m && p.k >= 3 * p.m && p.m * p.n <= kSums &&
          p.b_steps.rank == 1 && p.b_steps.step() == 1 && p.b_stride * 4 % kConflict != 0 &&
          bias_bytes(p) == 0 && p.end.plain() && takes_tiles(p.end.out);
 }
@@ -92,7 +92,7 @@ size_t product_scratch(const Product& p) {
     return static_cast<size_t>(bias_bytes(p)) + small_m_transposed_scratch(p.m, p.k);
   if (is_swapped(p)) return gemm_scratch(kMicroF32, p.n, p.m, p.k, false, false);
 #endif
-  if (is_skinny(p))
+  if (is_small_m(p))
     return static_cast<size_t>(bias_bytes(p)) + small_m_scratch(micro_kernel(p.dtype), p.m, p.k);
   return static_cast<size_t>(bias_bytes(p)) + gemm_scratch(micro_for(p), p.m, p.n, units(p),
                                                            takes_tiles(p.end.out),
@@ -119,7 +119,7 @@ void multiply(const Call& call, const Product& p, void* scratch) {
 #if defined(__AVX512F__)
   if (is_small_m_transposed(p)) return multiply_small_m_transposed(call, g, lines, rest);
 #endif
-  if (is_skinny(p)) {
+  if (is_small_m(p)) {
     lines.step = p.b_steps.step();
     return multiply_small_m(call, g, lines, rest);
   }

@@ -20,8 +20,8 @@ constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole o
 #else
 constexpr bool kMasks = false;
 #endif
-constexpr int64_t kTurnedSteps = 128;    // of a panel on the stack
-constexpr int64_t kRowBytes = 80 << 10;  // of all rows of b, gaps included
+constexpr int64_t kTransposedSteps = 128;  // of a panel on the stack
+constexpr int64_t kRowBytes = 80 << 10;    // of all rows of b, gaps included
 
 template <class T>
 const T* past(const T* p, int64_t bytes) {
@@ -111,13 +111,13 @@ void run_tile(const UnpackedGemm& s, const Corner<T>& at) {
 /// How many tiles of kHighRows to take for m rows before those of kRows: what costs are low tiles,
 /// and rows that are done twice.
 int64_t high_tiles(int64_t m) {
-  const int64_t most = m / kHighRows;
-  int64_t best = 0, least_cost = m + 1;
-  for (int64_t high = most; high >= 0 && high > most - kRows; --high) {
+  const int64_t widest = m / kHighRows;
+  int64_t best = 0, lowest_cost = m + 1;
+  for (int64_t high = widest; high >= 0 && high > widest - kRows; --high) {
     const int64_t left = m - high * kHighRows, low = (left + kRows - 1) / kRows;
     const int64_t cost = low + low * kRows - left;
-    if (cost < least_cost) {
-      least_cost = cost;
+    if (cost < lowest_cost) {
+      lowest_cost = cost;
       best = high;
     }
   }
@@ -129,18 +129,18 @@ template <class T, int kHigh, int kVecs>
 PROA_INLINE void run_rows(const UnpackedGemm& s, Corner<T> at) {
   const T* const a = at.a;
   T* const c = at.c;
-  auto place = [&](int64_t row) {
+  auto set_row = [&](int64_t row) {
     at.a = a + row * s.a_row;
     at.c = c + row * s.ldc;
   };
   int64_t row = 0;
   if constexpr (kHigh == kRows && kVecs == 2 && kHighRows > kRows)
     for (int64_t tiles = high_tiles(s.m); tiles > 0; --tiles, row += kHighRows) {
-      place(row);
+      set_row(row);
       run_tile<T, kHighRows, kVecs>(s, at);
     }
   for (; row < s.m; row += kHigh) {
-    place(row + kHigh <= s.m ? row : s.m - kHigh);
+    set_row(row + kHigh <= s.m ? row : s.m - kHigh);
     run_tile<T, kHigh, kVecs>(s, at);
   }
 }
@@ -154,17 +154,17 @@ PROA_INLINE void run_panel(const UnpackedGemm& s, const Corner<T>& at, bool full
 }
 
 template <class T>
-void run(const UnpackedGemm& s, const PackOperand* turned) {
+void run(const UnpackedGemm& s, const PackOperand* transposed) {
   constexpr int64_t kWidth = kLanesOf<T>;
-  alignas(64) T room[kTurnedSteps * wide(1) * kWidth];
+  alignas(64) T panel[kTransposedSteps * wide(1) * kWidth];
   const void* const prefetch_a = s.prefetch_a != nullptr ? s.prefetch_a : s.a;
   const void* const prefetch_b = s.prefetch_b != nullptr ? s.prefetch_b : s.a;
   Ahead ahead = {static_cast<const uint8_t*>(prefetch_a), static_cast<const uint8_t*>(prefetch_b),
                  s.prefetch_a_bytes, s.prefetch_b_bytes};
   for (int64_t col = 0; col < s.n;) {
-    const int64_t left = s.n - col, most = wide(s.m) * kWidth;
-    const bool full = left > most - kWidth;  // the tile's last vector may be a part
-    const int64_t width = full ? most : kWidth, cols = left < width ? left : width;
+    const int64_t left = s.n - col, widest = wide(s.m) * kWidth;
+    const bool full = left > widest - kWidth;  // the tile's last vector may be a part
+    const int64_t width = full ? widest : kWidth, cols = left < width ? left : width;
     Corner<T> at = {static_cast<const T*>(s.a),
                     static_cast<const T*>(s.b) + col,
                     s.b_step,
@@ -172,11 +172,11 @@ void run(const UnpackedGemm& s, const PackOperand* turned) {
                     static_cast<T*>(s.c) + col,
                     (cols - 1) % kWidth + 1,
                     &ahead};
-    if (turned != nullptr) {
+    if (transposed != nullptr) {
       at.b_step = width;
-      pack_panel(*turned, sizeof(T), col, static_cast<int>(cols), static_cast<int>(width), 0, s.k,
-                 room);
-      at.b = room;
+      pack_panel(*transposed, sizeof(T), col, static_cast<int>(cols), static_cast<int>(width), 0,
+                 s.k, panel);
+      at.b = panel;
     }
     if (kRows == 8 && s.m >= 8)
       run_panel<T, kRows>(s, at, full);
@@ -205,7 +205,7 @@ bool fits_unpacked(const Product& p, int64_t work) {
   const Micro& micro = micro_kernel(p.dtype);
   if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
     return false;
-  if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kTurnedSteps;
+  if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kTransposedSteps;
   return p.k * p.b_steps.step() * micro.size <= kRowBytes;
 }
 
@@ -242,15 +242,15 @@ void prefetch_next(DType dtype, int64_t a, int64_t b, UnpackedGemm* s) {
 void multiply_unpacked(DType dtype, const UnpackedGemm& s) {
   MatrixOperand lines;
   PackOperand source;
-  const PackOperand* turned = nullptr;
+  const PackOperand* transposed = nullptr;
   if (s.b_stride != 1) {
     CoalescedAxes columns, steps;
     columns.add(s.n, s.b_stride);
     steps.add(s.k, s.b_step);
     source = matrix_operand(&lines, s.b, dtype, columns, steps);
-    turned = &source;
+    transposed = &source;
   }
-  is_double(dtype) ? run<double>(s, turned) : run<float>(s, turned);
+  is_double(dtype) ? run<double>(s, transposed) : run<float>(s, transposed);
 }
 
 }  // namespace proa::PROA_ISA
