@@ -141,7 +141,7 @@ struct Run {
   bool skipped;
 };
 
-/// Reads, writes or adds the `run` elements of a run_at, and asks for the memory of the next.
+/// Reads, writes or adds the `run` elements of a run, and prefetches the next.
 void move_run(const IndexLoop& w, Mode mode, const Run& p, const Run& next, int64_t run) {
   const int64_t ss = w.nest.inner_stride(IndexLoop::kSmall),
                 bs = w.nest.inner_stride(IndexLoop::kBig);
@@ -371,7 +371,7 @@ void start(IndexLoop* w, const View& small, const View& index, const View& big) 
   w->nest.arrays = 3;
 }
 
-/// small = big[..., index, ...] along an axis: index's own axes take its run_at.
+/// small = big[..., index, ...] along an axis: index's own axes replace it.
 IndexLoop gather_loop(const View& small, const View& index, const View& big, int64_t axis_attr) {
   IndexLoop w;
   start(&w, small, index, big);
@@ -522,19 +522,19 @@ void sort_numbers(const View& x, int64_t* order, int64_t* other) {
   if (from != order && n > 0) memcpy(order, from, static_cast<size_t>(n) * sizeof(int64_t));
 }
 
-/// Writes every number of rows once, then the last again; where each stands to `run_at`. Returns
+/// Writes every number of rows once, then the last again; the number of each in `group`. Returns
 /// how many differ.
 template <class I>
-int64_t number_rows(const View& rows, const View& once, int64_t* order, int64_t* run_at) {
+int64_t number_rows(const View& rows, const View& once, int64_t* order, int64_t* group) {
   const int64_t n = rows.shape[0];
-  sort_numbers<I>(rows, order, run_at);
+  sort_numbers<I>(rows, order, group);
   I* made = once.as<I>();
   int64_t count = 0;
   for (int64_t k = 0; k < n; ++k) {
     const I row = rows.as<const I>()[order[k] * rows.stride[0]];
     if (count == 0 || row != made[(count - 1) * once.stride[0]])
       made[count++ * once.stride[0]] = row;
-    run_at[order[k]] = count - 1;
+    group[order[k]] = count - 1;
   }
   for (int64_t k = count; k < n; ++k) made[k * once.stride[0]] = made[(count - 1) * once.stride[0]];
   return count;
@@ -549,11 +549,11 @@ Status merge_rows(const Call& c) {
   const View &rows = c.in[0], &once = c.out[0], &sums = c.out[1];
   const int64_t n = rows.shape[0];
   int64_t* order = static_cast<int64_t*>(c.scratch);
-  int64_t* run_at = order + n;
-  const int64_t count = rows.dtype == DType::kI64 ? number_rows<int64_t>(rows, once, order, run_at)
-                                                  : number_rows<int32_t>(rows, once, order, run_at);
+  int64_t* group = order + n;
+  const int64_t count = rows.dtype == DType::kI64 ? number_rows<int64_t>(rows, once, order, group)
+                                                  : number_rows<int32_t>(rows, once, order, group);
   View index = rows;
-  index.data = run_at;
+  index.data = group;
   index.dtype = DType::kI64;
   index.stride[0] = 1;
   IndexLoop w = gather_loop(c.in[1], index, sums, 0);
