@@ -53,7 +53,7 @@ void translate_exception() noexcept {
   } catch (const Error& e) {
     set_error(class_of(e.kind()), e.what(), e.stack());
   } catch (const std::bad_alloc&) {
-    set_error("ResourceExhaustedError", "[proa] memory must be available, got none", "");
+    set_error("ResourceExhaustedError", "[proa] out of memory", "");
   } catch (const std::exception& e) {
     set_error("FatalError", e.what(), "");
   }

@@ -72,7 +72,7 @@ class PreconditionNotMetError(Error, RuntimeError):
 
 
 class ResourceExhaustedError(Error, MemoryError):
-    """Memory or another bounded resource is spent."""
+    """Memory or another bounded resource is exhausted."""
 
 
 class UnimplementedError(Error, NotImplementedError):

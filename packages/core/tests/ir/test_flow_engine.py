@@ -346,7 +346,7 @@ def test_another_thread_stops_an_endless_loop() -> None:
     while thread.is_alive() and time.monotonic() < end:
         engine.stop()
         thread.join(0.01)
-    assert ended == ["[Engine] a run must not be stopped, got stop()"]
+    assert ended == ["[Engine] the run was stopped by stop()"]
     engine.stop()
     assert engine.run([draw(2, 4), np.int64(3)])[1] == 3
 

@@ -79,7 +79,7 @@ const char* reason(Status s) {
     case Status::kNotAView:
       return "this library must hold a kernel for the op and dtype";
     case Status::kResourceExhausted:
-      return "memory must not be spent";
+      return "out of memory";
     default:
       return "shapes and dtypes must fit the op";
   }
@@ -104,7 +104,7 @@ void write_shape(const int64_t* shape, int rank, char* text, size_t size) {
 }
 
 proa_lite_status out_of_memory(char* error, const char* where) {
-  return fail(error, PROA_LITE_RESOURCE_EXHAUSTED, "[%s] memory must not be spent", where);
+  return fail(error, PROA_LITE_RESOURCE_EXHAUSTED, "[%s] out of memory", where);
 }
 
 /// The best instruction set of this CPU, or the lower one that PROA_ISA names; and settings.

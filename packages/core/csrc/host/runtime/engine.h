@@ -33,7 +33,7 @@ class EngineError : public std::runtime_error {
 /// What a run throws that stop() ended.
 class EngineStopped : public std::runtime_error {
  public:
-  EngineStopped() : std::runtime_error("[Engine] a run must not be stopped, got stop()") {}
+  EngineStopped() : std::runtime_error("[Engine] the run was stopped by stop()") {}
 };
 
 /// 8 bytes of a node's attributes that every run is given anew: `slot` says which number.

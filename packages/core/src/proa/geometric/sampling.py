@@ -92,6 +92,8 @@ def _ranges(
             f"[{where}] expected input_nodes from 0 to {bounds.size - 2}, the last "
             f"vertex of colptr, got {nodes.min()} to {nodes.max()}"
         )
+    # Indices of NumPy, which unsigned ones that were added to are not.
+    nodes, bounds = nodes.astype(np.int64), bounds.astype(np.int64)
     begins, ends = bounds[nodes], bounds[nodes + 1]
     if (begins < 0).any() or (ends < begins).any() or (ends > edges).any():
         raise InvalidArgumentError(

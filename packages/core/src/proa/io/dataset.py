@@ -161,7 +161,13 @@ class Subset(Dataset[T]):
 
     def __getitem__(self, idx: int) -> T:
         _check_index(self, idx)
-        return self.dataset[self.indices[idx]]
+        index = self.indices[idx]
+        try:
+            return self.dataset[index]
+        except IndexError as error:
+            raise OutOfRangeError(
+                f"[Subset] expected an index that the dataset has, got {index}"
+            ) from error
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -315,7 +315,10 @@ def tril_indices(
     columns = rows if col is None else as_size("tril_indices", "col", col)
     as_count("tril_indices", "row * col", rows * columns, 8)
     _check_index_dtype("tril_indices", dtype)
-    pair = np.tril_indices(rows, as_int("tril_indices", offset), columns)
+    # Beyond the matrix every diagonal is as far as the next.
+    most = rows + columns
+    shift = min(max(as_int("tril_indices", offset), -most), most)
+    pair = np.tril_indices(rows, shift, columns)
     return to_tensor(np.stack(pair), dtype)
 
 
@@ -327,7 +330,10 @@ def triu_indices(
     columns = rows if col is None else as_size("triu_indices", "col", col)
     as_count("triu_indices", "row * col", rows * columns, 8)
     _check_index_dtype("triu_indices", dtype)
-    pair = np.triu_indices(rows, as_int("triu_indices", offset), columns)
+    # Beyond the matrix every diagonal is as far as the next.
+    most = rows + columns
+    shift = min(max(as_int("triu_indices", offset), -most), most)
+    pair = np.triu_indices(rows, shift, columns)
     return to_tensor(np.stack(pair), dtype)
 
 

@@ -141,6 +141,12 @@ def clip(x: Tensor, min: Any = None, max: Any = None, name: Any = None) -> Tenso
     return ops.clip(x, min=low, max=high)
 
 
+def _whole(bound: Any) -> int:
+    if bound != bound:
+        raise InvalidArgumentError("[clip] expected bounds of integers, got nan")
+    return int(bound)
+
+
 def clip_bounds(x: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
     """Numbers for the bounds of `clip`, the widest of the dtype for None."""
     if is_floating(x):
@@ -153,8 +159,8 @@ def clip_bounds(x: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
     lowest = -(2 ** (bits - 1)) if signed else 0
     greatest = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
     return (
-        lowest if low is None else int(low),
-        greatest if high is None else int(high),
+        lowest if low is None else _whole(low),
+        greatest if high is None else _whole(high),
     )
 
 

@@ -53,6 +53,11 @@ class _ConvNd(Layer):
     ) -> None:
         super().__init__()
         where = type(self).__name__
+        if in_channels < 1 or out_channels < 1:
+            raise InvalidArgumentError(
+                f"[{where}] expected in_channels and out_channels of at least 1, got "
+                f"in_channels={in_channels}, out_channels={out_channels}"
+            )
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise InvalidArgumentError(
                 f"[{where}] groups must divide both numbers of channels, got {groups} "

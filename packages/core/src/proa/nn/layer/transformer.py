@@ -222,8 +222,7 @@ def _last(attr: Any, index: int) -> Any:
         return attr
     if index >= len(attr):
         raise InvalidArgumentError(
-            f"[Transformer] expected an attribute for each of at least {index + 1} "
-            f"parts, got {len(attr)}"
+            f"[Transformer] expected {index + 1} attributes or more, got {len(attr)}"
         )
     return attr[index]
 

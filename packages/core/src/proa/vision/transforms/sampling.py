@@ -227,6 +227,10 @@ def about(center: Sequence[float], linear: Array, shift: Sequence[float]) -> Arr
     """The map x -> linear (x - center) + center + shift, as a (3, 3) matrix."""
     matrix = np.eye(3)
     matrix[:2, :2] = linear
+    if len(center) != 2:
+        raise InvalidArgumentError(
+            f"[rotate] expected center to be (x, y), got {list(center)!r:.80}"
+        )
     middle = np.asarray(center, np.float64)
     matrix[:2, 2] = middle + np.asarray(shift, np.float64) - linear @ middle
     return matrix
