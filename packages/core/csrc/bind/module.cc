@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "engine.h"
+#include "proa/base/isa_table.h"
 #include "proa/runtime/allocator.h"
 #include "proa/runtime/generator.h"
 #include "proa/runtime/pool.h"
@@ -178,9 +179,14 @@ PyObject* py_set_autocast(PyObject*, PyObject* args) {
 
 PyObject* py_build_info(PyObject*, PyObject*) {
   return guarded([] {
-    return Py_BuildValue("{s:i,s:i,s:s,s:s,s:s,s:i}", "abi", 1, "format", 1, "isa",
-                         isa_name(active_isa()), "cpu", isa_name(cpu_isa()), "compiler",
-                         __VERSION__, "ops", op_entry_count());
+    Ref built = checked(PyTuple_New(kIsaTableCount));
+    for (int i = 0; i < kIsaTableCount; ++i) {
+      Ref name = checked(PyUnicode_FromString(isa_name(kIsaTables[i].isa)));
+      PyTuple_SET_ITEM(built.get(), i, name.release());
+    }
+    return Py_BuildValue("{s:i,s:i,s:s,s:s,s:O,s:s,s:i}", "abi", 1, "format", 1, "isa",
+                         isa_name(active_isa()), "cpu", isa_name(cpu_isa()), "built_isas",
+                         built.get(), "compiler", __VERSION__, "ops", op_entry_count());
   });
 }
 

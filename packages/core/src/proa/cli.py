@@ -19,6 +19,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
+from typing import Any
 
 from proa.errors import Error
 
@@ -81,9 +82,10 @@ def instruction_set() -> dict[str, str]:
         core = importlib.import_module("proa._core")
     except ImportError as error:
         return {"engine": f"cannot be loaded: {error}"}
-    built: dict[str, object] = core.build_info()
+    built: dict[str, Any] = core.build_info()
     facts = {
         "isa": str(built["isa"]),
+        "built for": " ".join(built["built_isas"]),
         "cpu": f"runs up to {built['cpu']}",
         "engine": f"abi {built['abi']}, file format {built['format']}, "
         f"{built['ops']} ops, compiled by {built['compiler']}",
