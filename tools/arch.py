@@ -61,11 +61,27 @@ ALLOWED: dict[str, set[str]] = {
 PORTABLE_HEADERS = {
     *("cstddef", "cstdint", "cstring", "cmath", "climits", "cfloat", "limits"),
     *("stddef.h", "stdint.h", "string.h", "math.h", "limits.h", "float.h"),
-    *("type_traits", "utility", "initializer_list", "new", "bit", "cstdarg"),
+    "type_traits",
     *("emmintrin.h", "immintrin.h", "cpuid.h"),
     *("arm_neon.h", "arm_fp16.h", "arm_bf16.h"),
-    "sys/auxv.h",  # the CPU's features, as the kernel tells them on ARM
+    "sys/auxv.h",  # the CPU's features, as the operating system reports them on ARM
 }
+# What portable code may not contain: (pattern, the rule it breaks). See PORTABLE.md.
+PORTABLE_BANS = [
+    (r"\bnew\b|(?<!= )\bdelete\b|\b(?:[cm]alloc|realloc|free)\s*\(", "no heap"),
+    (r"\b(?:aligned_alloc|posix_memalign|mmap|sbrk|alloca)\s*\(", "no heap"),
+    (r"\b(?:throw|try|catch)\b", "no exceptions"),
+    (r"\b(?:dynamic_cast|typeid)\b", "no RTTI"),
+    (r"\bvirtual\b", "no virtual functions (they need the C++ runtime)"),
+    (r"\bthread_local\b|\bpthread_\w+", "no threads"),
+    (r"\bf(?:open|read|write|close|printf)\s*\(|\bs?n?printf\s*\(", "no files"),
+    (r"\b(?:getenv|system|exit|abort)\s*\(", "no calls of the operating system"),
+    (r"\bstd::(?!is_\w+|\w+_[tv]\b)\w+", "of std:: type traits alone"),
+]
+# Comments, strings and characters, which no ban is about.
+UNCODED = re.compile(
+    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
 
 # Undefined symbols that mean the C++ runtime library or exceptions are needed.
@@ -189,6 +205,27 @@ def broken_include(component: str, system: str, own: str) -> str | None:
     return f"{component} includes only {allowed}, got {target} ({own})"
 
 
+def portable_code(root: Path, files: list[str]) -> Iterator[Breach]:
+    """Portable C++ keeps to PORTABLE.md: no heap, exceptions, threads, containers …"""
+    for name in files:
+        component = component_of(name)
+        if Path(name).suffix not in (".cc", ".h") or component not in PORTABLE:
+            continue
+        text = (root / name).read_text()
+        code = UNCODED.sub(lambda found: "\n" * found[0].count("\n"), text)
+        for number, line in enumerate(code.splitlines(), 1):
+            if INCLUDE.match(line):
+                continue
+            for pattern, rule in PORTABLE_BANS:
+                if found := re.search(pattern, line):
+                    yield Breach(name, number, f"{rule} (PORTABLE.md), got {found[0]}")
+        if component in ("simd", "kernels") and "namespace proa::PROA_ISA" not in code:
+            rule = (
+                "what is compiled per ISA is in namespace proa::PROA_ISA (PORTABLE.md)"
+            )
+            yield Breach(name, 1, rule)
+
+
 def versions(root: Path, files: list[str]) -> Iterator[Breach]:
     """A `__version__` written in a package is that of its pyproject.toml."""
     for name in files:
@@ -263,6 +300,7 @@ def main() -> int:
         *names_and_lengths(ROOT, files),
         *leftovers(files),
         *includes(ROOT, files),
+        *portable_code(ROOT, files),
         *versions(ROOT, files),
         *(breach for library in options.library for breach in symbols(library)),
     ]

@@ -76,6 +76,60 @@ def test_an_include_that_points_down_is_fine(tmp_path, file, include):
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("int* p = new int[n];", "no heap"),
+        ("delete[] p;", "no heap"),
+        ("void* p = malloc(n);", "no heap"),
+        ("throw 1;", "no exceptions"),
+        ("try { run(); } catch (...) {}", "no exceptions"),
+        ("auto* x = dynamic_cast<X*>(y);", "no RTTI"),
+        ("const char* name = typeid(x).name();", "no RTTI"),
+        ("virtual void run();", "no virtual functions"),
+        ("thread_local int depth = 0;", "no threads"),
+        ("pthread_mutex_lock(&m);", "no threads"),
+        ('FILE* f = fopen("x", "r");', "no files"),
+        ('const char* home = getenv("HOME");', "no calls of the operating system"),
+        ("std::vector<int> list;", "of std:: type traits alone"),
+        ("std::string name;", "of std:: type traits alone"),
+        ("std::mutex m;", "of std:: type traits alone"),
+    ],
+)
+def test_portable_code_that_needs_a_runtime_library_is_found(tmp_path, line, fault):
+    text = f"namespace proa {{\n{line}\n}}\n"
+    files = write(tmp_path, f"{CSRC}/portable/exec/x.cc", text)
+    breaches = list(arch.portable_code(tmp_path, files))
+    assert breaches
+    assert all(b.line == 2 and fault in b.rule for b in breaches)
+    host = write(tmp_path, f"{CSRC}/host/runtime/x.cc", text)
+    assert not list(arch.portable_code(tmp_path, host))
+
+
+def test_words_in_comments_strings_and_deleted_functions_are_no_code(tmp_path):
+    text = """// A new block: delete nothing, throw nothing, std::vector is not used.
+/* malloc(8)
+   and free(8) */
+struct X {
+  X(const X&) = delete;
+  const char* why = "try again, \\"throw\\" new";
+  char quote = '"';
+};
+static_assert(std::is_same_v<int, std::remove_reference_t<int&>>);
+"""
+    files = write(tmp_path, f"{CSRC}/portable/base/x.h", text)
+    assert not list(arch.portable_code(tmp_path, files))
+
+
+@pytest.mark.parametrize("part", ["simd/x.h", "kernels/norm/x.cc"])
+def test_code_compiled_per_instruction_set_needs_its_namespace(tmp_path, part):
+    name = f"{CSRC}/portable/{part}"
+    (breach,) = arch.portable_code(tmp_path, write(tmp_path, name, "namespace proa {}"))
+    assert "namespace proa::PROA_ISA" in breach.rule
+    right = write(tmp_path, name, "namespace proa::PROA_ISA {}")
+    assert not list(arch.portable_code(tmp_path, right))
+
+
 def test_vague_names_and_long_files_are_found_outside_tests(tmp_path):
     files = [
         *write(tmp_path, "packages/core/csrc/portable/base/common.h", ""),
