@@ -377,6 +377,7 @@ def _repeats(repeats: Tensor, size: int) -> NDArray[Any]:
 
 
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+    axis = present_axis("roll", axis, x.ndim)
     size = x.shape[axis]
     if size == 0 or shift % size == 0:
         return ops.assign(x)

@@ -10,7 +10,7 @@ from proa import _core
 from proa._core import Tensor, is_grad_enabled, ops
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import check_rank
+from proa.tensor.arguments import as_int, check_rank
 
 __all__ = ["embedding", "label_smooth", "one_hot"]
 
@@ -84,8 +84,7 @@ def _without(rows: Tensor, values: Tensor, pad: int) -> tuple[Tensor, Tensor]:
 
 def one_hot(x: Tensor, num_classes: int | Tensor, name: Any = None) -> Tensor:
     """A last axis with 1 at the index and 0 elsewhere."""
-    depth = num_classes.item() if isinstance(num_classes, Tensor) else num_classes
-    return ops.one_hot(x, depth=int(depth))
+    return ops.one_hot(x, depth=as_int("one_hot", num_classes))
 
 
 def label_smooth(

@@ -172,6 +172,8 @@ def local_response_norm(
         raise InvalidArgumentError(
             f"[local_response_norm] size must be positive, got {size}"
         )
+    if x.size == 0:
+        return ops.assign(x)
     axis = 1 if data_format.startswith("NC") else x.ndim - 1
     low, high = [0] * x.ndim, [0] * x.ndim
     low[axis], high[axis] = size // 2, (size - 1) // 2

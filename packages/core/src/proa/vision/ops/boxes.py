@@ -165,7 +165,8 @@ def matrix_nms(
     Source: Wang et al., SOLOv2, 2020.
     """
     boxes, points = values_of("matrix_nms", bboxes, scores)
-    if boxes.ndim != 3 or boxes.shape[2] != 4 or points.ndim != 3:
+    fits = boxes.ndim == points.ndim == 3 and boxes.shape[2] == 4
+    if not fits or points.shape[::2] != boxes.shape[:2]:
         must = "bboxes must be (N, M, 4) and scores (N, classes, M)"
         raise ShapeError("matrix_nms", must, [bboxes.shape, scores.shape])
     rows, places, counts = [], [], []
