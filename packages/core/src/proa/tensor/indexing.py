@@ -11,6 +11,7 @@ Ellipsis that stands for no axis separates nothing.)
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,9 +21,9 @@ from proa._core import Tensor, ops
 from proa.errors import InvalidTypeError, OutOfRangeError, ShapeError
 from proa.tensor.arguments import as_tensor, cast_if
 from proa.tensor.creation import arange
-from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape
+from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape, expand
 from proa.tensor.search import entries_where
-from proa.tensor.sizes import OpenSize, is_open
+from proa.tensor.sizes import OpenSize, is_open, number_of
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,24 @@ def _places_where(mask: Tensor, axis: int, sizes: list[int]) -> list[Entry]:
         index = np.zeros(count, np.int64)
         return [NewAxisIndex(as_tensor(index))]
     found = ops.nonzero(mask, count=count)
+    if is_open(sizes):
+        found = ops.add(found, _checked_zero(given, sizes))
     return [ops.select(found, axis=1, index=i) for i in range(mask.ndim)]
+
+
+def _checked_zero(given: Sequence[int], sizes: Sequence[int]) -> Tensor:
+    """An int64 0 whose computation a run refuses with OutOfRangeError unless the sizes,
+    some open in the recording, are those given.
+
+    It is looked up at sum((size - given)^2) in an array of one element.
+    """
+    terms = []
+    for m, n in zip(given, sizes, strict=True):
+        if isinstance(n, OpenSize):
+            left = ops.sub(n.astype("int64"), as_tensor(np.int64(m)))
+            terms.append(ops.mul(left, left))
+    mismatch = ops.sum(ops.stack(*terms, axis=0), axis=[0])
+    return ops.gather(as_tensor(np.zeros(1, np.int64)), mismatch, axis=0)
 
 
 def _integer(item: Any, axis: int, size: int) -> Tensor:
@@ -251,21 +269,6 @@ def _coordinates(arrays: list[Tensor]) -> Tensor:
     return ops.stack(*[ops.broadcast_to(a, shape=shape) for a in arrays], axis=-1)
 
 
-def _with_mask_sizes(x: Tensor, key: Any) -> Tensor:
-    """x, of which a run checks that sizes open in a recording are those of masks."""
-    if not is_open(x.shape):
-        return x
-    items = [_read(i) for i in (key if isinstance(key, tuple) else (key,))]
-    left = x.ndim - sum(map(_axis_count, items))
-    axis, shape = 0, [0] * x.ndim  # 0 keeps a size
-    for item in items:
-        count = left if item is Ellipsis else _axis_count(item)
-        if isinstance(item, Tensor) and item.dtype == "bool":
-            shape[axis : axis + count] = [max(n, 0) for n in item.shape]
-        axis += count
-    return ops.reshape(x, shape=shape) if any(shape) else x
-
-
 def get_item(x: Tensor, key: Any) -> Tensor:
     """x[key] for keys with index arrays; a copy, through which gradients flow."""
     if isinstance(key, np.ndarray) and key.dtype == bool:
@@ -273,7 +276,7 @@ def get_item(x: Tensor, key: Any) -> Tensor:
     is_mask = isinstance(key, Tensor) and key.dtype == "bool" and key.ndim > 0
     if is_mask and key.shape == x.shape[: key.ndim]:
         return entries_where(x, key)
-    y, arrays = _basic(_with_mask_sizes(x, key), _expanded(x, key))
+    y, arrays = _basic(x, _expanded(x, key))
     places = [i for i, a in enumerate(arrays) if a is not None]
     given = [a for a in arrays if a is not None]
     if not given:
@@ -376,9 +379,9 @@ def set_item(x: Tensor, key: Any, value: Any) -> None:
     extra = given.ndim - len(target)
     if extra > 0 and all(n == 1 for n in given.shape[:extra]):
         given = ops.squeeze(given, axis=list(range(extra)))
-    given = ops.broadcast_to(given, shape=target)
-    if 0 in target:
+    given = expand(given, target)
+    if 0 in target and not x._is_symbolic:
         get_item(x, key)  # nothing is written, but every index is checked
         return
-    spread = [ops.broadcast_to(c, shape=shape) for c in coordinates]
+    spread = [expand(c, shape) for c in coordinates]
     ops.index_put_(x, ops.stack(*spread, axis=-1), given)
