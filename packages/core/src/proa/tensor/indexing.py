@@ -23,7 +23,7 @@ from proa.tensor.arguments import as_tensor, cast_if
 from proa.tensor.creation import arange
 from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape, expand
 from proa.tensor.search import entries_where
-from proa.tensor.sizes import OpenSize, is_open, number_of
+from proa.tensor.sizes import OpenSize, is_open
 
 
 @dataclass(frozen=True)
