@@ -37,12 +37,7 @@ class PythonBackward final : public CustomBackward {
   }
   const char* name() const override { return name_.c_str(); }
   void run(std::vector<Tensor>& grads, std::vector<Tensor>* result) override {
-    if (function_ == nullptr) {
-      throw Error(ErrorKind::kPreconditionNotMet,
-                  "[backward] the graph must be kept by retain_graph=True to be walked twice, got "
-                  "one whose " +
-                      name_ + " was freed");
-    }
+    if (function_ == nullptr) raise_freed(name_);
     const Ref args = checked(PyTuple_New(static_cast<Py_ssize_t>(grads.size())));
     for (size_t i = 0; i < grads.size(); ++i) {
       PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), checked(wrap(grads[i])).release());

@@ -182,14 +182,10 @@ class ProgramBackward final : public CustomBackward {
   void watch(const Tensor& x) { watched_.emplace_back(x, x->version()); }
 
   void check() const {
-    if (run_ == nullptr) {
-      throw Error(ErrorKind::kPreconditionNotMet,
-                  "[backward] the graph must be kept by retain_graph=True to be walked twice, got "
-                  "one whose to_static was freed");
-    }
+    if (run_ == nullptr) raise_freed("to_static");
     if (grad_enabled()) {
       throw Error(ErrorKind::kUnimplemented,
-                  "[to_static] gradients of gradients must be had without to_static, got "
+                  "[to_static] gradients of gradients must be computed without to_static, got "
                   "create_graph=True");
     }
     for (const auto& [x, version] : watched_) {

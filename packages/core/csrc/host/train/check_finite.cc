@@ -42,8 +42,8 @@ std::shared_ptr<const FiniteCheck> settings() {
   return g_check;
 }
 
-constexpr int64_t kBlock = 2048;     // elements between two looks at what was found
-constexpr int64_t kPiece = 1 << 16;  // elements of a piece of work
+constexpr int64_t kBlock = 2048;     // elements between two tests for an early exit
+constexpr int64_t kChunk = 1 << 16;  // elements of one task of the thread pool
 
 // An exponent of all ones, plus the exponent's lowest bit, carries into the sign.
 template <class Bits, int kMantissa>
@@ -73,11 +73,11 @@ bool all_finite(const void* data, int64_t n) {
     }
     return true;
   };
-  if (n <= kPiece) return scan(0, n);
+  if (n <= kChunk) return scan(0, n);
   std::atomic<bool> found{false};
   Call call;
   call.parallel = ThreadPool::global().parallel();
-  parallel_for(call, n, kPiece, [&](int64_t from, int64_t to) {
+  parallel_for(call, n, kChunk, [&](int64_t from, int64_t to) {
     if (!found.load(std::memory_order_relaxed) && !scan(from, to)) found.store(true);
   });
   return !found.load();
@@ -104,7 +104,7 @@ bool dense_finite(const void* data, int64_t n, DType dtype) {
 
 struct Counts {
   int64_t nan = 0, inf = 0, normal = 0;
-  double least = std::numeric_limits<double>::infinity(), most = -least, sum = 0;
+  double minimum = std::numeric_limits<double>::infinity(), maximum = -minimum, sum = 0;
 
   void add(double value) {
     if (std::isnan(value)) {
@@ -114,8 +114,8 @@ struct Counts {
     } else {
       ++normal;
       sum += value;
-      least = std::min(least, value);
-      most = std::max(most, value);
+      minimum = std::min(minimum, value);
+      maximum = std::max(maximum, value);
     }
   }
   void add(double re, double im) {
@@ -172,7 +172,7 @@ bool view_finite(const View& v) {
 
 bool skips(const FiniteCheck& check, const OpInfo& op) {
   if (t_unchecked > 0) return true;
-  // Filled with a value that was asked for, or not filled at all.
+  // Filled with a requested value, or not filled at all.
   const uint32_t arrays = op.n_in == kVariadic ? 1u : (1u << op.n_in) - 1;
   if ((op.shape_only & arrays) == arrays) return true;
   const bool update = op.name[std::strlen(op.name) - 1] == '_';
@@ -199,8 +199,8 @@ std::string report(const OpInfo& op, const View& v, int i, const Tensor* out) {
                      " infinite among " + std::to_string(v.numel()) + " elements of output " +
                      name + ", " + name_of(v.dtype) + " of shape " + shape_text(v);
   if (c.normal > 0) {
-    text += "; the other " + std::to_string(c.normal) + " lie in [" + number_text(c.least) + ", " +
-            number_text(c.most) + "], their mean is " +
+    text += "; the other " + std::to_string(c.normal) + " lie in [" + number_text(c.minimum) +
+            ", " + number_text(c.maximum) + "], their mean is " +
             number_text(c.sum / static_cast<double>(c.normal));
   }
   return text + (t_backward > 0 ? " (in a backward pass)" : "");

@@ -1,4 +1,5 @@
-// The upper half of the dispatcher: what is called with what, and whether the tape hears of it.
+// The upper half of the dispatcher: promotes inputs, chooses kernel, composite or recorder, and
+// records the call on the tape.
 #include "proa/train/dispatch.h"
 
 #include <cstring>
@@ -22,35 +23,36 @@ thread_local bool t_grad_enabled = true;
 thread_local bool t_records_all = false;
 thread_local bool t_binds_all = false;
 
-struct Company {
+// What the inputs of a call have in common.
+struct InputSummary {
   uint16_t any_flags = 0;
   uint16_t all_flags = 0xffff;
-  bool alike = true;  // one dtype
-  bool same = true;   // and one shape
+  bool same_dtype = true;
+  bool same_shape = true;
   bool missing = false;
 };
 
-Company look_at(TensorImpl* const* in, int n) {
-  Company c;
+InputSummary summarize(TensorImpl* const* in, int n) {
+  InputSummary summary;
   const TensorImpl* first = nullptr;
   for (int i = 0; i < n; ++i) {
     const TensorImpl* x = in[i];
     if (x == nullptr) {
-      c.missing = true;
+      summary.missing = true;
       continue;
     }
-    c.any_flags |= x->flags;
-    c.all_flags &= x->flags;
+    summary.any_flags |= x->flags;
+    summary.all_flags &= x->flags;
     if (first == nullptr) {
       first = x;
       continue;
     }
-    c.alike &= x->view.dtype == first->view.dtype;
-    c.same = c.same && x->view.rank == first->view.rank &&
-             std::memcmp(x->view.shape, first->view.shape,
-                         sizeof(int64_t) * static_cast<size_t>(first->view.rank)) == 0;
+    summary.same_dtype &= x->view.dtype == first->view.dtype;
+    summary.same_shape = summary.same_shape && x->view.rank == first->view.rank &&
+                         std::memcmp(x->view.shape, first->view.shape,
+                                     sizeof(int64_t) * static_cast<size_t>(first->view.rank)) == 0;
   }
-  return c;
+  return summary;
 }
 
 void check_count(const OpInfo& op, TensorImpl* const* in, int n_in) {
@@ -145,18 +147,18 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   const Timed timed(op.name, EventKind::kOp, in, n_in);
   Inputs inputs(in, n_in);
   if (autocast().on) autocast_inputs(entry, &inputs);
-  Company all = look_at(inputs.in, n_in);
+  InputSummary all = summarize(inputs.in, n_in);
   if ((all.any_flags & TensorImpl::kRowSparse) != 0) {
     make_dense(&inputs);
-    all = look_at(inputs.in, n_in);
+    all = summarize(inputs.in, n_in);
   }
   const bool floats = op.promote == Promote::kFloat;
-  if (!all.alike || (all.any_flags & TensorImpl::kWeak) != 0 ||
+  if (!all.same_dtype || (all.any_flags & TensorImpl::kWeak) != 0 ||
       (floats && n_in > 0 && inputs.in[0]->view.dtype < DType::kF16)) {
     promote_inputs(entry, &inputs);
-    all.same = false;
+    all.same_shape = false;
   }
-  // Whatever became a strong number may still stand beside an array that takes a gradient.
+  // A promoted number does not require a gradient; another input of the call may.
   const bool tape = (all.all_flags & TensorImpl::kStopGradient) == 0 && t_grad_enabled;
   const bool symbolic =
       (all.any_flags & TensorImpl::kSymbolic) != 0 || (t_records_all && (tape || draws(entry)));
@@ -177,8 +179,8 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   if (symbolic) {
     record_symbolic(entry, inputs, attrs, out);
   } else {
-    const bool quick = op.elementwise && all.same && all.alike && !all.missing && n_in > 0 &&
-                       op.n_out == 1 && (all.all_flags & TensorImpl::kContiguous) != 0;
+    const bool quick = op.elementwise && all.same_shape && all.same_dtype && !all.missing &&
+                       n_in > 0 && op.n_out == 1 && (all.all_flags & TensorImpl::kContiguous) != 0;
     if (!compute(entry, inputs.in, n_in, attrs, quick, out)) {
       view_of_copy(entry, &inputs, attrs, out);
     }
@@ -207,11 +209,11 @@ Tensor call(const char* name, std::initializer_list<TensorImpl*> in, const void*
 
 namespace {
 
-// What x is before it changes: same memory, same place in the graph.
+// x as it is before it changes: the same memory and the same node of the graph.
 Tensor snapshot(const TensorImpl* x) {
   TensorImpl* copy = TensorImpl::create();
-  constexpr int kKept = TensorImpl::kStopGradient | TensorImpl::kContiguous;
-  copy->flags = static_cast<uint16_t>(x->flags & kKept);
+  constexpr int kCopied = TensorImpl::kStopGradient | TensorImpl::kContiguous;
+  copy->flags = static_cast<uint16_t>(x->flags & kCopied);
   copy->view = x->view;
   copy->storage = x->storage;
   copy->storage->retain();
@@ -255,8 +257,8 @@ void check_target(const OpInfo& op, const TensorImpl* x, bool tape) {
   }
 }
 
-// Inputs that lie in the target's memory in another way are copied first.
-void separate(TensorImpl* target, int at, Inputs* inputs) {
+// Inputs that overlap the target's memory with other strides are copied first.
+void copy_overlapping(TensorImpl* target, int at, Inputs* inputs) {
   for (int i = 0; i < inputs->count; ++i) {
     TensorImpl* x = inputs->in[i];
     if (i == at || x == nullptr || x->storage != target->storage) continue;
@@ -351,7 +353,7 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   check_count(op, in, n_in);
   const Timed timed(op.name, EventKind::kOp, in, n_in);
   TensorImpl* target = in[op.alias[0]];
-  const uint16_t any_flags = look_at(in, n_in).any_flags;
+  const uint16_t any_flags = summarize(in, n_in).any_flags;
   if ((any_flags & TensorImpl::kSymbolic) != 0 || t_binds_all) {
     for (int i = 0; i < op.n_out && dispatch_hooks.bind_target != nullptr; ++i) {
       TensorImpl* changed = in[op.alias[i]];
@@ -361,10 +363,10 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
     dispatch(entry, in, n_in, attrs, fresh);
     for (int i = 0; i < op.n_out; ++i) {
       TensorImpl* const changed = in[op.alias[i]];
-      // A leaf that changes where no gradients are recorded goes on to take one.
-      const bool stays = changed->leaf() && changed->requires_grad() && fresh[i]->leaf();
+      // A leaf that is changed under no_grad still requires a gradient.
+      const bool requires_grad = changed->leaf() && changed->requires_grad() && fresh[i]->leaf();
       rebind(changed, fresh[i].get());
-      if (stays) changed->set(TensorImpl::kStopGradient, false);
+      if (requires_grad) changed->set(TensorImpl::kStopGradient, false);
       out[i] = Tensor::share(changed);
     }
     return;
@@ -376,7 +378,7 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   if (any_flags & TensorImpl::kRowSparse) make_dense(&inputs);
   if (!updates) {
     promote_to_target(entry, target, &inputs);
-    separate(target, op.alias[0], &inputs);
+    copy_overlapping(target, op.alias[0], &inputs);
   }
   if (tape && kGrads[op.id].run == nullptr) {
     throw Error(ErrorKind::kPreconditionNotMet,

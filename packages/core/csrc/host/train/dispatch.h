@@ -1,5 +1,5 @@
 #pragma once
-// From an op and its arguments to outputs: record, promote, infer, allocate, run, note on the tape.
+// From an op and its arguments to outputs: promote, infer, allocate, run (or record), tape.
 #include <initializer_list>
 
 #include "proa/runtime/ops.h"
@@ -19,7 +19,7 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
 /// One output, a fixed number of arrays.
 Tensor call(const char* op, std::initializer_list<TensorImpl*> in, const void* attrs = nullptr);
 
-/// Per-thread switch: are computations noted on the tape?
+/// Per-thread switch: are computations recorded on the tape?
 bool grad_enabled();
 /// Per-thread switch: while a program is recorded, do ops that draw random numbers, and ops on
 /// tensors that take a gradient, go to the recorder even if no array is symbolic?
@@ -29,8 +29,8 @@ bool records_all();
 /// before any change in place?
 void set_binds_all(bool on);
 bool binds_all();
-/// Lets a symbolic tensor stand for what another does, which then stands for what it did: as it has
-/// no memory, a change in place is that and no more.
+/// Swaps the values that two symbolic tensors refer to: as they have no memory, this is a change in
+/// place of `target`.
 void rebind(TensorImpl* target, TensorImpl* result);
 void set_grad_enabled(bool on);
 
@@ -58,8 +58,8 @@ Autocast& autocast();
 struct DispatchHooks {
   /// Ops on symbolic tensors: fills n_out symbolic outputs.
   void (*record)(const OpEntry&, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out);
-  /// Called where an array is symbolic. If another thread records, waits for its end, when arrays
-  /// that it bound have their memory again, and returns true.
+  /// Called where an array is symbolic. If another thread records, waits until it has finished and
+  /// the arrays that it bound have their memory again, and returns true.
   bool (*await_recording)(TensorImpl* const* in, int n_in);
   /// A tensor that is about to be changed in place by symbolic ones.
   void (*bind_target)(TensorImpl* target);
@@ -70,7 +70,7 @@ struct DispatchHooks {
   std::string (*output_name)(const OpInfo&, int i);
   /// "file:line: code" of the innermost frame of the user's own code.
   std::string (*user_line)();
-  /// Lets Ctrl-C through: throws if the user asked to stop.
+  /// Checks for Ctrl-C: throws if the user interrupted the process.
   void (*check_interrupt)();
   /// Adds to a failure of Python code that is passing through.
   void (*annotate)(const std::string& text);
@@ -80,7 +80,7 @@ extern DispatchHooks dispatch_hooks;
 /// What `promote` of proa.schema.dtypes gives.
 DType promoted(DType a, DType b);
 const char* name_of(DType dtype);
-/// The row's name of the op's output i, or its number where nobody knows.
+/// The row's name of the op's output i, or its number if the hook is not set.
 std::string output_name(const OpInfo& op, int i);
 /// "(2, 3)" with ? for dimensions that are not known.
 std::string shape_text(const View& view);

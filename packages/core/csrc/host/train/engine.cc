@@ -1,5 +1,5 @@
-// Walks the tape backwards. A node is made after the nodes it reads from, so the order of making,
-// backwards, is an order in which every gradient is complete before it is used.
+// The backward pass over the tape. A node is recorded after the nodes whose outputs it reads, so
+// the reverse order of recording is one in which every gradient is complete before it is used.
 #include <algorithm>
 #include <cstring>
 
@@ -17,10 +17,10 @@ namespace proa {
 
 namespace {
 
-thread_local bool t_retains = false;
+thread_local bool t_retain_graph = false;
 
 // A tensor of the shape and dtype without data; the symbol itself where a graph is recorded.
-Tensor like_of(const OutputMeta& meta) {
+Tensor placeholder(const OutputMeta& meta) {
   TensorImpl* impl = TensorImpl::create();
   if (meta.handle != nullptr) {
     impl->flags |= TensorImpl::kSymbolic;
@@ -42,11 +42,11 @@ OutputMeta meta_of(const TensorImpl* x) {
   return meta;
 }
 
-Tensor filled(const OutputMeta& meta, int64_t value) {
+Tensor full(const OutputMeta& meta, int64_t value) {
   Scalar number;
   number.is_int = 1;
   number.i = value;
-  return ops::full_like(like_of(meta), number, static_cast<int64_t>(meta.dtype));
+  return ops::full_like(placeholder(meta), number, static_cast<int64_t>(meta.dtype));
 }
 
 bool same_shape(const View& v, const OutputMeta& meta) {
@@ -54,28 +54,28 @@ bool same_shape(const View& v, const OutputMeta& meta) {
          std::memcmp(v.shape, meta.shape, sizeof(int64_t) * static_cast<size_t>(meta.rank)) == 0;
 }
 
-// The gradient in the shape and dtype of what the edge leads to.
-Tensor fitted(Tensor grad, const Edge& edge) {
+// The gradient summed to the shape, and cast to the dtype, of the array that the edge points to.
+Tensor sum_to_edge(Tensor grad, const Edge& edge) {
   const OutputMeta meta =
       edge.node != nullptr ? edge.node->outputs()[edge.index] : meta_of(edge.leaf);
   if (is_complex(grad.dtype()) && !is_complex(meta.dtype)) grad = ops::real(grad);
   if (!same_shape(grad.view(), meta)) {
-    Tensor like = edge.leaf != nullptr ? Tensor::share(edge.leaf) : like_of(meta);
-    const bool data_needed = grad->has(TensorImpl::kSymbolic) && edge.leaf == nullptr;
-    if (data_needed && meta.handle == nullptr) like = filled(meta, 0);
+    Tensor like = edge.leaf != nullptr ? Tensor::share(edge.leaf) : placeholder(meta);
+    const bool needs_data = grad->has(TensorImpl::kSymbolic) && edge.leaf == nullptr;
+    if (needs_data && meta.handle == nullptr) like = full(meta, 0);
     grad = ops::sum_to(grad, like);
   }
   if (grad.dtype() != meta.dtype) grad = ops::cast(grad, static_cast<int64_t>(meta.dtype));
   return grad;
 }
 
-// True if nobody else can see the tensor's memory.
+// True if no other tensor refers to the tensor's memory.
 bool exclusive(const Tensor& x) {
   return x->refs.load(std::memory_order_acquire) == 1 && x->storage != nullptr &&
          x->storage->unique() && !x->storage->foreign() && x->leaf();
 }
 
-void add_into(const Tensor& sum, const Tensor& x) {
+void add_inplace(const Tensor& sum, const Tensor& x) {
   const KeepLock keep;
   View in[2] = {sum.view(), x.view()}, out = sum.view();
   Call call;
@@ -87,21 +87,21 @@ void add_into(const Tensor& sum, const Tensor& x) {
   sum->storage->bump_version();
 }
 
-void accumulate(Tensor* slot, Tensor grad, bool create_graph) {
+void add_to_slot(Tensor* slot, Tensor grad, bool create_graph) {
   if (!*slot) {
     *slot = std::move(grad);
   } else if (is_row_sparse(slot->get()) && is_row_sparse(grad.get())) {
     *slot = joined(*slot, grad);
   } else if (!create_graph && !grad->has(TensorImpl::kSymbolic) && exclusive(*slot) &&
              is_dense(slot->view())) {
-    add_into(*slot, dense(grad));
+    add_inplace(*slot, dense(grad));
   } else {
     *slot = ops::add(*slot, grad);
   }
 }
 
 // Adds to the leaf's `grad`.
-void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
+void accumulate_grad(TensorImpl* leaf, Tensor grad, bool create_graph) {
   Tensor& have = leaf->extra().grad;
   leaf->set(TensorImpl::kZeroGrad, false);
   if (leaf->has(TensorImpl::kSymbolic)) leaf->set(TensorImpl::kGradMade, true);
@@ -119,7 +119,7 @@ void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
   if (have && have->storage != nullptr && !have->requires_grad() &&
       same_shape(grad.view(), meta_of(have.get())) && have.dtype() == grad.dtype() &&
       is_dense(have.view())) {
-    return add_into(have, grad);
+    return add_inplace(have, grad);
   }
   if (have) {
     have = ops::add(have, grad);
@@ -135,11 +135,11 @@ void deposit(TensorImpl* leaf, Tensor grad, bool create_graph) {
   copy_into(have->view, grad.get());
 }
 
-// Gradients that arrived at one node or leaf.
+// Gradients collected for one node or leaf.
 struct Task {
   Node* node = nullptr;
   TensorImpl* leaf = nullptr;
-  int waiting = 0;  // of a leaf: edges that have not delivered
+  int pending_edges = 0;  // of a leaf: edges whose gradient has not been added yet
   bool needed = true;
   Tensor first;
   std::vector<Tensor> more;
@@ -187,12 +187,12 @@ class TaskMap {
   size_t used_ = 0;
 };
 
-// A place in the graph: an output of a node, or a leaf.
-struct Place {
+// What a gradient is with respect to: an output of a node, or a leaf.
+struct GradTarget {
   Node* node;
   TensorImpl* leaf;
   uint32_t index;
-  explicit Place(const Tensor& x)
+  explicit GradTarget(const Tensor& x)
       : node(x->grad_fn), leaf(x->grad_fn == nullptr ? x.get() : nullptr), index(x->output) {}
   bool is(const Edge& edge) const {
     return node != nullptr ? edge.node == node && edge.index == index : edge.leaf == leaf;
@@ -206,7 +206,7 @@ class RuleCall final : public GradCall {
 
   Tensor dout(int i) override {
     Tensor& grad = task_->grad(static_cast<uint32_t>(i));
-    if (!grad) grad = filled(node_->outputs()[i], 0);
+    if (!grad) grad = full(node_->outputs()[i], 0);
     return grad;
   }
   Tensor saved(int slot) override { return unpack(offset(slot)); }
@@ -274,21 +274,21 @@ class RuleCall final : public GradCall {
   std::vector<Tensor>* result_;
 };
 
-// The op whose backward failed, and where that op was called if that was noted.
+// The op whose backward failed, and where that op was called if that was recorded.
 std::string in_backward_of(const Node* node) {
   std::string text = std::string("in the backward of ") + node->name();
   if (!node->made_at().empty()) text += ", called at " + node->made_at();
   return text;
 }
 
-class Walk {
+class BackwardPass {
  public:
-  Walk(bool retain_graph, bool create_graph, bool to_leaves)
+  BackwardPass(bool retain_graph, bool create_graph, bool to_leaves)
       : retain_graph_(retain_graph), create_graph_(create_graph), to_leaves_(to_leaves) {}
 
   void stop_at(const Tensor& x) { stops_.emplace_back(x); }
-  void capture(const Tensor& x) { captures_.emplace_back(Place(x), Tensor()); }
-  std::vector<std::pair<Place, Tensor>>& captures() { return captures_; }
+  void capture(const Tensor& x) { captures_.emplace_back(GradTarget(x), Tensor()); }
+  std::vector<std::pair<GradTarget, Tensor>>& captures() { return captures_; }
 
   void root(const Tensor& x, Tensor grad) {
     if (!x->requires_grad()) {
@@ -300,28 +300,28 @@ class Walk {
     const OutputMeta meta = meta_of(x.get());
     if (!grad) {
       const GradMode off(false);
-      grad = filled(meta, 1);
+      grad = full(meta, 1);
     } else if (!same_shape(grad.view(), meta)) {
       throw Error(ErrorKind::kInvalidArgument,
                   "[backward] the gradient must have the tensor's shape " + shape_text(x.view()) +
                       ", got " + shape_text(grad.view()));
     }
-    kept_.push_back(x);
-    const Place place(x);
-    const int task = place.node != nullptr ? visit(place.node) : visit(place.leaf);
-    if (place.leaf != nullptr) ++tasks_[static_cast<size_t>(task)].waiting;
-    roots_.push_back({task, place.leaf != nullptr ? 0 : place.index, std::move(grad)});
+    root_tensors_.push_back(x);
+    const GradTarget target(x);
+    const int task = target.node != nullptr ? visit(target.node) : visit(target.leaf);
+    if (target.leaf != nullptr) ++tasks_[static_cast<size_t>(task)].pending_edges;
+    roots_.push_back({task, target.leaf != nullptr ? 0 : target.index, std::move(grad)});
   }
 
   void run() {
     const BackwardScope scope;
     const Timed timed("Backward", EventKind::kPhase);
     discover();
-    for (Root& root : roots_) deliver(root.task, root.index, std::move(root.grad));
-    int walked = 0;
+    for (Root& root : roots_) add_grad(root.task, root.index, std::move(root.grad));
+    int processed = 0;
     for (const int number : order_) {
       if (tasks_[static_cast<size_t>(number)].node != nullptr) process(number);
-      if (++walked % 64 == 0 && dispatch_hooks.check_interrupt != nullptr) {
+      if (++processed % 64 == 0 && dispatch_hooks.check_interrupt != nullptr) {
         dispatch_hooks.check_interrupt();
       }
     }
@@ -354,8 +354,8 @@ class Walk {
     return *number;
   }
   bool stopped(const Edge& edge) const {
-    for (const Place& place : stops_) {
-      if (place.is(edge)) return true;
+    for (const GradTarget& stop : stops_) {
+      if (stop.is(edge)) return true;
     }
     return false;
   }
@@ -372,7 +372,7 @@ class Walk {
         if (edge.node != nullptr) {
           visit(edge.node);
         } else {
-          ++tasks_[static_cast<size_t>(visit(edge.leaf))].waiting;
+          ++tasks_[static_cast<size_t>(visit(edge.leaf))].pending_edges;
         }
       }
     }
@@ -383,7 +383,7 @@ class Walk {
     if (!to_leaves_) prune();
   }
 
-  // Keeps what lies on a way to a captured place.
+  // Marks the nodes on a path to a captured target as needed, the others as not.
   void prune() {
     for (Task& task : tasks_) task.needed = false;
     for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
@@ -391,7 +391,7 @@ class Walk {
       for (int i = 0; i < task.node->edge_count() && !task.needed; ++i) {
         const Edge& edge = task.node->edges()[i];
         if (!edge.wanted() || stopped(edge)) continue;
-        for (const auto& wanted : captures_) task.needed |= wanted.first.is(edge);
+        for (const auto& capture : captures_) task.needed |= capture.first.is(edge);
         if (edge.node != nullptr) {
           task.needed |= tasks_[static_cast<size_t>(*map_.find(edge.node))].needed;
         }
@@ -399,10 +399,10 @@ class Walk {
     }
   }
 
-  void deliver(int number, uint32_t index, Tensor grad) {
+  void add_grad(int number, uint32_t index, Tensor grad) {
     Task& task = tasks_[static_cast<size_t>(number)];
-    if (grad) accumulate(&task.grad(index), std::move(grad), create_graph_);
-    if (task.leaf != nullptr && --task.waiting == 0) finish_leaf(number);
+    if (grad) add_to_slot(&task.grad(index), std::move(grad), create_graph_);
+    if (task.leaf != nullptr && --task.pending_edges == 0) finish_leaf(number);
   }
 
   void finish_leaf(int number) {
@@ -411,20 +411,20 @@ class Walk {
     if (!grad) return;
     if (leaf->extras != nullptr) {
       const auto hooks = leaf->extras->hooks;
-      for (const auto& hook : hooks) apply(hook.get(), &grad);
+      for (const auto& hook : hooks) call_hook(hook.get(), &grad);
     }
     bool captured = false;
-    for (auto& wanted : captures_) {
-      if (wanted.first.leaf != leaf) continue;
-      wanted.second = grad;
+    for (auto& capture : captures_) {
+      if (capture.first.leaf != leaf) continue;
+      capture.second = grad;
       captured = true;
     }
     if (to_leaves_ && !(captured && !captures_.empty())) {
-      deposit(leaf, std::move(grad), create_graph_);
+      accumulate_grad(leaf, std::move(grad), create_graph_);
     }
   }
 
-  void apply(GradHook* hook, Tensor* grad) {
+  void call_hook(GradHook* hook, Tensor* grad) {
     Tensor changed = hook->call(*grad);
     if (changed) *grad = std::move(changed);
   }
@@ -436,11 +436,11 @@ class Walk {
       Tensor& slot = tasks_[static_cast<size_t>(number)].grad(static_cast<uint32_t>(i));
       if (!slot) continue;
       any = true;
-      arrive(node, i, number);
+      receive_grad(node, i, number);
     }
     std::vector<Tensor> result(static_cast<size_t>(node->edge_count()));
     if (any && tasks_[static_cast<size_t>(number)].needed) {
-      check_kept(node);
+      check_not_freed(node);
       try {
         run_node(node, number, &result);
       } catch (const Error& error) {
@@ -459,47 +459,44 @@ class Walk {
       const void* key = edge.node != nullptr ? static_cast<void*>(edge.node) : edge.leaf;
       const int target = *map_.find(key);
       Tensor grad = std::move(result[static_cast<size_t>(i)]);
-      if (grad) grad = fitted(std::move(grad), edge);
-      deliver(target, edge.index, std::move(grad));
+      if (grad) grad = sum_to_edge(std::move(grad), edge);
+      add_grad(target, edge.index, std::move(grad));
     }
   }
 
-  // Hooks, kept gradients and captures of output i.
-  void arrive(Node* node, int i, int number) {
+  // Hooks, retained gradients and captures of output i.
+  void receive_grad(Node* node, int i, int number) {
     const auto index = static_cast<uint32_t>(i);
     if (node->hooks() != nullptr) {
       const auto hooks = *node->hooks();
       for (const auto& entry : hooks) {
         if (entry.output != i) continue;
         Tensor grad = tasks_[static_cast<size_t>(number)].grad(index);
-        apply(entry.hook.get(), &grad);
+        call_hook(entry.hook.get(), &grad);
         tasks_[static_cast<size_t>(number)].grad(index) = std::move(grad);
       }
     }
     const Tensor& grad = tasks_[static_cast<size_t>(number)].grad(index);
     if (node->retained() != nullptr && to_leaves_) {
-      for (const auto& kept : *node->retained()) {
-        if (kept.output == i) deposit(kept.tensor, grad, create_graph_);
+      for (const auto& retained : *node->retained()) {
+        if (retained.output == i) accumulate_grad(retained.tensor, grad, create_graph_);
       }
     }
-    for (auto& wanted : captures_) {
-      if (wanted.first.node == node && wanted.first.index == index) wanted.second = grad;
+    for (auto& capture : captures_) {
+      if (capture.first.node == node && capture.first.index == index) capture.second = grad;
     }
   }
 
-  static void check_kept(const Node* node) {
-    if (!node->freed()) return;
-    throw Error(ErrorKind::kPreconditionNotMet,
-                std::string("[backward] the graph must be kept by retain_graph=True to be walked "
-                            "twice, got one whose op ") +
-                    node->name() + " was freed");
+  static void check_not_freed(const Node* node) {
+    if (node->freed()) raise_freed(node->name());
   }
 
   void run_node(Node* node, int number, std::vector<Tensor>* result) {
     const Timed timed(node->custom() == nullptr ? node->name() : interned(node->name()),
                       EventKind::kBackward);
     const Unchecked unchecked(node->unchecked());
-    // The rule may start another walk (a PyLayer): the task's gradients are moved out first.
+    // The rule may start another backward pass (a PyLayer): the task's gradients are moved out
+    // first.
     Task own;
     own.first = std::move(tasks_[static_cast<size_t>(number)].first);
     own.more = std::move(tasks_[static_cast<size_t>(number)].more);
@@ -511,25 +508,25 @@ class Walk {
     std::vector<Tensor> grads;
     for (int i = 0; i < node->output_count(); ++i) {
       Tensor& grad = own.grad(static_cast<uint32_t>(i));
-      if (!grad && node->custom()->wants_zeros()) grad = filled(node->outputs()[i], 0);
+      if (!grad && node->custom()->wants_zeros()) grad = full(node->outputs()[i], 0);
       grads.push_back(std::move(grad));
     }
-    t_retains = retain_graph_;
+    t_retain_graph = retain_graph_;
     node->custom()->run(grads, result);
     result->resize(static_cast<size_t>(node->edge_count()));
   }
 
   bool retain_graph_, create_graph_, to_leaves_;
-  std::vector<Place> stops_;
-  std::vector<std::pair<Place, Tensor>> captures_;
+  std::vector<GradTarget> stops_;
+  std::vector<std::pair<GradTarget, Tensor>> captures_;
   std::vector<Root> roots_;
-  std::vector<Tensor> kept_;
+  std::vector<Tensor> root_tensors_;  // alive until the pass ends
   std::vector<Task> tasks_;
   std::vector<int> pending_, order_;
   TaskMap map_;
 };
 
-// Gradients are computed in the dtypes of the forward pass, whatever autocast is on around them.
+// Gradients are computed in the dtypes of the forward pass, even inside an autocast region.
 struct AutocastOff {
   bool before = std::exchange(autocast().on, false);
   ~AutocastOff() { autocast().on = before; }
@@ -537,22 +534,29 @@ struct AutocastOff {
 
 }  // namespace
 
-bool retains_graph() { return t_retains; }
+bool retains_graph() { return t_retain_graph; }
+
+void raise_freed(const std::string& name) {
+  throw Error(ErrorKind::kPreconditionNotMet,
+              "[backward] a second backward pass through a graph needs retain_graph=True in the "
+              "first, got one whose " +
+                  name + " was freed");
+}
 
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
               BackwardOptions options) {
-  Walk walk(options.retain_graph || options.create_graph, options.create_graph, true);
+  BackwardPass pass(options.retain_graph || options.create_graph, options.create_graph, true);
   for (size_t i = 0; i < roots.size(); ++i) {
-    walk.root(roots[i], i < grads.size() ? grads[i] : Tensor());
+    pass.root(roots[i], i < grads.size() ? grads[i] : Tensor());
   }
   const GradMode mode(options.create_graph);
   const AutocastOff plain;
-  walk.run();
+  pass.run();
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& grads, const GradOptions& options) {
-  Walk walk(options.retain_graph, options.create_graph, !options.only_inputs);
+  BackwardPass pass(options.retain_graph, options.create_graph, !options.only_inputs);
   for (const Tensor& x : inputs) {
     if (!x->requires_grad()) {
       throw Error(ErrorKind::kPreconditionNotMet,
@@ -560,19 +564,19 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                   "shape " +
                       shape_text(x.view()));
     }
-    walk.capture(x);
+    pass.capture(x);
   }
-  for (const Tensor& x : options.no_grad) walk.stop_at(x);
+  for (const Tensor& x : options.no_grad) pass.stop_at(x);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    walk.root(outputs[i], i < grads.size() ? grads[i] : Tensor());
+    pass.root(outputs[i], i < grads.size() ? grads[i] : Tensor());
   }
   {
     const GradMode mode(options.create_graph);
     const AutocastOff plain;
-    walk.run();
+    pass.run();
   }
   std::vector<Tensor> result;
-  for (auto& capture : walk.captures()) {
+  for (auto& capture : pass.captures()) {
     if (!capture.second && !options.allow_unused) {
       throw Error(ErrorKind::kInvalidArgument,
                   "[grad] every input must be reached from the outputs (or allow_unused be True), "

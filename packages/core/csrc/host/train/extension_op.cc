@@ -79,12 +79,7 @@ class ExtensionBackward final : public CustomBackward {
   }
 
   void run(std::vector<Tensor>& grads, std::vector<Tensor>* result) override {
-    if (freed_) {
-      throw Error(ErrorKind::kPreconditionNotMet,
-                  "[backward] the graph must be kept by retain_graph=True to be walked twice, got "
-                  "one whose op " +
-                      op_.name + " was freed");
-    }
+    if (freed_) raise_freed(op_.name);
     std::vector<Tensor> inputs;
     std::vector<int64_t> counts;
     for (size_t i = 0; i < grad_.inputs.size(); ++i) {

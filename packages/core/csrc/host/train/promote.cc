@@ -55,16 +55,16 @@ void Inputs::replace(int i, Tensor x) {
       in = local;
     }
     local[i] = x.get();
-    kept[i] = std::move(x);
+    converted[i] = std::move(x);
     return;
   }
   if (many.empty()) {
     many.assign(in, in + count);
-    many_kept.resize(static_cast<size_t>(count));
+    many_converted.resize(static_cast<size_t>(count));
     in = many.data();
   }
   many[static_cast<size_t>(i)] = x.get();
-  many_kept[static_cast<size_t>(i)] = std::move(x);
+  many_converted[static_cast<size_t>(i)] = std::move(x);
 }
 
 Tensor strong(const TensorImpl* number, DType dtype) {

@@ -1,4 +1,4 @@
-// Puts calls on the tape: which tensors a node keeps, and in what form.
+// Records calls on the tape: which tensors a node saves, and in what form.
 #include "proa/train/grad_call.h"
 #include "proa/train/tape.h"
 
@@ -6,7 +6,7 @@ namespace proa {
 
 namespace {
 
-// Shape and dtype of x without its data, so that nothing keeps the memory alive.
+// Shape and dtype of x without its data, so that the memory is not kept alive.
 Tensor shape_of(TensorImpl* x) {
   if (x->has(TensorImpl::kSymbolic)) return detach(Tensor::share(x));
   TensorImpl* impl = TensorImpl::create();
@@ -86,7 +86,7 @@ void record_node(const OpEntry& entry, TensorImpl* const* in, int n_in, const vo
   for (int i = 0; i < info.saved_count; ++i) {
     const SavedSpec& spec = info.saved[i];
     if (spec.kind == SavedSpec::kOutput && (spec.needed_by & wanted) != 0) {
-      // Without its place in the graph: the node would keep itself alive.
+      // Without its grad_fn: the node would keep itself alive.
       save(slot, detach(out[spec.index]).get(), spec.shape_only);
       slot->own_output = true;
     }

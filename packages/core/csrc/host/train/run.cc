@@ -42,24 +42,24 @@ struct Scratch {
   }
 };
 
-// Keeps the arrays' memory while other threads run, which may give the tensors another.
-class KeptInputs {
+// Retains the inputs' storage while other threads run, which may replace the tensors' storage.
+class RetainedInputs {
  public:
-  KeptInputs(TensorImpl* const* in, int n_in) {
+  RetainedInputs(TensorImpl* const* in, int n_in) {
     for (int i = 0; i < n_in; ++i) {
       if (in[i] == nullptr || in[i]->storage == nullptr) continue;
       in[i]->storage->retain();
-      held_.push_back(in[i]->storage);
+      storages_.push_back(in[i]->storage);
     }
   }
-  ~KeptInputs() {
-    for (Storage* storage : held_) storage->drop();
+  ~RetainedInputs() {
+    for (Storage* storage : storages_) storage->drop();
   }
-  KeptInputs(const KeptInputs&) = delete;
-  KeptInputs& operator=(const KeptInputs&) = delete;
+  RetainedInputs(const RetainedInputs&) = delete;
+  RetainedInputs& operator=(const RetainedInputs&) = delete;
 
  private:
-  std::vector<Storage*> held_;
+  std::vector<Storage*> storages_;
 };
 
 // Lets other Python threads run while it lives.
@@ -136,7 +136,7 @@ void check_dtype(const OpInfo& op, const Call& call) {
 
 namespace {
 
-/// Rules leave sizes open that only a run can tell; this is the run.
+/// Shape rules may leave dimensions unknown; in a run every one must be known.
 void check_sizes(const OpInfo& op, const View& v) {
   for (int i = 0; i < v.rank; ++i) {
     if (v.shape[i] >= 0) continue;
@@ -164,7 +164,7 @@ void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl*
   {
     const Timed timed(op.name, EventKind::kKernel, *call);
     const bool unlocks = work > kLongWork;
-    const KeptInputs kept(in, unlocks && in != nullptr ? call->n_in : 0);
+    const RetainedInputs retained(in, unlocks && in != nullptr ? call->n_in : 0);
     const Unlocked unlocked(unlocks);
     status = entry.kernel.run(*call);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The lower half of the dispatcher: outputs made, kernels run, failures put into words.
+// The lower half of the dispatcher: allocates outputs, runs kernels, reports their failures.
 #include "proa/runtime/error.h"
 #include "proa/train/dispatch.h"
 
@@ -32,20 +32,20 @@ struct KeepLock {
 
 /// Throws the error that a shape rule or kernel reported.
 [[noreturn]] void raise_status(const OpInfo& op, const Call& call, Status status);
-/// Throws the error of an allocation that failed for the call's outputs or scratch, in words that
-/// name the op; any other error as it is.
+/// Throws the error of an allocation that failed for the call's outputs or scratch, naming the
+/// op; any other error unchanged.
 [[noreturn]] void raise_allocation(const OpInfo& op, const Call& call, const Error& error);
 /// Throws unless the first array's dtype (or the attribute's) is one that the row admits.
 void check_dtype(const OpInfo& op, const Call& call);
-/// Runs the kernel; call.in and call.out are complete. Checks the outputs if asked to. `out` and
-/// `in` are the tensors of the views, where somebody else may see them.
+/// Runs the kernel; call.in and call.out are complete. Checks the outputs for NaN if that is on.
+/// `out` and `in` are the tensors of the views, if other code may refer to them.
 void run_kernel(const OpEntry& entry, Call* call, const Tensor* out = nullptr,
                 TensorImpl* const* in = nullptr);
-/// Outputs of the op on concrete arrays, not noted on the tape. `quick`: elementwise, and all
+/// Outputs of the op on concrete arrays, not recorded on the tape. `quick`: elementwise, and all
 /// arrays are row-major, of one shape. False if a view op needs its first array row-major first.
 bool compute(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, bool quick,
              Tensor* out);
-/// x itself if it is row-major in memory of its own, else a row-major copy, noted on the tape.
+/// x itself if it is row-major in memory of its own, else a row-major copy, recorded on the tape.
 Tensor contiguous(TensorImpl* x);
 /// Copies the elements of `from` (broadcast, converted) to those of `to`.
 void copy_into(const View& to, const TensorImpl* from);

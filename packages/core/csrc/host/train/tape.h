@@ -1,5 +1,5 @@
 #pragma once
-// The tape: one node per recorded op, and the engine that walks it backwards.
+// The tape: one node per recorded op, and the engine of the backward pass.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -34,7 +34,7 @@ struct Saved {
   bool own_output = false;
 };
 
-/// What a node of another kind than an op does when its turn comes (PyLayer).
+/// The backward of a node that is not an op's (PyLayer).
 struct CustomBackward {
   virtual ~CustomBackward() = default;
   virtual const char* name() const = 0;
@@ -68,16 +68,16 @@ class Node {
   const void* attrs() const { return attrs_; }
   CustomBackward* custom() { return custom_.get(); }
 
-  /// Points edge i at where x's gradient is to go; no edge if x takes none.
+  /// Points edge i to the target of x's gradient; no edge if x requires none.
   void connect(int i, TensorImpl* x);
   /// Describes output i and makes x that output.
   void adopt(int i, TensorImpl* x);
-  /// Lets go of saved tensors; a later backward through the node is an error if it had some.
+  /// Frees saved tensors; a later backward through the node is an error if it had some.
   void free_saved();
   bool freed() const { return freed_; }
-  /// Where the user's code made the node; empty unless lines are watched.
+  /// The user's line that recorded the node; empty unless lines are watched.
   const std::string& made_at() const;
-  /// Results of its backward are not searched for NaN: it was made where the forward was not.
+  /// Results of its backward are not searched for NaN, as those of its forward were not.
   bool unchecked() const { return unchecked_; }
 
   struct OutputHook {
@@ -86,7 +86,7 @@ class Node {
   };
   struct Retained {
     int output;
-    TensorImpl* tensor;  // borrowed: the tensor takes itself off when it goes
+    TensorImpl* tensor;  // borrowed: the tensor removes itself when it is destroyed
   };
   std::vector<OutputHook>* hooks() { return hooks_.get(); }
   std::vector<Retained>* retained() { return retained_.get(); }
@@ -116,7 +116,7 @@ class Node {
   Node* next_dead_ = nullptr;
 };
 
-/// Notes the call on the tape: makes `out` the outputs of a new node. `before` holds, for an
+/// Records the call on the tape: makes `out` the outputs of a new node. `before` holds, for an
 /// in-place form, what to save in place of in[i] (null where in[i] itself is right); may be null.
 void record_node(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs,
                  Tensor* out, int n_out, TensorImpl* const* before = nullptr);
@@ -125,8 +125,10 @@ bool needs_node(TensorImpl* const* in, int n_in);
 /// Throws if x is a recorded view whose memory was since changed through another tensor.
 void check_view(const OpEntry& entry, const TensorImpl* x);
 
-/// Whether the backward that this thread walks is to leave graphs as they are.
+/// Whether the backward pass of this thread retains the graph.
 bool retains_graph();
+/// Throws the error of a second backward pass through `name`, whose saved tensors are freed.
+[[noreturn]] void raise_freed(const std::string& name);
 
 struct BackwardOptions {
   bool retain_graph = false;

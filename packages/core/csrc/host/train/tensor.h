@@ -1,5 +1,5 @@
 #pragma once
-// The eager tensor: counted value, storage and view, and its place in the tape.
+// The eager tensor: counted value, storage and view, and its node on the tape.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@ namespace proa {
 class Node;
 class Tensor;
 
-/// A function of a gradient: returns the gradient to go on with (an empty tensor: unchanged).
+/// A function of a gradient: returns the gradient to use from there (an empty tensor: unchanged).
 struct GradHook {
   virtual ~GradHook() = default;
   virtual Tensor call(const Tensor& grad) = 0;
@@ -32,12 +32,12 @@ struct TensorImpl {
     kPersistable = 2,   // part of a model's state
     kRetainGrad = 4,    // a computed tensor that keeps its gradient
     kContiguous = 8,    // row-major without gaps
-    kWeak = 16,         // a Python number: takes the dtype of its company
-    kSymbolic = 32,     // stands for a value of a graph being recorded; has no data
+    kWeak = 16,         // a Python number: takes the dtype of the other inputs
+    kSymbolic = 32,     // refers to a value of a graph being recorded; has no data
     kView = 64,         // made by a view op: shares another tensor's memory
     kParameter = 128,   // trained by optimizers
-    kRowSparse = 256,   // a gradient given by some rows (row_sparse.h); has no data
-    kZeroGrad = 512,    // its gradient was cleared: zeros, which are made when they are read
+    kRowSparse = 256,   // a gradient stored as some rows (row_sparse.h); has no data
+    kZeroGrad = 512,    // its gradient was cleared: zeros, which are allocated when they are read
     kGradRead = 1024,   // of a symbol: its gradient was read while there was none, or zeros
     kGradMade = 2048,   // of a symbol: a gradient was added to its own
   };
@@ -61,7 +61,7 @@ struct TensorImpl {
   }
   uint32_t version() const { return storage == nullptr ? 0 : storage->version(); }
   bool leaf() const { return grad_fn == nullptr; }
-  /// True if gradients are to reach it.
+  /// True if it requires a gradient.
   bool requires_grad() const { return !has(kStopGradient); }
   TensorExtras& extra();
 
@@ -96,7 +96,7 @@ class Tensor {
     if (impl != nullptr) impl->retain();
     return take(impl);
   }
-  /// Gives the reference to the caller.
+  /// Releases the reference to the caller.
   TensorImpl* release() { return std::exchange(impl_, nullptr); }
 
   explicit operator bool() const { return impl_ != nullptr; }
@@ -129,9 +129,9 @@ Tensor empty_as(const View& layout);
 Tensor empty(DType dtype, const int64_t* shape, int rank);
 /// A tensor on `storage` (of which it takes over one reference).
 Tensor on_storage(Storage* storage, const View& view);
-/// Another value of the same memory that knows nothing of the tape.
+/// Another tensor on the same memory, not recorded on the tape.
 Tensor detach(const Tensor& x);
-/// A number without a dtype of its own: it takes that of the arrays it meets.
+/// A number without a dtype of its own: it takes that of the arrays it is combined with.
 Tensor weak(double value);
 Tensor weak(int64_t value);
 Tensor weak(bool value);

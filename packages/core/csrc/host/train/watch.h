@@ -1,5 +1,5 @@
 #pragma once
-// What is watched of each op while someone debugs: its results, its time, where it was called.
+// What is observed of each op while debugging: its results, its time, the line that called it.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@ namespace proa {
 enum Watch : uint32_t {
   kWatchFinite = 1,  // results are searched for NaN and infinity
   kWatchTime = 2,    // ops, kernels and nodes are timed
-  kWatchLine = 4,    // nodes note the user's line that made them
+  kWatchLine = 4,    // nodes record the user's line that called the op
 };
 
 /// 0 in ordinary runs, where all of this costs one relaxed load per op and kernel.
@@ -28,8 +28,8 @@ void set_watch(Watch what, bool on);
 /// Which results are searched, and what happens when something is found.
 struct FiniteCheck {
   bool warn = false;                   // write to stderr and go on instead of throwing
-  bool skip_forward = false;           // ops called while no backward walk runs
-  bool skip_backward = false;          // ops called by a backward walk
+  bool skip_forward = false;           // ops called while no backward pass runs
+  bool skip_backward = false;          // ops called by a backward pass
   bool skip_updates = false;           // optimizer steps, whose names end in '_'
   std::vector<uint8_t> skip_ops;       // by op id; empty: none
   std::vector<uint32_t> skip_outputs;  // op id * kMaxOutputs + output, sorted
@@ -53,7 +53,7 @@ struct Unchecked {
   bool on;
 };
 
-/// Marks the thread as walking a graph backwards.
+/// Marks the thread as running a backward pass.
 struct BackwardScope {
   BackwardScope();
   ~BackwardScope();
@@ -64,7 +64,7 @@ struct BackwardScope {
 // -- time -----------------------------------------------------------------------------------
 enum class EventKind : uint8_t { kOp, kKernel, kBackward, kPrepare, kPhase, kUser };
 
-/// One timed stretch of a thread. Times are of the steady clock, in nanoseconds.
+/// One timed span of a thread. Times are of the steady clock, in nanoseconds.
 struct Event {
   const char* name;  // lives for ever
   const char* type;  // of a user's event
@@ -81,7 +81,7 @@ struct ThreadEvents {
 
 /// 0: ops and nodes; 1: kernels too; 2: and the preparation of kernels.
 void start_events(int level, bool shapes);
-/// Stops and hands over what was collected.
+/// Stops and returns the collected events.
 std::vector<ThreadEvents> stop_events();
 /// Adds an event that ends now.
 void add_event(const char* name, const char* type, int64_t start, int64_t bytes_before);
