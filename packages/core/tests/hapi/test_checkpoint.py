@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -152,6 +154,39 @@ def test_files_of_two_checkpoints_are_refused(tmp_path: Path) -> None:
     proa.save(model.network.state_dict(), tmp_path / "z.pdparams")
     proa.save(model._optimizer.state_dict(), tmp_path / "z.pdopt")
     model.load(str(tmp_path / "z"))
+
+
+def save_and_die_between_the_renames(model: proa.Model, path: str) -> None:
+    """Save in a child process that is killed after its first rename."""
+    child = os.fork()
+    if child == 0:
+        rename = os.replace
+
+        def rename_once(source: Any, target: Any) -> None:
+            rename(source, target)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        os.replace = rename_once  # type: ignore[assignment]
+        model.save(path)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+@pytest.mark.parametrize("name", ["final", "0"])
+def test_a_save_killed_between_two_files_is_finished(name: str, tmp_path: Path) -> None:
+    path = str(tmp_path / name)
+    model = prepared()
+    model.fit(DATA, epochs=1, batch_size=16, verbose=0, save_dir=str(tmp_path))
+    old = [w.copy() for w in weights(model)]
+    model.fit(DATA, epochs=1, batch_size=16, verbose=0)
+    save_and_die_between_the_renames(model, path)
+    assert len(list(tmp_path.glob(".*.part"))) == 1
+    again = prepared()
+    again.load(path)
+    for a, b, before in zip(weights(model), weights(again), old, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(b, before)
+    assert not list(tmp_path.glob(".*.part"))
 
 
 def test_damaged_metadata_are_told(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -84,6 +84,34 @@ def replace_all(files: Sequence[Replacement], *, where: str = "save") -> None:
     for folder in {target.parent for _, target in parts}:
         _sync_directory(folder)
         _remove_abandoned(folder)
+
+
+def finish_replacement(path: PathLike, accept: Callable[[Path], bool]) -> bool:
+    """Rename into place the temporary file of a writer that ended before it did so.
+
+    `replace_all` syncs every file before it renames the first, so where one file has
+    been replaced, the temporary files of the others are whole.
+
+    Args:
+        path: The file to replace.
+        accept: Tells whether a temporary file is the one that belongs there.
+
+    Returns:
+        Whether a file was renamed. False also if the directory is not writable.
+    """
+    target = Path(os.path.realpath(path))
+    prefix = _part_prefix(target)
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if not entry.name.startswith(prefix) or not _PART.match(entry.name):
+                continue
+            part = Path(entry.path)
+            with _unlocked(part) as abandoned:
+                if abandoned and accept(part):
+                    os.replace(part, target)
+                    _sync_directory(target.parent)
+                    return True
+    return False
 
 
 def read(
@@ -205,11 +233,15 @@ def _written(file: Replacement, where: str) -> Iterator[tuple[Path, Path]]:
         part.unlink(missing_ok=True)
 
 
+def _part_prefix(target: Path) -> str:
+    # A name has at most 255 bytes.
+    return f".{target.name[:50]}."
+
+
 def _create(target: Path, mode: int) -> tuple[Path, int]:
     """A new temporary file, locked."""
     while True:
-        # A name has at most 255 bytes.
-        name = f".{target.name[:50]}.{secrets.token_hex(8)}.proa.part"
+        name = f"{_part_prefix(target)}{secrets.token_hex(8)}.proa.part"
         part = target.with_name(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(part, flags, mode)
@@ -229,13 +261,24 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _remove_unlocked(path: str) -> None:
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with suppress(OSError), _unlocked(Path(path)) as abandoned:
+        if abandoned:
+            os.unlink(path)
+
+
+@contextmanager
+def _unlocked(part: Path) -> Iterator[bool]:
+    """Lock a temporary file for the block; False if its writer still has it locked."""
+    descriptor = os.open(part, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
-        finally:
-            os.close(descriptor)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 def _sync_directory(folder: Path) -> None:

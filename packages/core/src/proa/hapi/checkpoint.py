@@ -3,7 +3,8 @@
 Both files are state dicts as `proa.save` writes them. Beside its tensors each has, in
 the metadata, the identity of the checkpoint; the parameters' also how far training was.
 The optimizer's file is renamed into place first: where the parameters of a new
-checkpoint are, it is complete, and two files of different checkpoints are found out.
+checkpoint are, it is complete. A process killed between the two renames leaves files
+of two checkpoints; reading them then finishes the second rename.
 """
 
 from __future__ import annotations
@@ -135,6 +136,8 @@ def read(
         return parameters, None, progress
     other = _progress(data, name).identity
     if other != progress.identity:
+        if _finish(path, other):
+            return read(path, optimizer=True)
         raise PreconditionNotMetError(
             f"[Model.load] expected {path}{_PARAMETERS} and {name} of one checkpoint, "
             "got those of two; Model.load(path, reset_optimizer=True) takes the "
@@ -187,12 +190,26 @@ def _complete_epoch(stem: str) -> int | None:
     try:
         progress = _progress_of_file(f"{stem}{_PARAMETERS}")
         if progress.optimizer:
-            other = _progress_of_file(f"{stem}{_OPTIMIZER}")
-            if other.identity != progress.identity:
-                return None
+            other = _progress_of_file(f"{stem}{_OPTIMIZER}").identity
+            if other != progress.identity:
+                return _complete_epoch(stem) if _finish(stem, other) else None
     except Error:
         return None
     return progress.epoch
+
+
+def _finish(stem: str, identity: str) -> bool:
+    """Put the parameters of this identity into place if a killed process did not."""
+
+    def accept(part: Path) -> bool:
+        try:
+            return bool(identity) and (
+                _progress_of_file(os.fspath(part)).identity == identity
+            )
+        except Error:
+            return False
+
+    return files.finish_replacement(f"{stem}{_PARAMETERS}", accept)
 
 
 def _progress_of_file(name: str) -> Progress:
