@@ -192,7 +192,7 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements = [built[p] for p in needed if p != package]
         requirements.append(built[package] + (f"[{extra}]" if extra else ""))
         requirements += group("test", package)
-        if options and package == "core":  # torch, tests/yardstick.py
+        if options and package == "core":  # torch, tests/torch_reference.py
             requirements += group("bench")
     session.install(*requirements)
     if together and options:  # sources alone: what they depend on is large, and unused

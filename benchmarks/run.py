@@ -19,8 +19,8 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
+import peak_rates
 import report
-import roof
 import workloads
 from suites import (
     checks,
@@ -101,7 +101,7 @@ def _run(threads: int, options: argparse.Namespace) -> None:
     load = harness.other_load()
     if load > report.QUIET:
         print(f"{load:.2f} cores are busy with other work, so no verdicts")
-    roofs = roof.measure()
+    roofs = peak_rates.measure()
     for name, rate in roofs.items():
         print(f"roof of one thread, {name}: {rate * 1e-9:.1f} G/s")
     proa.set_num_threads(threads)

@@ -47,8 +47,9 @@ from proa.base.threads import get_num_threads, set_num_threads
 from proa.tensor import FUNCTIONS
 from proa.tensor.complex_parts import *  # noqa: F403
 from proa.tensor.contraction import *  # noqa: F403
-from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
+from proa.tensor.cumulative import *  # noqa: F403
+from proa.tensor.histograms import *  # noqa: F403
 from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403
@@ -59,7 +60,6 @@ from proa.tensor.printing import set_printoptions
 from proa.tensor.quantiles import *  # noqa: F403
 from proa.tensor.random import *  # noqa: F403
 from proa.tensor.reduction import *  # noqa: F403
-from proa.tensor.scan import *  # noqa: F403
 from proa.tensor.search import *  # noqa: F403
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from proa.tensor.arguments import (
     present_axis,
 )
 from proa.tensor.creation import to_tensor
-from proa.tensor.factor import as_complex_numbers
+from proa.tensor.decompositions import as_complex_numbers
 from proa.tensor.manipulation import TO_END, roll
 
 __all__ = [

@@ -13,7 +13,7 @@ import pytest
 import proa
 from proa import nn
 from proa.hapi.callbacks import TensorBoard, VisualDL
-from proa.hapi.callbacks.events import EventWriter, masked_crc
+from proa.hapi.callbacks.event_file import EventWriter, masked_crc
 
 X = np.random.RandomState(0).randn(40, 4).astype(np.float32)
 DATA = proa.io.TensorDataset([X, X.argmax(1)[:, None]])

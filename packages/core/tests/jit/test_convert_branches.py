@@ -11,7 +11,7 @@ import proa
 from proa.errors import InvalidTypeError, UnboundVariableError
 from proa.jit import InputSpec, to_static
 
-from .agreeing import agree, assert_equal
+from .equivalence import agree, assert_equal
 
 RNG = np.random.default_rng(0)
 #: A way each through two branches, by their sums and their first elements.

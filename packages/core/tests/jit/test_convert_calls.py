@@ -14,7 +14,7 @@ from proa import nn
 from proa.errors import UnimplementedError
 from proa.jit import InputSpec, load, not_to_static, save, to_static
 
-from .agreeing import agree, assert_equal
+from .equivalence import agree, assert_equal
 
 INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1])]
 BRANCH = {"branch"}

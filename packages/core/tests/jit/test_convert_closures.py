@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .agreeing import agree
+from .equivalence import agree
 
 INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1])]
 

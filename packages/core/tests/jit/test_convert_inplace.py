@@ -9,7 +9,7 @@ import pytest
 
 import proa
 
-from .agreeing import agree
+from .equivalence import agree
 
 INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1])]
 

@@ -11,7 +11,7 @@ import proa
 from proa.errors import InvalidTypeError
 from proa.jit import InputSpec, to_static
 
-from .agreeing import agree
+from .equivalence import agree
 
 LOOP = {"loop"}
 X = [np.float32(a) for a in ([1, 2, 3], [5, 1, 0], [40, 50, 60], [0.1, 0.2, 0.1])]

@@ -12,7 +12,7 @@ import pytest
 
 from proa.jit import InputSpec
 
-from .agreeing import agree
+from .equivalence import agree
 
 NAMES = ("a", "b", "c")
 

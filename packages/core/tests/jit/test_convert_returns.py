@@ -11,7 +11,7 @@ import proa
 from proa.errors import InvalidTypeError
 from proa.jit import InputSpec, load, save, to_static
 
-from .agreeing import agree, assert_equal
+from .equivalence import agree, assert_equal
 
 INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1])]
 N = [(a, np.int64(n)) for a, n in zip(INPUTS, (3, 0, 1, 6), strict=True)]

@@ -13,7 +13,7 @@ import proa
 from proa.errors import Error, InvalidArgumentError
 from proa.jit import InputSpec, ProgramTranslator, load, save, to_static
 
-from .agreeing import agree, assert_equal
+from .equivalence import agree, assert_equal
 
 INPUTS = [np.float32(a) for a in ([1, 2, 3], [-1, 9, 3], [1, -9, 3], [-4, -5, 1])]
 

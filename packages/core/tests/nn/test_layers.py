@@ -13,7 +13,7 @@ from proa import nn
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn import functional as F
 
-from ..yardstick import torch
+from ..torch_reference import torch
 
 TF = torch.nn.functional
 RNG = np.random.RandomState(0)

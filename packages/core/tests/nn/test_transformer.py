@@ -11,7 +11,7 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError
 
-from ..yardstick import torch
+from ..torch_reference import torch
 
 RNG = np.random.RandomState(0)
 X = RNG.randn(2, 5, 8).astype(np.float32)

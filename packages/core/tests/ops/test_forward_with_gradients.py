@@ -20,7 +20,7 @@ from proa.schema.row import COMPOSITE
 
 from . import samples
 from .sample import SAMPLES, Case, Sample
-from .trial import draw, run, runs_of, tensor_of
+from .sample_runner import draw, run, runs_of, tensor_of
 
 samples.load()
 

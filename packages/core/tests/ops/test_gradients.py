@@ -15,7 +15,7 @@ from proa.schema.dtypes import COMPLEX, FLOATING
 
 from . import samples
 from .sample import SAMPLES, Case, Sample
-from .trial import (
+from .sample_runner import (
     LAYOUTS,
     Array,
     draw,

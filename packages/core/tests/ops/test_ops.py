@@ -14,7 +14,7 @@ from proa.schema import ROWS
 
 from . import samples
 from .sample import SAMPLES, Case, Sample
-from .trial import (
+from .sample_runner import (
     LAYOUTS,
     compare,
     draw,

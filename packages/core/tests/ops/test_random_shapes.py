@@ -16,7 +16,7 @@ from proa.schema import ROWS
 
 from . import samples
 from .sample import SAMPLES, Case, Sample
-from .trial import LAYOUTS, compare, draw, dtypes_of, reference, run, tensor_of
+from .sample_runner import LAYOUTS, compare, draw, dtypes_of, reference, run, tensor_of
 
 samples.load()
 

@@ -11,7 +11,7 @@ from proa.schema import ROWS
 
 from . import samples
 from .sample import SAMPLES, Case, Sample
-from .trial import draw, dtypes_of, numpy_of, run, tensor_of
+from .sample_runner import draw, dtypes_of, numpy_of, run, tensor_of
 
 samples.load()
 

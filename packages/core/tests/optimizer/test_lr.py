@@ -13,7 +13,7 @@ import proa
 from proa.errors import InvalidArgumentError
 from proa.optimizer import lr
 
-from ..yardstick import torch
+from ..torch_reference import torch
 
 T = torch.optim.lr_scheduler
 

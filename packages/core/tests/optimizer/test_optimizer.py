@@ -12,7 +12,7 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 
-from ..yardstick import torch
+from ..torch_reference import torch
 
 RNG = np.random.RandomState(0)
 START = [RNG.randn(4, 3).astype(np.float32), RNG.randn(3).astype(np.float32)]

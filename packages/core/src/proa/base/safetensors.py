@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa.base import files
-from proa.base.file_kinds import HEADER_LIMIT, kind_of, starts_safetensors
+from proa.base.file_formats import HEADER_LIMIT, format_of_bytes, starts_safetensors
 from proa.errors import InvalidArgumentError
 
 _NUMPY = {
@@ -122,7 +122,7 @@ def _bad(path: object, what: str) -> InvalidArgumentError:
 def _header(
     path: object, data: bytes | memoryview
 ) -> tuple[dict[str, Any], memoryview]:
-    if not starts_safetensors(data) and (kind := kind_of(data)):
+    if not starts_safetensors(data) and (kind := format_of_bytes(data)):
         raise _bad(path, f"got {kind}")
     if len(data) < 8:
         raise _bad(path, f"at least 8 bytes are needed, got {len(data)}")

@@ -10,16 +10,7 @@ from proa.base.device import (
     set_device,
 )
 from proa.device import cpu, cuda
-from proa.device.cpu import (
-    empty_cache,
-    max_memory_allocated,
-    max_memory_reserved,
-    memory_allocated,
-    memory_reserved,
-    reset_max_memory_allocated,
-    reset_max_memory_reserved,
-)
-from proa.device.kinds import (
+from proa.device.available import (
     get_all_custom_device_type,
     get_all_device_type,
     get_available_custom_device,
@@ -33,6 +24,15 @@ from proa.device.kinds import (
     is_compiled_with_rocm,
     is_compiled_with_xpu,
     synchronize,
+)
+from proa.device.cpu import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    reset_max_memory_allocated,
+    reset_max_memory_reserved,
 )
 
 __all__ = [

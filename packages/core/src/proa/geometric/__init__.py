@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proa.base.public import publish as _publish
 from proa.geometric.messages import send_u_recv, send_ue_recv, send_uv
-from proa.geometric.renumbering import reindex_graph, reindex_heter_graph
+from proa.geometric.reindex import reindex_graph, reindex_heter_graph
 from proa.geometric.sampling import sample_neighbors, weighted_sample_neighbors
 from proa.incubate.segments import (
     segment_max,

@@ -9,8 +9,8 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, OutOfRangeError, ShapeError
 from proa.tensor.arguments import cast_if
+from proa.tensor.associative_scan import associative_scan
 from proa.tensor.creation import zeros
-from proa.tensor.doubling import doubled
 from proa.tensor.search import argsort
 
 _MESSAGES: dict[str, Callable[[Any, Any], Tensor]] = {
@@ -188,7 +188,7 @@ def _extreme(sent: Tensor, target: Tensor, how: str, count: Any) -> Tensor:
     sent = ops.gather(sent, order, axis=0)
     target = ops.gather(target, order, axis=0)
     marks = ops.reshape(target, shape=[0, *[1] * (sent.ndim - 1)])
-    running, _ = doubled((sent, marks), 0, join)
+    running, _ = associative_scan((sent, marks), 0, join)
     # What is no last row goes to a row before all others, which is cut off.
     last = ops.full_like(target[:1], value=-1, dtype=target.dtype)
     goes_on = ops.equal(target, ops.concat(target[1:], last, axis=0))

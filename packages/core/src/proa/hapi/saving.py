@@ -9,7 +9,7 @@ from typing import Any
 
 from proa._core import Tensor
 from proa.base import files, safetensors
-from proa.base.file_kinds import is_pickle, kind_of
+from proa.base.file_formats import format_of_bytes, is_pickle
 from proa.base.safetensors import Stored
 from proa.errors import InvalidArgumentError, MissingFileError
 from proa.interop.paddle.pickles import read_pickle
@@ -119,7 +119,7 @@ def parse(
         return value if as_numpy else _tensors(value, named)
     if is_pickle(data):
         raise InvalidArgumentError(
-            f"[load] {path} must be a safetensors file: got {kind_of(data)}; "
+            f"[load] {path} must be a safetensors file: got {format_of_bytes(data)}; "
             "allow_pickle=True reads PaddlePaddle's state dicts, without running any "
             "code"
         )

@@ -11,7 +11,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_tensor, cast_if
-from proa.tensor.doubling import doubled
+from proa.tensor.associative_scan import associative_scan
 from proa.tensor.search import index_add, scatter
 
 
@@ -93,7 +93,7 @@ def _greatest(
         return ops.where(same, better(earlier[0], later[0]), later[0]), later[1]
 
     marks = ops.reshape(as_tensor(numbers), shape=shape)
-    scanned, _ = doubled((data, marks), 0, join)
+    scanned, _ = associative_scan((data, marks), 0, join)
     ends = np.flatnonzero(np.diff(numbers, append=-1))
     rows = ops.gather(scanned, as_tensor(ends), axis=0)
     if len(ends) == count:

@@ -153,7 +153,7 @@ class DataLoader:
         ]
 
     def _batches_from_workers(self) -> Iterator[Any]:
-        from proa.io.pool import WorkerPool
+        from proa.io.worker_pool import WorkerPool
 
         pool = self._pool
         if pool is None or not pool.alive:

@@ -1,7 +1,7 @@
 """Linear algebra: norms, products, factorisations, systems, covariances."""
 
 from proa.base.public import publish as _publish
-from proa.tensor.factor import (
+from proa.tensor.decompositions import (
     cholesky,
     eig,
     eigh,
@@ -15,7 +15,7 @@ from proa.tensor.factor import (
     svd,
 )
 from proa.tensor.linalg import cond, corrcoef, cov, norm
-from proa.tensor.systems import (
+from proa.tensor.linear_solvers import (
     cholesky_solve,
     det,
     inv,

@@ -15,12 +15,13 @@ from proa.nn.layer import (
     distance,
     dropout,
     embedding,
+    fold,
     linear,
     loss,
     norm,
     padding,
+    pixel_shuffle,
     pooling,
-    rearranging,
     resizing,
     rnn,
     rnn_cells,
@@ -33,12 +34,13 @@ from proa.nn.layer.conv import *  # noqa: F403
 from proa.nn.layer.distance import *  # noqa: F403
 from proa.nn.layer.dropout import *  # noqa: F403
 from proa.nn.layer.embedding import *  # noqa: F403
+from proa.nn.layer.fold import *  # noqa: F403
 from proa.nn.layer.linear import *  # noqa: F403
 from proa.nn.layer.loss import *  # noqa: F403
 from proa.nn.layer.norm import *  # noqa: F403
 from proa.nn.layer.padding import *  # noqa: F403
+from proa.nn.layer.pixel_shuffle import *  # noqa: F403
 from proa.nn.layer.pooling import *  # noqa: F403
-from proa.nn.layer.rearranging import *  # noqa: F403
 from proa.nn.layer.resizing import *  # noqa: F403
 from proa.nn.layer.rnn import *  # noqa: F403
 from proa.nn.layer.rnn_cells import *  # noqa: F403
@@ -64,12 +66,13 @@ __all__ = [
             distance,
             dropout,
             embedding,
+            fold,
             linear,
             loss,
             norm,
             padding,
+            pixel_shuffle,
             pooling,
-            rearranging,
             resizing,
             rnn,
             rnn_cells,

@@ -9,7 +9,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.nest import map_nest
+from proa.nn.pytree import tree_map
 
 __all__ = ["BeamSearchDecoder", "dynamic_decode"]
 
@@ -78,7 +78,7 @@ class BeamSearchDecoder:
 
     def initialize(self, initial_cell_states: Any) -> tuple[Any, Any, Tensor]:
         """First inputs, states and ends, from states (batch, ..) of the cell."""
-        states = map_nest(lambda s: _expanded(s, self.beam_size), initial_cell_states)
+        states = tree_map(lambda s: _expanded(s, self.beam_size), initial_cell_states)
         first = initial_cell_states
         while isinstance(first, (list, tuple)):
             first = first[0]
@@ -111,7 +111,7 @@ class BeamSearchDecoder:
         running = ops.cast(ops.logical_not(finished), dtype=_INT64)
         lengths = ops.add(ops.take_along_axis(state.lengths, parent, axis=1), running)
         finished = ops.logical_or(finished, ops.equal(token, self.end_token))
-        cells = map_nest(lambda s: _picked(s, parent), next_states)
+        cells = tree_map(lambda s: _picked(s, parent), next_states)
         return (
             self.OutputWrapper(scores, token, parent),
             self.StateWrapper(cells, scores, finished, lengths),
@@ -122,13 +122,13 @@ class BeamSearchDecoder:
     ) -> tuple[Any, Any, Any, Tensor]:
         """One step: (output, states, next inputs, which beams have ended)."""
         out, cells = self.cell(
-            map_nest(_merged, inputs), map_nest(_merged, states.cell_states), **kwargs
+            tree_map(_merged, inputs), tree_map(_merged, states.cell_states), **kwargs
         )
         out = out if self.output_fn is None else self.output_fn(out)
         beam = self.beam_size
         logits = _split(out, beam)
         output, new = self._chosen(
-            logits, map_nest(lambda s: _split(s, beam), cells), states
+            logits, tree_map(lambda s: _split(s, beam), cells), states
         )
         ids = output.predicted_ids
         inputs = ids if self.embedding_fn is None else self.embedding_fn(ids)
@@ -205,7 +205,7 @@ def dynamic_decode(
             running = ops.cast(ops.logical_not(finished), dtype=_INT64)
             lengths = ops.add(lengths, running)
             if impute_finished:
-                new = map_nest(lambda n, o, f=finished: _stopped(n, o, f), new, states)
+                new = tree_map(lambda n, o, f=finished: _stopped(n, o, f), new, states)
         states, finished = new, ended
         steps.append(output)
         if max_step_num is not None and len(steps) > max_step_num:
@@ -214,11 +214,11 @@ def dynamic_decode(
         raise InvalidArgumentError(
             "[dynamic_decode] a sequence must be unfinished at first, got none"
         )
-    outputs = map_nest(lambda *ys: ops.stack(*ys, axis=0), *steps)
+    outputs = tree_map(lambda *ys: ops.stack(*ys, axis=0), *steps)
     if hasattr(decoder, "finalize"):
         outputs, states = decoder.finalize(outputs, states, lengths)
     if not output_time_major:
-        outputs = map_nest(
+        outputs = tree_map(
             lambda y: ops.transpose(y, perm=[1, 0, *range(2, y.ndim)]), outputs
         )
     return (outputs, states, lengths) if return_length else (outputs, states)

@@ -12,10 +12,10 @@ from typing import Any
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.base.public import publish as _publish
 from proa.jit.input_spec import InputSpec
-from proa.static.absent import refuse
 from proa.static.executor import Executor
 from proa.static.inference_model import load_inference_model, save_inference_model
 from proa.static.py_func import py_func
+from proa.static.unsupported import refuse
 from proa.tensor.lod import LoDTensor, create_lod_tensor
 
 __all__ = [

@@ -6,8 +6,9 @@ from proa.tensor import methods
 from proa.tensor.array import *  # noqa: F403
 from proa.tensor.complex_parts import *  # noqa: F403
 from proa.tensor.contraction import *  # noqa: F403
-from proa.tensor.counting import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
+from proa.tensor.cumulative import *  # noqa: F403
+from proa.tensor.histograms import *  # noqa: F403
 from proa.tensor.inplace import *  # noqa: F403
 from proa.tensor.linalg import *  # noqa: F403
 from proa.tensor.logic import *  # noqa: F403
@@ -16,7 +17,6 @@ from proa.tensor.math import *  # noqa: F403
 from proa.tensor.quantiles import *  # noqa: F403
 from proa.tensor.random import *  # noqa: F403
 from proa.tensor.reduction import *  # noqa: F403
-from proa.tensor.scan import *  # noqa: F403
 from proa.tensor.search import *  # noqa: F403
 
 methods.attach()

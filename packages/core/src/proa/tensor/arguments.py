@@ -19,7 +19,7 @@ from proa.errors import (
     ResourceExhaustedError,
     ShapeError,
 )
-from proa.tensor.sizes import OpenSize
+from proa.tensor.symbolic_dims import SymbolicDim
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: A shape or a list of ints: a Tensor of ints, or a sequence of ints and 0-d Tensors.
@@ -36,7 +36,7 @@ def as_int(where: str, value: Any) -> int:
         if isinstance(number, complex) or not math.isfinite(number):
             raise InvalidArgumentError(f"[{where}] expected an integer, got {number}")
         return int(number)
-    if isinstance(value, OpenSize):
+    if isinstance(value, SymbolicDim):
         raise InvalidArgumentError(
             f"[{where}] a number must be known here, got a size that is open while a "
             "graph is recorded: give it in InputSpec"
@@ -135,7 +135,7 @@ def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     """``value`` as a Tensor; a Python number takes the dtype of ``like``."""
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, OpenSize):
+    if isinstance(value, SymbolicDim):
         return value.astype("int64" if like is None else like.dtype)
     if like is not None and isinstance(value, (bool, int, float)):
         return ops.full(shape=[], value=value, dtype=like.dtype)

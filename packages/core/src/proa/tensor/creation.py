@@ -27,7 +27,7 @@ from proa.tensor.arguments import (
     normal_axis,
     renamed,
 )
-from proa.tensor.sizes import OpenSize, is_open, sized
+from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized
 
 __all__ = [
     "arange", "assign", "clone", "complex", "diag", "diag_embed", "diagflat",
@@ -42,7 +42,7 @@ _KINDS = {bool: bool_, int: int64, float: None}
 
 
 def _holds_tensor(data: Any) -> bool:
-    return isinstance(data, (Tensor, OpenSize)) or (
+    return isinstance(data, (Tensor, SymbolicDim)) or (
         isinstance(data, (list, tuple)) and any(map(_holds_tensor, data))
     )
 
@@ -143,7 +143,7 @@ def full(
 ) -> Tensor:
     """``shape`` filled with one value; the dtype is that of the value by default."""
     value = _number(fill_value)
-    if isinstance(value, OpenSize):
+    if isinstance(value, SymbolicDim):
         kind = as_dtype(dtype or "int64")
         return ops.mul(_filled(shape, 1, kind), value.astype(kind))
     if dtype is None and isinstance(value, bool):
@@ -242,7 +242,7 @@ def linspace(
     start: Any, stop: Any, num: Any, dtype: DTypeLike | None = None, name: Any = None
 ) -> Tensor:
     """``num`` numbers evenly from start to stop, both included."""
-    if isinstance(num, OpenSize):
+    if isinstance(num, SymbolicDim):
         steps = ops.maximum((num - 1).astype("float64"), 1.0)
         size = (float(_number(stop)) - float(_number(start))) / steps
         places = _open_range(0, num, 1, "float64") * size + float(_number(start))

@@ -23,7 +23,7 @@ from proa.tensor.arguments import as_tensor, cast_if
 from proa.tensor.creation import arange
 from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape, expand
 from proa.tensor.search import entries_where
-from proa.tensor.sizes import OpenSize, is_open
+from proa.tensor.symbolic_dims import SymbolicDim, is_open
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _has_tensor(item: Any) -> bool:
 
 
 def _bound(value: Any) -> Any:
-    if value is None or isinstance(value, OpenSize):
+    if value is None or isinstance(value, SymbolicDim):
         return value
     try:
         return operator.index(value)
@@ -84,7 +84,7 @@ def _bound(value: Any) -> Any:
 
 def _read(item: Any) -> Any:
     """An item as None, Ellipsis, a slice of ints, an int, or a Tensor."""
-    if item is None or item is Ellipsis or isinstance(item, OpenSize):
+    if item is None or item is Ellipsis or isinstance(item, SymbolicDim):
         return item
     if isinstance(item, slice):
         return slice(_bound(item.start), _bound(item.stop), _bound(item.step))
@@ -138,7 +138,7 @@ def _checked_zero(given: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """
     terms = []
     for m, n in zip(given, sizes, strict=True):
-        if isinstance(n, OpenSize):
+        if isinstance(n, SymbolicDim):
             left = ops.sub(n.astype("int64"), as_tensor(np.int64(m)))
             terms.append(ops.mul(left, left))
     mismatch = ops.sum(ops.stack(*terms, axis=0), axis=[0])
@@ -147,7 +147,7 @@ def _checked_zero(given: Sequence[int], sizes: Sequence[int]) -> Tensor:
 
 def _integer(item: Any, axis: int, size: int) -> Tensor:
     """A single integer as a 0-d index array."""
-    if isinstance(item, OpenSize):
+    if isinstance(item, SymbolicDim):
         return ops.reshape(arange(item, item + 1), shape=[])
     if size >= 0:
         _check_range(axis, size, item)

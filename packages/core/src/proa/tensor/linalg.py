@@ -8,8 +8,8 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_ints, cast_if, normal_axis
-from proa.tensor.factor import adjoint, cholesky, matrix_of, square_of
-from proa.tensor.systems import inverse
+from proa.tensor.decompositions import adjoint, cholesky, matrix_of, square_of
+from proa.tensor.linear_solvers import inverse
 
 __all__ = ["cholesky", "cross", "dist", "inverse", "norm", "t"]
 

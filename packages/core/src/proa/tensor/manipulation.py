@@ -24,7 +24,7 @@ from proa.tensor.arguments import (
     renamed,
 )
 from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
-from proa.tensor.sizes import OpenSize, is_open, sized
+from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized
 
 __all__ = [
     "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop",
@@ -67,12 +67,12 @@ def _open_reshape(x: Tensor, shape: Any) -> Tensor:
 def _infer_known(x: Tensor, shape: list[Any]) -> None:
     """Where all that is open in x stays, the size that is left out (-1) is known."""
     known = [n for n in shape if type(n) is int]
-    stays = [n for n in shape if isinstance(n, OpenSize) and n.is_of(x)]
+    stays = [n for n in shape if isinstance(n, SymbolicDim) and n.is_of(x)]
     left = [axis for axis, n in enumerate(shape) if type(n) is int and n < 0]
     if len(known) + len(stays) < len(shape) or len(left) != 1:
         return
-    opens = [axis for axis, n in enumerate(x.shape) if isinstance(n, OpenSize)]
-    held = math.prod(n for n in x.shape if not isinstance(n, OpenSize))
+    opens = [axis for axis, n in enumerate(x.shape) if isinstance(n, SymbolicDim)]
+    held = math.prod(n for n in x.shape if not isinstance(n, SymbolicDim))
     rest = -math.prod(known)
     if sorted(n.axis for n in stays) == opens and rest > 0 and held % rest == 0:
         shape[left[0]] = held // rest

@@ -19,12 +19,14 @@ from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor import (
     complex_parts,
     contraction,
-    counting,
     creation,
-    factor,
+    cumulative,
+    decompositions,
+    histograms,
     indexing,
     inplace,
     linalg,
+    linear_solvers,
     logic,
     manipulation,
     math,
@@ -32,18 +34,16 @@ from proa.tensor import (
     quantiles,
     random,
     reduction,
-    scan,
     search,
-    systems,
 )
 from proa.tensor.arguments import as_int, as_tensor, cast_if
 
 #: The modules whose `__all__` are functions of `proa`, and methods but for these few.
 FAMILIES = (
-    complex_parts, contraction, counting, creation, inplace, linalg, logic,
-    manipulation, math, quantiles, random, reduction, scan, search,
+    complex_parts, contraction, creation, cumulative, histograms, inplace, linalg,
+    logic, manipulation, math, quantiles, random, reduction, search,
 )  # fmt: skip
-publish(*(family.__name__ for family in (*FAMILIES, factor, systems)))
+publish(*(family.__name__ for family in (*FAMILIES, decompositions, linear_solvers)))
 #: Functions whose first argument is not a tensor: no methods of these.
 _NO_METHODS = frozenset({
     "arange", "assign", "complex", "einsum", "empty", "eye", "full",
@@ -63,7 +63,7 @@ def _method(function: Callable[..., Any], name: str) -> Any:
 
 def _table() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {}
-    for family in (*FAMILIES, factor, systems):
+    for family in (*FAMILIES, decompositions, linear_solvers):
         for name in family.__all__:
             if name not in _NO_METHODS:
                 table[name] = getattr(family, name)

@@ -10,7 +10,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
-from proa.tensor.sizes import Sizes, is_open
+from proa.tensor.symbolic_dims import Sizes, is_open
 
 __all__ = [
     "all", "amax", "amin", "any", "count_nonzero", "logsumexp", "max", "mean",

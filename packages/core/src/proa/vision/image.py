@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa.errors import InvalidArgumentError, NotFoundError
-from proa.vision.transforms.kinds import pil
+from proa.vision.transforms.image_types import pil
 
 __all__ = ["get_image_backend", "image_load", "set_image_backend"]
 

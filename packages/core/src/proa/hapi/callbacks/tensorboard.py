@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from proa.hapi.callbacks.base import Callback, Logs
-from proa.hapi.callbacks.events import EventWriter
+from proa.hapi.callbacks.event_file import EventWriter
 
 
 def _number(value: Any) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from proa.base import files
-from proa.base.file_kinds import kind_of, starts_safetensors
+from proa.base.file_formats import format_of_bytes, starts_safetensors
 from proa.errors import InvalidArgumentError, ResourceExhaustedError, VersionError
 from proa.ir.attributes import row_of, unpack
 from proa.ir.file.layout import (
@@ -37,7 +37,7 @@ class _Reader:
     def __init__(self, raw: memoryview, where: str) -> None:
         self.where = where
         self.file = raw
-        if not starts_safetensors(raw) and (kind := kind_of(raw)):
+        if not starts_safetensors(raw) and (kind := format_of_bytes(raw)):
             self.fail("a graph as the first tensor of a safetensors file", kind)
         if len(raw) < 8:
             self.fail("a file of at least 8 bytes", len(raw))

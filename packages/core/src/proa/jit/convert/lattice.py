@@ -17,7 +17,7 @@ from proa._core import ops
 from proa.base.dtype import get_default_dtype
 from proa.ir.record import dtype_name
 from proa.jit.pytree import TaggedUnion
-from proa.tensor.sizes import OpenSize
+from proa.tensor.symbolic_dims import SymbolicDim
 
 #: Python values that are equal if they compare so; others only if they are the same.
 _VALUES = (bool, int, float, complex, str, bytes, type(None), slice)
@@ -103,7 +103,7 @@ def same(a: Any, b: Any) -> bool:
     """Whether two values that are no tensors are the same."""
     if a is b:
         return True
-    if isinstance(a, OpenSize) or isinstance(b, OpenSize):
+    if isinstance(a, SymbolicDim) or isinstance(b, SymbolicDim):
         return False
     return type(a) is type(b) and isinstance(a, _VALUES) and bool(a == b)
 
@@ -256,7 +256,7 @@ def conform(value: Any, kind: AbstractValue) -> Any:
         return UNDEFINED
     if isinstance(value, _core.Tensor):
         return value
-    if isinstance(value, OpenSize):
+    if isinstance(value, SymbolicDim):
         return ops.cast(value.number(), dtype=kind.dtype)
     number = 0 if value is UNDEFINED else value
     shape = [max(n, 1) if n < 0 else n for n in kind.shape]

@@ -39,7 +39,7 @@ from proa.jit.convert.tracebacks import recorded
 from proa.jit.convert.variables import Variables
 from proa.jit.flow import is_symbolic
 from proa.jit.pytree import TaggedUnion
-from proa.tensor.sizes import OpenSize
+from proa.tensor.symbolic_dims import SymbolicDim
 
 __all__ = [
     "and_", "assert_", "call", "chain", "either", "for_loop", "go_on", "if_else",
@@ -435,7 +435,7 @@ def chain(value: Any, *rest: Any) -> Any:
 
 def size(value: Any) -> Any:
     """A value that bounds a loop: a size that is open as a tensor of the run's."""
-    return value.number() if isinstance(value, OpenSize) else value
+    return value.number() if isinstance(value, SymbolicDim) else value
 
 
 _COMPARISONS: dict[str, Function] = {

@@ -12,7 +12,7 @@ from proa.base.dtype import get_default_dtype
 from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.jit.convert.effects import when_run
 from proa.jit.flow import is_symbolic
-from proa.tensor.sizes import OpenSize
+from proa.tensor.symbolic_dims import SymbolicDim
 
 
 class Several:
@@ -36,12 +36,12 @@ class Several:
 
 
 def _is_open(thing: Any) -> bool:
-    return is_symbolic(thing) or isinstance(thing, OpenSize)
+    return is_symbolic(thing) or isinstance(thing, SymbolicDim)
 
 
 def _int64(thing: Any) -> Any:
     """A number as a 0-d int64 tensor."""
-    if isinstance(thing, OpenSize):
+    if isinstance(thing, SymbolicDim):
         thing = thing.number()
     if not isinstance(thing, _core.Tensor):
         return ops.full(shape=[], value=int(thing), dtype="int64")
@@ -53,7 +53,7 @@ def several(items: Any) -> Several | None:
     """The items, if only a run tells how many there are."""
     if isinstance(items, Several):
         return items
-    if is_symbolic(items) and items.ndim and isinstance(items.shape[0], OpenSize):
+    if is_symbolic(items) and items.ndim and isinstance(items.shape[0], SymbolicDim):
         return Several(_int64(items.shape[0]), items.__getitem__)
     return None
 
@@ -116,7 +116,7 @@ def len_(items: Any) -> Any:
 
 def _cast(to: Callable[..., Any], dtype: Callable[[], Any]) -> Callable[..., Any]:
     def cast(*args: Any, **keywords: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], OpenSize):
+        if len(args) == 1 and isinstance(args[0], SymbolicDim):
             return ops.cast(args[0].number(), dtype=dtype())
         if len(args) == 1 and is_symbolic(args[0]):
             return ops.cast(args[0], dtype=dtype())
@@ -132,7 +132,7 @@ def print_(*args: Any, **keywords: Any) -> None:
         print(*args, **keywords)
         return
     symbols = [args[k] for k in at]
-    tensors = [s.number() if isinstance(s, OpenSize) else s for s in symbols]
+    tensors = [s.number() if isinstance(s, SymbolicDim) else s for s in symbols]
     known = [None if k in at else arg for k, arg in enumerate(args)]
 
     def show(*values: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import ShapeError
-from proa.nn.functional.class_loss import cross_entropy
+from proa.nn.functional.cross_entropy import cross_entropy
 from proa.nn.functional.distance import cosine_similarity
 from proa.nn.functional.reduction import reduced
 from proa.tensor.arguments import check_rank

@@ -11,7 +11,7 @@ from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 from proa.nn.layer.container import LAYER_BYTES, LayerList
 from proa.nn.layer.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
-from proa.nn.nest import map_nest
+from proa.nn.pytree import tree_map
 from proa.tensor.arguments import as_count
 
 __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]
@@ -65,14 +65,14 @@ def _walk(
     count = _steps(inputs, axis)
     outputs: list[Any] = [None] * count
     for t in reversed(range(count)) if reverse else range(count):
-        now = map_nest(lambda x, t=t: ops.select(x, axis=axis, index=t), inputs)
+        now = tree_map(lambda x, t=t: ops.select(x, axis=axis, index=t), inputs)
         out, new = cell(now, states, **extra)
         if length is not None:
             inside = ops.greater_than(length, t)
-            out = map_nest(lambda y, m=inside: _kept(m, y, _zeros(y)), out)
-            new = map_nest(lambda n, o, m=inside: _kept(m, n, o), new, states)
+            out = tree_map(lambda y, m=inside: _kept(m, y, _zeros(y)), out)
+            new = tree_map(lambda n, o, m=inside: _kept(m, n, o), new, states)
         outputs[t], states = out, new
-    return map_nest(lambda *ys: ops.stack(*ys, axis=axis), *outputs), states
+    return tree_map(lambda *ys: ops.stack(*ys, axis=axis), *outputs), states
 
 
 class RNN(Layer):
@@ -166,7 +166,7 @@ class BiRNN(Layer):
                 cells, initial_states, (False, True), strict=True
             )
         )
-        joined = map_nest(lambda a, b: ops.concat(a, b, axis=-1), y, z)
+        joined = tree_map(lambda a, b: ops.concat(a, b, axis=-1), y, z)
         return joined, (forward, backward)
 
 
@@ -264,7 +264,7 @@ class _RecurrentStack(LayerList):
                 own = own[0]
             out, final = layer(out, own, sequence_length)
             finals += [final] if ways == 1 else list(final)
-        return out, map_nest(lambda *s: ops.stack(*s, axis=0), *finals)
+        return out, tree_map(lambda *s: ops.stack(*s, axis=0), *finals)
 
     def flatten_parameters(self) -> None:
         """Kept for callers; the parameters stay where they are."""

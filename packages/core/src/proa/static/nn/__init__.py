@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from proa.base.public import publish as _publish
-from proa.static.absent import refuse
 from proa.static.nn.control_flow import *  # noqa: F403
 from proa.static.nn.control_flow import __all__ as _control
 from proa.static.nn.sequence import *  # noqa: F403
@@ -13,6 +12,7 @@ from proa.static.nn.sequence import __all__ as _sequences
 from proa.static.nn.sequence_layout import *  # noqa: F403
 from proa.static.nn.sequence_layout import __all__ as _layout
 from proa.static.py_func import py_func
+from proa.static.unsupported import refuse
 
 __all__ = [*_control, *_sequences, *_layout, "py_func"]
 

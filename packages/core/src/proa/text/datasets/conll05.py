@@ -12,7 +12,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.text.datasets.words import looked_up, reading
+from proa.text.datasets.vocabulary import looked_up, reading
 
 _UNKNOWN = 0
 _WORDS = "conll05st-release/test.wsj/words/test.wsj.words.gz"

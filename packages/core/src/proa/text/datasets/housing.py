@@ -10,7 +10,7 @@ from proa.base.dtype import get_default_dtype
 from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.local_files import local_file
-from proa.text.datasets.words import one_of, reading
+from proa.text.datasets.vocabulary import one_of, reading
 
 _COLUMNS = 14
 

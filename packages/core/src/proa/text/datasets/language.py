@@ -14,7 +14,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.text.datasets.words import looked_up, numbered, one_of, reading
+from proa.text.datasets.vocabulary import looked_up, numbered, one_of, reading
 
 
 class Imdb(Dataset[tuple[Any, Any]]):

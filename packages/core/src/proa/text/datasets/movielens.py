@@ -11,7 +11,7 @@ import numpy as np
 
 from proa.io import Dataset
 from proa.io.local_files import local_file
-from proa.text.datasets.words import one_of, reading
+from proa.text.datasets.vocabulary import one_of, reading
 
 #: First years of the age groups; their position is the number of the group.
 AGES = (1, 18, 25, 35, 45, 50, 56)

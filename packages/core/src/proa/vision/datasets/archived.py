@@ -14,7 +14,7 @@ from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
 from proa.vision.image import chosen_backend, from_pil
-from proa.vision.transforms.kinds import pil
+from proa.vision.transforms.image_types import pil
 
 
 def _mode(mode: str, known: dict[str, str], where: str) -> str:

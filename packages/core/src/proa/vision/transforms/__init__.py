@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from proa.base.public import publish as _publish
-from proa.vision.transforms import fixed, functional, randomized
+from proa.vision.transforms import deterministic, functional, randomized
 from proa.vision.transforms.base import BaseTransform, Compose
-from proa.vision.transforms.fixed import *  # noqa: F403
+from proa.vision.transforms.deterministic import *  # noqa: F403
 from proa.vision.transforms.functional import *  # noqa: F403
 from proa.vision.transforms.randomized import *  # noqa: F403
 
 __all__ = [
     "BaseTransform", "Compose",
-    *fixed.__all__, *functional.__all__, *randomized.__all__,
+    *deterministic.__all__, *functional.__all__, *randomized.__all__,
 ]  # fmt: skip
 
 _publish(functional.__name__, __name__)

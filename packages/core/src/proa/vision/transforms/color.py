@@ -13,7 +13,7 @@ from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.tensor.creation import to_tensor
 from proa.tensor.search import where
-from proa.vision.transforms.kinds import channels_of
+from proa.vision.transforms.image_types import channels_of
 from proa.vision.transforms.sampling import floating
 
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601-2

@@ -18,7 +18,7 @@ from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.creation import to_tensor as _tensor
 from proa.tensor.manipulation import flip
 from proa.vision.transforms import color
-from proa.vision.transforms.kinds import (
+from proa.vision.transforms.image_types import (
     Array,
     checked,
     is_pil,

@@ -19,7 +19,7 @@ from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.creation import to_tensor
 from proa.vision.transforms import functional as F
 from proa.vision.transforms.base import BaseTransform
-from proa.vision.transforms.kinds import channels_of, size_of
+from proa.vision.transforms.image_types import channels_of, size_of
 
 __all__ = [
     "BrightnessTransform", "ColorJitter", "ContrastTransform", "HueTransform",

@@ -11,7 +11,7 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
 from proa.tensor.creation import to_tensor
-from proa.vision.transforms.kinds import Array, is_pil, pil, size_of
+from proa.vision.transforms.image_types import Array, is_pil, pil, size_of
 
 #: Names of ways to mix, with the reach of their filters in old pixels.
 _REACH = {"nearest": 0.5, "bilinear": 1, "box": 0.5, "hamming": 1, "bicubic": 2,

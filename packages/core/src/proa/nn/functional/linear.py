@@ -1,4 +1,4 @@
-"""Linear maps."""
+"""Linear and bilinear layers as functions."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def is_pickle(data: bytes | memoryview) -> bool:
     return starts and not starts_safetensors(data)
 
 
-def kind_of(data: bytes | memoryview) -> str:
+def format_of_bytes(data: bytes | memoryview) -> str:
     """The kind of file in words, or "" where the bytes do not tell."""
     start = bytes(data[:512])
     if start[:4] == b"PK\3\4":

@@ -1,4 +1,4 @@
-"""Sizes that only a run tells, as the shapes of recorded graphs have them."""
+"""Symbolic dimensions: sizes that are unknown while a graph is recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proa._core import Tensor, ops
 from proa.errors import UnimplementedError
 
 
-class OpenSize(int):
+class SymbolicDim(int):
     """A size of a symbolic tensor that is open while a graph is recorded.
 
     As an integer it is -1, which stands for it in shapes. It remembers how it follows
@@ -33,7 +33,7 @@ class OpenSize(int):
         divisor: int = 1,
         extra: int = 0,
         plus: tuple[Any, int, int] | None = None,
-    ) -> OpenSize:
+    ) -> SymbolicDim:
         self = super().__new__(cls, -1)
         self.of, self.axis, self.plus = of, axis, plus
         self.factor, self.divisor, self.extra = factor, divisor, extra
@@ -55,44 +55,46 @@ class OpenSize(int):
 
     cast = astype
 
-    def plain(self) -> OpenSize:
+    def plain(self) -> SymbolicDim:
         """The same size as that of one array, without arithmetic."""
         if (self.factor, self.divisor, self.extra, self.plus) == (1, 1, 0, None):
             return self
-        return OpenSize(sized([self]), 0)
+        return SymbolicDim(sized([self]), 0)
 
     def is_of(self, x: Any) -> bool:
         """Whether it is that of an axis of this tensor, without arithmetic."""
         return self.of is x and self.plain() is self
 
-    def _with(self, other: OpenSize, sign: int) -> OpenSize:
+    def _with(self, other: SymbolicDim, sign: int) -> SymbolicDim:
         if other.factor < 0:  # no array has a size below zero
             other, sign = -other, -sign
         one, two = self if self.plus is None else self.plain(), other.plain()
         plus = (two.of, two.axis, sign)
-        return OpenSize(one.of, one.axis, one.factor, one.divisor, one.extra, plus)
+        return SymbolicDim(one.of, one.axis, one.factor, one.divisor, one.extra, plus)
 
     def __add__(self, other: Any) -> Any:
-        if isinstance(other, OpenSize):
+        if isinstance(other, SymbolicDim):
             return self._with(other, 1)
         if isinstance(other, float):
             return self.number() + other
         if not isinstance(other, int):
             return NotImplemented
         extra = self.extra + other
-        return OpenSize(self.of, self.axis, self.factor, self.divisor, extra, self.plus)
+        return SymbolicDim(
+            self.of, self.axis, self.factor, self.divisor, extra, self.plus
+        )
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        if isinstance(other, OpenSize):
+        if isinstance(other, SymbolicDim):
             return self._with(other, -1)
         return self + -other if isinstance(other, (int, float)) else NotImplemented
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, OpenSize):
+        if isinstance(other, SymbolicDim):
             flat = ops.flatten(sized([self, other]), start_axis=0, stop_axis=-1)
-            return OpenSize(flat, 0)
+            return SymbolicDim(flat, 0)
         if isinstance(other, float):
             return self.number() * other
         if not isinstance(other, int):
@@ -100,16 +102,16 @@ class OpenSize(int):
         if self.divisor != 1 or self.plus is not None:
             return self.plain() * other
         extra = self.extra * other
-        return OpenSize(self.of, self.axis, self.factor * other, 1, extra)
+        return SymbolicDim(self.of, self.axis, self.factor * other, 1, extra)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        if isinstance(other, OpenSize) or not isinstance(other, int) or other < 1:
+        if isinstance(other, SymbolicDim) or not isinstance(other, int) or other < 1:
             self._refuse(f"divided by {other!r}")
         if (self.divisor, self.extra, self.plus) != (1, 0, None):
             return self.plain() // other
-        return OpenSize(self.of, self.axis, self.factor, other)
+        return SymbolicDim(self.of, self.axis, self.factor, other)
 
     def __truediv__(self, other: Any) -> Any:
         if not isinstance(other, (int, float)):
@@ -132,7 +134,7 @@ class OpenSize(int):
         self._refuse("made a float")
 
     def __rsub__(self, other: Any) -> Any:
-        if isinstance(other, OpenSize) or not isinstance(other, int):
+        if isinstance(other, SymbolicDim) or not isinstance(other, int):
             self._refuse(f"taken from {other!r}")
         return self * -1 + other
 
@@ -169,12 +171,12 @@ class OpenSize(int):
 #: Axes that an array has at most; `sized` names axes by it.
 _AXES = 8
 
-_core.set_open_size(OpenSize)
+_core.set_open_size(SymbolicDim)
 
 
 def number_of(size: Any) -> Tensor:
     """A size, open or known, as a 0-d int32 tensor."""
-    if isinstance(size, OpenSize):
+    if isinstance(size, SymbolicDim):
         return size.number()
     if isinstance(size, Tensor):
         return ops.cast(size, dtype="int32")
@@ -190,7 +192,7 @@ class Sizes(list[Any]):
 
     def tensor(self) -> Tensor:
         """The sizes as an int32 tensor."""
-        return OpenSize.stacked(self)
+        return SymbolicDim.stacked(self)
 
     def __getitem__(self, item: Any) -> Any:
         found = super().__getitem__(item)
@@ -251,7 +253,7 @@ def sized(shape: Sequence[Any], first: Any = None) -> Tensor:
 
     rows = []
     for size in shape:
-        if isinstance(size, OpenSize):
+        if isinstance(size, SymbolicDim):
             more = -1
             if size.plus is not None:
                 array, axis, sign = size.plus

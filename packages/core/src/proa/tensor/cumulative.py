@@ -1,4 +1,4 @@
-"""Running extrema and logarithms of running sums along an axis."""
+"""Cumulative maximum, minimum and log-sum-exp along an axis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import as_int, cast_if, normal_axis
-from proa.tensor.doubling import doubled
+from proa.tensor.associative_scan import associative_scan
 
 __all__ = ["cummax", "cummin", "logaddexp", "logcumsumexp"]
 
@@ -45,7 +45,7 @@ def logcumsumexp(
     along = normal_axis("logcumsumexp", as_int("logcumsumexp", axis), y.ndim)
     if y.ndim == 0:
         return ops.assign(y)
-    return doubled((y,), along, lambda a, b: (logaddexp(a[0], b[0]),))[0]
+    return associative_scan((y,), along, lambda a, b: (logaddexp(a[0], b[0]),))[0]
 
 
 def _extreme(
@@ -76,7 +76,7 @@ def _extreme(
             )
         return ops.where(later, b[0], a[0]), ops.where(later, b[1], a[1])
 
-    _, index = doubled((x.detach(), place), along, join)
+    _, index = associative_scan((x.detach(), place), along, join)
     return ops.take_along_axis(x, index, axis=along), cast_if(index, kind)
 
 

@@ -1,4 +1,4 @@
-"""Scans along an axis by doubling.
+"""Associative scan along an axis (Hillis and Steele, 1986).
 
 After step k, element i holds the result of the 2 ** k elements that end at i. That is
 log2(n) steps of elementwise rows, which differentiate and record.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from proa._core import Tensor, ops
 
 
-def doubled(
+def associative_scan(
     parts: tuple[Tensor, ...],
     axis: int,
     join: Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], tuple[Tensor, ...]],

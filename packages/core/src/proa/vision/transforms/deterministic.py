@@ -12,7 +12,7 @@ from proa.errors import InvalidArgumentError
 from proa.tensor.manipulation import transpose
 from proa.vision.transforms import functional as F
 from proa.vision.transforms.base import BaseTransform
-from proa.vision.transforms.kinds import to_array
+from proa.vision.transforms.image_types import to_array
 
 __all__ = [
     "CenterCrop", "Grayscale", "Normalize", "Pad", "Resize", "ToTensor", "Transpose",

@@ -1,4 +1,4 @@
-"""The same function over every tensor of a nest of lists and tuples."""
+"""Map a function over the leaves of nested lists and tuples."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 
-def map_nest(fn: Callable[..., Any], *nests: Any) -> Any:
+def tree_map(fn: Callable[..., Any], *nests: Any) -> Any:
     """fn over what is at the same places of nests of one structure, which is kept."""
     first = nests[0]
     if isinstance(first, (list, tuple)):
-        parts = [map_nest(fn, *p) for p in zip(*nests, strict=True)]
+        parts = [tree_map(fn, *p) for p in zip(*nests, strict=True)]
         if hasattr(first, "_fields"):
             return type(first)(*parts)
         return parts if isinstance(first, list) else tuple(parts)

@@ -1,4 +1,4 @@
-"""Rows of tables, one-hot vectors and smoothed labels."""
+"""Embedding, one-hot encoding and label smoothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear systems: solutions, inverses, determinants, least squares, ranks."""
+"""Linear solvers, inverses, determinants, least squares and ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_tensor
-from proa.tensor.factor import adjoint, matrix_of, square_of
+from proa.tensor.decompositions import adjoint, matrix_of, square_of
 from proa.tensor.math import matmul
 
 __all__ = [

@@ -275,7 +275,7 @@ def test_the_instruction_is_in_the_library():
 
 @pytest.mark.skipif(bool(MODE), reason="this is the run with a setting")
 def test_all_of_it_with_the_emulation():
-    tests = [__file__, str(Path(__file__).with_name("test_products.py"))]
+    tests = [__file__, str(Path(__file__).with_name("test_gemm.py"))]
     done = run(
         "-m",
         "pytest",

@@ -1,4 +1,4 @@
-"""How often values occur: histograms, counts, modes, and the different elements."""
+"""Histograms, bincount, mode and unique elements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_tensor, cast_if, normal_axis, present_axis
-from proa.tensor.doubling import doubled
+from proa.tensor.associative_scan import associative_scan
 
 __all__ = [
     "bincount", "histogram", "mode", "unique", "unique_consecutive",
@@ -129,7 +129,7 @@ def mode(
         high=[0] * x.ndim,
     )
     starts = ops.mul(fresh, ramp)
-    (begin,) = doubled((starts,), -1, lambda a, b: (ops.maximum(a[0], b[0]),))
+    (begin,) = associative_scan((starts,), -1, lambda a, b: (ops.maximum(a[0], b[0]),))
     best = ops.argmax(ops.sub(ramp, begin), axis=-1, keepdim=True)
     index = ops.take_along_axis(where, best, axis=-1)
     back = [*range(along), x.ndim - 1, *range(along, x.ndim - 1)]

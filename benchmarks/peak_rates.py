@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("roof.c")
+SOURCE = Path(__file__).with_name("peak_rates.c")
 FLAGS = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
 
 
@@ -24,7 +24,7 @@ def measure() -> dict[str, float]:
     if compiler is None:
         return {}
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "roof.so"
+        library = Path(folder) / "peak_rates.so"
         command = [compiler, *FLAGS, str(SOURCE), "-o", str(library)]
         if subprocess.run(command, capture_output=True).returncode != 0:
             return {}
