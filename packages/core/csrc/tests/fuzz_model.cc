@@ -101,7 +101,7 @@ int try_model(const uint8_t* data, size_t size) {
   volatile size_t sink = visit(model);
   (void)sink;
   (void)proa::verify_checksum(copy.get(), size);
-  if (proa::directs(model, 0)) return try_blocks(model);
+  if (proa::has_control_flow(model, 0)) return try_blocks(model);
   const size_t table_size = proa::Prepared::table_size(model);
   const auto tables = exactly(table_size);
   proa::Prepared prepared;
@@ -155,13 +155,13 @@ Bytes mutate(const std::vector<Bytes>& seeds, Random* random) {
         if (place + 4 <= bytes.size()) memcpy(&bytes[place], &odd, 4);
         break;
       }
-      case 3: {  // copy a piece over another
+      case 3: {  // copy some bytes over others
         const size_t n = 1 + random->below(96), from = graph_place(bytes, random);
         if (from + n <= bytes.size() && at + n <= bytes.size())
           memmove(&bytes[at], &bytes[from], n);
         break;
       }
-      case 4: {  // a piece of another file
+      case 4: {  // some bytes of another file
         const Bytes& other = seeds[random->below(seeds.size())];
         const size_t n = 1 + random->below(256), from = random->below(other.size());
         if (from + n <= other.size() && at + n <= bytes.size()) memcpy(&bytes[at], &other[from], n);

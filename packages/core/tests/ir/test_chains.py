@@ -208,9 +208,9 @@ def test_chains_are_verified() -> None:
     nodes[1].chain = 2
     with pytest.raises(InvalidArgumentError, match="must stand together"):
         verify(program)
-    with pytest.raises(InvalidArgumentError, match="chains must be of nodes in order"):
+    with pytest.raises(InvalidArgumentError, match="expected chains of nodes in order"):
         _core.Engine.from_bytes(to_bytes(program), chains=[(2, 2), (1, 2)])
-    with pytest.raises(InvalidArgumentError, match="chains must be of nodes in order"):
+    with pytest.raises(InvalidArgumentError, match="expected chains of nodes in order"):
         _core.Engine.from_bytes(to_bytes(program), chains=[(3, 2)])
 
 

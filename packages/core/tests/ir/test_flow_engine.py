@@ -226,7 +226,7 @@ def nest_in_body(b: Builder) -> None:
     body.nodes[-1].inputs = body.nodes[-1].inputs[:1]
 
 
-ALONE = "names blocks behind its own"
+ALONE = "refers to later blocks"
 
 
 @pytest.mark.parametrize(
@@ -236,20 +236,20 @@ ALONE = "names blocks behind its own"
         (spoil_loop(body_block=-1), ALONE),
         (spoil_loop(cond_block=3), ALONE),
         (spoil_loop(cond_block=2**40), ALONE),
-        (spoil_loop(carried=4), "among its inputs"),
-        (spoil_loop(carried=0), "among its inputs"),
-        (spoil_loop(carried=-1), "among its inputs"),
-        (spoil_loop(carried=1), "what it carries"),
-        (spoil_loop(cond_block=2, body_block=1), "gives one array"),
-        (take_input, "takes what its node is given"),
-        (take_output, "what it carries"),
-        (change_dtype, "agrees in dtype"),
-        (change_size, "known dimensions"),
-        (take_no_value, "required inputs are given"),
-        (ask_for_more, "gives one array"),
+        (spoil_loop(carried=4), "between 1 and all of its inputs"),
+        (spoil_loop(carried=0), "between 1 and all of its inputs"),
+        (spoil_loop(carried=-1), "between 1 and all of its inputs"),
+        (spoil_loop(carried=1), "one output for each carried array"),
+        (spoil_loop(cond_block=2, body_block=1), "a condition block has one output"),
+        (take_input, "as many inputs as its node passes"),
+        (take_output, "one output for each carried array"),
+        (change_dtype, "agree in dtype"),
+        (change_size, "agree in dtype and shape"),
+        (take_no_value, "every required input of the op is given"),
+        (ask_for_more, "a condition block has one output"),
         (ask_a_number, "a bool of one element"),
-        (mix, "either computes or directs"),
-        (nest_in_body, "either computes or directs"),
+        (mix, "control flow alone or none"),
+        (nest_in_body, "control flow alone or none"),
     ],
 )
 def test_a_model_whose_control_flow_is_unsound_is_refused(
@@ -262,7 +262,7 @@ def test_a_model_whose_control_flow_is_unsound_is_refused(
 
 
 @pytest.mark.parametrize("depth", [65, 66])
-def test_at_most_64_blocks_stand_in_one_another_below_the_model(depth: int) -> None:
+def test_blocks_nest_at_most_64_deep_in_the_model(depth: int) -> None:
     b = Builder()
     spec: Spec = ("float32", (2,))
     outer, value = b, b.input("x", *spec)
@@ -272,13 +272,13 @@ def test_at_most_64_blocks_stand_in_one_another_below_the_model(depth: int) -> N
         outer, value = body, inner
     outer.output(outer.neg(value))
     if depth > 65:
-        with pytest.raises(InvalidArgumentError, match="at most 64 blocks"):
+        with pytest.raises(InvalidArgumentError, match="at most 64 deep"):
             engine_of(b)
     else:
         np.testing.assert_array_equal(engine_of(b).run([ONES[0, :2]])[0], -ONES[0, :2])
 
 
-def test_what_only_a_run_tells_is_checked_by_it() -> None:
+def test_shapes_known_at_run_time_alone_are_checked_then() -> None:
     engine = engine_of(chosen())
     with pytest.raises(InvalidArgumentError, match=r"input 'p' must have shape \(1,\)"):
         engine.run([np.array([True, False]), draw(4, 3)])
@@ -287,9 +287,7 @@ def test_what_only_a_run_tells_is_checked_by_it() -> None:
     engine = engine_of(b)
     x = np.ones(3, np.float32)
     np.testing.assert_array_equal(engine.run([x, np.int64(2)])[0], grown(x, 2))
-    with pytest.raises(
-        InvalidArgumentError, match=r"must have shape \(5,\), got \(4,\)"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"of shape \(5,\), got \(4,\)"):
         engine.run([x, np.int64(1)])
     np.testing.assert_array_equal(engine.run([x, np.int64(2)])[0], grown(x, 2))
 

@@ -95,7 +95,7 @@ struct Model {
     const Status status = open_model(bytes.data(), bytes.size(), &view);
     if (status != Status::kOk) {
       throw EngineError(status, std::string(status == Status::kBadModel
-                                                ? "[Engine] a model file must be sound, got: "
+                                                ? "[Engine] not a valid model file: "
                                                 : "[Engine] this model file cannot be read: ") +
                                     view.problem());
     }
@@ -104,13 +104,13 @@ struct Model {
   void check_sum(const EngineOptions& options) const {
     if (options.verify_checksum && !has_checksum(bytes)) {
       throw EngineError(Status::kBadModel,
-                        "[Engine] a model file must have its checksum, got changed bytes");
+                        "[Engine] the model file's checksum differs: its bytes were changed");
     }
   }
 
   void bind(const EngineOptions& options) {
     op_entries();  // chooses the instruction set
-    if (directs(view, 0)) {
+    if (has_control_flow(view, 0)) {
       flow = std::make_unique<FlowProgram>(view);
     } else {
       main = std::make_unique<ComputingBlock>(view, options.updates.on);
@@ -195,7 +195,7 @@ struct Engine::Impl {
     if (!fits) {
       throw EngineError(
           Status::kInvalidArgument,
-          "[Engine] updates must name inputs and attributes of the model, got others");
+          "[Engine] expected updates of inputs and attributes of the model, got others");
     }
     if (model->flow != nullptr && (stores || updates.first_nodes != kNoValue)) {
       throw EngineError(Status::kUnimplemented,
@@ -211,7 +211,7 @@ struct Engine::Impl {
           flow.has_value() ? model->view.node_count() : model->main->prepared.node_count();
       if (chain.first < behind || chain.first > nodes || chain.count > nodes - chain.first) {
         throw EngineError(Status::kInvalidArgument,
-                          "[Engine] chains must be of nodes in order, got others");
+                          "[Engine] expected chains of nodes in order, got others");
       }
       if (flow.has_value()) {
         flow->add_chain({chain.first, chain.count});
@@ -241,27 +241,27 @@ struct Engine::Impl {
   void take_numbers(const std::vector<int64_t>& numbers) {
     for (const NumberUse& use : options.updates.numbers) {
       if (use.slot >= numbers.size()) {
-        throw EngineError(Status::kInvalidArgument,
-                          "[Engine] a number must be given for every slot, got " +
-                              std::to_string(numbers.size()));
+        throw EngineError(
+            Status::kInvalidArgument,
+            "[Engine] expected a number for every slot, got " + std::to_string(numbers.size()));
       }
       uint32_t node = use.node;
       model->block_of(&node)->prepared.set_attribute(node, use.at, &numbers[use.slot]);
     }
   }
 
-  void walk(Plan* plan, const View* inputs, View* outputs, Part part) {
+  void run_plan_part(Plan* plan, const View* inputs, View* outputs, Part part) {
     run_plan(*model->main, plan, inputs, outputs, parallel(), profile ? &profile : nullptr, part);
   }
 
-  std::vector<HeldArray> walk_flow(const View* inputs) {
+  std::vector<HeldArray> run_blocks(const View* inputs) {
     check_inputs(model->inputs, inputs);
     return flow->run(inputs, {parallel(), profile ? &profile : nullptr, &options.interrupt});
   }
 
   void run_flow(const View* inputs, View* outputs) {
     // What the last run gave may be what this one reads.
-    std::vector<HeldArray> made = walk_flow(inputs);
+    std::vector<HeldArray> made = run_blocks(inputs);
     for (size_t i = 0; i < made.size(); ++i) {
       HeldArray& result = made[i];
       if (outputs[i].data != nullptr) {
@@ -282,7 +282,7 @@ struct Engine::Impl {
   }
 
   void run_flow_part(EngineRun* run) {
-    const std::vector<HeldArray> made = walk_flow(run->inputs.data());
+    const std::vector<HeldArray> made = run_blocks(run->inputs.data());
     run->outputs.resize(made.size());
     for (size_t i = 0; i < made.size(); ++i) {
       run->outputs[i] = made[i].view;
@@ -334,7 +334,7 @@ void Engine::run(const View* inputs, View* outputs) {
     if (outputs[i].data == nullptr) continue;
     check_output(impl_->model->outputs[i], plan.output(static_cast<uint32_t>(i)), outputs[i]);
   }
-  impl_->walk(&plan, inputs, outputs, Part::kWhole);
+  impl_->run_plan_part(&plan, inputs, outputs, Part::kWhole);
 }
 
 void Engine::run_part(RunPart part, EngineRun* run) {
@@ -342,16 +342,16 @@ void Engine::run_part(RunPart part, EngineRun* run) {
   const EngineUpdates& updates = impl_->options.updates;
   if (!updates.on) {
     throw EngineError(Status::kInvalidArgument,
-                      "[Engine] tensors must be given to an engine made with updates, got one "
-                      "without");
+                      "[Engine] run_part() needs an engine made with updates, got one without");
   }
   impl_->take_numbers(run->numbers);
   if (impl_->flow.has_value()) return impl_->run_flow_part(run);
   std::vector<int64_t> key = key_of(run->inputs.data(), run->inputs.size());
   if (part == RunPart::kSecond && (run->arena == nullptr || key != run->key)) {
-    throw EngineError(Status::kInvalidArgument,
-                      "[Engine] a second part must go on with a first on inputs of the same shapes "
-                      "and strides, got others");
+    throw EngineError(
+        Status::kInvalidArgument,
+        "[Engine] expected inputs of the second part in the shapes and strides of the "
+        "first part, got others");
   }
   run->key = std::move(key);
   CachedPlan& cached = impl_->plan_for(run->inputs.data());
@@ -377,7 +377,8 @@ void Engine::run_part(RunPart part, EngineRun* run) {
     throw EngineError(Status::kResourceExhausted, error.what());
   }
   cached.place(arena.get());
-  impl_->walk(&cached.plan, run->inputs.data(), run->outputs.data(), static_cast<Part>(part));
+  impl_->run_plan_part(&cached.plan, run->inputs.data(), run->outputs.data(),
+                       static_cast<Part>(part));
   if (part == RunPart::kFirst) run->arena = std::move(arena);
 }
 

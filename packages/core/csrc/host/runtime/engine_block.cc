@@ -10,7 +10,7 @@ namespace proa {
 
 namespace {
 
-// What an extension's operator said beside its status.
+// The message of an extension's operator, added to its status.
 std::string with_cause(const std::string& text) {
   const std::string cause = take_extension_failure();
   return cause.empty() ? text : text + "; " + cause;
@@ -42,8 +42,8 @@ void append(std::string* key, const T* values, size_t count) {
   key->append(reinterpret_cast<const char*>(values), count * sizeof(T));
 }
 
-// All that the packed form of a node's constant may follow from: op, attributes, constants, and of
-// other inputs the dtype and rank.
+// Everything that determines the packed form of a node's constant: op, attributes, constants, and
+// dtype and rank of other inputs.
 std::string pack_key(const Prepared& prepared, uint32_t i) {
   const BoundNode& node = prepared.node(i);
   const NodeRecord& record = prepared.model().node(i);
@@ -156,7 +156,7 @@ ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeigh
   }
   if (status != Status::kOk) {
     throw EngineError(status,
-                      with_cause(std::string("[Engine] it must hold that ") + prepared.problem() +
+                      with_cause(std::string("[Engine] expected that ") + prepared.problem() +
                                  ", got " + node_text(view, prepared.problem_node())),
                       node_name(view, prepared.problem_node()));
   }
@@ -185,7 +185,7 @@ CachedPlan& BlockPlans::find(const View* inputs) {
     if (it != plans_.begin()) plans_.splice(plans_.begin(), plans_, it);
     return plans_.front();
   }
-  // The plan used longest ago gives its place and the memory of its tables.
+  // The least recently used plan is replaced; its tables' memory is reused.
   if (plans_.size() < max_plans_) {
     plans_.emplace_front();
   } else {
@@ -214,7 +214,7 @@ void BlockPlans::build(const View* inputs, CachedPlan* made) {
     }
     throw EngineError(
         status,
-        with_cause("[Engine] input shapes must fit " +
+        with_cause("[Engine] expected input shapes that fit " +
                    node_text(block_->view, made->plan.problem_node()) + ", got " + shapes),
         node_name(block_->view, made->plan.problem_node()));
   }
@@ -246,11 +246,10 @@ void run_plan(const ComputingBlock& block, Plan* plan, const View* inputs, View*
   const Status status =
       plan->run(inputs, outputs, parallel, profile != nullptr ? &profiler : nullptr, part);
   if (status == Status::kOk) return;
-  throw EngineError(
-      status,
-      with_cause("[Engine] inputs must be what " + node_text(block.view, plan->problem_node()) +
-                 " admits, got an array that it refused"),
-      node_name(block.view, plan->problem_node()));
+  throw EngineError(status,
+                    with_cause("[Engine] " + node_text(block.view, plan->problem_node()) +
+                               " refused the values of its inputs"),
+                    node_name(block.view, plan->problem_node()));
 }
 
 }  // namespace proa

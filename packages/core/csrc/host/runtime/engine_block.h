@@ -12,7 +12,7 @@
 
 namespace proa {
 
-/// Prepacked weights that blocks share, by all that a packed form follows from.
+/// Prepacked weights that blocks share, by everything that determines the packed form.
 using PackedWeights = std::map<std::string, Buffer>;
 
 /// A block with its ops bound and its weights prepacked, which clones share. Throws EngineError.
@@ -35,7 +35,7 @@ struct CachedPlan {
   std::vector<int64_t> key;  // of key_of
   Buffer tables;
   Plan plan;
-  void* arena = nullptr;  // where it was placed last
+  void* arena = nullptr;  // where its buffers are
 
   void place(void* memory) {
     if (arena != memory) plan.place(arena = memory);
@@ -50,7 +50,7 @@ class BlockPlans {
       : block_(&block), how_(how), max_plans_(max_plans < 1 ? 1 : max_plans) {}
   /// Nodes of the block, in order and apart from those given before.
   void add_chain(NodeSpan chain) { chains_.push_back(chain); }
-  /// The plan for these inputs, made if there is none. Valid until the next call.
+  /// The plan for these inputs, built if there is none. Valid until the next call.
   CachedPlan& find(const View* inputs);
   /// Bytes of the plans' tables.
   size_t table_bytes() const;
@@ -63,19 +63,19 @@ class BlockPlans {
   PlanOptions how_;
   size_t max_plans_;
   std::vector<NodeSpan> chains_;
-  std::list<CachedPlan> plans_;  // the latest used first
+  std::list<CachedPlan> plans_;  // most recently used first
 };
 
 /// Shapes and strides of the inputs.
 std::vector<int64_t> key_of(const View* inputs, size_t count);
 
-/// Runs a placed plan and tells `profile`, if there is one, of its steps.
+/// Runs a placed plan and reports its steps to `profile`, if there is one.
 void run_plan(const ComputingBlock& block, Plan* plan, const View* inputs, View* outputs,
               const Parallel* parallel, EngineProfile* profile, Part part);
 
 /// Throws EngineError if an input has not the dtype, rank and known dimensions of its spec.
 void check_inputs(const std::vector<IoSpec>& specs, const View* inputs);
-/// Throws EngineError if memory given for an output is not of the array that it is to hold.
+/// Throws EngineError if the array given for an output has another dtype or shape.
 void check_output(const IoSpec& spec, const View& want, const View& given);
 
 /// The value of that id as the file states it.

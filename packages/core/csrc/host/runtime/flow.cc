@@ -8,7 +8,7 @@ namespace proa {
 
 namespace {
 
-constexpr uint32_t kMaxDepth = 64;  // blocks that stand in one another below the model's
+constexpr uint32_t kMaxDepth = 64;  // of blocks nested in the model's
 
 struct FlowOpInfo {
   const char* name;
@@ -26,7 +26,7 @@ const FlowOpInfo* flow_op(const ModelView& model, const NodeRecord& node) {
   return nullptr;
 }
 
-/// Checks one node and turns it into a FlowNode.
+/// Checks one node and converts it to a FlowNode.
 class NodeReader {
  public:
   NodeReader(const ModelView& model, uint32_t block, uint32_t node, uint32_t constants)
@@ -38,12 +38,14 @@ class NodeReader {
 
   FlowNode read() {
     const FlowOpInfo* info = flow_op(model_, record_);
-    must(info != nullptr, "a block either computes or directs");
-    must(model_.op(record_.op).version == 1, "this build has the op's version", Status::kVersion);
+    expect(info != nullptr, "a block has control flow alone or none");
+    expect(model_.op(record_.op).version == 1, "this build supports the op's version",
+           Status::kVersion);
     int64_t attributes[3] = {};
     const uint32_t size = 8 * info->attributes;
-    must(record_.attr_size >= size, "the attributes are whole");
-    must(record_.attr_size == size, "this build has all attributes of the op", Status::kVersion);
+    expect(record_.attr_size >= size, "no attribute is truncated");
+    expect(record_.attr_size == size, "this build knows all attributes of the op",
+           Status::kVersion);
     memcpy(attributes, model_.attrs(record_), size);
     FlowNode node{};
     node.op = info->op;
@@ -63,14 +65,14 @@ class NodeReader {
         check_call(node.blocks[0], 0);
         break;
       case FlowOp::kBranch:
-        must(record_.input_count > 0, "the op has a condition");
+        expect(record_.input_count > 0, "the op has a condition");
         check_condition(input(0));
         check_call(node.blocks[0], 1);
         check_call(node.blocks[1], 1);
         break;
       case FlowOp::kLoop:
-        must(attributes[2] >= 1 && attributes[2] <= int64_t{record_.input_count},
-             "what a loop carries is among its inputs");
+        expect(attributes[2] >= 1 && attributes[2] <= int64_t{record_.input_count},
+               "a loop carries between 1 and all of its inputs");
         node.carried = static_cast<uint32_t>(attributes[2]);
         check_loop(node.blocks[0], node.blocks[1], node.carried);
         break;
@@ -79,20 +81,20 @@ class NodeReader {
   }
 
  private:
-  void must(bool holds, const char* what, Status status = Status::kBadModel) const {
+  void expect(bool holds, const char* what, Status status = Status::kBadModel) const {
     if (holds) return;
-    throw EngineError(status, std::string("[Engine] it must hold that ") + what + ", got " + text_);
+    throw EngineError(status, std::string("[Engine] expected that ") + what + ", got " + text_);
   }
 
   uint32_t block(int64_t id) const {
-    must(id > int64_t{block_} && id < int64_t{model_.block_count()},
-         "a node of control flow names blocks behind its own");
+    expect(id > int64_t{block_} && id < int64_t{model_.block_count()},
+           "a node of control flow refers to later blocks");
     return static_cast<uint32_t>(id);
   }
 
   uint32_t input(uint32_t i) const {
     const uint32_t id = model_.inputs(record_)[i];
-    must(id != kNoValue, "the op's required inputs are given");
+    expect(id != kNoValue, "every required input of the op is given");
     return id;
   }
 
@@ -102,20 +104,21 @@ class NodeReader {
     for (int i = 0; agree && i < x.rank; ++i) {
       agree = x.shape[i] == y.shape[i] || x.shape[i] == kUnknown || y.shape[i] == kUnknown;
     }
-    must(agree, "what stands for one array agrees in dtype and known dimensions");
+    expect(agree, "arrays passed between a node and its block agree in dtype and shape");
   }
 
   void check_condition(uint32_t id) const {
     const ValueRecord& v = model_.value(id);
     bool one = v.dtype == DType::kBool;
     for (int i = 0; i < v.rank; ++i) one = one && (v.shape[i] == 1 || v.shape[i] == kUnknown);
-    must(one, "a condition is a bool of one element");
+    expect(one, "a condition is a bool of one element");
   }
 
   /// The block takes the node's inputs from `first` on.
   ModelView check_inputs(uint32_t named, uint32_t first) const {
     const ModelView body = model_.at_block(named);
-    must(body.input_count() == record_.input_count - first, "a block takes what its node is given");
+    expect(body.input_count() == record_.input_count - first,
+           "a block has as many inputs as its node passes");
     for (uint32_t i = 0; i < body.input_count(); ++i) {
       check_agree(input(first + i), body.input_value(i));
     }
@@ -124,22 +127,22 @@ class NodeReader {
 
   void check_call(uint32_t named, uint32_t first) const {
     const ModelView body = check_inputs(named, first);
-    must(body.output_count() == record_.output_count, "a node gives what its block gives");
+    expect(body.output_count() == record_.output_count, "a node has as many outputs as its block");
     for (uint32_t i = 0; i < record_.output_count; ++i) {
       check_agree(body.output_value(i), record_.output_first + i);
     }
   }
 
   void check_loop(uint32_t condition, uint32_t named, uint32_t carried) const {
-    const ModelView asks = check_inputs(condition, 0);
-    must(asks.output_count() == 1, "a condition's block gives one array");
-    check_condition(asks.output_value(0));
+    const ModelView test = check_inputs(condition, 0);
+    expect(test.output_count() == 1, "a condition block has one output");
+    check_condition(test.output_value(0));
     const ModelView body = check_inputs(named, 0);
-    must(body.output_count() == carried && record_.output_count == carried,
-         "a loop gives, as its body does, what it carries");
+    expect(body.output_count() == carried && record_.output_count == carried,
+           "a loop and its body have one output for each carried array");
     for (uint32_t i = 0; i < carried; ++i) {
       check_agree(body.output_value(i), body.input_value(i));
-      check_agree(body.output_value(i), asks.input_value(i));
+      check_agree(body.output_value(i), test.input_value(i));
       check_agree(body.output_value(i), record_.output_first + i);
     }
   }
@@ -158,8 +161,8 @@ void read_outputs(const ModelView& model, uint32_t constants, FlowBlock* block) 
   }
 }
 
-/// Notes who reads each value last, and outputs that nobody reads.
-void note_last_readers(FlowBlock* block) {
+/// Marks the last read of each value, and outputs that are never read.
+void mark_last_reads(FlowBlock* block) {
   std::vector<FlowInput*> last(block->value_count);
   for (FlowNode& node : block->nodes) {
     for (FlowInput& input : node.inputs) {
@@ -179,7 +182,7 @@ void note_last_readers(FlowBlock* block) {
   }
 }
 
-void note_passed(FlowBlock* block) {
+void find_passed_inputs(FlowBlock* block) {
   for (const FlowInput& output : block->outputs) {
     const bool passes = !output.constant && output.value < block->input_count;
     block->passed.push_back(passes ? output.value : kNoValue);
@@ -188,7 +191,7 @@ void note_passed(FlowBlock* block) {
 
 }  // namespace
 
-bool directs(const ModelView& model, uint32_t block) {
+bool has_control_flow(const ModelView& model, uint32_t block) {
   const ModelView view = model.at_block(block);
   for (uint32_t i = 0; i < view.block(0).node_count; ++i) {
     if (flow_op(view, view.node(i)) != nullptr) return true;
@@ -201,10 +204,10 @@ FlowProgram::FlowProgram(const ModelView& model)
   std::vector<uint32_t> names(name_table_slots(model.input_count()));
   if (!has_distinct_inputs(model, names.data())) {
     throw EngineError(Status::kBadModel,
-                      "[Engine] it must hold that the model's inputs have names that differ, got "
-                      "two of one name");
+                      "[Engine] expected distinct names of the model's inputs, got two of one "
+                      "name");
   }
-  // Names point behind, so a block's users come before it.
+  // Nodes refer to later blocks, so a block's users come before it.
   std::vector<uint32_t> depth(blocks.size(), 0);
   blocks[0].used = true;
   for (uint32_t k = 0; k < blocks.size(); ++k) {
@@ -216,9 +219,9 @@ FlowProgram::FlowProgram(const ModelView& model)
     block.input_count = record.input_count;
     const ModelView own = model.at_block(k);
     read_outputs(own, constants, &block);
-    if (!directs(model, k)) {
+    if (!has_control_flow(model, k)) {
       block.computing = std::make_unique<ComputingBlock>(own, false, &packed);
-      note_passed(&block);
+      find_passed_inputs(&block);
       continue;
     }
     for (uint32_t i = 0; i < record.node_count; ++i) {
@@ -229,10 +232,10 @@ FlowProgram::FlowProgram(const ModelView& model)
         if (depth[named] <= kMaxDepth) continue;
         throw EngineError(
             Status::kBadModel,
-            "[Engine] at most 64 blocks must stand in one another, got " + block.nodes.back().text);
+            "[Engine] expected blocks nested at most 64 deep, got " + block.nodes.back().text);
       }
     }
-    note_last_readers(&block);
+    mark_last_reads(&block);
   }
 }
 

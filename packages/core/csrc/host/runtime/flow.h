@@ -11,11 +11,11 @@ namespace proa {
 
 enum class FlowOp : uint8_t { kCall, kBranch, kLoop };
 
-/// What a node of a directing block reads.
+/// An input of a node of a control-flow block.
 struct FlowInput {
-  uint32_t value;  // in the block if it is no constant, else in the file
+  uint32_t value;  // index in the file of a constant, else in the block
   bool constant;
-  bool last;  // nobody reads the value later
+  bool last;  // the last read of the value
 };
 
 /// A node that names blocks.
@@ -25,7 +25,7 @@ struct FlowNode {
   uint32_t carried;    // of a loop
   std::vector<FlowInput> inputs;
   uint32_t first_output, output_count;  // values of the block
-  std::vector<uint32_t> unread;         // outputs among these that nobody reads
+  std::vector<uint32_t> unread;         // outputs among these that are never read
   std::string text;                     // for errors
 };
 
@@ -33,26 +33,26 @@ struct FlowBlock {
   bool used = false;  // the model's, or named by a node of a block that is
   uint32_t first_value = 0, value_count = 0, input_count = 0;
   std::vector<FlowInput> outputs;
-  /// Of a block that directs.
+  /// Of a control-flow block.
   std::vector<FlowNode> nodes;
-  /// Of a block that computes; and for each output the input that it is, or kNoValue.
+  /// Of a computing block; and for each output the input that it is, or kNoValue.
   std::unique_ptr<ComputingBlock> computing;
   std::vector<uint32_t> passed;
 };
 
-/// Read-only once made; clones share it.
+/// Immutable; clones share it.
 struct FlowProgram {
   ModelView view;
   uint32_t constants = 0;  // the first values
   PackedWeights packed;
   std::vector<FlowBlock> blocks;
 
-  /// Throws EngineError unless blocks are as FORMAT.md has them. Keeps pointers into the bytes.
+  /// Throws EngineError unless blocks follow FORMAT.md. Keeps pointers into the bytes.
   explicit FlowProgram(const ModelView& model);
   size_t packed_bytes() const;
 };
 
-/// True if the block has a node that names blocks.
-bool directs(const ModelView& model, uint32_t block);
+/// True if the block has a node of control flow.
+bool has_control_flow(const ModelView& model, uint32_t block);
 
 }  // namespace proa

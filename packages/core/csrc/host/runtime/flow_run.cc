@@ -17,7 +17,7 @@ int64_t now() {
       .count();
 }
 
-bool holds(const HeldArray& condition, const FlowNode& node) {
+bool is_true(const HeldArray& condition, const FlowNode& node) {
   const View& v = condition.view;
   if (v.numel() != 1) {
     throw EngineError(Status::kInvalidArgument, "[Engine] the condition of " + node.text +
@@ -27,7 +27,7 @@ bool holds(const HeldArray& condition, const FlowNode& node) {
   return *v.as<uint8_t>() != 0;
 }
 
-/// Calls `last` when left, however that is.
+/// Calls `last` at the end of the scope, also by an exception.
 template <class Last>
 class Finally {
  public:
@@ -54,65 +54,66 @@ Memory memory_for(View* view) {
 }
 
 FlowRun::FlowRun(const FlowProgram& program, int max_plans)
-    : program_(program), frames_(program.blocks.size()) {
-  for (size_t k = 0; k < frames_.size(); ++k) {
+    : program_(program), states_(program.blocks.size()) {
+  for (size_t k = 0; k < states_.size(); ++k) {
     const FlowBlock& block = program.blocks[k];
-    Frame& frame = frames_[k];
-    frame.values.resize(block.nodes.empty() ? 0 : block.value_count);
+    BlockState& state = states_[k];
+    state.values.resize(block.nodes.empty() ? 0 : block.value_count);
     if (block.computing == nullptr) continue;
-    // Leaves give arrays where they stay. An output that is an input takes no copy: to a plan it
+    // The caller allocates the outputs. An output that is an input is not copied: to the plan it
     // overwrites that input with itself.
     PlanOptions how;
     how.given_outputs = true;
     how.stores = block.passed.data();
-    frame.plans = std::make_unique<BlockPlans>(*block.computing, how, max_plans);
-    frame.inputs.resize(block.input_count);
-    frame.outputs.resize(block.outputs.size());
+    state.plans = std::make_unique<BlockPlans>(*block.computing, how, max_plans);
+    state.plan_inputs.resize(block.input_count);
+    state.plan_outputs.resize(block.outputs.size());
   }
 }
 
 void FlowRun::add_chain(NodeSpan chain) {
-  for (size_t k = 0; k < frames_.size(); ++k) {
+  for (size_t k = 0; k < states_.size(); ++k) {
     const BlockRecord& record = program_.view.block(static_cast<uint32_t>(k));
     const uint32_t first = chain.first - record.node_first;
     if (chain.first < record.node_first || first >= record.node_count) continue;
-    if (chain.count <= record.node_count - first && frames_[k].plans != nullptr) {
-      frames_[k].plans->add_chain({first, chain.count});
+    if (chain.count <= record.node_count - first && states_[k].plans != nullptr) {
+      states_[k].plans->add_chain({first, chain.count});
       return;
     }
     if (!program_.blocks[k].used) return;
   }
-  throw EngineError(Status::kInvalidArgument,
-                    "[Engine] chains must be of nodes of one computing block, got others");
+  throw EngineError(
+      Status::kInvalidArgument,
+      "[Engine] expected every chain within one computing block, got nodes of several");
 }
 
-std::vector<HeldArray> FlowRun::run(const View* inputs, const FlowManner& manner) {
-  manner_ = manner;
+std::vector<HeldArray> FlowRun::run(const View* inputs, const FlowRunOptions& options) {
+  options_ = options;
   stopped_.store(false, std::memory_order_relaxed);
   const Finally clear([this] {
-    for (Frame& frame : frames_) {
-      for (HeldArray& value : frame.values) value = HeldArray();
-      frame.given.clear();
-      frame.made.clear();
+    for (BlockState& state : states_) {
+      for (HeldArray& value : state.values) value = HeldArray();
+      state.node_inputs.clear();
+      state.node_outputs.clear();
     }
   });
-  Arrays given(program_.blocks[0].input_count), made;
-  for (size_t i = 0; i < given.size(); ++i) given[i].view = inputs[i];
-  run_block(0, &given, given.size(), &made);
-  return made;
+  Arrays arrays(program_.blocks[0].input_count), outputs;
+  for (size_t i = 0; i < arrays.size(); ++i) arrays[i].view = inputs[i];
+  run_block(0, &arrays, arrays.size(), &outputs);
+  return outputs;
 }
 
 size_t FlowRun::bytes() const {
   size_t total = arena_.size();
-  for (const Frame& frame : frames_) {
-    if (frame.plans != nullptr) total += frame.plans->table_bytes();
+  for (const BlockState& state : states_) {
+    if (state.plans != nullptr) total += state.plans->table_bytes();
   }
   return total;
 }
 
-/// The arena is shared, as one leaf runs at a time and nothing stays in it. It grows by halves, as
-/// shapes that grow round by round ask for a little more each time.
-void* FlowRun::arena_of(size_t size) {
+/// Computing blocks share the arena, as one runs at a time and keeps nothing in it. It grows by at
+/// least half, as shapes that grow with each iteration need a little more each time.
+void* FlowRun::arena_for(size_t size) {
   if (arena_.data() == nullptr || size > arena_.size()) {
     arena_ = Buffer(std::max(size, arena_.size() + arena_.size() / 2));
   }
@@ -121,109 +122,109 @@ void* FlowRun::arena_of(size_t size) {
 
 void FlowRun::poll() {
   if (stopped_.load(std::memory_order_relaxed)) throw EngineStopped();
-  if (manner_.interrupt == nullptr || !*manner_.interrupt) return;
+  if (options_.interrupt == nullptr || !*options_.interrupt) return;
   const int64_t time = now();
-  if (time - polled_ < kPollNanoseconds) return;
-  polled_ = time;
-  (*manner_.interrupt)();
+  if (time - polled_at_ < kPollNanoseconds) return;
+  polled_at_ = time;
+  (*options_.interrupt)();
 }
 
-void FlowRun::run_block(uint32_t block, Arrays* given, size_t free, Arrays* made) {
+void FlowRun::run_block(uint32_t block, Arrays* inputs, size_t owned, Arrays* outputs) {
   if (program_.blocks[block].computing != nullptr) {
-    compute(block, *given, made);
+    compute(block, *inputs, outputs);
   } else {
-    direct(block, given, free, made);
+    run_control_flow(block, inputs, owned, outputs);
   }
 }
 
-void FlowRun::compute(uint32_t block, const Arrays& given, Arrays* made) {
-  const FlowBlock& what = program_.blocks[block];
-  Frame& frame = frames_[block];
-  for (size_t i = 0; i < given.size(); ++i) frame.inputs[i] = given[i].view;
-  CachedPlan& cached = frame.plans->find(frame.inputs.data());
-  cached.place(arena_of(cached.plan.arena_size()));
-  made->resize(what.passed.size());
-  for (size_t i = 0; i < what.passed.size(); ++i) {
-    HeldArray& result = (*made)[i];
-    if (what.passed[i] != kNoValue) {
-      result = given[what.passed[i]];
+void FlowRun::compute(uint32_t block, const Arrays& inputs, Arrays* outputs) {
+  const FlowBlock& flow_block = program_.blocks[block];
+  BlockState& state = states_[block];
+  for (size_t i = 0; i < inputs.size(); ++i) state.plan_inputs[i] = inputs[i].view;
+  CachedPlan& cached = state.plans->find(state.plan_inputs.data());
+  cached.place(arena_for(cached.plan.arena_size()));
+  outputs->resize(flow_block.passed.size());
+  for (size_t i = 0; i < flow_block.passed.size(); ++i) {
+    HeldArray& result = (*outputs)[i];
+    if (flow_block.passed[i] != kNoValue) {
+      result = inputs[flow_block.passed[i]];
     } else {
       result.view = cached.plan.output(static_cast<uint32_t>(i));
       result.memory = memory_for(&result.view);
     }
-    frame.outputs[i] = result.view;
+    state.plan_outputs[i] = result.view;
   }
-  run_plan(*what.computing, &cached.plan, frame.inputs.data(), frame.outputs.data(),
-           manner_.parallel, manner_.profile, Part::kWhole);
+  run_plan(*flow_block.computing, &cached.plan, state.plan_inputs.data(), state.plan_outputs.data(),
+           options_.parallel, options_.profile, Part::kWhole);
 }
 
-HeldArray FlowRun::take(const FlowInput& input, Frame* frame) const {
+HeldArray FlowRun::take(const FlowInput& input, BlockState* state) const {
   if (input.constant) return {program_.view.view(input.value), Memory()};
-  HeldArray& value = frame->values[input.value];
+  HeldArray& value = state->values[input.value];
   return input.last ? std::move(value) : value;
 }
 
-void FlowRun::direct(uint32_t block, Arrays* given, size_t free, Arrays* made) {
-  const FlowBlock& what = program_.blocks[block];
-  Frame& frame = frames_[block];
-  for (size_t i = 0; i < given->size(); ++i) {
-    frame.values[i] = i < free ? std::move((*given)[i]) : (*given)[i];
+void FlowRun::run_control_flow(uint32_t block, Arrays* inputs, size_t owned, Arrays* outputs) {
+  const FlowBlock& flow_block = program_.blocks[block];
+  BlockState& state = states_[block];
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    state.values[i] = i < owned ? std::move((*inputs)[i]) : (*inputs)[i];
   }
-  for (const FlowNode& node : what.nodes) {
+  for (const FlowNode& node : flow_block.nodes) {
     poll();
-    frame.given.clear();
-    for (const FlowInput& input : node.inputs) frame.given.push_back(take(input, &frame));
-    run_node(node, &frame);
+    state.node_inputs.clear();
+    for (const FlowInput& input : node.inputs) state.node_inputs.push_back(take(input, &state));
+    run_node(node, &state);
     for (uint32_t i = 0; i < node.output_count; ++i) {
       const uint32_t value = node.first_output + i;
-      const View& view = frame.made[i].view;
-      const ValueRecord& stated = program_.view.value(what.first_value + value);
+      const View& view = state.node_outputs[i].view;
+      const ValueRecord& stated = program_.view.value(flow_block.first_value + value);
       for (int a = 0; a < view.rank; ++a) {
         if (stated.shape[a] == kUnknown || stated.shape[a] == view.shape[a]) continue;
         throw EngineError(Status::kInvalidArgument,
-                          "[Engine] what " + node.text + " gives must have shape " +
+                          "[Engine] expected an output of " + node.text + " of shape " +
                               shape_text(stated.shape, stated.rank) + ", got " +
                               shape_text(view.shape, view.rank));
       }
-      frame.values[value] = std::move(frame.made[i]);
+      state.values[value] = std::move(state.node_outputs[i]);
     }
-    for (const uint32_t value : node.unread) frame.values[value] = HeldArray();
+    for (const uint32_t value : node.unread) state.values[value] = HeldArray();
   }
-  frame.given.clear();
-  made->clear();
-  for (const FlowInput& output : what.outputs) made->push_back(take(output, &frame));
-  for (uint32_t i = 0; i < what.input_count; ++i) frame.values[i] = HeldArray();
+  state.node_inputs.clear();
+  outputs->clear();
+  for (const FlowInput& output : flow_block.outputs) outputs->push_back(take(output, &state));
+  for (uint32_t i = 0; i < flow_block.input_count; ++i) state.values[i] = HeldArray();
 }
 
-void FlowRun::run_node(const FlowNode& node, Frame* frame) {
-  Arrays& given = frame->given;
+void FlowRun::run_node(const FlowNode& node, BlockState* state) {
+  Arrays& inputs = state->node_inputs;
   switch (node.op) {
     case FlowOp::kCall:
-      run_block(node.blocks[0], &given, given.size(), &frame->made);
+      run_block(node.blocks[0], &inputs, inputs.size(), &state->node_outputs);
       break;
     case FlowOp::kBranch: {
-      const uint32_t taken = node.blocks[holds(given[0], node) ? 0 : 1];
-      given.erase(given.begin());
-      run_block(taken, &given, given.size(), &frame->made);
+      const uint32_t taken = node.blocks[is_true(inputs[0], node) ? 0 : 1];
+      inputs.erase(inputs.begin());
+      run_block(taken, &inputs, inputs.size(), &state->node_outputs);
       break;
     }
     case FlowOp::kLoop:
-      loop(node, frame);
+      loop(node, state);
       break;
   }
 }
 
-void FlowRun::loop(const FlowNode& node, Frame* frame) {
-  Arrays &given = frame->given, &made = frame->made;
+void FlowRun::loop(const FlowNode& node, BlockState* state) {
+  Arrays &carried = state->node_inputs, &outputs = state->node_outputs;
   for (;;) {
     poll();
-    run_block(node.blocks[0], &given, 0, &made);
-    if (!holds(made[0], node)) break;
-    run_block(node.blocks[1], &given, node.carried, &made);
-    for (uint32_t i = 0; i < node.carried; ++i) given[i] = std::move(made[i]);
+    run_block(node.blocks[0], &carried, 0, &outputs);
+    if (!is_true(outputs[0], node)) break;
+    run_block(node.blocks[1], &carried, node.carried, &outputs);
+    for (uint32_t i = 0; i < node.carried; ++i) carried[i] = std::move(outputs[i]);
   }
-  given.resize(node.carried);
-  std::swap(given, made);
+  carried.resize(node.carried);
+  std::swap(carried, outputs);
 }
 
 }  // namespace proa

@@ -1,6 +1,6 @@
 #pragma once
-// Runs a model with control flow: a walk over its directing blocks, on arrays of shapes that only
-// the run tells. Computing blocks are planned as models are.
+// Runs a model with control flow: interprets the nodes of control-flow blocks, on arrays whose
+// shapes are known at run time alone. Computing blocks are planned as models are.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -42,11 +42,11 @@ struct HeldArray {
 };
 
 /// Memory of the process's allocator for an array whose shape and dense strides are set. Throws
-/// EngineError where there is none.
+/// EngineError if there is not enough.
 Memory memory_for(View* view);
 
-/// How a run goes.
-struct FlowManner {
+/// What a run uses.
+struct FlowRunOptions {
   const Parallel* parallel = nullptr;
   EngineProfile* profile = nullptr;
   const std::function<void()>* interrupt = nullptr;  // as EngineOptions has it
@@ -56,42 +56,41 @@ struct FlowManner {
 class FlowRun {
  public:
   FlowRun(const FlowProgram& program, int max_plans);
-  /// Chains of nodes as numbered in the file; they lie within computing blocks.
+  /// Chains of nodes as numbered in the file, each within one computing block.
   void add_chain(NodeSpan chain);
-  /// Runs the model. Results may lie in inputs or constants.
-  std::vector<HeldArray> run(const View* inputs, const FlowManner& manner);
+  /// Runs the model. Results may share memory with inputs or constants.
+  std::vector<HeldArray> run(const View* inputs, const FlowRunOptions& options);
   /// Ends the run in progress; see Engine::stop.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
   /// Bytes of the arena and of plans.
   size_t bytes() const;
 
  private:
-  /// What a block works on while it runs. No block runs inside itself, so each has one.
-  struct Frame {
-    std::vector<HeldArray> values;       // of a block that directs
-    std::vector<HeldArray> given, made;  // of the node that runs
-    std::vector<View> inputs, outputs;   // of a plan
+  /// The arrays of a block while it runs. No block runs inside itself, so each has one.
+  struct BlockState {
+    std::vector<HeldArray> values;                     // of a control-flow block
+    std::vector<HeldArray> node_inputs, node_outputs;  // of the node that runs
+    std::vector<View> plan_inputs, plan_outputs;       // of a computing block
     std::unique_ptr<BlockPlans> plans;
-    std::vector<uint32_t> stores;
   };
   using Arrays = std::vector<HeldArray>;
 
-  /// `made` becomes what the block gives. It may keep the arrays [0, free) for itself.
-  void run_block(uint32_t block, Arrays* given, size_t free, Arrays* made);
-  void compute(uint32_t block, const Arrays& given, Arrays* made);
-  void direct(uint32_t block, Arrays* given, size_t free, Arrays* made);
-  void run_node(const FlowNode& node, Frame* frame);
-  void loop(const FlowNode& node, Frame* frame);
-  HeldArray take(const FlowInput& input, Frame* frame) const;
+  /// Sets `outputs`. The block may take over the arrays [0, owned) of `inputs`.
+  void run_block(uint32_t block, Arrays* inputs, size_t owned, Arrays* outputs);
+  void compute(uint32_t block, const Arrays& inputs, Arrays* outputs);
+  void run_control_flow(uint32_t block, Arrays* inputs, size_t owned, Arrays* outputs);
+  void run_node(const FlowNode& node, BlockState* state);
+  void loop(const FlowNode& node, BlockState* state);
+  HeldArray take(const FlowInput& input, BlockState* state) const;
   void poll();
-  void* arena_of(size_t size);
+  void* arena_for(size_t size);
 
   const FlowProgram& program_;
-  std::vector<Frame> frames_;
+  std::vector<BlockState> states_;
   Buffer arena_;
-  FlowManner manner_;
+  FlowRunOptions options_;
   std::atomic<bool> stopped_{false};
-  int64_t polled_ = 0;  // when, in nanoseconds
+  int64_t polled_at_ = 0;  // nanoseconds
 };
 
 }  // namespace proa

@@ -13,7 +13,7 @@ from proa.errors import InvalidArgumentError
 from proa.ir.attributes import row_of
 from proa.ir.program import Block, Node, Program, Value
 
-#: How many blocks may stand in one another.
+#: How deep blocks may nest.
 MAX_DEPTH = 64
 
 
@@ -154,7 +154,7 @@ def check_flow(program: Program) -> None:
         depth[at] = 1 + max(inner, default=0)
     if max(depth, default=0) > MAX_DEPTH + 1:
         raise InvalidArgumentError(
-            f"[ir.verify] at most {MAX_DEPTH} blocks must stand in one another, "
+            f"[ir.verify] expected blocks nested at most {MAX_DEPTH} deep, "
             f"got {max(depth) - 1}"
         )
 
