@@ -123,6 +123,10 @@ PyObject* rebind_symbol(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* begin_epoch(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLong(TensorImpl::begin_epoch());
+}
+
 PyObject* set_binds_changes(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;
@@ -338,6 +342,9 @@ PyMethodDef symbol_functions[] = {
      "release_symbol(tensor, before, stop_gradient): makes a bound symbol the tensor it was."},
     {"rebind_symbol", rebind_symbol, METH_VARARGS,
      "rebind_symbol(tensor, symbol): makes a symbol stand for what another stands for."},
+    {"begin_epoch", begin_epoch, METH_NOARGS,
+     "begin_epoch(): tensors that this thread makes from now on have this number as _epoch, higher "
+     "than that of any tensor so far."},
     {"set_binds_changes", set_binds_changes, METH_O,
      "set_binds_changes(on): in this thread the binder is told of any plain tensor that is about "
      "to change; returns what was set."},

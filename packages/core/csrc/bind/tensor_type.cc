@@ -173,6 +173,7 @@ PyObject* get_is_leaf(PyObject* self, void*) {
   return PyBool_FromLong(at(self).leaf() || !at(self).requires_grad());
 }
 PyObject* get_version(PyObject* self, void*) { return PyLong_FromUnsignedLong(at(self).version()); }
+PyObject* get_epoch(PyObject* self, void*) { return PyLong_FromUnsignedLong(at(self).epoch); }
 PyObject* get_grad_fn(PyObject* self, void*) {
   if (at(self).leaf()) Py_RETURN_NONE;
   return PyUnicode_FromString(at(self).grad_fn->name());
@@ -209,6 +210,7 @@ PyGetSetDef attributes[] = {
     {"name", get_name, set_name, "A name, made up if none was given.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "True if no recorded op made it.", nullptr},
     {"inplace_version", get_version, nullptr, "Number of in-place changes.", nullptr},
+    {"_epoch", get_epoch, nullptr, "Creation epoch of the thread that made it.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "Name of the op that made it, or None.", nullptr},
     {"_handle", get_handle, nullptr, "What a symbolic tensor stands for.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -14,6 +14,8 @@ namespace {
 // cheap and safe while the thread ends; `Sweeper` empties the list.
 thread_local TensorImpl* t_free = nullptr;
 thread_local int t_free_count = 0;
+thread_local uint32_t t_epoch = 0;
+std::atomic<uint32_t> last_epoch{0};
 constexpr int kKeep = 256;
 
 struct Sweeper {
@@ -47,7 +49,14 @@ TensorImpl* TensorImpl::create() {
     t_sweeper.armed = true;
     memory = ::operator new(sizeof(TensorImpl));
   }
-  return new (memory) TensorImpl();
+  auto* impl = new (memory) TensorImpl();
+  impl->epoch = t_epoch;
+  return impl;
+}
+
+uint32_t TensorImpl::begin_epoch() {
+  t_epoch = last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
+  return t_epoch;
 }
 
 void TensorImpl::destroy(TensorImpl* impl) {

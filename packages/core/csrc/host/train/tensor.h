@@ -46,6 +46,7 @@ struct TensorImpl {
   uint16_t flags = kStopGradient;
   uint16_t output = 0;           // which output of grad_fn it is
   uint32_t version_at_view = 0;  // of the storage when a view was recorded
+  uint32_t epoch = 0;            // creation epoch of the thread that made it
   View view;
   Storage* storage = nullptr;      // null: a weak number (data in `small`) or symbolic
   Node* grad_fn = nullptr;         // counted
@@ -66,6 +67,9 @@ struct TensorImpl {
   TensorExtras& extra();
 
   static TensorImpl* create();
+  /// Begins a creation epoch of this thread: tensors that it makes from now on have the returned
+  /// number, which is higher than that of any tensor so far.
+  static uint32_t begin_epoch();
   static void destroy(TensorImpl* impl);
 };
 

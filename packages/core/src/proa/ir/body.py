@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
+from proa import _core
 from proa.ir.program import Block, Program, Value
-
-#: What `seen`, the loop over it and the call hold to a tensor that nobody else has.
-_OWN_REFERENCES = 3
 
 
 class Body:
@@ -26,7 +22,9 @@ class Body:
         self.block = Block()
         self.own: set[Value] = set()
         self.given: dict[Value, Value] = {}
+        #: The tensors that it read, each with the value that it stood for at first.
         self._seen: dict[int, tuple[Any, Value]] = {}
+        self._epoch: int = _core.begin_epoch()
 
     def see(self, tensor: Any, value: Value) -> None:
         """Note a tensor that is read, which is not this body's."""
@@ -49,14 +47,12 @@ class Body:
         self.block.inputs.append(value)
         return value
 
-    def changed(self, is_held: Callable[[Any], bool]) -> list[tuple[Any, Value, Value]]:
-        """Tensors of the function around that the body changed in place, each with the
-        values that it stood for before and now. `is_held` says whether the recorder has
-        a reference to a tensor.
+    def changed(self) -> list[tuple[Any, Value, Value]]:
+        """Tensors made before the body that it changed in place, each with the values
+        that it stood for before and now.
         """
         return [
             (tensor, before, tensor._handle[1])
             for tensor, before in self._seen.values()
-            if tensor._handle[1] is not before
-            and sys.getrefcount(tensor) > _OWN_REFERENCES + is_held(tensor)
+            if tensor._handle[1] is not before and tensor._epoch < self._epoch
         ]

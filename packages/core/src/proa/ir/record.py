@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,24 @@ def to_tensor(array: Array, dtype: str) -> Any:
     return _core.from_numpy(array, False)
 
 
+@dataclass
+class CapturedTensor:
+    """A plain tensor that was read while a program was recorded.
+
+    Attributes:
+        tensor: The tensor, with a reference, so that no other gets its id.
+        value: The constant or parameter that has its elements.
+        version: Of the tensor when it was read.
+        is_temporary: Whether it was made while the program was recorded, so that a call
+            of the recorded function makes another one.
+    """
+
+    tensor: Any
+    value: Value
+    version: int
+    is_temporary: bool
+
+
 class Recorder:
     """Collects the ops called on symbolic tensors into `program`.
 
@@ -84,8 +103,10 @@ class Recorder:
     def __init__(self, names: Mapping[int, str] | None = None) -> None:
         self.program = Program()
         self.names = dict(names or {})
-        #: Concrete tensors met, with their values. Held so that no id is used twice.
-        self.met: dict[int, tuple[Any, Value]] = {}
+        #: The plain tensors that were read, by id.
+        self.captured: dict[int, CapturedTensor] = {}
+        #: Tensors of lower creation epochs were made before the recording.
+        self.epoch = 0
         #: Bodies of control flow that are being recorded, the outermost first.
         self.bodies: list[Body] = []
         #: Whether bodies must not read what takes a gradient: they are on no tape.
@@ -121,9 +142,10 @@ class Recorder:
                     f"recorded, got {value} of another"
                 )
             return self._inside(tensor, value)
-        met = self.met.get(id(tensor))
-        if met is not None:
-            return met[1]
+        known = self.captured.get(id(tensor))
+        version: int = tensor.inplace_version
+        if known is not None and known.version == version:
+            return known.value
         data, dtype = to_array(tensor), dtype_name(tensor)
         name = self.names.get(id(tensor))
         if name is None:
@@ -131,7 +153,9 @@ class Recorder:
         else:
             value = Value(name, dtype, data.shape, "param", data)
             self.program.reserve(name)
-        self.met[id(tensor)] = (tensor, value)
+        is_temporary = tensor._epoch >= self.epoch
+        captured = CapturedTensor(tensor, value, version, is_temporary)
+        self.captured[id(tensor)] = captured
         return value
 
     def enter(self, tensor: Any) -> Value:
@@ -173,7 +197,6 @@ class Recorder:
         `release`.
         """
         value = self.value_of(tensor)
-        del self.met[id(tensor)]
         stop = tensor.stop_gradient
         before = _core.bind_symbol(tensor, (self, value))
         self._changed[id(tensor)] = tensor, before, stop
@@ -182,10 +205,6 @@ class Recorder:
         """Make every bound tensor what it was."""
         for tensor, before, stop in self._changed.values():
             _core.release_symbol(tensor, before, stop)
-
-    def holds(self, tensor: Any) -> bool:
-        """Whether the recorder has a reference to the tensor, until `release`."""
-        return id(tensor) in self._changed
 
     def rebind(self, tensor: Any, value: Value) -> None:
         """Let a symbol stand for another value."""
@@ -254,6 +273,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
     """
     with _lock, in_graph():
         before = _core.set_recorder(recorder)
+        recorder.epoch = _core.begin_epoch()
         enabled = _core.set_grad_enabled(False)
         binder = _core.set_binder(recorder.bind, True)
         outer, _marks.recorder = _marks.recorder, recorder

@@ -8,8 +8,8 @@ the function leaves in them becomes outputs that a run writes back.
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from operator import is_
 from typing import Any
@@ -19,11 +19,8 @@ from proa.base.observers import observing_layers, thread_observers
 from proa.errors import UnimplementedError
 from proa.ir.attributes import row_of
 from proa.ir.program import Node, Value
-from proa.ir.record import Recorder, dtype_name, recording
+from proa.ir.record import CapturedTensor, Recorder, dtype_name, recording
 from proa.jit.runtime_scalars import RuntimeScalars
-
-#: References that `met` and the loop over it hold to a tensor nobody else has.
-_OWN_REFERENCES = 3
 
 
 class Retrace(BaseException):
@@ -111,8 +108,11 @@ class Capture(Recorder):
             )
         name = self.names.get(id(tensor)) or self.program.new_name("state")
         dtype, shape = dtype_name(tensor), tuple(tensor.shape)
-        met = self.met.pop(id(tensor), None)  # as a constant, before it changed
-        value = Value(name, dtype, shape, "input") if met is None else met[1]
+        known = self.captured.pop(id(tensor), None)  # as a constant, before it changed
+        if known is None or known.version != tensor.inplace_version:
+            value = Value(name, dtype, shape, "input")
+        else:
+            value = known.value
         value.kind, value.data = "input", None
         stop = tensor.stop_gradient
         before = _core.bind_symbol(tensor, (self, value))
@@ -153,21 +153,16 @@ class Capture(Recorder):
             raise GraphBreak("a loop carries a tensor that takes a gradient")
         return self.value_of(tensor)
 
-    def holds(self, tensor: Any) -> bool:
-        return id(tensor) in self.bound
-
     def final(self, bound: Bound) -> Value:
         """What the function leaves in a bound tensor."""
         value: Value = bound.tensor._handle[1]
         return value
 
-    def settle(self) -> None:
-        """Make inputs of the tensors met that somebody else can still change."""
-        for key in list(self.met):
-            tensor, _ = self.met[key]
-            kept = sys.getrefcount(tensor) > _OWN_REFERENCES
-            if kept or tensor.persistable:
-                self.bind(tensor)
+    def promote_captured(self) -> None:
+        """Make inputs of the plain tensors that were read, except temporaries."""
+        for captured in list(self.captured.values()):
+            if not captured.is_temporary or captured.tensor.persistable:
+                self.bind(captured.tensor)
 
     # -- Layers, random numbers and optimizers ----------------------------------------
     def observe_layer(self, layer: Any) -> None:
@@ -262,6 +257,34 @@ def state_of(layer: Any) -> list[Any]:
     if hasattr(layer, "named_buffers"):
         found += [t for _, t in layer.named_buffers() if t is not None]
     return found
+
+
+class ConstantGuard:
+    """Guard on constants: no tensor that a program has as a constant has changed since
+    it was read.
+
+    Only tensors that still exist can be read by another call, but a view stands for the
+    memory that it shares.
+    """
+
+    __slots__ = ("_versions",)
+
+    def __init__(self, constants: Iterable[CapturedTensor]) -> None:
+        #: Functions that return a tensor, or None when it is gone; and its version.
+        self._versions: list[tuple[Callable[[], Any], int]] = []
+        for c in constants:
+            same = functools.partial(_same, c.tensor)
+            get = same if c.tensor._is_view else weakref.ref(c.tensor)
+            self._versions.append((get, c.version))
+
+    def check(self) -> bool:
+        """Whether nothing has changed."""
+        self._versions = [known for known in self._versions if known[0]() is not None]
+        return all(get().inplace_version == version for get, version in self._versions)
+
+
+def _same(tensor: Any) -> Any:
+    return tensor
 
 
 class LayerGuard:

@@ -99,7 +99,7 @@ def _recorded(
         finally:
             for tensor, before in carried.changed if carried is not None else ():
                 recorder.rebind(tensor, before)
-            changed = body.changed(recorder.holds)
+            changed = body.changed()
             for tensor, before, _ in changed:
                 recorder.rebind(tensor, before)
     return _Part(body, outputs, treedef, changed)

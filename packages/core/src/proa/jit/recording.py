@@ -11,8 +11,16 @@ from proa import _core
 from proa.errors import UnimplementedError
 from proa.ir.flow import has_flow, outline
 from proa.ir.program import Program, Value
-from proa.ir.record import to_array
-from proa.jit.capture import Bound, Capture, GraphBreak, LayerGuard, Retrace, state_of
+from proa.ir.record import CapturedTensor, to_array
+from proa.jit.capture import (
+    Bound,
+    Capture,
+    ConstantGuard,
+    GraphBreak,
+    LayerGuard,
+    Retrace,
+    state_of,
+)
 from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec
 from proa.jit.pytree import flatten, is_tensor
@@ -72,6 +80,8 @@ class Recording:
         scalars: What every run is given anew.
         layers: The Layers seen.
         guard: Checks that they are still what the recording was made for.
+        constant_guard: Checks that tensors made while the function was recorded, which
+            are constants of the program, have not changed.
     """
 
     program: Program
@@ -86,6 +96,7 @@ class Recording:
     scalars: RuntimeScalars
     layers: list[Any]
     guard: LayerGuard
+    constant_guard: ConstantGuard
     #: Gradients that the recording depends on, as `_found_grads` has them.
     added: list[Any]
     read: list[tuple[Any, bool, bool]]
@@ -104,12 +115,15 @@ class Recording:
         block.inputs = [v for v in block.inputs if v not in self.sources]
         block.outputs = list(self.results)
         outline(self.program)
-        tensors = [s.tensor for s in self.sources.values()]
-        return Trace(self.program, self.treedef, tensors)
+        constants = [
+            CapturedTensor(s.tensor, value, s.tensor.inplace_version, False)
+            for value, s in self.sources.items()
+        ]
+        return Trace(self.program, self.treedef, constants, self.constant_guard)
 
     def check_guards(self) -> bool:
         """Whether the function would still do what was recorded."""
-        if not self.guard.check():
+        if not (self.guard.check() and self.constant_guard.check()):
             return False
         if not _core.hold_no_grads(self.added):
             return False
@@ -283,7 +297,7 @@ def _collect(capture: Capture, symbols: list[Any], result: Any) -> Recording:
     if not stores and not grads and not zeroed:
         check_result(leaves, treedef, result)
     del result
-    capture.settle()
+    capture.promote_captured()
     return Recording(
         program=capture.program,
         results=results,
@@ -297,6 +311,7 @@ def _collect(capture: Capture, symbols: list[Any], result: Any) -> Recording:
         scalars=capture.scalars,
         layers=capture.layers,
         guard=LayerGuard([], []),
+        constant_guard=ConstantGuard(capture.captured.values()),
         added=added,
         read=read,
     )

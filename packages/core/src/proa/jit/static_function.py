@@ -61,20 +61,23 @@ def _stops(tensors: Sequence[Any]) -> tuple[bool, ...]:
 
 
 class _Compiled:
-    """A trace with its engine, which is made again when a weight has changed."""
+    """A trace with its engine, which is made again when a constant has changed."""
 
     def __init__(self, found: Trace) -> None:
         self.trace = found
         self.engine: Any = None
-        self.versions: list[int] = []
         #: For which arguments' stop_gradient no result takes a gradient.
         self.detached: set[tuple[bool, ...]] = set()
 
+    def check_guards(self) -> bool:
+        """Whether the program has, or now has again, the constants of the function."""
+        if self.trace.refresh():
+            self.engine = None
+        return self.trace.guard.check()
+
     def run(self, tensors: Sequence[Any]) -> list[Any]:
-        versions = [t.inplace_version for t in self.trace.tensors]
-        if self.engine is None or versions != self.versions:
+        if self.engine is None:
             self.engine = engine_of(self.trace.program)
-            self.versions = versions
         with lines_noted(self.trace.program):
             return run_engine(self.engine, tensors)
 
@@ -235,7 +238,7 @@ class StaticFunction:
     def _find(self, specs: Sequence[InputSpec], treedef: Any) -> _Compiled:
         key = (tuple(specs), repr(treedef), autocast.key())
         found = self._compiled.get(key)
-        if found is None:
+        if found is None or not found.check_guards():
             found = self._keep(
                 key,
                 trace(
@@ -262,7 +265,9 @@ class StaticFunction:
         recording = self._record(specs if self.owner is None else exact, stops, treedef)
         if self.owner is None and recording.is_plain:
             key = (tuple(specs), repr(treedef), autocast.key())
-            kept = self._compiled.get(key) or self._keep(key, recording.as_trace())
+            kept = self._compiled.get(key)
+            if kept is None or not kept.check_guards():
+                kept = self._keep(key, recording.as_trace())
             kept.detached.add(_stops(tensors))
             return None
         if self.owner is None and list(specs) != exact:

@@ -10,8 +10,8 @@ from typing import Any
 from proa.ir import Program, verify
 from proa.ir.attributes import row_of
 from proa.ir.flow import outline
-from proa.ir.record import Recorder, recording
-from proa.jit.capture import GraphBreak
+from proa.ir.record import CapturedTensor, Recorder, recording, to_array
+from proa.jit.capture import ConstantGuard, GraphBreak
 from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec
 from proa.jit.pytree import flatten, hidden_tensor, is_tensor
@@ -19,16 +19,34 @@ from proa.jit.pytree import flatten, hidden_tensor, is_tensor
 
 @dataclass
 class Trace:
-    """A traced function: its program, where its outputs go, and the tensors it read."""
+    """A function that only computes results, with the tensors it reads as constants.
+
+    Attributes:
+        program: What it computes.
+        treedef: How its outputs make the function's result.
+        captured: The constants that are tensors made before the recording.
+        guard: Checks that those made while it was recorded have not changed.
+    """
 
     program: Program
     treedef: Any
-    tensors: list[Any]
+    captured: list[CapturedTensor]
+    guard: ConstantGuard
 
     @property
     def is_random(self) -> bool:
         """Whether two runs of the function should differ."""
         return any(row_of(n.op).family == "rand" for n in self.program.nodes())
+
+    def refresh(self) -> bool:
+        """Read the captured tensors that have changed again. Whether any had."""
+        changed = False
+        for c in self.captured:
+            version: int = c.tensor.inplace_version
+            if c.version != version:
+                c.version, c.value.data = version, to_array(c.tensor)
+                changed = True
+        return changed
 
 
 def owner_of(function: Any) -> Any:
@@ -117,4 +135,10 @@ def trace(
         treedef = recordable(function, collect)(*args, **kwargs)
     outline(recorder.program)
     verify(recorder.program)
-    return Trace(recorder.program, treedef, [t for t, _ in recorder.met.values()])
+    captured = recorder.captured.values()
+    return Trace(
+        recorder.program,
+        treedef,
+        [c for c in captured if not c.is_temporary],
+        ConstantGuard(c for c in captured if c.is_temporary),
+    )
