@@ -51,7 +51,7 @@ def agree(
     for given in tensors:
         assert_equal(static(*given), function(*given))
     assert isinstance(static, StaticFunction)
-    assert len(static._compiled) == 1  # all of them ran one program
+    assert len(static._cache) == 1  # all of them ran one program
     kinds = {node.op for node in static.main_program.nodes()}
     assert kinds >= (flow or set()), kinds
     return static

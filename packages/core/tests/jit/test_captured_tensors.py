@@ -112,3 +112,37 @@ def test_a_branch_gives_back_what_it_changed_whoever_holds_it() -> None:
         return inner(x * 1)
 
     check(to_static(run), 2 * (X + 1), 2 * (X + 1))
+
+
+class Scaled(proa.nn.Layer):
+    """Scales; in training mode by ten times more."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        initial = proa.nn.initializer.Constant(scale)
+        self.weight = self.create_parameter([2], default_initializer=initial)
+
+    def forward(self, x: Any) -> Any:
+        return x * self.weight * (10 if self.training else 1)
+
+
+def test_the_mode_of_a_layer_within_may_change_between_calls() -> None:
+    layer = proa.nn.Sequential(Scaled(2.0))
+    layer.eval()
+
+    def change(k: int) -> None:
+        layer[0].training = k % 2 == 0
+
+    check(to_static(lambda x: layer(x)), 2 * X, 20 * X, 2 * X, between=change)
+    layer.eval()
+    check(to_static(layer), 2 * X, 20 * X, 2 * X, between=change)
+
+
+def test_a_parameter_may_be_replaced_between_calls() -> None:
+    layer = Scaled(2.0)
+    layer.eval()
+
+    def change(k: int) -> None:
+        layer.weight = Scaled(3.0 + k).weight
+
+    check(to_static(layer), 2 * X, 3 * X, 4 * X, between=change)

@@ -129,7 +129,7 @@ def test_one_program_takes_every_way(function: Any, made_by: Any) -> None:
         for a, b in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
     if made_by is proa.jit.to_static:
-        assert len(made._compiled) == 1 and not made._broken
+        assert len(made._cache) == 1 and not made._broken
 
 
 @pytest.mark.parametrize("function", PROGRAMS)

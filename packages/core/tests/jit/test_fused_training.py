@@ -35,7 +35,7 @@ class Gated(nn.Layer):
 def compiled_of(function: Any) -> Any:
     """The one recording of a function."""
     assert isinstance(function, StaticFunction)
-    (found,) = [c for kept in function._recorded.values() for c in kept]
+    (found,) = [c for kept in function._cache.values() for c in kept]
     return found
 
 
@@ -175,7 +175,7 @@ def test_a_chain_runs_in_the_step_and_not_only_in_its_program() -> None:
     x = proa.zeros([4, 3, 17, 17])
     y = proa.zeros([4, 8])
     steps = compiled.engine.profile(
-        compiled._inputs.read([x, y]), compiled.recording.scalars.next_values()
+        compiled._inputs.read([x, y]), compiled.graph.scalars.next_values()
     )
     ops = [op for op, _, _ in steps]
     assert ops.count("chain") >= 2 and "normalise_by" not in ops

@@ -67,7 +67,7 @@ def train(
     state = {k: v.numpy().copy() for k, v in net.state_dict().items()}
     if not recorded:
         return state, []
-    ((compiled,),) = run._recorded.values()
+    ((compiled,),) = run._cache.values()
     return state, [n.op for n in compiled.program.main.nodes]
 
 

@@ -66,7 +66,7 @@ def test_one_trace_serves_dictionaries_in_any_order() -> None:
             got = layer(tensors(given))
         for one, other in zip([got["boxes"], *got["sizes"]], want(given), strict=True):
             np.testing.assert_allclose(one.numpy(), other, rtol=1e-5, atol=1e-6)
-    assert len(layer.forward._compiled) == 1
+    assert len(layer.forward._cache) == 1
 
 
 def test_a_model_takes_the_parts_one_after_another(tmp_path: Path) -> None:

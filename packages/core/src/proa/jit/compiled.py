@@ -1,19 +1,27 @@
-"""A recording as a program that runs, in two parts if a backward follows."""
+"""Recorded functions with the engines that run their programs."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proa import _core
 from proa.errors import Error, annotate
-from proa.ir import to_bytes
+from proa.ir import from_bytes, to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
-from proa.ir.passes import apply, chain_spans
+from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Block, Node, Program, Value
-from proa.ir.record import another_thread_records, await_recording
+from proa.ir.record import (
+    another_thread_records,
+    await_recording,
+    to_array,
+    to_tensor,
+)
+from proa.jit.pytree import unflatten
 from proa.jit.recording import Gradient, Recording, Source
+from proa.jit.trace import Trace
 
 _PASSES = (
     "remove_identities",
@@ -25,7 +33,68 @@ _PASSES = (
 )
 
 
-class Compiled:
+def engine_of(program: Program) -> Any:
+    """An engine of a copy of the program that computes the same with less."""
+    program = from_bytes(to_bytes(program), verify=False)
+    optimize(program)
+    apply(program, ["chain_elementwise"])
+    chains = chain_spans(program)
+    return _core.Engine.from_bytes(to_bytes(program), verify=False, chains=chains)
+
+
+def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
+    """Tensors in, tensors out."""
+    arrays = engine.run([to_array(t) for t in tensors])
+    return [
+        to_tensor(array, dtype)
+        for array, (_, dtype, _) in zip(arrays, engine.outputs, strict=True)
+    ]
+
+
+class Compiled(ABC):
+    """A recorded function with the engine that runs its program.
+
+    Attributes:
+        graph: What was recorded.
+    """
+
+    graph: Trace | Recording
+
+    def check_guards(self) -> bool:
+        """Whether the function would still do what was recorded."""
+        return self.graph.check_guards()
+
+    def __call__(self, tensors: Sequence[Any]) -> Any:
+        """The function's result for these arguments."""
+        return unflatten(self._run(tensors), self.graph.treedef)
+
+    @abstractmethod
+    def _run(self, tensors: Sequence[Any]) -> list[Any]:
+        """The leaves of the function's result."""
+
+
+class InferenceProgram(Compiled):
+    """What a trace computes, with its constants in the engine."""
+
+    def __init__(self, graph: Trace) -> None:
+        self.graph: Trace = graph
+        self._engine: Any = None
+        #: For which arguments' stop_gradient no result takes a gradient.
+        self.detached: set[tuple[bool, ...]] = set()
+
+    def check_guards(self) -> bool:
+        if self.graph.refresh_constants():
+            self._engine = None
+        return super().check_guards()
+
+    def _run(self, tensors: Sequence[Any]) -> list[Any]:
+        if self._engine is None:
+            self._engine = engine_of(self.graph.program)
+        with lines_noted(self.graph.program):
+            return run_engine(self._engine, tensors)
+
+
+class TrainingProgram(Compiled):
     """What a recording does, as one planned program.
 
     Where gradients of its results may be asked for, they are the program's second part:
@@ -33,7 +102,7 @@ class Compiled:
     """
 
     def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+        self.graph: Recording = recording
         program = recording.program
         block = program.main
         arguments = [
@@ -83,7 +152,7 @@ class Compiled:
 
     def _tape_plan(self, behind: list[Node]) -> Any:
         """How a run stands on the tape, whose backward runs the nodes `behind`."""
-        recording, inputs = self.recording, self.program.main.inputs
+        recording, inputs = self.graph, self.program.main.inputs
         again = {v for n in behind for v in n.inputs}
         at = {v: i for i, v in enumerate(inputs)}
         return _core.TapePlan(
@@ -95,9 +164,8 @@ class Compiled:
         )
 
     # -- running ----------------------------------------------------------------------
-    def run(self, tensors: Sequence[Any]) -> list[Any]:
-        """The leaves of the function's result for these arguments."""
-        recording = self.recording
+    def _run(self, tensors: Sequence[Any]) -> list[Any]:
+        recording = self.graph
         numbers = recording.scalars.next_values()
         inputs = self._inputs.read(tensors)
         if another_thread_records() and _any_symbolic(inputs):

@@ -102,6 +102,11 @@ class Recording:
     read: list[tuple[Any, bool, bool]]
 
     @property
+    def is_repeatable(self) -> bool:
+        """Whether runs can be given what each needs anew, random numbers among it."""
+        return not self.scalars.has_own_key
+
+    @property
     def is_plain(self) -> bool:
         """Whether a run does nothing but compute results from what it reads."""
         effects = self.stores or self.grads or self.zeroed or self.wanted or self.layers
@@ -119,7 +124,9 @@ class Recording:
             CapturedTensor(s.tensor, value, s.tensor.inplace_version, False)
             for value, s in self.sources.items()
         ]
-        return Trace(self.program, self.treedef, constants, self.constant_guard)
+        return Trace(
+            self.program, self.treedef, constants, self.constant_guard, self.guard
+        )
 
     def check_guards(self) -> bool:
         """Whether the function would still do what was recorded."""

@@ -14,12 +14,11 @@ from proa.base import autocast
 from proa.base.collector import collector_paused
 from proa.base.flags import checks_finite
 from proa.errors import InvalidArgumentError
-from proa.ir import Program, from_bytes, to_bytes
-from proa.ir.passes import apply, chain_spans, optimize
+from proa.ir import Program
 from proa.ir.program import Value
-from proa.ir.record import dtype_name, in_graph, to_array, to_tensor
+from proa.ir.record import dtype_name, in_graph
 from proa.jit.capture import GraphBreak
-from proa.jit.compiled import Compiled, lines_noted
+from proa.jit.compiled import Compiled, InferenceProgram, TrainingProgram
 from proa.jit.convert import code_of, recordable
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.log import log_recording
@@ -28,27 +27,9 @@ from proa.jit.recording import Recording, record
 from proa.jit.switch import switch
 from proa.jit.trace import Trace, owner_of, trace
 
-#: Signatures kept, and recordings of one signature (modes, sets of parameters).
+#: Signatures in a cache, and programs of one signature (modes, sets of parameters).
 _MAX_TRACES = 32
 _MAX_VARIANTS = 4
-
-
-def engine_of(program: Program) -> Any:
-    """An engine of a copy of the program that computes the same with less."""
-    program = from_bytes(to_bytes(program), verify=False)
-    optimize(program)
-    apply(program, ["chain_elementwise"])
-    chains = chain_spans(program)
-    return _core.Engine.from_bytes(to_bytes(program), verify=False, chains=chains)
-
-
-def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:
-    """Tensors in, tensors out."""
-    arrays = engine.run([to_array(t) for t in tensors])
-    return [
-        to_tensor(array, dtype)
-        for array, (_, dtype, _) in zip(arrays, engine.outputs, strict=True)
-    ]
 
 
 def _plain_treedef(count: int) -> Any:
@@ -58,28 +39,6 @@ def _plain_treedef(count: int) -> Any:
 
 def _stops(tensors: Sequence[Any]) -> tuple[bool, ...]:
     return tuple(t.stop_gradient for t in tensors)
-
-
-class _Compiled:
-    """A trace with its engine, which is made again when a constant has changed."""
-
-    def __init__(self, found: Trace) -> None:
-        self.trace = found
-        self.engine: Any = None
-        #: For which arguments' stop_gradient no result takes a gradient.
-        self.detached: set[tuple[bool, ...]] = set()
-
-    def check_guards(self) -> bool:
-        """Whether the program has, or now has again, the constants of the function."""
-        if self.trace.refresh():
-            self.engine = None
-        return self.trace.guard.check()
-
-    def run(self, tensors: Sequence[Any]) -> list[Any]:
-        if self.engine is None:
-            self.engine = engine_of(self.trace.program)
-        with lines_noted(self.trace.program):
-            return run_engine(self.engine, tensors)
 
 
 class StaticFunction:
@@ -100,8 +59,8 @@ class StaticFunction:
         self.function = function
         self.input_spec = None if input_spec is None else as_specs(list(input_spec))
         self.owner = owner if owner is not None else owner_of(function)
-        self._compiled: dict[Any, _Compiled] = {}
-        self._recorded: OrderedDict[Any, list[Compiled]] = OrderedDict()
+        #: By call signature, or for inference by input specs; the latest used last.
+        self._cache: OrderedDict[Any, list[Compiled]] = OrderedDict()
         self._latest: tuple[Sequence[InputSpec], Any] | None = None
         #: Calls that a graph break keeps from being recorded.
         self._broken: set[Any] = set()
@@ -149,10 +108,10 @@ class StaticFunction:
                 not t.stop_gradient for t in self.owner.parameters()
             )
         # A function that was found to change nothing has an inference program.
-        found = self._compiled.get((tuple(specs), repr(treedef), autocast.key()))
-        if found is None:
+        known = self._inference_program(specs, treedef)
+        if known is None:
             return True
-        return takes_grad and _stops(tensors) not in found.detached
+        return takes_grad and _stops(tensors) not in known.detached
 
     def _specs(self, tensors: Sequence[Any], treedef: Any) -> list[InputSpec]:
         if self.input_spec is None:
@@ -202,10 +161,9 @@ class StaticFunction:
                     return recordable(self.function)(*args, **kwargs)
                 return self.function(*args, **kwargs)
             key = (_core.call_key(tensors), repr(treedef), autocast.key())
-        for known in self._recorded.get(key, ()):
-            if known.recording.check_guards():
-                self._recorded.move_to_end(key)
-                return unflatten(known.run(tensors), known.recording.treedef)
+        known = self._cached(key)
+        if known is not None:
+            return known(tensors)
         treedef = treedef or _plain_treedef(len(args))
         specs = self._specs(tensors, treedef)
         self._latest = specs, treedef
@@ -214,65 +172,99 @@ class StaticFunction:
         if state in self._broken:
             return self._call_function(args, kwargs)
         try:
-            recorded = self._record_call(tensors, treedef, specs) if records else None
-            compiled = None if recorded else self._find(specs, treedef)
+            compiled = self._compile(tensors, treedef, specs, records)
         except GraphBreak:
             if len(self._broken) >= _MAX_TRACES:
                 self._broken.clear()
             self._broken.add(state)
             return self._call_function(args, kwargs)
-        if recorded is not None:
-            if recorded.recording.scalars.has_own_key:
-                return self._call_function(args, kwargs)
-            log_recording(self.function, recorded.program)
-            self._recorded.setdefault(key, []).insert(0, recorded)
-            del self._recorded[key][_MAX_VARIANTS:]
-            while len(self._recorded) > _MAX_TRACES:
-                self._recorded.popitem(last=False)
-            return unflatten(recorded.run(tensors), recorded.recording.treedef)
-        assert compiled is not None
-        if compiled.trace.is_random:
+        if not compiled.graph.is_repeatable:
             return self._call_function(args, kwargs)
-        return unflatten(compiled.run(tensors), compiled.trace.treedef)
+        if isinstance(compiled, TrainingProgram):
+            self._store(key, compiled)
+        return compiled(tensors)
 
-    def _find(self, specs: Sequence[InputSpec], treedef: Any) -> _Compiled:
-        key = (tuple(specs), repr(treedef), autocast.key())
-        found = self._compiled.get(key)
-        if found is None or not found.check_guards():
-            found = self._keep(
-                key,
-                trace(
-                    self.function,
-                    lambda symbols: unflatten(symbols, treedef),
-                    specs,
-                    owner=self.owner,
-                ),
-            )
+    # -- the cache --------------------------------------------------------------------
+    def _cached(self, key: Any) -> Compiled | None:
+        """The program of this key whose guards hold."""
+        for known in self._cache.get(key, ()):
+            if known.check_guards():
+                self._cache.move_to_end(key)
+                return known
+        return None
+
+    def _store(self, key: Any, compiled: Compiled) -> None:
+        log_recording(self.function, compiled.graph.program)
+        variants = self._cache.setdefault(key, [])
+        variants.insert(0, compiled)
+        del variants[_MAX_VARIANTS:]
+        self._cache.move_to_end(key)
+        while len(self._cache) > _MAX_TRACES:
+            self._cache.popitem(last=False)
+
+    @staticmethod
+    def _inference_key(specs: Sequence[InputSpec], treedef: Any) -> Any:
+        return tuple(specs), repr(treedef), autocast.key()
+
+    def _inference_program(
+        self, specs: Sequence[InputSpec], treedef: Any
+    ) -> InferenceProgram | None:
+        """The cached program of these specs, if its guards hold."""
+        found = self._cached(self._inference_key(specs, treedef))
+        assert found is None or isinstance(found, InferenceProgram)
         return found
 
-    def _record_call(
-        self, tensors: Sequence[Any], treedef: Any, specs: Sequence[InputSpec]
-    ) -> Compiled | None:
-        """A recording of such a call; None if an inference program will do."""
+    def _store_inference(
+        self, specs: Sequence[InputSpec], treedef: Any, found: Trace
+    ) -> InferenceProgram:
+        made = InferenceProgram(found)
+        self._store(self._inference_key(specs, treedef), made)
+        return made
+
+    # -- recording --------------------------------------------------------------------
+    def _find(self, specs: Sequence[InputSpec], treedef: Any) -> InferenceProgram:
+        """The inference program of these specs."""
+        known = self._inference_program(specs, treedef)
+        if known is not None:
+            return known
+        made = trace(
+            self.function,
+            lambda symbols: unflatten(symbols, treedef),
+            specs,
+            owner=self.owner,
+        )
+        return self._store_inference(specs, treedef, made)
+
+    def _compile(
+        self,
+        tensors: Sequence[Any],
+        treedef: Any,
+        specs: Sequence[InputSpec],
+        records: bool,
+    ) -> Compiled:
+        """The program of such a call: one for inference, unless effects or gradients
+        are to be recorded and there are any.
+        """
+        if not records:
+            return self._find(specs, treedef)
         with collector_paused():
             return self._make_recording(tensors, treedef, specs)
 
     def _make_recording(
         self, tensors: Sequence[Any], treedef: Any, specs: Sequence[InputSpec]
-    ) -> Compiled | None:
+    ) -> Compiled:
         exact = [InputSpec(list(t.shape), dtype_name(t)) for t in tensors]
         stops = _stops(tensors)
         recording = self._record(specs if self.owner is None else exact, stops, treedef)
         if self.owner is None and recording.is_plain:
-            key = (tuple(specs), repr(treedef), autocast.key())
-            kept = self._compiled.get(key)
-            if kept is None or not kept.check_guards():
-                kept = self._keep(key, recording.as_trace())
-            kept.detached.add(_stops(tensors))
-            return None
+            known = self._inference_program(specs, treedef)
+            if known is None:
+                known = self._store_inference(specs, treedef, recording.as_trace())
+            known.detached.add(stops)
+            return known
         if self.owner is None and list(specs) != exact:
             recording = self._record(exact, stops, treedef)
-        return Compiled(recording)
+        return TrainingProgram(recording)
 
     def _record(
         self, specs: Sequence[InputSpec], stops: Sequence[bool], treedef: Any
@@ -285,26 +277,19 @@ class StaticFunction:
             owner=self.owner,
         )
 
-    def _keep(self, key: Any, found: Trace) -> _Compiled:
-        log_recording(self.function, found.program)
-        if len(self._compiled) >= _MAX_TRACES:
-            self._compiled.pop(next(iter(self._compiled)))
-        self._compiled[key] = _Compiled(found)
-        return self._compiled[key]
-
     def traced(self, input_spec: Sequence[Any] | None = None) -> Trace:
         """The trace for these specs (all arguments tensors), or for the latest call of
         another form than those before.
         """
         given = self.input_spec if not input_spec else as_specs(list(input_spec))
         if given is None:
-            return self._find(*self._called()).trace
+            return self._find(*self._called()).graph
         is_spec = lambda s: isinstance(s, InputSpec)  # noqa: E731
-        return self._find(*flatten((tuple(given), {}), is_spec)).trace
+        return self._find(*flatten((tuple(given), {}), is_spec)).graph
 
     def traced_like(self, called: StaticFunction) -> Trace:
         """The trace for the latest call of another function."""
-        return self._find(*called._called()).trace
+        return self._find(*called._called()).graph
 
     @property
     def has_known_inputs(self) -> bool:
@@ -321,8 +306,9 @@ class StaticFunction:
     @property
     def concrete_program(self) -> Trace | Recording:
         """The latest recording: its `program`, and what its results and inputs are."""
-        if self._recorded and self.input_spec is None and not self._compiled:
-            return next(reversed(self._recorded.values()))[0].recording
+        latest = next(reversed(self._cache.values()), [None])[0]
+        if isinstance(latest, TrainingProgram) and self.input_spec is None:
+            return latest.graph
         return self.traced()
 
     @property

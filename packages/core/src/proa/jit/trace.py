@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from proa.base.observers import observing_layers
 from proa.ir import Program, verify
 from proa.ir.attributes import row_of
 from proa.ir.flow import outline
 from proa.ir.record import CapturedTensor, Recorder, recording, to_array
-from proa.jit.capture import ConstantGuard, GraphBreak
+from proa.jit.capture import ConstantGuard, GraphBreak, LayerGuard
 from proa.jit.convert import recordable
 from proa.jit.input_spec import InputSpec
 from proa.jit.pytree import flatten, hidden_tensor, is_tensor
@@ -26,19 +28,25 @@ class Trace:
         treedef: How its outputs make the function's result.
         captured: The constants that are tensors made before the recording.
         guard: Checks that those made while it was recorded have not changed.
+        layer_guard: Checks that the Layers called are what they were.
     """
 
     program: Program
     treedef: Any
     captured: list[CapturedTensor]
     guard: ConstantGuard
+    layer_guard: LayerGuard
 
     @property
-    def is_random(self) -> bool:
-        """Whether two runs of the function should differ."""
-        return any(row_of(n.op).family == "rand" for n in self.program.nodes())
+    def is_repeatable(self) -> bool:
+        """Whether a run does what the next one should: it draws no random numbers."""
+        return all(row_of(n.op).family != "rand" for n in self.program.nodes())
 
-    def refresh(self) -> bool:
+    def check_guards(self) -> bool:
+        """Whether the function would still do what was recorded."""
+        return self.layer_guard.check() and self.guard.check()
+
+    def refresh_constants(self) -> bool:
         """Read the captured tensors that have changed again. Whether any had."""
         changed = False
         for c in self.captured:
@@ -117,6 +125,19 @@ def trace(
         GraphBreak: If the function returns what no graph can.
     """
     recorder = Recorder(tensor_names(owner))
+    layers: dict[int, Any] = {} if owner is None else {id(owner): owner}
+    depth = 0
+
+    @contextmanager
+    def observe_layer(layer: Any) -> Iterator[None]:
+        nonlocal depth
+        if depth == 0:  # its guard is one of those that it calls too
+            layers[id(layer)] = layer
+        depth += 1
+        try:
+            yield
+        finally:
+            depth -= 1
 
     def collect(result: Any) -> Any:
         leaves, treedef = flatten(result, is_tensor)
@@ -124,7 +145,7 @@ def trace(
         recorder.program.main.outputs = [recorder.value_of(t) for t in leaves]
         return treedef
 
-    with recording(recorder):
+    with recording(recorder), observing_layers(observe_layer):
         symbols = [
             recorder.input(name, spec.dtype, spec.shape)
             for name, spec in zip(
@@ -141,4 +162,5 @@ def trace(
         treedef,
         [c for c in captured if not c.is_temporary],
         ConstantGuard(c for c in captured if c.is_temporary),
+        LayerGuard(list(layers.values()), []),
     )

@@ -13,9 +13,9 @@ from proa.ir import Program
 from proa.ir.attributes import row_of
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.jit.compiled import engine_of, run_engine
 from proa.jit.interpreter import interpret
 from proa.jit.pytree import unflatten
-from proa.jit.static_function import engine_of, run_engine
 
 
 def noted(program: Program, key: str) -> Any:
