@@ -86,6 +86,7 @@ function(proa_portable target)
   if(failed)
     message(FATAL_ERROR "codegen failed")
   endif()
+  include(${gen}/kernel_folders.cmake)
   # A change of the table generates and configures again.
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${schema})
   if(PROA_ALLOW_MISSING_KERNELS)
@@ -107,8 +108,9 @@ function(proa_portable target)
   foreach(isa ${ARG_ISAS})
     set(sources "")
     foreach(file ${kernels})
-      # The dot product's table has int8 products alone; see _ONLY_FOR in codegen/emit_tables.py.
-      if(isa STREQUAL "neondot" AND NOT file MATCHES "/(kernels/quant|simd)/")
+      # An instruction set of few rows compiles their folders alone; see extra_isas in proa.schema.row.
+      if(DEFINED PROA_KERNEL_FOLDERS_${isa} AND NOT file MATCHES
+                                                "/(kernels/(${PROA_KERNEL_FOLDERS_${isa}})|simd)/")
         continue()
       endif()
       get_filename_component(name ${file} NAME)

@@ -50,6 +50,7 @@ def portable(rows: list[Row], options: argparse.Namespace) -> None:
         table = emit_tables.kernel_table(rows, isa, defined)
         write(out / f"kernel_table_{isa}.cc", table)
     write(out / "isa_table.cc", emit_tables.isa_table(isas))
+    write(out / "kernel_folders.cmake", emit_tables.kernel_folders(every))
 
 
 def host(rows: list[Row], out: Path) -> None:

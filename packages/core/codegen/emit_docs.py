@@ -85,7 +85,7 @@ def _entry(row: Row) -> str:
         facts.append(f"- Only shape and dtype are used of {', '.join(shapes)}.")
     if row.kind == "view":
         facts.append("- The result shares the memory of the first array.")
-    if row.inplace and not row.name.endswith("_"):
+    if row.inplace and not row.mutates:
         facts.append(f"- In place: `{row.name}_`.")
     facts.append(f"- Gradient: {_gradient(row)}. Autocast: {row.autocast}.")
     if not row.lite:

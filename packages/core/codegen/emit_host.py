@@ -49,8 +49,9 @@ def ops_header(rows: Iterable[Row]) -> str:
 
 def _function(row: Row) -> str:
     lines = []
-    if row.name == "conj":
-        lines.append("  if (!is_complex(x_in.view().dtype)) return x_in;")
+    if row.identity_of_real:
+        first = f"{row.arrays[0].name}_in"
+        lines.append(f"  if (!is_complex({first}.view().dtype)) return {first};")
     attrs = "nullptr"
     if row.attributes:
         fields = ", ".join(a.name for a in row.attributes)
@@ -68,7 +69,7 @@ def _function(row: Row) -> str:
         pointers = ", ".join(f"{a.name}_in.get()" for a in row.arrays) or "nullptr"
         lines.append(f"  TensorImpl* in[] = {{{pointers}}};")
         arrays = f"in, {len(row.arrays)}"
-    call = "dispatch_inplace" if row.name.endswith("_") else "dispatch"
+    call = "dispatch_inplace" if row.mutates else "dispatch"
     lines.append(f"  {call}(entry(OpId::{row.name}), {arrays}, {attrs}, {out});")
     lines.append("  return out;")
     body = "\n".join(lines)
@@ -121,12 +122,10 @@ def _host_op(row: Row) -> tuple[str, str]:
             f"const ArgSpec kArgs_{row.name}[] = {{{', '.join(entries)}}};"
         )
         arguments = f"kArgs_{row.name}"
-    only = row.name.endswith("_")
-    has = bool(row.inplace) and not only
-    flags = f"{str(has).lower()}, {str(only).lower()}"
+    has_inplace = bool(row.inplace) and not row.mutates
     fields = (
         f"{arguments}, {len(entries)}, {len(row.arrays)}, "
-        f"AutocastClass::k{row.autocast.capitalize()}, {flags}, "
+        f"AutocastClass::k{row.autocast.capitalize()}, {str(has_inplace).lower()}, "
         f"{json.dumps(requirement(row.shape))}, {json.dumps(row.doc)}"
     )
     return "\n".join(declarations), f"    {{{fields}}},  // {row.name}"

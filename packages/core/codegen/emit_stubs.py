@@ -77,6 +77,6 @@ def stubs(rows: Iterable[Row]) -> str:
     functions = []
     for row in rows:
         functions.append(_function(row, row.name))
-        if row.inplace and not row.name.endswith("_"):
+        if row.inplace and not row.mutates:
             functions.append(_function(row, f"{row.name}_"))
     return _HEADER + "\n" + "\n".join(functions)

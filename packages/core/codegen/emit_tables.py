@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emit_structs import dtype_code
-from rows import attribute_kind, attrs_type
+from rows import attribute_kind, attrs_type, camel
 
 if TYPE_CHECKING:
     from proa.schema.row import Row
@@ -28,32 +28,6 @@ _DTYPE_RULES = {
     "wide": "kWide",
 }
 EVERY_DTYPE = 0xFFF
-# NEON's dot product changes int8 arithmetic alone: for other rows the tables' look-up
-# goes on to plain NEON, whose code would be the same.
-_ONLY_FOR = {"neondot": "_int8"}
-_CHANNELS_LAST = ("conv2d", "conv2d_norm", "conv2d_transpose")
-#: Rules whose first output has the shape of an input, or one window by window.
-_FOLLOW = {
-    "adaptive_pool2d",
-    "along_axis",
-    "batch_norm",
-    "batch_norm_grad",
-    "batch_norm_infer",
-    "broadcast",
-    "fake_quant_grad",
-    "group_norm",
-    "group_norm_grad",
-    "index_put",
-    "planes",
-    "pool2d",
-    "pool_gather",
-    "put_along_axis",
-    "quantize",
-    "resize_axis",
-    "same",
-    "same_all",
-    "slice_assign",
-}
 
 
 def _alias(row: Row) -> list[int]:
@@ -64,15 +38,6 @@ def _alias(row: Row) -> list[int]:
     if row.kind == "view":
         alias[0] = 0
     return alias
-
-
-def _layout(row: Row) -> str:
-    if row.shape in _CHANNELS_LAST:
-        return "kChannelsLast"
-    gradient = bool(row.arrays) and row.arrays[-1].shape_only
-    if row.shape in _FOLLOW or row.elementwise or gradient:
-        return "kFollow"
-    return "kRowMajor"
 
 
 def _mask(row: Row, computed: int) -> int:
@@ -112,7 +77,9 @@ def _info(i: int, row: Row, computed: int) -> str:
         str(names.index(row.pack) if row.pack else -1),
         "true" if row.elementwise else "false",
         hex(sum(1 << k for k, a in enumerate(row.arrays) if a.shape_only)),
-        f"Layout::{_layout(row)}",
+        f"Layout::k{camel(row.layout)}",
+        "true" if row.mutates else "false",
+        "true" if row.random else "false",
     ]
     return "    {" + ", ".join(fields) + "},"
 
@@ -197,9 +164,11 @@ def kernel_table(rows: Sequence[Row], isa: str, defined: set[str] | None) -> str
     def name(text: str) -> str:
         return text if defined is None or text in defined else "nullptr"
 
+    from proa.schema.row import EXTRA_ISAS
+
     lines = []
     for row in rows:
-        wanted = row.name.endswith(_ONLY_FOR.get(isa, ""))
+        wanted = isa not in EXTRA_ISAS or isa in row.extra_isas
         if not _has_kernel(row) or not wanted or name(row.name) == "nullptr":
             lines.append(f"    {{}},  // {row.name}")
             continue
@@ -240,3 +209,14 @@ const int kIsaTableCount = {len(isas)};
 
 }}  // namespace proa
 """
+
+
+def kernel_folders(rows: Iterable[Row]) -> str:
+    """For CMake: which folders of kernels the `EXTRA_ISAS` compile."""
+    from proa.schema.row import EXTRA_ISAS
+
+    lines = []
+    for isa in EXTRA_ISAS:
+        folders = sorted({row.family for row in rows if isa in row.extra_isas})
+        lines.append(f'set(PROA_KERNEL_FOLDERS_{isa} "{"|".join(folders)}")\n')
+    return "".join(lines)

@@ -145,9 +145,12 @@ def _number(value: Any) -> str:
 
 
 def _tie_scalars(row: Row, args: list[Any]) -> None:
-    """A number takes the dtype of a neighbour (for where: of the other branch)."""
-    first = 1 if row.name == "where" else 0
-    tensors = [a for a in args[first:] if isinstance(a, Node) and a.kind != "scalar"]
+    """A number takes the dtype of another array, but not of a mask."""
+    tensors = [
+        a
+        for a, spec in zip(args, row.arrays, strict=True)
+        if isinstance(a, Node) and a.kind != "scalar" and not spec.mask
+    ]
     for a in args:
         if isinstance(a, Node) and a.kind == "scalar":
             if not tensors:

@@ -283,10 +283,8 @@ bool init_ops(PyObject* core) {
     const OpEntry& entry = op_entries()[i];
     const HostOp& host = kHostOps[i];
     const std::string name = entry.info->name;
-    if (!add(module.get(), entry, host.only_inplace, name)) return false;
-    if (host.has_inplace && !host.only_inplace && !add(module.get(), entry, true, name + "_")) {
-      return false;
-    }
+    if (!add(module.get(), entry, entry.info->mutates, name)) return false;
+    if (host.has_inplace && !add(module.get(), entry, true, name + "_")) return false;
   }
   const Ref each(PyCFunction_New(&each_method, nullptr));
   if (!each || PyObject_SetAttrString(core, "each", each.get()) < 0) return false;

@@ -87,7 +87,7 @@ ELEMENTWISE = sorted(
     and 1 <= len(row.arrays) <= 2
     and not any(a.optional or a.variadic or a.shape_only for a in row.arrays)
     and not any(a.required for a in row.attributes)
-    and not row.name.endswith("_")
+    and not row.mutates
 )
 
 

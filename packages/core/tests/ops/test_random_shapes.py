@@ -30,7 +30,7 @@ LARGE = ((100_003,), (3, 33_331), (257, 1, 389))
 def family(sample: Sample) -> str | None:
     """How to make calls of this op up: by element, by axes, by one axis; or None."""
     row = ROWS[sample.name]
-    if sample.ref is None or row.name.endswith("_") or not sample.cases:
+    if sample.ref is None or row.mutates or not sample.cases:
         return None
     drawn = all(isinstance(given, tuple) for given in sample.cases[0].inputs)
     attributes = {a.name: a.type for a in row.attributes}

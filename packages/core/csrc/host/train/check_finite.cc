@@ -175,8 +175,7 @@ bool skips(const FiniteCheck& check, const OpInfo& op) {
   // Filled with a requested value, or not filled at all.
   const uint32_t arrays = op.n_in == kVariadic ? 1u : (1u << op.n_in) - 1;
   if ((op.shape_only & arrays) == arrays) return true;
-  const bool update = op.name[std::strlen(op.name) - 1] == '_';
-  if (update ? check.skip_updates : t_backward > 0 ? check.skip_backward : check.skip_forward) {
+  if (op.mutates ? check.skip_updates : t_backward > 0 ? check.skip_backward : check.skip_forward) {
     return true;
   }
   return op.id < check.skip_ops.size() && check.skip_ops[op.id] != 0;

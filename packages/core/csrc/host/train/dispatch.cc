@@ -78,15 +78,6 @@ void record_symbolic(const OpEntry& entry, const Inputs& inputs, const void* att
   dispatch_hooks.record(entry, inputs.in, inputs.count, attrs, out);
 }
 
-// True if the op draws random numbers: it is given a seed.
-bool draws(const OpEntry& entry) {
-  const HostOp& host = kHostOps[entry.info->id];
-  for (int i = host.array_count; i < host.arg_count; ++i) {
-    if (std::strcmp(host.args[i].name, "seed") == 0) return true;
-  }
-  return false;
-}
-
 bool runs_composite(const OpEntry& entry, bool tape) {
   if (kGrads[entry.info->id].composite == nullptr) return false;
   if (entry.info->kind == OpKind::kComposite || tape) return true;
@@ -160,8 +151,8 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   }
   // A promoted number does not require a gradient; another input of the call may.
   const bool tape = (all.all_flags & TensorImpl::kStopGradient) == 0 && t_grad_enabled;
-  const bool symbolic =
-      (all.any_flags & TensorImpl::kSymbolic) != 0 || (t_records_all && (tape || draws(entry)));
+  const bool symbolic = (all.any_flags & TensorImpl::kSymbolic) != 0 ||
+                        (t_records_all && (tape || entry.info->random));
   if ((all.any_flags & TensorImpl::kSymbolic) != 0 && dispatch_hooks.await_recording != nullptr &&
       dispatch_hooks.await_recording(in, n_in)) {
     dispatch(entry, in, n_in, attrs, out);
@@ -371,12 +362,11 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
     }
     return;
   }
-  const bool updates = op.name[std::strlen(op.name) - 1] == '_';  // an optimizer's step
-  const bool tape = !updates && needs_node(in, n_in);
-  if (!updates) check_target(op, target, tape);
+  const bool tape = !op.mutates && needs_node(in, n_in);
+  if (!op.mutates) check_target(op, target, tape);
   Inputs inputs(in, n_in);
   if (any_flags & TensorImpl::kRowSparse) make_dense(&inputs);
-  if (!updates) {
+  if (!op.mutates) {
     promote_to_target(entry, target, &inputs);
     copy_overlapping(target, op.alias[0], &inputs);
   }

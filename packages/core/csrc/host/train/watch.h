@@ -30,7 +30,7 @@ struct FiniteCheck {
   bool warn = false;                   // write to stderr and go on instead of throwing
   bool skip_forward = false;           // ops called while no backward pass runs
   bool skip_backward = false;          // ops called by a backward pass
-  bool skip_updates = false;           // optimizer steps, whose names end in '_'
+  bool skip_updates = false;           // ops with OpInfo::mutates
   std::vector<uint8_t> skip_ops;       // by op id; empty: none
   std::vector<uint32_t> skip_outputs;  // op id * kMaxOutputs + output, sorted
 };

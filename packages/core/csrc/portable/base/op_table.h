@@ -25,11 +25,11 @@ enum class DTypeRule : uint8_t {
 /// What is done with inputs of unlike dtype; see `promote=` in proa.schema.row.
 enum class Promote : uint8_t { kNone, kCommon, kFloat };
 
-/// Memory order of an op's outputs where the caller has no reason to want another.
+/// Memory order of an op's outputs where the caller wants none; see `layout=` in proa.schema.row.
 enum class Layout : uint8_t {
   kRowMajor,
-  kFollow,        // that of the first input: elementwise rows, shape rules same and *pool2d
-  kChannelsLast,  // shape rule conv2d
+  kFollow,  // that of the first input
+  kChannelsLast,
 };
 
 constexpr int kMaxOutputs = 8;
@@ -60,6 +60,8 @@ struct OpInfo {
   bool elementwise = false;  // output element i depends on input elements i alone
   uint32_t shape_only = 0;   // bit i set: of input i only shape and dtype are read
   Layout layout = Layout::kRowMajor;
+  bool mutates = false;  // changes its inputs (alias) and has no other form: an optimizer's step
+  bool random = false;   // draws random numbers by its attributes seed and offset
 };
 
 /// What one instruction set brings for one op; null where it brings nothing.

@@ -240,7 +240,7 @@ Status Plan::add_kernel(uint32_t i, Call* call, uint32_t slot) {
   for (int k = 0; k < call->n_out; ++k) {
     View& out = call->out[k];
     uint32_t root;
-    const int target = changes_input(*node.op) ? node.op->alias[k] : -1;
+    const int target = node.op->mutates ? node.op->alias[k] : -1;
     if (target >= 0) {
       root = refs_[slot + static_cast<uint32_t>(target)].root;
       const Root& changed = roots_[root];

@@ -46,8 +46,6 @@ bool check_attributes(const OpInfo& op, void* attrs) {
   return true;
 }
 
-bool changes_input(const OpInfo& op) { return op.name[strlen(op.name) - 1] == '_'; }
-
 size_t Prepared::table_size(const ModelView& model) {
   const BlockRecord& block = model.block(0);
   size_t attrs = 0, slots = 0;
@@ -117,7 +115,7 @@ Status Prepared::bind_node(uint32_t i, Arena* arena) {
   if (name.version != op->version) return fail(Status::kVersion, "this build has the op's version");
   BoundNode& node = nodes_[i];
   node = {op, &kernel_of(op->id), nullptr, nullptr, 0};
-  if (op->kind == OpKind::kComposite || (changes_input(*op) && !updates_) ||
+  if (op->kind == OpKind::kComposite || (op->mutates && !updates_) ||
       (op->kind == OpKind::kKernel && node.kernel->run == nullptr)) {
     return fail(Status::kUnimplemented, "this build has a kernel of the op");
   }

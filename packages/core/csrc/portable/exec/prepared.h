@@ -78,9 +78,6 @@ class Prepared {
 /// dtypes, lists of at most kMaxRank. Bools are made 0 or 1.
 bool check_attributes(const OpInfo& op, void* attrs);
 
-/// True if the op changes some of its inputs (`sgd_`): outputs lie where OpInfo::alias says.
-bool changes_input(const OpInfo& op);
-
 /// Bytes of one attribute of the kind, as in OpInfo::attr_kinds.
 constexpr size_t attribute_size(char kind) { return kind == 'I' ? 72 : kind == 's' ? 16 : 8; }
 

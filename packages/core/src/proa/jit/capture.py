@@ -180,9 +180,10 @@ class Capture(Recorder):
     def __call__(self, op: str, inputs: Any, attrs: Any) -> list[Any]:
         result = super().__call__(op, inputs, attrs)
         node: Node = self.block.nodes[-1]
-        if self.bodies and ("seed" in node.attrs or self._steps):
+        random = row_of(op).random
+        if self.bodies and (random or self._steps):
             raise GraphBreak("a branch or loop draws random numbers or steps weights")
-        if "seed" in node.attrs:
+        if random:
             self.scalars.record_draw(node)
         if inputs and self._steps and row_of(op).family == "optimizer":
             step = self._step_of(inputs[0])

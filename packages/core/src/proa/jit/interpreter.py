@@ -51,7 +51,7 @@ def _run_node(node: Node, arrays: list[Any]) -> Results:
     if node.op == "recurrent":
         return (*recurrent(*arrays, **node.attrs), None)
     attrs = node.attrs
-    draws = "seed" in attrs and row_of(node.op).family == "rand"
+    draws = row_of(node.op).family == "rand"
     if draws:  # numbers of this run
         seed, offset = next_key(0)
         attrs = {**attrs, "seed": seed, "offset": offset}

@@ -43,7 +43,7 @@ class RuntimeScalars:
 
     def record_draw(self, node: Node) -> None:
         """Note the key of a random op."""
-        if "seed" not in node.attrs:
+        if not row_of(node.op).random:
             return
         now = _core.generator_get()[1]
         offset = node.attrs["offset"]

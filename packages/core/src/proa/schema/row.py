@@ -2,11 +2,12 @@
 
 A signature reads ``name(arrays, *, attributes)``. Arrays are positional:
 ``x`` (needed), ``x?`` (may be None), ``xs...`` (any number, last), ``like: shape``
-(only its shape and dtype are used, so nothing keeps its data alive). Attributes are
-keyword-only, typed ``int float bool ints dtype scalar`` or a choice ``"a"|"b"``, and
-may have defaults; ``None`` is admitted as default of ``ints`` alone. An attribute
-takes 8 bytes in the op's struct (``ints`` 72, ``scalar`` 16), in the order written:
-append only.
+(only its shape and dtype are used, so nothing keeps its data alive), ``x: mask`` (tells
+which elements are meant, so that a number given for another array does not take its
+dtype). Attributes are keyword-only, typed ``int float bool ints dtype scalar`` or a
+choice ``"a"|"b"``, and may have defaults; ``None`` is admitted as default of ``ints``
+alone. An attribute takes 8 bytes in the op's struct (``ints`` 72, ``scalar`` 16), in
+the order written: append only.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from proa.schema.dtypes import ALL
 
 Promote = Literal["none", "common", "float"]
 AutocastClass = Literal["white", "black", "gray", "mixed"]
+Layout = Literal["row_major", "follow", "channels_last"]
+
+#: Instruction sets whose table holds only the rows that name them in `extra_isas`; for
+#: the others the look-up goes on to the set that they extend.
+EXTRA_ISAS = ("neondot",)
 
 #: The gradient of this row is had by running its composite on the tape.
 COMPOSITE = "composite"
@@ -36,6 +42,7 @@ class Array:
     optional: bool = False
     variadic: bool = False
     shape_only: bool = False
+    mask: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class Row:
     scratch: bool
     pack: str | None
     elementwise: bool
+    layout: Layout
+    mutates: bool
+    random: bool
+    identity_of_real: bool
+    extra_isas: tuple[str, ...]
     lite: bool
     version: int
     family: str
@@ -123,6 +135,11 @@ def graph_row(
         scratch=False,
         pack=None,
         elementwise=False,
+        layout="row_major",
+        mutates=False,
+        random=False,
+        identity_of_real=False,
+        extra_isas=(),
         lite=False,
         version=1,
         family=family,
@@ -147,7 +164,9 @@ def _split(text: str) -> list[str]:
 def _parse_array(text: str) -> Array:
     name, _, kind = (s.strip() for s in text.partition(":"))
     variadic, optional = name.endswith("..."), name.endswith("?")
-    return Array(name.rstrip(".?"), optional, variadic, kind == "shape")
+    if kind not in {"", "shape", "mask"}:
+        raise ValueError(f"[schema] array {name} has no known kind, got {kind!r}")
+    return Array(name.rstrip(".?"), optional, variadic, kind == "shape", kind == "mask")
 
 
 def _parse_attribute(text: str) -> Attribute:
@@ -195,6 +214,11 @@ def op(
     scratch: bool = False,
     pack: str | None = None,
     elementwise: bool = False,
+    layout: Layout | None = None,
+    mutates: bool = False,
+    random: bool = False,
+    identity_of_real: bool = False,
+    extra_isas: tuple[str, ...] = (),
     lite: bool = True,
     version: int = 1,
 ) -> None:
@@ -221,7 +245,7 @@ def op(
         promote: What happens to arrays of unlike dtype: none (an error), common (the
             promotion table), float (common, then integers become the default float).
         inplace: Array(s) whose memory output i takes over in the in-place form
-            ``name_``; for rows whose name ends in ``_`` there is no other form.
+            ``name_``; where the row `mutates` there is no other form.
         public: Modules that export the op unchanged; others wrap it.
         method: Also a Tensor method.
         autocast: white (low precision wanted), black (kept in float32), gray (as its
@@ -230,23 +254,24 @@ def op(
         pack: Array that may be prepacked when constant; the kernel file then defines
             ``<name>_pack_size`` and ``<name>_pack``.
         elementwise: Output element i depends on input elements i alone (broadcast).
+        layout: Memory order of the outputs where the caller wants none: row_major,
+            follow (that of the first array), or channels_last. By default follow of
+            elementwise rows and of gradients (last array shape-only), else row_major.
+        mutates: The row changes its arrays `inplace` and has no other form, such as an
+            optimizer's step; no gradient passes through it. Its name ends in ``_``.
+        random: Draws random numbers, by the key in its attributes seed and offset.
+        identity_of_real: Of a real array the C++ function returns the array itself.
+        extra_isas: Instruction sets of `EXTRA_ISAS` with a kernel of their own, in
+            csrc/portable/kernels/<family>.
         lite: Part of the mobile runtime (no for training-only ops).
     """
     name, arrays, attributes = parse_signature(signature)
-    if name in ROWS:
-        raise ValueError(f"[schema] op names must be unique, got {name!r} twice")
-    names = [*(a.name for a in arrays), *(a.name for a in attributes), *outputs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"[schema] {name}: all names must differ, got {names}")
-    outs = (out,) * len(outputs) if isinstance(out, str) else out
-    if len(outs) != len(outputs):
-        raise ValueError(f"[schema] {name}: {len(outputs)} outputs, {len(outs)} dtypes")
-    ROWS[name] = Row(
+    row = Row(
         name=name,
         arrays=arrays,
         attributes=attributes,
         outputs=outputs,
-        out=outs,
+        out=(out,) * len(outputs) if isinstance(out, str) else out,
         dtypes=dtypes,
         shape=shape,
         kind=kind,
@@ -260,12 +285,63 @@ def op(
         scratch=scratch,
         pack=pack,
         elementwise=elementwise,
+        layout=layout or _default_layout(arrays, elementwise),
+        mutates=mutates,
+        random=random,
+        identity_of_real=identity_of_real,
+        extra_isas=extra_isas,
         lite=lite,
         version=version,
         family=_calling_family(),
         doc=doc,
         index=len(ROWS),
     )
+    _add(row)
+
+
+def _add(row: Row) -> None:
+    _check_names(row)
+    _check_flags(row)
+    ROWS[row.name] = row
+
+
+def _default_layout(arrays: tuple[Array, ...], elementwise: bool) -> Layout:
+    is_gradient = bool(arrays) and arrays[-1].shape_only
+    return "follow" if elementwise or is_gradient else "row_major"
+
+
+def _check_names(row: Row) -> None:
+    """Refuse a row whose name, or a name in it, is taken."""
+    if row.name in ROWS:
+        raise ValueError(f"[schema] op names must be unique, got {row.name!r} twice")
+    names = [*(a.name for a in row.arrays), *(a.name for a in row.attributes)]
+    names += row.outputs
+    if len(set(names)) < len(names):
+        raise ValueError(f"[schema] {row.name}: all names must differ, got {names}")
+    if len(row.out) != len(row.outputs):
+        raise ValueError(
+            f"[schema] {row.name}: {len(row.outputs)} outputs, {len(row.out)} dtypes"
+        )
+
+
+def _check_flags(row: Row) -> None:
+    """Refuse a row whose flags do not fit its name and arguments."""
+    if row.mutates != row.name.endswith("_") or (row.mutates and not row.inplace):
+        raise ValueError(
+            f"[schema] {row.name}: expected a name that ends in _, and inplace=, of "
+            f"rows with mutates=True alone, got mutates={row.mutates}"
+        )
+    names = {a.name for a in row.attributes}
+    if row.random != ("seed" in names) or (row.random and "offset" not in names):
+        raise ValueError(
+            f"[schema] {row.name}: expected the attributes seed and offset of rows "
+            f"with random=True alone, got random={row.random} and {sorted(names)}"
+        )
+    if not set(row.extra_isas) <= set(EXTRA_ISAS):
+        raise ValueError(
+            f"[schema] {row.name}: expected extra_isas among {EXTRA_ISAS}, got "
+            f"{row.extra_isas}"
+        )
 
 
 def _calling_family() -> str:

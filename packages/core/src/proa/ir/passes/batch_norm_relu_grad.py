@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from proa.ir.attributes import row_of
 from proa.ir.passes.hoist_updates import storage_owners
 from proa.ir.passes.match import made_by
 from proa.ir.program import Block, Node, Program, Value
@@ -34,7 +35,7 @@ class _Updates:
         self.place = {node: i for i, node in enumerate(block.nodes)}
         self.times: dict[Value, list[int]] = {}
         for i, node in enumerate(block.nodes):
-            if node.op.endswith("_"):
+            if row_of(node.op).mutates:
                 for v in node.outputs:
                     self.times.setdefault(self.owner.get(v, v), []).append(i)
 

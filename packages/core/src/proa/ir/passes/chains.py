@@ -67,7 +67,7 @@ def _dependencies(block: Block) -> list[set[int]]:
         needs = {made[v] for v in given if v in made}
         memory = {owner.get(v, v) for v in given}
         changed: set[Value] = set()
-        if node.op.endswith("_"):
+        if row_of(node.op).mutates:
             changed = {owner.get(v, v) for v in node.outputs}
         for held in memory | changed:
             if held in changer:

@@ -17,7 +17,7 @@ def storage_owners(block: Block) -> dict[Value, Value]:
         if row_of(node.op).kind == "view":
             for v in node.outputs:
                 owner[v] = owner.get(source, source)
-        elif node.op.endswith("_"):
+        elif row_of(node.op).mutates:
             names = [a.name for a in row_of(node.op).arrays]
             for v, target in zip(node.outputs, row_of(node.op).inplace, strict=True):
                 changed = node.inputs[names.index(target)]
@@ -33,7 +33,7 @@ def _order(block: Block) -> list[Node]:
     for i, node in enumerate(block.nodes):
         held = [owner.get(v, v) for v in node.inputs if v is not None]
         at: _Place = (i, 0)
-        if node.op.endswith("_") and node.part == 0:
+        if row_of(node.op).mutates and node.part == 0:
             made = [place[v.producer] for v in node.inputs if v and v.producer]
             at = max([*made, *(used[v] for v in held if v in used)], default=(-1, 0))
             at = (at[0], i + 1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from proa.ir.attributes import row_of
 from proa.ir.program import Node, Program, Value
 
 _SHAPED = (
@@ -39,7 +40,8 @@ def remove_identities(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        changing = {v for n in block.nodes if n.op.endswith("_") for v in n.inputs}
+        updates = (n for n in block.nodes if row_of(n.op).mutates)
+        changing = {v for n in updates for v in n.inputs}
         for node in block.nodes:
             x = node.inputs[0] if node.inputs else None
             if x is None or not _same(node, x) or x in changing:

@@ -85,6 +85,7 @@ def _attention_grad(
 op(
     f"attention(q, k, v, mask?, *, {_HOW})",
     shape="attention",
+    random=True,
     dtypes=FLOATING,
     outputs=("y", "kept"),
     out=("same", "wide"),
@@ -102,6 +103,7 @@ op(
 op(
     f"attention_grad(dy, q, k, v, y, kept, mask?, *, {_HOW})",
     shape="attention_grad",
+    random=True,
     dtypes=FLOATING,
     outputs=("dq", "dk", "dv"),
     grad="composite",

@@ -158,7 +158,7 @@ for _name, _doc in [
     _binary(_name, _doc, None, dtypes=BOOL + INTEGERS)
 
 op(
-    "where(condition, x, y)",
+    "where(condition: mask, x, y)",
     shape="broadcast",
     outputs=("z",),
     out="last",

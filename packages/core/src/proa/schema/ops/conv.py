@@ -44,6 +44,7 @@ def _conv2d_grad(
 op(
     f"conv2d(x, w, bias?, *, {_GEOMETRY})",
     shape="conv2d",
+    layout="channels_last",
     dtypes=FLOATING,
     grad=_conv2d_grad,
     promote="common",
@@ -121,6 +122,7 @@ def _transpose_grad(
 op(
     f"conv2d_transpose(x, w, bias?, *, {_GEOMETRY}, output_padding: ints = [0, 0])",
     shape="conv2d_transpose",
+    layout="channels_last",
     dtypes=FLOATING,
     grad=_transpose_grad,
     promote="common",
@@ -152,6 +154,7 @@ op(
 op(
     f'conv2d_act(x, w, bias?, residual?, *, {_GEOMETRY}, act: {_ACT} = "none")',
     shape="conv2d",
+    layout="channels_last",
     dtypes=FLOATING,
     grad=REFUSED,
     scratch=True,
@@ -163,6 +166,7 @@ op(
     "conv2d_norm(x, w, center, factor, shift, bias?, residual?, *, "
     f'{_GEOMETRY}, act: {_ACT} = "none")',
     shape="conv2d_norm",
+    layout="channels_last",
     dtypes=("float32", "float64"),
     grad=REFUSED,
     scratch=True,

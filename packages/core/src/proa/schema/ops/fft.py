@@ -8,6 +8,7 @@ op(
     "fft(x, *, axis: int = -1, inverse: bool = False, "
     'norm: "none"|"ortho"|"mean" = "none")',
     shape="along_axis",
+    layout="follow",
     dtypes=("complex64", "complex128"),
     grad=lambda g, dy, *, axis, inverse, norm: g.fft(
         dy, axis=axis, inverse=~inverse, norm=norm

@@ -75,6 +75,7 @@ def _put_grad(g: Any, dy: Any, index: Any, v: Any, *, axis: Any) -> Any:
 op(
     "put_along_axis(x, index, v, *, axis: int)",
     shape="put_along_axis",
+    layout="follow",
     grad=_put_grad,
     inplace="x",
     lite=False,
@@ -84,6 +85,7 @@ op(
 op(
     "scatter_add_axis(x, index, v, *, axis: int)",
     shape="put_along_axis",
+    layout="follow",
     dtypes=NUMERIC,
     grad=lambda g, dy, index, *, axis: (
         dy,
@@ -97,6 +99,7 @@ op(
 op(
     "index_put(x, index, v)",
     shape="index_put",
+    layout="follow",
     grad=lambda g, dy, index, v: (
         g.index_put(dy, index, g.mul(v, 0.0)),
         None,
@@ -151,6 +154,7 @@ op(
     dtypes=ALL,
     outputs=("table_out",),
     inplace=("table",),
+    mutates=True,
     grad=None,
     lite=False,
     doc="table[rows[i]] = values[i]. A row that occurs twice must have one value.",

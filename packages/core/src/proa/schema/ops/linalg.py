@@ -86,6 +86,7 @@ op(
 op(
     "triangle(x, *, upper: bool, strict: bool)",
     shape="planes",
+    layout="follow",
     dtypes=_WIDE,
     grad=lambda g, dy, *, upper, strict: g.triangle(dy, upper=upper, strict=strict),
     scratch=True,

@@ -16,6 +16,7 @@ def _softmax_grad_composite(g: Any, dy: Any, y: Any, *, axis: Any) -> Any:
 op(
     "softmax(x, *, axis: int = -1)",
     shape="along_axis",
+    layout="follow",
     dtypes=FLOATING,
     grad=lambda g, dy, y, *, axis: g.softmax_grad(dy, y, axis=axis),
     autocast="black",
@@ -25,6 +26,7 @@ op(
 op(
     "softmax_grad(dy, y, *, axis: int)",
     shape="along_axis",
+    layout="follow",
     dtypes=FLOATING,
     outputs=("dx",),
     grad="composite",
@@ -50,6 +52,7 @@ def _log_softmax_grad_composite(g: Any, dy: Any, y: Any, *, axis: Any) -> Any:
 op(
     "log_softmax(x, *, axis: int = -1)",
     shape="along_axis",
+    layout="follow",
     dtypes=FLOATING,
     grad=lambda g, dy, y, *, axis: g.log_softmax_grad(dy, y, axis=axis),
     autocast="black",
@@ -59,6 +62,7 @@ op(
 op(
     "log_softmax_grad(dy, y, *, axis: int)",
     shape="along_axis",
+    layout="follow",
     dtypes=FLOATING,
     outputs=("dx",),
     grad="composite",

@@ -146,6 +146,7 @@ op(
 op(
     f"slice_assign(x, v, *, {_SLICE})",
     shape="slice_assign",
+    layout="follow",
     grad=lambda g, dy, v, *, axes, starts, ends, steps: (
         g.slice_assign(
             dy, g.mul(v, 0.0), axes=axes, starts=starts, ends=ends, steps=steps
@@ -210,6 +211,7 @@ for _name, _where, _sign in [("tril", "below", "<="), ("triu", "above", ">=")]:
     op(
         f"{_name}(x, *, diagonal: int = 0)",
         shape="planes",
+        layout="follow",
         grad=lambda g, dy, *, diagonal, _name=_name: getattr(g, _name)(
             dy, diagonal=diagonal
         ),

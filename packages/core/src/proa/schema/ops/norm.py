@@ -41,6 +41,7 @@ def _batch_norm_infer_grad(
 op(
     "batch_norm_infer(x, mean, variance, scale, bias, *, epsilon: float = 1e-5)",
     shape="batch_norm_infer",
+    layout="follow",
     dtypes=FLOATING,
     grad=_batch_norm_infer_grad,
     composite=_batch_norm_infer,
@@ -50,6 +51,7 @@ op(
 op(
     "batch_norm(x, scale, bias, *, epsilon: float = 1e-5)",
     shape="batch_norm",
+    layout="follow",
     dtypes=FLOATING,
     outputs=("y", "mean", "variance"),
     out=("same", "last", "last"),
@@ -116,6 +118,7 @@ def _batch_norm_grad(
 op(
     "batch_norm_grad(dy, x, mean, variance, scale, *, epsilon: float)",
     shape="batch_norm_grad",
+    layout="follow",
     dtypes=FLOATING,
     outputs=("dx", "dscale", "dbias"),
     out=("same", "last", "last"),
@@ -146,6 +149,7 @@ def _batch_norm_relu_grad(
 op(
     "batch_norm_relu_grad(dy, x, mean, variance, scale, bias, *, epsilon: float)",
     shape="batch_norm_grad",
+    layout="follow",
     dtypes=("float32",),
     outputs=("dx", "dscale", "dbias"),
     out=("same", "last", "last"),
@@ -279,6 +283,7 @@ def _group_norm_grad(
 op(
     "group_norm(x, scale, bias, *, groups: int, epsilon: float = 1e-5)",
     shape="group_norm",
+    layout="follow",
     dtypes=FLOATING,
     outputs=("y", "mean", "rstd"),
     grad=lambda g, dy, mean, rstd, x, scale, *, groups, epsilon: g.group_norm_grad(
@@ -295,6 +300,7 @@ op(
 op(
     "group_norm_grad(dy, x, mean, rstd, scale, *, groups: int, epsilon: float)",
     shape="group_norm_grad",
+    layout="follow",
     dtypes=FLOATING,
     outputs=("dx", "dscale", "dbias"),
     out=("same", "last", "last"),

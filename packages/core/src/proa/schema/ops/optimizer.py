@@ -18,6 +18,7 @@ def _step(signature: str, *, updates: tuple[str, ...], doc: str) -> None:
         dtypes=FLOATING,
         outputs=tuple(f"{name}_out" for name in updates),
         inplace=updates,
+        mutates=True,
         grad=None,
         lite=False,
         doc=doc,
@@ -35,6 +36,7 @@ op(
     dtypes=FLOATING,
     outputs=("param_out",),
     inplace=("param",),
+    mutates=True,
     grad=None,
     lite=False,
     doc="param[rows[i]] -= lr * values[i] for one i after another: a step by a "

@@ -12,6 +12,7 @@ _WINDOW = (
 op(
     f"max_pool2d(x, *, {_WINDOW})",
     shape="pool2d",
+    layout="follow",
     dtypes=REAL,
     grad=lambda g, dy, x, *, kernel, stride, padding, ceil_mode: g.pool_scatter(
         dy,
@@ -25,6 +26,7 @@ op(
 op(
     f"max_pool2d_index(x, *, {_WINDOW})",
     shape="pool2d",
+    layout="follow",
     dtypes=REAL,
     grad=None,
     out="int32",
@@ -43,6 +45,7 @@ op(
 op(
     "pool_gather(x, index)",
     shape="pool_gather",
+    layout="follow",
     dtypes=FLOATING,
     grad=lambda g, dy, x, index: (g.pool_scatter(dy, index, x), None),
     lite=False,
@@ -51,6 +54,7 @@ op(
 op(
     f"avg_pool2d(x, *, {_WINDOW}, exclusive: bool = True)",
     shape="pool2d",
+    layout="follow",
     dtypes=FLOATING,
     grad=lambda g, dy, x, *, kernel, stride, padding, ceil_mode, exclusive: (
         g.avg_pool2d_grad(
@@ -84,6 +88,7 @@ op(
 op(
     "adaptive_avg_pool2d(x, *, size: ints)",
     shape="adaptive_pool2d",
+    layout="follow",
     dtypes=FLOATING,
     grad=lambda g, dy, x, *, size: g.adaptive_avg_pool2d_grad(dy, x, size=size),
     doc="Mean over size[0] x size[1] windows; window i covers floor(i * H / size) to "
@@ -101,6 +106,7 @@ op(
 op(
     "adaptive_max_pool2d(x, *, size: ints)",
     shape="adaptive_pool2d",
+    layout="follow",
     dtypes=REAL,
     grad=lambda g, dy, x, *, size: g.pool_scatter(
         dy, g.adaptive_max_pool2d_index(x, size=size), x
@@ -110,6 +116,7 @@ op(
 op(
     "adaptive_max_pool2d_index(x, *, size: ints)",
     shape="adaptive_pool2d",
+    layout="follow",
     dtypes=REAL,
     grad=None,
     out="int32",

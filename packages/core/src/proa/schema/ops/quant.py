@@ -16,6 +16,7 @@ from proa.schema.row import op
 op(
     "quantize(x, scale, *, axis: int = -1)",
     shape="quantize",
+    layout="follow",
     dtypes=("float32",),
     out="int8",
     grad=None,
@@ -24,6 +25,7 @@ op(
 op(
     "dequantize(x, scale, *, axis: int = -1)",
     shape="quantize",
+    layout="follow",
     dtypes=("int8", "int32"),
     out="float32",
     grad=None,
@@ -39,6 +41,7 @@ def _fake_quant_grad(g: Any, dy: Any, x: Any, scale: Any, *, axis: Any) -> Any:
 op(
     "fake_quant(x, scale, *, axis: int = -1)",
     shape="quantize",
+    layout="follow",
     dtypes=("float32",),
     grad=_fake_quant_grad,
     lite=False,
@@ -47,6 +50,7 @@ op(
 op(
     "fake_quant_grad(dy, x, scale, *, axis: int = -1)",
     shape="fake_quant_grad",
+    layout="follow",
     dtypes=("float32",),
     outputs=("dx",),
     grad=lambda g, ddx, x, scale, *, axis: (
@@ -61,11 +65,13 @@ op(
     f'conv2d_int8(x, w, multiplier, bias?, *, {_GEOMETRY}, act: {_ACT} = "none", '
     "out_scale: float = 0.0, dtype: dtype)",
     shape="conv2d",
+    layout="channels_last",
     dtypes=("int8",),
     out="attr",
     grad=None,
     scratch=True,
     pack="w",
+    extra_isas=("neondot",),
     doc="v = act(acc * multiplier[o] + bias[o]) with acc the int32 convolution of int8 "
     "x and w, multiplier = x_scale * w_scale per output channel and bias in float32. "
     "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). The "
@@ -81,5 +87,6 @@ op(
     grad=None,
     scratch=True,
     pack="w",
+    extra_isas=("neondot",),
     doc="As conv2d_int8, of the matrix product x @ w with w (in, out).",
 )

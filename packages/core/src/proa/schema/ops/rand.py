@@ -15,6 +15,7 @@ op(
     shape="attr",
     dtypes=FLOATING,
     out="attr",
+    random=True,
     grad=None,
     lite=False,
     doc="Uniform in [low, high).",
@@ -24,6 +25,7 @@ op(
     shape="attr",
     dtypes=FLOATING,
     out="attr",
+    random=True,
     grad=None,
     lite=False,
     doc="Normal with the mean and standard deviation, by Box and Muller.",
@@ -33,6 +35,7 @@ op(
     shape="attr",
     dtypes=("int32", "int64"),
     out="attr",
+    random=True,
     grad=None,
     lite=False,
     doc="Uniform integers in [low, high).",
@@ -42,6 +45,7 @@ op(
     shape="randperm",
     dtypes=("int32", "int64", "float32", "float64"),
     out="attr",
+    random=True,
     grad=None,
     lite=False,
     doc="A random order of 0 .. count - 1, by sorting random 64-bit keys.",
@@ -50,7 +54,9 @@ op(
 op(
     f"bernoulli(x, *, {_KEY})",
     shape="same",
+    layout="follow",
     dtypes=FLOATING,
+    random=True,
     grad=None,
     lite=False,
     doc="1 with probability x, else 0.",
@@ -58,8 +64,10 @@ op(
 op(
     f"dropout(x, *, p: float, {_KEY}, upscale: bool = True)",
     shape="same",
+    layout="follow",
     dtypes=FLOATING,
     # The same key gives the same mask: dropout is linear in x.
+    random=True,
     grad=lambda g, dy, *, p, seed, offset, upscale: g.dropout(
         dy, p=p, seed=seed, offset=offset, upscale=upscale
     ),

@@ -140,6 +140,7 @@ for _name, _word in [("argmax", "greatest"), ("argmin", "least")]:
 op(
     "cumsum(x, *, axis: int = -1, reverse: bool = False)",
     shape="along_axis",
+    layout="follow",
     dtypes=NUMERIC,
     grad=lambda g, dy, *, axis, reverse: g.cumsum(dy, axis=axis, reverse=~reverse),
     lite=False,
@@ -159,6 +160,7 @@ def _cumprod_grad(g: Any, dy: Any, x: Any, *, axis: Any) -> Any:
 op(
     "cumprod(x, *, axis: int = -1)",
     shape="along_axis",
+    layout="follow",
     dtypes=NUMERIC,
     grad=_cumprod_grad,
     lite=False,

@@ -72,6 +72,7 @@ def _resize_grad_grad(
 op(
     f"resize_axis(x, *, {_RESIZE})",
     shape="resize_axis",
+    layout="follow",
     dtypes=ALL,
     grad=_resize_grad,
     scratch=True,

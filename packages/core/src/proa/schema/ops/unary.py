@@ -189,6 +189,7 @@ _unary(
     dtypes=NUMERIC,
     promote="none",
     inplace=(),
+    identity_of_real=True,
 )
 op(
     "real(x)",
