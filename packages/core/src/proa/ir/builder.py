@@ -34,9 +34,9 @@ class Builder:
 
     def parameter(self, name: str, data: Array, dtype: str | None = None) -> Value:
         """A named weight."""
-        held = np.ascontiguousarray(data)
-        held = held.reshape(np.shape(data))
-        return Value(name, dtype or str(held.dtype), held.shape, "param", held)
+        array = np.ascontiguousarray(data)
+        array = array.reshape(np.shape(data))
+        return Value(name, dtype or str(array.dtype), array.shape, "param", array)
 
     def constant(self, data: Any, dtype: str | None = None) -> Value:
         """An array or number that is no weight."""

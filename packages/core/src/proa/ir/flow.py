@@ -189,7 +189,7 @@ def _called(program: Program, nodes: list[Node], read_later: set[Value]) -> Node
     outputs = [v for v in made if v in read_later]
     program.blocks.append(Block(list(inputs.values()), nodes, outputs))
     call = Node("call", list(inputs), [], {"block": len(program.blocks) - 1})
-    call.place = nodes[0].place
+    call.location = nodes[0].location
     return call
 
 

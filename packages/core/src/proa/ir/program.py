@@ -175,17 +175,18 @@ class _Inputs(_Tracked["Value | None", "Node"]):
 
 
 class Node:
-    """One op. `inputs` has None for arrays not given, `attrs` every attribute; `place`
-    is the file and line where the user's code called it, `low` whether it was marked as
-    one that may run in 16 bits, if it was recorded. Nodes of one `chain` that is not 0
-    are next to each other and may run block by block. Nodes of a higher `part` follow
-    all others and may run apart from them. `block` is the block that has the node.
-    Files keep none of these.
+    """One op. `inputs` has None for arrays not given, `attrs` every attribute.
+
+    If it was recorded, `location` is the file and line where the user's code called it,
+    `low` whether it was marked as one that may run in 16 bits. Nodes of one `chain`
+    that is not 0 are next to each other and may run block by block. Nodes of a higher
+    `part` follow all others and may run apart from them. `block` is the block that has
+    the node. Files keep none of these.
     """
 
     __slots__ = (
-        "__weakref__", "_inputs", "attrs", "block", "chain", "low", "op", "outputs",
-        "part", "place",
+        "__weakref__", "_inputs", "attrs", "block", "chain", "location", "low", "op",
+        "outputs", "part",
     )  # fmt: skip
 
     def __init__(
@@ -198,14 +199,14 @@ class Node:
         self.op, self.outputs = op, outputs
         self.attrs: dict[str, Any] = {} if attrs is None else attrs
         self.low, self.chain, self.part = False, 0, 0
-        self.place: tuple[str, int] | None = None
+        self.location: tuple[str, int] | None = None
         self.block: Block | None = None
         self._inputs = _Inputs(self, inputs)
 
     @property
     def line(self) -> str:
-        """``file:line: code`` of `place`; nothing if it was not recorded."""
-        return "" if self.place is None else line_text(*self.place)
+        """``file:line: code`` of `location`; nothing if it was not recorded."""
+        return "" if self.location is None else line_text(*self.location)
 
     @property
     def inputs(self) -> list[Value | None]:
@@ -362,9 +363,9 @@ class Program:
 
     def constant(self, data: Array, dtype: str | None = None, name: str = "") -> Value:
         """A constant that holds `data` (dtype bfloat16 with its bits as uint16)."""
-        held = np.asarray(data)
-        kind = dtype or str(held.dtype)
-        return Value(name or self.new_name("const"), kind, held.shape, "const", held)
+        array = np.asarray(data)
+        kind = dtype or str(array.dtype)
+        return Value(name or self.new_name("const"), kind, array.shape, "const", array)
 
     def __str__(self) -> str:
         from proa.ir.printer import format_program

@@ -212,7 +212,7 @@ class Recorder:
 
     def append(self, node: Node) -> None:
         """Add a node where the recording is."""
-        node.place, node.low = user_place(), _marks.depth > 0
+        node.location, node.low = user_place(), _marks.depth > 0
         self.block.nodes.append(node)
         if self.bodies:
             self.bodies[-1].own.update(node.outputs)

@@ -23,9 +23,9 @@ def _check_value(value: Value) -> None:
         return
     if value.data is None:
         raise _fail(f"constant %{value.name} must have data, got none")
-    held = (value.data.shape, value.data.dtype)
-    if held != (value.shape, NUMPY_TYPES[value.dtype]):
-        raise _fail(f"%{value.name} must hold {value.dtype}{value.shape}, got {held}")
+    actual = (value.data.shape, value.data.dtype)
+    if actual != (value.shape, NUMPY_TYPES[value.dtype]):
+        raise _fail(f"%{value.name} must hold {value.dtype}{value.shape}, got {actual}")
 
 
 def _check_arity(node: Node) -> None:

@@ -143,11 +143,11 @@ class TrainingProgram(Compiled):
             chain_spans(program),
         )  # fmt: skip
         # Of every input the argument's number, its source, or None for a seed.
-        places: dict[Value, int | Source | None] = dict.fromkeys(recording.seeds)
-        places.update(recording.sources)
-        places.update((v, i) for i, v in enumerate(arguments))
-        self._inputs = _Places([places[v] for v in block.inputs])
-        self._wanted = _Places([places[v] for v, _ in recording.wanted])
+        bindings: dict[Value, int | Source | None] = dict.fromkeys(recording.seeds)
+        bindings.update(recording.sources)
+        bindings.update((v, i) for i, v in enumerate(arguments))
+        self._inputs = _InputBinding([bindings[v] for v in block.inputs])
+        self._wanted = _InputBinding([bindings[v] for v, _ in recording.wanted])
         self._tape = self._tape_plan(behind) if found else None
 
     def _tape_plan(self, behind: list[Node]) -> Any:
@@ -220,18 +220,20 @@ def _gradient(values: Gradient, made: Iterator[Any], of: Any) -> Any:
     return _core.row_sparse(next(made), next(made), of)
 
 
-class _Places:
-    """Where a run finds tensors: each an argument's number, a source, or None."""
+class _InputBinding:
+    """Binding of inputs to a call: each to an argument's number, a source, or None."""
 
-    def __init__(self, places: list[int | Source | None]) -> None:
+    def __init__(self, bindings: list[int | Source | None]) -> None:
         # What is the same tensor in every run is there already.
         self._same = [
             p.tensor if isinstance(p, Source) and not p.of_grad else None
-            for p in places
+            for p in bindings
         ]
-        self._arguments = [(k, p) for k, p in enumerate(places) if isinstance(p, int)]
+        self._arguments = [(k, p) for k, p in enumerate(bindings) if isinstance(p, int)]
         self._grads = [
-            (k, p) for k, p in enumerate(places) if isinstance(p, Source) and p.of_grad
+            (k, p)
+            for k, p in enumerate(bindings)
+            if isinstance(p, Source) and p.of_grad
         ]
 
     def read(self, arguments: Sequence[Any]) -> list[Any]:

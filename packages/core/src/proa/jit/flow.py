@@ -30,7 +30,7 @@ def is_symbolic(thing: Any) -> bool:
 
 
 @dataclass
-class _Part:
+class _RecordedBody:
     """A function that was recorded as a body.
 
     Attributes:
@@ -75,7 +75,7 @@ class _Carried:
 
 def _recorded(
     recorder: Recorder, function: Function, carried: _Carried | None
-) -> _Part:
+) -> _RecordedBody:
     """Call the function in a body, with what a loop carries."""
     with recorder.body() as body:
         arguments: Sequence[Any] = ()
@@ -102,10 +102,10 @@ def _recorded(
             changed = body.changed()
             for tensor, before, _ in changed:
                 recorder.rebind(tensor, before)
-    return _Part(body, outputs, treedef, changed)
+    return _RecordedBody(body, outputs, treedef, changed)
 
 
-def _operands(parts: Sequence[_Part]) -> list[Value]:
+def _operands(parts: Sequence[_RecordedBody]) -> list[Value]:
     """What the bodies read of the block around, which becomes an input of each."""
     values = list(dict.fromkeys(v for part in parts for v in part.body.given))
     for part in parts:
@@ -113,7 +113,7 @@ def _operands(parts: Sequence[_Part]) -> list[Value]:
     return values
 
 
-def _block(recorder: Recorder, part: _Part, outputs: list[Value]) -> int:
+def _block(recorder: Recorder, part: _RecordedBody, outputs: list[Value]) -> int:
     part.body.block.outputs = outputs
     recorder.program.blocks.append(part.body.block)
     return len(recorder.program.blocks) - 1
@@ -196,7 +196,7 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
         InvalidArgumentError: If pred has several elements, or numbers of axes differ.
     """
     recorder: Recorder = pred._handle[0]
-    holds = _condition(recorder, pred, "cond")
+    predicate = _condition(recorder, pred, "cond")
     with _off_tape(recorder):
         parts = [_recorded(recorder, f, None) for f in (true_fn, false_fn)]
     then, other = parts
@@ -217,7 +217,7 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
         "then_block": _block(recorder, then, then.outputs),
         "else_block": _block(recorder, other, other.outputs),
     }
-    inputs = [holds, *map(recorder.local, operands)]
+    inputs = [predicate, *map(recorder.local, operands)]
     outputs = _append(recorder, "branch", inputs, attrs)
     count = len(outputs) - len(before)
     for (tensor, _), value in zip(before.values(), outputs[count:], strict=True):
@@ -261,10 +261,10 @@ def while_loop(
             made = _recorded(recorder, _as_list(body), carried)
             if _settled(carried, made, recorder):
                 break
-    holds = _result_of_test(test)
+    predicate = _result_of_test(test)
     operands = _operands([test, made])
     attrs = {
-        "cond_block": _block(recorder, test, [holds]),
+        "cond_block": _block(recorder, test, [predicate]),
         "body_block": _block(recorder, made, made.outputs),
         "carried": len(carried.values),
     }
@@ -291,21 +291,21 @@ def _as_list(body: Function) -> Function:
     return called
 
 
-def _result_of_test(test: _Part) -> Value:
+def _result_of_test(test: _RecordedBody) -> Value:
     if len(test.outputs) < 1 or "leaf" not in test.treedef:
         raise InvalidTypeError(
             f"[while_loop] a condition must be a Tensor, got {_shown(test.treedef)}"
         )
-    holds = _checked(test.outputs[0], "while_loop")
-    if holds.is_constant:
+    predicate = _checked(test.outputs[0], "while_loop")
+    if predicate.is_constant:
         raise InvalidArgumentError(
             "[while_loop] a condition must follow from what the loop changes, got one "
             "that is the same in every round"
         )
-    return holds
+    return predicate
 
 
-def _settled(carried: _Carried, made: _Part, recorder: Recorder) -> bool:
+def _settled(carried: _Carried, made: _RecordedBody, recorder: Recorder) -> bool:
     """Whether a round gives what it was given; else `carried` is as it must be."""
     _check_treedefs(
         carried.treedef, made.treedef, "[while_loop] loop_vars and what body returns"

@@ -332,10 +332,10 @@ def _source(bound: Bound) -> Source:
 
 def _finish(recording: Recording, capture: Capture) -> None:
     recording.sources = {b.value: _source(b) for b in capture.bound.values()}
-    held = {id(t) for layer in capture.layers for t in state_of(layer)}
+    owned = {id(t) for layer in capture.layers for t in state_of(layer)}
     loose = [
         (b.tensor, b.stop_gradient)
         for b in capture.bound.values()
-        if b.grad_of is None and b.tensor.is_leaf and id(b.tensor) not in held
+        if b.grad_of is None and b.tensor.is_leaf and id(b.tensor) not in owned
     ]
     recording.guard = LayerGuard(capture.layers, loose)

@@ -155,8 +155,8 @@ def _static_methods(layer: Any) -> dict[str, StaticFunction]:
     """
     found = {}
     for name in dir(layer):
-        kept = inspect.getattr_static(layer, name, None)
-        if name != "forward" and isinstance(kept, StaticFunction):
+        attribute = inspect.getattr_static(layer, name, None)
+        if name != "forward" and isinstance(attribute, StaticFunction):
             method: StaticFunction = getattr(layer, name)
             if method.has_known_inputs:
                 found[name] = method

@@ -97,10 +97,10 @@ class _Method:
         self._engine = None
 
     def _run_engine(self, tensors: Sequence[Any]) -> list[Any]:
-        held = self._tensors()
-        versions = [t.inplace_version for t in held.values()]
+        weights = self._tensors()
+        versions = [t.inplace_version for t in weights.values()]
         if self._engine is None or versions != self._versions:
-            for value, tensor in held.items():
+            for value, tensor in weights.items():
                 value.data = to_array(tensor)
             self._engine = engine_of(self.program)
             self._versions = versions

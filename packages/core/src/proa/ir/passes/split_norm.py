@@ -66,7 +66,7 @@ def split_batch_norm(program: Program) -> bool:
             last = make_node(program, "normalise_by", [x, *parts], {})
             last.outputs, y.producer = [y], last
             for made in (moments, *views, last):
-                made.place = node.place
+                made.location = node.location
             nodes += [moments, *views, last]
             changed = True
         block.nodes = nodes

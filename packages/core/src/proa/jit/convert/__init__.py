@@ -2,7 +2,7 @@
 
 A function is recorded by calling it once with symbols, which have no values: an ``if``
 on one cannot choose. So what is called is a function made of the user's, of which every
-branch and loop became functions that the runtime may call, both ways or for one round:
+branch and loop became functions that the runtime may call, to record each once:
 
     if x.sum() > 0:              def _if_1():
         y = x + 1                    nonlocal y
@@ -18,10 +18,10 @@ The runtime reads and writes cells: nothing is passed, and a variable that has n
 is an empty cell, of which Python itself tells whoever reads it. If a condition is no
 symbol, the runtime does what Python does.
 
-If it is one, `jit.flow` records the parts as blocks. Both ways must leave the same kind
-of value in each variable that is read later (`liveness`): equal Python values stay
-such, numbers that differ become tensors (`lattice`). The kinds are known when the
-second way has been recorded; if the first had to do otherwise, both are recorded again.
+If it is one, `jit.flow` records the functions as blocks. Both branches must leave the
+same kind of value in each variable that is live (`liveness`): equal Python values stay
+such, numbers that differ become tensors (`lattice`). The abstract values are known when
+the second branch has been recorded; if the first does not fit, both are recorded again.
 Early returns, `break` and `continue` become flags first (`early_exits`).
 
 Calls in rewritten code ask for what to call (`calls`): users' functions and `forward`

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.jit.convert.session import session
+from proa.jit.convert.state import recording_state
 
 
 def note(layer: Any) -> None:
     """Remember the attributes of a Layer that is about to compute."""
-    if id(layer) not in session.layers:
+    if id(layer) not in recording_state.layers:
         state = {k: v for k, v in layer.__dict__.items() if _is_users(k)}
-        held = {k: _copied(v) for k, v in state.items()}
-        session.layers[id(layer)] = layer, state, held
+        copies = {k: _copied(v) for k, v in state.items()}
+        recording_state.layers[id(layer)] = layer, state, copies
 
 
 def _is_users(name: str) -> bool:
@@ -25,12 +25,12 @@ def _copied(value: Any) -> Any:
 
 def put_back() -> None:
     """Give the Layers their attributes back, so that no symbols stay in them."""
-    for layer, state, held in session.layers.values():
+    for layer, state, copies in recording_state.layers.values():
         now = layer.__dict__
         for name in [k for k in now if _is_users(k) and k not in state]:
             del now[name]
         now.update(state)
-        for name, content in held.items():
+        for name, content in copies.items():
             if isinstance(content, list):
                 state[name][:] = content
             elif content is not None:

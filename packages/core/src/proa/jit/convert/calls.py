@@ -15,9 +15,9 @@ from typing import Any
 from proa.base.observers import observing_layers
 from proa.errors import is_own_code
 from proa.jit.convert import attributes, source
-from proa.jit.convert.session import session
+from proa.jit.convert.state import recording_state
 from proa.jit.convert.substitutes import SUBSTITUTES
-from proa.jit.convert.tracebacks import Escaped, shown_to_users
+from proa.jit.convert.tracebacks import BodyError, shown_to_users
 from proa.jit.convert.transform import (
     RUNTIME,
     Rewriter,
@@ -107,8 +107,8 @@ def _converted_function(function: FunctionType) -> Callable[..., Any]:
     code = _rewritten(function)
     if code is None:
         return function
-    if session.depth and code not in session.logged:
-        session.logged.add(code)
+    if recording_state.depth and code not in recording_state.logged:
+        recording_state.logged.add(code)
         log_code(function, functools.partial(code_of, function))
     cells = dict(
         zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -190,16 +190,16 @@ def call(function: Any) -> Any:
 @contextmanager
 def _active(layer: Any) -> Iterator[None]:
     """While open, the Layer computes: an error that leaves it is one of its."""
-    session.active.append(layer)
+    recording_state.active.append(layer)
     try:
         yield
     except BaseException as error:
-        raised = error.error if isinstance(error, Escaped) else error
-        if session.failure is None or session.failure[0] is not raised:
-            session.failure = raised, tuple(session.active)
+        raised = error.error if isinstance(error, BodyError) else error
+        if recording_state.failure is None or recording_state.failure[0] is not raised:
+            recording_state.failure = raised, tuple(recording_state.active)
         raise
     finally:
-        session.active.pop()
+        recording_state.active.pop()
 
 
 @contextmanager
@@ -213,10 +213,10 @@ def _observe_layer(layer: Any) -> Iterator[Callable[..., Any] | None]:
 
 @contextmanager
 def _recording() -> Iterator[None]:
-    outermost = session.depth == 0
-    session.depth += 1
+    outermost = recording_state.depth == 0
+    recording_state.depth += 1
     if outermost:
-        session.clear()
+        recording_state.clear()
     try:
         with observing_layers(_observe_layer) if outermost else nullcontext():
             yield
@@ -225,9 +225,9 @@ def _recording() -> Iterator[None]:
             attributes.put_back()
         raise
     finally:
-        session.depth -= 1
+        recording_state.depth -= 1
         if outermost:
-            session.clear()
+            recording_state.clear()
 
 
 def recordable(
@@ -245,17 +245,17 @@ def recordable(
     def called(*args: Any, **kwargs: Any) -> Any:
         with _recording():
             made = converted(function)
-            if session.depth > 1:
+            if recording_state.depth > 1:
                 return made(*args, **kwargs)
             try:
                 result = _first_call(made, args, kwargs)
                 return result if collect is None else collect(result)
-            except Escaped as escaped:
-                error = escaped.opened()
+            except BodyError as escaped:
+                error = escaped.unwrap()
             except Exception as raised:
                 error = raised
-            layers = session.failure[1] if session.failure else ()
-            shown = shown_to_users(error, session.lost, layers)
+            layers = recording_state.failure[1] if recording_state.failure else ()
+            shown = shown_to_users(error, recording_state.lost, layers)
             raise shown from shown.__cause__
 
     return called
@@ -264,7 +264,7 @@ def recordable(
 def _first_call(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call the function whose recording has begun."""
     code_holder = getattr(function, "__func__", function)
-    session.first = getattr(code_holder, "__code__", None)
+    recording_state.first = getattr(code_holder, "__code__", None)
     owner = getattr(function, "__self__", None)
     if not isinstance(getattr(owner, "_parameters", None), dict):
         return function(*args, **kwargs)

@@ -7,8 +7,8 @@
                                  else:
                                      x = f(x)
 
-What follows a way that ends early moves to the other way; only where neither way always
-ends does a flag guard the rest.
+What follows a branch that ends early moves to the other; only where neither branch
+always ends does a flag guard the rest.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class EarlyExits:
 
     Attributes:
         stops: The flags that end `For` nodes.
-        lenient: `If` nodes on one way of which the rest of a block does not run: that
-            way need not bind what the other does.
+        lenient: `If` nodes in one branch of which the rest of a block does not run:
+            that branch need not bind what the other does.
     """
 
     stops: dict[ast.AST, list[str]] = field(default_factory=dict)

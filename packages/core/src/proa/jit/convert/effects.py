@@ -7,21 +7,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from proa._core import Tensor
-from proa.jit.convert.session import session
+from proa.jit.convert.state import recording_state
 from proa.jit.python_calls import Callback, call_python
 
 
 @contextmanager
 def left_out() -> Iterator[None]:
     """While open, effects are not recorded: a model file has no Python in it."""
-    before, session.has_effects = session.has_effects, False
+    before, recording_state.has_effects = recording_state.has_effects, False
     try:
         yield
     finally:
-        session.has_effects = before
+        recording_state.has_effects = before
 
 
 def when_run(function: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
     """Call the function with the tensors whenever the recorded program runs."""
-    if session.has_effects:
+    if recording_state.has_effects:
         call_python(Callback(function, (), (), len(tensors)), tensors)

@@ -1,7 +1,7 @@
 """Abstract values of variables, and their join: the phi of a branch or loop.
 
-Python values that are equal on both ways stay what they are. Numbers that differ become
-tensors, of int64, bool or the default floating dtype, or of the other way's dtype.
+Python values that are equal in both branches stay what they are. Numbers that differ
+become tensors, of int64, bool or the default floating dtype, or of the other's dtype.
 """
 
 from __future__ import annotations
@@ -267,14 +267,17 @@ def _varied(value: Any, kind: OneOf) -> TaggedUnion:
     if isinstance(value, TaggedUnion):
         variables = [_option(kind, abstract_value(v)) for v in value.options]
         chosen = ops.full(shape=[], value=variables[0], dtype="int64")
-        for k, place in enumerate(variables[1:], 1):
+        for k, position in enumerate(variables[1:], 1):
             here = ops.equal(value.tag, k)
-            other = ops.full(shape=[], value=place, dtype="int64")
+            other = ops.full(shape=[], value=position, dtype="int64")
             chosen = ops.where(here, other, chosen)
         given = dict(zip(variables, value.options, strict=True))
     else:
-        place = 0 if value is UNDEFINED else _option(kind, abstract_value(value))
-        chosen, given = ops.full(shape=[], value=place, dtype="int64"), {place: value}
+        position = 0 if value is UNDEFINED else _option(kind, abstract_value(value))
+        chosen, given = (
+            ops.full(shape=[], value=position, dtype="int64"),
+            {position: value},
+        )
     return TaggedUnion(
         chosen,
         [conform(given.get(k, UNDEFINED), o) for k, o in enumerate(kind.options)],

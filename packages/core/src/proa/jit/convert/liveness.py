@@ -1,6 +1,6 @@
 """Which names are read after a branch or loop: what it has to hand on.
 
-A name that nobody reads any more may be of another kind on each way of a branch.
+A name that is not live may have another abstract value in each branch.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Liveness:
     def _before_one(self, node: ast.stmt, after: Names) -> Names:
         if isinstance(node, ast.If):
             self.after[node] = after
-            ways = self._before(node.body, after) | self._before(node.orelse, after)
-            return ways | reads([node.test])
+            branches = self._before(node.body, after) | self._before(node.orelse, after)
+            return branches | reads([node.test])
         if isinstance(node, (ast.While, ast.For)):
             return self._before_loop(node, after)
         if isinstance(node, ast.With):

@@ -33,8 +33,8 @@ from proa.jit.convert.lattice import (
     shown,
     tensors_of,
 )
-from proa.jit.convert.session import session
-from proa.jit.convert.substitutes import Several, several
+from proa.jit.convert.state import recording_state
+from proa.jit.convert.substitutes import SymbolicIterable, as_symbolic_iterable
 from proa.jit.convert.tracebacks import recorded
 from proa.jit.convert.variables import Variables
 from proa.jit.flow import is_symbolic
@@ -48,16 +48,16 @@ __all__ = [
 
 Function = Callable[..., Any]
 
-#: How often the parts of a branch or loop are recorded until their kinds agree.
+#: How often bodies of a branch or loop are recorded until abstract values agree.
 _ATTEMPTS = 12
 
 
 class _Retrace(BaseException):
-    """The kinds found while a branch or loop was recorded are not those assumed."""
+    """The abstract values of a recorded branch or loop are not those assumed."""
 
-    def __init__(self, kinds: list[AbstractValue] | None) -> None:
+    def __init__(self, avals: list[AbstractValue] | None) -> None:
         super().__init__()
-        self.kinds = kinds
+        self.avals = avals
 
 
 def _line(depth: int) -> str:
@@ -87,30 +87,30 @@ def _joined(
 
 
 def _tensors(
-    names: Sequence[str], values: Sequence[Any], kinds: Sequence[AbstractValue]
+    names: Sequence[str], values: Sequence[Any], avals: Sequence[AbstractValue]
 ) -> dict[str, Any]:
     """The tensors of the values, made to conform, by what they are called."""
     return {
         called: tensor
-        for name, value, kind in zip(names, values, kinds, strict=True)
-        for called, tensor in tensors_of(conform(value, kind), name)
+        for name, value, aval in zip(names, values, avals, strict=True)
+        for called, tensor in tensors_of(conform(value, aval), name)
     }
 
 
-def _attempt(key: Any, kinds: list[AbstractValue] | None, run: Function) -> Any:
-    """Record with these kinds, and again with others until they agree."""
-    kinds = session.kinds.get(key, kinds)
+def _attempt(key: Any, avals: list[AbstractValue] | None, run: Function) -> Any:
+    """Record with these abstract values, and again with others until they agree."""
+    avals = recording_state.avals.get(key, avals)
     for _ in range(_ATTEMPTS):
         try:
-            made = run(kinds)
+            made = run(avals)
         except _Retrace as again:
-            kinds = again.kinds
+            avals = again.avals
             continue
-        session.kinds[key] = kinds
+        recording_state.avals[key] = avals
         return made
     raise InvalidTypeError(
         "[to_static] the variables of a branch or loop must keep their kinds, got "
-        f"others each time it was recorded: {kinds}"
+        f"others each time it was recorded: {avals}"
     )
 
 
@@ -127,11 +127,11 @@ def if_else(
 
     Args:
         pred: The condition.
-        true, false: The ways.
+        true, false: The branches.
         names: As `Variables` has them.
         own: Further variables that they change, which nobody reads later.
-        lenient: Whether the variables may have no value on one of the ways, where
-            nobody reads them.
+        lenient: Whether the variables may have no value in one of the branches, where
+            they are not read.
     """
     if is_symbolic(pred):
         branch = _Branch(Variables((true, false), names, own), lenient, _line(1))
@@ -148,79 +148,81 @@ def either(pred: Any, true: Function, false: Function) -> Any:
         return true() if pred else false()
     result: Any = UNDEFINED
 
-    def way(value: Function) -> Function:
+    def branch_of(value: Function) -> Function:
         def run() -> None:
             nonlocal result
             result = value()
 
         return run
 
-    ways = way(true), way(false)
-    branch = _Branch(Variables(ways, ("result",)), False, _line(1))
-    branch.record(pred, *ways, true)
+    branches = branch_of(true), branch_of(false)
+    branch = _Branch(Variables(branches, ("result",)), False, _line(1))
+    branch.record(pred, *branches, true)
     return result
 
 
 class _Branch:
-    """A branch that a tensor decides."""
+    """A branch whose predicate is a tensor."""
 
     def __init__(self, variables: Variables, lenient: bool, where: str) -> None:
         self.variables, self.lenient, self.where = variables, lenient, where
         self.found: list[list[AbstractValue]] = []
-        #: Of variables that are of two kinds, what to tell whoever reads them.
+        #: Of variables without a join, the errors to raise where they are read.
         self.differ: dict[str, Exception] = {}
 
     def record(self, pred: Any, true: Function, false: Function, key: Any) -> None:
-        """Record both ways, again if the kinds of what they leave do not agree.
+        """Record both branches, again if their abstract values do not agree.
 
         Args:
             pred: The condition.
-            true, false: The ways.
+            true, false: The branches.
             key: The user's function that tells this branch from others.
         """
 
-        def attempt(kinds: list[AbstractValue] | None) -> None:
+        def attempt(avals: list[AbstractValue] | None) -> None:
             self.found.clear()
-            ways = self._way(true, kinds), self._way(false, kinds)
-            made = iter(flow.cond(_predicate(pred), *ways).values())
-            kinds = kinds or self.found[0]
-            self._note_lost(kinds)
-            self.variables.finish([rebuilt(kind, made) for kind in kinds])
+            branches = self._branch_body(true, avals), self._branch_body(false, avals)
+            made = iter(flow.cond(_predicate(pred), *branches).values())
+            avals = avals or self.found[0]
+            self._note_lost(avals)
+            self.variables.finish([rebuilt(aval, made) for aval in avals])
 
         _attempt(_key(key, self.variables), None, attempt)
 
-    def _way(self, function: Function, kinds: list[AbstractValue] | None) -> Function:
+    def _branch_body(
+        self, function: Function, avals: list[AbstractValue] | None
+    ) -> Function:
         def run() -> dict[str, Any]:
             self.variables.begin()
             recorded(function)
             values = self.variables.read()
             self.found.append([abstract_value(v) for v in values])
             if len(self.found) == 2:
-                self._check(kinds)
-            elif kinds is not None and not _conform(self.found[0], kinds):
+                self._check(avals)
+            elif avals is not None and not _all_fit(self.found[0], avals):
                 raise _Retrace(None)
-            made = _tensors(self.variables.names, values, kinds or self.found[0])
+            made = _tensors(self.variables.names, values, avals or self.found[0])
             # A branch gives something, even if it is there for its effects alone.
             return made or {"nothing": ops.full(shape=[], value=0, dtype="int64")}
 
         return run
 
-    def _check(self, kinds: list[AbstractValue] | None) -> None:
+    def _check(self, avals: list[AbstractValue] | None) -> None:
         what = f"whichever way the branch at {self.where} goes, as its condition is a "
         what += "Tensor"
         joined = [
             self._joined(name, a, b, what)
             for name, a, b in zip(self.variables.names, *self.found, strict=True)
         ]
-        assumed = [kinds] if kinds is not None else self.found
+        assumed = [avals] if avals is not None else self.found
         if any(joined != each for each in assumed):
             raise _Retrace(joined)
 
     def _joined(
         self, name: str, a: AbstractValue, b: AbstractValue, what: str
     ) -> AbstractValue:
-        """The kind on both ways. A name that cannot have one is as if it were unbound,
-        as nobody may read it.
+        """The join of both branches. A name that has none is as if it were unbound,
+        as it may not be read.
         """
         try:
             return _joined(name, a, b, self.lenient, what)
@@ -230,23 +232,25 @@ class _Branch:
             self.differ[name] = error
             return Unbound()
 
-    def _note_lost(self, kinds: Sequence[AbstractValue]) -> None:
-        ways = zip(*self.found, strict=True)
-        for name, kind, both in zip(self.variables.names, kinds, ways, strict=True):
-            if isinstance(kind, Unbound) and not all(k == kind for k in both):
-                session.lost[name] = self.differ.get(name) or UnboundVariableError(
+    def _note_lost(self, avals: Sequence[AbstractValue]) -> None:
+        branches = zip(*self.found, strict=True)
+        for name, aval, both in zip(self.variables.names, avals, branches, strict=True):
+            if isinstance(aval, Unbound) and not all(k == aval for k in both):
+                recording_state.lost[name] = self.differ.get(
+                    name
+                ) or UnboundVariableError(
                     f"[to_static] {name} must be bound on both ways of the branch at "
                     f"{self.where}, whose condition is a Tensor, to be read after it, "
                     "got one way that does not"
                 )
 
 
-def _conform(kinds: Sequence[AbstractValue], wanted: Sequence[AbstractValue]) -> bool:
-    return all(fits(a, b) for a, b in zip(kinds, wanted, strict=True))
+def _all_fit(avals: Sequence[AbstractValue], wanted: Sequence[AbstractValue]) -> bool:
+    return all(fits(a, b) for a, b in zip(avals, wanted, strict=True))
 
 
 def _key(function: Any, variables: Variables) -> Any:
-    """What a part was recorded with: its code, and the kinds of what it was given."""
+    """What a body was recorded with: its code and the abstract values it was given."""
     return function.__code__, tuple(map(shown, map(abstract_value, variables.read())))
 
 
@@ -271,10 +275,10 @@ def _loop(
     first = variables.read()
     last: list[Any] = []
 
-    def attempt(kinds: list[AbstractValue]) -> None:
+    def attempt(avals: list[AbstractValue]) -> None:
         def begin(tensors: Sequence[Any]) -> None:
             left = iter(tensors)
-            variables.write([rebuilt(kind, left) for kind in kinds])
+            variables.write([rebuilt(aval, left) for aval in avals])
 
         def condition(*tensors: Any) -> Any:
             begin(tensors)
@@ -287,19 +291,19 @@ def _loop(
             joined = [
                 _joined_rounds(*each, what)
                 for each in zip(
-                    variables.names, kinds, map(abstract_value, last), strict=True
+                    variables.names, avals, map(abstract_value, last), strict=True
                 )
             ]
-            if joined != kinds:
+            if joined != avals:
                 raise _Retrace(joined)
-            return list(_tensors(variables.names, last, kinds).values())
+            return list(_tensors(variables.names, last, avals).values())
 
-        start = list(_tensors(variables.names, first, kinds).values())
+        start = list(_tensors(variables.names, first, avals).values())
         made = iter(flow.while_loop(condition, one_round, start))
         variables.finish(
             [
-                value if isinstance(kind, Unbound) else rebuilt(kind, made)
-                for kind, value in zip(kinds, last, strict=True)
+                value if isinstance(aval, Unbound) else rebuilt(aval, made)
+                for aval, value in zip(avals, last, strict=True)
             ]
         )
 
@@ -316,7 +320,7 @@ def _joined_rounds(
     if isinstance(given, Unbound) and not has_tensors(made):
         return given
     if isinstance(made, Unbound) and not isinstance(given, Unbound):
-        lost = session.lost.get(name)
+        lost = recording_state.lost.get(name)
         if lost is not None:  # what is made up would be read by later rounds
             raise lost
     return _joined(name, given, made, True, what)
@@ -333,7 +337,7 @@ def for_loop(
         names: As `Variables` has them.
         test: Asked after each round whether to go on.
     """
-    found = several(items)
+    found = as_symbolic_iterable(items)
     if found is not None:
         _counted_loop(found, body, names, test, _line(1))
         return
@@ -356,9 +360,13 @@ def _nothing() -> None:
 
 
 def _counted_loop(
-    items: Several, body: Function, names: Any, test: Function | None, where: str
+    items: SymbolicIterable,
+    body: Function,
+    names: Any,
+    test: Function | None,
+    where: str,
 ) -> None:
-    """Record a loop over items whose number only a run tells."""
+    """Record a loop over an iterable of symbolic length."""
     _proa_count = ops.full(shape=[], value=0, dtype="int64")
 
     def more() -> Any:
@@ -422,15 +430,15 @@ def _truth(value: Any) -> Any:
 
 def chain(value: Any, *rest: Any) -> Any:
     """``value < a < b``: names of comparisons and what follows them, by turns."""
-    held: Any = True
+    result: Any = True
     for name, following in zip(rest[::2], rest[1::2], strict=True):
         other = following()
         now = _COMPARISONS[name](value, other)
-        held = _both(ops.logical_and, held, now) if is_symbolic(held) else now
-        if not is_symbolic(held) and not held:
-            return held
+        result = _both(ops.logical_and, result, now) if is_symbolic(result) else now
+        if not is_symbolic(result) and not result:
+            return result
         value = other
-    return held
+    return result
 
 
 def size(value: Any) -> Any:
@@ -456,14 +464,14 @@ def assert_(test: Function, message: Function | None = None) -> None:
             raise AssertionError(*[] if message is None else [message()])
         return
     said = [] if message is None else [message()]
-    told = is_symbolic(said[0]) if said else False
-    text = [] if told else said
+    is_symbol = is_symbolic(said[0]) if said else False
+    text = [] if is_symbol else said
 
     def check(holds: Any, *values: Any) -> None:
         if not holds:
             raise AssertionError(*values, *text)
 
-    when_run(check, [value, *(said if told else [])])
+    when_run(check, [value, *(said if is_symbol else [])])
 
 
 def returned(value: Any) -> Any:
@@ -473,7 +481,10 @@ def returned(value: Any) -> Any:
         InvalidTypeError: If it is one of several kinds, as only a run tells, and the
             function is not the one that is recorded but called by it.
     """
-    if isinstance(value, TaggedUnion) and sys._getframe(1).f_code is not session.first:
+    if (
+        isinstance(value, TaggedUnion)
+        and sys._getframe(1).f_code is not recording_state.first
+    ):
         raise InvalidTypeError(
             f"[to_static] {sys._getframe(1).f_code.co_name} must return one kind of "
             "value whichever way its branches go, as a Tensor decides that and "

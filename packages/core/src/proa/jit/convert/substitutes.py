@@ -15,12 +15,12 @@ from proa.jit.flow import is_symbolic
 from proa.tensor.symbolic_dims import SymbolicDim
 
 
-class Several:
-    """Items whose number only a run tells: what a loop can go through.
+class SymbolicIterable:
+    """An iterable of symbolic length, which a recorded loop iterates over.
 
     Attributes:
-        count: How many, a 0-d int64 tensor.
-        at: The item of that number.
+        count: Its length, a 0-d int64 tensor.
+        at: The item of an index.
     """
 
     def __init__(self, count: Any, at: Callable[[Any], Any]) -> None:
@@ -28,7 +28,7 @@ class Several:
 
     def __iter__(self) -> Iterator[Any]:
         raise UnimplementedError(
-            "[to_static] items whose number only a run tells must be gone through by a "
+            "[to_static] an iterable of symbolic length must be iterated over by a "
             "`for` statement of a function that is converted, got another use"
         )
 
@@ -49,12 +49,12 @@ def _int64(thing: Any) -> Any:
     return thing if thing.ndim == 0 else ops.reshape(thing, shape=[])
 
 
-def several(items: Any) -> Several | None:
-    """The items, if only a run tells how many there are."""
-    if isinstance(items, Several):
+def as_symbolic_iterable(items: Any) -> SymbolicIterable | None:
+    """The items as an iterable of symbolic length; None if their number is known."""
+    if isinstance(items, SymbolicIterable):
         return items
     if is_symbolic(items) and items.ndim and isinstance(items.shape[0], SymbolicDim):
-        return Several(_int64(items.shape[0]), items.__getitem__)
+        return SymbolicIterable(_int64(items.shape[0]), items.__getitem__)
     return None
 
 
@@ -71,43 +71,43 @@ def range_(*args: Any) -> Any:
     length = ops.sub(_int64(stop), start)
     # As many steps as it takes to reach the end, rounded up; none in the wrong way.
     count = ops.neg(ops.floor_div(ops.neg(length), pace))
-    return Several(
+    return SymbolicIterable(
         ops.maximum(count, _int64(0)), lambda k: ops.add(start, ops.mul(k, pace))
     )
 
 
 def enumerate_(items: Any, start: Any = 0) -> Any:
     """``enumerate``, of tensors too."""
-    found = several(items)
+    found = as_symbolic_iterable(items)
     if found is None:
         return enumerate(items, start)
-    return Several(found.count, lambda k: (k + start, found.at(k)))
+    return SymbolicIterable(found.count, lambda k: (k + start, found.at(k)))
 
 
 def zip_(*args: Any, **keywords: Any) -> Any:
     """``zip``, of tensors too."""
-    found = [several(items) for items in args]
+    found = [as_symbolic_iterable(items) for items in args]
     if all(one is None for one in found):
         return zip(*args, **keywords)  # noqa: B905  (as the call has it)
     parts = []
     for items, one in zip(args, found, strict=True):
         if one is None and not isinstance(items, _core.Tensor):
             raise UnimplementedError(
-                "[zip] items must be tensors where only a run tells the number of "
-                f"some, got a {type(items).__name__}"
+                "[zip] items must be tensors where an argument has a symbolic length, "
+                f"got a {type(items).__name__}"
             )
         if one is None:
-            one = Several(_int64(items.shape[0]), items.__getitem__)
+            one = SymbolicIterable(_int64(items.shape[0]), items.__getitem__)
         parts.append(one)
     count = parts[0].count
     for part in parts[1:]:
         count = ops.minimum(count, part.count)
-    return Several(count, lambda k: tuple(part.at(k) for part in parts))
+    return SymbolicIterable(count, lambda k: tuple(part.at(k) for part in parts))
 
 
 def len_(items: Any) -> Any:
     """``len``, of tensors too."""
-    if isinstance(items, Several):
+    if isinstance(items, SymbolicIterable):
         return items.count
     if is_symbolic(items) and items.ndim:
         return items.shape[0]

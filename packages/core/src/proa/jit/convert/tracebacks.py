@@ -12,10 +12,10 @@ from proa import errors
 from proa.errors import Error, annotate, is_own_code
 
 
-class Escaped(BaseException):
-    """An error that leaves a part while that is recorded, to end the recording.
+class BodyError(BaseException):
+    """An error raised in the body of a branch or loop, on its way out of the recording.
 
-    No `Exception`: the part may not be what runs, so that no handler of the function
+    No `Exception`: the body may not be what runs, so that no handler of the function
     around it is to act on the error.
     """
 
@@ -23,7 +23,7 @@ class Escaped(BaseException):
         super().__init__()
         self.error = error
 
-    def opened(self) -> Exception:
+    def unwrap(self) -> Exception:
         """The error, with all calls that led to it."""
         last = self.__traceback__
         while last is not None and last.tb_next is not None:
@@ -37,12 +37,12 @@ def recorded(part: Callable[[], Any]) -> Any:
     """What a part of a function gives while it is recorded.
 
     Raises:
-        Escaped: If it raises an error.
+        BodyError: If it raises an error.
     """
     try:
         return part()
     except Exception as error:
-        raise Escaped(error) from None
+        raise BodyError(error) from None
 
 
 def shown_to_users(
@@ -63,8 +63,8 @@ def shown_to_users(
         # Tracebacks tell the lines of Python's own errors.
         line = _line_text(error) if isinstance(made, Error) else ""
         for text in (_layer_text(layers), line):
-            told = (str(made), *getattr(made, "__notes__", ()))
-            if text and not any(text in known for known in told):
+            texts = (str(made), *getattr(made, "__notes__", ()))
+            if text and not any(text in known for known in texts):
                 annotate(made, text)
     if errors.stack_level < 2:
         return made.with_traceback(_of_users(error.__traceback__))
@@ -104,11 +104,11 @@ def _explained(error: Exception, lost: dict[str, Exception]) -> Exception:
 
 def _of_users(first: TracebackType | None) -> TracebackType | None:
     """The calls that are not ours; None if there are no others."""
-    kept: TracebackType | None = None
+    users: TracebackType | None = None
     for call in reversed(list(_calls(first))):
         if not is_own_code(call.tb_frame.f_code.co_filename):
-            call.tb_next, kept = kept, call
-    return kept
+            call.tb_next, users = users, call
+    return users
 
 
 def _calls(first: TracebackType | None) -> Iterator[TracebackType]:

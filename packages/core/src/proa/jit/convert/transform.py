@@ -222,7 +222,9 @@ class Rewriter(ast.NodeTransformer):
         calls = any(isinstance(node, ast.Call) for node in within(body))
         return bound(body) | (self._by_calls if calls else set())
 
-    def _places(self, bodies: Sequence[ast.stmt], live: Iterable[str]) -> ast.Tuple:
+    def _carried_names(
+        self, bodies: Sequence[ast.stmt], live: Iterable[str]
+    ) -> ast.Tuple:
         """What the statements leave in names, attributes and containers."""
         names = self._bound(bodies)
         wanted = names & (set(live) | self._always | self._by_calls) - self._globals
@@ -246,30 +248,30 @@ class Rewriter(ast.NodeTransformer):
             return node
         k = self._next()
         both = node.body + node.orelse
-        places = self._places(both, self._live.after[node])
-        known = {ast.literal_eval(place) for place in places.elts}
+        names = self._carried_names(both, self._live.after[node])
+        known = {ast.literal_eval(name) for name in names.elts}
         own = bound(both) - self._globals - known
-        ways = [
+        branches = [
             self._function(f"_if_{k}", node, node.body),
             self._function(f"_else_{k}", node, node.orelse),
         ]
         test = self.visit(node.test)
         lenient = {"lenient": True} if node in self._early_exits.lenient else {}
-        args = [test, _load(f"_if_{k}"), _load(f"_else_{k}"), places]
+        args = [test, _load(f"_if_{k}"), _load(f"_else_{k}"), names]
         call = _runtime("if_else", *args, *([_tuple(own)] if own else []), **lenient)
-        return [*ways, _statement(call, node, node.test)]
+        return [*branches, _statement(call, node, node.test)]
 
     def visit_While(self, node: ast.While) -> Any:
         k = self._next()
         test = _Bounds().visit(node.test)
         test_at: ast.stmt = ast.copy_location(ast.Return(test), node.test)
         both = [test_at, *node.body]
-        places = self._places(both, self._live.head[node])
+        names = self._carried_names(both, self._live.head[node])
         functions = [
             self._function(f"_test_{k}", node, [test_at]),
             self._function(f"_body_{k}", node, node.body),
         ]
-        call = _runtime("while_loop", _load(f"_test_{k}"), _load(f"_body_{k}"), places)
+        call = _runtime("while_loop", _load(f"_test_{k}"), _load(f"_body_{k}"), names)
         return [*functions, _statement(call, node, node.test)]
 
     def visit_For(self, node: ast.For) -> Any:
@@ -278,9 +280,9 @@ class Rewriter(ast.NodeTransformer):
             ast.Assign([node.target], _load(f"_item_{k}")), node.target
         )
         body = [ast.fix_missing_locations(first), *node.body]
-        places = self._places(body, self._live.head[node])
+        names = self._carried_names(body, self._live.head[node])
         functions = [self._function(f"_body_{k}", node, body, [f"_item_{k}"])]
-        args = [self.visit(node.iter), _load(f"_body_{k}"), places]
+        args = [self.visit(node.iter), _load(f"_body_{k}"), names]
         stops = self._early_exits.stops.get(node)
         if stops:
             go_on = _runtime("go_on", *map(_load, stops))
@@ -330,8 +332,8 @@ class Rewriter(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         if _binds(node) or is_plain(node.test):
             return self.generic_visit(node)
-        ways = [_later(self.visit(way)) for way in (node.body, node.orelse)]
-        call = _runtime("either", self.visit(node.test), *ways)
+        branches = [_later(self.visit(branch)) for branch in (node.body, node.orelse)]
+        call = _runtime("either", self.visit(node.test), *branches)
         return ast.copy_location(call, node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:

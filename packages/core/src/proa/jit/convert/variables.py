@@ -74,20 +74,22 @@ class Variables:
                 names_here = function.__code__.co_freevars
                 cells.update(zip(names_here, function.__closure__, strict=True))
         every = [_Variable(name, cells) for name in names]
-        self._places = [p for p in every if not p.contents or _holds(p.read())]
-        self.names = [p.name for p in self._places]
+        self._variables = [
+            p for p in every if not p.contents or _is_container(p.read())
+        ]
+        self.names = [p.name for p in self._variables]
         self._first = self.read()
         #: Variables that end with the functions, with what they had before.
         self._others = [(p, p.read()) for p in (_Variable(n, cells) for n in others)]
 
     def read(self) -> list[Any]:
         """The values, or UNDEFINED."""
-        return [p.read() for p in self._places]
+        return [p.read() for p in self._variables]
 
     def write(self, values: Sequence[Any]) -> None:
         """Give the variables these values."""
-        for place, value in zip(self._places, values, strict=True):
-            place.write(value)
+        for variable, value in zip(self._variables, values, strict=True):
+            variable.write(value)
 
     def begin(self) -> None:
         """Give the variables what they had, containers as copies that may change."""
@@ -95,8 +97,8 @@ class Variables:
         self._end_others()
 
     def _end_others(self) -> None:
-        for place, value in self._others:
-            place.write(value)
+        for variable, value in self._others:
+            variable.write(value)
 
     def restore(self) -> None:
         """Give the variables what they had."""
@@ -105,16 +107,18 @@ class Variables:
     def finish(self, values: Sequence[Any]) -> None:
         """Give the variables their last values; containers stay the same objects."""
         self._end_others()
-        for place, first, value in zip(self._places, self._first, values, strict=True):
-            if place.contents and type(first) is type(value):
-                place.write(_merged(first, value))
+        for variable, first, value in zip(
+            self._variables, self._first, values, strict=True
+        ):
+            if variable.contents and type(first) is type(value):
+                variable.write(_merged(first, value))
             else:
-                place.write(value)
+                variable.write(value)
 
 
 def _merged(old: Any, new: Any) -> Any:
     """The old container with what the new one has; else the new value."""
-    if type(old) is not type(new) or not _holds(old):
+    if type(old) is not type(new) or not _is_container(old):
         return new
     if isinstance(old, list):
         known: list[Any] = old + [None] * (len(new) - len(old))
@@ -126,7 +130,7 @@ def _merged(old: Any, new: Any) -> Any:
     return old
 
 
-def _holds(value: Any) -> bool:
+def _is_container(value: Any) -> bool:
     return type(value) in (list, dict)
 
 

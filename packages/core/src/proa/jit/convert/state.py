@@ -7,15 +7,15 @@ from types import CodeType
 from typing import Any
 
 
-class Session(threading.local):
-    """Of a thread.
+class RecordingState(threading.local):
+    """What a thread knows while it records.
 
     Attributes:
         depth: How many functions are being recorded, one by way of another.
-        kinds: What branches and loops were recorded with, to begin with that when they
-            are recorded again as a part of another.
-        lost: Variables that a branch left without a value, each with the error that
-            is to tell whoever reads it.
+        avals: The abstract values with which branches and loops were recorded, to begin
+            with when they are recorded again as a part of another.
+        lost: Variables that a branch left without a value, each with the error to
+            raise where it is read.
         logged: Code that was logged, if that was asked for.
         has_effects: Whether what is printed and asserted is recorded.
         layers: By id, Layers that computed, with the attributes that they had.
@@ -32,7 +32,7 @@ class Session(threading.local):
 
     def clear(self) -> None:
         """Forget."""
-        self.kinds: dict[Any, Any] = {}
+        self.avals: dict[Any, Any] = {}
         self.lost: dict[str, Exception] = {}
         self.logged: set[CodeType] = set()
         self.layers: dict[int, Any] = {}
@@ -41,4 +41,4 @@ class Session(threading.local):
         self.failure: tuple[BaseException, tuple[Any, ...]] | None = None
 
 
-session = Session()
+recording_state = RecordingState()
