@@ -129,7 +129,9 @@ def load_profiler_result(filename: str) -> ProfilerResult:
     try:
         text = Path(filename).read_text()
     except FileNotFoundError:
-        raise NotFoundError(f"[load_profiler_result] no file at {filename}") from None
+        raise NotFoundError(
+            f"[load_profiler_result] expected an existing file, got {filename}"
+        ) from None
     try:
         return ProfilerResult([Event(*fields) for fields in json.loads(text)["proa"]])
     except (ValueError, KeyError, TypeError):
