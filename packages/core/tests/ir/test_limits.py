@@ -53,7 +53,7 @@ def test_two_inputs_of_one_name_are_refused_however_many_there_are(
     first, second = at
     program.main.inputs[second].name = program.main.inputs[first].name
     raw = to_bytes(program)
-    with pytest.raises(InvalidArgumentError, match="names that differ"):
+    with pytest.raises(InvalidArgumentError, match="distinct names"):
         _core.Engine.from_bytes(raw)
     with pytest.raises(InvalidArgumentError):
         from_bytes(raw)

@@ -19,7 +19,7 @@ void release(void* memory) { free(memory); }
 
 namespace {
 
-/// Reads until the memory is full or the file ends; false where that is not at `size` both.
+/// Reads `size` bytes; false if the file has fewer or more.
 bool read_all(int handle, void* memory, size_t size) {
   size_t at = 0;
   while (at < size) {

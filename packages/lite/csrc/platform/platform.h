@@ -1,5 +1,5 @@
 #pragma once
-// What the runtime asks of the system. A port to another system replaces platform.cc.
+// What the runtime needs of the system. A port to another system replaces platform.cc.
 #include <stddef.h>
 
 namespace proa::platform {

@@ -26,13 +26,13 @@ namespace platform = proa::platform;
 static_assert(PROA_LITE_MAX_RANK == proa::kMaxRank);
 static_assert(PROA_LITE_COMPLEX128 == static_cast<int>(proa::DType::kC128));
 
-constexpr int kPlans = 4;  // sets of input shapes that are kept
+constexpr int kPlans = 4;  // cached, one for each set of input shapes
 constexpr size_t kErrorSize = 320;
 
 char open_error[kErrorSize];
 
 /// A plan and the memory of its tables.
-struct KeptPlan {
+struct CachedPlan {
   Plan plan;
   void* tables = nullptr;
   View* inputs = nullptr;  // the shapes it is for
@@ -49,7 +49,7 @@ struct proa_lite_model {
   void* packed = nullptr;
   void* arena = nullptr;
   size_t table_size = 0, arena_size = 0;
-  KeptPlan plans[kPlans];
+  CachedPlan plans[kPlans];
   uint64_t runs = 0;
   View* inputs = nullptr;  // of the run in progress
   View* outputs = nullptr;
@@ -74,14 +74,14 @@ proa_lite_status status_of(Status s) {
 const char* reason(Status s) {
   switch (s) {
     case Status::kOutOfRange:
-      return "an index in the data must be inside its axis";
+      return "an index in the data is outside its axis";
     case Status::kUnimplemented:
     case Status::kNotAView:
-      return "this library must hold a kernel for the op and dtype";
+      return "this library has no kernel for the op and dtype";
     case Status::kResourceExhausted:
       return "out of memory";
     default:
-      return "shapes and dtypes must fit the op";
+      return "shapes or dtypes do not fit the op";
   }
 }
 
@@ -111,7 +111,7 @@ proa_lite_status out_of_memory(char* error, const char* where) {
 Status choose_isa() {
   const char* winograd = platform::setting("PROA_WINOGRAD");
   proa::settings().winograd = winograd == nullptr || strcmp(winograd, "0") != 0;
-  // What it cannot do as asked is widened.
+  // Where the CPU does not support the choice, bfloat16 is widened to float.
   if (proa::computes(proa::DType::kBF16))
     proa::choose_bf16(platform::setting("PROA_BF16"), &proa::settings().bf16);
   const char* wish = platform::setting("PROA_ISA");
@@ -140,7 +140,7 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
   }
   s = proa::verify_checksum(bytes, size);
   if (s != Status::kOk) {
-    return fail(open_error, status_of(s), "[%s] the bytes must have the checksum they state",
+    return fail(open_error, status_of(s), "[%s] the checksum differs: the bytes were changed",
                 kWhere);
   }
   s = choose_isa();
@@ -167,7 +167,8 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
     const char* op = node == proa::kNoValue
                          ? "the model"
                          : m->view.string(m->view.op(m->view.node(node).op).name);
-    return fail(open_error, status_of(s), "[%s] %s: %s", kWhere, op, m->prepared.problem());
+    return fail(open_error, status_of(s), "[%s] %s: expected that %s", kWhere, op,
+                m->prepared.problem());
   }
   if (m->prepared.packed_size() > 0) {
     m->packed = platform::allocate(m->prepared.packed_size());
@@ -241,13 +242,13 @@ bool same_shapes(const View* a, const View* b, uint32_t n) {
   return true;
 }
 
-void drop(KeptPlan* kept) {
-  platform::release(kept->tables);
-  platform::release(kept->inputs);
-  *kept = KeptPlan{};
+void drop(CachedPlan* cached) {
+  platform::release(cached->tables);
+  platform::release(cached->inputs);
+  *cached = CachedPlan{};
 }
 
-/// Makes the arena at least as large as `size` and tells the plans where it lies.
+/// Makes the arena at least `size` bytes large and places the cached plans in it.
 bool grow_arena(proa_lite_model* m, size_t size) {
   if (size <= m->arena_size && m->arena != nullptr) return true;
   void* larger = platform::allocate(size);
@@ -255,23 +256,23 @@ bool grow_arena(proa_lite_model* m, size_t size) {
   platform::release(m->arena);
   m->arena = larger;
   m->arena_size = size;
-  for (KeptPlan& kept : m->plans) {
-    if (kept.tables != nullptr) kept.plan.place(larger);
+  for (CachedPlan& cached : m->plans) {
+    if (cached.tables != nullptr) cached.plan.place(larger);
   }
   return true;
 }
 
-/// The plan for m->inputs: one that was kept, or a new one in place of the least recently used.
-proa_lite_status find_plan(proa_lite_model* m, KeptPlan** found) {
+/// The plan for m->inputs: a cached one, or a new one that replaces the least recently used.
+proa_lite_status find_plan(proa_lite_model* m, CachedPlan** found) {
   constexpr const char* kWhere = "proa_lite_run";
   const uint32_t n = m->view.input_count();
-  KeptPlan* oldest = &m->plans[0];
-  for (KeptPlan& kept : m->plans) {
-    if (kept.tables != nullptr && same_shapes(kept.inputs, m->inputs, n)) {
-      *found = &kept;
+  CachedPlan* oldest = &m->plans[0];
+  for (CachedPlan& cached : m->plans) {
+    if (cached.tables != nullptr && same_shapes(cached.inputs, m->inputs, n)) {
+      *found = &cached;
       return PROA_LITE_OK;
     }
-    if (kept.used < oldest->used) oldest = &kept;
+    if (cached.used < oldest->used) oldest = &cached;
   }
   drop(oldest);
   const size_t size = Plan::table_size(m->prepared);
@@ -300,7 +301,7 @@ proa_lite_status find_plan(proa_lite_model* m, KeptPlan** found) {
   return PROA_LITE_OK;
 }
 
-/// Checks memory that the caller gave for output i.
+/// Checks the caller's memory for output i.
 bool output_fits(const proa_lite_array& given, const View& result) {
   bool fits = given.dtype == static_cast<int>(result.dtype) && given.rank == result.rank;
   for (int a = 0; fits && a < result.rank; ++a) fits = given.shape[a] == result.shape[a];
@@ -351,8 +352,7 @@ PROA_EXPORT proa_lite_status proa_lite_open(const char* path, proa_lite_model** 
       return out_of_memory(open_error, "proa_lite_open");
     case platform::FileProblem::kChanged:
       return fail(open_error, PROA_LITE_BAD_MODEL,
-                  "[proa_lite_open] the file must stay as it is while it is read, got '%.200s'",
-                  path);
+                  "[proa_lite_open] the file changed while it was read: '%.200s'", path);
     default:
       return fail(open_error, PROA_LITE_NOT_FOUND,
                   "[proa_lite_open] path must be a readable file that is not empty, got '%.200s'",
@@ -372,7 +372,7 @@ PROA_EXPORT proa_lite_status proa_lite_open_bytes(const void* bytes, size_t size
 
 PROA_EXPORT void proa_lite_close(proa_lite_model* m) {
   if (m == nullptr) return;
-  for (KeptPlan& kept : m->plans) drop(&kept);
+  for (CachedPlan& cached : m->plans) drop(&cached);
   platform::release(m->arena);
   platform::release(m->packed);
   platform::release(m->tables);
@@ -428,12 +428,12 @@ PROA_EXPORT proa_lite_status proa_lite_run(proa_lite_model* m, const proa_lite_a
     const proa_lite_status status = accept(m, i, inputs[i], &m->inputs[i]);
     if (status != PROA_LITE_OK) return status;
   }
-  KeptPlan* kept = nullptr;
-  const proa_lite_status status = find_plan(m, &kept);
+  CachedPlan* cached = nullptr;
+  const proa_lite_status status = find_plan(m, &cached);
   if (status != PROA_LITE_OK) return status;
-  kept->used = ++m->runs;
+  cached->used = ++m->runs;
   for (uint32_t i = 0; i < n_out; ++i) {
-    m->outputs[i] = kept->plan.output(i);
+    m->outputs[i] = cached->plan.output(i);
     m->outputs[i].data = outputs[i].data;
     if (outputs[i].data != nullptr && !output_fits(outputs[i], m->outputs[i])) {
       return fail(m->error, PROA_LITE_INVALID_ARGUMENT,
@@ -441,9 +441,9 @@ PROA_EXPORT proa_lite_status proa_lite_run(proa_lite_model* m, const proa_lite_a
                   proa_lite_output_name(m, static_cast<int32_t>(i)));
     }
   }
-  const Status s = kept->plan.run(m->inputs, m->outputs, nullptr);
+  const Status s = cached->plan.run(m->inputs, m->outputs, nullptr);
   if (s != Status::kOk) {
-    const uint32_t node = kept->plan.problem_node();
+    const uint32_t node = cached->plan.problem_node();
     const bool known = node < m->prepared.node_count();
     return fail(m->error, status_of(s), "[proa_lite_run] %s: %s",
                 known ? m->prepared.node(node).op->name : "the model", reason(s));
@@ -455,8 +455,8 @@ PROA_EXPORT proa_lite_status proa_lite_run(proa_lite_model* m, const proa_lite_a
 PROA_EXPORT size_t proa_lite_memory(const proa_lite_model* m) {
   if (m == nullptr) return 0;
   size_t bytes = sizeof(*m) + m->table_size + m->prepared.packed_size() + m->arena_size;
-  for (const KeptPlan& kept : m->plans) {
-    if (kept.tables != nullptr) bytes += Plan::table_size(m->prepared);
+  for (const CachedPlan& cached : m->plans) {
+    if (cached.tables != nullptr) bytes += Plan::table_size(m->prepared);
   }
   return bytes;
 }

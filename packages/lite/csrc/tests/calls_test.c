@@ -1,4 +1,4 @@
-/* Right and wrong calls: shapes in turn, results into the caller's memory, NULLs, indices. */
+/* Right and wrong calls: changing shapes, results into the caller's memory, NULLs, indices. */
 #include "check.h"
 
 #include <math.h>

@@ -1,19 +1,20 @@
 // Chains: elementwise steps of one shape that a plan runs together, a block of elements at a time,
-// each by its op's own kernel. A block's intermediate results stay in buffers of a thread that the
-// cache holds and take no place in the arena. Elements depend on elements alone, so results are
-// those of the steps one by one.
-#include "proa/exec/place.h"
+// each by its op's own kernel. A block's intermediate results are in buffers on the thread's stack
+// that stay in cache, not in the arena. Output elements depend on the same input elements alone, so
+// results equal those of the steps one by one.
+#include "proa/base/arith.h"
 #include "proa/exec/plan.h"
+#include "proa/exec/same_layout.h"
 
 namespace proa {
 
 namespace {
 
-constexpr size_t kBlockBytes = 32768;            // of the widest array in a block
-constexpr size_t kLeastBytes = size_t{1} << 18;  // smaller arrays stay in the cache anyway
+constexpr size_t kBlockBytes = 32768;               // of the widest array in a block
+constexpr size_t kMinChainBytes = size_t{1} << 18;  // smaller arrays stay in cache anyway
 constexpr uint32_t kBuffers = 4;
 constexpr uint32_t kSlots = 48;
-constexpr int64_t kGrain = 16384;  // elements one piece of work has at least
+constexpr int64_t kGrain = 16384;  // minimum elements of one task
 
 /// The view's step along axis a of a space of `rank` axes that it is broadcast to.
 int64_t step_along(const View& v, int rank, int a) {
@@ -39,15 +40,15 @@ bool broadcasts_to(const View& v, const View& space) {
 
 }  // namespace
 
-/// Blocks are cut from one axis of the space, whole along those after it and of size 1 along those
-/// before it.
+/// Blocks split one axis of the space; they are whole along the axes after it and of size 1 along
+/// those before it.
 struct Plan::Chain {
   uint32_t first, count;  // steps
   uint32_t slot, slots;
   int rank, axis;
   int64_t shape[kMaxRank];
   int64_t width;  // of a block along `axis`
-  int64_t cuts, blocks, grain;
+  int64_t splits, blocks, grain;
 };
 
 size_t Plan::chain_table_size(uint32_t chain_count) { return chain_count * sizeof(Chain); }
@@ -70,21 +71,21 @@ bool Plan::is_shape_only(const Step& step, uint32_t slot) const {
   return k < 32 && ((prepared_->node(step.node).op->shape_only >> k) & 1) != 0;
 }
 
-/// What the chain itself makes is read element by element, as it lies.
+/// Results of the chain itself must be read elementwise, in their own layout.
 bool Plan::fits_input(const Chain& chain, uint32_t step, uint32_t slot) const {
   const View& in = slots_[slot];
   if (!broadcasts_to(in, slots_[steps_[chain.first].slot + steps_[chain.first].n_in])) return false;
   for (uint32_t s = chain.first; s < step; ++s) {
     const uint32_t out = steps_[s].slot + steps_[s].n_in;
     if (refs_[out].root != refs_[slot].root) continue;
-    return same_place(in, slots_[out]) && refs_[slot].offset == 0;
+    return same_layout(in, slots_[out]) && refs_[slot].offset == 0;
   }
   return true;
 }
 
 bool Plan::fits_chain(const Chain& chain) const {
   const View& space = slots_[chain.slot + steps_[chain.first].n_in];
-  static_assert(kLeastBytes > kBlockBytes, "a chain has more than one block");
+  static_assert(kMinChainBytes > kBlockBytes, "a chain has more than one block");
   size_t widest = 1;
   for (uint32_t s = chain.first; s < chain.first + chain.count; ++s) {
     const Step& step = steps_[s];
@@ -101,11 +102,11 @@ bool Plan::fits_chain(const Chain& chain) const {
     }
     if (size_of(slots_[out].dtype) > widest) widest = size_of(slots_[out].dtype);
   }
-  return space.numel() >= static_cast<int64_t>(kLeastBytes / widest);
+  return space.numel() >= static_cast<int64_t>(kMinChainBytes / widest);
 }
 
-/// Gives what only the chain reads a buffer of a block, if possible that of an input that is not
-/// read again; where there is none left it keeps its place in the arena.
+/// Assigns a block's buffer to results that only the chain reads, if possible that of an input that
+/// is not read again; if none is left, the result stays in the arena.
 void Plan::choose_buffers(const Chain& chain) {
   uint32_t until[kBuffers] = {};  // the last step that reads the buffer, and 1
   DType held[kBuffers] = {};
@@ -129,8 +130,8 @@ void Plan::choose_buffers(const Chain& chain) {
   }
 }
 
-/// Orders the axes as the first array that the chain leaves lies in memory, drops those of size 1
-/// and merges neighbours that every array steps through evenly. The chain's views take that form.
+/// Orders the axes by the strides of the chain's first result in memory, drops those of size 1 and
+/// merges adjacent axes where every array's strides allow. The chain's views take that form.
 void Plan::flatten(Chain* chain) {
   uint32_t lead = steps_[chain->first].slot + steps_[chain->first].n_in;
   for (uint32_t s = chain->first; s < chain->first + chain->count; ++s) {
@@ -162,7 +163,7 @@ void Plan::flatten(Chain* chain) {
   }
   for (uint32_t k = chain->slot; k < chain->slot + chain->slots; ++k) {
     View& v = slots_[k];
-    if (!v.given() || !broadcasts_to(v, space)) continue;  // the latter's shape does not matter
+    if (!v.given() || !broadcasts_to(v, space)) continue;  // of that only the shape is read
     const View old = v;
     const bool one = old.numel() == 1;
     v.rank = static_cast<int8_t>(chain->rank);
@@ -174,24 +175,24 @@ void Plan::flatten(Chain* chain) {
 }
 
 /// Chooses the blocks. They depend on shapes alone.
-void Plan::cut(Chain* chain) {
+void Plan::split(Chain* chain) {
   size_t widest = 1;
   for (uint32_t k = chain->slot; k < chain->slot + chain->slots; ++k) {
     if (slots_[k].given() && size_of(slots_[k].dtype) > widest) widest = size_of(slots_[k].dtype);
   }
-  const int64_t most = static_cast<int64_t>(kBlockBytes / widest);
+  const int64_t block_elements = static_cast<int64_t>(kBlockBytes / widest);
   int64_t inner = 1;
   chain->axis = chain->rank - 1;
-  while (chain->axis > 0 && inner * chain->shape[chain->axis] <= most) {
+  while (chain->axis > 0 && inner * chain->shape[chain->axis] <= block_elements) {
     inner *= chain->shape[chain->axis--];
   }
   const int64_t length = chain->shape[chain->axis];
-  chain->width = most / inner > 0 ? most / inner : 1;
-  chain->cuts = (length + chain->width - 1) / chain->width;
-  chain->width = (length + chain->cuts - 1) / chain->cuts;
-  chain->cuts = (length + chain->width - 1) / chain->width;
-  chain->grain = (kGrain + chain->width * inner - 1) / (chain->width * inner);
-  chain->blocks = chain->cuts;
+  chain->width = max(block_elements / inner, 1);
+  chain->splits = ceil_div(length, chain->width);
+  chain->width = ceil_div(length, chain->splits);  // blocks of nearly equal width
+  chain->splits = ceil_div(length, chain->width);
+  chain->grain = ceil_div(kGrain, chain->width * inner);
+  chain->blocks = chain->splits;
   for (int d = 0; d < chain->axis; ++d) chain->blocks *= chain->shape[d];
   for (uint32_t k = chain->slot; k < chain->slot + chain->slots; ++k) {
     View& v = slots_[k];
@@ -206,15 +207,15 @@ void Plan::cut(Chain* chain) {
   }
 }
 
-/// Keeps the chains that fit and says which results stay in blocks.
+/// Drops the chains that cannot run block by block and assigns buffers to the others' results.
 void Plan::form_chains() {
-  uint32_t kept = 0;
+  uint32_t count = 0;
   for (uint32_t i = 0; i < chain_count_; ++i) {
     if (!fits_chain(chains_[i])) continue;
-    chains_[kept] = chains_[i];
-    choose_buffers(chains_[kept++]);
+    chains_[count] = chains_[i];
+    choose_buffers(chains_[count++]);
   }
-  chain_count_ = kept;
+  chain_count_ = count;
 }
 
 /// The first chain that begins after the step.
@@ -237,23 +238,23 @@ const Plan::Chain* Plan::chain_at(uint32_t step) const {
   return after > 0 && chains_[after - 1].first == step ? &chains_[after - 1] : nullptr;
 }
 
-/// True if the step's output may lie in this buffer as far as its chain goes: other steps of the
-/// chain, which run between this one's blocks, touch the same elements of it in each block.
-bool Plan::may_take_in_chain(uint32_t step, uint32_t root, const View& out) const {
+/// True if the step's chain, if any, lets its output overwrite this buffer: other steps of the
+/// chain, which run between this one's blocks, must access the same elements of it in each block.
+bool Plan::may_overwrite_in_chain(uint32_t step, uint32_t root, const View& out) const {
   const uint32_t after = chain_after(step);
   if (after == 0) return true;
   const Chain& chain = chains_[after - 1];
   if (step >= chain.first + chain.count) return true;
   for (uint32_t k = chain.slot; k < chain.slot + chain.slots; ++k) {
     if (!slots_[k].given() || resolve(refs_[k].root) != root) continue;
-    if (refs_[k].offset != 0 || !same_place(slots_[k], out)) return false;
+    if (refs_[k].offset != 0 || !same_layout(slots_[k], out)) return false;
   }
   return true;
 }
 
-/// All that a chain reads lives until it ends, and all that it makes from where it begins. Then its
-/// views take the form of its blocks.
-void Plan::keep_chain_roots() {
+/// Extends lifetimes: a chain's inputs live until it ends, its results from its first step on. Then
+/// its views take the shape of its blocks.
+void Plan::extend_chain_lifetimes() {
   for (uint32_t i = 0; i < chain_count_; ++i) {
     Chain& chain = chains_[i];
     const uint32_t last = chain.first + chain.count - 1;
@@ -264,7 +265,7 @@ void Plan::keep_chain_roots() {
       if (root.last >= chain.first && root.last < last) root.last = last;
     }
     flatten(&chain);
-    cut(&chain);
+    split(&chain);
   }
 }
 
@@ -278,8 +279,8 @@ Status Plan::run_blocks(const Chain& chain, int64_t begin, int64_t end, uint32_t
   }
   for (int64_t b = begin; b < end; ++b) {
     int64_t at[kMaxRank];
-    int64_t outer = b / chain.cuts;
-    at[chain.axis] = b % chain.cuts * chain.width;
+    int64_t outer = b / chain.splits;
+    at[chain.axis] = b % chain.splits * chain.width;
     for (int d = chain.axis - 1; d >= 0; --d) {
       at[d] = outer % chain.shape[d];
       outer /= chain.shape[d];
@@ -318,7 +319,7 @@ Status Plan::run_chain(const Chain& chain, const Parallel* parallel, uint32_t* s
   *steps = chain.count;
   Call call;
   call.parallel = parallel;
-  // A kernel refuses every block or none, so that whoever writes last tells the same.
+  // A kernel refuses every block or none, so whichever thread writes last writes the same.
   uint32_t failed = kNone, why = 0;
   parallel_for(call, chain.blocks, chain.grain, [&](int64_t begin, int64_t end) {
     uint32_t step = kNone;

@@ -10,7 +10,7 @@ struct Axis {
   int64_t size, from, to;  // strides in bytes
 };
 
-/// Axes of size 1 dropped, sorted so that `to` runs forward, neighbours merged where both allow it.
+/// Drops axes of size 1, sorts by descending strides of `to`, merges adjacent axes where possible.
 int simplify(const View& from, const View& to, Axis* axes) {
   const int64_t bytes = static_cast<int64_t>(size_of(from.dtype));
   int n = 0;
@@ -21,16 +21,16 @@ int simplify(const View& from, const View& to, Axis* axes) {
     for (; at > 0 && axes[at - 1].to < axis.to; --at) axes[at] = axes[at - 1];
     axes[at] = axis;
   }
-  int kept = 0;
+  int count = 0;
   for (int i = 1; i < n; ++i) {
-    Axis& last = axes[kept];
+    Axis& last = axes[count];
     if (last.from == axes[i].from * axes[i].size && last.to == axes[i].to * axes[i].size) {
       last = {last.size * axes[i].size, axes[i].from, axes[i].to};
     } else {
-      axes[++kept] = axes[i];
+      axes[++count] = axes[i];
     }
   }
-  return n == 0 ? 0 : kept + 1;
+  return n == 0 ? 0 : count + 1;
 }
 
 template <size_t kBytes>

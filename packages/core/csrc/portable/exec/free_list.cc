@@ -9,8 +9,8 @@ uint32_t FreeList::class_of(size_t size) {
   return power * kSteps + step;
 }
 
-/// Of the same class one that suffices, if one of the first few does; else the first of the next
-/// class that has any, all of which suffice.
+/// One of the same class that is large enough, if one of the first few is; else the first of the
+/// next class that has any, all of which are.
 uint32_t FreeList::find(size_t size) const {
   const uint32_t own = class_of(size);
   uint32_t looked = 0;

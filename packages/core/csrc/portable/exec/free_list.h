@@ -1,7 +1,7 @@
 #pragma once
-// Free stretches of one address range, by size: allocation in constant time, as in the two-level
-// segregated fit of Masmano et al. (TLSF, 2004). It places buffers of a plan, so that all of it
-// lies in memory of the caller and addresses are offsets.
+// Free blocks of one address range, by size: allocation in constant time, as in the two-level
+// segregated fit of Masmano et al. (TLSF, 2004). It places buffers of a plan: its tables are in
+// memory of the caller and addresses are offsets.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,10 +17,10 @@ class FreeList {
  public:
   static size_t table_size(size_t allocations) { return (2 * allocations + 1) * sizeof(Extent); }
   void init(void* memory) { extents_ = static_cast<Extent*>(memory); }
-  /// A block of `size` bytes, more than 0: of those that are free one of the least that fit, else
-  /// at the end. Calls this at most as often as the table is for.
+  /// A block of `size` bytes, more than 0: one of the smallest free blocks that fit, else a new one
+  /// at the end. At most as many calls as the table was sized for.
   uint32_t allocate(size_t size);
-  /// Makes the block free, joined with free neighbours.
+  /// Frees the block and merges it with adjacent free blocks.
   void release(uint32_t block);
   size_t offset(uint32_t block) const { return extents_[block].offset; }
 
@@ -28,7 +28,7 @@ class FreeList {
   static constexpr uint32_t kNone = 0xffffffffu;
   static constexpr uint32_t kSteps = 8;  // classes from one power of two to the next
   static constexpr uint32_t kClasses = 64 * kSteps;
-  /// A free or used part of the range; neighbours by address, and of one class if free.
+  /// A free or used part of the range, in a list by address; free ones also in a list by class.
   struct Extent {
     size_t offset, size;
     uint32_t before, after, previous, next;

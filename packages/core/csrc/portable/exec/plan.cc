@@ -2,7 +2,7 @@
 
 #include "proa/exec/copy.h"
 #include "proa/exec/free_list.h"
-#include "proa/exec/place.h"
+#include "proa/exec/same_layout.h"
 #include "proa/shapes/infer.h"
 #include "proa/shapes/layout.h"
 
@@ -19,7 +19,7 @@ void* at_base(int64_t offset) {
 int64_t from_base(const void* data) {
   return static_cast<int64_t>(static_cast<intptr_t>(reinterpret_cast<uintptr_t>(data) - kBase));
 }
-// Up to so many buffers a place is found by looking at all that were placed before.
+// Up to this many buffers, each is compared with all that were placed before.
 constexpr size_t kMaxBySize = 1024;
 
 size_t aligned(size_t n) { return (n + 63) & ~size_t{63}; }
@@ -132,7 +132,7 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
   PROA_TRY(add_outputs(made, model.output_count()));
   if (kHasChains) form_chains();
   merge_in_place();
-  if (kHasChains) keep_chain_roots();
+  if (kHasChains) extend_chain_lifetimes();
   PROA_TRY(assign_offsets());
   for (uint32_t i = 0; i < slot_count_; ++i) {
     refs_[i].root = resolve(refs_[i].root);
@@ -158,8 +158,8 @@ Status Plan::add_buffer(View* view, uint32_t* root) {
   return Status::kOk;
 }
 
-/// Notes that `step` reads or writes the slots' buffers, and where in them the slots point.
-void Plan::close_slots(uint32_t slot, uint32_t n, uint32_t step) {
+/// Records that `step` uses the slots' buffers, and the slots' offsets in them.
+void Plan::record_use(uint32_t slot, uint32_t n, uint32_t step) {
   for (uint32_t i = slot; i < slot + n; ++i) {
     if (!slots_[i].given()) continue;
     Root& root = roots_[refs_[i].root];
@@ -175,7 +175,7 @@ void Plan::add_copy(uint32_t value, const View& from, uint32_t from_root, const 
   refs_[slot_count_] = {from_root, 0};
   slots_[slot_count_ + 1] = to;
   refs_[slot_count_ + 1] = {to_root, 0};
-  close_slots(slot_count_, 2, step_count_);
+  record_use(slot_count_, 2, step_count_);
   steps_[step_count_++] = {kNone, value, slot_count_, 1, 1, kNone};
   slot_count_ += 2;
 }
@@ -262,25 +262,25 @@ Status Plan::add_kernel(uint32_t i, Call* call, uint32_t slot) {
   }
   const auto n_out = static_cast<uint32_t>(call->n_out);
   slot_count_ = slot + node.n_in + n_out;
-  close_slots(slot, node.n_in + n_out, step_count_);
+  record_use(slot, node.n_in + n_out, step_count_);
   steps_[step_count_++] = {i, first, slot, node.n_in, n_out, scratch};
   return Status::kOk;
 }
 
-/// An output that fills a buffer of its own, in the order that is asked for, is made there; others
-/// are copied.
+/// An output that fills a buffer of its own, in the layout that the caller expects, is computed
+/// there; others are copied.
 Status Plan::add_output(uint32_t i) {
   const uint32_t id = prepared_->model().output_value(i);
   const View& view = values_[id];
   Output& output = outputs_[i];
   output.view = view;
-  const bool keeps = options_.given_outputs && is_dense(view);
-  if (!keeps) output.view.set_contiguous();
+  const bool keeps_strides = options_.given_outputs && is_dense(view);
+  if (!keeps_strides) output.view.set_contiguous();
   output.root = value_roots_[id];
   size_t bytes;
   if (!bytes_of(view, &bytes)) return Status::kResourceExhausted;
   const Root& root = roots_[output.root];
-  const bool whole = root.kind == RootKind::kArena && (keeps || view.contiguous()) &&
+  const bool whole = root.kind == RootKind::kArena && (keeps_strides || view.contiguous()) &&
                      root.size == bytes && from_base(view.data) == 0;
   if (!whole) {
     PROA_TRY(add_buffer(&output.view, &output.root));
@@ -291,8 +291,8 @@ Status Plan::add_output(uint32_t i) {
   return Status::kOk;
 }
 
-/// An output that overwrites an input: nothing is left to do if it was made there. What lies in an
-/// input that may itself be overwritten is saved first.
+/// An output that overwrites an input: nothing is left to do if it was computed there. One that is
+/// in the memory of another input, which may itself be overwritten, is saved first.
 Status Plan::stage_store(uint32_t i) {
   const ModelView& model = prepared_->model();
   const uint32_t id = model.output_value(i), input = model.input_value(store_of(i));
@@ -328,10 +328,10 @@ Status Plan::add_outputs(uint32_t first, uint32_t last) {
   for (uint32_t i = first; i < last; ++i) {
     if (store_of(i) == kNoValue) continue;
     const uint32_t id = model.output_value(i), input = model.input_value(store_of(i));
-    const bool there = value_roots_[id] == value_roots_[input] &&
-                       values_[id].data == values_[input].data &&
-                       same_place(values_[id], values_[input]);
-    if (!there) add_copy(id, values_[id], value_roots_[id], values_[input], value_roots_[input]);
+    const bool in_place = value_roots_[id] == value_roots_[input] &&
+                          values_[id].data == values_[input].data &&
+                          same_layout(values_[id], values_[input]);
+    if (!in_place) add_copy(id, values_[id], value_roots_[id], values_[input], value_roots_[input]);
   }
   for (uint32_t i = first; i < last; ++i) {
     if (outputs_[i].root != kNone) roots_[outputs_[i].root].last = step_count_;
@@ -344,22 +344,22 @@ uint32_t Plan::resolve(uint32_t root) const {
   return root;
 }
 
-/// True if the step's output may be written over its input: nobody reads that buffer later, and
-/// every other input in it lies exactly as the output does.
-bool Plan::may_take(const Step& step, uint32_t input) const {
+/// True if the step's output may overwrite its input: no later step reads that buffer, and every
+/// other input in it has exactly the output's layout.
+bool Plan::may_overwrite(const Step& step, uint32_t input) const {
   const uint32_t out = step.slot + step.n_in, in = step.slot + input;
-  if (!slots_[in].given() || !same_place(slots_[in], slots_[out])) return false;
+  if (!slots_[in].given() || !same_layout(slots_[in], slots_[out])) return false;
   const uint32_t root = resolve(refs_[in].root);
   const Root& from = roots_[root];
   const uint32_t index = static_cast<uint32_t>(&step - steps_);
-  if (kHasChains && !may_take_in_chain(index, root, slots_[out])) return false;
+  if (kHasChains && !may_overwrite_in_chain(index, root, slots_[out])) return false;
   if (from.kind != RootKind::kArena || from.last != index || refs_[in].offset != 0 ||
       from.size != roots_[refs_[out].root].size) {
     return false;
   }
   for (uint32_t k = step.slot; k < out; ++k) {
     if (!slots_[k].given() || resolve(refs_[k].root) != root) continue;
-    if (refs_[k].offset != 0 || !same_place(slots_[k], slots_[out])) return false;
+    if (refs_[k].offset != 0 || !same_layout(slots_[k], slots_[out])) return false;
   }
   return true;
 }
@@ -372,7 +372,7 @@ void Plan::merge_in_place() {
     const uint32_t out = refs_[step.slot + step.n_in].root;
     if (roots_[out].kind != RootKind::kArena) continue;
     for (uint32_t k = 0; k < step.n_in; ++k) {
-      if (!may_take(step, k)) continue;
+      if (!may_overwrite(step, k)) continue;
       const uint32_t in = resolve(refs_[step.slot + k].root);
       roots_[out].merged = in;
       if (roots_[out].last > roots_[in].last) roots_[in].last = roots_[out].last;
@@ -393,8 +393,8 @@ Status Plan::assign_offsets() {
   return kHasLarge && count > kMaxBySize ? assign_by_time() : assign_by_size();
 }
 
-/// In the order of the steps, each into one of the least free stretches that hold it. For plans of
-/// so many buffers that each cannot be compared with all others.
+/// In the order of the steps, each into one of the smallest free blocks that hold it. For plans of
+/// too many buffers to compare each with all others.
 Status Plan::assign_by_time() {
   FreeList free;
   free.init(free_list_);
@@ -429,7 +429,7 @@ Status Plan::assign_by_time() {
   return Status::kOk;
 }
 
-/// Largest buffer first, each into the tightest gap that is free while it lives.
+/// Largest buffer first, each into the smallest gap that is free during its lifetime.
 Status Plan::assign_by_size() {
   uint32_t* by_size = order_;
   uint32_t* placed = order_ + root_count_;
@@ -484,7 +484,7 @@ Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
                  const Profiler* profiler, Part part) {
   const uint32_t n_outputs = prepared_->model().output_count();
   for (uint32_t i = 0; i < n_outputs; ++i) {
-    const bool direct = outputs[i].data != nullptr && same_place(outputs[i], outputs_[i].view);
+    const bool direct = outputs[i].data != nullptr && same_layout(outputs[i], outputs_[i].view);
     output_data_[i] = direct ? outputs[i].data : outputs_[i].view.data;
   }
   for (uint32_t e = 0; e < external_count_; ++e) {

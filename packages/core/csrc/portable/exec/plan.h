@@ -1,19 +1,19 @@
 #pragma once
-// The steps of one model for given input shapes, with every buffer a place in one arena.
+// The steps of one model for given input shapes, with an offset in one arena for every buffer.
 #include "proa/base/settings.h"
 #include "proa/exec/prepared.h"
 
 namespace proa {
 
-/// Told the time of each step: `now` in nanoseconds; `step` with the op ("copy" for a copy that the
-/// plan put in) and the name of its first output.
+/// Receives the time of each step: `now` in nanoseconds; `step` gets the op ("copy" for a copy that
+/// the plan inserted) and the name of its first output.
 struct Profiler {
   int64_t (*now)() = nullptr;
   void (*step)(void* context, const char* op, const char* name, int64_t nanoseconds) = nullptr;
   void* context = nullptr;
 };
 
-/// Nodes [first, first + count), elementwise ops of one shape, that are to run block by block.
+/// Nodes [first, first + count), elementwise ops of one shape, to be run block by block.
 struct NodeSpan {
   uint32_t first, count;
 };
@@ -26,46 +26,45 @@ struct NodeSpans {
 
 /// What a plan does with the model's outputs.
 struct PlanOptions {
-  /// The caller gives memory for every output, in the strides of output(i), which are those that
-  /// the ops chose. Else the plan keeps room for outputs, in row-major order.
+  /// The caller allocates every output, in the strides of output(i), which are those that the ops
+  /// chose. Else outputs are in the arena, in row-major order.
   bool given_outputs = false;
   /// For each output the input that it overwrites in the end, or kNoValue; nullptr if none does.
   /// Ops that change an array in place (`sgd_`) may do so to these inputs alone.
   const uint32_t* stores = nullptr;
-  /// Nodes and outputs of the first of two parts, which may run apart.
+  /// Nodes and outputs of the first of two parts, which may be run separately.
   uint32_t first_nodes = kNoValue, first_outputs = kNoValue;
 };
 
-/// What of a plan is run. The second part goes on in the arena that the first left.
+/// Which steps are run. The second part continues in the arena of the first.
 enum class Part : uint8_t { kWhole, kFirst, kSecond };
 
 /// A plan for inputs of one set of shapes and strides. Never allocates.
 ///
 ///     Plan plan;
 ///     plan.build(prepared, inputs, tables, Plan::table_size(prepared));
-///     plan.place(arena);  // plan.arena_size() bytes, which plans that do not run at once may
-///     share plan.run(inputs, outputs, parallel);
+///     plan.place(arena);  // of plan.arena_size() bytes; plans may share one, one runs at a time
+///     plan.run(inputs, outputs, parallel);
 class Plan {
  public:
   /// Bytes that build() needs, for any input shapes.
   static size_t table_size(const Prepared& prepared, uint32_t chain_count = 0);
-  /// Infers all shapes, resolves views, decides where every value lies. Of `inputs` (one for each
-  /// input of the model) shape, strides and dtype count. `prepared` and `memory` must outlive the
-  /// plan.
-  /// Chains whose arrays do not fit together run node by node.
+  /// Infers all shapes, resolves views, assigns an offset to every buffer. Of `inputs` (one for
+  /// each input of the model) shape, strides and dtype are used. `prepared` and `memory` must
+  /// outlive the plan. Chains that cannot run block by block run node by node.
   Status build(const Prepared& prepared, const View* inputs, void* memory, size_t size,
                const PlanOptions& options = {}, NodeSpans chains = {});
 
   size_t arena_size() const { return arena_size_; }
-  /// Sets where buffers lie; `arena` is aligned to 64. May be called again with another.
+  /// Sets the addresses of buffers; `arena` is aligned to 64. May be called again with another.
   void place(void* arena);
 
   /// dtype, shape and row-major strides of output i; once placed, its data after a run whose caller
-  /// gave no memory for it.
+  /// allocated none for it.
   const View& output(uint32_t i) const { return outputs_[i].view; }
   /// Runs on inputs as given to build(), now with data. outputs[i] with data is written there, in
   /// any strides; without, it is set to memory in the arena. Outputs that overwrite an input are
-  /// passed over.
+  /// ignored.
   Status run(const View* inputs, View* outputs, const Parallel* parallel,
              const Profiler* profiler = nullptr, Part part = Part::kWhole);
 
@@ -88,14 +87,14 @@ class Plan {
     bool scratch;
     bool stored;  // an input that the run may change
   };
-  /// Where a View of a step points: a root and bytes from its start.
+  /// What a View of a step points to: a root and the offset in bytes from its start.
   struct Ref {
     uint32_t root;
     int64_t offset;
   };
   struct Step {
     uint32_t node;   // kNone: a copy of slot 0 to slot 1
-    uint32_t value;  // whose name stands for the step
+    uint32_t value;  // whose name is reported for the step
     uint32_t slot;   // its Views: inputs, then outputs
     uint32_t n_in, n_out;
     uint32_t scratch;  // root, or kNone
@@ -125,9 +124,9 @@ class Plan {
   void add_copy(uint32_t value, const View& from, uint32_t from_root, const View& to,
                 uint32_t to_root);
   uint32_t resolve(uint32_t root) const;
-  void close_slots(uint32_t slot, uint32_t n, uint32_t step);
+  void record_use(uint32_t slot, uint32_t n, uint32_t step);
   void merge_in_place();
-  bool may_take(const Step& step, uint32_t input) const;
+  bool may_overwrite(const Step& step, uint32_t input) const;
   // Of chains, in chain.cc.
   void note_chain(uint32_t first_step, uint32_t nodes);
   void form_chains();
@@ -136,11 +135,11 @@ class Plan {
   bool is_shape_only(const Step& step, uint32_t slot) const;
   void choose_buffers(const Chain& chain);
   void flatten(Chain* chain);
-  void cut(Chain* chain);
+  void split(Chain* chain);
   uint32_t chain_after(uint32_t step) const;
   const Chain* chain_at(uint32_t step) const;
-  bool may_take_in_chain(uint32_t step, uint32_t root, const View& out) const;
-  void keep_chain_roots();
+  bool may_overwrite_in_chain(uint32_t step, uint32_t root, const View& out) const;
+  void extend_chain_lifetimes();
   Status run_chain(const Chain& chain, const Parallel* parallel, uint32_t* steps);
   Status run_blocks(const Chain& chain, int64_t begin, int64_t end, uint32_t* failed) const;
   bool in_arena(const Root& root) const;

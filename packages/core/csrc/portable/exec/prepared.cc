@@ -76,12 +76,12 @@ Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool up
   nodes_ = static_cast<BoundNode*>(arena.take(block.node_count * sizeof(BoundNode)));
   values_ = static_cast<View*>(arena.take(value_count_ * sizeof(View)));
   if (nodes_ == nullptr || values_ == nullptr) {
-    return fail(Status::kResourceExhausted, "the memory given is too small");
+    return fail(Status::kResourceExhausted, "the memory given suffices");
   }
   static_assert(sizeof(View) >= 4 * sizeof(uint32_t), "the values' memory has room for the names");
   if (block.input_count > 1 && !has_distinct_inputs(model, reinterpret_cast<uint32_t*>(values_))) {
     problem_node_ = kNoValue;
-    return fail(Status::kBadModel, "the model's inputs have names that differ");
+    return fail(Status::kBadModel, "the model's inputs have distinct names");
   }
   for (uint32_t i = 0; i < value_count_; ++i) values_[i] = model.view(i);
   size_t slots = 0;
@@ -92,7 +92,7 @@ Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool up
     if (wanted > slots) slots = wanted;
   }
   scratch_ = static_cast<View*>(arena.take(slots * sizeof(View)));
-  if (scratch_ == nullptr) return fail(Status::kResourceExhausted, "the memory given is too small");
+  if (scratch_ == nullptr) return fail(Status::kResourceExhausted, "the memory given suffices");
   for (uint32_t i = 0; i < block.node_count; ++i) {
     problem_node_ = i;
     PROA_TRY(check_node(i));
@@ -127,31 +127,31 @@ Status Prepared::bind_node(uint32_t i, Arena* arena) {
 Status Prepared::check_inputs(const NodeRecord& record, const OpInfo& op) {
   const uint32_t count = record.input_count;
   if (count < op.n_required || (op.n_in != kVariadic && count > op.n_in)) {
-    return fail(Status::kBadModel, "the op has as many inputs as its row");
+    return fail(Status::kBadModel, "the node has as many inputs as the op accepts");
   }
   if (record.output_count != op.n_out) {
-    return fail(Status::kBadModel, "the op has as many outputs as its row");
+    return fail(Status::kBadModel, "the node has as many outputs as the op");
   }
   const uint32_t* ids = model_.inputs(record);
   const View* first = nullptr;
   for (uint32_t k = 0; k < count; ++k) {
     if (ids[k] == kNoValue) {
       if (k < op.n_required || op.n_in == kVariadic) {
-        return fail(Status::kBadModel, "the op's required inputs are given");
+        return fail(Status::kBadModel, "every required input of the op is given");
       }
       continue;
     }
     const View& v = values_[ids[k]];
     if (k == 0 && !computes(v.dtype) && ((op.dtypes >> static_cast<int>(v.dtype)) & 1) == 0) {
-      return fail(Status::kUnimplemented, "this build computes in the dtype of the op's input");
+      return fail(Status::kUnimplemented, "this build has kernels of the input's dtype");
     }
     if (k == 0 && ((op.dtypes >> static_cast<int>(v.dtype)) & 1) == 0) {
-      return fail(Status::kBadModel, "the op's first input has a dtype of its row");
+      return fail(Status::kBadModel, "the op supports the dtype of its first input");
     }
     if (k < 32 && ((op.shape_only >> k) & 1) != 0) continue;
     if (first == nullptr) first = &v;
     if (op.promote != Promote::kNone && v.dtype != first->dtype) {
-      return fail(Status::kBadModel, "the op's inputs have one dtype");
+      return fail(Status::kBadModel, "the inputs of the op have one dtype");
     }
   }
   return Status::kOk;
@@ -160,18 +160,19 @@ Status Prepared::check_inputs(const NodeRecord& record, const OpInfo& op) {
 Status Prepared::take_attrs(const NodeRecord& record, const OpInfo& op, Arena* arena,
                             BoundNode* node) {
   if (record.attr_size > op.attr_size) {
-    return fail(Status::kVersion, "this build has all attributes of the op");
+    return fail(Status::kVersion, "this build knows all attributes of the op");
   }
   if (!is_prefix(op, record.attr_size)) {
-    return fail(Status::kBadModel, "the attributes are whole");
+    return fail(Status::kBadModel, "no attribute is truncated");
   }
   if (op.attr_size == 0) return Status::kOk;
   void* attrs = arena->take(op.attr_size);
-  if (attrs == nullptr) return fail(Status::kResourceExhausted, "the memory given is too small");
+  if (attrs == nullptr) return fail(Status::kResourceExhausted, "the memory given suffices");
   memcpy(attrs, op.attr_defaults, op.attr_size);
   memcpy(attrs, model_.attrs(record), record.attr_size);
   node->attrs = attrs;
-  if (!check_attributes(op, attrs)) return fail(Status::kBadModel, "the attributes are known");
+  if (!check_attributes(op, attrs))
+    return fail(Status::kBadModel, "every attribute has a valid value");
   return Status::kOk;
 }
 
@@ -199,22 +200,22 @@ Status Prepared::check_node(uint32_t i) {
   const Status status = infer(*node.op, call);
   const bool is_view = node.op->kind == OpKind::kView && node.n_in > 0;
   if (status == Status::kNotAView && is_view) return Status::kOk;
-  if (status != Status::kOk) return fail(status, "the op's inputs have shapes it admits");
+  if (status != Status::kOk) return fail(status, "the op supports the shapes of its inputs");
   bool folds = is_view && call.in[0].data != nullptr;
   for (int k = 0; k < call.n_in; ++k) folds &= !call.in[k].given() || known(call.in[k]);
   const uint32_t first = model_.node(i).output_first;
   for (int k = 0; k < call.n_out; ++k) {
     if (call.out[k].dtype != values_[first + k].dtype) {
-      return fail(Status::kBadModel, "the file's dtypes are those of the ops");
+      return fail(Status::kBadModel, "the dtypes in the file are those that the op infers");
     }
     if (call.out[k].rank != values_[first + k].rank) {
-      return fail(Status::kBadModel, "the file's ranks are those of the ops");
+      return fail(Status::kBadModel, "the ranks in the file are those that the op infers");
     }
     // Attributes that were damaged may give arrays of any size.
     for (int a = 0; a < call.out[k].rank; ++a) {
       const int64_t stated = values_[first + k].shape[a], inferred = call.out[k].shape[a];
       if (stated >= 0 && inferred >= 0 && stated != inferred) {
-        return fail(Status::kBadModel, "the file's shapes are those of the ops");
+        return fail(Status::kBadModel, "the shapes in the file are those that the op infers");
       }
     }
     if (folds) values_[first + k] = call.out[k];
@@ -248,7 +249,7 @@ Status Prepared::pack(void* memory) {
     if (size == 0) continue;
     problem_node_ = i;
     void* packed = arena.take(aligned(size));
-    if (packed == nullptr) return fail(Status::kResourceExhausted, "the memory given is too small");
+    if (packed == nullptr) return fail(Status::kResourceExhausted, "the memory given suffices");
     PROA_TRY(pack_node(i, packed));
   }
   problem_node_ = kNoValue;

@@ -12,10 +12,10 @@ struct BoundNode {
   const KernelEntry* kernel;
   const void* attrs;   // the op's whole struct, checked
   const void* packed;  // the constant input of op->pack_input, prepacked, or nullptr
-  uint32_t n_in;       // slots of a call: every input of the row, given or not
+  uint32_t n_in;       // slots of a call: every input of the op, given or not
 };
 
-/// Read-only once made; plans and clones share it. Keeps pointers into the model's bytes.
+/// Read-only once bound; plans and clones share it. Keeps pointers into the model's bytes.
 ///
 ///     Prepared p;
 ///     p.bind(model, memory, Prepared::table_size(model));
@@ -27,17 +27,17 @@ class Prepared {
   /// Finds and checks every op of the model. `memory` must outlive this object. Ops that change an
   /// input are refused unless `updates`.
   Status bind(const ModelView& model, void* memory, size_t size, bool updates = false);
-  /// Overwrites 8 bytes of a node's attributes, from byte `at`: a number that each run is given
-  /// anew. No plan may run meanwhile.
+  /// Overwrites 8 bytes of a node's attributes, from byte `at`: a number that differs
+  /// between runs. No plan may run meanwhile.
   void set_attribute(uint32_t node, size_t at, const void* number);
   /// Bytes of the node's attributes.
   size_t attribute_bytes(uint32_t node) const { return nodes_[node].op->attr_size; }
   /// Bytes that pack() needs.
   size_t packed_size() const { return packed_size_; }
-  /// Prepacks the constants that kernels want in another order. `memory` is aligned to 64.
+  /// Prepacks the constants that kernels read in a packed layout. `memory` is aligned to 64.
   Status pack(void* memory);
-  /// The same node by node, for callers that share what is packed: bytes (0 if there is nothing),
-  /// packing into memory aligned to 64, and use of what was packed from the same constant.
+  /// The same node by node, for callers that share packed constants: bytes (0 if there are none),
+  /// packing into memory aligned to 64, and use of a packed form of the same constant.
   size_t pack_size(uint32_t i) const;
   Status pack_node(uint32_t i, void* memory);
   void use_packed(uint32_t i, const void* packed) { nodes_[i].packed = packed; }
@@ -47,11 +47,11 @@ class Prepared {
   const BoundNode& node(uint32_t i) const { return nodes_[i]; }
   /// Values of block 0 and the constants.
   uint32_t value_count() const { return value_count_; }
-  /// The value as an array: dimensions as the file has them; data if it is a constant, or a view of
+  /// The value as an array: dimensions as in the file; data if it is a constant, or a view of
   /// constants.
   const View& value(uint32_t id) const { return values_[id]; }
 
-  /// After a failure: what must hold, and the node (or kNoValue) where it does not.
+  /// After a failure: the expectation that failed, and the node (or kNoValue) that failed it.
   const char* problem() const { return problem_; }
   uint32_t problem_node() const { return problem_node_; }
 
@@ -74,8 +74,8 @@ class Prepared {
   uint32_t problem_node_ = kNoValue;
 };
 
-/// True if the bytes of a struct of this op have only values that kernels expect: known choices and
-/// dtypes, lists of at most kMaxRank. Bools are made 0 or 1.
+/// True if the bytes of a struct of this op hold only valid values: known choices and
+/// dtypes, lists of at most kMaxRank. Bools are set to 0 or 1.
 bool check_attributes(const OpInfo& op, void* attrs);
 
 /// Bytes of one attribute of the kind, as in OpInfo::attr_kinds.

@@ -89,14 +89,14 @@ struct ModelChecker {
     m->graph_ = bytes + start;
     m->data_size_ = size - start;
     if (m->data_size_ < kHeaderBytes) return fail("the file ends inside the graph's header");
-    if (memcmp(m->graph_, "PROAGRPH", 8) != 0) return fail("the first tensor is no graph");
+    if (memcmp(m->graph_, "PROAGRPH", 8) != 0) return fail("the first tensor is not a graph");
     if (read<uint32_t>(m->graph_ + 8) != kModelFormat) {
       return fail("the file has another format version", Status::kVersion);
     }
     const uint32_t header_size = read<uint32_t>(m->graph_ + 12);
     graph_size = read<uint64_t>(m->graph_ + 16);
     if (read<uint64_t>(m->graph_ + 24) != m->data_size_)
-      return fail("the file's size is not the one it names");
+      return fail("the file's size differs from the size in its header");
     if (graph_size > m->data_size_) return fail("the graph ends outside the file");
     if (graph_size > kMaxGraphBytes) {
       return fail("the graph has more than 4 GiB", Status::kResourceExhausted);
@@ -112,7 +112,7 @@ struct ModelChecker {
     t->count = read<uint32_t>(at + 4);
     if (t->offset % 8 != 0 || t->offset > graph_size ||
         uint64_t{t->count} * record > graph_size - t->offset) {
-      return fail("a table lies outside the graph");
+      return fail("a table is outside the graph");
     }
     return Status::kOk;
   }
@@ -134,7 +134,7 @@ struct ModelChecker {
     for (uint32_t i = 0; i < m->strings_.count; ++i) {
       const uint32_t* s = m->at<uint32_t>(m->strings_) + 2 * i;
       const uint64_t end = uint64_t{s[0]} + s[1];
-      if (end >= graph_size || m->graph_[end] != 0) return fail("a string lies outside the graph");
+      if (end >= graph_size || m->graph_[end] != 0) return fail("a string is outside the graph");
       if (!is_text(m->graph_ + s[0], s[1])) return fail("a string is not UTF-8");
     }
     for (uint32_t i = 0; i < m->ops_.count; ++i) {
@@ -168,9 +168,9 @@ struct ModelChecker {
     }
     if (!constant) return Status::kOk;
     if (empty) bytes = 0;
-    if (v.data_size != bytes) return fail("a constant's data does not fit its shape");
+    if (v.data_size != bytes) return fail("the size of a constant's data does not match its shape");
     if (v.data_offset > m->data_size_ || bytes > m->data_size_ - v.data_offset) {
-      return fail("a constant's data lies outside the file");
+      return fail("a constant's data is outside the file");
     }
     if (v.data_offset % 64 != 0) return fail("a constant's data is not aligned to 64");
     return Status::kOk;
@@ -182,7 +182,8 @@ struct ModelChecker {
 
   Status node(const NodeRecord& n, uint32_t block_first, uint32_t constants, uint32_t* next) {
     if (n.op >= m->ops_.count) return fail("a node has an unknown op");
-    if (!has_ids(n.input_first, n.input_count)) return fail("a node's inputs lie outside the ids");
+    if (!has_ids(n.input_first, n.input_count))
+      return fail("a node's inputs are outside the table of ids");
     if (n.output_first != *next || n.output_count > m->values_.count - *next) {
       return fail("a node's outputs are out of order");
     }
@@ -195,11 +196,11 @@ struct ModelChecker {
     if (n.attr_size != 0 && (n.attr_offset % 8 != 0 || n.attr_offset < m->attributes_.offset ||
                              uint64_t{n.attr_offset} + n.attr_size >
                                  uint64_t{m->attributes_.offset} + m->attributes_.count)) {
-      return fail("a node's attributes lie outside their table");
+      return fail("a node's attributes are outside their table");
     }
     for (uint32_t i = 0; i < n.output_count; ++i) {
       if (m->value((*next)++).kind != ValueKind::kNode)
-        return fail("a value's kind is not its place");
+        return fail("a value's kind does not match its position");
     }
     return Status::kOk;
   }
@@ -213,7 +214,7 @@ struct ModelChecker {
     if (b.input_count > b.value_count) return fail("a block has more inputs than values");
     for (uint32_t i = 0; i < b.input_count; ++i) {
       if (m->value((*next_value)++).kind != ValueKind::kInput)
-        return fail("a value's kind is not its place");
+        return fail("a value's kind does not match its position");
     }
     for (uint32_t i = 0; i < b.node_count; ++i) {
       PROA_TRY(node(m->node((*next_node)++), b.value_first, constants, next_value));
@@ -221,7 +222,7 @@ struct ModelChecker {
     if (*next_value != b.value_first + b.value_count)
       return fail("a block's values are not its nodes' outputs");
     if (!has_ids(b.output_first, b.output_count))
-      return fail("a block's outputs lie outside the ids");
+      return fail("a block's outputs are outside the table of ids");
     const uint32_t* outputs = m->at<uint32_t>(m->ids_) + b.output_first;
     for (uint32_t i = 0; i < b.output_count; ++i) {
       if (!(outputs[i] < constants || (outputs[i] >= b.value_first && outputs[i] < *next_value))) {

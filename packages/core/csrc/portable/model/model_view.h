@@ -1,5 +1,5 @@
 #pragma once
-// A model file, read where it lies: no heap, no copies. FORMAT.md describes the
+// A model file, read in place: no heap, no copies. FORMAT.md describes the
 // bytes.
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ constexpr uint32_t kModelFormat = 1;
 constexpr uint32_t kNoValue = 0xffffffffu;        // an optional input that is not given
 constexpr size_t kChecksumAt = 32;                // in the graph
 constexpr uint64_t kMaxGraphBytes = 0xffffffffu;  // offsets in the graph have 32 bits
-constexpr size_t kModelAlign = 16;                // what open_model asks of the bytes' address
+constexpr size_t kModelAlign = 16;                // alignment of the bytes that open_model needs
 
 enum class ValueKind : uint8_t { kNode = 0, kInput = 1, kConstant = 2, kParameter = 3 };
 

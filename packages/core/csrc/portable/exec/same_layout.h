@@ -3,9 +3,9 @@
 
 namespace proa {
 
-/// True if the elements of both lie alike: one shape, dtype and order. (Each file has its own:
-/// calls to it then take less code.)
-static inline bool same_place(const View& a, const View& b) {
+/// True if both have one shape, dtype and memory layout. (Each file has its own copy: calls to it
+/// then take less code.)
+static inline bool same_layout(const View& a, const View& b) {
   if (a.rank != b.rank || a.dtype != b.dtype) return false;
   for (int i = 0; i < a.rank; ++i) {
     if (a.shape[i] != b.shape[i]) return false;
