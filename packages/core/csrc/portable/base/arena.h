@@ -4,11 +4,11 @@
 
 namespace proa {
 
-/// Hands out aligned pieces of one caller-owned buffer, in order. Not thread-safe.
+/// Allocates aligned blocks of one caller-owned buffer, in order. Not thread-safe.
 class Arena {
  public:
   Arena(void* buffer, size_t size) : base_(static_cast<uint8_t*>(buffer)), size_(size) {}
-  /// Returns `size` bytes aligned to `align` (a power of two), or nullptr when spent.
+  /// Returns `size` bytes aligned to `align` (a power of two), or nullptr when exhausted.
   void* take(size_t size, size_t align = 64) {
     const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
     const size_t pad = (align - (at & (align - 1))) & (align - 1);

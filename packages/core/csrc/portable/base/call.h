@@ -13,7 +13,7 @@ struct Ints {
   PROA_INLINE int64_t operator[](int i) const { return v[i]; }
 };
 
-/// A number that remembers whether it was an integer, so that int64 survives.
+/// A number and whether it is an integer, so that int64 is exact.
 struct Scalar {
   int64_t is_int = 0;
   union {
@@ -24,8 +24,8 @@ struct Scalar {
   PROA_INLINE int64_t to_int() const { return is_int ? i : static_cast<int64_t>(f); }
 };
 
-/// Runs body(arg, begin, end) over pieces that cover [0, n), each of at least `grain` but the last.
-/// The pieces depend on n and grain alone, never on the number of threads.
+/// Runs body(arg, begin, end) over chunks that cover [0, n), each of at least `grain` but the last.
+/// The chunks depend on n and grain alone, never on the number of threads.
 struct Parallel {
   using Body = void (*)(void* arg, int64_t begin, int64_t end);
   void (*run)(void* pool, int64_t n, int64_t grain, Body body, void* arg) = nullptr;
@@ -39,7 +39,7 @@ struct Call {
   int n_in = 0;
   int n_out = 0;
   const void* attrs = nullptr;   // the op's generated struct (proa/gen/attrs)
-  void* scratch = nullptr;       // as many bytes as the op's scratch function asked for, 64-aligned
+  void* scratch = nullptr;       // as many bytes as the op's scratch function returned, 64-aligned
   const void* packed = nullptr;  // the op's prepacked constant input, or nullptr
   const Parallel* parallel = nullptr;  // nullptr: run on the calling thread
 
@@ -53,12 +53,12 @@ using Kernel = Status (*)(const Call&);
 /// Fills rank and shape (dtype is set by the caller from the row) of every output. Dimensions may
 /// be kUnknown. For a view op it also sets `data` and `stride`, or returns kNotAView.
 using ShapeRule = Status (*)(const Call&);
-/// Bytes of scratch, or of a prepacked input, that a kernel wants for these shapes.
+/// Bytes of scratch, or of a prepacked input, that a kernel needs for these shapes.
 using SizeRule = size_t (*)(const Call&);
 /// Writes the prepacked form of the op's constant input to `packed` (64-aligned).
 using Pack = Status (*)(const Call&, void* packed);
 
-/// Calls body(begin, end) over [0, n) in pieces of about `grain`, on the call's pool if it has one.
+/// Calls body(begin, end) over [0, n) in chunks of about `grain`, on the call's pool if it has one.
 template <class F>
 PROA_INLINE void parallel_for(const Call& call, int64_t n, int64_t grain, F&& body) {
   if (n <= 0) return;

@@ -8,13 +8,13 @@ enum class Bf16 : uint8_t;  // see settings.h
 
 constexpr int kIsaCount = 5;
 
-/// The best ISA of this CPU, whatever the build holds.
+/// The best ISA of this CPU, whether or not the build has it.
 Isa cpu_isa();
 /// scalar, avx2, avx512, neon or neondot.
 const char* isa_name(Isa isa);
-/// True if the CPU has AVX512_BF16, beside AVX-512.
+/// True if the CPU has AVX512_BF16 in addition to AVX-512.
 bool cpu_dots_bf16();
-/// Settings::bf16 as `text` wants it: "off", "native", "emulate" (not in builds without doubles),
+/// Settings::bf16 as `text` selects it: "off", "native", "emulate" (not in builds without doubles),
 /// or nothing, which is the best for this CPU. False of other texts and of what the CPU cannot do.
 bool choose_bf16(const char* text, Bf16* chosen);
 

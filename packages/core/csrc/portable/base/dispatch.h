@@ -1,5 +1,5 @@
 #pragma once
-// Turns a run-time dtype into a type: `PROA_FLOATING(x.dtype, T, return row<T>(c));` runs the code
+// Maps a run-time dtype to a type: `PROA_FLOATING(x.dtype, T, return row<T>(c));` runs the code
 // with T = F16, BF16, float or double. A dtype outside the set returns kUnimplemented from the
 // enclosing function. Each type in a set is another copy of the code: use the widest set only
 // for loops that are short.
@@ -25,7 +25,7 @@ struct ComputeOf<BF16> {
 template <class T>
 using Compute = typename ComputeOf<T>::type;
 
-/// 16 bytes that are only moved.
+/// 16 bytes that are only copied.
 struct alignas(8) Bytes16 {
   uint64_t lo, hi;
 };

@@ -22,13 +22,13 @@ enum class DType : uint8_t {
 constexpr int kDTypeCount = 12;
 
 /// Bit i set: kernels of this build compute in DType(i). A library for small devices is built
-/// with fewer: arrays of other dtypes can still be moved.
+/// with fewer: arrays of other dtypes can still be copied.
 #if !defined(PROA_DTYPES)
 #define PROA_DTYPES 0xfff
 #endif
 constexpr bool computes(DType t) { return ((PROA_DTYPES >> static_cast<int>(t)) & 1) != 0; }
 
-/// True for double, in a build that computes in it: the branch vanishes from others.
+/// True for double, in a build that computes in it; false at compile time in others.
 constexpr bool is_double(DType t) { return computes(DType::kF64) && t == DType::kF64; }
 
 /// Bytes of one element.

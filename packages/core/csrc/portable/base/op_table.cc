@@ -50,8 +50,8 @@ const OpInfo& op_info(int id) { return kOps[id]; }
 
 int op_count() { return kOpCount; }
 
-// A kernel that the chosen ISA lacks is taken from the next lower one. The walk is a few steps and
-// callers that care keep the entry (a plan binds it once).
+// A kernel that the chosen ISA lacks is taken from the next lower one. The search takes a few
+// steps; callers for whom that matters keep the entry (a plan binds it once).
 const KernelEntry& kernel_of(int id) {
   static constexpr KernelEntry kNone{};
   if (id >= kOpCount) {

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of every op: the generated tables (proa/gen/) fill these in.
+// The properties of every op: the generated tables (proa/gen/) hold these structs.
 #include "proa/base/call.h"
 
 namespace proa {
@@ -22,10 +22,10 @@ enum class DTypeRule : uint8_t {
   kWide
 };
 
-/// What is done with inputs of unlike dtype; see `promote=` in proa.schema.row.
+/// What is done with inputs of different dtypes; see `promote=` in proa.schema.row.
 enum class Promote : uint8_t { kNone, kCommon, kFloat };
 
-/// Memory order of an op's outputs where the caller wants none; see `layout=` in proa.schema.row.
+/// Memory order of an op's outputs unless the caller chooses one; see `layout=` in proa.schema.row.
 enum class Layout : uint8_t {
   kRowMajor,
   kFollow,  // that of the first input
@@ -35,7 +35,7 @@ enum class Layout : uint8_t {
 constexpr int kMaxOutputs = 8;
 constexpr int kVariadic = 255;  // n_in of an op that takes any number of arrays
 
-/// One row of the operator table, as the runtimes need it.
+/// One row of the operator table, as the runtimes read it.
 struct OpInfo {
   const char* name;
   uint16_t id;       // index into the tables of this build; not stable across builds
@@ -64,7 +64,7 @@ struct OpInfo {
   bool random = false;   // draws random numbers by its attributes seed and offset
 };
 
-/// What one instruction set brings for one op; null where it brings nothing.
+/// The functions of one instruction set for one op; null where it has none.
 struct KernelEntry {
   Kernel run = nullptr;
   SizeRule scratch = nullptr;
@@ -79,14 +79,14 @@ int op_count();
 /// The best entry of this machine for the op, chosen once by select_isa().
 const KernelEntry& kernel_of(int id);
 
-/// An op that is no row of the table, but of an extension. Whoever registers it keeps it for ever.
+/// An op of an extension rather than a row of the table. It must outlive the process's calls.
 struct ExtraOp {
   OpInfo info;
   KernelEntry kernel;
   ExtraOp* next = nullptr;
 };
-/// Gives the op an id past the table's and lets find_op and kernel_of find it; of two with one name
-/// the one that came last. Not to be called by two threads at once.
+/// Assigns the op an id past the table's, for find_op and kernel_of; of two with one name the last
+/// registered is found. Not to be called by two threads at once.
 void register_op(ExtraOp* op);
 
 enum class Isa : uint8_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kNeon = 3, kNeonDot = 4 };

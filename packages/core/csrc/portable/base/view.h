@@ -1,5 +1,5 @@
 #pragma once
-// A tensor as kernels see it: where the elements lie, never who owns them.
+// A tensor as kernels see it: the layout of its elements, not their ownership.
 #include "proa/base/dtype.h"
 #include "proa/base/inline.h"
 
@@ -31,7 +31,7 @@ struct View {
     }
     return n;
   }
-  /// True if the elements lie in row-major order without gaps.
+  /// True if the elements are in row-major order without gaps.
   PROA_INLINE bool contiguous() const {
     int64_t expect = 1;
     for (int i = rank - 1; i >= 0; --i) {
@@ -41,7 +41,7 @@ struct View {
     }
     return true;
   }
-  /// True for a rank-4 (N, C, H, W) view whose memory runs N, H, W, C without gaps.
+  /// True for a rank-4 (N, C, H, W) view whose memory order is N, H, W, C without gaps.
   PROA_INLINE bool channels_last() const {
     return rank == 4 && (shape[1] == 1 || stride[1] == 1) &&
            (shape[3] == 1 || stride[3] == shape[1]) &&

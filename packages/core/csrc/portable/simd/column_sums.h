@@ -7,7 +7,7 @@
 namespace proa::PROA_ISA {
 
 /// Element (row, column) = data[rows.at(row) + column * stride] of a float dtype (complex ones
-/// are pairs of columns). The rows are summed in pieces that depend on the shape alone.
+/// are pairs of columns). The rows are summed in chunks that depend on the shape alone.
 struct Columns {
   const void* data;
   DType dtype;
@@ -21,22 +21,21 @@ size_t column_sums_scratch(const Columns& x);
 Status column_sums(const Call& call, const Columns& x, void* scratch, void* out,
                    int64_t out_stride);
 
-/// Writes n neighbouring means and mean squared distances from them. Reads x from memory once: a
-/// piece's moments are taken while it is in the cache, then joined as by Chan, Golub and LeVeque,
-/// "Algorithms for computing the sample variance" (1983). Results, here and below, are float, or
-/// double if x is.
+/// Writes n contiguous means and variances (biased). Reads x from memory once: a chunk's moments
+/// are computed while it is in cache, then merged as in Chan, Golub and LeVeque, "Algorithms for
+/// computing the sample variance" (1983). Results, here and below, are float, or double if x is.
 Status column_moments(const Call& call, const Columns& x, void* scratch, void* mean,
                       void* variance);
 
-/// An element normalised, with numbers of its column. All that normalise use it: results must be
-/// the same.
+/// An element normalised with its column's statistics. Every normalisation uses it, so that results
+/// are bit-equal.
 template <class V>
 PROA_INLINE V normalised(V x, V center, V a, V k) {
   return (x - center) * a + k;
 }
 
-/// Lets through elements of y whose neighbour in x is positive when normalised with these numbers
-/// of the columns. A gate without numbers is open.
+/// The mask of a fused ReLU: keeps elements of y where x, normalised with these statistics of the
+/// columns, is positive. Without statistics it keeps all.
 struct Gate {
   const float *center = nullptr, *a = nullptr, *k = nullptr;
 };
@@ -45,11 +44,11 @@ PROA_INLINE V passed(V x, V y, V center, V a, V k) {
   return normalised(x, center, a, k) > V{} ? y : V{};
 }
 
-/// Writes n neighbouring sums of y, and of (x - center[column]) * y; y has the dtype of x.
+/// Writes n contiguous sums of y, and of (x - center[column]) * y; y has the dtype of x.
 Status column_products(const Call& call, const Columns& x, const void* center, const Columns& y,
                        void* scratch, void* sums, void* products);
 
-/// The same of floats whose columns are neighbours, of what the gate lets through of y.
+/// The same of floats whose columns are contiguous, of the elements of y that the gate keeps.
 void gated_column_products(const Call& call, const Columns& x, const Gate& gate, const Columns& y,
                            void* scratch, float* sums, float* products);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The exponential of what lies at or below zero, as softmax and its relatives take of elements less
-// their peak. It is shorter than exp(): how long its chain of instructions is decides their speed.
+// The exponential of non-positive numbers, as softmax and its relatives need of elements minus
+// their maximum. It has a shorter dependency chain than exp(), which determines their speed.
 #include "proa/simd/math.h"
 
 namespace proa::PROA_ISA {
@@ -8,7 +8,7 @@ namespace proa::PROA_ISA {
 /// e ** x for x <= 0 (and -infinity and NaN), 1.2 ulp.
 PROA_INLINE VF exp_below(VF x) {
   constexpr float kWhole = 12582912.0f;  // added, it leaves no bits for a fraction
-  const VF c = max(splat(-104.0f), x);   // NaN stays
+  const VF c = max(splat(-104.0f), x);   // NaN propagates
   const VF n = fma(c, splat(1.44269504088896341f), kWhole) - kWhole;
   VF r = fma(n, splat(-0.693359375f), c);
   r = fma(n, splat(2.12194440e-4f), r);

@@ -1,5 +1,5 @@
 #pragma once
-// Elementary functions of float vectors. The bounds are the largest error met over all floats (in
+// Elementary functions of float vectors. The bounds are the largest error found over all floats (in
 // units in the last place of the true value), see csrc/tests/math_test.cc; results for NaN and
 // the infinities are those of the C library. Polynomials are our own minimax fits.
 #include <math.h>
@@ -45,7 +45,7 @@ PROA_INLINE VF exp_tail(VF r) {
 
 /// e ** x, 1.1 ulp.
 PROA_INLINE VF exp(VF x) {
-  const VF c = max(splat(-104.0f), min(splat(89.0f), x));  // NaN stays
+  const VF c = max(splat(-104.0f), min(splat(89.0f), x));  // NaN propagates
   const Reduced p = reduce_log2(c);
   const VF y = fma(exp_tail(p.r), p.r * p.r, p.r) + 1.0f;
   return scale_by_power(y, p.n);
@@ -81,13 +81,13 @@ PROA_INLINE VF log(VF x) {
   r = fma(n, splat(0.693359375f), r + f);
   r = x == 0.0f ? splat(-INFINITY) : r;
   r = x < 0.0f ? splat(NAN) : r;
-  return x < INFINITY ? r : x;  // infinity and NaN stay
+  return x < INFINITY ? r : x;  // infinity and NaN propagate
 }
 
 /// log(1 + x), 2 ulp.
 PROA_INLINE VF log1p(VF x) {
   const VF u = x + 1.0f;
-  // The rounding error of 1 + x, relative to it, is what log(u) misses (Kahan).
+  // The rounding error of 1 + x, relative to it, is the correction of log(u) (Kahan).
   const VF lost = x - (u - 1.0f);
   const VF y = log(u) + lost / u;
   const auto plain = (u == 1.0f) | (u == INFINITY);
@@ -127,8 +127,9 @@ PROA_INLINE VF erf(VF x) {
   return a < 1.0f ? small : (x == x ? large : x);
 }
 
-/// The distribution function of the standard normal law, (1 + erf(x / sqrt(2))) / 2, within 1e-7.
-/// The logarithm of its tail is a polynomial, so that it falls to 0 without cancellation.
+/// The cumulative distribution function of the standard normal distribution, (1 + erf(x / sqrt(2)))
+/// / 2, within 1e-7. The logarithm of its tail is a polynomial, so that it falls to 0 without
+/// cancellation.
 PROA_INLINE VF normal_cdf(VF x) {
   const VF a = abs(x);
   const VF q =
@@ -161,8 +162,8 @@ PROA_INLINE SinCos sincos_reduced(VF x) {
   const VF a = swap ? cosine : sine, b = swap ? sine : cosine;
   return {bit_cast<VF>(bit_cast<VI>(a) ^ sin_sign), bit_cast<VF>(bit_cast<VI>(b) ^ cos_sign)};
 }
-// Lanes beyond that range are computed one by one, and they alone: no lane's result may depend on
-// its neighbours.
+// Lanes outside that range, and no others, are computed one by one: no lane's result may depend on
+// other lanes.
 PROA_INLINE VF sin(VF x) {
   const VI inside = abs(x) <= 8192.0f;
   VF y = x == 0.0f ? x : sincos_reduced(inside ? x : VF{}).sin;
@@ -189,7 +190,7 @@ template <class... C>
 PROA_INLINE VD polynomial(VD x, double c0, C... c) {
   return polynomial(x, c...) * x + c0;
 }
-/// x**y in double for positive normal x, of a relative error that float does not show.
+/// x**y in double for positive normal x, with a relative error below float precision.
 PROA_INLINE VD positive_power(VD x, VD y) {
   constexpr double kWhole = 6755399441055744.0;  // added, it leaves an integer in the low bits
   // x = 2**e * m with sqrt(1/2) <= m < sqrt(2); log(m) is the series of atanh((m - 1) / (m + 1)).
@@ -226,7 +227,7 @@ PROA_INLINE VF pow(VF x, VF y) {
   }
   VF z;
   __builtin_memcpy(&z, power, sizeof z);
-  // Of a negative number only whole powers exist, and odd ones are negative.
+  // A negative base has only integer powers; odd ones are negative.
   const VF half = y * 0.5f;
   const VF negative = y != round_even(y) ? splat(NAN) : (half != round_even(half) ? -z : z);
   VF result = x < 0.0f ? negative : z;

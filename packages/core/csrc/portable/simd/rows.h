@@ -1,6 +1,6 @@
 #pragma once
-// Arrays seen as rows along some axes, for softmax, losses and normalisation. A row is walked in
-// blocks, which lie in memory as they are or are copied (and 16-bit floats widened) to a buffer.
+// Arrays seen as rows along some axes, for softmax, losses and normalisation. A row is processed
+// in blocks, which are read in place or copied (and 16-bit floats widened) to a buffer.
 #include "proa/base/dispatch.h"
 #include "proa/simd/gemm/pack.h"
 
@@ -39,7 +39,7 @@ struct Rows {
   }
 };
 
-/// Elements [i, i + n) of a row, n <= kRowBlock, as C: in dense if they lie so, else in `buffer`.
+/// Elements [i, i + n) of a row, n <= kRowBlock, as C: in place if contiguous, else in `buffer`.
 template <class C>
 PROA_INLINE const C* read_block(const Row& r, int64_t i, int64_t n, C* buffer) {
   if (!r.inner->uniform()) {
@@ -74,8 +74,8 @@ PROA_INLINE void for_each_block(const Row& r, int64_t width, F body) {
   }
 }
 
-/// Sum of f(vector of the row, offset, its elements) over a row, in a fixed order: four chains hide
-/// the latency of the addition.
+/// Sum of f(vector of the row, offset, its elements) over a row, in a fixed order: four
+/// accumulators hide the latency of the addition.
 template <class C, class F>
 PROA_INLINE C sum_row(const Row& r, int64_t width, F f) {
   constexpr int kWidth = kLanesOf<C>;
@@ -94,14 +94,14 @@ PROA_INLINE C sum_row(const Row& r, int64_t width, F f) {
   return sum_lanes((total[0] + total[1]) + (total[2] + total[3]));
 }
 
-/// Where elements [i, i + n) of a row can be written as C, or nullptr.
+/// The address of elements [i, i + n) of a row if they can be written there as C, else nullptr.
 template <class C>
 PROA_INLINE C* dense_row(const Row& r, int64_t i) {
   const bool dense = r.inner->uniform() && (r.inner->rank == 0 || r.inner->step() == 1);
   return dense && size_of(r.dtype) == sizeof(C) ? reinterpret_cast<C*>(r.data) + i : nullptr;
 }
 
-/// to[i] = f(x[i]) over a row, where f takes and gives vectors.
+/// to[i] = f(x[i]) over a row, where f maps vectors to vectors.
 template <class C, class F>
 PROA_INLINE void map_row(const Row& from, const Row& to, int64_t width, F f) {
   constexpr int kWidth = kLanesOf<C>;
@@ -116,15 +116,15 @@ PROA_INLINE void map_row(const Row& from, const Row& to, int64_t width, F f) {
   });
 }
 
-/// Where row r + 1 begins, to prefetch it while row r is worked on: the machine itself does not
-/// look beyond a page. The last row, and rows that do not lie as C, give their own begin.
+/// The address of row r + 1, to prefetch it while row r is processed: the hardware prefetcher stops
+/// at the end of a page. For the last row, and rows that are not contiguous, that of row r.
 template <class C>
 PROA_INLINE const C* next_row(const Rows& x, int64_t r) {
   const Row next = x.row(r + 1 < x.count ? r + 1 : r);
   return reinterpret_cast<const C*>(next.data);
 }
 
-// -- float rows that lie in memory as they are
+// -- contiguous rows of floats
 // ------------------------------------------------------
 PROA_INLINE bool plain(const Rows& r) {
   return r.dtype == DType::kF32 && r.inner.uniform() && (r.inner.rank == 0 || r.inner.step() == 1);
@@ -132,7 +132,7 @@ PROA_INLINE bool plain(const Rows& r) {
 PROA_INLINE float* floats(const Rows& rows, int64_t r) {
   return reinterpret_cast<float*>(rows.row(r).data);
 }
-/// Elements [i, i + some) of a row, and writing them; some == kLanes is known when compiled.
+/// Elements [i, i + some) of a row, and writing them; some == kLanes is known at compile time.
 PROA_INLINE VF take(const float* p, int64_t i, int64_t some) {
   return some == kLanes ? load(p + i) : load_n(p + i, some);
 }
@@ -153,7 +153,7 @@ PROA_INLINE void each_vector(int64_t width, F f) {
   for (; i + kLanes <= width; i += kLanes) f(i, int64_t{kLanes});
   if (i < width) f(i, width - i);
 }
-/// Sum of f(i, some) over them, in four chains that hide the latency of the addition.
+/// Sum of f(i, some) over them, in four accumulators that hide the latency of the addition.
 template <class F>
 PROA_INLINE float sum_vectors(int64_t width, F f) {
   VF total[4] = {};
@@ -190,7 +190,7 @@ PROA_INLINE void read_into(const Row& r, C* value) {
   widen(r.data, r.dtype, 1, 1, value);
 }
 
-/// Pieces of rows worth a task.
+/// The grain of rows for one task.
 PROA_INLINE int64_t row_grain(int64_t width) { return 1 + 8192 / (width + 1); }
 
 }  // namespace proa::PROA_ISA

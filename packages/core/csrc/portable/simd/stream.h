@@ -1,20 +1,20 @@
 #pragma once
-// Stores that go to memory past the caches: a line of 64 bytes that is written whole by them is
-// not fetched first, which spares a third to a half of a copy's traffic.
+// Streaming (non-temporal) stores: a 64-byte cache line that they write completely is not fetched
+// first, which saves a third to a half of a copy's memory traffic.
 #include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
 
 constexpr int64_t kLineBytes = 64;
 
-/// Elements from p on until a line begins.
+/// Elements from p to the next cache line.
 template <class T>
 PROA_INLINE int64_t before_line(const T* p) {
   return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(p) % kLineBytes / sizeof(T));
 }
 
-/// Stores v at p, a multiple of a vector's bytes. Only lines that are written whole at about the
-/// same time gain. Other threads see it after `end_streams`.
+/// Stores v at p, a multiple of a vector's bytes. Only lines that are written completely at
+/// about the same time gain. Other threads see it after `end_streams`.
 template <class T>
 PROA_INLINE void stream(T* p, Vec<T> v) {
 #if defined(__AVX512F__)
@@ -28,7 +28,7 @@ PROA_INLINE void stream(T* p, Vec<T> v) {
 #endif
 }
 
-/// Lets all streamed stores come before what this thread stores next.
+/// Orders all streaming stores before later stores of this thread (a store fence).
 PROA_INLINE void end_streams() {
 #if defined(__SSE2__)
   _mm_sfence();

@@ -1,6 +1,6 @@
 #pragma once
 // Vectors as wide as the instruction set this file is compiled for, over the compiler's vector
-// extension: + - * / < == & | and `mask ? a : b` work on them as on numbers. A comparison gives
+// extension: + - * / < == & | and `mask ? a : b` work on them as on numbers. A comparison returns
 // an integer vector of the same width with 0 or -1 in each lane.
 #include <stddef.h>
 #include <stdint.h>
@@ -88,7 +88,7 @@ PROA_INLINE VI iota() {
   return v;
 }
 
-/// Lane i is lane `lanes[i]` of a and then b. `lanes` must be known when this is compiled.
+/// Lane i is lane `lanes[i]` of a and then b. `lanes` must be known at compile time.
 template <class V, class I>
 PROA_INLINE V shuffle(V a, V b, I lanes) {
 #if defined(__clang__)
@@ -104,7 +104,7 @@ PROA_INLINE V shuffle(V a, V b, I lanes) {
 #endif
 }
 
-// -- whole vectors; no alignment is asked for -----------------------------------------------
+// -- whole vectors; no alignment is needed --------------------------------------------------
 template <class T>
 PROA_INLINE Vec<T> load(const T* p) {
   Vec<T> v;
@@ -116,14 +116,14 @@ PROA_INLINE void store(T* p, Vec<T> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-// -- memory beyond the caches ---------------------------------------------------------------------
-/// Asks for the line at p. The machine looks ahead by itself for what is read, to the end of a
-/// page; a line to be written is fetched first as well, and for those it waits.
+// -- memory traffic -------------------------------------------------------------------------------
+/// Prefetches the line at p for writing. The hardware prefetches lines that are read, to the end of
+/// a page; a line that is written is fetched first as well, but not ahead of time.
 template <class T>
 PROA_INLINE void prefetch(const T* p) {
   if constexpr (kHasLarge) __builtin_prefetch(reinterpret_cast<const uint8_t*>(p));
 }
-/// How far ahead a loop over memory asks, in bytes: what memory gives in the time it needs.
+/// The prefetch distance of a loop over memory in bytes: bandwidth times latency.
 constexpr int64_t kAheadBytes = 2048;
 template <class T>
 PROA_INLINE void prefetch_ahead(const T* p) {
@@ -199,10 +199,10 @@ PROA_INLINE VF fma(VF a, VF b, VF c) {
 #endif
 }
 PROA_INLINE VF fma(VF a, VF b, float c) { return fma(a, b, splat(c)); }
-// Those of integers join the ones of vectors below.
+// Overloads for integers; those for vectors are below.
 using proa::max;
 using proa::min;
-/// The greater (lesser) of a and b; b if either is NaN.
+/// The maximum (minimum) of a and b; b if either is NaN.
 PROA_INLINE VF max(VF a, VF b) {
 #if defined(__AVX512F__)
   return (VF)_mm512_max_ps((__m512)a, (__m512)b);
@@ -225,7 +225,7 @@ PROA_INLINE VF min(VF a, VF b) {
   return a < b ? a : b;
 #endif
 }
-/// The greater (lesser) of a and b; NaN if either is.
+/// The maximum (minimum) of a and b; NaN if either is.
 PROA_INLINE VF max_nan(VF a, VF b) {
   const VF m = max(a, b);
   return a == a ? m : a;
@@ -303,7 +303,7 @@ PROA_INLINE VF from_f16(VU16 h) {
 #elif defined(__F16C__) && defined(__AVX2__)
   return (VF)_mm256_cvtph_ps((__m128i)h);
 #else
-  // Shifted into a float's place the exponent is 112 too small, also for subnormals.
+  // In the position of a float's, the exponent is 112 too small, also for subnormals.
   const VU u = __builtin_convertvector(h, VU);
   const VU magnitude = (u & 0x7fffu) << 13, sign = (u & 0x8000u) << 16;
   const VU finite = bit_cast<VU>(bit_cast<VF>(magnitude) * 0x1p112f);
@@ -383,7 +383,7 @@ PROA_INLINE float sum_lanes(VF v) {
   return part[0];
 #endif
 }
-/// The greatest (least) lane; lanes must not be NaN.
+/// The maximum (minimum) lane; lanes must not be NaN.
 PROA_INLINE float max_lanes(VF v) {
   float m = v[0];
   for (int i = 1; i < kLanes; ++i) m = v[i] > m ? v[i] : m;

@@ -12,9 +12,9 @@ inline bool depthwise_takes(const Convolution& c) {
 /// ConvWeights as [tap][channel], the channels filled up to whole vectors; size is that of an
 /// element.
 size_t depthwise_packed_size(const Convolution& c, int64_t size);
-/// `lines` lines of the output from `first` on, those of all images being counted. `input` is all
+/// `lines` lines of the output from `first` on, counted over all images. `input` is all
 /// of x, without padding, or the region that these lines read; `bias` is padded with whole
-/// vectors or nullptr; `end` says where results go (its c, ldc, relu and epilogue).
+/// vectors or nullptr; `end` describes the output (its c, ldc, relu and epilogue).
 void depthwise(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
                const void* bias, const Gemm& end, int64_t first, int64_t lines);
 

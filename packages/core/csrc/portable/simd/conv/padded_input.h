@@ -1,5 +1,5 @@
 #pragma once
-// The input of a convolution in the form its inner loops need: channels-last, of the type they
+// The input of a convolution in the layout of its inner loops: channels-last, of the type they
 // compute in, with explicit zero padding, so that they need no tests at the borders.
 #include "proa/base/call.h"
 
@@ -31,7 +31,7 @@ size_t padded_int8_bytes(const View& x, const PaddedShape& s);
 PaddedInput pad_int8_input(const Call& call, const View& x, const PaddedShape& s, void* memory);
 
 /// The patches of an array as rows of a matrix (im2col): row (n, i, j), columns (tap_h, tap_w,
-/// channel). The input has no padding: reads outside give 0.
+/// channel). The input has no padding: reads outside return 0.
 struct Im2colRows {
   PaddedInput input;
   int64_t height, width;  // of the input
@@ -41,7 +41,7 @@ struct Im2colRows {
   int64_t run;   // contiguous elements of a patch: depth, or taps_w * depth
   int64_t size;  // bytes of an element
 };
-/// `count` elements of a patch from k on; ctx is a Im2colRows. See PackOperand::read.
+/// `count` elements of a patch from k on; ctx is an Im2colRows. See PackOperand::read.
 const void* read_patch(const void* ctx, int64_t window, int64_t k, int64_t count, void* buffer);
 
 }  // namespace proa::PROA_ISA

@@ -28,21 +28,21 @@ struct Tiles {
   int64_t count() const { return lines * across; }
 };
 
-/// Where points go: distances of tiles and of points, in floats.
+/// The destination of points: strides of tiles and of points, in floats.
 struct Points {
   float* data;
   int64_t tile, point;
 };
 
-/// Some neighbours in a line of tiles, of a vector of channels.
+/// Adjacent tiles of one line, of a vector of channels.
 struct TileRun {
-  const float* rows[kEdge];  // column 0 of rows of the input, or nullptr where it has none
-  int64_t pixel, width;      // distance of columns, and their number
+  const float* rows[kEdge];  // column 0 of rows of the input, or nullptr outside of it
+  int64_t pixel, width;      // stride of columns, and their number
   int64_t left, count;       // first column, tiles
   int64_t lanes;
 };
 
-/// The first `count` elements of column w of a run.
+/// The first `count` elements of column w of these tiles.
 PROA_INLINE void read_column(const TileRun& s, int64_t w, int count, VF* to) {
   const bool inside = w >= 0 && w < s.width;
   for (int i = 0; i < count; ++i) {
@@ -59,7 +59,7 @@ PROA_INLINE void transform_column(const TileRun& s, int64_t w, VF* to) {
   transform_input(d, to);
 }
 
-/// Neighbours chunk two columns, which are transformed once.
+/// Adjacent tiles share two columns, which are transformed once.
 inline void transform_x(const TileRun& s, const Points& p, float* to) {
   VF column[kEdge][kEdge];
   int64_t w = s.left;
@@ -104,7 +104,7 @@ void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p
   }
 }
 
-/// Memory that is wanted soon.
+/// Memory to prefetch.
 struct Ahead {
   const char* from;
   int64_t bytes;
@@ -128,7 +128,7 @@ inline Ahead rows_ahead(const Tiles& s, int64_t first, int64_t end, int64_t span
           (reached(end) - from) * 4};
 }
 
-/// Has chunk `number` of `chunks` of it come to the second-level cache.
+/// Prefetches chunk `number` of `chunks` of it into the second-level cache.
 inline void prefetch_chunk(const Ahead& a, int64_t number, int64_t chunks) {
   for (int64_t i = a.bytes * number / chunks & -64; i < a.bytes * (number + 1) / chunks; i += 64)
     __builtin_prefetch(a.from + i, 0, 2);

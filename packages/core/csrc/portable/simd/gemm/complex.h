@@ -1,11 +1,11 @@
 #pragma once
-// Products of complex matrices, done as real ones of twice the columns and steps.
+// Products of complex matrices, computed as real ones of twice the columns and steps.
 #include "proa/simd/gemm/product.h"
 
 namespace proa::PROA_ISA {
 
-/// The micro-kernel and the output are those of the parts. Bias, residual and activation of p are
-/// not looked at, nor is a packed b.
+/// The micro-kernel and the output are those of the real type. Bias, residual and activation of p
+/// are ignored, and so is a packed b.
 size_t complex_scratch(const Product& p);
 void multiply_complex(const Call& call, const Product& p, void* scratch);
 

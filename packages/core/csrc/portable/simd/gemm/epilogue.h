@@ -1,5 +1,5 @@
 #pragma once
-// Applied to a finished tile: residual, activation, conversion, and any output strides.
+// The epilogue of a finished tile: residual, activation, conversion, and any output strides.
 #include "proa/base/dispatch.h"
 #include "proa/base/settings.h"
 #include "proa/simd/gemm/gemm.h"
@@ -48,14 +48,14 @@ struct FloatEpilogue {
 /// Gemm::epilogue for float accumulators (double ones if out is kF64); ctx is a FloatEpilogue.
 void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                     int cols);
-/// Makes g write to end.out: directly if it can, else through float_epilogue. Call before gemm().
+/// Sets g's output to end.out, written directly or by float_epilogue. Call before gemm().
 void set_output(Gemm* g, const FloatEpilogue* end);
-/// True if set_output lets g write straight to memory of that form.
+/// True if set_output makes g write directly to memory of that form.
 bool takes_tiles(const MatrixRef& out);
 
 /// The micro-kernel that computes a float dtype.
 inline const Micro& micro_kernel(DType dtype) { return is_double(dtype) ? kMicroF64 : kMicroF32; }
-/// True of elements that the micro-kernel can take as they are, by pairs of steps.
+/// True of elements that the micro-kernel reads without conversion, by pairs of steps.
 inline bool multiplies_bf16_pairs(DType dtype) {
 #if defined(__AVX512F__)
   return computes(DType::kBF16) && dtype == DType::kBF16 && settings().bf16 != Bf16::kWidened;

@@ -1,5 +1,5 @@
 #pragma once
-// The matrix product: c = epilogue(init + a * b), blocked for the caches and spread over threads.
+// The matrix product: c = epilogue(init + a * b), blocked for the caches and split over threads.
 // Chunks of work depend on the shapes alone, so results do not depend on the number of threads.
 #include "proa/base/call.h"
 #include "proa/simd/gemm/pack.h"
@@ -16,7 +16,7 @@ struct Gemm {
   void* c = nullptr;             // rows of n accumulators, `ldc` apart; nullptr: through scratch
   int64_t ldc = 0;
   bool relu = false;  // applied to c, before the epilogue
-  /// Called for every finished tile (stored in c if c is given); may be nullptr unless c is.
+  /// Called for every finished tile (stored in c if c is given); must be given if c is not.
   void (*epilogue)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                    int cols) = nullptr;
   const void* epilogue_ctx = nullptr;
@@ -30,7 +30,7 @@ int64_t gemm_k_block(const Micro& micro, int64_t k);
 size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b);
 void gemm(const Call& call, const Gemm& g, void* scratch);
 
-/// Bytes of, and the writing of, a prepacked b.
+/// The size in bytes of a prepacked b, and the function that writes it.
 size_t gemm_packed_size(const Micro& micro, int64_t n, int64_t k);
 void gemm_pack(const Micro& micro, const PackOperand& b, int64_t n, int64_t k, void* packed);
 /// Writes one step of a prepacked float b from its n elements, `stride` apart.

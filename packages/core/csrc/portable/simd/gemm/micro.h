@@ -1,6 +1,6 @@
 #pragma once
 // Micro-kernels: the inner loop of every matrix product. One multiplies a panel of packed rows by
-// a panel of columns into a tile of accumulators that lives in registers.
+// a panel of columns into a tile of accumulators in registers.
 //
 // Everything is counted in units along k: one float, one double, a pair of bfloat16, or 4 bytes
 // that hold as many int8 steps as the instruction set multiplies at once (4 with a dot product,
@@ -22,14 +22,14 @@ constexpr int kTileRows = 8;
 #else
 constexpr int kTileRows = 4;
 #endif
-/// A build without doubles is one for models: its size counts, so it has no unrolled variants.
+/// A build without doubles is for small devices: it has no unrolled variants, which saves space.
 constexpr bool kSmallBuild = !computes(DType::kF64);
 constexpr int kTileVecs = 2;  // vectors across a full tile
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 
 /// The patches of a convolution, read in place (implicit GEMM): row i, unit k of tap (p, q) is at
 /// byte i * row + p * tap_h + q * tap_w + k * (bytes of a unit) of a, with no alignment; the steps
-/// of b follow each other through the taps.
+/// of b are in the order of the taps.
 struct Patches {
   int64_t row;
   int64_t taps_h, taps_w;
@@ -51,25 +51,25 @@ struct Tile {
   const void* init;  // one row of accumulators to start from, or nullptr for 0
   bool accumulate;   // start from c instead
   bool relu;         // c = max(c, 0) in the end
-  int count, last;   // rows of c that are there, and columns of its last vector
+  int count, last;   // valid rows of c, and valid columns of its last vector
 };
 
-/// How one element type is multiplied.
+/// The micro-kernels of one element type.
 struct Micro {
   int size;                                      // bytes of a unit and of an accumulator
   int lanes;                                     // accumulators in a vector
   int step;                                      // k steps in one unit
-  int64_t k_block;                               // units of k handled at once
+  int64_t k_block;                               // units of k per block
   void (*run)(int rows, int vecs, const Tile&);  // rows as from tile_rows, vecs 1 or 2
   /// The same with a read as patches. Either is nullptr if there is no such kernel.
   void (*run_patches)(int rows, int vecs, const Tile&, const Patches&);
-  /// As run, for a full tile, with b read in place and written to `packed` on the way, its
+  /// As run, for a full tile, with b read in place and also written to `packed`, its
   /// rows contiguous. May be nullptr too.
   void (*run_and_pack_b)(const Tile&, void* packed);
   /// As run, for a full tile, prefetching `bytes` from `from` on into the second-level cache at
   /// each step of k. May be nullptr.
   void (*run_with_prefetch)(const Tile&, const void* from, int64_t bytes);
-  /// As run, two vectors wide, for rows of b in different pages and in no cache yet. May be
+  /// As run, two vectors wide, for rows of b in different pages and not in cache. May be
   /// nullptr.
   void (*run_uncached)(int rows, const Tile&);
 };
@@ -93,7 +93,7 @@ typedef int16_t Int8Step;
 constexpr int kInt8Offset = 0;
 #endif
 constexpr int kInt8Steps = 4 / static_cast<int>(sizeof(Int8Step));  // in a unit
-/// Puts whole vectors of b, packed with the steps of a unit side by side, into kMicroI8's order.
+/// Puts whole vectors of b, packed with the steps of a unit adjacent, into kMicroI8's order.
 void arrange_int8(void* packed, size_t bytes);
 
 /// The height of the smallest micro-kernel that holds `rows` rows.

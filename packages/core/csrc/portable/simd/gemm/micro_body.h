@@ -12,7 +12,7 @@ PROA_INLINE V load_as(const void* p) {
   return v;
 }
 
-/// The accumulators of a tile and what is done with them.
+/// The accumulators of a tile: initialization, one step, and the store.
 template <class Arith, int kRows, int kVecs>
 struct Accumulators {
   using V = typename Arith::Vector;
@@ -89,8 +89,8 @@ struct Accumulators {
   }
 };
 
-// Prefetch distances in steps of k: for rows that run_and_pack_b reads in place, which may be in no
-// cache, and for those of packed panels, which mostly are in the second-level cache.
+// Prefetch distances in steps of k: for rows that run_and_pack_b reads in place, which may be out
+// of cache, and for those of packed panels, which are mostly in the second-level cache.
 constexpr int64_t kRowsAhead = 32, kStepsAheadA = 12, kStepsAheadB = 8;
 // Rows of c are prefetched one per kStepsPerFetch steps of k, the last kStepsAfterFetch steps
 // before the end: all at once would delay the panels, and rows a power of two apart evict each
@@ -113,7 +113,7 @@ struct PrefetchBytes {
 template <class Arith, int kRows, int kVecs, class Prefetch>
 PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
   using T = typename Arith::Scalar;
-  constexpr bool kFetches = kRows * 2 > kTileRows;  // low ones have no time for it
+  constexpr bool kFetches = kRows * 2 > kTileRows;  // short tiles have no spare issue slots
   Accumulators<Arith, kRows, kVecs> tile;
   tile.start(t);
   const T* a = static_cast<const T*>(t.a);
@@ -130,7 +130,7 @@ PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
   }
   const int64_t pitch = tile.pitch(t);
   const char* c = static_cast<const char*>(t.c);
-  int rows = kRows;  // of c, still to be fetched
+  int rows = kRows;  // of c, still to be prefetched
   int64_t some = t.k - kStepsPerFetch * kRows - kStepsAfterFetch;
   if (some < 0) {
     tile.fetch(t);
@@ -140,7 +140,8 @@ PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
   for (;;) {
     for (; some > 0; --some) {
       if (kFetches) {
-        __builtin_prefetch(b + kStepsAheadB * ldb);  // its second half comes along
+        __builtin_prefetch(b + kStepsAheadB *
+                                   ldb);  // the adjacent-line prefetcher fetches the second half
         __builtin_prefetch(a + kStepsAheadA * lda);
       }
       meanwhile.step();
@@ -230,7 +231,7 @@ struct RowUnits {
 #pragma GCC unroll 8
     for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
   }
-  /// Of row i, `step` units on.
+  /// Row i, `step` units further.
   PROA_INLINE typename Arith::Scalar at(int i, int step) const {
     using T = typename Arith::Scalar;
     return load_as<T>(a[i / 3] + i % 3 * row + step * static_cast<int>(sizeof(T)));
@@ -262,7 +263,7 @@ struct RowUnits<Arith, kRows, false> {
       odd[i] = (2 * i + 1) * row;
       __asm__("" : "+r"(odd[i]));
     }
-    __asm__ volatile("" : : : "memory");  // what at() reads has been written
+    __asm__ volatile("" : : : "memory");  // completes the stores that at() reads
   }
   PROA_INLINE void start(const void* first) { a = static_cast<const uint8_t*>(first); }
   /// Broadcast to all lanes.

@@ -9,8 +9,8 @@ namespace proa::PROA_ISA {
 
 /// An operand as lanes (rows of a, columns of b) by units along k.
 ///
-/// By lane: read(ctx, lane, k, count, buffer) gives `count` units of one lane from unit k on.
-/// By step: read(ctx, k, lane, count, buffer) gives `count` lanes of one unit from `lane` on.
+/// By lane: read(ctx, lane, k, count, buffer) returns `count` units of one lane from unit k on.
+/// By step: read(ctx, k, lane, count, buffer) returns `count` lanes of one unit from `lane` on.
 /// Either returns a pointer into the operand if the units are stored as the micro-kernel needs
 /// them, or writes them to `buffer` and returns that.
 struct PackOperand {
@@ -38,8 +38,8 @@ struct MatrixOperand {
   int64_t stride;       // between elements of a line
   int64_t steps;        // of k, for bf16_pair_operand
 };
-/// The source of element (lane, k) = data[lanes.at(lane) + steps.at(k)]; one of the two must be
-/// uniform. Fills `ctx`, which must outlive the source.
+/// The operand of element (lane, k) = data[lanes.at(lane) + steps.at(k)]; one of the two must be
+/// uniform. Fills `ctx`, which must outlive the operand.
 PackOperand matrix_operand(MatrixOperand* ctx, const void* data, DType dtype,
                            const CoalescedAxes& lanes, const CoalescedAxes& steps);
 

@@ -15,13 +15,13 @@ struct Product {
   const void* packed = nullptr;
   const View* bias = nullptr;  // n elements; nullptr or not given: none
   FloatEpilogue end;
-  bool widened = false;  // 16-bit operands are multiplied as floats whatever the CPU can do
+  bool widened = false;  // 16-bit operands are multiplied as floats on every CPU
 };
 
 size_t product_scratch(const Product& p);
 void multiply(const Call& call, const Product& p, void* scratch);
 
-/// Bytes of, and the writing of, p.b prepacked (only dtype, n, k and b's fields are read).
+/// Size in bytes and writing of p.b prepacked (only dtype, n, k and b's fields are read).
 size_t product_packed_size(const Product& p);
 void pack_product(const Product& p, void* packed);
 

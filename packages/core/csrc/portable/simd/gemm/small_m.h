@@ -38,7 +38,7 @@ struct FlushSubnormals<true> {
   FlushSubnormals(const FlushSubnormals&) = delete;
   FlushSubnormals& operator=(const FlushSubnormals&) = delete;
   static void set(unsigned state) {
-    __asm__ volatile("" : : : "memory");  // sums are read and written between
+    __asm__ volatile("" : : : "memory");  // keeps the sums' loads and stores inside
     _mm_setcsr(state);
     __asm__ volatile("" : : : "memory");
   }
@@ -46,7 +46,7 @@ struct FlushSubnormals<true> {
 #endif
 
 size_t small_m_scratch(const Micro& micro, int64_t m, int64_t k);
-/// What gemm() does, to the last bit, for a row-major b (instead of g.b).
+/// Equal to gemm() bit for bit, for a row-major b (instead of g.b).
 void multiply_small_m(const Call& call, const Gemm& g, const RowMajorB& b, void* scratch);
 
 // The same for a column-major b, not of doubles, and m <= kSmallMTransposed.

@@ -26,15 +26,15 @@ struct UnpackedGemm {
 constexpr int64_t kUnpackedMacs = 1 << 19, kUnpackedBatchMacs = 1 << 20;
 
 bool fits_unpacked(const Product& p, int64_t work);
-/// True if multiply_unpacked() does that product, and sooner than gemm(). A build without doubles
-/// is one for models, whose weights are prepacked: it goes without.
+/// True if multiply_unpacked() supports that product and is faster than gemm(). A build without
+/// doubles is for models, whose weights are prepacked: it does not use this path.
 inline bool is_unpacked(const Product& p, int64_t work = kUnpackedMacs) {
   return computes(DType::kF64) && fits_unpacked(p, work);
 }
 UnpackedGemm unpacked_gemm(const Product& p);
 /// Prefetches the operands of the next product, `a` and `b` bytes further on, during this one.
 void prefetch_next(DType dtype, int64_t a, int64_t b, UnpackedGemm* s);
-/// What multiply() does, to the last bit, for floats or doubles.
+/// Equal to multiply() bit for bit, for floats or doubles.
 void multiply_unpacked(DType dtype, const UnpackedGemm& s);
 
 }  // namespace proa::PROA_ISA
