@@ -1,5 +1,5 @@
 #pragma once
-// Times a kernel on the calling thread: the least processor time of many runs, so that other work
+// Times a kernel on the calling thread: the minimum processor time of many runs, so that other work
 // on the machine disturbs little.
 #include <stdlib.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-// What nearly every function of `proa` asks of its arguments: plain ints, and sizes that are open.
+// Checks that most functions of `proa` make of their arguments: plain ints, symbolic dimensions.
 #include "python.h"
 
 namespace proa::bind {

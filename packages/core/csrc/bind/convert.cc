@@ -277,7 +277,7 @@ bool parse_dtype(PyObject* o, DType* dtype) {
 
 namespace {
 
-// What `SymbolicDim` made of sizes that only a run tells.
+// The symbolic dimensions that `SymbolicDim` returned for unknown sizes.
 Tensor open_number(PyObject* made) {
   const Ref number = checked(made);
   return Tensor::share(impl_of(number.get()));

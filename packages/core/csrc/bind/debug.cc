@@ -14,7 +14,7 @@ namespace {
 std::string call_for_text(const char* module_name, const char* function, const char* format,
                           const char* text, int number) {
   PyObject *kind, *value, *trace;
-  PyErr_Fetch(&kind, &value, &trace);  // asked for while an error may be on its way
+  PyErr_Fetch(&kind, &value, &trace);  // called while an error may be set
   std::string answer;
   {
     const Ref module(PyImport_ImportModule(module_name));

@@ -112,7 +112,7 @@ py::list run(Engine& engine, const py::sequence& given) {
     inputs.push_back(view_of(arrays.back(), specs[i]));
   }
   py::list results;
-  // With control flow only the run tells shapes: results are copied from the engine's memory.
+  // With control flow shapes are known after the run: results are copied from the engine's memory.
   const bool told = !engine.has_control_flow();
   if (told) {
     const std::vector<IoSpec> wanted = engine.output_specs(inputs.data());
@@ -130,7 +130,7 @@ py::list run(Engine& engine, const py::sequence& given) {
 }
 
 // Lets Ctrl-C and other signals end a run, as if Python ran. Python hears of them in its main
-// thread alone; others, which may outlive the interpreter, must not ask for its lock.
+// thread alone; others, which may outlive the interpreter, must not acquire its lock.
 std::function<void()> signal_taker() {
   const py::object main = py::module_::import("threading").attr("main_thread")();
   return [thread = main.attr("ident").cast<unsigned long>()] {

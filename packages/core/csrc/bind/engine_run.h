@@ -26,7 +26,7 @@ auto crossing(F&& f) {
   }
 }
 
-/// How the run of a program with two parts stands on the tape.
+/// How the run of a program with two parts is recorded on the tape.
 struct TapePlan {
   TapePlan(size_t results, std::vector<uint32_t> read_again, std::vector<uint32_t> made_again,
            std::vector<std::pair<uint32_t, uint32_t>> seeds, std::vector<uint32_t> parts)

@@ -1,4 +1,4 @@
-// What finds a recording of a call, and whether it still holds: asked at every call.
+// The cache key of a recorded call and its guards, evaluated at every call.
 #include "proa/train/dispatch.h"
 #include "python.h"
 

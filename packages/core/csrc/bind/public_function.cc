@@ -1,5 +1,5 @@
 // A Python function of the public API, called at no cost in Python: where it raises, a function of
-// `proa` is asked what to raise instead. It looks like the function in all else.
+// `proa` chooses the error to raise. In all else it looks like the function.
 #include "python.h"
 
 // After Python.h, which it needs.

@@ -1,5 +1,5 @@
 #pragma once
-// What every binding file shares: the Tensor object, conversions, and the way errors cross over.
+// What every binding file shares: the Tensor object, conversions, and the translation of errors.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -35,7 +35,7 @@ PyObject* wrap(Tensor x);
 
 /// Thrown when a Python exception is already set.
 struct PythonError : std::exception {};
-/// Sets the Python exception that the current C++ exception stands for. Call inside catch.
+/// Sets the Python exception that corresponds to the current C++ exception. Call inside catch.
 void translate_exception() noexcept;
 
 /// Runs f; turns a C++ exception into a Python one and returns nullptr.

@@ -61,7 +61,7 @@ PyObject* symbol(PyObject*, PyObject* args) {
   });
 }
 
-// Asks the recorder: fn(op, inputs, attrs) -> symbolic tensor(s).
+// Calls the recorder: fn(op, inputs, attrs) -> symbolic tensor(s).
 void record(const OpEntry& entry, TensorImpl* const* in, int n_in, const void* attrs, Tensor* out) {
   const Ref dict = attribute_dict(*entry.info, attrs);
   const auto tensors = call_recorder(entry.info->name, in, n_in, dict.get());
@@ -110,7 +110,7 @@ PyObject* release_symbol(PyObject*, PyObject* args) {
   });
 }
 
-// rebind_symbol(tensor, symbol): the tensor, a symbol, stands for what the other does.
+// rebind_symbol(tensor, symbol): the tensor, a symbol, refers to the value of the other.
 PyObject* rebind_symbol(PyObject*, PyObject* args) {
   PyObject *tensor, *symbol;
   if (!PyArg_ParseTuple(args, "OO", &tensor, &symbol)) return nullptr;
@@ -173,7 +173,7 @@ PyObject* set_open_size(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
-// Asks the recorder to make a plain tensor a symbol, as an op is about to change it in place.
+// Calls the recorder to make a plain tensor a symbol, as an op is about to change it in place.
 void bind_target(TensorImpl* target) {
   if (t_binder == nullptr) return;
   const Ref tensor = checked(wrap(Tensor::share(target)));
@@ -191,7 +191,7 @@ PyObject* set_binder(PyObject*, PyObject* args) {
     Py_INCREF(function);
     t_binder = function;
   }
-  dispatch_hooks.bind_target = bind_target;  // asks this thread's binder, if there is one
+  dispatch_hooks.bind_target = bind_target;  // calls this thread's binder, if there is one
   set_records_all(all != 0);
   if (before == nullptr) Py_RETURN_NONE;
   return before;

@@ -176,7 +176,7 @@ int main() {
     differences += std::string(op) == "sub" ? 1 : 0;
   });
   check_run(engine.get(), 5, 20);
-  check(products > 0 && differences > 0 && products + differences == 5, "steps are told");
+  check(products > 0 && differences > 0 && products + differences == 5, "steps are reported");
   test_errors(model);
   test_interrupt(model);
   test_clones(model);

@@ -87,7 +87,7 @@ int try_blocks(const proa::ModelView& model) {
   }
 }
 
-/// Binds the model and plans it for a batch of 2. Counts how far it came.
+/// Binds the model and plans it for a batch of 2. Counts the stages reached.
 int try_model(const uint8_t* data, size_t size) {
   static const bool chosen = (proa::select_isa(proa::cpu_isa()), true);
   (void)chosen;
@@ -127,8 +127,8 @@ struct Random {
   size_t below(size_t n) { return n == 0 ? 0 : static_cast<size_t>(next() % n); }
 };
 
-/// Places in the file that the graph occupies: most changes go there.
-size_t graph_place(const Bytes& bytes, Random* random) {
+/// Offsets in the file inside the graph: most changes go there.
+size_t graph_offset(const Bytes& bytes, Random* random) {
   uint64_t json = 0;
   if (bytes.size() >= 8) memcpy(&json, bytes.data(), 8);
   if (json > bytes.size() - 8 || random->below(8) == 0) return random->below(bytes.size());
@@ -141,7 +141,7 @@ Bytes mutate(const std::vector<Bytes>& seeds, Random* random) {
   Bytes bytes = seeds[random->below(seeds.size())];
   const size_t changes = 1 + random->below(4);
   for (size_t c = 0; c < changes && bytes.size() > 16; ++c) {
-    const size_t at = graph_place(bytes, random);
+    const size_t at = graph_offset(bytes, random);
     switch (random->below(6)) {
       case 0:
         bytes[at] ^= static_cast<uint8_t>(1u << random->below(8));
@@ -151,12 +151,12 @@ Bytes mutate(const std::vector<Bytes>& seeds, Random* random) {
         break;
       case 2: {
         const uint32_t odd = kOdd[random->below(sizeof(kOdd) / 4)];
-        const size_t place = at & ~size_t{3};
-        if (place + 4 <= bytes.size()) memcpy(&bytes[place], &odd, 4);
+        const size_t offset = at & ~size_t{3};
+        if (offset + 4 <= bytes.size()) memcpy(&bytes[offset], &odd, 4);
         break;
       }
       case 3: {  // copy some bytes over others
-        const size_t n = 1 + random->below(96), from = graph_place(bytes, random);
+        const size_t n = 1 + random->below(96), from = graph_offset(bytes, random);
         if (from + n <= bytes.size() && at + n <= bytes.size())
           memmove(&bytes[at], &bytes[from], n);
         break;

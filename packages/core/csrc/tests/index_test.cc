@@ -1,4 +1,4 @@
-// Gradients of look-ups write their own memory and no more, wherever the indexed axis stands.
+// Gradients of look-ups write their own memory and no more, for every position of the indexed axis.
 #include "kernel_call.h"
 #include "proa/gen/attrs.h"
 

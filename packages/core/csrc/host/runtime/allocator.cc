@@ -68,8 +68,8 @@ Cache& cache() {
 }
 
 void raise_to(std::atomic<int64_t>* peak, int64_t now) {
-  int64_t most = peak->load(std::memory_order_relaxed);
-  while (now > most && !peak->compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  int64_t highest = peak->load(std::memory_order_relaxed);
+  while (now > highest && !peak->compare_exchange_weak(highest, now, std::memory_order_relaxed)) {
   }
 }
 
@@ -128,7 +128,7 @@ void* from_system(size_t bytes) {
   return block;
 }
 
-// What is kept stays below what is in use plus this.
+// Cached bytes stay below the bytes in use plus this.
 constexpr int64_t kKeep = int64_t{512} << 20;
 
 // The limit of the process's control group (version 2); SIZE_MAX if there is none.

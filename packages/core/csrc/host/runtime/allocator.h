@@ -9,12 +9,12 @@ constexpr size_t kAlignment = 64;
 
 struct MemoryStats {
   int64_t allocated;      // bytes in blocks that are in use
-  int64_t peak;           // the most that `allocated` has been since the last reset
+  int64_t peak;           // the maximum of `allocated` since the last reset
   int64_t cached;         // bytes kept for reuse
-  int64_t reserved_peak;  // the most that allocated and cached bytes have been together
+  int64_t reserved_peak;  // the maximum of allocated + cached bytes
 };
 
-/// The most bytes that a block can have: the memory of the machine, or of the process's control
+/// The maximum size of a block in bytes: the memory of the machine, or of the process's control
 /// group, and swap. A larger one would be granted by a kernel that overcommits, and its use would
 /// end the process.
 size_t memory_limit();

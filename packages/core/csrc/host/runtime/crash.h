@@ -3,7 +3,7 @@
 
 namespace proa {
 
-/// On: SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT that nobody else handles write the signal's
+/// On: SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT that have no other handler write the signal's
 /// meaning, its address and the C++ stack to stderr before they end the process as ever.
 /// Off: puts back what was there.
 void report_crashes(bool on);

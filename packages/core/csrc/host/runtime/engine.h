@@ -20,8 +20,8 @@ struct IoSpec {
   std::vector<int64_t> shape;
 };
 
-/// What went wrong, as `[Engine] what must hold, got what`, and the kind of
-/// error.
+/// A failed call: its text as `[Engine] expectation, got value`, and the kind
+/// of error.
 class EngineError : public std::runtime_error {
  public:
   EngineError(Status status, const std::string& what, std::string node = {})
@@ -30,58 +30,58 @@ class EngineError : public std::runtime_error {
   const std::string node;  // name of the first output of the node that failed, or empty
 };
 
-/// What a run throws that stop() ended.
+/// Thrown by a run that stop() ended.
 class EngineStopped : public std::runtime_error {
  public:
   EngineStopped() : std::runtime_error("[Engine] the run was stopped by stop()") {}
 };
 
-/// 8 bytes of a node's attributes that every run is given anew: `slot` says which number.
+/// 8 bytes of a node's attributes that each run sets: `slot` says which number.
 struct NumberUse {
   uint32_t node;  // as numbered in the file
   uint32_t at;    // byte in the attributes
   uint32_t slot;
 };
 
-/// Nodes [first, first + count) of one block, elementwise ops of one shape, that are to run block
+/// Nodes [first, first + count) of one block, elementwise ops of one shape, to be run block
 /// by block; numbered as in the file.
 struct EngineChain {
   uint32_t first, count;
 };
 
-/// What a program that changes its inputs, as a step of training does, has beside the model.
+/// Additional options of a program that changes its inputs, such as a training step.
 struct EngineUpdates {
   bool on = false;               // such ops are admitted; callers give memory for every output, in
-                                 // the strides of layouts(); the arena is had for a run alone
+                                 // the strides of layouts(); the arena is allocated for each run
   std::vector<uint32_t> stores;  // for each output the input that it overwrites, or 0xffffffff
   std::vector<NumberUse> numbers;
   uint32_t first_nodes = 0xffffffff;  // of the first of two parts, if there are two; its outputs
   uint32_t first_outputs = 0;
 };
 
-/// What of a program with updates is run.
+/// Which part of a program with updates is run.
 enum class RunPart : uint8_t { kWhole, kFirst, kSecond };
 
-/// A run of a program with updates, or of its first part, which the second goes on with.
+/// A run of a program with updates, or of its first part, which the second continues.
 struct EngineRun {
   std::vector<View> inputs, outputs;  // an output that overwrites an input has rank -1
   std::vector<int64_t> numbers;       // one for each slot
   std::shared_ptr<void> arena;        // of the first part
   std::vector<int64_t> key;           // shapes and strides of the first part's inputs
-  bool keeps = false;                 // the second part is to leave `arena` as it is
+  bool keeps = false;                 // the second part must not change `arena`
   /// Gives memory to outputs [first, last), whose shapes and strides are set.
   std::function<void(View* outputs, size_t first, size_t last)> give;
 };
 
 struct EngineOptions {
-  int threads = 0;    // 0: the pool of the process; 1: the caller's thread; n: a
-                      // pool of its own
-  int max_plans = 8;  // plans kept, one for each set of input shapes and strides seen last
-  bool verify_checksum = true;      // read the whole file once and find flipped bits
+  int threads = 0;              // 0: the pool of the process; 1: the caller's thread; n: a
+                                // pool of its own
+  int max_plans = 8;            // cached plans, one for each recent set of input shapes and strides
+  bool verify_checksum = true;  // read the whole file once and find flipped bits
   std::vector<EngineChain> chains;  // in order and apart from each other
   EngineUpdates updates;            // engines that have them have no clones
-  /// Called about twenty times a second in runs with control flow, whose end none can foresee. What
-  /// it throws ends the run.
+  /// Called about twenty times a second in runs with control flow, which may be long. An exception
+  /// that it throws ends the run.
   std::function<void()> interrupt;
 };
 
@@ -129,13 +129,13 @@ class Engine {
   /// The same with updates; `inputs` (and `outputs` of the first part, for the second) are set.
   void run_part(RunPart part, EngineRun* run);
   /// dtype and shape of every output for inputs of these shapes, strides and
-  /// dtypes (data is not read). With control flow only a run tells shapes: kUnimplemented unless
-  /// the model states them all.
+  /// dtypes (data is not read). With control flow shapes are known after a run alone:
+  /// kUnimplemented unless the model states them all.
   std::vector<IoSpec> output_specs(const View* inputs);
-  /// True if the model has nodes that name blocks.
+  /// True if the model has control flow.
   bool has_control_flow() const;
   /// Ends the run in progress, from any thread, where it has control flow: it throws EngineStopped
-  /// before its next round, branch or block. Later runs are as ever.
+  /// before its next iteration, branch or block. Later runs are not affected.
   void stop();
 
   /// Runs with a call of `profile` after each step; nullptr ends profiling.

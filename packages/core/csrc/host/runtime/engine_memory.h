@@ -6,7 +6,7 @@
 
 namespace proa {
 
-/// 64-byte aligned memory of its own. Throws EngineError where there is none.
+/// 64-byte aligned memory of its own. Throws EngineError if there is not enough.
 class Buffer {
  public:
   Buffer() = default;
@@ -22,11 +22,11 @@ class Buffer {
   size_t size_ = 0;
 };
 
-/// The bytes of a model, a copy: what is done to the file or memory they came from is not seen.
+/// The bytes of a model, a copy: later changes of the file or memory have no effect.
 class Bytes {
  public:
   Bytes(const void* data, size_t size);
-  /// The first part of a model of `whole` bytes, which size() then tells.
+  /// The first part of a model of `whole` bytes, which size() returns.
   Bytes(const void* data, size_t size, size_t whole) : Bytes(data, size) { size_ = whole; }
   /// Throws EngineError if there is no such regular file, or it cannot be read or changes
   /// meanwhile.

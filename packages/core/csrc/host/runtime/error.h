@@ -1,5 +1,5 @@
 #pragma once
-// The exception of host code. Bindings turn it into the type of proa.errors that `status` names.
+// The exception of host code. Bindings convert it to the type of proa.errors that `status` names.
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,14 +20,14 @@ enum class ErrorKind : uint8_t {
   kFatal,
 };
 
-/// A failed call; `what()` reads "[where] what must hold, got what".
+/// A failed call; `what()` reads "[where] expectation, got value".
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message);
   ErrorKind kind() const { return kind_; }
   /// The calls that led here, one a line; empty unless set_error_stacks(true) was called before.
   std::string stack() const;
-  /// The same failure in other words.
+  /// The same failure with another text.
   Error with(const std::string& message) const;
 
  private:
@@ -40,7 +40,7 @@ void set_error_stacks(bool on);
 /// Text of return addresses, one a line, names demangled.
 std::string stack_text(void* const* frames, int count);
 
-/// The kind that a portable function's status becomes.
+/// The kind of error of a portable function's status.
 inline ErrorKind kind_of(Status status) {
   switch (status) {
     case Status::kOutOfRange:

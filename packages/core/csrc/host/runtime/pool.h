@@ -8,10 +8,10 @@
 
 namespace proa {
 
-/// A pool of `threads` including the caller. Chunks are claimed, not dealt out, so a thread that
-/// the system holds up delays nobody. Waiting is a bounded spin, then sleep. A call from inside a
-/// body, or while another thread uses the pool, runs on the caller alone. Threads start at first
-/// use, again so in a forked child.
+/// A pool of `threads` including the caller. Chunks are claimed dynamically, so a thread that
+/// is descheduled does not delay the others. Waiting is a bounded spin, then sleep. A call from
+/// inside a body, or while another thread uses the pool, runs on the caller alone. Threads start at
+/// first use, again so in a forked child.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);
@@ -19,7 +19,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Runs body over [0, n) in pieces of `grain`; returns when all are done. Bodies must not throw.
+  /// Runs body over [0, n) in chunks of `grain`; returns when all are done. Bodies must not throw.
   void run(int64_t n, int64_t grain, Parallel::Body body, void* arg);
   int threads() const { return threads_.load(std::memory_order_relaxed); }
   /// Changes the number of threads; waits for a loop in progress.

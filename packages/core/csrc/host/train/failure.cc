@@ -8,7 +8,7 @@
 namespace proa {
 namespace {
 
-constexpr int kMostArrays = 8;  // that are told
+constexpr int kMaxArrays = 8;  // in the text
 
 const char* requirement(const OpInfo& op, Status status) {
   switch (status) {
@@ -75,7 +75,7 @@ std::string given(const OpInfo& op, const Call& call) {
   for (int i = 0; i < call.n_in; ++i) {
     const View& x = call.in[i];
     if (!x.given()) continue;
-    if (++shown > kMostArrays) {
+    if (++shown > kMaxArrays) {
       add("..");
       break;
     }

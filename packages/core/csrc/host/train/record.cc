@@ -46,7 +46,7 @@ void record_node(const OpEntry& entry, TensorImpl* const* in, int n_in, const vo
     if (before == nullptr) return;
     for (int i = 0; i < n_out; ++i) out[i]->storage->bump_version();
   };
-  // A recorded graph names its arrays: they are kept as they are.
+  // A recorded graph refers to its arrays, which are saved unchanged.
   const bool symbolic = out[0]->has(TensorImpl::kSymbolic);
   const bool variadic = entry.info->n_in == kVariadic;
   const auto at = [&](int i) { return before != nullptr && before[i] ? before[i] : in[i]; };

@@ -9,25 +9,25 @@
 namespace proa {
 
 std::vector<Tensor> split_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis) {
-  std::vector<Tensor> pieces;
+  std::vector<Tensor> parts;
   int64_t start = 0;
   const auto one = [](int64_t v) { return Ints{1, {v}}; };
   for (const Tensor& x : like) {
     const View& v = x.view();
     const int64_t end = start + v.shape[axis < 0 ? axis + v.rank : axis];
-    pieces.push_back(ops::slice(dy, one(axis), one(start), one(end), one(1)));
+    parts.push_back(ops::slice(dy, one(axis), one(start), one(end), one(1)));
     start = end;
   }
-  return pieces;
+  return parts;
 }
 
 std::vector<Tensor> unstack_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis) {
-  std::vector<Tensor> pieces;
-  pieces.reserve(like.size());
+  std::vector<Tensor> parts;
+  parts.reserve(like.size());
   for (size_t i = 0; i < like.size(); ++i) {
-    pieces.push_back(ops::select(dy, axis, static_cast<int64_t>(i)));
+    parts.push_back(ops::select(dy, axis, static_cast<int64_t>(i)));
   }
-  return pieces;
+  return parts;
 }
 
 Ints inverse_permutation(const Ints& perm) {

@@ -7,9 +7,9 @@
 
 namespace proa {
 
-/// A constant beside `like`, whose dtype it takes.
+/// A constant of the dtype of `like`.
 inline Tensor scalar_like(double value, const Tensor&) { return weak(value); }
-/// dy cut along `axis` into pieces of the sizes of `like`: the gradient of concat.
+/// dy split along `axis` into parts of the sizes of `like`: the gradient of concat.
 std::vector<Tensor> split_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis);
 /// The slices of dy along `axis`, as many as `like` has: the gradient of stack.
 std::vector<Tensor> unstack_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis);

@@ -26,7 +26,7 @@ struct ValueRecord {
   int8_t rank;
   ValueKind kind;
   uint8_t zero;
-  int64_t shape[kMaxRank];  // kUnknown where only a run tells
+  int64_t shape[kMaxRank];  // kUnknown if known at run time alone
   uint64_t data_offset;     // in the data section
   uint64_t data_size;
 };

@@ -25,7 +25,7 @@ inline bool same_shape(const View& a, const View& b) {
   return same;
 }
 
-/// True if shapes (as far as known) and dtypes are the same.
+/// True if the known dimensions and the dtypes are equal.
 inline bool alike(const View& a, const View& b) { return a.dtype == b.dtype && same_shape(a, b); }
 
 /// True if `small` may be broadcast to the shape of `large`.
@@ -89,7 +89,8 @@ inline bool axis_mask(const Ints& axes, int rank, uint32_t* mask) {
   }
   for (int i = 0; i < axes.count; ++i) {
     const int a = normal_axis(axes[i], rank);
-    if (rank == 0 && (axes[i] == 0 || axes[i] == -1)) continue;  // as NumPy lets 0-d have axis 0
+    if (rank == 0 && (axes[i] == 0 || axes[i] == -1))
+      continue;  // as NumPy allows axis 0 of 0-d arrays
     if (a < 0 || (*mask >> a & 1)) return false;
     *mask |= 1u << a;
   }

@@ -1,5 +1,5 @@
-// Shape rules of gradient ops. Each asks the rule of the op whose gradient it is for the shape that
-// dy must have; its result has the shape of that op's input.
+// Shape rules of gradient ops. Each applies the rule of the op whose gradient it is to infer the
+// shape that dy must have; its result has the shape of that op's input.
 #include "proa/gen/attrs/norm.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"

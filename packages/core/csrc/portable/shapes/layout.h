@@ -1,12 +1,12 @@
 #pragma once
-// Which strides a caller gives an op's output. One policy, so that eager and
+// The strides that a caller chooses for an op's output. One policy, so that eager and
 // planned runs agree.
 #include "proa/base/op_table.h"
 
 namespace proa {
 
-/// True if the elements of `v` fill one block of memory, in whatever order of
-/// the axes.
+/// True if the elements of `v` fill one block of memory, in any order of the
+/// axes.
 inline bool is_dense(const View& v) {
   int64_t reach = 1, count = 1;
   for (int i = 0; i < v.rank; ++i) {
@@ -21,8 +21,8 @@ inline bool is_dense(const View& v) {
   return reach == count;
 }
 
-/// Sets strides of `out` so that its axes lie in memory in the order of those
-/// of `like`.
+/// Sets strides of `out` so that its axes have the memory order of those of
+/// `like`.
 inline void set_order_of(const View& like, View* out) {
   int order[kMaxRank];  // axes from innermost to outermost
   for (int i = 0; i < out->rank; ++i) {

@@ -200,7 +200,7 @@ Status shape_pool2d(const Call& c) {
   copy_shape(x, &out);
   for (int i = 0; i < 2; ++i) {
     const int64_t d = x.shape[2 + i], low = a.padding[2 * i], high = a.padding[2 * i + 1];
-    // A window that lay in the padding alone would have nothing to pool.
+    // A window inside the padding alone would have nothing to pool.
     if (d == 0 || low >= a.kernel[i] || high >= a.kernel[i]) return Status::kInvalidArgument;
     const int64_t padded = d == kUnknown ? d : d + low + high;
     if (!window_count(padded, a.kernel[i], a.stride[i], a.ceil_mode != 0, &out.shape[2 + i])) {

@@ -24,7 +24,7 @@ Status regroup(const View& x, View* out) {
     out->set_contiguous();
     return Status::kOk;
   }
-  // Match groups of dimensions with equal products, from the innermost; each group of x must lie
+  // Match groups of dimensions with equal products, from the innermost; each group of x must be
   // evenly spaced in memory.
   int ix = x.rank - 1, io = out->rank - 1;
   while (ix >= 0 || io >= 0) {
@@ -119,7 +119,7 @@ static int64_t named_size(const Call& c, int64_t name) {
   return array < c.n_in && axis < c.in[array].rank ? c.in[array].shape[axis] : kUnknown - 1;
 }
 
-/// Dimension i of `sized`: kUnknown where a run tells, less if there is none.
+/// Dimension i of `sized`: kUnknown if known only at run time, less if there is none.
 static int64_t computed_size(const Call& c, int i) {
   const auto& a = c.attr<SizedAttrs>();
   constexpr int64_t kNone = kUnknown - 1;

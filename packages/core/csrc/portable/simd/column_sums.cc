@@ -21,14 +21,14 @@ enum class Term {
   kValue,     // x
   kSquare,    // (x - center)^2
   kProducts,  // y, and (x - center) * y
-  kGated      // the same of what the gate lets through of y
+  kGated      // the same of the elements of y that the gate keeps
 };
 constexpr bool has_two(Term t) { return t == Term::kProducts || t == Term::kGated; }
 
-/// Which part of the next column a look at one asks for. Two looks prefetch for half of it each.
+/// Which part of the next column is prefetched while one is read. Two passes prefetch half each.
 enum class Prefetch { kAll, kFirstHalf, kSecondHalf };
 
-/// One piece: rows [begin, end) of x, and of y where the term has one.
+/// One chunk: rows [begin, end) of x, and of y where the term has one.
 template <class T>
 struct RowChunk {
   const Columns& x;
@@ -63,7 +63,7 @@ PROA_INLINE void add_term(V x, V y, V center, V* sum, V* product) {
   }
 }
 
-/// kVecs vectors of neighbouring columns from j on, `some` elements of the last; down all rows.
+/// kVecs vectors of contiguous columns from j on, `some` elements of the last; down all rows.
 template <Term kTerm, int kVecs, class T>
 PROA_INLINE void sum_vectors(const RowChunk<T>& s, int64_t j, int64_t some) {
   constexpr int kWidth = kLanesOf<T>;
@@ -110,7 +110,7 @@ void sum_across(const RowChunk<T>& s) {
     sum_vectors<kTerm, 1>(s, j, s.x.n - j < kWidth ? s.x.n - j : kWidth);
 }
 
-/// Column j of columns far apart, summed along runs of rows at equal distances.
+/// Column j of strided columns, summed along runs of evenly spaced rows.
 template <Term kTerm, Prefetch kPrefetch, class T>
 void sum_column(const RowChunk<T>& s, int64_t j) {
   using C = Compute<T>;
@@ -155,7 +155,7 @@ void sum_chunk(const RowChunk<T>& s) {
     for (int64_t j = 0; j < s.x.n; ++j) sum_column<kTerm, Prefetch::kAll>(s, j);
 }
 
-/// Means of a piece's columns, and the sums of squared distances from them. A column that lies
+/// Means of a chunk's columns, and the sums of squared distances from them. A column that lies
 /// apart is looked at again at once, while it is in the nearest cache.
 template <class T>
 void chunk_moments(const Columns& x, int64_t begin, int64_t end, Compute<T>* mean,
@@ -173,7 +173,7 @@ void chunk_moments(const Columns& x, int64_t begin, int64_t end, Compute<T>* mea
   if (!apart) sum_across<Term::kSquare>(squares);
 }
 
-/// Calls body(piece, begin, end) for all chunks, on the call's threads.
+/// Calls body(chunk, begin, end) for all chunks, on the call's threads.
 template <class F>
 void for_each_chunk(const Call& call, const Columns& x, F body) {
   const int64_t rows = chunk_rows(x);

@@ -27,7 +27,7 @@ struct Buffers {
   C *keys, *key_panels, *value_panels;  // of a tile
   C *dk, *dv, *weights, *ds;
   C *peak, *inverse, *dot;  // of every query
-  C* row;                   // spare
+  C* row;                   // a buffer
   size_t bytes;
 
   Buffers(const AttentionShape& s, void* memory) {

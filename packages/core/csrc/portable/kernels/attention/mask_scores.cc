@@ -6,7 +6,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-/// Runs body(scoring, values, head, query, first, n) over pieces of the rows of x, which it
+/// Runs body(scoring, values, head, query, first, n) over chunks of the rows of x, which it
 /// changes.
 template <class C, class F>
 void map_scores(const Call& c, bool causal, F body) {

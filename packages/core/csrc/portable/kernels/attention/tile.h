@@ -14,8 +14,8 @@
 namespace proa::PROA_ISA {
 
 constexpr int64_t kTileSide = 128;      // queries, and keys, of a tile of scores
-constexpr int64_t kAttentionSlots = 8;  // pieces of the heads that run side by side
-constexpr double kMaskedScore = -1e9;   // of a key that a mask of bools leaves out
+constexpr int64_t kAttentionSlots = 8;  // chunks of the heads that run in parallel
+constexpr double kMaskedScore = -1e9;   // of a key that a mask of bools excludes
 
 template <class C>
 const Micro& micro_for() {
@@ -107,7 +107,7 @@ Right<C> packed_right(const C* data, int64_t k) {
   return {data, kPanel<C> * k, kPanel<C>};
 }
 
-/// Up to kTileRows rows of a product where the micro-kernel wants its left operand packed.
+/// Up to kTileRows rows of a product whose micro-kernel needs its left operand packed.
 template <class C>
 void multiply_packed(int height, Tile t, const Left<C>& a, int64_t row, int64_t k) {
   constexpr int64_t kSteps = 64;
@@ -219,7 +219,8 @@ struct Scoring {
 };
 
 /// Which weights are dropped: weight i, counted in row-major order over (batch, heads, queries,
-/// keys), goes if word i of the stream, as a number in [0, 1), is below p. Like the row `dropout`.
+/// keys), is dropped if word i of the stream, as a number in [0, 1), is below p. Like the row
+/// `dropout`.
 struct Dropping {
   double p;
   int64_t seed, offset;

@@ -1,6 +1,6 @@
 // dx(h, w) gathers dy(i, j) over the taps with i * stride + tap * dilation - padding = h. The taps
 // that fit depend on h modulo the stride only, so each residue ("phase") is a correlation of dy
-// with some of the kernels' taps, turned round, at stride 1. conv2d_transpose is the same, with a
+// with some of the kernels' taps, flipped, at stride 1. conv2d_transpose is the same, with a
 // bias where that has the shape of x; its attributes begin alike.
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/depthwise_doubled.h"
@@ -37,7 +37,7 @@ Phase phase_of(int64_t phase, int64_t size, int64_t kernel, int64_t stride, int6
   p.taps = (kernel - tap + every - 1) / every;
   p.first = tap + (p.taps - 1) * every;
   p.step = -every;
-  // Exact: the remainder is 0, whatever the sign.
+  // Exact: the remainder is 0 for either sign.
   p.start = (phase + padding - p.first * dilation) / stride;
   return p;
 }
@@ -107,10 +107,10 @@ void pack(const Call& c, void* packed) {
   });
 }
 
-// -- depthwise: the phases of a line of dx one after the other, so that it is written as it lies --
+// -- depthwise: the phases of a line of dx one after the other, so that it is written in order --
 struct Together {
   bool does;            // not if there are too many phases, or one alone
-  bool here;            // dy is used where it lies
+  bool here;            // dy is used in place
   size_t packed, bias;  // bytes of kernels, of the bias
 };
 constexpr int64_t kPhases = 9;

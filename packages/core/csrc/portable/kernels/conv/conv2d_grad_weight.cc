@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kTasks = 8;
 constexpr int64_t kGrainMacs = 1 << 19;
 constexpr int64_t kPanelBytes = 24 * 1024;   // of patches, on the stack
-constexpr int64_t kTakenBytes = 256 * 1024;  // of dy and x; the next ones are to come beside them
+constexpr int64_t kTakenBytes = 256 * 1024;  // of dy and x; as much again is left for the next ones
 constexpr int64_t kMaxPixelStride = 512;  // bytes between pixels of dy that do not evict each other
 constexpr int64_t kTakenPanels = (256 + kTileRows - 1) / kTileRows;  // of dy, at a time
 
@@ -32,22 +32,22 @@ struct Job {
   Convolution c;  // the forward geometry; x is its input
   View dy;
   PaddedShape x_shape, dy_shape;
-  bool x_here, dy_here;  // used where they lie
+  bool x_here, dy_here;  // used in place
   int64_t size;          // bytes of an element
   int64_t lanes;         // of a vector
   bool direct;           // the transpose, from rows of taps
   int64_t window;        // taps and channels of a group
-  int64_t run;           // direct: of those, neighbours in memory
+  int64_t run;           // direct: of those, contiguous in memory
   int64_t height, rows;  // outs in a panel of dy, panels
   int64_t width, cols;   // elements in a panel of patches, panels
   int64_t steps;         // pixels of a block, at most
   int64_t taken;         // blocks at a time
   int64_t columns;       // sums in a row
   int64_t parts;         // of the pixels
-  bool straight;         // sums are written where dw lies
+  bool straight;         // sums are written to dw directly
   PaddedInput x, padded_dy;
   bool x_flat, dy_flat;  // pixels are evenly apart through all images
-  bool dy_unpacked;      // few panels of patches: dy is read where it lies
+  bool dy_unpacked;      // few panels of patches: dy is read in place
   int64_t lines() const { return c.x.shape[0] * c.rows; }
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
   /// Elements of one packed block of dy, of at most kTakenPanels panels.
@@ -122,7 +122,7 @@ size_t taken_bytes(const Job& j) {
   return align64(static_cast<size_t>(j.taken * j.block() * j.size) + kVecBytes);
 }
 
-/// Where pixel `pixel` of a part lies.
+/// The position of pixel `pixel` of a part.
 struct Position {
   int64_t n, h, w;
 };
@@ -131,9 +131,9 @@ Position position(const Job& j, int64_t first_line, int64_t pixel) {
   return {n, line - n * j.c.rows, pixel % j.c.cols};
 }
 
-/// Copies `count` neighbours of each of n pixels, `step` apart, to the start of rows that are
-/// `width` apart. The rest of a row, `capacity` from the start on, may be overwritten; so may the
-/// next row, if `alone`, as it comes later.
+/// Copies `count` contiguous elements of each of n pixels, `step` apart, to the start of rows that
+/// are `width` apart. The rest of a row, `capacity` from the start on, may be overwritten; so may
+/// the next row, if `alone`, as it comes later.
 template <class T>
 void copy_pixels(const T* from, int64_t step, int64_t count, int64_t n, int64_t width,
                  int64_t capacity, bool alone, T* to) {
@@ -177,7 +177,7 @@ struct Part {
 };
 
 /// `rows` panels of dy from `row` on in one block, each as [pixel][outs]. A few pixels at a time
-/// go to all panels, so that dy is read as it lies in memory.
+/// go to all panels, so that dy is read in memory order.
 template <class T>
 void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
   constexpr int64_t kSome = 24;
@@ -318,13 +318,13 @@ void add_line(const Part& s, int64_t line, uint8_t* sums) {
   }
 }
 
-/// Memory that is wanted next, in two pieces.
+/// Memory to prefetch, in two blocks.
 struct Ahead {
   const char* from[2];
   int64_t bytes[2];
 };
 
-/// Panels of dy and of patches that meet, over some blocks.
+/// Panels of dy and of patches that are multiplied, over some blocks.
 struct BlockPair {
   int64_t block, blocks;  // first, number
   int64_t row, rows;      // panels of dy
@@ -368,7 +368,8 @@ void run_full(const Micro& micro, const Tile& t, const Ahead& next, int64_t numb
                           share / t.k);
 }
 
-/// Panel `col` of patches meets part `split` of the panels of dy; `panel` is capacity for one.
+/// Multiplies panel `col` of patches by part `split` of the panels of dy; `panel` is capacity for
+/// one.
 template <class T>
 void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, bool fetches,
               const T* taken, T* panel, uint8_t* sums, int64_t ld) {
@@ -380,7 +381,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
   t.ldb = vecs * j.lanes;
   t.ldc = ld;
   t.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
-  // Pointwise patches as wide as a panel are one where they lie.
+  // Pointwise patches as wide as a panel are one in place.
   const bool lies = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
   const bool spreads =
       m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_with_prefetch != nullptr;

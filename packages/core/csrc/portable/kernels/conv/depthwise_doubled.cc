@@ -1,4 +1,4 @@
-// A pixel of dy and its neighbours to the right and below give 2 x 2 pixels of dx: the nine taps,
+// A pixel of dy and those to the right and below determine 2 x 2 pixels of dx: the nine taps,
 // of kernels that stay in registers along a line. Every sum has the terms of its phase in their
 // order, so the bits are the same as by phases.
 #include "proa/kernels/conv/depthwise_doubled.h"
@@ -26,7 +26,7 @@ struct Line {
   T* odd;  // or nullptr: below the last line
 };
 
-/// Column j of a line. `a` and `b` are dy there and below it; `right` gives those to the right.
+/// Column j of a line. `a` and `b` are dy there and below it; `right` returns those to the right.
 template <bool kBelow, bool kRight, class T>
 PROA_INLINE void write_pixels(const Line<T>& s, const T* dy, int64_t below, int64_t pixel,
                               Vec<T>* a, Vec<T>* b, int64_t to, int64_t step, bool odd_column) {

@@ -1,5 +1,5 @@
 // dw(c, p, q) = sum over pixels of dy(pixel, c) * x(window of the pixel at tap p, q, c).
-// CoalescedAxes are shared out in parts that depend on the shape alone; each has sums
+// Lines are divided into parts that depend on the shape alone; each has sums
 // [tap][channel] of its own, which stay in the cache. Taps outside x are left out, so that x needs
 // no input with a border.
 #include "proa/kernels/conv/depthwise_weight.h"
@@ -173,7 +173,7 @@ struct Band {
   }
 };
 
-/// CoalescedAxes [first, last), for kBandVecs vectors of channels.
+/// Lines [first, last), for kBandVecs vectors of channels.
 template <class T>
 void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sums) {
   constexpr int kWidth = kLanesOf<T>;
@@ -207,7 +207,7 @@ void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sum
       store(sums + t * j.width + channel + v * kWidth, b.acc[t / 3][t % 3][v]);
 }
 
-/// CoalescedAxes [first, last): bands that stay in the second-level cache while all channels are
+/// Lines [first, last): bands that stay in the second-level cache while all channels are
 /// gone through.
 template <class T>
 void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {

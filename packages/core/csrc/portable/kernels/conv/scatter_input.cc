@@ -1,5 +1,5 @@
 // A line of dy times all taps of all channels, pixels x outs x (taps, channels), and the results
-// added where the taps of their pixels lie: in a band of dx with its padding, float and
+// added at the taps of their pixels: in a band of dx with its padding, float and
 // channels-last. Each element gets its addends in the order of the pixels, so bands, which depend
 // on the size of the batch, change nothing.
 #include "proa/kernels/conv/scatter_input.h"
@@ -22,7 +22,7 @@ struct Axis {
   int64_t size, count;  // of dx, of dy
   int64_t step, taps, tap, padding;
   int64_t reach() const { return (taps - 1) * tap + 1; }
-  /// Elements of padded dx that the first n of dy meet.
+  /// Elements of padded dx that the first n of dy reach.
   int64_t extent(int64_t n) const { return n == 0 ? 0 : (n - 1) * step + reach(); }
 };
 
@@ -34,7 +34,7 @@ struct Job {
   int64_t bands, height;          // of an image; lines of dx in one
   int64_t slots;
   PaddedShape shape;
-  bool here;  // dy is used where it lies
+  bool here;  // dy is used in place
   int64_t pitch() const { return along.extent(along.count) * channels; }
   int64_t band_floats() const {
     return round_up((height + 2 * down.reach()) * pitch() + kLanes, kLanes);
@@ -110,7 +110,7 @@ void scatter_line(const Job& j, const float* products, float* band) {
   }
 }
 
-/// CoalescedAxes [first, end) of dx, from a band whose line 0 is `line` of padded dx.
+/// Lines [first, end) of dx, from a band whose line 0 is `line` of padded dx.
 template <class T>
 void write_lines(const Job& j, int64_t n, int64_t first, int64_t end, const float* band,
                  int64_t line, int64_t lines, const float* bias) {
@@ -135,7 +135,7 @@ void run_band(const Job& j, const PaddedInput& f, int64_t n, int64_t part, const
               const float* bias, float* memory) {
   const int64_t first = part * j.height, end = min(first + j.height, j.down.size);
   const int64_t top = first + j.down.padding;  // of padded dx
-  // CoalescedAxes of dy that reach one of these.
+  // Lines of dy that reach one of these.
   const int64_t i0 = top < j.down.reach() ? 0 : (top - j.down.reach()) / j.down.step + 1;
   const int64_t i1 = min((end - 1 + j.down.padding) / j.down.step + 1, j.down.count);
   const int64_t lines = j.down.extent(max(i1 - i0, 0));

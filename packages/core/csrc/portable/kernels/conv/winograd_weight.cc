@@ -10,7 +10,7 @@ namespace proa::PROA_ISA {
 namespace {
 
 // Of transformed tiles at a time. Where the sums leave no room for these in the second-level cache,
-// at least so many, as all sums are gone through for them.
+// at least this many, as all sums are read and written for them.
 constexpr int64_t kTileBytesAtOnce = 512 * 1024, kMinWideTiles = 128;
 constexpr int64_t kPixels = 128;  // with fewer, products that are taken away again would show
 constexpr int64_t kGrainMacs = 1 << 17;

@@ -86,8 +86,8 @@ PROA_FUNCTOR_(relu_f, NoAttrs, (V x), x < V{} ? V{} : x)  // NaN stays
 PROA_KERNEL_(relu, {unary_loop<float, relu_f>, unary_loop<double, relu_f>,
                     unary_loop<int32_t, relu_f>, unary_loop<int64_t, relu_f>})
 
-// -- gradients: dy is x, and y what the row has beside it -----------------------------------------
-/// A binary loop of functions that take long: memory must come while they are computed.
+// -- gradients: dy is x, and y the row's other array ----------------------------------------------
+/// A binary loop of slow functions: memory is prefetched while they are computed.
 template <class F>
 void slope_loop(void* const* p, int64_t n, const void* attrs) {
   const F f(attrs);

@@ -19,7 +19,7 @@ constexpr Loops compare_loops_complex() {
   return loops;
 }
 
-/// Non-zero, as a comparison gives it.
+/// Non-zero, as a comparison's mask.
 template <class V>
 PROA_INLINE auto truth(V x) {
   return x != V{};

@@ -5,7 +5,7 @@
 namespace proa::PROA_ISA {
 
 /// to[i] = from[i] for n dense elements. Floats to integers truncate (saturating at int64, then
-/// wrapping; NaN gives 0), complex to real drops the imaginary part, to bool tests for non-zero.
+/// wrapping; NaN becomes 0), complex to real drops the imaginary part, to bool tests for non-zero.
 /// `from` and `to` must not overlap unless the dtypes are equal in size and the pointers too.
 void convert(DType from_type, const void* from, DType to_type, void* to, int64_t n);
 

@@ -1,7 +1,7 @@
 #pragma once
 // What functor lines are written with: the lane type of a vector, constants, elementary functions
-// of doubles beside those of simd/math.h, arithmetic of complex numbers, and the macros that make
-// a kernel of a line.
+// of doubles in addition to those of simd/math.h, arithmetic of complex numbers, and the macros
+// that make a kernel of a line.
 #include "proa/base/dispatch.h"
 #include "proa/kernels/elementwise/loops.h"
 #include "proa/simd/math.h"

@@ -8,7 +8,7 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kGrain = 16384;      // elements one piece of work has at least
+constexpr int64_t kGrain = 16384;      // minimum elements of one task
 constexpr int64_t kBlockBytes = 4096;  // of every gathered or converted operand
 constexpr int64_t kShortRow = 48;      // rows below this are gathered several at a time
 
@@ -26,7 +26,7 @@ struct Plan {
   bool constant[kMaxOperands];  // one element for a whole segment
 };
 
-/// True if array k of the nest is dense in the order of the walk.
+/// True if array k of the nest is dense in the order of the loops.
 bool is_linear(const Nest& nest, int k) {
   int64_t expect = 1;
   for (int d = nest.rank - 1; d >= 0; --d) {
@@ -153,15 +153,15 @@ void run_buffered(const Plan& plan, int64_t begin, int64_t end) {
   }
 }
 
-// -- operands that lie across -------------------------------------------------------------------
-// An array whose elements are neighbours along another dimension than the walk's innermost would be
-// read a cache line for each element. So both dimensions are cut into tiles, whose lines are used
-// whole.
+// -- transposed operands ------------------------------------------------------------------------
+// An array whose elements are contiguous along another dimension than the innermost loop's would be
+// read a cache line for each element. So both dimensions are split into tiles, whose cache lines
+// are used completely.
 
 constexpr int64_t kTileRows = 32;
 constexpr int64_t kAcross = 8;  // shorter dimensions are no matter
 
-/// The dimension along which some input that lies across is dense; -1 if there is none.
+/// The dimension along which some transposed input is dense; -1 if there is none.
 int across(const Plan& plan) {
   const Nest& nest = plan.nest;
   const int last = nest.rank - 1;
@@ -187,7 +187,7 @@ void move_tile(const Plan& plan, int k, int d, int64_t offset, int64_t rows, int
   }
   const int64_t bytes_of_row = columns * size;
   for (int64_t i = 0; i < rows; ++i, dense += columns * size, p += down * size) {
-    // The tile behind this one is asked for: the machine does not follow that many rows.
+    // The next tile is prefetched: the hardware prefetcher does not track that many rows.
     if (right == 1 && write)
       copy_prefetching(dense, p, bytes_of_row, dense, p + bytes_of_row);
     else if (right == 1)

@@ -1,9 +1,9 @@
 #pragma once
-// The one driver of elementwise ops. An op gives, for each type it computes in, a loop over
-// dense elements; the driver brings everything into that form: it walks strided and broadcast
-// arrays, spreads the work, and gathers, converts and scatters in blocks that stay in L1.
-// 16-bit floats are computed in float, small integers and bool in int32, complex in double:
-// all of it exact in the narrow type, and one loop less per type.
+// The one driver of elementwise ops. An op has, for each type it computes in, a loop over
+// dense elements; the driver brings everything into that form: it iterates strided and broadcast
+// arrays, splits the work over threads, and gathers, converts and scatters in blocks that stay in
+// L1. 16-bit floats are computed in float, small integers and bool in int32, complex in double: all
+// of it exact in the narrow type, and one loop less per type.
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/elementwise/nest.h"
 #include "proa/simd/vec.h"

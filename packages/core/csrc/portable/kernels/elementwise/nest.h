@@ -19,10 +19,10 @@ struct Nest {
   void add(const View& v);
   /// Adds an array with these strides, one for each dimension.
   void add_strides(const int64_t* strides);
-  /// Orders dimensions so that array 0 is walked with falling strides, drops those of size 1, and
-  /// merges neighbours that every array steps through evenly.
+  /// Orders dimensions so that array 0 has descending strides, drops those of size 1, and
+  /// merges adjacent dimensions where every array's strides allow.
   void simplify();
-  /// The same, but the order of the walk stays.
+  /// The same, but the order of dimensions is unchanged.
   void merge();
   int64_t size() const;
   /// The size of the innermost dimension; 1 if there is none.

@@ -1,6 +1,6 @@
 // Discrete Fourier transforms of any length along one axis, in double. A length with small prime
 // factors takes Stockham's self-sorting passes (Swarztrauber, 1984); another one is a convolution
-// with a chirp, done by transforms of a power of two (Bluestein, 1970).
+// with a chirp, computed by transforms of a power of two (Bluestein, 1970).
 #include "proa/gen/attrs/fft.h"
 #include "proa/kernels/linalg/dense.h"
 #include "proa/kernels/movement/copy.h"
@@ -69,7 +69,7 @@ void butterfly(const C128* a, C128* b, int64_t p, const C128* roots, int64_t n) 
   }
 }
 
-/// Transforms x of n numbers, with y as room; the result lies in the one that is returned.
+/// Transforms x of n numbers, with y as scratch; returns the one that holds the result.
 C128* transform(C128* x, C128* y, int64_t n, const Factors& factors, const C128* roots) {
   int64_t left = n, s = 1;
   for (int f = 0; f < factors.count; ++f) {
@@ -133,7 +133,7 @@ C128* run_line(const Layout& l, const Factors& factors, const Tables& t, C128* x
   fill(x + l.n, l.inner - l.n, 0);
   C128* z = transform(x, y, l.inner, factors, t.roots);
   C128* other = z == x ? y : x;
-  // Conjugated before and after, the transform goes back.
+  // Conjugated before and after, this is the inverse transform.
   for (int64_t k = 0; k < l.inner; ++k) z[k] = conj_of(z[k] * t.filter[k]);
   C128* back = transform(z, other, l.inner, factors, t.roots);
   const double share = 1.0 / static_cast<double>(l.inner);

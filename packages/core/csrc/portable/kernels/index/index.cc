@@ -1,7 +1,7 @@
-// Reading and writing by index arrays. Every op here is one walk: over the elements of a `small`
+// Reading and writing by index arrays. Every op here is one loop over the elements of a `small`
 // array, each of which belongs to the element of a `big` array that the indices name.
 // All indices are checked before anything is added or put. Work that writes is split by where it
-// writes, so that equal indices meet in the same order on any number of threads.
+// writes, so that equal indices are processed in the same order on any number of threads.
 #include <string.h>
 
 #include "proa/base/dispatch.h"
@@ -19,7 +19,8 @@ enum class Mode { kRead, kWrite, kAdd };
 
 struct IndexLoop {
   enum { kSmall, kIndex, kBig };
-  Nest nest;  // over small's shape; the strides of the index array and big are 0 where not walked
+  Nest nest;  // over small's shape; the strides of the index array and big are 0 along skipped
+              // dimensions
   View small, index, big;
   Coordinate coordinates[kMaxRank];
   int depth = 0;
@@ -38,7 +39,8 @@ struct IndexLoop {
            coordinates[0].size == big.shape[0] && coordinates[0].stride == nest.shape[1] &&
            big.contiguous();
   }
-  /// True if dense rows are read: one axis is indexed, and all else lies side by side.
+  /// True if dense rows are read: one axis is indexed, and the elements of all others are
+  /// contiguous.
   bool reads_rows() const {
     return depth == 1 && nest.rank == 2 && nest.stride[kIndex][1] == 0 &&
            nest.stride[kSmall][1] == 1 && nest.stride[kBig][1] == 1 && nest.stride[kBig][0] == 0;
@@ -48,7 +50,7 @@ struct IndexLoop {
 /// True if every index names an element.
 template <class I>
 bool all_inside(const IndexLoop& w) {
-  // Every index that the walk meets: dimensions along which it stays are passed over.
+  // Every index that the loop reads: dimensions along which it is constant are skipped.
   Nest nest;
   nest.arrays = 1;
   for (int d = 0; d < w.nest.rank; ++d) {
@@ -135,7 +137,7 @@ void copy_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
   }
 }
 
-/// Elements of small that belong to neighbours in big, and where those begin.
+/// Elements of small that belong to contiguous elements of big, and where those begin.
 struct Run {
   uint8_t *small, *big;
   bool skipped;
@@ -168,8 +170,8 @@ void move_run(const IndexLoop& w, Mode mode, const Run& p, const Run& next, int6
   }
 }
 
-/// Elements [begin, end) of the walk, of those whose first coordinate lies in [low, high). False if
-/// an index was found to name no element: indices of lines that are read are checked here.
+/// Elements [begin, end) of the loop whose first coordinate is in [low, high). False if an index is
+/// out of range: indices of lines that are read are checked here.
 template <class I>
 bool run_part(const IndexLoop& w, Mode mode, int64_t begin, int64_t end, int64_t low,
               int64_t high) {
@@ -179,13 +181,13 @@ bool run_part(const IndexLoop& w, Mode mode, int64_t begin, int64_t end, int64_t
   const int64_t ss = nest.inner_stride(IndexLoop::kSmall), bs = nest.inner_stride(IndexLoop::kBig);
   Cursor at;
   at.seek(nest, begin);
-  // A run is moved when it is known where the next lies.
+  // A run is copied once the address of the next is known.
   Run last = {};
   int64_t waiting = 0;
   for (int64_t i = begin; i < end;) {
     const int64_t left = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;
     const int64_t n = end - i < left ? end - i : left;
-    // Along the innermost dimension the index stays, or goes on with every element.
+    // Along the innermost dimension the index is constant, or advances with every element.
     const bool stays = nest.rank > 0 && index_step == 0;
     const int64_t run = stays ? n : 1;
     // The two commonest forms without their decisions.
@@ -276,7 +278,7 @@ void add_rows(const Call& c, const IndexLoop& w) {
   });
 }
 
-/// Reads rows too short for the machine to look ahead: each is asked for some rows before.
+/// Reads rows too short for the hardware prefetcher: each is prefetched some rows ahead.
 template <class I>
 void read_rows(const IndexLoop& w, int64_t begin, int64_t end) {
   constexpr int64_t kAhead = 16, kLine = 64;
@@ -338,7 +340,7 @@ Status run_typed(const Call& c, const IndexLoop& w, Mode mode) {
   return Status::kOk;
 }
 
-/// Checks the indices; if they are good, gets the output ready and walks.
+/// Checks the indices; if they are valid, prepares the output and runs the loop.
 template <class Prepare>
 Status run_loop(const Call& c, IndexLoop* w, Mode mode, Prepare&& prepare) {
   const bool wide = w->index.dtype == DType::kI64;

@@ -48,7 +48,7 @@ PROA_INLINE bool read_line(const I* index, int64_t is, const T* big, int64_t bs,
   }
   return true;
 }
-/// big[j, index[j]] += small[j] where the index lies in [low, high).
+/// big[j, index[j]] += small[j] where the index is in [low, high).
 template <class I>
 PROA_INLINE void add_line(const I* index, int64_t is, float* big, int64_t bs, const Coordinate& q,
                           const float* small, int64_t ss, int64_t n, int64_t low, int64_t high) {

@@ -1,6 +1,6 @@
 #pragma once
 // Small dense matrices for the factorisations: row-major copies in scratch, computed in double or
-// complex double whatever the dtype of the arrays, and a loop over the matrices of a batch.
+// complex double for every dtype of the arrays, and a loop over the matrices of a batch.
 #include "proa/base/call.h"
 #include "proa/base/half.h"
 #include "proa/kernels/elementwise/functions.h"
@@ -98,7 +98,8 @@ S reflector(const S* x, int64_t step, int64_t n, S* v, double* beta);
 template <class S>
 void reflect(S* a, int64_t step, int64_t n, int64_t m, const S* v, S tau, S* w);
 
-// -- factorisations, each on one matrix; `work` is as large as the function beside it says -------
+// -- factorisations, each on one matrix; `work` has the size stated
+// ---------------------------------
 /// a = P L U in place, the row exchanged with row i in pivots[i] (from 0); a is (m, n). Returns 0
 /// or the number (from 1) of the first pivot that is 0.
 template <class S>

@@ -49,7 +49,7 @@ C128 shift_of(const C128* h, int64_t n, int64_t hi) {
   return square_of(denominator) == 0 ? d : d - bc / denominator;
 }
 
-/// One QR step on rows and columns lo..hi of h, with the whole of h and q turned along.
+/// One QR step on rows and columns lo..hi of h, the rotations are applied to all of h and q.
 void step(C128* h, int64_t n, int64_t lo, int64_t hi, C128 shift, C128* q, C128* turns) {
   for (int64_t i = lo; i <= hi; ++i) h[i * n + i] -= shift;
   for (int64_t k = lo; k < hi; ++k) {

@@ -6,7 +6,8 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-/// a (n, n; Hermitian, both triangles) becomes Q with Q^H a Q tridiagonal: diagonal d, beside it e.
+/// a (n, n; Hermitian, both triangles) becomes Q with Q^H a Q tridiagonal: diagonal d, off-diagonal
+/// e.
 template <class S>
 void to_tridiagonal(S* a, int64_t n, double* d, double* e, S* work) {
   S *w = work, *p = w + n, *kept = p + n;
@@ -37,7 +38,7 @@ void to_tridiagonal(S* a, int64_t n, double* d, double* e, S* work) {
   }
 }
 
-/// Eigenvalues of the tridiagonal matrix to d; the rows of z are turned along.
+/// Eigenvalues of the tridiagonal matrix to d; the rows of z are rotated too.
 template <class S>
 bool settle(double* d, double* e, int64_t n, S* z) {
   if (n > 0) e[n - 1] = 0;

@@ -7,8 +7,8 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-/// Makes rows p and q of `a` (of length m) orthogonal, and turns those of `v` (n) alike.
-/// Returns whether it had to.
+/// Makes rows p and q of `a` (of length m) orthogonal, and rotates those of `v` (n) alike.
+/// Returns false if they already were.
 template <class S>
 bool rotate(S* p, S* q, int64_t m, S* vp, S* vq, int64_t n, double threshold) {
   double alpha = 0, beta = 0;

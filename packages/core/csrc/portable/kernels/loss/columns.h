@@ -8,8 +8,8 @@
 
 namespace proa::PROA_ISA {
 
-// Columns of a strip: a page. Of pieces of pages the machine would fetch what lies behind them,
-// too.
+// Columns of a strip: a page. For parts of pages the hardware prefetcher would fetch the rest as
+// well.
 constexpr int64_t kStripWidth = 1024;
 constexpr int kStep = 8;  // rows taken at a time: their vectors stay in registers
 
@@ -45,7 +45,7 @@ PROA_INLINE void take_in(const float* x, int64_t step, int64_t some, float* peak
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) sum += exp(row[r] - base);
   VF total = load(totals);
-  // exp(0) is 1 exactly: a column follows from its own elements, whatever stands beside it.
+  // exp(0) is 1 exactly: a column depends on its own elements alone.
   if (any(peak != before)) total *= exp(before - base);
   store(peaks, peak);
   store(totals, total + sum);

@@ -77,8 +77,8 @@ void softmax_grad_floats(const Call& c, const Rows& dy, const Rows& y, const Row
 }
 
 // -- rows side by side ---------------------------------------------------------------------------
-// An axis that is not the innermost in memory: element i of rows r, r + 1, .. are neighbours. A
-// strip of rows that stays in the cache is walked along the axis, whole vectors of rows at a time.
+// An axis that is not the innermost in memory: elements i of rows r, r + 1, .. are contiguous. A
+// strip of rows that stays in cache is processed along the axis, whole vectors of rows at a time.
 
 constexpr int64_t kWidest = 256;  // rows of a strip
 

@@ -27,8 +27,9 @@ constexpr int64_t kGrain = 32768;    // elements one pattern of work has at leas
 constexpr int64_t kTile = 32;        // rows and columns of a transposed tile: both sides fit L1
 constexpr int64_t kLarge = 1 << 18;  // bytes from which on memory, not the caches, is what counts
 
-constexpr int64_t kStreamed = 6 << 20;  // bytes from which on a result goes past the caches
-constexpr int64_t kRun = 512;  // elements of the source one streamed pattern of work reads in a row
+constexpr int64_t kStreamed =
+    6 << 20;                   // bytes from which on a result is written by streaming stores
+constexpr int64_t kRun = 512;  // consecutive elements of the source that one streaming step reads
 
 /// Whether squares of T are transposed in registers.
 template <class T>
@@ -39,7 +40,7 @@ constexpr bool kTransposes =
 struct Plane {
   int64_t rows, columns, y_rows, y_columns, x_rows, x_columns;
   bool large;     // the array that it is part of is
-  bool streamed;  // its result goes past the caches
+  bool streamed;  // its result is written by streaming stores
 };
 
 void copy_dense(const uint8_t* x, uint8_t* y, int64_t n, bool large) {
@@ -59,7 +60,7 @@ void copy_dense_rows(const uint8_t* x, int64_t x_step, uint8_t* y, int64_t y_ste
     }
     return;
   }
-  // The end of a long row asks for the begin of the next, a short row for all of a later one.
+  // The end of a long row prefetches the start of the next, a short row all of a later one.
   const int64_t body = n >= 2 * kAheadBytes ? n - kAheadBytes : 0;
   const int64_t later = body > 0 ? 1 : kAheadBytes / n + 1;
   for (int64_t i = 0; i < rows; ++i) {
@@ -111,7 +112,7 @@ void transpose_as(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_
   int64_t i = 0;
   if constexpr (kTransposes<T>) {
     constexpr int64_t n = kLanesOf<T>;
-    // Vectors of 8-byte elements that lie across two lines cost more than their elements.
+    // Vectors of 8-byte elements that straddle two cache lines cost more than single elements.
     const int64_t transposed = sizeof(T) == 8 && ys % n != 0 ? 0 : rows;
     for (; i + n <= transposed; i += n) {
       int64_t j = 0;
@@ -128,8 +129,9 @@ void transpose_as(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_
   }
 }
 
-/// Streams the lines from column `first` on, where they begin in every row of y, as far as they are
-/// whole, and gives the column after them. The source is read along a few of its rows at a time.
+/// Streams the lines from column `first` on, where they begin in every row of y, as long as they
+/// are whole, and returns the column after them. The source is read along a few of its rows at a
+/// time.
 template <class T>
 int64_t stream_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int64_t first,
                      int64_t columns) {
@@ -147,7 +149,7 @@ int64_t stream_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows, int
 
 /// The same where lines begin elsewhere in each row of y: some more columns than are written are
 /// transposed, and each row takes its own from them. The first line of each row is left out, and
-/// less than one after the column that it gives may be written.
+/// less than one after the column that it returns may be written.
 template <class T>
 int64_t stream_shifted_lines(const T* x, int64_t xs, T* y, int64_t ys, int64_t rows,
                              int64_t columns) {
@@ -317,7 +319,7 @@ Status copy(const Call& c, const View& from, const View& to) {
                        large,
                        streamed};
   nest.rank -= 2;
-  // A multiple of the tile, so that pieces cut planes between tiles.
+  // A multiple of the tile, so that chunks split planes between tiles.
   int64_t grain = (kGrain / plane.columns + kTile - 1) / kTile * kTile;
   if (grain < 1) grain = kTile;
   if (streamed && grain < kRun) grain = kRun;
@@ -337,7 +339,7 @@ void transpose_tile(size_t size, const void* x, int64_t xs, void* y, int64_t ys,
 
 namespace {
 
-/// Fills n elements, whole lines of them with memory asked for ahead.
+/// Fills n elements, whole cache lines of them with prefetching.
 void fill_prefetching(size_t size, const void* value, uint8_t* to, int64_t n) {
   constexpr int64_t kLine = 64;
   alignas(kLine) uint8_t line[kLine];

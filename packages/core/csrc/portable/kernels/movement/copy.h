@@ -8,7 +8,7 @@ namespace proa::PROA_ISA {
 /// overlap unless they are the same memory with the same strides.
 Status copy(const Call& c, const View& from, const View& to);
 
-/// Copies n bytes and asks for the n at next_x and next_y, where copies will go on.
+/// Copies n bytes and prefetches the n at next_x and next_y, where copies will continue.
 void copy_prefetching(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* next_x,
                       const uint8_t* next_y);
 

@@ -117,7 +117,7 @@ Status tile(const Call& c) {
 }
 
 Status tile_grad(const Call& c) {
-  // Sums walk every element of dx once for each copy, in a fixed order.
+  // The sums visit every element of dx once for each copy, in a fixed order.
   const View &dy = c.in[0], &dx = c.out[0];
   PROA_TRY(clear(c, dx));
   int64_t count[kMaxRank], at[kMaxRank] = {};
@@ -235,7 +235,7 @@ Status add_runs(const Call& c, const View& from, const View& to, int axis) {
 
 namespace {
 
-/// Fills what padding adds: along each axis the ends, of what lies between those of axes before.
+/// Fills the padding: along each axis both ends, within the unpadded range of the axes before.
 Status fill_ends(const Call& c, const Ints& low, const Ints& high, const void* value) {
   View middle = c.out[0];
   for (int d = 0; d < middle.rank; ++d) {

@@ -185,7 +185,7 @@ View over_channels(float* numbers, const View& x) {
   return v;
 }
 
-/// As gradient, of what a relu behind the norm lets through of dy.
+/// As gradient, of dy masked by a ReLU that follows the norm.
 Status gated_gradient(const Call& c, double epsilon) {
   const Columns dy = channels_of(c.in[0]), x = channels_of(c.in[1]), dx = channels_of(c.out[0]);
   const Factors<float> f(c.scratch, x.n);

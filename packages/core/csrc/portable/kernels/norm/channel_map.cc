@@ -14,7 +14,7 @@ int64_t run_of(const CoalescedAxes& lines, int64_t r, int64_t end) {
   return left < end - r ? left : end - r;
 }
 
-/// Some neighbouring channels of one element; kWhole of them if that is a whole vector.
+/// Some contiguous channels of one element; kWhole of them if that is a whole vector.
 template <bool kWhole, bool kGated, class T>
 PROA_INLINE void map_vector(const T* x, const T* other_row, T* to, const Factors<Compute<T>>& f,
                             const Gate& gate, int64_t j, int64_t some) {
@@ -35,7 +35,7 @@ PROA_INLINE void map_vector(const T* x, const T* other_row, T* to, const Factors
     store_n(to + j, v, some);
 }
 
-/// Channels are neighbours in all arrays.
+/// Channels are contiguous in all arrays.
 template <bool kGated, class T>
 void map_across(const Columns& x, const Columns* other, const Columns& out,
                 const Factors<Compute<T>>& f, const Gate& gate, int64_t begin, int64_t end) {
@@ -52,7 +52,7 @@ void map_across(const Columns& x, const Columns* other, const Columns& out,
 }
 
 /// Any strides: channel by channel, in runs of elements at equal distances. The last channel comes
-/// first: whoever took the sums has just read it, and the cache still has it.
+/// first: the sums have just read it, so it is still in cache.
 template <class T>
 void map_down(const Columns& x, const Columns* other, const Columns& out,
               const Factors<Compute<T>>& f, int64_t begin, int64_t end) {

@@ -19,7 +19,7 @@ struct Factors {
 /// Without `other`, b is not read.
 Status map_channels(const Call& call, const Columns& x, const Columns* other, const Columns& out,
                     void* factors, int64_t apart);
-/// The same of floats whose channels are neighbours in all arrays, with a gate.
+/// The same of floats whose channels are contiguous in all arrays, with a gate.
 void map_gated_channels(const Call& call, const Columns& x, const Columns& other,
                         const Columns& out, void* factors, int64_t apart, const Gate& gate);
 

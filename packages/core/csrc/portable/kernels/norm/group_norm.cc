@@ -1,7 +1,7 @@
 // Group normalisation (Wu & He, 2018): each group of channels (axis 1) of each sample has its own
-// mean and 1 / sqrt(variance + epsilon). A sample is cut into blocks of whole groups that stay in
-// the cache from the sums to the map; where channels are neighbours in memory a block is all of
-// them. Blocks depend on the shape of a sample alone, so a batch gives what its samples give.
+// mean and 1 / sqrt(variance + epsilon). A sample is split into blocks of whole groups that stay
+// in cache from the sums to the map; where channels are contiguous a block is all of them. Blocks
+// depend on the shape of a sample alone, so a sample's result does not depend on its batch.
 #include <math.h>
 
 #include "proa/base/dispatch.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBlockElements = 64 * 1024;
 constexpr int64_t kManyBlocks = 8;  // then each is one thread's
 
-/// How images are cut.
+/// How images are split into blocks.
 struct Cut {
   int64_t batch, channels, inner;  // elements of a channel
   int64_t groups, wide;            // channels of a group

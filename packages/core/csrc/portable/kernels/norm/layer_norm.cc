@@ -33,7 +33,7 @@ Moments<C> moments_of(const Row& x, int64_t width, double epsilon) {
   return {mean, static_cast<C>(1.0 / ::sqrt(variance + epsilon))};
 }
 
-/// Rows of floats as they lie in memory; the next one is prefetched meanwhile.
+/// Contiguous rows of floats; the next one is prefetched meanwhile.
 void normalise_floats(const Call& c, int64_t axes, double epsilon) {
   const Rows x = last_axes(c.in[0], axes), y = last_axes(c.out[0], axes);
   const Rows mean = elements(c.out[1]), rstd = elements(c.out[2]);
@@ -88,11 +88,11 @@ void normalise(const Call& c, int64_t axes, double epsilon) {
 }
 
 constexpr int64_t kChunks = 16;  // of the rows, for the sums over them
-constexpr int64_t kSumRows = 6;  // by each piece: two of sums, four of copies
+constexpr int64_t kSumRows = 6;  // of each chunk: two of sums, four of copies
 
 int64_t chunk_rows(int64_t count) { return (count + kChunks - 1) / kChunks; }
 
-/// The row's values as neighbours: in dense, or copied to `buffer`.
+/// The row's values, contiguous: in place, or copied to `buffer`.
 template <class C>
 const C* dense(const Row& r, int64_t width, C* buffer) {
   if (const C* dense = dense_row<C>(r, 0)) return dense;

@@ -264,7 +264,7 @@ struct RowSteps {
 
   Status run(int64_t low, int64_t high) const {
     const SgdRows<VF> sgd(*static_cast<const SgdRowsAttrs*>(attrs));
-    // A row is stepped when those that follow it have been asked for.
+    // A row is updated after the rows that follow it have been prefetched.
     constexpr int64_t kLooked = 256, kAhead = 16;
     RowIndex met[kAhead + kLooked];
     int64_t waiting = 0;
@@ -305,7 +305,7 @@ struct RowSteps {
     float* const p = table.as<float>() + at.row * table.stride[0];
     const float* const value = values.as<const float>() + at.value * values.stride[0];
     VF in[2] = {}, out[1];
-    if (width == 1) {  // the rest of a vector may lie in another page
+    if (width == 1) {  // the rest of a vector may be in another page
       in[0][0] = *p;
       in[1][0] = *value;
       sgd(out, in);

@@ -56,7 +56,7 @@ PROA_INLINE VF value_of(const Int8Epilogue& end, const int32_t* sums, int64_t ch
   return to_float(load(sums)) * load(end.scale + channel) + load(end.shift + channel);
 }
 
-/// A row to neighbouring int8, without a function in between: the usual case.
+/// A row to contiguous int8, without a further function: the usual case.
 PROA_INLINE void quantize_row(const Int8Epilogue& end, const Quantizer& quantizer,
                               const int32_t* sums, int64_t channel, int cols, int8_t* to) {
   int j = 0;
@@ -75,7 +75,7 @@ PROA_INLINE void quantize_row(const Int8Epilogue& end, const Quantizer& quantize
   }
 }
 
-/// `some` neighbouring channels in whatever form they are wanted.
+/// `some` contiguous channels, written in the dtype and layout of the output.
 void finish_vector(const Int8Epilogue& end, const int32_t* sums, int64_t row, int64_t channel,
                    int some) {
   alignas(64) float v[kLanes];
@@ -129,7 +129,7 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t unit, int64_t coun
   return buffer;
 }
 
-/// a / b, which mostly is 0: long division takes longer than what is done with a unit.
+/// a / b, which mostly is 0: 64-bit division takes longer than the work on a unit.
 PROA_INLINE int64_t quotient(int64_t a, int64_t b) { return a < b ? 0 : a / b; }
 
 /// Where step `at` of a row of taps begins, of output 0.
@@ -149,7 +149,7 @@ PROA_INLINE VI unit_of(const int8_t* const* from, int64_t at, int64_t steps) {
   return bit_cast<VI>(unit);
 }
 
-/// One unit of outputs that are neighbours in memory.
+/// One unit of outputs that are contiguous in memory.
 const void* read_unit(const void* ctx, int64_t unit, int64_t out, int64_t count, void* buffer) {
   const Int8Kernels& w = *static_cast<const Int8Kernels*>(ctx);
   const int64_t row = quotient(unit, w.run_units()), tap = quotient(row, w.runs);
@@ -171,7 +171,7 @@ const void* read_unit(const void* ctx, int64_t unit, int64_t out, int64_t count,
   return buffer;
 }
 
-/// The sums of each output's elements, of outputs that are neighbours in memory.
+/// The sums of each output's elements, of outputs that are contiguous in memory.
 void sum_outputs(const Int8Kernels& w, int32_t* sums) {
   for (int64_t tap = 0; tap < w.taps_h; ++tap)
     for (int64_t at = 0; at < w.runs * w.run; ++at) {

@@ -29,7 +29,7 @@ struct Int8Epilogue {
   MatrixRef out;  // kF32 or kI8
   Act act;
   float out_scale;
-  float inverse;  // of out_scale, or 0 if quotients cannot be had from it
+  float inverse;  // of out_scale, or 0 if quotients cannot be computed by it
 };
 size_t int8_epilogue_bytes(int64_t channels);
 Int8Epilogue make_int8_epilogue(const View& multiplier, const View* bias, int64_t channels,

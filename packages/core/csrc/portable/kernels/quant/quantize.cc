@@ -53,7 +53,7 @@ template <class F>
 void for_each_line(const Call& c, const ScaleAxes& w, int64_t numel, F body) {
   if (numel == 0) return;
   const int64_t n = w.rank == 0 ? 1 : w.shape[w.rank - 1], lines = numel / n;
-  // One long line is cut up; many are shared out.
+  // One long line is split; of many, each is one task's.
   const int64_t cut = lines == 1 ? 32768 : n, per_line = (n + cut - 1) / cut;
   parallel_for(c, lines * per_line, 1 + 32768 / (cut + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {

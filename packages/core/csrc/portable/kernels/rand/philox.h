@@ -20,8 +20,8 @@ PROA_INLINE VQ multiply_low_halves(VQ a, VQ b) {
 #endif
 }
 
-/// The four words of as many counters as a vector has 64-bit lanes. What stands in the upper
-/// halves of the lanes is neither used nor cleared.
+/// The four words of as many counters as a vector has 64-bit lanes. The upper halves of
+/// the lanes are neither used nor cleared.
 struct PhiloxState {
   VQ word[4];
 };
@@ -81,7 +81,7 @@ PROA_INLINE void philox_words(int64_t seed, int64_t offset, int64_t block, uint3
       const VQ first = (s.word[0] & 0xffffffffu) | (s.word[1] << 32);
       const VQ second = (s.word[2] & 0xffffffffu) | (s.word[3] << 32);
       const VQ pairs[2] = {shuffle(first, second, low_pairs), shuffle(first, second, high_pairs)};
-      // Words 0 and 1 of a counter lie in the low and high half of a lane.
+      // Words 0 and 1 of a counter are the low and high half of a lane.
       if constexpr (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
         __builtin_memcpy(to, pairs, sizeof pairs);
       } else {

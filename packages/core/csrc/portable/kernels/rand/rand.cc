@@ -1,5 +1,5 @@
-// Random arrays. Element i takes word i of the stream (words 2i and 2i + 1 for 64 bits), counted in
-// logical row-major order, whatever the strides and the threads.
+// Random arrays. Element i uses word i of the stream (words 2i and 2i + 1 for 64 bits), counted in
+// logical row-major order, independent of strides and threads.
 #include "proa/kernels/rand/philox.h"
 
 #include "proa/base/dispatch.h"

@@ -50,7 +50,7 @@ PROA_INLINE double sigmoid(double x) {
   return (x < 0 ? z : 1.0) / (1.0 + z);
 }
 
-/// Calls body(i, n) for pieces of [0, count) of at most a vector.
+/// Calls body(i, n) for chunks of [0, count) of at most a vector.
 template <class C, class F>
 PROA_INLINE void for_lanes(int64_t count, F body) {
   constexpr int kCount = Lanes<C>::kCount;
@@ -69,7 +69,7 @@ inline uint8_t* line(const View& v, int64_t t, int64_t b) {
 }
 inline uint8_t* line(const View& v, int64_t b) { return line_at(v, b * v.stride[0]); }
 
-/// n elements from `from` on, the stride of v's last axis apart, as C: in place if they lie so.
+/// n elements from `from` on, the stride of v's last axis apart, as C: in place if possible.
 template <class C>
 const C* read(const View& v, const uint8_t* from, int64_t n, C* buffer) {
   const int64_t stride = stride_of(v, v.rank - 1);

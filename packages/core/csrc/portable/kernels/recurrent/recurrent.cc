@@ -10,7 +10,7 @@ namespace {
 template <class C>
 struct Work {
   C *gates, *h, *c;  // (batch, gates), (batch, hidden) twice
-  C* input;          // (batch, gates): lines of xg that do not lie as C
+  C* input;          // (batch, gates): lines of xg that are not contiguous values of C
   uint8_t *packed, *product;
   size_t bytes;
 };

@@ -28,7 +28,7 @@ template <class C>
 struct Work {
   C* dgates;          // (time, batch, gates): of the recurrent part of the gates
   C* previous;        // (time, batch, hidden): the state before each step, 0 where there is no step
-  C *dh, *pass, *dc;  // (batch, hidden): what goes to the step before, past the product, and of c
+  C *dh, *pass, *dc;  // (batch, hidden): passed to the previous step, outside the product, and of c
   C* lines;           // buffers of a sample
   int64_t line_size;
   uint8_t *packed, *product;

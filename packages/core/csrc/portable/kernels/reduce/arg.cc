@@ -54,7 +54,7 @@ int64_t first_of(const float* x, int64_t n, float value) {
   return i;
 }
 
-/// In blocks, whose extremum is found by vectors; where it stands is looked up in the best alone.
+/// In blocks, whose extremum is found by vectors; its index is searched in the best block alone.
 template <bool kMax>
 int64_t scan_f32(const float* x, int64_t n, float* best) {
   constexpr int64_t kBlock = 1024;
@@ -88,8 +88,8 @@ int64_t find(RunReader* reader) {
 }
 
 // -- lines side by side in memory -----------------------------------------------------------------
-// CoalescedAxes taken a step at a time: a page. Of pieces of pages the machine would fetch the
-// rest, too.
+// Lines reduced together, a step at a time: a page. For parts of pages the hardware prefetcher
+// would fetch the rest as well.
 constexpr int64_t kStrip = 1024;
 
 /// n float lines side by side, element i of them at x + i * step: best[j] and index[j] of each.

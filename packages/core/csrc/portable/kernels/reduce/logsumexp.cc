@@ -36,8 +36,8 @@ float greatest(const float* x, int64_t n, float peak) {
   return any(nan) ? NAN : max_lanes(max(max(peaks[0], peaks[1]), max(peaks[2], peaks[3])));
 }
 
-/// Sum of exp(x - peak) over n floats, 64 vectors of them in float. Asks for the n floats behind:
-/// memory would have nothing to do meanwhile.
+/// Sum of exp(x - peak) over n floats, 64 vectors of them in float. Prefetches the n floats that
+/// follow: memory would be idle meanwhile.
 double sum_exp(const float* x, int64_t n, float peak) {
   double total = 0;
   for (int64_t i = 0; i < n; i += 64 * kLanes) {
@@ -60,7 +60,7 @@ double sum_exp(const float* x, int64_t n, float peak) {
   return total;
 }
 
-/// In blocks that stay in L1; when a block has a greater peak, the sum so far is rescaled.
+/// In blocks that stay in L1; when a block has a larger maximum, the sum so far is rescaled.
 double log_sum_exp_f32(RunReader* reader, int64_t length) {
   constexpr int64_t kBlock = 4096;
   const void* run;
@@ -100,7 +100,7 @@ double log_sum_exp_f64(RunReader* reader, int64_t length) {
   return peak + ::log(total);
 }
 
-/// CoalescedAxes side by side in memory, in strips of them.
+/// Lines that are adjacent in memory, in strips.
 void log_sum_exp_columns(const Call& c, const Split& s, const float* x, const View& out) {
   const int last = s.kept.rank - 1;
   const int64_t run = s.kept.shape[last], strips = (run + kStripWidth - 1) / kStripWidth;

@@ -6,9 +6,9 @@ namespace proa::PROA_ISA {
 
 namespace {
 
-constexpr int64_t kGrain = 32768;       // elements one piece of work reads at least
+constexpr int64_t kGrain = 32768;       // minimum elements that one task reads
 constexpr int64_t kColumnBytes = 4096;  // of accumulators of a block of columns
-constexpr int64_t kMaxParts = 8;        // a long reduction is cut into at max_width so many parts
+constexpr int64_t kMaxParts = 8;        // a long reduction is split into at most this many parts
 constexpr int64_t kFewColumns = 8;      // fewer are reduced one after the other
 
 int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
@@ -38,7 +38,7 @@ const uint8_t* element(const View& x, int64_t offset) {
   return x.as<const uint8_t>() + offset * static_cast<int64_t>(size_of(x.dtype));
 }
 
-/// acc takes in elements [begin, end) of the reduction of one output.
+/// Reduces elements [begin, end) of one output into acc.
 void reduce_run(const Job& job, const uint8_t* x, int64_t begin, int64_t end, void* acc) {
   RunReader reader(job.s.reduced, x, job.x.dtype, job.r.in);
   reader.start(begin, end);
@@ -79,7 +79,7 @@ void reduce_rows(const Call& c, const Job& job, int64_t outputs, int64_t length)
                      job.x.dtype == job.r.in && length > 0;
   const int64_t grain = length < kGrain ? kGrain / (length + 1) + 1 : 1;
   parallel_for(c, outputs, grain, [&](int64_t begin, int64_t end) {
-    // Several outputs at a time, side by side along the last kept dimension.
+    // Several outputs at a time, adjacent along the last kept dimension.
     constexpr int64_t kGroup = 64;
     alignas(64) uint8_t acc[kGroup * 16];
     const int64_t inner = job.s.kept.inner(), step = job.s.kept.inner_stride(0);
@@ -106,7 +106,7 @@ void reduce_rows(const Call& c, const Job& job, int64_t outputs, int64_t length)
   });
 }
 
-/// acc[0, n) takes in rows [begin, end) of the columns that start at x.
+/// Reduces rows [begin, end) of the columns that start at x into acc[0, n).
 void reduce_block(const Job& job, const uint8_t* x, int64_t begin, int64_t end, int64_t n,
                   void* acc) {
   const Nest& nest = job.s.reduced;

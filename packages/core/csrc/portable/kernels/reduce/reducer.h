@@ -1,7 +1,7 @@
 #pragma once
 // The one driver of reductions. A reducer knows how to accumulate dense elements of the type it
-// computes in; the driver walks any strides and axes, converts, spreads the work and puts partial
-// results together in an order that shapes alone decide.
+// computes in; the driver handles any strides and axes, converts, splits the work over threads and
+// combines partial results in an order that depends on shapes alone.
 #include "proa/base/call.h"
 #include "proa/kernels/elementwise/nest.h"
 
@@ -11,9 +11,9 @@ struct Reducer {
   DType in, out;        // dtype that elements are converted to, and that finish writes
   int64_t accumulator;  // bytes, at most 16
   void (*init)(void* acc, int64_t n);
-  /// acc[0] takes in n elements.
+  /// Reduces n elements into acc[0].
   void (*row)(void* acc, const void* x, int64_t n);
-  /// acc[j] takes in x[r * stride + j] for all rows r < rows; j < n.
+  /// Reduces x[r * stride + j] into acc[j] for all rows r < rows; j < n.
   void (*columns)(void* acc, const void* x, int64_t stride, int64_t rows, int64_t n);
   void (*merge)(void* acc, const void* other, int64_t n);
   /// Writes n results; count is the number of elements in each.

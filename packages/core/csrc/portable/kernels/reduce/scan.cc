@@ -129,7 +129,7 @@ void sum_line(const float* x, float* y, int64_t n) {
   for (; i < n; ++i) y[i] = static_cast<float>(acc = acc + static_cast<double>(x[i]));
 }
 
-/// One step of n float lines side by side, and asks for a later one.
+/// One step of n adjacent float lines; prefetches a later one.
 template <bool kProduct>
 void step_floats(const float* x, float* y, int64_t n, double* carry, int64_t x_later,
                  int64_t y_later) {
@@ -155,9 +155,9 @@ void step_floats(const float* x, float* y, int64_t n, double* carry, int64_t x_l
 
 using ScanRun = void (*)(const void*, void*, int64_t, void*);
 
-/// CoalescedAxes along an axis: element i of line l at kept(l) + i * step. They are scanned as
-/// `as`.
-struct CoalescedAxes {
+/// Lines along an axis: element i of line l is at kept(l) + i * step. They are scanned as `as`,
+/// a dtype.
+struct ScanLines {
   const View &x, &y;
   const Nest& kept;
   int64_t length, x_step, y_step;
@@ -191,7 +191,7 @@ void begin_scan(DType as, bool product, void* carry, int64_t n) {
 }
 
 /// Line after line, in blocks of the wide type.
-void scan_lines(const Call& c, const CoalescedAxes& l, bool product) {
+void scan_lines(const Call& c, const ScanLines& l, bool product) {
   const ScanRun run = run_of<Along>(l.as, product);
   const size_t size = size_of(l.x.dtype), out_size = size_of(l.y.dtype);
   parallel_for(c, l.kept.size(), 16384 / l.length + 1, [&](int64_t begin, int64_t end) {
@@ -222,9 +222,9 @@ void scan_lines(const Call& c, const CoalescedAxes& l, bool product) {
   });
 }
 
-/// CoalescedAxes side by side in memory: a block of them takes a step at a time. Of floats it is a
-/// page; of pieces of pages the machine would fetch the rest, too.
-void scan_columns(const Call& c, const CoalescedAxes& l, bool product) {
+/// Lines adjacent in memory: a block of them is scanned a step at a time. Of floats it is a page;
+/// for parts of pages the hardware prefetcher would fetch the rest as well.
+void scan_columns(const Call& c, const ScanLines& l, bool product) {
   const ScanRun step = run_of<Across>(l.as, product);
   constexpr int64_t kPage = 1024;
   const int64_t block = l.floats() ? kPage : kBlock;
@@ -282,7 +282,7 @@ Status scan_axis(const Call& c, int64_t axis_attr, bool reverse, bool product) {
   const int last = s.kept.rank - 1;
   const bool by_columns = last >= 0 && xs != 1 && s.kept.shape[last] >= 16 &&
                           s.kept.stride[0][last] == 1 && s.kept.stride[1][last] == 1;
-  const CoalescedAxes lines = {x, y, s.kept, length, xs, ys, as};
+  const ScanLines lines = {x, y, s.kept, length, xs, ys, as};
   if (by_columns) {
     scan_columns(c, lines, product);
   } else {

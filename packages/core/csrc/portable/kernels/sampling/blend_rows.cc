@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kBand = 64;  // columns that one task adds to
 
-/// True if every index is below `rows`; those below 0 stand for nothing.
+/// True if every index is below `rows`; those below 0 are ignored.
 template <class I>
 bool all_below(const View& index, int64_t rows) {
   bool inside = true;
@@ -55,7 +55,7 @@ void blend_row(const Call& c, int64_t r) {
   }
 }
 
-/// The same for columns that lie apart.
+/// The same for columns that are not contiguous.
 template <class T>
 void blend_row_apart(const Call& c, int64_t r) {
   const View &x = c.in[0], &index = c.in[1], &y = c.out[0];

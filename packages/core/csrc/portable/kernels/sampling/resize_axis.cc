@@ -1,6 +1,6 @@
 // Resampling along one axis: every element is a sum of at most four, at places and with weights
-// that depend on its index alone. A tap of weight 0 is not read, so that a NaN beside an element
-// that is taken as it is stays where it is.
+// that depend on its index alone. A tap of weight 0 is not read, so that a NaN next to an element
+// that is copied unchanged does not spread.
 #include <math.h>
 
 #include "proa/base/dispatch.h"
@@ -39,7 +39,7 @@ struct Resampling {
     Taps t = {};
     const double index = static_cast<double>(i);
     if (mode == ResizeAxisAttrs::kModeNearest) {
-      // In float, as other frameworks have it, whose choice between neighbours is so the same.
+      // In float, as in other frameworks, so that the choice between two elements is the same.
       const float nearest = static_cast<float>(ratio) * static_cast<float>(i);
       t.add(static_cast<int64_t>(corners ? nearest + 0.5 : nearest), size, 1);
       return t;
@@ -83,10 +83,10 @@ int axis_of(const A& a, const View& v) {
   return static_cast<int>(a.axis < 0 ? a.axis + v.rank : a.axis);
 }
 
-/// A task: `n` neighbouring lines along the axis of `to` and of `from`.
+/// A task: `n` adjacent lines along the axis of `to` and of `from`.
 struct Part {
   int64_t to, from;               // offsets of the first line
-  int64_t n, to_step, from_step;  // lines and what lies between them
+  int64_t n, to_step, from_step;  // lines, and the strides between them
 };
 
 /// Calls body(Part) for all lines along `axis`.
@@ -126,7 +126,7 @@ void take(const Call& c, const View& x, const View& y, int axis, const Taps* tap
   });
 }
 
-/// to[k] = sum of taps of from[k], for neighbouring k.
+/// to[k] = sum of taps of from[k], for contiguous k.
 template <class T>
 void blend_run(const Taps& t, const T* from, int64_t step, int64_t n, T* to) {
   constexpr int kWidth = kLanesOf<T>;

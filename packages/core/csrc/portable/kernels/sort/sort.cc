@@ -47,7 +47,7 @@ Keyed* sort_keys(Keyed* items, Keyed* spare, int64_t n) {
 
 namespace {
 
-// -0 is +0, NaN the greatest; negative numbers are turned over.
+// -0 is +0, NaN the greatest; the bits of negative numbers are inverted.
 PROA_INLINE uint64_t key_of(float x) {
   if (x != x) return UINT32_MAX;
   const uint32_t bits = bit_cast<uint32_t>(x + 0.0f);
@@ -63,7 +63,7 @@ PROA_INLINE uint64_t key_of(int64_t x) { return static_cast<uint64_t>(x) ^ (uint
 /// A line of the array: its elements' keys, greatest first if `falling`.
 template <class T>
 void read_keys(RunReader* reader, bool falling, Keyed* items) {
-  // A float's keys have 32 bits: only those are turned over, which saves passes.
+  // A float's keys have 32 bits: only those are inverted, which saves passes.
   const uint64_t flip = !falling ? 0 : sizeof(T) == 4 ? UINT32_MAX : UINT64_MAX;
   const void* run;
   int64_t at = 0;
@@ -74,7 +74,7 @@ void read_keys(RunReader* reader, bool falling, Keyed* items) {
   }
 }
 
-/// The first k of the items in order, kept sorted while walking; for small k.
+/// The first k of the items in order, by insertion into a sorted list; for small k.
 void select_first(Keyed* items, int64_t n, int64_t k) {
   int64_t held = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -88,25 +88,25 @@ void select_first(Keyed* items, int64_t n, int64_t k) {
 
 constexpr int64_t kMaxParts = 8;
 
-struct CoalescedAxes {
+struct AxisLines {
   int64_t length, count, parts;
 };
-CoalescedAxes coalesce_axes(const View& x, int64_t axis) {
-  CoalescedAxes l;
+AxisLines lines_along(const View& x, int64_t axis) {
+  AxisLines l;
   l.length = x.rank > 0 ? x.shape[normalize_axis(axis, x.rank)] : 1;
   l.count = l.length > 0 ? x.numel() / l.length : 0;
   l.parts = l.count < kMaxParts ? l.count : kMaxParts;
   return l;
 }
 size_t scratch_of(const Call& c, int64_t axis) {
-  const CoalescedAxes l = coalesce_axes(c.in[0], axis);
+  const AxisLines l = lines_along(c.in[0], axis);
   return static_cast<size_t>(l.parts * l.length * 2) * sizeof(Keyed);
 }
 
 /// out[0], out[1] = the first k in order along the axis, and where they were.
 Status order(const Call& c, int64_t axis_attr, int64_t k, bool falling) {
   const View &x = c.in[0], &y = c.out[0], &where = c.out[1];
-  const CoalescedAxes l = coalesce_axes(x, axis_attr);
+  const AxisLines l = lines_along(x, axis_attr);
   if (l.count == 0 || k == 0) return Status::kOk;
   if (is_complex(x.dtype) || x.dtype == DType::kBool) return Status::kUnimplemented;
   const int axis = x.rank > 0 ? normalize_axis(axis_attr, x.rank) : 0;
@@ -154,7 +154,7 @@ Status order(const Call& c, int64_t axis_attr, int64_t k, bool falling) {
 size_t sort_scratch(const Call& c) { return scratch_of(c, c.attr<SortAttrs>().axis); }
 Status sort(const Call& c) {
   const auto& a = c.attr<SortAttrs>();
-  return order(c, a.axis, coalesce_axes(c.in[0], a.axis).length, a.descending != 0);
+  return order(c, a.axis, lines_along(c.in[0], a.axis).length, a.descending != 0);
 }
 
 size_t topk_scratch(const Call& c) { return scratch_of(c, c.attr<TopkAttrs>().axis); }

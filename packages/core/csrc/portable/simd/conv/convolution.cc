@@ -22,7 +22,7 @@ constexpr int64_t kImplicitWeightBytes = 768 * 1024;  // of kernels, for Algorit
 constexpr int64_t kGrainMacs = 1 << 19;
 constexpr int64_t kBandBytes = 96 * 1024;
 // Bands of Algorithm::kDepthwise (adjacent output lines share lines of x), and the size of an
-// input that is worth splitting into them.
+// input for which splitting into them pays.
 constexpr int64_t kDepthwiseBandBytes = 256 * 1024, kLargeInputBytes = 4 << 20;
 constexpr int64_t kSlots = 16;
 constexpr int64_t kTransposeElements = 256;  // elements of a kernel transposed at once, for packing
@@ -189,7 +189,7 @@ const void* read_kernel(const void* ctx, int64_t out, int64_t k, int64_t count, 
   return buffer;
 }
 
-/// Pointwise float kernels whose channels lie as they are wanted.
+/// Pointwise float kernels whose channels have the needed layout.
 bool is_pointwise(const Convolution& c) {
   return c.kernels.dtype == DType::kF32 && c.taps_h * c.taps_w == 1 && c.kernels.depth == 1;
 }
@@ -204,7 +204,7 @@ bool by_outs(const Convolution& c) {
   return c.kernels.dtype == DType::kF32 && c.kernels.out < c.kernels.depth;
 }
 
-/// What gemm_pack writes, with every kernel's memory gone through but once.
+/// What gemm_pack writes, with every kernel's memory read only once.
 void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
   const Convolution& c = *s.c;
   const ConvWeights& w = c.kernels;
@@ -216,7 +216,7 @@ void pack_by_outs(const KernelSource& s, const Micro& micro, float* packed) {
                      w.out, packed);
 }
 
-/// True of float kernels that lie one after the other, each tap beside the next. Libraries for
+/// True of float kernels that are contiguous one after the other, the taps innermost. Libraries for
 /// models pack but once and go without.
 bool by_kernels(const Convolution& c) {
   const ConvWeights& w = c.kernels;
@@ -225,7 +225,7 @@ bool by_kernels(const Convolution& c) {
          w.tap_w == 1 && w.tap_h == c.taps_w && w.depth == taps && w.out > 1;
 }
 
-/// What gemm_pack writes, with kernels transposed as they lie and their taps parted after that.
+/// What gemm_pack writes, with kernels transposed as stored and their taps separated afterwards.
 void pack_by_kernels(const Call& call, const KernelSource& s, const Micro& micro, float* packed) {
   const Convolution& c = *s.c;
   const ConvWeights& w = c.kernels;
@@ -316,7 +316,7 @@ void run_patches(const Call& call, const Job& s) {
   p.g.init = s.init;
   const MatrixRef& out = c.end.out;
   if (p.g.c == nullptr && out.dtype == DType::kF32 && out.stride == 1) {
-    // Pixels lie evenly within a line at least.
+    // Pixels are evenly spaced at least within a line.
     p.lines = &out.rows;
     p.g.c = s.out;
     p.g.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;

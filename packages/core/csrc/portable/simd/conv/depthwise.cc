@@ -32,7 +32,7 @@ struct Job {
   int64_t pixel;              // between pixels of a line of the output
 };
 
-/// The taps of one or more neighbouring pixels.
+/// The taps of one or more adjacent pixels.
 struct Window {
   Taps p, q;
   int64_t w;  // column of x of tap 0

@@ -21,7 +21,7 @@ void depthwise(const Call& call, const Convolution& c, const PaddedInput& input,
 /// The same for lines [first, last), on the calling thread.
 void depthwise_lines(const Convolution& c, const PaddedInput& input, const void* packed,
                      const void* bias, const Gemm& end, int64_t first, int64_t last);
-/// Lines worth a task of their own.
+/// Minimum lines of one task.
 int64_t depthwise_grain(const Convolution& c);
 
 /// Channels of a line of the packed kernels.

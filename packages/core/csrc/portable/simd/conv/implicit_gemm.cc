@@ -11,7 +11,7 @@ constexpr int64_t kChunkBytes = 128 * 1024;  // of patches
 constexpr int64_t kStripBytes = 256 * 1024;  // of panels
 // Weights larger than this are read from beyond the L2 cache each time: use larger chunks.
 constexpr int64_t kUncachedWeightBytes = 1 << 20, kUncachedChunkBytes = 512 * 1024;
-constexpr int64_t kGrainMacs = 1 << 19;  // multiply-adds worth a task of their own
+constexpr int64_t kGrainMacs = 1 << 19;  // minimum multiply-adds of one task
 constexpr int64_t kTasks = 8;
 
 struct Tiling {

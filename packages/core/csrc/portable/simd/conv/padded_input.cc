@@ -13,7 +13,7 @@ int64_t element_bytes(DType t) { return t == DType::kI8 ? 1 : is_double(t) ? 8 :
 
 int64_t pitch(const View& x, const PaddedShape& s) { return s.pixel > 0 ? s.pixel : x.shape[1]; }
 
-/// An element of the input; kFlip is the bits that int8 with an offset has turned.
+/// An element of the input; kFlip is the bits that int8 with an offset has inverted.
 template <class T, int kFlip, class S>
 PROA_INLINE T as_step(S x) {
   if constexpr (kFlip != 0)
@@ -30,7 +30,7 @@ void fill_with_zero(T* to, int64_t n) {
     memset(to, 0, static_cast<size_t>(n) * sizeof(T));
 }
 
-/// n neighbours.
+/// n contiguous elements.
 template <class S, class T, int kFlip>
 PROA_INLINE void copy_run(const S* from, int64_t n, T* to) {
   int64_t i = 0;
@@ -170,7 +170,7 @@ PaddedInput pad_input(const Call& call, const View& x, const PaddedShape& s, boo
       if constexpr (computes(DType::kF64)) fill<double>(call, x, s, static_cast<double*>(memory));
       break;
     case DType::kI8:
-      if constexpr (kHasDepthwise)  // others take pad_int8_input
+      if constexpr (kHasDepthwise)  // the others use pad_int8_input
         fill<int8_t>(call, x, s, static_cast<int8_t*>(memory));
       break;
     default:

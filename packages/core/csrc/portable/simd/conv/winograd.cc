@@ -41,7 +41,7 @@ int64_t kernels_point(const Convolution& c) {
 
 bool is_wide(const Convolution& c) { return c.depth * c.outs >= kWide; }
 
-/// How the tiles of a correlation are cut up and lie in scratch.
+/// How the tiles of a convolution are split and laid out in scratch.
 struct Layout {
   int64_t down, across, tiles;  // tiles of an image, and of all
   int64_t taken;                // tiles handled at once
@@ -83,7 +83,7 @@ Tiles tiles_of(const Convolution& c, const Layout& l, const PaddedInput& input) 
           l.across, c.depth,      c.x.shape[0] * l.down};
 }
 
-/// Rows [row, row + height) of one point meet a panel of kernels.
+/// Multiplies rows [row, row + height) of one point by a panel of kernels.
 void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t col,
                    const Patches& rows) {
   Tile t = {};
@@ -98,7 +98,7 @@ void multiply_tile(const Job& s, int64_t point, int64_t row, int height, int64_t
   kMicroF32.run_patches(t.count, kTileVecs, t, rows);
 }
 
-/// The products of one point, for the first `tiles` tiles taken. A row of tiles stays in the
+/// The products of one point, for the first `tiles` tiles of a block. A row of tiles stays in the
 /// first-level cache, or a panel of wide kernels in the second-level one while the next comes.
 void multiply(const Job& s, int64_t point, int64_t tiles) {
   const int64_t panel = kTileVecs * kLanes, outs = s.c.outs, depth = s.c.depth;
@@ -122,7 +122,7 @@ void multiply(const Job& s, int64_t point, int64_t tiles) {
     }
 }
 
-/// The results of tile `tile`, from the products of the taken one `at`.
+/// The results of tile `tile`, from the products of tile `at` of the block.
 void give_out(const Job& s, int64_t tile, int64_t at) {
   const Convolution& c = s.c;
   const int64_t line = tile / s.l.across, n = line / s.l.down;
@@ -171,7 +171,7 @@ const void* read_row(const void* ctx, int64_t out, int64_t k, int64_t, void*) {
   return rows.data + out * rows.out + k;
 }
 
-/// True if the taps of a kernel are neighbours, and if they run backward.
+/// True if the taps of a kernel are contiguous, and if they are flipped.
 bool taps_adjoin(const ConvWeights& w) {
   return (w.tap_h == 3 && w.tap_w == 1) || (w.tap_h == -3 && w.tap_w == -1);
 }
@@ -212,7 +212,7 @@ void read_taps(const Convolution& c, int64_t col, int64_t k, int64_t count, floa
   pack_panel({&rows, read_row, false}, 4, 0, static_cast<int>(lanes), kLanes, 0, taps, to);
 }
 
-/// The points of one depth from its taps, which may stand backward.
+/// The points of one depth from its taps, which may be flipped.
 PROA_INLINE void pack_taps(const float* taps, bool back, int64_t point, float* to) {
   const int64_t first = back ? (kTaps - 1) * kLanes : 0, step = back ? -kLanes : kLanes;
   VF half[kEdge][3];

@@ -1,8 +1,8 @@
 // The five loops around the micro-kernel, named as in BLIS (Van Zee and van de Geijn, 2015): blocks
 // of nc columns and kc steps of b are packed into the second-level cache; panels of mr rows of a
-// stream through the first-level cache; each meets all panels of nr columns of the block. Which
-// operands are packed, and when, only affects speed: every element of c is the sum of the same
-// terms in the same order on every path.
+// stream through the first-level cache; each is multiplied by all panels of nr columns of the
+// block. Which operands are packed, and when, only affects speed: every element of c is the sum of
+// the same terms in the same order on every path.
 //
 // float32 on one thread of a Cascade Lake with a measured FMA peak of 153 GFLOP/s: the micro-kernel
 // reaches 97 % of peak on packed panels in cache and 92 % when it reads a in place; squares of 128
@@ -19,14 +19,14 @@ namespace {
 constexpr int64_t kPackedBBytes = 512 * 1024;  // a block of packed b: half of the L2 cache
 constexpr int64_t kWholeABytes = 4 << 20;      // of a, to be packed once for all blocks of columns
 constexpr int64_t kUncachedBBytes = 3 << 19;   // of b, to be read in place by 3 or 4 panels of a
-constexpr int64_t kGrainMacs = 1 << 19;        // multiply-adds worth a task of their own
+constexpr int64_t kGrainMacs = 1 << 19;        // minimum multiply-adds of one task
 constexpr int kRowPadding = 64;                // bytes; avoids row strides of a power of two
 constexpr int kPanelBytes = kTileRows * ((computes(DType::kF64) ? 2048 : 1536) + kRowPadding);
 constexpr int64_t kPackRows = 16;       // rows of b packed at a time
 constexpr int64_t kFewPanelsA = 4;      // up to which b is packed a panel at a time, if at all
 constexpr int64_t kFewPanelsB = 3;      // up to which rows of a are copied, not transposed
 constexpr int64_t kInPlacePanelsB = 8;  // up to which rows of a are read in place
-constexpr int64_t kAliasBytes = 2048;   // rows this far apart map to the same cache sets
+constexpr int64_t kAliasBytes = 2048;   // rows at this distance map to the same cache sets
 
 /// Without float64 the library only runs models, whose b is prepacked: the paths that avoid
 /// packing b are left out.
@@ -113,7 +113,7 @@ struct Block {
   int64_t k0 = 0, k = 0;        // units of k
   uint8_t* packed_b = nullptr;  // memory for packed panels of b
   const uint8_t* b = nullptr;   // packed panels of b: there, or in g.packed
-  uint8_t* acc = nullptr;       // accumulators of all of c, if c itself does not take them
+  uint8_t* acc = nullptr;       // accumulators of all of c, if they are not stored in c
   int64_t ld_acc = 0;
   uint8_t* packed_a = nullptr;  // panels of PackA::kWhole
 
@@ -134,7 +134,7 @@ struct Panel {
   int rows;
 };
 
-/// Multiplies one tile. With `to`, b is read in place and written there, packed, on the way.
+/// Multiplies one tile. With `to`, b is read in place and also written there, packed.
 void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = nullptr) {
   const Gemm& g = s.g;
   const Micro& micro = *g.micro;

@@ -17,7 +17,7 @@ struct Block {
   /// Swaps rows and lanes: in step b, bit b of the two indices is exchanged.
   template <int b>
   PROA_INLINE void exchange() {
-    Vec<T> low, high;  // lane numbers to take from two rows
+    Vec<T> low, high;  // indices of the lanes selected from two rows
     for (int l = 0; l < kWidth; ++l) {
       low[l] = (l & b) == 0 ? static_cast<T>(l) : static_cast<T>(l - b + kWidth);
       high[l] = (l & b) == 0 ? static_cast<T>(l + b) : static_cast<T>(l + kWidth);

@@ -34,7 +34,7 @@ void pack_panel(const PackOperand& s, int size, int64_t lane, int lanes, int wid
 /// A strided matrix of any float dtype, read as `compute` (kF32 or kF64).
 struct MatrixOperand {
   const void* data;
-  CoalescedAxes lines;  // starts of the lines read() goes along
+  CoalescedAxes lines;  // starts of the lines that read() reads
   int64_t stride;       // between elements of a line
   int64_t steps;        // of k, for bf16_pair_operand
 };

@@ -12,7 +12,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kSteps = 8;         // rows of b taken together
+constexpr int64_t kSteps = 8;         // rows of b processed together
 constexpr int kWide = 4;              // vectors of columns side by side
 constexpr int64_t kSumBytes = 16384;  // of a chunk
 constexpr int64_t kMinChunks = 4;     // of columns, if there are enough of them
@@ -111,7 +111,7 @@ void add_block(const Chunk<T>& c, int64_t k0, int64_t k, Compute<T>* sums) {
   }
 }
 
-/// Writes the sums of a chunk as g wants them.
+/// Writes the sums of a chunk to g's output.
 template <class T>
 void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
   using C = Compute<T>;

@@ -108,7 +108,7 @@ void run_tile(const UnpackedGemm& s, const Corner<T>& at) {
   }
 }
 
-/// How many tiles of kHighRows to take for m rows before those of kRows: what costs are low tiles,
+/// How many tiles of kHighRows to use for m rows before those of kRows: what costs are low tiles,
 /// and rows that are done twice.
 int64_t high_tiles(int64_t m) {
   const int64_t widest = m / kHighRows;
