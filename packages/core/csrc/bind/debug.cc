@@ -29,7 +29,9 @@ std::string call_for_text(const char* module_name, const char* function, const c
   return answer;
 }
 
-std::string user_line() { return call_for_text("proa.errors", "user_line", nullptr, nullptr, 0); }
+std::string user_line() {
+  return call_for_text("proa.errors.locations", "user_line", nullptr, nullptr, 0);
+}
 
 std::string name_of_output(const OpInfo& op, int i) {
   const std::string name = call_for_text("proa.schema", "output_name", "si", op.name, i);
@@ -42,7 +44,7 @@ void annotate(const std::string& text) {
   if (kind == nullptr) return;
   PyErr_NormalizeException(&kind, &value, &trace);
   {
-    const Ref module(PyImport_ImportModule("proa.errors"));
+    const Ref module(PyImport_ImportModule("proa.errors.locations"));
     const Ref done(module ? PyObject_CallMethod(module.get(), "annotate", "Os", value, text.c_str())
                           : nullptr);
     PyErr_Clear();

@@ -29,9 +29,10 @@ const char* class_of(ErrorKind kind) {
   }
 }
 
-// proa.errors words it: the class by its name, the user's line, the C++ stack if there is one.
+// proa.errors.locations words it: the class by its name, the user's line, the C++ stack if there is
+// one.
 void set_error(const char* name, const char* message, const std::string& stack) {
-  const Ref module(PyImport_ImportModule("proa.errors"));
+  const Ref module(PyImport_ImportModule("proa.errors.locations"));
   const Ref error(
       module ? PyObject_CallMethod(module.get(), "raised", "sss", name, message, stack.c_str())
              : nullptr);

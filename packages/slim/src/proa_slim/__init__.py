@@ -2,7 +2,7 @@
 
 import os
 
-from proa.errors import add_own_code
+from proa.errors.locations import add_own_code
 from proa_slim.config import QuantConfig
 from proa_slim.quant import (
     QAT,

@@ -15,7 +15,7 @@ from typing import Any
 from proa import _core, errors
 from proa.base.observers import layer_observers
 from proa.base.stored_flags import STORED
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, locations
 
 
 @dataclass
@@ -137,8 +137,8 @@ def _output_number(op: str, output: str) -> int:
 
 
 def _stack_level() -> None:
-    errors.stack_level = _FLAGS["FLAGS_call_stack_level"].value
-    _core.error_stacks(errors.stack_level >= 2)
+    locations.stack_level = _FLAGS["FLAGS_call_stack_level"].value
+    _core.error_stacks(locations.stack_level >= 2)
     _watch_lines()
 
 
@@ -158,7 +158,7 @@ _FLAGS: dict[str, Flag] = {
     "FLAGS_check_nan_inf_skip_ops": Flag((), _names, _check_finite),
     # Layers to leave out with their backward: class names, or their full_name().
     "FLAGS_check_nan_inf_skip_layers": Flag((), _names, _observe_layers),
-    # How much errors tell; see proa.errors.stack_level.
+    # How much errors tell; see proa.errors.locations.stack_level.
     "FLAGS_call_stack_level": Flag(1, _level(2), _stack_level),
     # Without meaning here: stored and reported.
     **{f"FLAGS_{name}": Flag(value, _like(value)) for name, value in STORED.items()},

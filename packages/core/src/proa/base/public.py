@@ -22,6 +22,7 @@ import numpy as np
 
 from proa import _core, errors
 from proa.base.annotations import ARRAY_LIKE, got, misfits, shown
+from proa.errors import locations
 
 _PUBLIC: dict[Callable[..., Any], Any] = {}
 #: Where code is whose errors, below a call of ours, are ours to explain.
@@ -144,7 +145,7 @@ def _is_of_a_caller(error: Exception) -> bool:
         library = path.startswith(_LIBRARIES) and (
             path.startswith(_LIBRARIES[0]) or not path.startswith(_INSTALLED)
         )
-        if not library and not errors.is_own_code(path):
+        if not library and not locations.is_own_code(path):
             return True
         trace = trace.tb_next
     return False
@@ -175,9 +176,9 @@ def _of_arguments(
 
 def _with_line(better: errors.Error, error: Exception) -> errors.Error:
     """`better` with the user's line, and with `error` if all calls are to be shown."""
-    line = errors.user_line() if errors.stack_level >= 1 else ""
+    line = locations.user_line() if locations.stack_level >= 1 else ""
     if line:
-        errors.annotate(better, f"at {line}")
-    if errors.stack_level >= 2:
+        locations.annotate(better, f"at {line}")
+    if locations.stack_level >= 2:
         better.__cause__ = error
     return better

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from proa.errors import line_text
+from proa.errors.locations import line_text
 
 Kind = Literal["node", "input", "const", "param"]
 Array = NDArray[Any]

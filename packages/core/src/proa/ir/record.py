@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from proa import _core
-from proa.errors import InvalidArgumentError, UnimplementedError, user_place
+from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.errors.locations import user_place
 from proa.ir.body import Body
 from proa.ir.builder import make_node
 from proa.ir.program import Array, Block, Node, Program, Value

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proa import _core
-from proa.errors import Error, annotate
+from proa.errors import Error
+from proa.errors.locations import annotate
 from proa.ir import from_bytes, to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node

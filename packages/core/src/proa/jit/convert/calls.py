@@ -13,7 +13,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from proa.base.observers import observing_layers
-from proa.errors import is_own_code
+from proa.errors.locations import is_own_code
 from proa.jit.convert import attributes, source
 from proa.jit.convert.state import recording_state
 from proa.jit.convert.substitutes import SUBSTITUTES

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from proa import errors
-from proa.errors import Error, annotate, is_own_code
+from proa.errors import Error, locations
+from proa.errors.locations import annotate, is_own_code
 
 
 class BodyError(BaseException):
@@ -66,7 +66,7 @@ def shown_to_users(
             texts = (str(made), *getattr(made, "__notes__", ()))
             if text and not any(text in known for known in texts):
                 annotate(made, text)
-    if errors.stack_level < 2:
+    if locations.stack_level < 2:
         return made.with_traceback(_of_users(error.__traceback__))
     return made.with_traceback(error.__traceback__)
 
@@ -75,7 +75,7 @@ def _line_text(error: Exception) -> str:
     """The user's line: that of the function that was recorded, or, where that has none,
     as with a Layer of ours, the one that asked for the recording.
     """
-    line = errors.line_of(error) or errors.user_line()
+    line = locations.line_of(error) or locations.user_line()
     return f"at {line}" if line else ""
 
 
