@@ -322,9 +322,9 @@ def figures(session: nox.Session) -> None:
 @nox.session(reuse_venv=True)
 def docs(session: nox.Session) -> None:
     """Build the documentation, with the reference of the API, into build/docs."""
-    wheel = wheels(session, "core")["core"]
-    session.install(wheel, *group("docs"))
-    session.install("--force-reinstall", "--no-deps", wheel)
+    built = wheels(session)
+    session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *group("docs"))
+    session.install("--force-reinstall", "--no-deps", *built.values())
     session.run("python", "packages/core/codegen", "--docs", "docs/ops")
     session.run("python", "tools/api_reference.py", "docs/api")
     session.run("mkdocs", "build", "--strict", "--site-dir", "build/docs")

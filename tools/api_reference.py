@@ -2,7 +2,7 @@
 
     python tools/api_reference.py docs/api
 
-One page for each public module of the installed `proa`, and an index. A name stands on
+One page for each public module of the installed packages, and an index. A name is on
 the page of the module that it is used by (`proa.nn.Linear`), once: other modules that
 export it too refer to it.
 """
@@ -12,54 +12,45 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-# Not for users of the Python API: the operator table, the graph, the extension.
-_INTERNAL = re.compile(r"proa\.(_|schema|ir|base|cli|tensor|interop\.paddle\.)")
+#: The packages that are described.
+TOPS = ("proa", "proa_slim", "proa_inference", "proa_lite", "proa_serving")
 _SECTION = re.compile(
     r"^(Args|Returns|Raises|Shape|Yields|Attributes|Example|Examples):$"
 )
-_ERRORS = "proa.errors"  # its classes are all public
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 
 def public_modules() -> list[str]:
-    """Packages and modules that export names and are not internal."""
-    root = importlib.import_module("proa")
-    found = ["proa"]
-    for info in pkgutil.walk_packages(root.__path__, "proa."):
-        if _INTERNAL.match(info.name) or any(
-            part.startswith("_") for part in info.name.split(".")
-        ):
-            continue
+    """The packages, and the modules that `__all__` of a public module names."""
+    found: list[str] = []
+    waiting = list(TOPS)
+    while waiting:
+        name = waiting.pop()
+        found.append(name)
+        for _, value in _exported(importlib.import_module(name)):
+            if inspect.ismodule(value) and value.__name__ not in (*found, *waiting):
+                waiting.append(value.__name__)
+    return sorted(found)
+
+
+def _exported(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """What `__all__` names; left out is what needs a package that is not installed."""
+    for name in sorted(module.__all__, key=lambda n: (n.lower(), n)):
         try:
-            module = importlib.import_module(info.name)
+            yield name, getattr(module, name)
         except ImportError:
-            continue  # needs an optional package
-        offered = hasattr(module, "__path__") or _reached(info.name)
-        if (getattr(module, "__all__", None) and offered) or info.name == _ERRORS:
-            found.append(info.name)
-    return found
-
-
-def _reached(name: str) -> bool:
-    """Whether the parent's `__all__` names the module."""
-    parent, _, last = name.rpartition(".")
-    return last in getattr(importlib.import_module(parent), "__all__", ())
+            continue
 
 
 def members(module: ModuleType) -> Iterator[tuple[str, object]]:
     """Exported names that are not modules, with what they are."""
-    exported = getattr(module, "__all__", None) or [
-        name for name, value in vars(module).items() if inspect.isclass(value)
-    ]
-    for name in sorted(set(exported), key=lambda n: (n.lower(), n)):
-        value = getattr(module, name, None)
-        if value is not None and not inspect.ismodule(value):
+    for name, value in _exported(module):
+        if not inspect.ismodule(value):
             yield name, value
 
 

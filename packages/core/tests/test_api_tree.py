@@ -199,13 +199,3 @@ def test_layers_compute_the_same_in_both_modes(name: str) -> None:
         larger = first(recorded(proa.concat([x, x])))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     assert larger.shape[0] == 2 * shape[0]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["geometric", "incubate", "linalg", "metric", "nn.functional", "nn.utils", "text",
-     "vision.ops"],
-)  # fmt: skip
-def test_public_modules_hold_no_helpers(name: str) -> None:
-    module = importlib.import_module(f"proa.{name}")
-    assert not {"publish", "sys"} & set(dir(module))

@@ -4,14 +4,12 @@ What most programs need is imported here; larger parts (`proa.nn`, `proa.io`, â€
 imported when they are first named.
 """
 
-from __future__ import annotations
+import importlib as _importlib
+import typing as _typing
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-import proa.base.pickling  # noqa: F401  (tells pickle of tensors)
 from proa._core import Tensor as Tensor
 from proa.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
+from proa.base import pickling as _pickling  # noqa: F401  (tells pickle of tensors)
 from proa.base.device import (
     CPUPlace,
     CUDAPinnedPlace,
@@ -44,7 +42,7 @@ from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.base.public import publish as _publish
 from proa.base.random import get_rng_state, seed, set_rng_state
 from proa.base.threads import get_num_threads, set_num_threads
-from proa.tensor import FUNCTIONS
+from proa.tensor import FUNCTIONS as _FUNCTIONS
 from proa.tensor.complex_parts import *  # noqa: F403
 from proa.tensor.contraction import *  # noqa: F403
 from proa.tensor.creation import *  # noqa: F403
@@ -62,30 +60,40 @@ from proa.tensor.random import *  # noqa: F403
 from proa.tensor.reduction import *  # noqa: F403
 from proa.tensor.search import *  # noqa: F403
 
-if TYPE_CHECKING:
-    from proa import hapi, io, jit, metric, nn, optimizer, static, text, vision
-    from proa.hapi import Model
+if _typing.TYPE_CHECKING:
+    from proa import hapi as hapi
+    from proa import io as io
+    from proa import jit as jit
+    from proa import metric as metric
+    from proa import nn as nn
+    from proa import optimizer as optimizer
+    from proa import static as static
+    from proa import text as text
+    from proa import vision as vision
+    from proa.hapi import Model as Model
     from proa.hapi import flops as flops  # type: ignore[no-redef]
     from proa.hapi import summary as summary  # type: ignore[no-redef]
-    from proa.hapi.saving import load, save
-    from proa.io.batching import batch
-    from proa.nn import ParamAttr
+    from proa.hapi.saving import load as load
+    from proa.hapi.saving import save as save
+    from proa.io.batching import batch as batch
+    from proa.nn import ParamAttr as ParamAttr
 
-#: Submodules that are imported when they are first named.
-_MODULES = frozenset({
-    "amp", "autograd", "base", "compat", "device", "distributed", "distribution",
+#: Public submodules; they are imported when they are first named.
+_MODULES = (
+    "amp", "autograd", "callbacks", "compat", "device", "distributed", "distribution",
     "errors", "fft", "framework", "geometric", "hapi", "hub", "incubate", "interop",
-    "io", "ir", "jit", "linalg", "metric", "nn", "optimizer", "profiler", "static",
-    "sysconfig", "text", "utils", "version", "vision",
-})  # fmt: skip
-#: Name -> where it is: (module, name in it), or (module, None) for the module itself.
-_LAZY: dict[str, tuple[str, str | None]] = {
+    "io", "jit", "linalg", "metric", "nn", "optimizer", "profiler", "regularizer",
+    "static", "sysconfig", "text", "utils", "version", "vision",
+)  # fmt: skip
+#: Submodules for packages that build on this one: not part of the public API.
+_INTERNAL = ("base", "ir")
+#: Names of submodules, and where they are: they are imported when first named.
+_LAZY = {
     "DataParallel": ("proa.distributed.parallel", "DataParallel"),
     "Model": ("proa.hapi", "Model"),
     "ParamAttr": ("proa.nn.attr", "ParamAttr"),
-    "callbacks": ("proa.callbacks", None),
-    "create_parameter": ("proa.nn.create", "create_parameter"),
     "batch": ("proa.io.batching", "batch"),
+    "create_parameter": ("proa.nn.create", "create_parameter"),
     "flops": ("proa.hapi", "flops"),
     "get_cuda_rng_state": ("proa.device.cuda", "get_rng_state"),
     "get_cudnn_version": ("proa.device", "get_cudnn_version"),
@@ -93,37 +101,31 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "is_compiled_with_rocm": ("proa.device", "is_compiled_with_rocm"),
     "is_compiled_with_xpu": ("proa.device", "is_compiled_with_xpu"),
     "load": ("proa.hapi.saving", "load"),
-    "regularizer": ("proa.regularizer", None),
     "save": ("proa.hapi.saving", "save"),
     "set_cuda_rng_state": ("proa.device.cuda", "set_rng_state"),
     "summary": ("proa.hapi", "summary"),
 }
 
 __all__ = [
-    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "NPUPlace", "XPUPlace",
-    "batch", "Model", "ParamAttr", "Parameter", "Tensor",
-    "bfloat16", "bool", "complex128", "complex64", "dtype", "enable_grad", "float16",
-    "disable_signal_handler",
-    "float32", "float64", "get_default_dtype", "get_device", "get_flags",
-    "get_num_threads",
-    "get_rng_state", "grad", "hapi", "int16", "int32", "int64", "int8", "io",
-    "is_compiled_with_cuda", "is_grad_enabled",
-    "jit", "load", "metric", "nn", "no_grad", "optimizer",
-    "save", "seed", "set_default_dtype", "set_device", "set_flags", "set_grad_enabled",
-    "set_num_threads",
-    "disable_static", "enable_static", "in_dynamic_mode",
-    "set_printoptions", "set_rng_state", "static", "summary", "text", "uint8", "vision",
-    *FUNCTIONS,
+    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "NPUPlace", "Parameter", "Tensor",
+    "XPUPlace", "bfloat16", "bool", "complex64", "complex128",
+    "disable_signal_handler", "disable_static", "dtype", "enable_grad",
+    "enable_static", "float16", "float32", "float64", "get_default_dtype",
+    "get_device", "get_flags", "get_num_threads", "get_rng_state", "grad",
+    "in_dynamic_mode", "int8", "int16", "int32", "int64", "is_compiled_with_cuda",
+    "is_grad_enabled", "no_grad", "seed", "set_default_dtype", "set_device",
+    "set_flags", "set_grad_enabled", "set_num_threads", "set_printoptions",
+    "set_rng_state", "uint8",
+    *_FUNCTIONS, *_LAZY, *_MODULES,
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"proa.{name}")
+def __getattr__(name: str) -> _typing.Any:
+    if name in _MODULES or name in _INTERNAL:
+        return _importlib.import_module(f"proa.{name}")
     if name in _LAZY:
         module, member = _LAZY[name]
-        value: Any = importlib.import_module(module)
-        value = value if member is None else getattr(value, member)
+        value = getattr(_importlib.import_module(module), member)
         globals()[name] = value
         return value
     if name == "__version__":
@@ -137,7 +139,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_LAZY})
+    return __all__
 
 
 _publish(__name__)

@@ -1,22 +1,25 @@
 """What Paddle 2.0 kept from the time when programs ran under Python 2 as well."""
 
-from __future__ import annotations
+import math as _math
+from typing import Any as _Any
 
-import math
-from typing import Any
-
-from proa.errors import InvalidTypeError
+from proa import errors as _errors
 
 __all__ = [
     "floor_division", "get_exception_message", "long_type", "round", "to_bytes",
     "to_text",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 #: The type of integers of any size.
 long_type = int
 
 
-def _converted(where: str, obj: Any, encoding: str, inplace: bool, to: type) -> Any:
+def _converted(where: str, obj: _Any, encoding: str, inplace: bool, to: type) -> _Any:
     """Texts or bytes become those of the type `to`, also within a list, set or dict."""
     if isinstance(obj, (list, set)):
         items = [_converted(where, item, encoding, False, to) for item in obj]
@@ -43,13 +46,13 @@ def _converted(where: str, obj: Any, encoding: str, inplace: bool, to: type) -> 
         return obj.encode(encoding)
     if obj is None or isinstance(obj, (str, bytes, bool, int, float)):
         return obj
-    raise InvalidTypeError(
+    raise _errors.InvalidTypeError(
         f"[{where}] obj must be text, bytes, a number, or a list, set or dict of them, "
         f"got {type(obj).__name__}"
     )
 
 
-def to_text(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
+def to_text(obj: _Any, encoding: str = "utf-8", inplace: bool = False) -> _Any:
     """Bytes as text, also within a list, set or dict; all else as it is.
 
     Args:
@@ -63,7 +66,7 @@ def to_text(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
     return _converted("to_text", obj, encoding, inplace, str)
 
 
-def to_bytes(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
+def to_bytes(obj: _Any, encoding: str = "utf-8", inplace: bool = False) -> _Any:
     """Text as bytes, also within a list, set or dict; all else as it is.
 
     Args:
@@ -79,13 +82,13 @@ def to_bytes(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
 
 def round(x: float, d: int = 0) -> float:
     """x to d digits behind the point; halves go away from zero."""
-    if not math.isfinite(x):
+    if not _math.isfinite(x):
         return x
     scale = 10.0**d
-    return math.copysign(math.floor(abs(x) * scale + 0.5) / scale, x)
+    return _math.copysign(_math.floor(abs(x) * scale + 0.5) / scale, x)
 
 
-def floor_division(x: Any, y: Any) -> Any:
+def floor_division(x: _Any, y: _Any) -> _Any:
     """``x // y``."""
     return x // y
 
@@ -97,7 +100,7 @@ def get_exception_message(exc: BaseException) -> str:
         InvalidTypeError: If none is given.
     """
     if not isinstance(exc, BaseException):
-        raise InvalidTypeError(
+        raise _errors.InvalidTypeError(
             f"[get_exception_message] exc must be an exception, got {exc!r}"
         )
     return str(exc)

@@ -12,3 +12,7 @@ __all__ = [
     "get_default_dtype", "get_rng_state", "load", "save", "seed", "set_default_dtype",
     "set_rng_state",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

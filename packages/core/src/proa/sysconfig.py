@@ -1,10 +1,15 @@
 """Where the headers and the library for C++ code against Proa are."""
 
-from __future__ import annotations
+from pathlib import Path as _Path
 
-from pathlib import Path
+__all__ = ["get_include", "get_lib"]
 
-_HERE = Path(__file__).resolve().parent
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+_HERE = _Path(__file__).resolve().parent
 
 
 def get_include() -> str:

@@ -1,12 +1,15 @@
 """The version of the package, in parts: 1.2.3 is major 1, minor 2, patch 3."""
 
-from __future__ import annotations
-
-import proa
+from proa import __version__ as _version
 
 __all__ = ["cuda", "cudnn", "full_version", "major", "minor", "patch", "show"]
 
-full_version: str = proa.__version__
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+full_version: str = _version
 major, minor, patch = (*full_version.split("+")[0].split("."), "0", "0")[:3]
 
 

@@ -12,6 +12,7 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError
 from proa.nn import initializer as I
+from proa.nn.schemes import fans
 
 SHAPE = [300, 200]
 
@@ -56,7 +57,7 @@ def test_truncated_normal_stays_within_two_deviations() -> None:
 
 
 def test_convolutions_count_their_field() -> None:
-    assert I.fans([8, 4, 3, 3]) == (36, 72)
+    assert fans([8, 4, 3, 3]) == (36, 72)
     a = made(I.KaimingNormal(), [64, 32, 3, 3])
     assert abs(a.std() / math.sqrt(2 / 288) - 1) < 0.03
     proa.seed(0)

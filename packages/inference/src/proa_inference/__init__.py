@@ -28,3 +28,7 @@ __all__ = [
     "create_predictor",
     "get_version",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

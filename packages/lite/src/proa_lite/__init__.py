@@ -39,3 +39,7 @@ __all__ = [
     "create_predictor",
     "isa",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,8 +1,8 @@
 """Makes Proa models smaller."""
 
-import os
+import os as _os
 
-from proa.errors.locations import add_own_code
+from proa.errors.locations import add_own_code as _add_own_code
 from proa_slim.config import QuantConfig
 from proa_slim.quant import (
     QAT,
@@ -12,7 +12,7 @@ from proa_slim.quant import (
     quant_post_static,
 )
 
-add_own_code(os.path.dirname(__file__))  # errors name the user's lines
+_add_own_code(_os.path.dirname(__file__))  # errors name the user's lines
 
 __version__ = "0.1.0"
 
@@ -24,3 +24,7 @@ __all__ = [
     "QuantizedModel",
     "quant_post_static",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -23,4 +23,9 @@ __all__ = [
     "set_grad_enabled",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _publish(__name__)

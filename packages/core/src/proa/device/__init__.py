@@ -46,3 +46,7 @@ __all__ = [
     "memory_allocated", "memory_reserved", "reset_max_memory_allocated",
     "reset_max_memory_reserved", "set_device", "synchronize",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

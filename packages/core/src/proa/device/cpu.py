@@ -4,14 +4,21 @@ Blocks come in sizes a little above what is asked for and are kept for reuse:
 *allocated* bytes are in use, *reserved* bytes are allocated or kept.
 """
 
-from __future__ import annotations
-
 from proa import _core
-from proa.base.device import check_place
+from proa.base.device import check_place as _check_place
+
+__all__ = [
+    "empty_cache", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "reset_max_memory_allocated", "reset_max_memory_reserved",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def _stats(where: str, device: object) -> dict[str, int]:
-    check_place(where, device)
+    _check_place(where, device)
     stats: dict[str, int] = _core.memory_stats()
     return stats
 
@@ -39,13 +46,13 @@ def max_memory_reserved(device: object = None) -> int:
 
 def reset_max_memory_allocated(device: object = None) -> None:
     """Let max_memory_allocated start from what is in use now."""
-    check_place("reset_max_memory_allocated", device)
+    _check_place("reset_max_memory_allocated", device)
     _core.reset_peak()
 
 
 def reset_max_memory_reserved(device: object = None) -> None:
     """Let max_memory_reserved start from what is reserved now."""
-    check_place("reset_max_memory_reserved", device)
+    _check_place("reset_max_memory_reserved", device)
     _core.reset_reserved_peak()
 
 

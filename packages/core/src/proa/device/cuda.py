@@ -1,10 +1,20 @@
 """CUDA devices: this build drives none itself, and says so."""
 
-from __future__ import annotations
+import collections.abc as _abc
+import typing as _typing
 
-from typing import Any, NoReturn
+from proa import errors as _errors
 
-from proa.errors import UnavailableError
+__all__ = [
+    "device_count", "empty_cache", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_rng_state", "max_memory_allocated",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "set_rng_state",
+    "synchronize",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def device_count() -> int:
@@ -16,12 +26,12 @@ def empty_cache() -> None:
     """Nothing is kept on a GPU."""
 
 
-def get_rng_state() -> list[Any]:
+def get_rng_state() -> list[_typing.Any]:
     """States of the GPUs' generators: none."""
     return []
 
 
-def set_rng_state(state_list: list[Any]) -> None:
+def set_rng_state(state_list: _abc.Sequence[_typing.Any]) -> None:
     """Put the GPUs' generators into states that get_rng_state gave.
 
     Raises:
@@ -31,13 +41,13 @@ def set_rng_state(state_list: list[Any]) -> None:
         _refuse("set_rng_state")
 
 
-def _refuse(where: str) -> NoReturn:
-    raise UnavailableError(
+def _refuse(where: str) -> _typing.NoReturn:
+    raise _errors.UnavailableError(
         f"[device.cuda.{where}] a CUDA device must be there, got a build for the CPU"
     )
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: _typing.Any = None) -> None:
     """Wait for a GPU.
 
     Raises:
@@ -46,36 +56,36 @@ def synchronize(device: Any = None) -> None:
     _refuse("synchronize")
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: _typing.Any = None) -> int:
     """Bytes in use on a GPU."""
     _refuse("memory_allocated")
 
 
-def max_memory_allocated(device: Any = None) -> int:
+def max_memory_allocated(device: _typing.Any = None) -> int:
     """The most bytes that were in use on a GPU."""
     _refuse("max_memory_allocated")
 
 
-def memory_reserved(device: Any = None) -> int:
+def memory_reserved(device: _typing.Any = None) -> int:
     """Bytes reserved on a GPU."""
     _refuse("memory_reserved")
 
 
-def max_memory_reserved(device: Any = None) -> int:
+def max_memory_reserved(device: _typing.Any = None) -> int:
     """The most bytes that were reserved on a GPU."""
     _refuse("max_memory_reserved")
 
 
-def get_device_properties(device: Any = None) -> Any:
+def get_device_properties(device: _typing.Any = None) -> _typing.Any:
     """What a GPU is."""
     _refuse("get_device_properties")
 
 
-def get_device_name(device: Any = None) -> str:
+def get_device_name(device: _typing.Any = None) -> str:
     """A GPU's name."""
     _refuse("get_device_name")
 
 
-def get_device_capability(device: Any = None) -> tuple[int, int]:
+def get_device_capability(device: _typing.Any = None) -> tuple[int, int]:
     """A GPU's compute capability."""
     _refuse("get_device_capability")

@@ -1,7 +1,5 @@
 """Probability distributions: drawing, densities, entropies and divergences."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.distribution.bernoulli import Bernoulli
 from proa.distribution.categorical import Categorical
@@ -23,5 +21,10 @@ __all__ = [
     "kl_divergence",
     "register_kl",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

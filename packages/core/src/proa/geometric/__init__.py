@@ -1,7 +1,5 @@
 """Graphs of vertices and edges: messages, segments, new numbers, samples."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.geometric.messages import send_u_recv, send_ue_recv, send_uv
 from proa.geometric.reindex import reindex_graph, reindex_heter_graph
@@ -18,5 +16,10 @@ __all__ = [
     "segment_mean", "segment_min", "segment_sum", "send_u_recv", "send_ue_recv",
     "send_uv", "weighted_sample_neighbors",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

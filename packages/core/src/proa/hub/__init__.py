@@ -6,28 +6,30 @@ installed in ``dependencies``. Nothing is downloaded: ``source="local"`` takes a
 and ``"gitee"`` (``owner/name:branch``) look in the cache alone.
 """
 
-from __future__ import annotations
+import builtins as _builtins
+import typing as _typing
 
-import builtins
-from typing import Any
-
-from proa.errors import NotFoundError
-from proa.hub.source import entry_points
+from proa import errors as _errors
+from proa.hub import source as _source
 
 __all__ = ["help", "list", "load"]
 
 
+def __dir__() -> _builtins.list[str]:
+    return __all__
+
+
 def list(
     repo_dir: str, source: str = "github", force_reload: bool = False
-) -> builtins.list[str]:
+) -> _builtins.list[str]:
     """Names of the entry points."""
-    return sorted(entry_points("hub.list", repo_dir, source, force_reload))
+    return sorted(_source.entry_points("hub.list", repo_dir, source, force_reload))
 
 
-def _entry(where: str, repo: str, model: str, source: str, force: bool) -> Any:
-    entries = entry_points(where, repo, source, force)
+def _entry(where: str, repo: str, model: str, source: str, force: bool) -> _typing.Any:
+    entries = _source.entry_points(where, repo, source, force)
     if model not in entries:
-        raise NotFoundError(
+        raise _errors.NotFoundError(
             f"[{where}] model must be one of {sorted(entries)}, got {model!r}"
         )
     return entries[model]
@@ -47,7 +49,7 @@ def load(
     model: str,
     source: str = "github",
     force_reload: bool = False,
-    **kwargs: Any,
-) -> Any:
+    **kwargs: _typing.Any,
+) -> _typing.Any:
     """What an entry point returns when it is called with ``kwargs``."""
     return _entry("hub.load", repo_dir, model, source, force_reload)(**kwargs)

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from proa.errors import InvalidArgumentError, NotFoundError, UnavailableError
-from proa.utils.download import cache_folder
+from proa.utils.weights import cache_folder
 
 _FILE = "hubconf.py"
 

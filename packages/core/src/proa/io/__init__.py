@@ -1,7 +1,5 @@
 """Datasets, samplers and the loader of batches."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.io import dataset, sampler
 from proa.io.collate import default_collate_fn, default_convert_fn
@@ -14,5 +12,10 @@ __all__ = [
     "DataLoader", "default_collate_fn", "default_convert_fn", "get_worker_info",
     *dataset.__all__, *sampler.__all__,
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

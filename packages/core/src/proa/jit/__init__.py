@@ -23,3 +23,7 @@ __all__ = [
     "set_verbosity",
     "to_static",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -58,4 +58,9 @@ __all__ = [
     "triangular_solve",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _publish(__name__)

@@ -1,33 +1,13 @@
 """Networks: layers, the functions they call, initializers and gradient clipping."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
-from proa.nn import decode, functional, initializer, utils
+from proa.nn import decode as _decode
+from proa.nn import functional, initializer, utils
+from proa.nn import layer as _layer
 from proa.nn.attr import ParamAttr
 from proa.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from proa.nn.decode import *  # noqa: F403
-from proa.nn.layer import (
-    Layer,
-    activation,
-    container,
-    conv,
-    distance,
-    dropout,
-    embedding,
-    fold,
-    linear,
-    loss,
-    norm,
-    padding,
-    pixel_shuffle,
-    pooling,
-    resizing,
-    rnn,
-    rnn_cells,
-    spectral_norm,
-    transformer,
-)
+from proa.nn.layer import Layer
 from proa.nn.layer.activation import *  # noqa: F403
 from proa.nn.layer.container import *  # noqa: F403
 from proa.nn.layer.conv import *  # noqa: F403
@@ -59,28 +39,33 @@ __all__ = [
     *(
         name
         for family in (
-            activation,
-            container,
-            conv,
-            decode,
-            distance,
-            dropout,
-            embedding,
-            fold,
-            linear,
-            loss,
-            norm,
-            padding,
-            pixel_shuffle,
-            pooling,
-            resizing,
-            rnn,
-            rnn_cells,
-            spectral_norm,
-            transformer,
+            _layer.activation,
+            _layer.container,
+            _layer.conv,
+            _decode,
+            _layer.distance,
+            _layer.dropout,
+            _layer.embedding,
+            _layer.fold,
+            _layer.linear,
+            _layer.loss,
+            _layer.norm,
+            _layer.padding,
+            _layer.pooling,
+            _layer.pixel_shuffle,
+            _layer.resizing,
+            _layer.rnn,
+            _layer.rnn_cells,
+            _layer.spectral_norm,
+            _layer.transformer,
         )
         for name in family.__all__
     ),
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

@@ -1,7 +1,5 @@
 """Optimizers and learning-rate schedules."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.optimizer import lr
 from proa.optimizer.adaptive import Adadelta, Adagrad, Adamax, Lamb, RMSProp
@@ -12,5 +10,10 @@ __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum",
     "Optimizer", "RMSProp", "lr",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

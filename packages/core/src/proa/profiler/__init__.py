@@ -44,3 +44,7 @@ __all__ = [
     "load_profiler_result",
     "make_scheduler",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,7 +1,5 @@
 """Text: data sets from local files, and decoding of tag sequences."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.text import datasets
 from proa.text.datasets import (
@@ -19,5 +17,10 @@ __all__ = [
     "WMT14", "WMT16", "Conll05st", "Imdb", "Imikolov", "Movielens", "UCIHousing",
     "ViterbiDecoder", "datasets", "viterbi_decode",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

@@ -1,21 +1,22 @@
 """Exchange of tensors with other libraries without a copy (DLPack)."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any as _Any
 
 from proa import _core
-from proa._core import Tensor
 
 __all__ = ["from_dlpack", "to_dlpack"]
 
 
-def to_dlpack(x: Tensor) -> Any:
+def __dir__() -> list[str]:
+    return __all__
+
+
+def to_dlpack(x: _core.Tensor) -> _Any:
     """A DLPack capsule on the tensor's memory; it may be taken once."""
     return x.__dlpack__()
 
 
-def from_dlpack(dlpack: Any) -> Tensor:
+def from_dlpack(dlpack: _Any) -> _core.Tensor:
     """A tensor on the memory of a capsule, or of an object with ``__dlpack__``."""
-    tensor: Tensor = _core.from_dlpack(dlpack)
+    tensor: _core.Tensor = _core.from_dlpack(dlpack)
     return tensor

@@ -1,11 +1,9 @@
 """Images: networks, transforms and datasets."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any as _Any
 
 from proa.vision import datasets, image, models, ops, transforms
-from proa.vision.image import get_image_backend, image_load, set_image_backend
+from proa.vision.backends import get_image_backend, image_load, set_image_backend
 
 __all__ = [
     "datasets", "get_image_backend", "image", "image_load", "models",
@@ -13,7 +11,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> _Any:
     """Datasets, networks and transforms can be named without their module, too."""
     for module in (datasets, models, transforms):
         if name in module.__all__:

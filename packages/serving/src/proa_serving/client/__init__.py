@@ -5,23 +5,26 @@
 ...     result = client.infer("lenet", {"x": images})
 ...     logits = result["logits"]
 
-Errors are those of ``proa_serving.protocol.errors``, as the server raised them.
+``errors`` has the types of errors, which are raised as the server raised them.
 ``GrpcClient`` imports grpc only when it is first used.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from proa_serving.client.http import HttpClient
+from proa_serving.protocol import errors
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from proa_serving.client.grpc import GrpcClient
 
-__all__ = ["GrpcClient", "HttpClient"]
+__all__ = ["GrpcClient", "HttpClient", "errors"]
 
 
-def __getattr__(name: str) -> Any:
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> _typing.Any:
     if name == "GrpcClient":
         from proa_serving.client.grpc import GrpcClient
 

@@ -4,9 +4,29 @@ The server raises these and the client raises them again from the answer. They s
 here, and not on ``proa.errors``, so that a client needs nothing but this package.
 """
 
-from __future__ import annotations
+from typing import ClassVar as _ClassVar
 
-from typing import ClassVar
+__all__ = [
+    "AddressInUseError",
+    "ForbiddenError",
+    "InvalidRequestError",
+    "MethodNotAllowedError",
+    "ModelFailedError",
+    "ModelLoadError",
+    "NotFoundError",
+    "QueueFullError",
+    "RequestTimeoutError",
+    "ServingError",
+    "TooLargeError",
+    "UnavailableError",
+    "UnsupportedError",
+    "error_from_code",
+    "error_from_status",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class ServingError(Exception):
@@ -17,9 +37,9 @@ class ServingError(Exception):
         message: What must hold, and what was got.
     """
 
-    http_status: ClassVar[int] = 500
-    grpc_code: ClassVar[str] = "INTERNAL"
-    reason: ClassVar[str] = "internal"
+    http_status: _ClassVar[int] = 500
+    grpc_code: _ClassVar[str] = "INTERNAL"
+    reason: _ClassVar[str] = "internal"
 
     def __init__(self, where: str, message: str) -> None:
         super().__init__(f"[{where}] {message}" if where else message)

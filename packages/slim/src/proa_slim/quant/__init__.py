@@ -11,3 +11,7 @@ __all__ = [
     "QuantizedModel",
     "quant_post_static",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

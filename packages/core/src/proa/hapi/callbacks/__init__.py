@@ -1,7 +1,5 @@
 """Callbacks of `proa.Model`: what happens beside training."""
 
-from __future__ import annotations
-
 from proa.hapi.callbacks.base import Callback, CallbackList
 from proa.hapi.callbacks.monitor import EarlyStopping, ReduceLROnPlateau
 from proa.hapi.callbacks.routine import LRScheduler, ModelCheckpoint, ProgBarLogger
@@ -11,3 +9,7 @@ __all__ = [
     "Callback", "CallbackList", "EarlyStopping", "LRScheduler", "ModelCheckpoint",
     "ProgBarLogger", "ReduceLROnPlateau", "TensorBoard", "VisualDL",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

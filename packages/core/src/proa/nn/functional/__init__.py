@@ -1,7 +1,5 @@
 """Functions that networks are made of; layers hold parameters and call these."""
 
-from __future__ import annotations
-
 import sys as _sys
 
 from proa.base.public import publish as _publish
@@ -37,5 +35,10 @@ _FAMILIES = [
 ]  # fmt: skip
 
 __all__ = ["diag_embed", *(name for family in _FAMILIES for name in family.__all__)]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(*(family.__name__ for family in _FAMILIES), __name__)

@@ -6,8 +6,8 @@ from typing import Any
 
 from proa._core import Tensor
 from proa.nn import functional as F
-from proa.nn.initializer import Constant
 from proa.nn.layer.base import Layer
+from proa.nn.schemes import Constant
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish",

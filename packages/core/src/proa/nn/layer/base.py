@@ -18,8 +18,8 @@ from proa.base.public import explain
 from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.ir.record import at_once
 from proa.nn.attr import ParamAttr
-from proa.nn.initializer import chosen
 from proa.nn.layer.hooks import HookHandle
+from proa.nn.schemes import chosen
 from proa.tensor.parameter import Parameter
 
 Self = TypeVar("Self", bound="Layer")

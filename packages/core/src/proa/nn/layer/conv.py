@@ -10,8 +10,8 @@ from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
 from proa.nn.functional.geometry import per_axis, placement, spatial_size
-from proa.nn.initializer import Normal
 from proa.nn.layer.base import Layer
+from proa.nn.schemes import Normal
 
 __all__ = [
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",

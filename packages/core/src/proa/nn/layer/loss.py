@@ -8,8 +8,8 @@ from typing import Any
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.initializer import Uniform
 from proa.nn.layer.base import Layer
+from proa.nn.schemes import Uniform
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss",

@@ -8,8 +8,8 @@ from typing import Any
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn import functional as F
-from proa.nn.initializer import Constant
 from proa.nn.layer.base import Layer
+from proa.nn.schemes import Constant
 from proa.tensor.creation import ones, zeros
 
 __all__ = [

@@ -9,8 +9,8 @@ from proa._core import Tensor, ops
 from proa.autograd.recurrent import Cell, recurrent, step
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.nn.initializer import Constant, Uniform
 from proa.nn.layer.base import Layer
+from proa.nn.schemes import Constant, Uniform
 from proa.tensor.arguments import present_axis
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]

@@ -8,8 +8,8 @@ from typing import Any
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.spectral import power_iteration, spectral_scaled
-from proa.nn.initializer import Normal
 from proa.nn.layer.base import Layer
+from proa.nn.schemes import Normal
 
 __all__ = ["SpectralNorm"]
 

@@ -1,7 +1,5 @@
 """Reparametrisations of layers, and parameters as one vector."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.nn.utils.spectral_norm_hook import spectral_norm
 from proa.nn.utils.vector import parameters_to_vector, vector_to_parameters
@@ -14,5 +12,10 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

@@ -2,8 +2,6 @@
 counts).
 """
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.optimizer.lr.base import LRScheduler
 from proa.optimizer.lr.cycle import (
@@ -35,5 +33,10 @@ __all__ = [
     "NoamDecay", "OneCycleLR", "PiecewiseDecay", "PolynomialDecay", "ReduceOnPlateau",
     "StepDecay",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

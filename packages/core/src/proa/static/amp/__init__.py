@@ -5,8 +5,6 @@ as they are. Here a program that was recorded in float32 is rewritten, and an op
 says what the step that it takes is to be recorded in.
 """
 
-from __future__ import annotations
-
 from proa.static.amp import bf16
 from proa.static.amp.decorator import decorate
 from proa.static.amp.guard import fp16_guard
@@ -17,3 +15,7 @@ __all__ = [
     "AutoMixedPrecisionLists", "CustomOpLists", "bf16", "cast_model_to_fp16",
     "cast_parameters_to_fp16", "decorate", "fp16_guard",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

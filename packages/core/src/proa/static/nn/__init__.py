@@ -1,8 +1,6 @@
 """Branches, loops and functions of sequences in the style of static graphs."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any as _Any
 
 from proa.base.public import publish as _publish
 from proa.static.nn.control_flow import *  # noqa: F403
@@ -11,10 +9,15 @@ from proa.static.nn.sequence import *  # noqa: F403
 from proa.static.nn.sequence import __all__ as _sequences
 from proa.static.nn.sequence_layout import *  # noqa: F403
 from proa.static.nn.sequence_layout import __all__ as _layout
-from proa.static.py_func import py_func
-from proa.static.unsupported import refuse
+from proa.static.python_function import py_func
+from proa.static.unsupported import refuse as _refuse
 
 __all__ = [*_control, *_sequences, *_layout, "py_func"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _GRAPH_BUILDING = frozenset({
     "batch_norm", "bilinear_tensor_product", "conv2d",
@@ -25,9 +28,9 @@ _GRAPH_BUILDING = frozenset({
 })  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _GRAPH_BUILDING:
-        refuse(f"nn.{name}")
+        _refuse(f"nn.{name}")
     raise AttributeError(f"module 'proa.static.nn' has no attribute {name!r}")
 
 

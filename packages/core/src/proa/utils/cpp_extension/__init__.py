@@ -25,3 +25,7 @@ __all__ = [
     "load_library",
     "setup",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,7 +1,5 @@
 """Public data sets from local files; nothing is downloaded."""
 
-from __future__ import annotations
-
 from proa.vision.datasets.archived import VOC2012, Flowers
 from proa.vision.datasets.cifar import Cifar10, Cifar100
 from proa.vision.datasets.folder import DatasetFolder, ImageFolder
@@ -11,3 +9,7 @@ __all__ = [
     "MNIST", "VOC2012", "Cifar10", "Cifar100", "DatasetFolder", "FashionMNIST",
     "Flowers", "ImageFolder", "read_idx",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

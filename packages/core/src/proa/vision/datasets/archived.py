@@ -13,7 +13,7 @@ from proa.errors import InvalidArgumentError, UnavailableError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.vision.image import chosen_backend, from_pil
+from proa.vision.backends import chosen_backend, from_pil
 from proa.vision.transforms.image_types import pil
 
 

@@ -12,7 +12,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, read_pickled_arrays, tar_member
 from proa.io.local_files import local_file
-from proa.vision.image import chosen_backend, from_array
+from proa.vision.backends import chosen_backend, from_array
 
 
 class Cifar10(Dataset[tuple[Any, Any]]):

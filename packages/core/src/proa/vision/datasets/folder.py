@@ -9,7 +9,7 @@ from typing import Any
 
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.io import Dataset
-from proa.vision.image import image_load
+from proa.vision.backends import image_load
 
 IMG_EXTENSIONS = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from proa.errors import InvalidArgumentError, MissingFileError
 from proa.io import Dataset
 from proa.io.local_files import data_folders, local_file
-from proa.vision.image import chosen_backend, from_array
+from proa.vision.backends import chosen_backend, from_array
 
 __all__ = ["MNIST", "FashionMNIST", "read_idx"]
 

@@ -1,7 +1,5 @@
 """Ready-made networks for images, with the parameter names of Paddle."""
 
-from __future__ import annotations
-
 from proa.vision.models.alexnet import AlexNet, alexnet
 from proa.vision.models.densenet import (
     DenseNet,
@@ -64,3 +62,7 @@ __all__ = [
     "shufflenet_v2_x1_5", "shufflenet_v2_x2_0", "squeezenet1_0", "squeezenet1_1",
     "vgg11", "vgg13", "vgg16", "vgg19", "wide_resnet101_2", "wide_resnet50_2",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,7 +1,5 @@
 """Operators of detection: regions, boxes, YOLO heads, deformable convolution."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.vision.ops import anchors, boxes, deform, files, proposals, roi_pooling, yolo
 from proa.vision.ops.anchors import *  # noqa: F403
@@ -17,5 +15,10 @@ __all__ = [
     for family in (anchors, boxes, deform, files, proposals, roi_pooling, yolo)
     for name in family.__all__
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(__name__)

@@ -11,8 +11,8 @@ from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import per_axis, placement, split_axis
 from proa.nn.functional.vision import corners_of, numbers_along, rows_of
-from proa.nn.initializer import Normal
 from proa.nn.layer import Layer
+from proa.nn.schemes import Normal
 from proa.tensor.arguments import as_tensor, cast_if
 
 __all__ = ["DeformConv2D", "deform_conv2d"]

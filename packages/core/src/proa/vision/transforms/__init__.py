@@ -1,7 +1,5 @@
 """Transforms of images: PIL images, arrays (H, W[, C]) and tensors (C, H, W)."""
 
-from __future__ import annotations
-
 from proa.base.public import publish as _publish
 from proa.vision.transforms import deterministic, functional, randomized
 from proa.vision.transforms.base import BaseTransform, Compose
@@ -13,5 +11,10 @@ __all__ = [
     "BaseTransform", "Compose",
     *deterministic.__all__, *functional.__all__, *randomized.__all__,
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _publish(functional.__name__, __name__)

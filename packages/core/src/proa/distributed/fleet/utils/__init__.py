@@ -3,3 +3,7 @@
 from proa.nn.recompute import recompute
 
 __all__ = ["recompute"]
+
+
+def __dir__() -> list[str]:
+    return __all__
