@@ -5,13 +5,14 @@
 #include "proa/base/settings.h"
 #include "proa/simd/conv/winograd.h"
 #include "proa/simd/conv/winograd_tiles.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 // Of transformed tiles at a time. Where the sums leave no room for these in the second-level cache,
 // at least this many, as all sums are read and written for them.
-constexpr int64_t kTileBytesAtOnce = 512 * 1024, kMinWideTiles = 128;
+constexpr int64_t kMinWideTiles = 128;
 constexpr int64_t kPixels = 128;  // with fewer, products that are taken away again would show
 constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 3;
@@ -68,8 +69,8 @@ Layout layout_of(const Convolution& c) {
   l.dy.tile = row_of(c.outs);
   l.sums.tile = row_of(c.depth);
   l.sums.point = c.outs * l.sums.tile;
-  const bool wide = kPoints * l.sums.point * 4 > kTileBytesAtOnce;
-  const int64_t fit = kTileBytesAtOnce / 4 / kPoints / (l.x.tile + l.dy.tile);
+  const bool wide = kPoints * l.sums.point * 4 > kCaches.winograd_grad_tiles;
+  const int64_t fit = kCaches.winograd_grad_tiles / 4 / kPoints / (l.x.tile + l.dy.tile);
   l.taken = max(min(l.tiles, wide ? max(fit, kMinWideTiles) : fit), 1);
   l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
   l.x.point = l.taken * l.x.tile;

@@ -12,18 +12,14 @@
 #include "proa/simd/conv/depthwise.h"
 #include "proa/simd/conv/implicit_gemm.h"
 #include "proa/simd/conv/winograd.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 enum class Algorithm { kDepthwise, kWinograd, kImplicitGemm, kIm2col };
 
-constexpr int64_t kImplicitWeightBytes = 768 * 1024;  // of kernels, for Algorithm::kImplicitGemm
 constexpr int64_t kGrainMacs = 1 << 19;
-constexpr int64_t kBandBytes = 96 * 1024;
-// Bands of Algorithm::kDepthwise (adjacent output lines share lines of x), and the size of an
-// input for which splitting into them pays.
-constexpr int64_t kDepthwiseBandBytes = 256 * 1024, kLargeInputBytes = 4 << 20;
 constexpr int64_t kSlots = 16;
 constexpr int64_t kTransposeElements = 256;  // elements of a kernel transposed at once, for packing
 
@@ -45,7 +41,7 @@ Algorithm choose_algorithm(const Convolution& c) {
   if (depthwise_takes(c)) return Algorithm::kDepthwise;
   if (kHasWinograd && winograd_takes(c)) return Algorithm::kWinograd;
   // A padded copy may be read up to 16 pixels past its end.
-  const bool fits = k_units(c) * c.outs * 4 <= kImplicitWeightBytes && c.step_w <= 16;
+  const bool fits = k_units(c) * c.outs * 4 <= kCaches.implicit_weight && c.step_w <= 16;
   return !is_double(c.kernels.dtype) && fits ? Algorithm::kImplicitGemm : Algorithm::kIm2col;
 }
 
@@ -86,7 +82,7 @@ bool in_place(const Convolution& c) {
 // right before they are computed, so that it stays in the cache. Each task has a slot of scratch.
 bool uses_bands(const Convolution& c) {
   if (!is_depthwise(c)) return choose_algorithm(c) == Algorithm::kImplicitGemm;
-  return padded_bytes(c.x, input_region(c)) > static_cast<size_t>(kLargeInputBytes);
+  return padded_bytes(c.x, input_region(c)) > static_cast<size_t>(kCaches.large_input);
 }
 
 struct Bands {
@@ -114,7 +110,7 @@ Bands choose_bands(const Convolution& c) {
   const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * k_units(c);
   const auto first = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 1), pairs));
   const auto more = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 2), pairs)) - first;
-  const int64_t fit = is_depthwise(c) ? kDepthwiseBandBytes : kBandBytes;
+  const int64_t fit = is_depthwise(c) ? kCaches.depthwise_band : kCaches.input_band;
   Bands b;
   b.lines = 1 + (first < fit && more > 0 ? (fit - first) / more : 0);
   if (b.lines > c.rows) b.lines = c.rows;

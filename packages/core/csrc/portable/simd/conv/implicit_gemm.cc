@@ -3,14 +3,11 @@
 // Tasks depend on the shapes alone, so results do not depend on the number of threads.
 #include "proa/simd/conv/implicit_gemm.h"
 #include "proa/base/arith.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kChunkBytes = 128 * 1024;  // of patches
-constexpr int64_t kStripBytes = 256 * 1024;  // of panels
-// Weights larger than this are read from beyond the L2 cache each time: use larger chunks.
-constexpr int64_t kUncachedWeightBytes = 1 << 20, kUncachedChunkBytes = 512 * 1024;
 constexpr int64_t kGrainMacs = 1 << 19;  // minimum multiply-adds of one task
 constexpr int64_t kTasks = 8;
 
@@ -45,12 +42,12 @@ Tiling cut(const PatchGemm& p) {
   c.width = kTileVecs * p.g.micro->lanes;
   c.panels = ceil_div(p.g.n, c.width);
   c.k = p.patches.taps_h * p.patches.taps_w * p.run;
-  c.panel_strip = max(kStripBytes / max(c.k * c.width * 4, 1), 1);
+  c.panel_strip = max(kCaches.panel_strip / max(c.k * c.width * 4, 1), 1);
   const int64_t work = max(c.height * c.k * c.width, 1) * c.panels;  // of a tile
   const bool uncached =
-      !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > kUncachedWeightBytes;
+      !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > kCaches.uncached_weight;
   const int64_t bytes = max(c.height * p.patches.row * p.patches.taps_h, 1);
-  const int64_t fit = (uncached ? kUncachedChunkBytes : kChunkBytes) / bytes;
+  const int64_t fit = (uncached ? kCaches.uncached_chunk : kCaches.patch_chunk) / bytes;
   const int64_t even =
       uncached ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGrainMacs, work));
   c.chunk = max(min(fit, even), 1);

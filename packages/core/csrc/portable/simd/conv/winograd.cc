@@ -5,14 +5,14 @@
 
 #include "proa/base/settings.h"
 #include "proa/simd/conv/winograd_tiles.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 // Of transformed tiles and products at a time, unless that were too few tiles for large kernels,
 // all of which come from memory for those taken.
-constexpr int64_t kTileBytesAtOnce = 384 * 1024, kMinTiles = 3 * kTileRows,
-                  kMinWideTiles = 5 * kTileRows;
+constexpr int64_t kMinTiles = 3 * kTileRows, kMinWideTiles = 5 * kTileRows;
 constexpr int64_t kWide = 256 * 256;  // kernels of one point that leave no room for much else
 constexpr int64_t kGrainMacs = 1 << 17;
 constexpr int64_t kTaps = 9, kDepths = 16;  // of kernels that are packed at once
@@ -57,7 +57,7 @@ Layout layout_of(const Convolution& c) {
   // Rows whose distance is a power of two would evict each other.
   l.in = round_up(c.depth, kLanes) + kLanes;
   l.out = round_up(c.outs, kTileVecs * kLanes);
-  const int64_t fit = kTileBytesAtOnce / 4 / kPoints / (l.in + l.out);
+  const int64_t fit = kCaches.winograd_tiles / 4 / kPoints / (l.in + l.out);
   const int64_t few = is_wide(c) ? kMinWideTiles : kMinTiles;
   l.taken = min(l.tiles, round_up(fit > few ? fit : few, kTileRows));
   l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time

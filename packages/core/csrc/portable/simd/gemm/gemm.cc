@@ -12,15 +12,13 @@
 #include <string.h>
 
 #include "proa/base/arith.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kPackedBBytes = 512 * 1024;  // a block of packed b: half of the L2 cache
-constexpr int64_t kWholeABytes = 4 << 20;      // of a, to be packed once for all blocks of columns
-constexpr int64_t kUncachedBBytes = 3 << 19;   // of b, to be read in place by 3 or 4 panels of a
-constexpr int64_t kGrainMacs = 1 << 19;        // minimum multiply-adds of one task
-constexpr int kRowPadding = 64;                // bytes; avoids row strides of a power of two
+constexpr int64_t kGrainMacs = 1 << 19;  // minimum multiply-adds of one task
+constexpr int kRowPadding = 64;          // bytes; avoids row strides of a power of two
 constexpr int kPanelBytes = kTileRows * ((computes(DType::kF64) ? 2048 : 1536) + kRowPadding);
 constexpr int64_t kPackRows = 16;       // rows of b packed at a time
 constexpr int64_t kFewPanelsA = 4;      // up to which b is packed a panel at a time, if at all
@@ -59,7 +57,7 @@ Blocking choose_blocking(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   if (kSmallBuild) c.panels = ceil_div(m, c.mr);
   c.tall_panels = m == 1 ? 1 : (m + 1) / 2 - (c.mr / 2 - 1) * c.panels;
   const int64_t all = round_up(n, c.nr), panel = micro.size * c.kc * c.nr;
-  c.nc = min(max(kPackedBBytes / panel * c.nr, c.nr), all);
+  c.nc = min(max(kCaches.packed_b / panel * c.nr, c.nr), all);
   return c;
 }
 
@@ -69,7 +67,7 @@ int64_t panel_bytes(const Micro& micro, const Blocking& c, int64_t k) {
 /// True if a is packed once for all blocks of columns rather than once for each.
 bool packs_whole_a(const Micro& micro, const Blocking& c, int64_t n) {
   if (c.panels <= kFewPanelsA) return true;
-  return n > c.nc && c.panels * panel_bytes(micro, c, c.kc) <= kWholeABytes;
+  return n > c.nc && c.panels * panel_bytes(micro, c, c.kc) <= kCaches.whole_a;
 }
 
 /// How panels of a reach the micro-kernel.
@@ -97,9 +95,9 @@ bool reads_b_in_place(const Gemm& g, const Blocking& c) {
     return false;
   const int64_t step = g.b.step * g.micro->size, bytes = step * c.kc;
   if (g.micro->run_uncached != nullptr &&
-      (c.panels <= 2 || (c.panels <= kFewPanelsA && bytes <= kUncachedBBytes)))
+      (c.panels <= 2 || (c.panels <= kFewPanelsA && bytes <= kCaches.uncached_b)))
     return true;
-  return bytes <= kPackedBBytes && g.n <= c.nc && step % (kAliasBytes / 2) != 0;
+  return bytes <= kCaches.packed_b && g.n <= c.nc && step % (kAliasBytes / 2) != 0;
 }
 
 /// One block of b, with what run_block needs to multiply it.

@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kSteps = 8;         // rows of b processed together
-constexpr int kWide = 4;              // vectors of columns side by side
-constexpr int64_t kSumBytes = 16384;  // of a chunk
-constexpr int64_t kMinChunks = 4;     // of columns, if there are enough of them
+constexpr int64_t kSteps = 8;      // rows of b processed together
+constexpr int kWide = 4;           // vectors of columns side by side
+constexpr int64_t kMinChunks = 4;  // of columns, if there are enough of them
 constexpr int64_t kGrainMacs = 1 << 18;
 
 /// Some steps of all the rows, and the sums they are added to.
@@ -139,7 +139,8 @@ void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
 template <class T, bool kPairs>
 void run_chunk(const Chunk<T>& c) {
   using C = Compute<T>;
-  constexpr int64_t kWidth = kLanesOf<C>, kSums = kSumBytes / static_cast<int64_t>(sizeof(C));
+  constexpr int64_t kWidth = kLanesOf<C>,
+                    kSums = kCaches.small_m_sums / static_cast<int64_t>(sizeof(C));
   const Gemm& g = c.g;
   const int64_t block = c.block;
   alignas(64) C total[kSums + kWidth], part[kSums + kWidth];
@@ -161,7 +162,7 @@ template <class T, bool kPairs = false>
 void run(const Call& call, const Gemm& g, const RowMajorB& rows, void* scratch) {
   using C = Compute<T>;
   constexpr int64_t kUnit = kWide * kLanesOf<C>,
-                    kSums = kSumBytes / static_cast<int64_t>(sizeof(C));
+                    kSums = kCaches.small_m_sums / static_cast<int64_t>(sizeof(C));
   C* const a = static_cast<C*>(scratch);
   pack_panel(g.a, sizeof(C), 0, static_cast<int>(g.m), static_cast<int>(g.m), 0, g.k, a);
   const int64_t even = (g.n + kMinChunks - 1) / kMinChunks, fit = kSums / g.m / kUnit * kUnit;

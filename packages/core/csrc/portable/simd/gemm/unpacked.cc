@@ -2,6 +2,8 @@
 // rows is computed as a full tile that overlaps the previous one, which repeats the same sums.
 #include "proa/simd/gemm/unpacked.h"
 
+#include "proa/simd/tuning.h"
+
 namespace proa::PROA_ISA {
 namespace {
 
@@ -21,7 +23,6 @@ constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole o
 constexpr bool kMasks = false;
 #endif
 constexpr int64_t kTransposedSteps = 128;  // of a panel on the stack
-constexpr int64_t kRowBytes = 80 << 10;    // of all rows of b, gaps included
 
 template <class T>
 const T* past(const T* p, int64_t bytes) {
@@ -206,7 +207,7 @@ bool fits_unpacked(const Product& p, int64_t work) {
   if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
     return false;
   if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kTransposedSteps;
-  return p.k * p.b_steps.step() * micro.size <= kRowBytes;
+  return p.k * p.b_steps.step() * micro.size <= kCaches.unpacked_b;
 }
 
 UnpackedGemm unpacked_gemm(const Product& p) {
