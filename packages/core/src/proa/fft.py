@@ -15,4 +15,4 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_publish(__name__)
+_publish("proa.tensor.fourier", __name__)

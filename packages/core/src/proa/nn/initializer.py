@@ -9,4 +9,4 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_publish(__name__)
+_publish("proa.nn.schemes", __name__)
