@@ -211,12 +211,12 @@ class Capture(Recorder):
             bound = self.bound.get(id(p))
             if bound is not None:
                 optimizer._prepare(p, bound.before)
-            master, kept = optimizer._master_of(p), optimizer._kept(p)
+            master, state = optimizer._master_of(p), optimizer._kept(p)
             weights = p if master is None else master
-            self.scalars.count_step(kept)
+            self.scalars.count_step(state)
             alike = (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0))
             rate = functools.partial(_rate_of, optimizer, group, p)
-            self._steps[id(weights)] = (weights, (kept, rate, alike))
+            self._steps[id(weights)] = (weights, (state, rate, alike))
         stepped = self.scalars.stepped + len(params)
         try:
             yield

@@ -98,7 +98,7 @@ class InferenceProgram(Compiled):
 class TrainingProgram(Compiled):
     """What a recording does, as one planned program.
 
-    Where gradients of its results may be asked for, they are the program's second part:
+    Where its results may take gradients, these are the program's second part:
     it goes on in the memory that the first part left, when the tape's turn comes.
     """
 
@@ -121,13 +121,13 @@ class TrainingProgram(Compiled):
         apply(program, ["split_batch_norm"])
         ahead = len(block.outputs) - len(found)
         first = _needed(block, block.outputs[:ahead])
-        behind = [n for n in block.nodes if n not in first] if found else []
-        if found and not behind:  # gradients that are handed on: a part has nodes
-            behind = [make_node(program, "assign", [block.outputs[ahead]], {})]
-            block.outputs[ahead] = behind[0].outputs[0]
-        for node in behind:
+        backward = [n for n in block.nodes if n not in first] if found else []
+        if found and not backward:  # only propagated gradients: a part has nodes
+            backward = [make_node(program, "assign", [block.outputs[ahead]], {})]
+            block.outputs[ahead] = backward[0].outputs[0]
+        for node in backward:
             node.part = 1
-        block.nodes = [*(n for n in block.nodes if n in first), *behind]
+        block.nodes = [*(n for n in block.nodes if n in first), *backward]
         apply(program, ["hoist_updates"])
         apply(program, ["chain_elementwise"])
         nodes = len(first) if found else None
@@ -149,12 +149,12 @@ class TrainingProgram(Compiled):
         bindings.update((v, i) for i, v in enumerate(arguments))
         self._inputs = _InputBinding([bindings[v] for v in block.inputs])
         self._wanted = _InputBinding([bindings[v] for v, _ in recording.wanted])
-        self._tape = self._tape_plan(behind) if found else None
+        self._tape = self._tape_plan(backward) if found else None
 
-    def _tape_plan(self, behind: list[Node]) -> Any:
-        """How a run stands on the tape, whose backward runs the nodes `behind`."""
+    def _tape_plan(self, backward: list[Node]) -> Any:
+        """How a run stands on the tape, whose backward runs these nodes."""
         recording, inputs = self.graph, self.program.main.inputs
-        again = {v for n in behind for v in n.inputs}
+        again = {v for n in backward for v in n.inputs}
         at = {v: i for i, v in enumerate(inputs)}
         return _core.TapePlan(
             len(recording.results),

@@ -72,22 +72,22 @@ def _run_flow(
     if node.op == "call":
         return body("block")(*arrays)
     if node.op == "branch":
-        holds, *given = arrays
+        predicate, *given = arrays
         names = ("then_block", "else_block")
         then, other = (functools.partial(body(name), *given) for name in names)
-        if flow.is_symbolic(holds):
-            made: list[Any] = flow.cond(holds, then, other)
+        if flow.is_symbolic(predicate):
+            made: list[Any] = flow.cond(predicate, then, other)
             return made
-        return then() if bool(holds) else other()
+        return then() if bool(predicate) else other()
     count = node.attrs["carried"]
     carried, others = arrays[:count], arrays[count:]
     test, again = body("cond_block"), body("body_block")
     while True:
-        (holds,) = test(*carried, *others)
-        if flow.is_symbolic(holds):
+        (predicate,) = test(*carried, *others)
+        if flow.is_symbolic(predicate):
             return flow.while_loop(
                 lambda *c: test(*c, *others)[0], lambda *c: again(*c, *others), carried
             )
-        if not bool(holds):
+        if not bool(predicate):
             return carried
         carried = again(*carried, *others)

@@ -31,7 +31,7 @@ class RuntimeScalars:
         self._offsets: list[int] = []
         self._rates: list[Callable[[], float]] = []
         self._counts: list[dict[str, Any]] = []
-        self._kept: list[dict[str, Any]] = []
+        self._states: list[dict[str, Any]] = []
         self._found: dict[Any, tuple[str, int]] = {}
 
     # -- while a program is recorded --------------------------------------------------
@@ -55,12 +55,12 @@ class RuntimeScalars:
         slot = self._slot(("offset", delta), "offset", self._offsets, delta)
         self._uses.append((node, "offset", slot))
 
-    def count_step(self, kept: dict[str, Any]) -> None:
+    def count_step(self, state: dict[str, Any]) -> None:
         """Note that a run counts a step in what an optimizer keeps for a parameter."""
-        self._kept.append(kept)
+        self._states.append(state)
 
     def record_step(
-        self, node: Node, kept: dict[str, Any], rate: Callable[[], float], alike: Any
+        self, node: Node, state: dict[str, Any], rate: Callable[[], float], alike: Any
     ) -> None:
         """Note the learning rate and the count of an optimizer's operator.
 
@@ -71,12 +71,12 @@ class RuntimeScalars:
             slot = self._slot(("lr", alike), "lr", self._rates, rate)
             self._uses.append((node, "lr", slot))
         if "step" in node.attrs:
-            if node.attrs["step"] != kept["step"]:
+            if node.attrs["step"] != state["step"]:
                 raise UnimplementedError(
                     f"[to_static] {node.op} must be told its parameter's count of "
-                    f"steps, {kept['step']}, got {node.attrs['step']}"
+                    f"steps, {state['step']}, got {node.attrs['step']}"
                 )
-            slot = self._slot(("step", id(kept)), "step", self._counts, kept)
+            slot = self._slot(("step", id(state)), "step", self._counts, state)
             self._uses.append((node, "step", slot))
 
     def _slot(
@@ -99,8 +99,8 @@ class RuntimeScalars:
         _core.own_generator(self._had_generator)
         if self._had_generator:  # a recording around this one goes on with it
             _core.generator_set(self.seed, self.offset)
-        for kept in self._kept:
-            kept["step"] -= 1
+        for state in self._states:
+            state["step"] -= 1
 
     # -- when it runs -----------------------------------------------------------------
     def uses(self, program: Program) -> list[tuple[int, int, int]]:
@@ -116,26 +116,26 @@ class RuntimeScalars:
 
     def next_values(self) -> list[float]:
         """The values of the next run, which counts its steps and draws its keys."""
-        if not (self._uses or self._kept or self.drawn):
+        if not (self._uses or self._states or self.drawn):
             return []
         if self.drawn:
             seed, offset = _core.generator_get()
             _core.generator_set(seed, offset + self.drawn)
         else:
             seed = offset = 0
-        for kept in self._kept:
-            kept["step"] += 1
+        for state in self._states:
+            state["step"] += 1
         return [
             seed,
             *[offset + delta for delta in self._offsets],
             *[rate() for rate in self._rates],
-            *[kept["step"] for kept in self._counts],
+            *[state["step"] for state in self._counts],
         ]
 
     @property
     def has_steps(self) -> bool:
         """Whether an optimizer steps."""
-        return bool(self._kept)
+        return bool(self._states)
 
 
 def _byte_of(node: Node, name: str) -> int:

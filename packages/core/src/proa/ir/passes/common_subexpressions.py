@@ -18,22 +18,22 @@ def eliminate_common_subexpressions(program: Program) -> bool:
     changed = False
     for block in program.blocks:
         seen: dict[Any, Any] = {}
-        kept = []
+        nodes = []
         for node in block.nodes:
             attrs = tuple(node.attrs.values())
             types = tuple(map(type, attrs))  # 1 is not 1.0
             key = (node.op, tuple(map(id, node.inputs)), attrs, types)
             first = seen.setdefault(key, node)
             if first is node:
-                kept.append(node)
+                nodes.append(node)
                 continue
             calls = row_of(node.op).family in ("python", "effect")
             is_output = calls or any(v.is_output for v in node.outputs)
             if is_output:
-                kept.append(node)  # an output keeps a name of its own
+                nodes.append(node)  # an output keeps a name of its own
                 continue
             for mine, other in zip(node.outputs, first.outputs, strict=True):
                 block.replace(mine, other)
             changed = True
-        block.nodes = kept
+        block.nodes = nodes
     return changed

@@ -15,13 +15,13 @@ def remove_dead_code(program: Program) -> bool:
     changed = False
     for block in program.blocks:
         needed = set(block.outputs)
-        kept = []
+        needed_nodes = []
         for node in reversed(block.nodes):
             used = not needed.isdisjoint(node.outputs)
             if not used and not has_effect(program, node):
                 continue
-            kept.append(node)
+            needed_nodes.append(node)
             needed.update(v for v in node.inputs if v is not None)
-        changed |= len(kept) != len(block.nodes)
-        block.nodes = kept[::-1]
+        changed |= len(needed_nodes) != len(block.nodes)
+        block.nodes = needed_nodes[::-1]
     return changed

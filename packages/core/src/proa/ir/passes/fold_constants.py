@@ -46,8 +46,8 @@ def _foldable(node: Node) -> bool:
         return False
     if any(-1 in v.shape for v in node.outputs):
         return False
-    held = sum(v.data.nbytes for v in given if v.data is not None)
-    return sum(map(_bytes, node.outputs)) <= held + _LARGEST
+    size = sum(v.data.nbytes for v in given if v.data is not None)
+    return sum(map(_bytes, node.outputs)) <= size + _LARGEST
 
 
 def fold_constants(program: Program) -> bool:
@@ -61,19 +61,19 @@ def fold_constants(program: Program) -> bool:
     """
     changed = False
     for block in program.blocks:
-        kept = []
+        nodes = []
         for node in block.nodes:
             if not _foldable(node):
-                kept.append(node)
+                nodes.append(node)
                 continue
             try:
                 arrays = _evaluate(node)
             except (Error, ValueError, NotImplementedError):
-                kept.append(node)  # its error belongs to the run
+                nodes.append(node)  # its error belongs to the run
                 continue
             for value, array in zip(node.outputs, arrays, strict=True):
                 value.kind, value.data, value.producer = "const", array, None
                 value.shape = array.shape
             changed = True
-        block.nodes = kept
+        block.nodes = nodes
     return changed

@@ -25,10 +25,10 @@ def _parts(norm: Node) -> tuple[Node, list[Array]] | None:
         )
     if len(before.inputs) > 2 and before.inputs[2] and _held(before.inputs[2]) is None:
         return None
-    held = [_held(v) for v in (before.inputs[1], *norm.inputs[1:])]
-    if any(h is None for h in held):
+    arrays = [_held(v) for v in (before.inputs[1], *norm.inputs[1:])]
+    if any(h is None for h in arrays):
         return None
-    return before, [h for h in held if h is not None]
+    return before, [h for h in arrays if h is not None]
 
 
 def fold_batch_norm(program: Program) -> bool:

@@ -236,13 +236,12 @@ class _Branch:
         branches = zip(*self.found, strict=True)
         for name, aval, both in zip(self.variables.names, avals, branches, strict=True):
             if isinstance(aval, Unbound) and not all(k == aval for k in both):
-                recording_state.lost[name] = self.differ.get(
-                    name
-                ) or UnboundVariableError(
-                    f"[to_static] {name} must be bound on both ways of the branch at "
+                unbound = UnboundVariableError(
+                    f"[to_static] {name} must be bound in both branches of the `if` at "
                     f"{self.where}, whose condition is a Tensor, to be read after it, "
-                    "got one way that does not"
+                    "got one that does not bind it"
                 )
+                recording_state.lost[name] = self.differ.get(name) or unbound
 
 
 def _all_fit(avals: Sequence[AbstractValue], wanted: Sequence[AbstractValue]) -> bool:
