@@ -155,8 +155,8 @@ void sum_chunk(const RowChunk<T>& s) {
     for (int64_t j = 0; j < s.x.n; ++j) sum_column<kTerm, Prefetch::kAll>(s, j);
 }
 
-/// Means of a chunk's columns, and the sums of squared distances from them. A column that lies
-/// apart is looked at again at once, while it is in the nearest cache.
+/// Means of a chunk's columns, and the sums of squared distances from them. A strided
+/// column is read again at once, while it is in the first-level cache.
 template <class T>
 void chunk_moments(const Columns& x, int64_t begin, int64_t end, Compute<T>* mean,
                    Compute<T>* square) {

@@ -209,7 +209,7 @@ void add_band(const Job& j, int64_t first, int64_t last, int64_t channel, T* sum
 }
 
 /// Lines [first, last): bands that stay in the second-level cache while all channels are
-/// gone through.
+/// processed.
 template <class T>
 void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
   constexpr int64_t kChannels = kBandVecs * kLanesOf<T>;

@@ -1,4 +1,4 @@
-// Every pair of dtypes goes through one of three wide types (int64, double, complex of doubles)
+// Every pair of dtypes converts through one of three wide types (int64, double, complex of doubles)
 // in blocks, so 12 loaders and 3 x 12 storers do the work of 144 loops. The pairs that networks
 // use have a loop of their own.
 #include "proa/kernels/elementwise/convert.h"

@@ -5,10 +5,10 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kSlots = 8;            // pieces of a batch that run side by side
+constexpr int64_t kSlots = 8;            // chunks of a batch that run in parallel
 constexpr int64_t kSplitWork = 1 << 21;  // multiply-adds of a product that is split itself
 constexpr int64_t kGrainMacs = 1 << 18;  // multiply-adds worth handing to another thread
-constexpr int64_t kCallWork = 1 << 9;    // as many as a product takes beside its own
+constexpr int64_t kCallWork = 1 << 9;    // the cost of a product besides its multiply-adds
 
 /// Batch axes of x, y and z, aligned to those of z; broadcast axes have stride 0.
 struct Batch {

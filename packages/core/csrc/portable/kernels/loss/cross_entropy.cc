@@ -58,7 +58,7 @@ void losses(const Call& c, const Labels& labels) {
   });
 }
 
-/// The same numbers of float rows that lie in memory as they are.
+/// The same numbers of contiguous float rows.
 void losses_of_floats(const Call& c, const Labels& labels, const Rows& x, const Rows& y) {
   for_each_label(c, labels, x.width, [&](int64_t r, int64_t label) {
     float loss = 0;

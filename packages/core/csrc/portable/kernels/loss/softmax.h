@@ -86,7 +86,7 @@ PROA_INLINE PeakAndTotal sum_up_floats(const Rows& x, int64_t r) {
   return {peak, total};
 }
 
-/// Sum of exp(x - peak) over float row r; the next is asked for, and also(i) called beside.
+/// Sum of exp(x - peak) over float row r; prefetches the next and calls also(i) as well.
 template <class F>
 PROA_INLINE float sum_of_exp_floats(const Rows& x, int64_t r, float peak, F also) {
   const float *in = floats(x, r), *next = next_row<float>(x, r);

@@ -18,7 +18,7 @@ void each_strip(const Call& c, const Rows& x, int64_t run, F body) {
   });
 }
 
-/// Rows ahead of which a pass over `columns` of each asks for memory.
+/// The prefetch distance in rows of a pass over `columns` of each.
 int64_t rows_ahead(int64_t columns) { return kAheadBytes / (4 * columns) + 1; }
 
 }  // namespace

@@ -104,8 +104,8 @@ const C* dense(const Row& r, int64_t width, C* buffer) {
   return buffer;
 }
 
-/// Sums of g = dy * scale and g * xhat over a row, whose dy * xhat and dy are added to `sums`. As a
-/// rule the next row lies behind it: its memory is asked for.
+/// Sums of g = dy * scale and g * xhat over a row, whose dy * xhat and dy are added to `sums`. The
+/// next row usually follows it in memory and is prefetched.
 template <class C>
 struct RowSums {
   C g, dot;

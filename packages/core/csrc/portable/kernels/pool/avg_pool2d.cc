@@ -79,7 +79,7 @@ void add_scaled(const T* from, int64_t channels, Compute<T> factor, bool first, 
   }
 }
 
-/// The shares of dy in one line of dx, for channels that are neighbours.
+/// The shares of dy in one line of dx, for channels that are contiguous.
 template <class T>
 void spread_across(const View& dy, const View& dx, int64_t n, int64_t p, const Pooling& s) {
   const Span lines = s.down.over(p);

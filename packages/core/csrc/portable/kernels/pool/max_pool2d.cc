@@ -1,5 +1,5 @@
-// The greatest element of each window, and where it lies. A NaN counts as greatest; windows start
-// from their first element, so that no value stands for "none yet".
+// The greatest element of each window, and its index. A NaN counts as greatest; windows start
+// from their first element, so that no sentinel for "none yet" is needed.
 #include <math.h>
 
 #include "proa/gen/attrs/pool.h"
@@ -31,7 +31,7 @@ PROA_INLINE Vec<T> load_some(const T* p, int64_t some) {
   return load_n(p, some);
 }
 
-/// Channels are neighbours: a vector of them at a time.
+/// Channels are contiguous: a vector of them at a time.
 template <class T>
 void max_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
                 const Axis& along) {
@@ -79,7 +79,7 @@ Greatest<T> greatest(const View& x, const T* plane, const Window& s) {
   return best;
 }
 
-/// The greatest of each column of some rows of a plane whose columns are neighbours.
+/// The greatest of each column of some rows of a plane whose columns are contiguous.
 struct Columns {
   static constexpr int64_t kMaxColumns = 512;  // columns of x, at most
   float value[kMaxColumns + kLanes];
@@ -145,7 +145,7 @@ void down_planes(const View& x, const View& y, int64_t n, int64_t i, const Axis&
   }
 }
 
-/// The places for neighbouring channels of types computed in float.
+/// The indices for contiguous channels of types computed in float.
 template <class T>
 void index_across(const View& x, const View& y, int64_t n, int64_t i, const Axis& down,
                   const Axis& along) {
@@ -171,7 +171,7 @@ void index_across(const View& x, const View& y, int64_t n, int64_t i, const Axis
   }
 }
 
-// -- values alone of planes whose columns are neighbours: windows are vectors, too ----------------
+// -- values alone of planes whose columns are contiguous: windows are vectors, too ---------------
 /// Elements of a line with what the padding adds on both sides: there -inf, which beats nothing.
 constexpr int64_t kLinePadding = 1024;
 

@@ -16,7 +16,7 @@ struct Run {
 };
 template <class F>
 void for_each_run(const View& v, const View& index, int64_t n, F body) {
-  // Channels innermost where they are neighbours, else the columns.
+  // Channels innermost where they are contiguous, else the columns.
   const bool across = v.stride[1] < v.stride[3];
   const int order[3] = {across ? 2 : 1, across ? 3 : 2, across ? 1 : 3};
   const int in = order[2];

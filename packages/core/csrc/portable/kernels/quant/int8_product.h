@@ -9,7 +9,7 @@
 
 namespace proa::PROA_ISA {
 
-/// kLanes neighbours as int32. (What the compiler makes of a conversion goes by single bytes.)
+/// kLanes contiguous elements as int32. (The compiler converts them byte by byte.)
 PROA_INLINE VI load_int8(const int8_t* p) {
 #if defined(__AVX512F__)
   return (VI)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -39,7 +39,7 @@ void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows
                  int cols);
 
 /// Int8 kernels: element (out, tap_h, tap_w, depth) by strides from `data`. Rows of a window are
-/// `runs` pieces of `run` steps, each filled up to whole units of kMicroI8.
+/// `runs` runs of `run` steps, each padded to whole units of kMicroI8.
 struct Int8Kernels {
   const int8_t* data;
   int64_t out, tap_h, tap_w, step;  // strides
