@@ -1,7 +1,8 @@
-# proa_portable(<target> CODEGEN <options...> ISAS <isa...> FAMILIES <dir...>)
+# proa_portable(<target> CODEGEN <options...> ISAS <isa...>)
 #
 # A static library of csrc/portable with generated tables: what every runtime links. Kernel files are
-# compiled once per ISA; `<op>.<isa>.cc` replaces `<op>.cc` for that ISA.
+# compiled once per ISA; `<op>.<isa>.cc` replaces `<op>.cc` for that ISA. The ISA `native` is the best
+# one of the CPU that builds.
 
 set(PROA_CORE_DIR ${CMAKE_CURRENT_LIST_DIR}/..)
 get_filename_component(PROA_CORE_DIR ${PROA_CORE_DIR} ABSOLUTE)
@@ -69,8 +70,38 @@ function(proa_link_headers directory)
   endforeach()
 endfunction()
 
+# Sets <result> to the instruction sets to build for the CPU of this machine alone.
+function(proa_native_isas result)
+  if(CMAKE_CROSSCOMPILING)
+    message(FATAL_ERROR "[proa] expected PROA_ISAS to name the target's instruction sets, got native")
+  endif()
+  if(NOT PROA_NATIVE_ISA)
+    # Runs what the library itself runs when it is loaded.
+    set(folder ${CMAKE_CURRENT_BINARY_DIR}/native_isa)
+    proa_link_headers(${folder}/include)
+    file(WRITE ${folder}/main.cc "#include <stdio.h>\n#include \"proa/base/cpu.cc\"\n"
+         "int main() { printf(\"%s\", proa::isa_name(proa::cpu_isa())); }\n")
+    try_run(status compiled ${folder} ${folder}/main.cc
+            CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${folder}/include -DCMAKE_CXX_STANDARD=17
+            COMPILE_OUTPUT_VARIABLE log RUN_OUTPUT_VARIABLE isa)
+    if(NOT compiled OR NOT status EQUAL 0)
+      message(FATAL_ERROR "[proa] expected a program that tells the CPU's instruction set, got:\n${log}")
+    endif()
+    set(PROA_NATIVE_ISA ${isa} CACHE INTERNAL "The best instruction set of this machine")
+    message(STATUS "PROA_ISAS=native is ${isa}")
+  endif()
+  set(isas ${PROA_NATIVE_ISA})
+  if(isas STREQUAL "neondot")
+    list(PREPEND isas neon) # its table has int8 products alone
+  endif()
+  set(${result} ${isas} PARENT_SCOPE)
+endfunction()
+
 function(proa_portable target)
   cmake_parse_arguments(ARG "" "" "CODEGEN;ISAS" ${ARGN})
+  if(ARG_ISAS STREQUAL "native")
+    proa_native_isas(ARG_ISAS)
+  endif()
   set(gen ${CMAKE_CURRENT_BINARY_DIR}/${target}_gen)
   proa_link_headers(${gen}/include)
   list(JOIN ARG_ISAS "," isas)
