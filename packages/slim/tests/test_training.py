@@ -195,3 +195,14 @@ def test_a_network_with_control_flow_is_quantized_by_training_alone():
         want = student(proa.to_tensor(x), proa.to_tensor(rounds)).numpy()
         got = model(x, np.array(rounds))
         np.testing.assert_allclose(got, want, atol=0.02)
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+def test_a_quantized_convolution_pads_as_its_layer(mode):
+    proa.seed(5)
+    inner = nn.Conv2D(2, 3, 3, padding=1, stride=2, padding_mode=mode)
+    layer = QuantizedLayer(inner, QuantConfig("abs_max"))
+    x = proa.to_tensor(RNG.standard_normal((2, 2, 7, 7)).astype(np.float32))
+    rounded, exact = layer(x).numpy(), inner(x).numpy()
+    # 8 bits: half a step of 1 / 127 of the greatest input and weight in each product.
+    assert np.abs(rounded - exact).max() < 0.05 * np.abs(exact).max()

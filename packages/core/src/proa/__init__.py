@@ -86,7 +86,7 @@ _MODULES = (
     "static", "sysconfig", "text", "utils", "version", "vision",
 )  # fmt: skip
 #: Submodules for packages that build on this one: not part of the public API.
-_INTERNAL = ("base", "ir")
+_INTERNAL = ("base", "ir", "runtime")
 #: Names of submodules, and where they are: they are imported when first named.
 _LAZY = {
     "DataParallel": ("proa.distributed.parallel", "DataParallel"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proa import _core
 from proa.ir import file, passes
+from proa.runtime import Engine, engine_from_parts
 from proa_inference.config import CHAINS
 
 
 def optimized_engine(
     content: bytes | memoryview, names: Sequence[str], threads: int
-) -> _core.Engine:
+) -> Engine:
     """An engine of the model after the passes of those names, in order.
 
     The engine reads weights that no pass changed where `content` has them. Chains,
@@ -23,4 +23,4 @@ def optimized_engine(
         passes.apply(program, [CHAINS])
     graph, weights = file.to_parts(program)
     chains = passes.chain_spans(program)
-    return _core.Engine.from_parts(graph, weights, threads, chains)
+    return engine_from_parts(graph, weights, threads, chains)

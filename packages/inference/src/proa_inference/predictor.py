@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa.runtime import Engine, engine_from_bytes, load_engine
 from proa_inference.config import Config
 from proa_inference.optimize import optimized_engine
 
@@ -101,7 +101,7 @@ class Tensor:
 class Predictor:
     """A loaded model, by `create_predictor`. One thread at a time; clone for more."""
 
-    def __init__(self, engine: _core.Engine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._inputs = [_spec(*s) for s in engine.inputs]
         self._outputs = [_spec(*s) for s in engine.outputs]
@@ -227,11 +227,11 @@ def create_predictor(config: Config) -> Predictor:
     if names:
         return Predictor(optimized_engine(config.content(), names, threads))
     if config.model_from_memory():
-        return Predictor(_core.Engine.from_bytes(config.content(), threads))
+        return Predictor(engine_from_bytes(config.content(), threads))
     config_path = config.prog_file()
     if not config_path:
         config.content()  # says that there is no model
-    return Predictor(_core.Engine.load(config_path, threads))
+    return Predictor(load_engine(config_path, threads))
 
 
 def get_version() -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from proa import _core
+import proa
 from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.ir.flow import has_flow
 from proa.ir.program import Array, Program, Value
+from proa.runtime import call_operator
 
 #: Called with each value that a node made.
 Watch = Callable[[Value, Array], None]
@@ -38,21 +39,17 @@ def interpret(
     tensors: dict[Value, Any] = {}
     for value in block.constants():
         assert value.data is not None
-        tensors[value] = _core.from_numpy(np.ascontiguousarray(value.data), True)
+        tensors[value] = proa.to_tensor(np.ascontiguousarray(value.data))
     for value, array in zip(block.inputs, inputs, strict=True):
-        tensors[value] = _core.from_numpy(np.ascontiguousarray(array), True)
+        tensors[value] = proa.to_tensor(np.ascontiguousarray(array))
         if watch is not None:
             watch(value, np.asarray(array))
-    enabled = _core.set_grad_enabled(False)
-    try:
+    with proa.no_grad():
         for node in block.nodes:
             arguments = [None if v is None else tensors[v] for v in node.inputs]
-            made = getattr(_core.ops, node.op)(*arguments, **node.attrs)
-            results = made if isinstance(made, (tuple, list)) else (made,)
+            results = call_operator(node.op, *arguments, **node.attrs)
             for value, tensor in zip(node.outputs, results, strict=True):
                 tensors[value] = tensor
                 if watch is not None:
                     watch(value, tensor.numpy())
         return [np.array(tensors[v].numpy()) for v in block.outputs]
-    finally:
-        _core.set_grad_enabled(enabled)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from proa import _core
+import proa
 from proa.ir.builder import make_node
 from proa.ir.passes import apply, optimize
 from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
+from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
 from proa_slim.quant.observers import weight_scale
 
@@ -55,10 +56,9 @@ def quantizable(node: Node) -> bool:
 def quantize_array(array: Array, scale: Array, axis: int) -> Array:
     """clamp(round(x / scale), -127, 127) by the op itself."""
     whole = np.ascontiguousarray(array, np.float32)
-    x = _core.from_numpy(whole, True)
-    step = _core.from_numpy(np.ascontiguousarray(scale), True)
-    result: Array = _core.ops.quantize(x, step, axis=axis).numpy()
-    return np.array(result)
+    x, step = proa.to_tensor(whole), proa.to_tensor(np.ascontiguousarray(scale))
+    (integers,) = call_operator("quantize", x, step, axis=axis)
+    return np.array(integers.numpy())
 
 
 def lower(program: Program, config: QuantConfig) -> int:

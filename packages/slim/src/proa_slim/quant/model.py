@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from proa import _core
 from proa.ir import file
 from proa.ir.program import Array, Program
+from proa.runtime import Engine, engine_from_bytes
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class QuantizedModel:
     def __init__(self, program: Program, report: list[LayerReport]) -> None:
         self.program = program
         self.report = report
-        self._engine: Any = None
+        self._engine: Engine | None = None
 
     def __call__(self, *inputs: Any) -> Any:
         """Run on arrays or tensors; returns an array, or a list of several."""
         if self._engine is None:
-            self._engine = _core.Engine.from_bytes(file.to_bytes(self.program))
+            self._engine = engine_from_bytes(file.to_bytes(self.program))
         arrays: list[Array] = [np.asarray(x) for x in inputs]
         outputs = self._engine.run(arrays)
         return outputs[0] if len(outputs) == 1 else outputs

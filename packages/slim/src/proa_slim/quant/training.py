@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 import proa
-from proa import _core
 from proa.errors import PreconditionNotMetError
 from proa.nn import Conv2D, Layer, Linear
+from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import lower
 from proa_slim.quant.model import QuantizedModel
@@ -39,7 +39,7 @@ class QuantizedLayer(Layer):
         As `inner`.
     """
 
-    def __init__(self, inner: Layer, config: QuantConfig) -> None:
+    def __init__(self, inner: Conv2D | Linear, config: QuantConfig) -> None:
         super().__init__()
         self.inner = inner
         self._config = config
@@ -59,30 +59,14 @@ class QuantizedLayer(Layer):
                 "batch before it is evaluated, got none"
             )
         scale = proa.to_tensor(np.array([self.input_scale()], np.float32))
-        rounded = _core.ops.fake_quant(x, scale)
+        (rounded,) = call_operator("fake_quant", x, scale)
         weight = self.inner.weight
         w_scale = weight_scale(weight.numpy(), self._axis, self._config)
         axis = self._axis if w_scale.size > 1 else -1
-        rounded_weight = _core.ops.fake_quant(
-            weight, proa.to_tensor(w_scale), axis=axis
+        (rounded_weight,) = call_operator(
+            "fake_quant", weight, proa.to_tensor(w_scale), axis=axis
         )
-        return self._product(rounded, rounded_weight)
-
-    def _product(self, x: Any, weight: Any) -> Any:
-        inner = self.inner
-        functional = proa.nn.functional
-        if isinstance(inner, Linear):
-            return functional.linear(x, weight, inner.bias)
-        return functional.conv2d(
-            x,
-            weight,
-            inner.bias,
-            stride=inner._stride,
-            padding=inner._padding,
-            dilation=inner._dilation,
-            groups=inner._groups,
-            data_format=inner._data_format,
-        )
+        return self.inner.forward_with_weight(rounded, rounded_weight)
 
     def _observe(self, x: Any) -> None:
         peak = float(np.abs(x.numpy()).max(initial=0.0))
@@ -137,7 +121,7 @@ class QAT:
                     setattr(parent, name, wrapped[child])
         return student
 
-    def _chosen(self, layer: Layer) -> bool:
+    def _chosen(self, layer: Layer) -> TypeGuard[Conv2D | Linear]:
         return any(
             isinstance(layer, kind) and op in self.config.ops
             for kind, op in _OP.items()

@@ -122,9 +122,13 @@ class _ConvNd(Layer):
         return F.pad(x, both, self._padding_mode, data_format=self._data_format), 0
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.forward_with_weight(x, self.weight)
+
+    def forward_with_weight(self, x: Tensor, weight: Tensor) -> Tensor:
+        """`forward` with another weight than the layer's, such as a rounded one."""
         padded, padding = self._padded(x)
         return _CONV[self._axes - 1](
-            padded, self.weight, self.bias, self._stride, padding, self._dilation,
+            padded, weight, self.bias, self._stride, padding, self._dilation,
             self._groups, self._data_format,
         )  # fmt: skip
 
@@ -225,8 +229,14 @@ class _ConvTranspose(_ConvNd):
     _output_padding: Any
 
     def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        return self.forward_with_weight(x, self.weight, output_size)
+
+    def forward_with_weight(
+        self, x: Tensor, weight: Tensor, output_size: Any = None
+    ) -> Tensor:
+        """`forward` with another weight than the layer's."""
         return _TRANSPOSE[self._axes - 1](
-            x, self.weight, self.bias, self._stride, self._padding,
+            x, weight, self.bias, self._stride, self._padding,
             self._output_padding if output_size is None else 0, self._groups,
             self._dilation, output_size=output_size, data_format=self._data_format,
         )  # fmt: skip

@@ -52,6 +52,10 @@ class Linear(Layer):
     def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, self.weight, self.bias)
 
+    def forward_with_weight(self, input: Tensor, weight: Tensor) -> Tensor:
+        """`forward` with another weight than the layer's, such as a rounded one."""
+        return F.linear(input, weight, self.bias)
+
     def extra_repr(self) -> str:
         sizes = f"in_features={self.in_features}, out_features={self.out_features}"
         return f"{sizes}, dtype={self._dtype.name}"

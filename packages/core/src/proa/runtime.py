@@ -1,0 +1,156 @@
+"""What packages built on Proa take from its compiled module.
+
+    engine = load_engine("lenet.proa", threads=4)
+    (logits,) = engine.run([images])
+
+Graphs and their passes are in `proa.ir`, tensors and layers where users find them; this
+module adds the engine that runs a model file and operators called by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from proa import _core
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError
+
+__all__ = [
+    "Engine",
+    "call_operator",
+    "engine_from_bytes",
+    "engine_from_parts",
+    "load_engine",
+]
+
+
+class Engine(Protocol):
+    """A model that is ready to run. One thread at a time; clone for more."""
+
+    @property
+    def inputs(self) -> list[tuple[str, str, tuple[int, ...]]]:
+        """(name, dtype, shape) of each input; -1 is a dimension that may vary."""
+        ...
+
+    @property
+    def outputs(self) -> list[tuple[str, str, tuple[int, ...]]]:
+        """(name, dtype, shape) of each output."""
+        ...
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the model file says of itself."""
+        ...
+
+    @property
+    def has_control_flow(self) -> bool:
+        """Whether the model has branches or loops."""
+        ...
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of the model."""
+        ...
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of its prepacked weights."""
+        ...
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the buffers of a run."""
+        ...
+
+    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Run on arrays, read in place; returns new arrays.
+
+        Raises:
+            InvalidArgumentError: If a number, dtype or shape is not the model's.
+            UnavailableError: If `stop` ended it.
+        """
+        ...
+
+    def profile(self, inputs: Sequence[NDArray[Any]]) -> list[tuple[str, str, int]]:
+        """Run once; returns (operator, name, nanoseconds) of each step."""
+        ...
+
+    def clone(self) -> Engine:
+        """An engine for another thread: the same weights, memory of its own."""
+        ...
+
+    def stop(self) -> None:
+        """End the run that another thread has in progress."""
+        ...
+
+
+def load_engine(path: str | PathLike[str], threads: int = 0) -> Engine:
+    """The engine of a model file, which is mapped and read in place.
+
+    Args:
+        path: Of the ``.proa`` file.
+        threads: Of a run; 0 for as many as `proa.get_num_threads()`.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        InvalidArgumentError: If its bytes are not a model.
+        VersionError: If it is of a later format than this library reads.
+    """
+    engine: Engine = _core.Engine.load(fspath(path), threads)
+    return engine
+
+
+def engine_from_bytes(content: bytes | memoryview, threads: int = 0) -> Engine:
+    """The engine of the bytes of a model file; arguments and errors as `load_engine`.
+
+    The bytes are copied.
+    """
+    engine: Engine = _core.Engine.from_bytes(content, threads)
+    return engine
+
+
+def engine_from_parts(
+    graph: bytes | memoryview,
+    weights: Sequence[bytes | memoryview],
+    threads: int = 0,
+    chains: Sequence[tuple[int, int]] = (),
+) -> Engine:
+    """The engine of a graph and its weights, as `proa.ir.file.to_parts` gives them.
+
+    Args:
+        weights: Read in place, and held.
+        threads: As for `load_engine`.
+        chains: (first node, count) of elementwise nodes that run block by block, as
+            `proa.ir.passes.chain_spans` gives them.
+
+    Raises:
+        InvalidArgumentError: If the parts are not those of a model.
+    """
+    engine: Engine = _core.Engine.from_parts(graph, list(weights), threads, chains)
+    return engine
+
+
+def call_operator(
+    name: str, *inputs: Tensor | None, **attributes: Any
+) -> tuple[Tensor, ...]:
+    """The outputs of the operator of that name (see the reference of operators).
+
+    Args:
+        inputs: In the order of the operator's row; None for one that is left out.
+        attributes: By name, those of the row.
+
+    Raises:
+        InvalidArgumentError: If there is no such operator, or inputs or attributes are
+            not those that it takes.
+    """
+    operator = getattr(_core.ops, name, None)
+    if operator is None:
+        raise InvalidArgumentError(
+            f"[call_operator] expected the name of an operator, got {name!r}"
+        )
+    results = operator(*inputs, **attributes)
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)

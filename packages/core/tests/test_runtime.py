@@ -1,0 +1,90 @@
+"""`proa.runtime`: what packages built on Proa take from the compiled module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import proa
+from proa import nn
+from proa.errors import InvalidArgumentError
+from proa.ir import file
+from proa.runtime import (
+    call_operator,
+    engine_from_bytes,
+    engine_from_parts,
+    load_engine,
+)
+from proa.static import InputSpec
+
+RNG = np.random.default_rng(8)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """y = x @ w + b of a Linear whose numbers the tests know."""
+    layer = nn.Linear(3, 2)
+    layer.weight.set_value(np.arange(6, dtype=np.float32).reshape(3, 2))
+    layer.bias.set_value(np.array([10, 20], np.float32))
+    path = tmp_path_factory.mktemp("runtime") / "linear.proa"
+    proa.jit.save(layer, str(path), [InputSpec([None, 3], "float32", "x")])
+    return path
+
+
+def parts(path: Path):
+    graph, weights = file.to_parts(file.read(path))
+    return engine_from_parts(graph, weights)
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [load_engine, lambda path: engine_from_bytes(path.read_bytes()), parts],
+    ids=["path", "bytes", "parts"],
+)
+def test_an_engine_runs_the_model(model: Path, opened):
+    engine = opened(model)
+    assert engine.inputs == [("x", "float32", (-1, 3))]
+    assert [(dtype, shape) for _, dtype, shape in engine.outputs] == [
+        ("float32", (-1, 2))
+    ]
+    x = RNG.standard_normal((4, 3)).astype(np.float32)
+    expected = x @ np.arange(6, dtype=np.float32).reshape(3, 2) + [10, 20]
+    for each in (engine, engine.clone()):
+        (y,) = each.run([x])
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+    assert {op for op, _, _ in engine.profile([x])} == {"linear"}
+    assert not engine.has_control_flow
+    assert engine.arena_bytes > 0
+
+
+def test_an_operator_is_called_by_name():
+    x = RNG.standard_normal((3, 4)).astype(np.float32)
+    (y,) = call_operator("exp", proa.to_tensor(x))
+    np.testing.assert_allclose(y.numpy(), np.exp(x), rtol=1e-6)
+    values, indices = call_operator("topk", proa.to_tensor(x), k=2, axis=1)
+    np.testing.assert_array_equal(values.numpy(), -np.sort(-x, axis=1)[:, :2])
+    np.testing.assert_array_equal(indices.numpy(), np.argsort(-x, axis=1)[:, :2])
+
+
+def test_a_name_that_no_operator_has_is_refused():
+    with pytest.raises(InvalidArgumentError, match="expected the name of an operator"):
+        call_operator("__doc__x")
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda: nn.Linear(3, 2), (4, 3)),
+        (lambda: nn.Conv1D(2, 3, 3), (1, 2, 6)),
+        (lambda: nn.Conv2D(2, 3, 3, padding=1, padding_mode="reflect"), (1, 2, 6, 6)),
+        (lambda: nn.Conv2DTranspose(2, 3, 3, stride=2), (1, 2, 4, 4)),
+    ],
+)
+def test_a_layer_computes_with_another_weight(layer, shape):
+    one, other = layer(), layer()
+    other.bias.set_value(one.bias.numpy())
+    x = proa.to_tensor(RNG.standard_normal(shape).astype(np.float32))
+    given = one.forward_with_weight(x, other.weight).numpy()
+    np.testing.assert_array_equal(given, other(x).numpy())
