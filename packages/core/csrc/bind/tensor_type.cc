@@ -363,9 +363,10 @@ PyObject* become(PyObject* self, PyObject* other) {
     TensorImpl &to = at(self), &from = at(other);
     if (from.storage == nullptr) raise_type("[_become] the tensor must have memory");
     if (to.leaf() && to.requires_grad() && grad_enabled()) {
-      throw Error(ErrorKind::kPreconditionNotMet,
-                  "[inplace] a leaf that requires a gradient must not be changed in place where "
-                  "gradients are recorded");
+      throw Error(ErrorKind::kInvalidArgument,
+                  "[inplace] a leaf that requires a gradient cannot be changed in place outside "
+                  "no_grad, got a leaf of shape " +
+                      shape_text(to.view));
     }
     const Tensor kept = share(other);
     if (from.grad_fn != nullptr) from.grad_fn->retain();

@@ -149,6 +149,66 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "WeightedRandomSampler zeros": (
         lambda: WeightedRandomSampler([0, 0], 1), ValueError, "not all 0",
     ),
+    "arange to infinity": (
+        lambda: proa.arange(math.inf), ValueError, r"\[arange\] .*end=inf",
+    ),
+    "more parts than memory holds": (
+        lambda: proa.zeros([0]).chunk(2**64), MemoryError,
+        r"\[split\] expected num_or_sections to fit",
+    ),
+    "soft labels without classes": (
+        lambda: F.cross_entropy(ones([]), ones([]), soft_label=True), ValueError,
+        r"\[cross_entropy\] .* got a 0-d tensor",
+    ),
+    "soft labels' axis": (
+        lambda: F.cross_entropy(x, x, soft_label=True, axis=5), ValueError, "got 5",
+    ),
+    "BatchNorm's names": (
+        lambda: proa.nn.BatchNorm(2, moving_mean_name=3), TypeError,
+        r"\[BatchNorm\] expected moving_mean_name to be a str, got 3",
+    ),
+    "gumbel_softmax": (
+        lambda: F.gumbel_softmax(x, temperature=0), ValueError, "above 0, got 0",
+    ),
+    "attention without features": (
+        lambda: F.scaled_dot_product_attention(*[ones([1, 2, 3, 0])] * 3), ValueError,
+        "at least 1 feature",
+    ),
+    "collation of unlike shapes": (
+        lambda: proa.io.default_collate_fn([ones([2]), ones([3])]), ValueError,
+        r"one kind and shape, got \[float32 \(2,\), float32 \(3,\)\]",
+    ),
+    "collation of a large number": (
+        lambda: proa.io.default_collate_fn([1, 2**64]), ValueError, "one kind",
+    ),
+    "Subset of a dict": (
+        lambda: proa.io.Subset({"a": 1}, [0])[0], IndexError, "got 0",
+    ),
+    "batch size": (
+        lambda: proa.io.BatchSampler(Ten(), batch_size=1.5), ValueError, r"got 1\.5",
+    ),
+    "kinds of edges": (
+        lambda: proa.geometric.reindex_heter_graph(ids, [ids], []), ValueError,
+        "got 1 and 0",
+    ),
+    "negative counts of edges": (
+        lambda: proa.geometric.reindex_graph(
+            proa.to_tensor([0, 1]), ids, proa.to_tensor([2, -1])
+        ), ValueError, "how many neighbors",
+    ),
+    "prroi_pool": (
+        lambda: proa.vision.ops.prroi_pool(ones([1, 1, 4, 4]), [ones([])]), ValueError,
+        r"\[prroi_pool\] boxes must have shape \(R, 4\)",
+    ),
+    "levels of a pyramid": (
+        lambda: proa.vision.ops.distribute_fpn_proposals(x, 0, 2**40, 2, 3), ValueError,
+        "at most 4096 levels",
+    ),
+    "boxes of each image": (
+        lambda: proa.vision.ops.distribute_fpn_proposals(
+            x, 2, 3, 2, 3, rois_num=proa.to_tensor([[3]])
+        ), ValueError, "the 3 boxes",
+    ),
     "einsum array": (
         lambda: proa.einsum("i->i", np.ones(2)), TypeError, r"operands\[0\].*ndarray",
     ),

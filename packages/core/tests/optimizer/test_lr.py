@@ -205,3 +205,30 @@ def test_wrong_settings_are_told(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         make()
     assert math.isfinite(lr.StepDecay(0.1, 2)())
+
+
+@pytest.mark.parametrize(
+    ("make", "epoch", "text"),
+    [
+        (lambda: lr.InverseTimeDecay(0.1, -0.5), 2, r"gamma=-0\.5, epoch=2"),
+        (lambda: lr.ExponentialDecay(0.1, 2.0), 2**62, "exponent=4611686018427387904"),
+        (lambda: lr.ExponentialDecay(0.1, 0.0), -1, "base=0.0, exponent=-1"),
+        (lambda: lr.PolynomialDecay(0.1, 4, power=-1.0), 4, "base=0.0, exponent=-1.0"),
+        (lambda: lr.StepDecay(0.1, 1, gamma=-2.0), 2**62, "base=-2.0"),
+        (lambda: lr.MultiplicativeDecay(0.1, lambda e: 1.0), 2**62, "at most 10000000"),
+        (lambda: lr.CosineAnnealingWarmRestarts(0.1, 3, 2), math.inf, "got inf"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_a_schedule_without_a_rate_at_an_epoch_says_so(
+    make: Callable[[], lr.LRScheduler], epoch: Any, text: str
+) -> None:
+    schedule = make()
+    with pytest.raises(InvalidArgumentError, match=rf"\[\w+(\.step)?\] .*{text}"):
+        schedule.step(epoch)
+
+
+def test_restarts_of_one_length_are_found_at_once() -> None:
+    schedule = lr.CosineAnnealingWarmRestarts(0.1, 4)
+    schedule.step(2**50 + 1)
+    np.testing.assert_allclose(schedule(), 0.1 * (1 + math.cos(math.pi / 4)) / 2)

@@ -150,3 +150,40 @@ def test_a_gradient_that_needs_the_old_value_is_right(name):
         moved[place] -= 2 * step
         slope = (above - float(loss(moved)[1])) / (2 * step)
         assert x.grad.numpy()[place] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+FORMS: dict[str, Callable[[proa.Tensor], object]] = {
+    "fill_": lambda x: x.fill_(2.0),
+    "zero_": lambda x: x.zero_(),
+    "uniform_": lambda x: x.uniform_(),
+    "normal_": lambda x: x.normal_(),
+    "reshape_": lambda x: x.reshape_([3, 2]),
+    "flatten_": lambda x: x.flatten_(),
+    "squeeze_": lambda x: x.squeeze_(),
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+    "scatter_": lambda x: x.scatter_(proa.to_tensor([0]), proa.ones([1, 3]), False),
+    "put_along_axis_": lambda x: x.put_along_axis_(
+        proa.to_tensor([[0]]), proa.ones([1, 1]), 0, reduce="add"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_leaf_that_requires_a_gradient_is_changed_under_no_grad_alone(name: str):
+    x = proa.to_tensor(np.ones((2, 3), "float32"), stop_gradient=False)
+    with pytest.raises(ValueError, match=rf"\[{name}\] .*outside no_grad.*\(2, 3\)"):
+        FORMS[name](x)
+    np.testing.assert_array_equal(x.numpy(), np.ones((2, 3)))
+    with proa.no_grad():
+        FORMS[name](x)
+
+
+@pytest.mark.parametrize("name", ["fill_", "zero_", "uniform_", "normal_"])
+def test_what_is_overwritten_has_a_gradient_of_zero(name: str):
+    x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = x * 3
+    view = y.detach()[0]
+    FORMS[name](y)
+    assert float(view) == float(y[0])
+    (y.sum() + x[0]).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [1, 0])

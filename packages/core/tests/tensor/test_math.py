@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import proa
 from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
@@ -334,3 +335,11 @@ def test_medians_by_the_lesser_and_means_in_another_type() -> None:
         proa.median(t, mode="max")
     mean = proa.mean(t, 0, dtype="float64")
     assert mean.dtype == "float64" and mean.tolist() == [7.0, 4.5, 5.5, 5.5]
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_the_variance_of_one_number_is_that_of_torch(axis: int | None):
+    x, y = proa.to_tensor(3.0), torch.tensor(3.0)
+    for unbiased in (True, False):
+        got, want = proa.var(x, axis, unbiased), torch.var(y, axis, unbiased)
+        np.testing.assert_array_equal(got.numpy(), want.numpy())

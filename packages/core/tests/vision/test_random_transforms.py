@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from PIL import Image
 
 import proa
-from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.errors import Error, InvalidArgumentError, UnimplementedError
 from proa.vision import transforms as T
 
 RNG = np.random.RandomState(0)
@@ -116,7 +117,7 @@ def test_params_of_a_perspective_stay_near_the_corners() -> None:
      (lambda: T.RandomErasing(2), "prob and scale"),
      (lambda: T.RandomErasing(value="noise"), "value must be numbers"),
      (lambda: T.RandomPerspective(2), "must be in"),
-     (lambda: T.RandomResizedCrop(3, scale=(1, 0)), "least, greatest"),
+     (lambda: T.RandomResizedCrop(3, scale=(1, 0)), "0 < min <= max"),
      (lambda: T.RandomCrop(30)(NOISE), "size must be at most"),
      (lambda: T.Resize(3, keys="image"), "sequence of names")],
 )  # fmt: skip
@@ -164,3 +165,33 @@ def test_a_chain_as_training_uses_it() -> None:
     assert isinstance(out, proa.Tensor)
     assert out.shape == [3, 8, 8]
     assert 0.1 < float(out.std()) < 3
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: T.RandomAffine(5, shear=[1.0]), r"\[RandomAffine\] .*shear .*2 or 4"),
+        (lambda: T.RandomAffine(5, scale=[1.0]), r"\[RandomAffine\] .*scale .*2 num"),
+        (lambda: T.RandomAffine(5, (0.1,)), r"\[RandomAffine\] .*translate .*2 num"),
+        (lambda: T.RandomAffine(5, scale=(1, math.inf)), r"scale to be finite"),
+        (lambda: T.RandomRotation(math.inf), r"\[RandomRotation\] .*to be finite"),
+        (lambda: T.RandomResizedCrop(4, scale=[]), r"\[RandomResizedCrop\] .*scale"),
+        (lambda: T.RandomResizedCrop(4, ratio=(0, 1)), r"0 < min <= max, got \(0"),
+        (lambda: T.RandomCrop([2, 3, 4]), r"\[RandomCrop\] expected size .*2 numbers"),
+        (lambda: T.rotate(NOISE, math.inf), r"\[rotate\] expected angle .* got inf"),
+        (lambda: T.affine(NOISE, 1, (math.nan, 0), 1, 0), r"\[affine\] .*translate"),
+        (lambda: T.center_crop(NOISE, math.inf), r"\[center_crop\] expected size"),
+        (lambda: T.pad(NOISE, -1), r"\[pad\] expected padding of at least 0, got -1"),
+        (lambda: T.pad(NOISE, 2**62), r"\[pad\] expected padding to fit in memory"),
+        (lambda: T.resize(NOISE, 2**62), r"\[resize\] expected size to fit in memory"),
+        (lambda: T.resize(NOISE * 1j, 5), r"\[resize\] .*a real array .*complex128"),
+        (
+            lambda: T.RandomResizedCrop(3)(proa.ones([1, 4, 4], "complex64")),
+            r"\[RandomResizedCrop\] .*a real tensor .*complex64",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(call: Any, text: str):
+    with pytest.raises((ValueError, MemoryError), match=text) as caught:
+        call()
+    assert isinstance(caught.value, Error)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa._core import Tensor
-from proa.errors import ShapeError
+from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.creation import to_tensor
 
 _Ints = NDArray[Any]
@@ -68,10 +68,22 @@ def _renumbered(
     where: str, x: Tensor, neighbors: Sequence[Tensor], counts: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     vertices = x.numpy()
+    if vertices.ndim != 1 or any(n.ndim != 1 for n in neighbors):
+        raise ShapeError(
+            where,
+            "expected x and neighbors with 1 axis",
+            (tuple(x.shape), *(tuple(n.shape) for n in neighbors)),
+        )
+    if not neighbors or len(neighbors) != len(counts):
+        raise InvalidArgumentError(
+            f"[{where}] expected neighbors and count of as many kinds of edges, at "
+            f"least one, got {len(neighbors)} and {len(counts)}"
+        )
     targets: list[_Ints] = []
     for near, count in zip(neighbors, counts, strict=True):
         number = count.numpy()
-        if number.shape != vertices.shape or number.sum() != near.size:
+        fits = number.shape == vertices.shape and number.sum() == near.size
+        if not fits or (number < 0).any():
             raise ShapeError(
                 where,
                 "count must say how many neighbors each of x has",

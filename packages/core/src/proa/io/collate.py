@@ -9,9 +9,22 @@ import numpy as np
 
 from proa import _core
 from proa._core import Tensor
+from proa.base.annotations import shown
 from proa.errors import InvalidArgumentError
 
 __all__ = ["as_arrays", "as_tensors", "default_collate_fn", "default_convert_fn"]
+
+
+def _stacked(batch: Sequence[Any], dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Samples of one kind and shape along a new first axis."""
+    try:
+        arrays = [s.numpy() if isinstance(s, Tensor) else s for s in batch]
+        return np.stack([np.asarray(a, dtype) for a in arrays])
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidArgumentError(
+            "[default_collate_fn] expected samples of one kind and shape, got "
+            f"{shown(list(batch[:8]))}"
+        ) from None
 
 
 def default_collate_fn(batch: Sequence[Any]) -> Any:
@@ -26,17 +39,15 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
         )
     first = batch[0]
     if isinstance(first, Tensor):
-        return np.stack([s.detach().numpy() for s in batch])
-    if isinstance(first, np.ndarray):
-        return np.stack(list(batch))
+        return _stacked(batch)
     if isinstance(first, (bool, np.bool_)):
-        return np.array(batch, bool)
-    if isinstance(first, np.generic):
-        return np.array(batch)
+        return _stacked(batch, bool)
+    if isinstance(first, (np.ndarray, np.generic)):
+        return _stacked(batch)
     if isinstance(first, int):
-        return np.array(batch, np.int64)
+        return _stacked(batch, np.int64)
     if isinstance(first, float):
-        return np.array(batch, np.float32)
+        return _stacked(batch, np.float32)
     if isinstance(first, (str, bytes)) or first is None:
         return list(batch)
     if isinstance(first, Mapping):

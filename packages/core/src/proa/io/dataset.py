@@ -161,10 +161,11 @@ class Subset(Dataset[T]):
 
     def __getitem__(self, idx: int) -> T:
         _check_index(self, idx)
-        index = self.indices[idx]
+        index: Any = idx
         try:
+            index = self.indices[idx]
             return self.dataset[index]
-        except IndexError as error:
+        except LookupError as error:
             raise OutOfRangeError(
                 f"[Subset] expected an index that the dataset has, got {index}"
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -210,6 +211,7 @@ class BatchSampler:
             raise InvalidArgumentError(
                 f"[BatchSampler] batch_size must be positive, got {batch_size}"
             )
+        batch_size = as_int("BatchSampler", batch_size)
         self.sampler: Any = sampler
         if sampler is None:
             kind = RandomSampler if shuffle else SequenceSampler
@@ -256,6 +258,8 @@ class DistributedBatchSampler(BatchSampler):
             num_replicas = int(env.get("PADDLE_TRAINERS_NUM", 1))
         if rank is None:
             rank = int(env.get("PADDLE_TRAINER_ID", 0))
+        num_replicas = as_int("DistributedBatchSampler", num_replicas)
+        rank = as_int("DistributedBatchSampler", rank)
         if not 0 <= rank < num_replicas:
             raise InvalidArgumentError(
                 f"[DistributedBatchSampler] rank must lie in [0, {num_replicas}), "
@@ -276,13 +280,16 @@ class DistributedBatchSampler(BatchSampler):
             # Seeded by the epoch, so that all processes agree on the order.
             order = np.random.RandomState(self.epoch).permutation(order)
             self.epoch += 1
-        order = np.resize(order, self.total_size)
-        # Blocks of a batch go round the processes; the rest is dealt out evenly.
-        size, ranks = self.batch_size, self.nranks
-        whole = len(order) // (size * ranks) * size * ranks
-        blocks = order[:whole].reshape(-1, ranks, size)[:, self.local_rank].ravel()
-        rest = order[whole:].reshape(ranks, -1)[self.local_rank]
-        self.sampler = np.concatenate([blocks, rest]).tolist()
+        # The order is repeated to total_size. Blocks of a batch go round the processes;
+        # the rest is dealt out evenly. Only this process's positions are computed.
+        size, rank = self.batch_size, self.local_rank
+        rounds = self.num_samples // size
+        rest = self.num_samples - rounds * size
+        starts = [(i * self.nranks + rank) * size for i in range(rounds)]
+        last = rounds * self.nranks * size + rank * rest
+        blocks = [range(start, start + size) for start in starts]
+        positions = itertools.chain(*blocks, range(last, last + rest))
+        self.sampler = [int(order[p % len(order)]) for p in positions]
         yield from super().__iter__()
 
     def __len__(self) -> int:

@@ -217,7 +217,13 @@ def arange(
         count = max(0, -((start - end) // step))
     else:
         kind = get_default_dtype() if dtype is None else as_dtype(dtype)
-        count = max(0, math.ceil((end - start) / step))
+        steps = (end - start) / step
+        if not math.isfinite(steps):
+            raise InvalidArgumentError(
+                "[arange] expected a finite number of steps, got "
+                f"start={start}, end={end}, step={step}"
+            )
+        count = max(0, math.ceil(steps))
     return ops.arange(start=start, step=step, count=count, dtype=kind)
 
 

@@ -147,6 +147,10 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: Any = None) -> Tensor:
     return ops.stack(*x, axis=as_int("stack", axis))
 
 
+#: At least as many bytes are taken by a Tensor that is a view.
+_VIEW_BYTES = 64
+
+
 def _pieces(x: Tensor, sizes: Sequence[int], axis: int) -> list[Tensor]:
     result, start = [], 0
     for size in sizes:
@@ -174,7 +178,8 @@ def split(
                 f"[split] the axis of size {total} must divide evenly, "
                 f"got {num_or_sections} parts"
             )
-        sizes = [total // num_or_sections] * num_or_sections
+        count = as_count("split", "num_or_sections", num_or_sections, _VIEW_BYTES)
+        sizes = [total // count] * count
         return _pieces(x, sizes, along)
     sizes = as_ints("split", num_or_sections)
     open_sizes = [i for i, n in enumerate(sizes) if n == -1]

@@ -110,8 +110,9 @@ def var(
     if not unbiased:
         return spread
     count = 1
-    for a in axes or range(x.ndim):
-        count *= x.shape[a]
+    if x.ndim > 0:  # an axis of a 0-d tensor, 0 or -1, has one element
+        for a in axes or range(x.ndim):
+            count *= x.shape[a]
     return ops.mul(spread, count / (count - 1) if count > 1 else float("nan"))
 
 

@@ -253,6 +253,10 @@ def gumbel_softmax(
     name: Any = None,
 ) -> Tensor:
     """Softmax of (x + Gumbel noise) / temperature; if hard, one-hot going forward."""
+    if not temperature > 0:
+        raise InvalidArgumentError(
+            f"[gumbel_softmax] expected temperature above 0, got {temperature}"
+        )
     seed, offset = next_key(x.size)
     tiny = math.ldexp(1.0, -100)
     u = ops.uniform(

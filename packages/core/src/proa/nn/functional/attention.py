@@ -6,7 +6,7 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.random import next_key
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import cast_if, check_rank
 
 __all__ = ["scaled_dot_product_attention"]
@@ -46,6 +46,12 @@ def scaled_dot_product_attention(
         )
     for name, array in (("query", query), ("key", key), ("value", value)):
         check_rank("scaled_dot_product_attention", name, array, 4, 4)
+    if query.shape[-1] == 0:
+        raise ShapeError(
+            "scaled_dot_product_attention",
+            "expected query with at least 1 feature (the last axis)",
+            query.shape,
+        )
     p = float(dropout_p) if training else 0.0
     seed, offset = 0, 0
     if p > 0:  # as many numbers as there are weights

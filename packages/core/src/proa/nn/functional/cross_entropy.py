@@ -124,7 +124,7 @@ def _soft(
         raise ShapeError(
             "cross_entropy", f"soft labels must be {input.shape}", label.shape
         )
-    axis = axis % input.ndim
+    axis = present_axis("cross_entropy", axis, input.ndim)
     log_p = ops.log_softmax(input, axis=axis) if use_softmax else ops.log(input)
     loss = ops.neg(ops.sum(ops.mul(label, log_p), axis=[axis], keepdim=True))
     if weight is None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from proa._core import Tensor
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.base.annotations import shown
+from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 from proa.nn.schemes import Constant
@@ -187,8 +188,15 @@ class BatchNorm(_BatchNormBase):
                 f"[BatchNorm] act must name an activation, got {act!r}"
             )
         self._act = act
-        self._mean.name = moving_mean_name or self._mean.name
-        self._variance.name = moving_variance_name or self._variance.name
+        for statistic, argument, given in (
+            (self._mean, "moving_mean_name", moving_mean_name),
+            (self._variance, "moving_variance_name", moving_variance_name),
+        ):
+            if not isinstance(given, str | None):
+                raise InvalidTypeError(
+                    f"[BatchNorm] expected {argument} to be a str, got {shown(given)}"
+                )
+            statistic.name = given or statistic.name
         if dtype != "float32":
             self.astype(dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +45,12 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Move on to the next epoch, or to ``epoch``."""
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        epoch = self.last_epoch + 1 if epoch is None else epoch
+        if not math.isfinite(epoch):
+            raise InvalidArgumentError(
+                f"[{type(self).__name__}.step] expected epoch to be finite, got {epoch}"
+            )
+        self.last_epoch = epoch
         self.last_lr = self.get_lr()
         if self.verbose:
             print(

@@ -175,6 +175,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> float:
         since, length = float(self.last_epoch), self.T_0
+        if self.T_mult == 1:
+            since %= length
         while since >= length:
             since, length = since - length, length * self.T_mult
         share = (1 + math.cos(math.pi * since / length)) / 2

@@ -9,6 +9,23 @@ from typing import Any
 from proa.errors import InvalidArgumentError
 from proa.optimizer.lr.base import LRScheduler
 
+#: Epochs that `MultiplicativeDecay` goes through one by one.
+MAX_FACTORS = 10_000_000
+
+
+def _power(where: str, base: float, exponent: float) -> float:
+    """base ** exponent, if that is a finite number."""
+    try:
+        value = base**exponent
+    except ArithmeticError:
+        value = math.inf
+    if isinstance(value, complex) or math.isinf(value):
+        raise InvalidArgumentError(
+            f"[{where}] expected base ** exponent to be a finite number, got "
+            f"base={base}, exponent={exponent}"
+        )
+    return float(value)
+
 
 class NoamDecay(LRScheduler):
     """lr * d_model ** -0.5 * min(epoch ** -0.5, epoch * warmup_steps ** -1.5)."""
@@ -97,14 +114,20 @@ class InverseTimeDecay(NaturalExpDecay):
     """lr / (1 + gamma * epoch)."""
 
     def get_lr(self) -> float:
-        return self.base_lr / (1 + self.gamma * self.last_epoch)
+        divisor = 1 + self.gamma * self.last_epoch
+        if divisor == 0:
+            raise InvalidArgumentError(
+                "[InverseTimeDecay] expected 1 + gamma * epoch to differ from 0, got "
+                f"gamma={self.gamma}, epoch={self.last_epoch}"
+            )
+        return self.base_lr / divisor
 
 
 class ExponentialDecay(NaturalExpDecay):
     """lr * gamma ** epoch."""
 
     def get_lr(self) -> float:
-        return float(self.base_lr * self.gamma**self.last_epoch)
+        return self.base_lr * _power("ExponentialDecay", self.gamma, self.last_epoch)
 
 
 class PolynomialDecay(LRScheduler):
@@ -136,7 +159,7 @@ class PolynomialDecay(LRScheduler):
             steps *= max(math.ceil(epoch / steps), 1)
         else:
             epoch = min(epoch, steps)
-        left = (1 - epoch / steps) ** self.power
+        left = _power("PolynomialDecay", 1 - epoch / steps, self.power)
         return float((self.base_lr - self.end_lr) * left + self.end_lr)
 
 
@@ -218,7 +241,8 @@ class StepDecay(LRScheduler):
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self) -> float:
-        return float(self.base_lr * self.gamma ** (self.last_epoch // self.step_size))
+        reached = self.last_epoch // self.step_size
+        return self.base_lr * _power("StepDecay", self.gamma, reached)
 
 
 class MultiStepDecay(LRScheduler):
@@ -241,7 +265,7 @@ class MultiStepDecay(LRScheduler):
 
     def get_lr(self) -> float:
         reached = sum(m <= self.last_epoch for m in self.milestones)
-        return float(self.base_lr * self.gamma**reached)
+        return self.base_lr * _power("MultiStepDecay", self.gamma, reached)
 
 
 class LambdaDecay(LRScheduler):
@@ -269,6 +293,11 @@ class MultiplicativeDecay(LambdaDecay):
     """lr * lr_lambda(1) * lr_lambda(2) * … * lr_lambda(epoch)."""
 
     def get_lr(self) -> float:
+        if self.last_epoch > MAX_FACTORS:
+            raise InvalidArgumentError(
+                "[MultiplicativeDecay] expected epoch to be at most "
+                f"{MAX_FACTORS}, a factor each, got {self.last_epoch}"
+            )
         rate = self.base_lr
         for epoch in range(1, self.last_epoch + 1):
             rate *= self.lr_lambda(epoch)

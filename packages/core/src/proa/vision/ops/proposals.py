@@ -105,6 +105,10 @@ def generate_proposals(
     )
 
 
+#: More than log2 of any ratio of float64 sizes.
+_MAX_LEVELS = 4096
+
+
 def distribute_fpn_proposals(
     fpn_rois: Tensor,
     min_level: int,
@@ -146,6 +150,19 @@ def distribute_fpn_proposals(
         raise InvalidArgumentError(
             "[distribute_fpn_proposals] max_level must be at least min_level "
             f"{min_level}, got {max_level}"
+        )
+    if max_level - min_level >= _MAX_LEVELS:
+        raise InvalidArgumentError(
+            f"[distribute_fpn_proposals] expected at most {_MAX_LEVELS} levels, got "
+            f"min_level={min_level}, max_level={max_level}"
+        )
+    fits = numbers is None or (
+        numbers.ndim == 1 and numbers.sum() == len(boxes) and (numbers >= 0).all()
+    )
+    if not fits:
+        raise InvalidArgumentError(
+            "[distribute_fpn_proposals] expected rois_num (N,) to add up to the "
+            f"{len(boxes)} boxes, got {numbers.tolist()}"
         )
     side = boxes[:, 2:] - boxes[:, :2]
     known = (side >= 0).all(1)

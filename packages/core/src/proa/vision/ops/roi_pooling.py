@@ -22,10 +22,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _image_of_each(where: str, boxes: Tensor, boxes_num: Tensor) -> Tensor:
-    """The number of the image that each box lies in, int64 (R,)."""
+def _check_boxes(where: str, boxes: Tensor) -> None:
     if boxes.ndim != 2 or boxes.shape[1] not in (-1, 4):
         raise ShapeError(where, "boxes must have shape (R, 4)", boxes.shape)
+
+
+def _image_of_each(where: str, boxes: Tensor, boxes_num: Tensor) -> Tensor:
+    """The number of the image that each box lies in, int64 (R,)."""
+    _check_boxes(where, boxes)
     counts = ops.cast(ops.flatten(as_tensor(boxes_num)), dtype=as_dtype("int64"))
     ends = ops.cumsum(counts, axis=0)
     if not boxes._is_symbolic and not ends._is_symbolic:
@@ -325,7 +329,9 @@ def prroi_pool(
     """
     size = _check("prroi_pool", x, output_size)
     if not isinstance(boxes, Tensor):
-        boxes_num = as_tensor([b.shape[0] for b in boxes])
+        for one in boxes:
+            _check_boxes("prroi_pool", one)
+        boxes_num = as_tensor([one.shape[0] for one in boxes])
         boxes = ops.concat(*boxes, axis=0)
     elif boxes_num is None and isinstance(boxes, LoDTensor):
         boxes_num = as_tensor(boxes.recursive_sequence_lengths()[-1])

@@ -15,12 +15,15 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.base.annotations import shown
 from proa.errors import InvalidArgumentError, InvalidTypeError
+from proa.tensor.arguments import as_count
 from proa.tensor.creation import to_tensor as _tensor
 from proa.tensor.manipulation import flip
 from proa.vision.transforms import color
 from proa.vision.transforms.image_types import (
     Array,
+    as_numbers,
     checked,
+    finite,
     is_pil,
     size_of,
     through,
@@ -53,12 +56,13 @@ def _is_tensor_image(image: Any) -> bool:
     return isinstance(image, Tensor)
 
 
-def pair(value: Any) -> tuple[int, int]:
-    """Two numbers from one or two."""
-    if isinstance(value, (list, tuple)):
-        first, second = value
-        return int(first), int(second)
-    return int(value), int(value)
+def pair(where: str, value: Any) -> tuple[int, int]:
+    """A height and a width from one number or two."""
+    if not isinstance(value, (list, tuple)):
+        finite(where, size=value)
+        return int(value), int(value)
+    height, width = as_numbers(where, "size", value, 2)
+    return int(height), int(width)
 
 
 def to_tensor(pic: Any, data_format: str = "CHW") -> Tensor:
@@ -102,7 +106,7 @@ def center_crop(img: Any, output_size: Any) -> Any:
         InvalidArgumentError: If output_size is larger than the image.
     """
     old_height, old_width = size_of(img, "center_crop")
-    height, width = pair(output_size)
+    height, width = pair("center_crop", output_size)
     if height > old_height or width > old_width:
         raise InvalidArgumentError(
             f"[center_crop] output_size must be at most {(old_height, old_width)}, "
@@ -151,6 +155,11 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
         )
     if not all(isinstance(n, int) for n in amount):
         raise InvalidTypeError(f"[pad] expected padding of ints, got {shown(padding)}")
+    if min(amount) < 0:
+        raise InvalidArgumentError(
+            f"[pad] expected padding of at least 0, got {padding}"
+        )
+    as_count("pad", "padding", sum(amount), 8)
     left, top = amount[0], amount[1 % len(amount)]
     right, bottom = (left, top) if len(amount) < 4 else (amount[2], amount[3])
     sides = ((top, bottom), (left, right))
@@ -202,7 +211,7 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
             size = (int(short * height / width), short)
         else:
             size = (short, int(short * width / height))
-    return resized(img, *pair(size), interpolation)
+    return resized(img, *pair("resize", size), interpolation)
 
 
 def rotate(
@@ -231,6 +240,7 @@ def rotate(
     """
     mode = resample if isinstance(resample, str) else interpolation
     height, width = size_of(img, "rotate")
+    finite("rotate", angle=angle, center=center or 0)
     turn = math.radians(angle % 360.0)
     cos, sin = round(math.cos(turn), 15), round(math.sin(turn), 15)
     # y points down: this takes a new point back to the old one.
@@ -280,6 +290,10 @@ def affine(
     if scale <= 0:
         raise InvalidArgumentError(f"[affine] scale must be positive, got {scale}")
     height, width = size_of(img, "affine")
+    finite(
+        "affine", angle=angle, translate=translate, scale=scale, shear=shear,
+        center=center or 0,
+    )  # fmt: skip
     shears = list(shear) if isinstance(shear, (list, tuple)) else [shear, 0.0]
     turn = math.radians(angle)
     x, y = (math.radians(s) for s in (*shears, 0.0)[:2])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa._core import Tensor
+from proa.base.annotations import shown
 from proa.errors import InvalidArgumentError, UnavailableError
 
 Array = NDArray[Any]
@@ -50,18 +51,41 @@ def checked(image: Any, where: str) -> Any:
         return image
     if isinstance(image, Tensor):
         sound = image.ndim >= 2 and 0 not in image.shape[-3:]
+        sound = sound and not image.dtype.is_complex
+    elif isinstance(image, np.ndarray):
+        sound = image.ndim in (2, 3) and image.size > 0 and image.dtype.kind in "biuf"
     else:
-        sound = (
-            isinstance(image, np.ndarray) and image.ndim in (2, 3) and image.size > 0
-        )
+        sound = False
     if not sound:
-        shaped = isinstance(image, (Tensor, np.ndarray))
-        got = f"shape {tuple(image.shape)}" if shaped else type(image).__name__
         raise InvalidArgumentError(
-            f"[{where}] img must be a PIL image, an array (H, W[, C]) or a tensor "
-            f"(..., C, H, W) with pixels, got {got}"
+            f"[{where}] expected img to be a PIL image, a real array (H, W[, C]) or a "
+            f"real tensor (..., C, H, W) with pixels, got {shown(image)}"
         )
     return image
+
+
+def finite(where: str, **numbers: Any) -> None:
+    """Raise unless all that is given by name, numbers or lists of them, is finite."""
+    for name, value in numbers.items():
+        if not np.isfinite(np.asarray(value, np.float64)).all():
+            raise InvalidArgumentError(
+                f"[{where}] expected {name} to be finite, got {value}"
+            )
+
+
+def as_numbers(where: str, name: str, values: Any, *counts: int) -> tuple[float, ...]:
+    """As many finite numbers as one of ``counts``.
+
+    Raises:
+        InvalidArgumentError: If they are another number, or infinite.
+    """
+    if not isinstance(values, (list, tuple, np.ndarray)) or len(values) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise InvalidArgumentError(
+            f"[{where}] expected {name} to be {wanted} numbers, got {shown(values)}"
+        )
+    finite(where, **{name: values})
+    return tuple(float(v) for v in values)
 
 
 def size_of(image: Any, where: str = "size_of") -> tuple[int, int]:

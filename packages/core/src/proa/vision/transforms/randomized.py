@@ -19,7 +19,7 @@ from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.creation import to_tensor
 from proa.vision.transforms import functional as F
 from proa.vision.transforms.base import BaseTransform
-from proa.vision.transforms.image_types import channels_of, size_of
+from proa.vision.transforms.image_types import as_numbers, channels_of, finite, size_of
 
 __all__ = [
     "BrightnessTransform", "ColorJitter", "ContrastTransform", "HueTransform",
@@ -178,7 +178,7 @@ class RandomCrop(BaseTransform):
     ) -> None:
         super().__init__(keys)
         self.size, self.padding, self.pad_if_needed = (
-            F.pair(size),
+            F.pair("RandomCrop", size),
             padding,
             pad_if_needed,
         )
@@ -221,12 +221,15 @@ class RandomResizedCrop(BaseTransform):
         keys: Any = None,
     ) -> None:
         super().__init__(keys)
-        if scale[0] > scale[1] or ratio[0] > ratio[1]:
-            raise InvalidArgumentError(
-                "[RandomResizedCrop] scale and ratio must be (least, greatest), "
-                f"got {scale} and {ratio}"
-            )
-        self.size, self.scale, self.ratio = F.pair(size), scale, ratio
+        self.size = F.pair("RandomResizedCrop", size)
+        self.scale = as_numbers("RandomResizedCrop", "scale", scale, 2)
+        self.ratio = as_numbers("RandomResizedCrop", "ratio", ratio, 2)
+        for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
+            if not 0 < low <= high:
+                raise InvalidArgumentError(
+                    f"[RandomResizedCrop] expected {name} to be (min, max) with "
+                    f"0 < min <= max, got ({low}, {high})"
+                )
         self.interpolation = interpolation
 
     def _block(self, height: int, width: int) -> tuple[int, int, int, int]:
@@ -252,12 +255,14 @@ def _degrees(degrees: Any, where: str) -> tuple[float, float]:
     if isinstance(degrees, (int, float)):
         if degrees < 0:
             raise InvalidArgumentError(f"[{where}] degrees must be >= 0, got {degrees}")
+        finite(where, degrees=degrees)
         return -float(degrees), float(degrees)
     if len(degrees) != 2:
         raise InvalidArgumentError(
             f"[{where}] degrees must be one number or two, got {degrees}"
         )
-    return float(degrees[0]), float(degrees[1])
+    low, high = as_numbers(where, "degrees", degrees, 2)
+    return low, high
 
 
 class RandomRotation(BaseTransform):
@@ -316,34 +321,41 @@ class RandomAffine(BaseTransform):
     ) -> None:
         super().__init__(keys)
         self.degrees = _degrees(degrees, "RandomAffine")
-        if translate is not None and not all(0 <= t <= 1 for t in translate):
+        where = "RandomAffine"
+        self.translate: tuple[float, ...] = (0.0, 0.0)
+        if translate is not None:
+            self.translate = as_numbers(where, "translate", translate, 2)
+        self.scale: tuple[float, ...] = (1.0, 1.0)
+        if scale is not None:
+            self.scale = as_numbers(where, "scale", scale, 2)
+        if isinstance(shear, (int, float)):
+            shear = (-shear, shear)
+        self.shear: tuple[float, ...] = (0.0, 0.0)
+        if shear is not None:
+            self.shear = as_numbers(where, "shear", shear, 2, 4)
+        if not all(0 <= t <= 1 for t in self.translate):
             raise InvalidArgumentError(
                 f"[RandomAffine] translate must be in [0, 1], got {translate}"
             )
-        if scale is not None and min(scale) <= 0:
+        if min(self.scale) <= 0:
             raise InvalidArgumentError(
                 f"[RandomAffine] scale must be positive, got {scale}"
             )
-        if isinstance(shear, (int, float)):
-            shear = (-float(shear), float(shear))
-        self.translate, self.scale, self.shear = translate, scale, shear
         self.interpolation, self.fill, self.center = interpolation, fill, center
 
     def _get_params(self, inputs: tuple[Any, ...]) -> Any:
         height, width = size_of(inputs[0], type(self).__name__)
-        across, down = self.translate or (0.0, 0.0)
-        shear = [0.0, 0.0]
-        if self.shear is not None:
-            shear[0] = random.uniform(self.shear[0], self.shear[1])
-            if len(self.shear) == 4:
-                shear[1] = random.uniform(self.shear[2], self.shear[3])
+        across, down = self.translate
+        shear = [random.uniform(*self.shear[:2]), 0.0]
+        if len(self.shear) == 4:
+            shear[1] = random.uniform(*self.shear[2:])
         return (
             random.uniform(*self.degrees),
             (
                 round(random.uniform(-across, across) * width),
                 round(random.uniform(-down, down) * height),
             ),
-            1.0 if self.scale is None else random.uniform(*self.scale),
+            random.uniform(*self.scale),
             shear,
         )
 

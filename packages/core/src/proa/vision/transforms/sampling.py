@@ -10,6 +10,7 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
+from proa.tensor.arguments import as_count
 from proa.tensor.creation import to_tensor
 from proa.vision.transforms.image_types import Array, is_pil, pil, size_of
 
@@ -76,6 +77,8 @@ def resized(img: Any, height: int, width: int, mode: str) -> Any:
         chosen = kinds.BOX if mode == "area" else kinds[mode.upper()]
         return img.resize((width, height), chosen)
     old_height, old_width = size_of(img)
+    numbers = max(height * width, height * old_height, width * old_width)
+    as_count("resize", "size", numbers, 8)
     if mode == "nearest":
         rows = _nearest(old_height, height)
         columns = _nearest(old_width, width)
