@@ -313,7 +313,7 @@ def test_to_tensor_takes_pil_images_and_arrays() -> None:
     assert T.to_tensor(NOISE[:, :, 0]).shape == [1, 14, 20]
     with pytest.raises(InvalidArgumentError, match="data_format"):
         T.to_tensor(NOISE, "NCHW")
-    with pytest.raises(InvalidArgumentError, match="got 'picture.png'"):
+    with pytest.raises(InvalidArgumentError, match=r"got 'picture\.png'"):
         T.to_tensor("picture.png")
 
 

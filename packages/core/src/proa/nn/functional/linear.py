@@ -7,6 +7,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.errors import ShapeError
 from proa.tensor.arguments import check_rank
+from proa.tensor.math import matmul
 
 __all__ = ["bilinear", "linear"]
 
@@ -16,7 +17,7 @@ def linear(
 ) -> Tensor:
     """x @ weight + bias, weight being (in, out), or (in,) for one number a row."""
     if getattr(weight, "ndim", 2) == 1 or _is_complex(x) or _is_complex(weight):
-        product = x @ weight
+        product = matmul(x, weight)
         return product if bias is None else ops.add(product, bias)
     if getattr(x, "ndim", 2) == 1:
         row = ops.linear(ops.unsqueeze(x, axis=[0]), weight, bias)
