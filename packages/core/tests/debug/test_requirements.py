@@ -31,8 +31,9 @@ ones = proa.ones
 CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "matmul": (
         lambda: proa.matmul(ones([2, 3]), ones([2, 3], "float64").astype("float32")),
-        "x's last axis must be as long as y's last but one",
-        "got x float32 (2, 3), y float32 (2, 3)",
+        "expected x's last axis as long as y's last but one, got x.shape[-1]=3, "
+        "y.shape[-2]=2",
+        "(x float32 (2, 3), y float32 (2, 3))",
     ),
     "add": (
         lambda: ones([2, 3]) + ones([4]),
@@ -61,11 +62,76 @@ CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "conv2d": (
         lambda: proa.nn.functional.conv2d(ones([1, 3, 4, 4]), ones([2, 3, 5, 5])),
-        "kernels fit into the padded image",
-        "got x float32 (1, 3, 4, 4), w float32 (2, 3, 5, 5), stride=[1, 1], "
-        "padding=[0, 0, 0, 0], dilation=[1, 1], groups=1",
+        "expected a kernel no larger than the padded image, got kernel height 5, "
+        "padded height 4",
+        "(x float32 (1, 3, 4, 4), w float32 (2, 3, 5, 5), stride=[1, 1], "
+        "padding=[0, 0, 0, 0], dilation=[1, 1], groups=1)",
     ),
 }
+
+
+F = proa.nn.functional
+raw = proa._core.ops
+#: One expectation each, and the values that do not meet it.
+UNMET: dict[str, tuple[Callable[[], Any], str]] = {
+    "conv2d in_channels": (
+        lambda: raw.conv2d(ones([1, 8, 4, 4]), ones([6, 2, 3, 3]), groups=3),
+        "[conv2d] expected in_channels divisible by groups, got in_channels=8, "
+        "groups=3",
+    ),
+    "conv2d out_channels": (
+        lambda: F.conv2d(ones([1, 4, 4, 4]), ones([3, 2, 3, 3]), groups=2),
+        "[conv2d] expected out_channels divisible by groups, got out_channels=3, "
+        "groups=2",
+    ),
+    "conv2d weight": (
+        lambda: raw.conv2d(ones([1, 8, 4, 4]), ones([6, 3, 3, 3]), groups=2),
+        "[conv2d] expected in_channels equal to groups * w.shape[1], got "
+        "in_channels=8, groups=2, w.shape[1]=3",
+    ),
+    "conv2d bias": (
+        lambda: F.conv2d(ones([1, 3, 4, 4]), ones([6, 3, 3, 3]), bias=ones([5])),
+        "[conv2d] expected bias of shape (out_channels,), got shape (5,), "
+        "out_channels=6",
+    ),
+    "conv2d_transpose": (
+        lambda: F.conv2d_transpose(ones([1, 4, 4, 4]), ones([4, 2, 3, 3]), groups=3),
+        "[conv2d_transpose] expected in_channels divisible by groups, got "
+        "in_channels=4, groups=3",
+    ),
+    "matmul batch": (
+        lambda: proa.matmul(ones([2, 2, 3]), ones([3, 3, 3])),
+        "[matmul] expected leading axes of x and y that broadcast, got (2, 2, 3) and "
+        "(3, 3, 3)",
+    ),
+    "linear": (
+        lambda: F.linear(ones([2, 3]), ones([2, 3])),
+        "[linear] expected in_features equal to w.shape[0], got in_features=3, "
+        "w.shape[0]=2",
+    ),
+    "linear bias": (
+        lambda: F.linear(ones([2, 3]), ones([3, 4]), ones([3])),
+        "[linear] expected bias of shape (out_features,), got shape (3,), "
+        "out_features=4",
+    ),
+    "pool": (
+        lambda: F.avg_pool2d(ones([1, 1, 4, 3]), [2, 5]),
+        "[avg_pool2d] expected a kernel no larger than the padded image, got kernel "
+        "width 5, padded width 3",
+    ),
+    "group_norm": (
+        lambda: raw.group_norm(ones([1, 3, 4]), ones([3]), ones([3]), groups=2),
+        "[group_norm] expected channels divisible by groups, got channels=3, groups=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNMET)
+def test_an_error_says_which_expectation_is_not_met(name: str):
+    call, text = UNMET[name]
+    with pytest.raises(InvalidArgumentError) as caught:
+        call()
+    assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -4,6 +4,7 @@
 #include "proa/runtime/error.h"
 #include "proa/train/host_table.h"
 #include "proa/train/run.h"
+#include "proa/train/shape_failure.h"
 
 namespace proa {
 namespace {
@@ -95,8 +96,13 @@ std::string given(const OpInfo& op, const Call& call) {
 }  // namespace
 
 void raise_status(const OpInfo& op, const Call& call, Status status) {
-  throw Error(kind_of(status), std::string("[") + op.name + "] " + requirement(op, status) +
-                                   ", got " + given(op, call));
+  const std::string where = std::string("[") + op.name + "] ";
+  const std::string unmet =
+      status == Status::kInvalidArgument ? unmet_expectation(op, call) : std::string();
+  if (!unmet.empty()) {
+    throw Error(kind_of(status), where + "expected " + unmet + " (" + given(op, call) + ")");
+  }
+  throw Error(kind_of(status), where + requirement(op, status) + ", got " + given(op, call));
 }
 
 void raise_allocation(const OpInfo& op, const Call& call, const Error& error) {
