@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proa.ir import Builder, Program
+from proa.ir import Builder, Program, to_bytes
 from proa.ir.passes import optimize
 from proa.ir.program import Block, Node, Value
 
@@ -131,3 +131,21 @@ def count_calls(program: Program) -> int:
 def test_optimize_takes_steps_in_proportion_to_the_graph() -> None:
     few, many = (count_calls(chain(n)) for n in (50, 200))
     assert many < 4.4 * few
+
+
+def test_a_copy_of_a_program_is_rewritten_on_its_own() -> None:
+    program = some_program().program
+    program.metadata["name"] = "chain"
+    before = to_bytes(program)
+    twin = program.copy()
+    assert to_bytes(twin) == before
+    check_uses(twin)
+    optimize(twin)
+    twin.metadata.clear()
+    assert to_bytes(twin) != before
+    assert to_bytes(program) == before
+    check_uses(program)
+    name = program.new_name("add")
+    assert twin.new_name("add") == name  # and so is none that the copy has
+    constants = zip(program.constants(), program.copy().constants(), strict=True)
+    assert all(np.shares_memory(a.data, b.data) for a, b in constants)

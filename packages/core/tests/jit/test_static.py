@@ -14,7 +14,9 @@ import proa
 from proa import _core
 from proa._core import ops
 from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.ir import Builder
 from proa.jit import InputSpec, not_to_static, to_static
+from proa.jit.compiled import engine_of
 
 
 def tensor(*shape: int, seed: int = 0) -> Any:
@@ -259,3 +261,14 @@ def test_threads_may_call_one_static_function() -> None:
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_an_engine_of_a_program_copies_no_weights() -> None:
+    b = Builder()
+    weights = np.ones(3, np.float32)
+    x = b.input("x", "float32", [3])
+    b.output(b.add(x, b.parameter("w", weights)))
+    engine = engine_of(b.program)
+    weights[:] = 5
+    (result,) = engine.run([np.zeros(3, np.float32)])
+    np.testing.assert_array_equal(result, [5, 5, 5])

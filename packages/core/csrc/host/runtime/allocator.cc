@@ -115,13 +115,8 @@ void count(int64_t bytes) {
 }
 
 void* from_system(size_t bytes) {
-  void* block = nullptr;
-  if (posix_memalign(&block, bytes >= kHuge ? size_t{2} << 20 : kAlignment, bytes) != 0) {
-    return nullptr;
-  }
-#ifdef MADV_HUGEPAGE
-  if (bytes >= kHuge) madvise(block, bytes, MADV_HUGEPAGE);
-#endif
+  void* block = allocate_pages(bytes);
+  if (block == nullptr) return nullptr;
   Cache& c = cache();
   const auto size = static_cast<int64_t>(bytes);
   raise_to(&c.reserved_peak, c.reserved.fetch_add(size, std::memory_order_relaxed) + size);
@@ -151,6 +146,17 @@ size_t memory_limit() {
     return (ram < group ? ram : group) + machine.totalswap * machine.mem_unit;
   }();
   return limit;
+}
+
+void* allocate_pages(size_t bytes) {
+  void* block = nullptr;
+  if (posix_memalign(&block, bytes >= kHuge ? size_t{2} << 20 : kAlignment, bytes) != 0) {
+    return nullptr;
+  }
+#ifdef MADV_HUGEPAGE
+  if (bytes >= kHuge) madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+  return block;
 }
 
 void* allocate(size_t bytes, size_t* capacity) {

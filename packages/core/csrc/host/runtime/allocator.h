@@ -19,6 +19,11 @@ struct MemoryStats {
 /// end the process.
 size_t memory_limit();
 
+/// A block of the system, 64-byte aligned, to be given to std::free; nullptr where there is none.
+/// Large blocks are in huge pages where the system has them: the first write to each of its pages
+/// would cost more than what is written.
+void* allocate_pages(size_t bytes);
+
 /// A block of at least `bytes`, 64-byte aligned; `*capacity` is its real size, to be given to
 /// release. Thread-safe. Throws Error(kResourceExhausted) when the system has no more, and at once
 /// when `bytes` exceeds memory_limit().

@@ -6,13 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proa/runtime/allocator.h"
 #include "proa/runtime/engine.h"
 
 namespace proa {
 
 Buffer::Buffer(size_t size) : size_(size) {
   const size_t rounded = (size + 63) / 64 * 64 + 64;
-  data_.reset(aligned_alloc(64, rounded));
+  data_.reset(allocate_pages(rounded));
   if (data_ == nullptr) {
     throw EngineError(Status::kResourceExhausted, "[Engine] memory must suffice, got no block of " +
                                                       std::to_string(size) + " bytes");

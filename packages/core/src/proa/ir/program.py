@@ -239,7 +239,7 @@ class _Nodes(_Tracked[Node, "Block"]):
         item.block = None
 
     def _exchange(self, old: Iterable[Node], new: Iterable[Node]) -> None:
-        stay = set(new)
+        new, stay = [n for n in new if n.block is not self.owner], set(new)
         super()._exchange([n for n in old if n not in stay], new)
 
 
@@ -277,6 +277,9 @@ class Block:
 
     @nodes.setter
     def nodes(self, nodes: Iterable[Node]) -> None:
+        nodes = list(nodes)
+        if nodes == self._nodes:
+            return
         old, self._nodes = self._nodes, _Nodes(self, nodes)
         old._exchange(old, self._nodes)
 
@@ -348,6 +351,35 @@ class Program:
     def constants(self) -> list[Value]:
         """Constants and parameters of all blocks in the order of their first use."""
         return list(dict.fromkeys(v for b in self.blocks for v in b.constants()))
+
+    def copy(self) -> Program:
+        """The same graph, as a file would keep it, to be changed on its own. Constants
+        share their data.
+        """
+        twin = Program()
+        twin.metadata, twin._counts = dict(self.metadata), dict(self._counts)
+        values: dict[Value, Value] = {}
+
+        def new(value: Value) -> Value:
+            if value not in values:
+                values[value] = Value(
+                    value.name, value.dtype, value.shape, value.kind, value.data
+                )
+            return values[value]
+
+        twin.blocks = []
+        for block in self.blocks:
+            fresh = Block([new(v) for v in block.inputs])
+            for node in block.nodes:
+                inputs = [None if v is None else new(v) for v in node.inputs]
+                outputs = [new(v) for v in node.outputs]
+                made = Node(node.op, inputs, outputs, dict(node.attrs))
+                for value in outputs:
+                    value.producer = made
+                fresh.nodes.append(made)
+            fresh.outputs = [new(v) for v in block.outputs]
+            twin.blocks.append(fresh)
+        return twin
 
     def new_name(self, stem: str) -> str:
         """A name for another value: stem_0, stem_1, ..."""

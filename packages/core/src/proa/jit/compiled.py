@@ -9,9 +9,10 @@ from typing import Any
 from proa import _core
 from proa.errors import Error
 from proa.errors.locations import annotate
-from proa.ir import from_bytes, to_bytes
+from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
+from proa.ir.file import to_parts
 from proa.ir.passes import apply, chain_spans, optimize
 from proa.ir.program import Block, Node, Program, Value
 from proa.ir.record import (
@@ -35,12 +36,15 @@ _PASSES = (
 
 
 def engine_of(program: Program) -> Any:
-    """An engine of a copy of the program that computes the same with less."""
-    program = from_bytes(to_bytes(program), verify=False)
+    """An engine of a copy of the program that computes the same with less.
+
+    It reads weights that no pass changed where `program` has them.
+    """
+    program = program.copy()
     optimize(program)
     apply(program, ["chain_elementwise"])
-    chains = chain_spans(program)
-    return _core.Engine.from_bytes(to_bytes(program), verify=False, chains=chains)
+    graph, weights = to_parts(program)
+    return _core.Engine.from_parts(graph, weights, chains=chain_spans(program))
 
 
 def run_engine(engine: Any, tensors: Sequence[Any]) -> list[Any]:

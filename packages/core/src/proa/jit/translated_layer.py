@@ -74,7 +74,8 @@ class _Method:
             if value.kind == "param":
                 self.values[value.name] = value
             if value.kind != "param" or value.name not in parameters:
-                tensor = to_tensor(value.data.copy(), value.dtype)
+                own = value.data if value.data.flags.writeable else value.data.copy()
+                tensor = to_tensor(own, value.dtype)
                 if value.kind == "param":
                     is_float = value.dtype.startswith(("float", "bfloat"))
                     tensor.stop_gradient = not is_float
