@@ -111,6 +111,18 @@ def test_equal_nodes_are_computed_once_but_not_unequal_ones() -> None:
     assert sorted(ops(b)) == ["add", "add", "add", "clip", "clip", "relu"]
 
 
+def test_zeros_of_unlike_signs_are_unlike_attributes() -> None:
+    b = Builder()
+    x = b.input("x", "float32", [2])
+    zeros = [b.leaky_relu(x, negative_slope=slope) for slope in (0.0, -0.0)]
+    b.output(*(b.div(b.constant(np.float32(1)), zero) for zero in zeros))
+    rewrite(b, "eliminate_common_subexpressions")
+    engine = _core.Engine.from_bytes(to_bytes(b.program))
+    positive, negative = engine.run([np.full(2, -1, np.float32)])
+    np.testing.assert_array_equal(positive, [-np.inf, -np.inf])  # 1 / (0 * -1)
+    np.testing.assert_array_equal(negative, [np.inf, np.inf])
+
+
 def test_batch_norm_goes_into_the_convolution() -> None:
     b = Builder()
     mean, variance, scale, shift = draw(3), draw(3) ** 2, draw(3), draw(3)

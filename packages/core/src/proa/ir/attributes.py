@@ -85,6 +85,11 @@ def complete(op: str, attrs: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def attributes_key(attrs: Mapping[str, Any]) -> str:
+    """The same for attributes that are the same: 1 is not 1.0, and 0.0 is not -0.0."""
+    return repr(attrs) if attrs else ""
+
+
 def _pack_one(a: Attribute, value: Any) -> bytes:
     if a.type == "float":
         return struct.pack("<d", value)

@@ -13,7 +13,7 @@ from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.file import to_parts
-from proa.ir.passes import apply, chain_spans, optimize
+from proa.ir.passes import PASSES, apply, chain_spans, optimize
 from proa.ir.program import Block, Node, Program, Value
 from proa.ir.record import (
     another_thread_records,
@@ -132,7 +132,7 @@ class TrainingProgram(Compiled):
         for node in backward:
             node.part = 1
         block.nodes = [*(n for n in block.nodes if n in first), *backward]
-        apply(program, ["hoist_updates"])
+        PASSES["hoist_updates"].run(program)  # once: the order found is in order
         apply(program, ["chain_elementwise"])
         nodes = len(first) if found else None
         read = {v for n in block.nodes for v in n.inputs}
@@ -253,10 +253,11 @@ class _InputBinding:
 
 def _needed(block: Block, outputs: Sequence[Value]) -> set[Node]:
     """The nodes that these outputs follow from, or that are there for their effect."""
-    needed, nodes = set(outputs), set()
+    needed: set[Value | None] = set(outputs)
+    nodes = set()
     for node in reversed(block.nodes):
         effect = row_of(node.op).family == "effect"
         if effect or not needed.isdisjoint(node.outputs):
             nodes.add(node)
-            needed.update(v for v in node.inputs if v is not None)
+            needed.update(node.inputs)
     return nodes

@@ -16,7 +16,7 @@ from proa.errors import (
     ResourceExhaustedError,
     UnimplementedError,
 )
-from proa.ir.attributes import pack, row_of
+from proa.ir.attributes import attributes_key, pack, row_of
 from proa.ir.file.layout import (
     CHECKSUM_AT,
     FORMAT,
@@ -35,6 +35,8 @@ from proa.ir.file.layout import (
 from proa.ir.program import NUMPY_TYPES, Array, Block, Node, Program, Value
 from proa.schema.dtypes import CODES
 
+_NO_AXES = (0,) * 8
+
 
 class _Graph:
     """Collects the records of the tables."""
@@ -46,6 +48,7 @@ class _Graph:
         self._strings: dict[str, int] = {}
         self._ops: dict[str, int] = {}
         self._attrs: dict[bytes, int] = {}
+        self._packed: dict[tuple[str, str], tuple[int, int]] = {}
         self.ids: dict[Value, int] = {}
 
     def string(self, text: str) -> int:
@@ -70,15 +73,15 @@ class _Graph:
         if value in self.ids:
             raise InvalidArgumentError(f"[ir.write] {value} must be defined once")
         self.ids[value] = len(self.ids)
-        shape = list(value.shape) + [0] * (8 - len(value.shape))
+        shape = value.shape
         self.rows["values"].append(
             (
                 self.string(value.name),
                 CODES[value.dtype],
-                len(value.shape),
+                len(shape),
                 KINDS.index(value.kind),
                 0,
-                shape,
+                shape + _NO_AXES[len(shape) :],
                 offset,
                 size,
             )
@@ -94,11 +97,19 @@ class _Graph:
             self.rows["ids"].append(NO_VALUE if v is None else self.ids[v])
         return first
 
+    def attribute_bytes(self, node: Node) -> tuple[int, int]:
+        """Where the node's attributes are among all, and their size."""
+        key = (node.op, attributes_key(node.attrs))
+        if key not in self._packed:
+            raw = pack(node.op, node.attrs)
+            at = self._attrs.setdefault(raw, len(self.attributes))
+            if at == len(self.attributes):
+                self.attributes += raw
+            self._packed[key] = at, len(raw)
+        return self._packed[key]
+
     def node(self, node: Node) -> None:
-        raw = pack(node.op, node.attrs)
-        at = self._attrs.setdefault(raw, len(self.attributes))
-        if at == len(self.attributes):
-            self.attributes += raw
+        at, size = self.attribute_bytes(node)
         first = self._list(node.inputs)
         output = len(self.ids)
         for value in node.outputs:
@@ -111,7 +122,7 @@ class _Graph:
                 output,
                 len(node.outputs),
                 at,  # made an offset in the graph by bytes()
-                len(raw),
+                size,
                 0,
             )
         )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proa.ir.attributes import row_of
+from proa.ir.attributes import attributes_key, row_of
 from proa.ir.program import Program
 
 
@@ -20,9 +20,7 @@ def eliminate_common_subexpressions(program: Program) -> bool:
         seen: dict[Any, Any] = {}
         nodes = []
         for node in block.nodes:
-            attrs = tuple(node.attrs.values())
-            types = tuple(map(type, attrs))  # 1 is not 1.0
-            key = (node.op, tuple(map(id, node.inputs)), attrs, types)
+            key = (node.op, tuple(node.inputs), attributes_key(node.attrs))
             first = seen.setdefault(key, node)
             if first is node:
                 nodes.append(node)

@@ -36,11 +36,11 @@ def _bytes(value: Value) -> int:
 
 
 def _foldable(node: Node) -> bool:
-    row = row_of(node.op)
     given = [v for v in node.inputs if v is not None]
-    if row.family in ("rand", "python", "effect", "flow") or not all(
-        v.is_constant for v in given
-    ):
+    for v in given:
+        if not v.is_constant:
+            return False
+    if row_of(node.op).family in ("rand", "python", "effect", "flow"):
         return False
     if any(v.dtype == "bfloat16" for v in (*given, *node.outputs)):
         return False

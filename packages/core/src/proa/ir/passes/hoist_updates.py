@@ -3,9 +3,6 @@ from __future__ import annotations
 from proa.ir.attributes import row_of
 from proa.ir.program import Block, Node, Program, Value
 
-#: Where a node is to stand: behind the node of that number, updates by their own order.
-_Place = tuple[int, int]
-
 
 def storage_owners(block: Block) -> dict[Value, Value]:
     """The value in whose memory each view lies."""
@@ -28,19 +25,23 @@ def storage_owners(block: Block) -> dict[Value, Value]:
 
 def _order(block: Block) -> list[Node]:
     owner = storage_owners(block)
-    place: dict[Node, _Place] = {}
-    used: dict[Value, _Place] = {}  # when memory is read or written last
+    # An update placed after node k is at k * step + its own number: after k and, of
+    # the updates there, in their own order.
+    step = len(block.nodes) + 1
+    place: dict[Node, int] = {}
+    used: dict[Value, int] = {}  # where memory is read or written last
     for i, node in enumerate(block.nodes):
         held = [owner.get(v, v) for v in node.inputs if v is not None]
-        at: _Place = (i, 0)
+        at = i * step
         if row_of(node.op).mutates and node.part == 0:
             made = [place[v.producer] for v in node.inputs if v and v.producer]
-            at = max([*made, *(used[v] for v in held if v in used)], default=(-1, 0))
-            at = (at[0], i + 1)
+            at = max([*made, *(used[v] for v in held if v in used)], default=-step)
+            at += i + 1 - at % step
         place[node] = at
         for v in held:
-            used[v] = max(at, used.get(v, at))
-    return sorted(block.nodes, key=lambda node: place[node])
+            if used.get(v, at) <= at:
+                used[v] = at
+    return sorted(block.nodes, key=place.__getitem__)
 
 
 def hoist_updates(program: Program) -> bool:

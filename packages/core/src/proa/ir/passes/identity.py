@@ -7,6 +7,9 @@ _SHAPED = (
     "reshape", "broadcast_to", "squeeze", "unsqueeze", "flatten", "reshape_like",
     "sum_to",
 )  # fmt: skip
+_OPS = frozenset(
+    ("assign", "cast", "cast_like", "scale", "dropout", "transpose", "pad", *_SHAPED)
+)
 
 
 def _same(node: Node, x: Value) -> bool:
@@ -43,6 +46,8 @@ def remove_identities(program: Program) -> bool:
         updates = (n for n in block.nodes if row_of(n.op).mutates)
         changing = {v for n in updates for v in n.inputs}
         for node in block.nodes:
+            if node.op not in _OPS:
+                continue
             x = node.inputs[0] if node.inputs else None
             if x is None or not _same(node, x) or x in changing:
                 continue
