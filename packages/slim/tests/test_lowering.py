@@ -1,5 +1,6 @@
 """Lowering to integers against integer arithmetic in plain NumPy."""
 
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -220,3 +221,35 @@ def test_lowering_twice_changes_nothing():
     before = str(model.program)
     assert lower(model.program, CONFIG) == 0
     assert str(model.program) == before
+
+
+def calls_to_lower(layers):
+    """How many functions are called to lower a chain of products, ReLUs and views."""
+    b = Builder()
+    value = b.input("x", "float32", (-1, 4))
+    scale = b.constant(np.float32(0.1))
+    for i in range(layers):
+        w = b.parameter(f"w{i}", RNG.standard_normal((4, 4)).astype(np.float32))
+        value = b.relu(b.linear(b.fake_quant(value, scale), w, None))
+        value = b.reshape(b.reshape(value, shape=(-1, 2, 2)), shape=(-1, 4))
+    b.output(value)
+    calls = 0
+
+    def see(frame, event, _):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(see)
+    try:
+        assert lower(b.program, CONFIG) == layers
+    finally:
+        sys.setprofile(None)
+    verify(b.program)
+    quantizes = [n for n in b.program.nodes() if n.op == "quantize"]
+    assert len(quantizes) == 1  # all others went into products
+    return calls
+
+
+def test_lowering_takes_calls_in_proportion_to_the_layers():
+    few, many = calls_to_lower(10), calls_to_lower(40)
+    assert many < 4.4 * few

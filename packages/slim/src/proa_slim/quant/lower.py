@@ -75,33 +75,36 @@ def lower(program: Program, config: QuantConfig) -> int:
     """
     count = 0
     for block in program.blocks:
-        for node in list(block.nodes):
-            if quantizable(node) and made_by(node.inputs[0], "fake_quant"):
-                count += _to_integers(program, block, node, config)
+        nodes = []
+        for node in block.nodes:
+            before = _to_integers(program, node, config)
+            count += bool(before)
+            nodes += [*before, node]
+        block.nodes = nodes
     optimize(program, 1)
     changed = True
     while changed:
-        changed = any(
-            _move_up(program, b) or _fuse_requantize(program, b) for b in program.blocks
-        )
+        changed = False
+        for block in program.blocks:
+            changed |= _move_up(program, block) or _fuse_requantize(block)
         apply(program, ["eliminate_common_subexpressions", "remove_dead_code"])
     return count
 
 
-def _insert_before(block: Block, node: Node, new: Node) -> Value:
-    block.nodes.insert(block.nodes.index(node), new)
-    return new.outputs[0]
-
-
-def _to_integers(
-    program: Program, block: Block, node: Node, config: QuantConfig
-) -> int:
+def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node]:
+    """Rewrite the product to one of integers, if its input is fake-quantized; returns
+    the nodes that must be before it.
+    """
+    if not quantizable(node):
+        return []
     fake = made_by(node.inputs[0], "fake_quant")
+    if fake is None:
+        return []
     weight = node.inputs[1]
-    assert fake is not None and weight is not None and weight.data is not None
+    assert weight is not None and weight.data is not None
     scale = fake.inputs[1]
     if scale is None or scale.data is None or scale.data.size != 1:
-        return 0
+        return []
     op, axis = PRODUCTS[node.op]
     w_scale = weight_scale(np.asarray(weight.data), axis, config)
     integers = quantize_array(
@@ -110,14 +113,12 @@ def _to_integers(
     x_scale = np.float32(scale.data.reshape(()))
     channels = weight.shape[axis]
     multiplier = np.broadcast_to(x_scale * w_scale, (channels,)).astype(np.float32)
-    x = _insert_before(
-        block, node, make_node(program, "quantize", [fake.inputs[0], scale], {})
-    )
+    nodes = [make_node(program, "quantize", [fake.inputs[0], scale], {})]
     inputs = [*node.inputs, None, None][:4]
     act, residual = node.attrs.get("act", "none"), inputs[3]
     attrs = {k: v for k, v in node.attrs.items() if k != "act"}
     arguments: list[Value | None] = [
-        x,
+        nodes[0].outputs[0],
         program.constant(integers, "int8", f"{weight.name}.int8"),
         program.constant(multiplier, name=f"{weight.name}.multiplier"),
         inputs[2],
@@ -126,14 +127,15 @@ def _to_integers(
     attrs |= {"act": inside, "dtype": "float32"}
     if residual is None:
         rewrite(node, op, arguments, attrs)
-        return 1
-    product = _insert_before(block, node, make_node(program, op, arguments, attrs))
+        return nodes
+    nodes.append(make_node(program, op, arguments, attrs))
+    given: list[Value | None] = [nodes[-1].outputs[0], residual]
     if act == "none":
-        rewrite(node, "add", [product, residual], {})
+        rewrite(node, "add", given, {})
     else:
-        total = make_node(program, "add", [product, residual], {})
-        rewrite(node, act, [_insert_before(block, node, total)], {})
-    return 1
+        nodes.append(make_node(program, "add", given, {}))
+        rewrite(node, act, [nodes[-1].outputs[0]], {})
+    return nodes
 
 
 def _quantizes(block: Block) -> list[Node]:
@@ -141,30 +143,36 @@ def _quantizes(block: Block) -> list[Node]:
 
 
 def _move_up(program: Program, block: Block) -> bool:
+    changed = False
     for node in _quantizes(block):
-        before = made_by(node.inputs[0], *_COMMUTES)
-        scale = node.inputs[1]
-        if before is None or scale is None or int(np.prod(scale.shape)) != 1:
-            continue
-        if before.outputs[0].only_user is not node:
-            continue
-
-        early = make_node(
-            program, "quantize", [before.inputs[0], scale], dict(node.attrs)
-        )
-        moved = _insert_before(block, before, early)
-        block.nodes.remove(before)
-        position = block.nodes.index(node)
-        late = make_node(program, before.op, [moved, *before.inputs[1:]], before.attrs)
-        kept = node.outputs[0]
-        kept.producer = late
-        late.outputs = [kept]
-        block.nodes[position] = late
-        return True
-    return False
+        above: Node | None = node
+        while above is not None:
+            above = _moved(program, above)
+            changed |= above is not None
+    return changed
 
 
-def _fuse_requantize(program: Program, block: Block) -> bool:
+def _moved(program: Program, node: Node) -> Node | None:
+    """Let a quantize and the node that makes its input compute each other's op, if they
+    commute; returns the node that is now the quantize.
+    """
+    before = made_by(node.inputs[0], *_COMMUTES)
+    scale = node.inputs[1]
+    if before is None or scale is None or int(np.prod(scale.shape)) != 1:
+        return None
+    if before.outputs[0].only_user is not node:
+        return None
+    early = make_node(program, "quantize", [before.inputs[0], scale], node.attrs)
+    integers = early.outputs[0]
+    node.op, node.attrs = before.op, before.attrs
+    node.inputs = [integers, *before.inputs[1:]]
+    before.op, before.attrs, before.inputs = early.op, early.attrs, early.inputs
+    before.outputs, integers.producer = [integers], before
+    return before
+
+
+def _fuse_requantize(block: Block) -> bool:
+    changed = False
     for node in _quantizes(block):
         product = made_by(node.inputs[0], "conv2d_int8", "linear_int8")
         if product is None or product.outputs[0].only_user is not node:
@@ -178,5 +186,5 @@ def _fuse_requantize(program: Program, block: Block) -> bool:
             "out_scale": float(scale.data.reshape(())),
         }
         rewrite(node, product.op, list(product.inputs), attrs)
-        return True
-    return False
+        changed = True
+    return changed
