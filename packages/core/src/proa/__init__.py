@@ -127,7 +127,8 @@ def __getattr__(name: str) -> _typing.Any:
         module, member = _LAZY[name]
         value = getattr(_importlib.import_module(module), member)
         globals()[name] = value
-        return value
+        _publish(__name__)
+        return globals()[name]
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 

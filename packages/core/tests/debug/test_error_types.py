@@ -149,6 +149,12 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "WeightedRandomSampler zeros": (
         lambda: WeightedRandomSampler([0, 0], 1), ValueError, "not all 0",
     ),
+    "create_parameter without a shape": (
+        lambda: proa.create_parameter(None), ValueError, r"\[create_parameter\]",
+    ),
+    "create_parameter of words": (
+        lambda: proa.create_parameter("a"), ValueError, r"\[create_parameter\] .*'a'",
+    ),
     "arange to infinity": (
         lambda: proa.arange(math.inf), ValueError, r"\[arange\] .*end=inf",
     ),

@@ -7,6 +7,7 @@ from typing import Any
 from proa.base.dtype import DTypeLike
 from proa.nn.attr import ParamAttr
 from proa.nn.layer import Layer
+from proa.tensor.arguments import as_ints
 
 
 def create_parameter(
@@ -22,6 +23,6 @@ def create_parameter(
     if given is not None and given.name is None:
         given.name = name
     return Layer("create_parameter").create_parameter(
-        shape, given if given is not None else False, dtype, is_bias,
-        default_initializer,
+        as_ints("create_parameter", shape),
+        given if given is not None else False, dtype, is_bias, default_initializer,
     )  # fmt: skip
