@@ -1,8 +1,9 @@
 """Generates files from the operator table.
 
 ``python codegen --out DIR --isas scalar,avx2`` writes the C++ tables that runtimes
-need, ``--host`` adds those of the eager engine, ``--stubs FILE`` the stub of
-`proa._core.ops`, ``--docs DIR`` a reference page for each family.
+need, ``--host`` adds those of the eager engine, ``--python DIR`` writes the package
+`proa.ops` and the stubs of `proa._core.ops` and of Tensor's methods below DIR, the
+folder of `proa`; ``--docs DIR`` writes a reference page for each family.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import emit_docs
 import emit_grads
 import emit_host
+import emit_public
 import emit_structs
 import emit_stubs
 import emit_tables
@@ -61,6 +63,14 @@ def host(rows: list[Row], out: Path) -> None:
     write(out / "grads.cc", emit_grads.grads({row.name: row for row in rows}))
 
 
+def python(rows: list[Row], out: Path) -> None:
+    """What the Python package holds."""
+    write(out / "_core" / "ops.pyi", emit_stubs.stubs(rows))
+    write(out / "_core" / "methods.pyi", emit_stubs.method_stubs(rows))
+    for name, text in emit_public.package(rows).items():
+        write(out / "ops" / name, text)
+
+
 def selected(options: argparse.Namespace) -> list[Row]:
     """The rows that the command line asks for."""
     rows = [row for row in load().values() if row.lite or not options.lite]
@@ -88,7 +98,7 @@ def main() -> None:
     parser.add_argument("--lite", action="store_true", help="only the mobile ops")
     parser.add_argument("--host", action="store_true", help="also for the eager engine")
     parser.add_argument("--kernels", type=Path, help="omit kernels not found here")
-    parser.add_argument("--stubs", type=Path, help="file for the Python stub")
+    parser.add_argument("--python", type=Path, help="folder of the package proa")
     parser.add_argument("--docs", type=Path, help="folder for the reference pages")
     options = parser.parse_args()
     rows = selected(options)
@@ -96,8 +106,8 @@ def main() -> None:
         portable(rows, options)
     if options.out and options.host:
         host(rows, options.out)
-    if options.stubs:
-        write(options.stubs, emit_stubs.stubs(rows))
+    if options.python:
+        python(rows, options.python)
     if options.docs:
         for name, text in emit_docs.pages(rows).items():
             write(options.docs / name, text)

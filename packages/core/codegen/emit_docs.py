@@ -28,7 +28,7 @@ _OUT = {
     "sum": "int64 of bools and integers, else that of the first array",
     "attr": "the attribute `dtype`",
 }
-_PROMOTE = {
+PROMOTE = {
     "none": "the arrays must have fitting dtypes",
     "common": "arrays of unlike dtype are promoted",
     "float": "arrays are promoted, integers to the default float",
@@ -48,7 +48,8 @@ def signature(row: Row) -> str:
     return f"{row.name}({', '.join(parts)})"
 
 
-def _dtypes(row: Row) -> str:
+def dtypes(row: Row) -> str:
+    """The admitted element types in words."""
     sets = importlib.import_module("proa.schema.dtypes")
     for name, words in _WORDS.items():
         if set(row.dtypes) == set(getattr(sets, name)):
@@ -75,7 +76,7 @@ def _attributes(row: Row) -> list[str]:
 def _entry(row: Row) -> str:
     shapes = [f"`{a.name}`" for a in row.arrays if a.shape_only]
     outs = dict(zip(row.outputs, row.out, strict=True))
-    facts = [f"- Dtypes: {_dtypes(row)}; {_PROMOTE[row.promote]}."]
+    facts = [f"- Dtypes: {dtypes(row)}; {PROMOTE[row.promote]}."]
     if len(outs) == 1:
         facts.append(f"- Result: dtype {_OUT.get(row.out[0], row.out[0])}.")
     else:
@@ -87,6 +88,9 @@ def _entry(row: Row) -> str:
         facts.append("- The result shares the memory of the first array.")
     if row.inplace and not row.mutates:
         facts.append(f"- In place: `{row.name}_`.")
+    public = [f"`{name}`" for name in (*row.public, *row.public_inplace)]
+    if public:
+        facts.append(f"- Public as {', '.join(public)}.")
     facts.append(f"- Gradient: {_gradient(row)}. Autocast: {row.autocast}.")
     if not row.lite:
         facts.append("- Not part of the mobile runtime.")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from emit_stubs import inspected
 from rows import attribute_kind, attrs_type
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _host_op(row: Row) -> tuple[str, str]:
     fields = (
         f"{arguments}, {len(entries)}, {len(row.arrays)}, "
         f"AutocastClass::k{row.autocast.capitalize()}, {str(has_inplace).lower()}, "
-        f"{json.dumps(requirement(row.shape))}, {json.dumps(row.doc)}"
+        f"{json.dumps(requirement(row.shape))}, {json.dumps(inspected(row))}"
     )
     return "\n".join(declarations), f"    {{{fields}}},  // {row.name}"
 

@@ -1,9 +1,13 @@
-"""ops.pyi: the types of `proa._core.ops`, whose functions are made from the table."""
+"""Signatures and docstrings of operators: stubs of `proa._core.ops` and `Tensor`."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from emit_docs import PROMOTE, dtypes
+from emit_public import names
 
 if TYPE_CHECKING:
     from proa.schema.row import Attribute, Row
@@ -40,43 +44,98 @@ def attribute_type(attribute: Attribute) -> str:
     return f"{kind} | None" if optional else kind
 
 
-def parameters(row: Row) -> list[str]:
-    """The annotated parameters of the op's Python function."""
+def _parameters(row: Row) -> list[tuple[str, str, str]]:
+    """(name, type, default) of the op's Python function; of a star the name alone."""
     parts = []
     for array in row.arrays:
         if array.variadic:
-            parts.append(f"*{array.name}: Array")
+            parts.append((f"*{array.name}", "Array", ""))
         elif array.optional:
-            parts.append(f"{array.name}: Array | None = None")
+            parts.append((array.name, "Array | None", "None"))
         else:
-            parts.append(f"{array.name}: Array")
-    named = any(a.variadic or a.optional for a in row.arrays)
-    required = any(a.required for a in row.attributes)
-    # A needed attribute cannot follow an argument with a default but by keyword.
-    if named and required and not any(a.variadic for a in row.arrays):
-        parts.append("*")
-    seen_default = False
+            parts.append((array.name, "Array", ""))
+    seen_default = any(a.optional for a in row.arrays)
+    starred = any(a.variadic for a in row.arrays)
     for a in row.attributes:
-        if a.required and seen_default and "*" not in parts:
-            parts.append("*")
+        # A needed attribute cannot follow an argument with a default but by keyword.
+        if a.required and seen_default and not starred:
+            parts.append(("*", "", ""))
+            starred = True
         seen_default |= not a.required
-        default = "" if a.required else f" = {a.default!r}"
-        parts.append(f"{a.name}: {attribute_type(a)}{default}")
-    return [*parts, "name: str | None = None"]
+        parts.append((a.name, attribute_type(a), "" if a.required else repr(a.default)))
+    return [*parts, ("name", "str | None", "None")]
 
 
-def _function(row: Row, name: str) -> str:
+def _annotated(parameter: tuple[str, str, str]) -> str:
+    name, kind, default = parameter
+    return name + (f": {kind}" if kind else "") + (f" = {default}" if default else "")
+
+
+def text_signature(row: Row) -> str:
+    """The parameters as `inspect.signature` reads them of a C function."""
+    parts = [
+        n + (f"={default}" if default else "") for n, _, default in _parameters(row)
+    ]
+    return f"({', '.join(parts)})"
+
+
+def docstring(row: Row) -> str:
+    """The row's doc; of public ops also what they take."""
+    if not row.public:
+        return row.doc
+    promotion = "" if row.promote == "none" else f"; {PROMOTE[row.promote]}"
+    return f"{row.doc}\n\nDtypes: {dtypes(row)}{promotion}."
+
+
+def inspected(row: Row) -> str:
+    """What follows the function's name in the docstring of a C function."""
+    return f"{text_signature(row)}\n--\n\n{docstring(row)}"
+
+
+def _function(row: Row, name: str, inplace: bool, method: bool = False) -> str:
     many = len(row.outputs)
     result = "Tensor" if many == 1 else f"tuple[{', '.join(['Tensor'] * many)}]"
-    lines = "".join(f"    {p},\n" for p in parameters(row))
-    return f"def {name}(\n{lines}) -> {result}: ...\n"
+    parameters = [_annotated(p) for p in _parameters(row)]
+    if method:
+        parameters[0] = "self"
+    text = docstring(row) + ("\n\nIn place." if inplace else "")
+    paragraphs = [
+        textwrap.fill(p, 80, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        for p in text.replace("\\", r"\\").split("\n\n")
+    ]
+    doc = "\n\n".join(paragraphs).strip()
+    end = "\n    " if "\n" in doc else ""
+    lines = "".join(f"    {p},\n" for p in parameters)
+    return f'def {name}(\n{lines}) -> {result}:\n    """{doc}{end}"""\n'
 
 
 def stubs(rows: Iterable[Row]) -> str:
-    """The stub file."""
+    """ops.pyi."""
     functions = []
     for row in rows:
-        functions.append(_function(row, row.name))
+        functions.append(_function(row, row.name, inplace=row.mutates))
         if row.inplace and not row.mutates:
-            functions.append(_function(row, f"{row.name}_"))
+            functions.append(_function(row, f"{row.name}_", inplace=True))
     return _HEADER + "\n" + "\n".join(functions)
+
+
+_METHODS_HEADER = '''"""Methods of `Tensor` that are operators. Made from the table."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from proa._core import Tensor
+from proa._core.ops import Array, DType
+
+class OperatorMethods:
+'''
+
+
+def method_stubs(rows: Iterable[Row]) -> str:
+    """methods.pyi: a base class of the stub of `Tensor`."""
+    methods = [
+        _function(row, name, inplace=function != row.name, method=True)
+        for row in rows
+        for name, function in names(row, "Tensor")
+    ]
+    return _METHODS_HEADER + textwrap.indent("\n".join(methods), "    ")

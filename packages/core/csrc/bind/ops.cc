@@ -259,18 +259,18 @@ bool add(PyObject* module, const OpEntry& entry, bool inplace, const std::string
     PyErr_Format(PyExc_SystemError, "op %s has too many arguments", name.c_str());
     return false;
   }
-  std::string signature = name + "(";
   for (int i = 0; i < b->host->arg_count; ++i) {
-    const ArgSpec& spec = b->host->args[i];
-    b->names[i] = PyUnicode_InternFromString(spec.name);
+    b->names[i] = PyUnicode_InternFromString(b->host->args[i].name);
     if (b->names[i] == nullptr) return false;
-    signature += std::string(i > 0 ? ", " : "") + (spec.kind == 'V' ? "*" : "") + spec.name +
-                 (spec.required ? "" : "=...");
   }
-  b->doc = signature + ")\n\n" + b->host->doc;
+  // The doc begins with the parameters, as inspect.signature reads them.
+  b->doc = name + b->host->doc;
+  if (inplace) b->doc += "\n\nIn place.";
   b->method = {b->name.c_str(), fast(call_op), METH_FASTCALL | METH_KEYWORDS, b->doc.c_str()};
   const Ref self(PyCapsule_New(b, nullptr, nullptr));
-  const Ref function(self ? PyCFunction_NewEx(&b->method, self.get(), nullptr) : nullptr);
+  const Ref home(PyUnicode_InternFromString("proa._core.ops"));
+  const Ref function(self && home ? PyCFunction_NewEx(&b->method, self.get(), home.get())
+                                  : nullptr);
   return function && PyObject_SetAttrString(module, name.c_str(), function.get()) == 0;
 }
 

@@ -42,6 +42,7 @@ from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.base.public import publish as _publish
 from proa.base.random import get_rng_state, seed, set_rng_state
 from proa.base.threads import get_num_threads, set_num_threads
+from proa.ops.functions import *  # noqa: F403
 from proa.tensor import FUNCTIONS as _FUNCTIONS
 from proa.tensor.complex_parts import *  # noqa: F403
 from proa.tensor.contraction import *  # noqa: F403

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -42,10 +43,17 @@ def copy_of_core(folder: Path) -> Path:
 
 def generated(core: Path, out: Path) -> dict[str, str]:
     """Run the generator and return its files' texts."""
-    options = ("--out", out, "--host", "--stubs", out / "ops.pyi", "--docs", out)
+    options = ("--out", out, "--host", "--python", out / "python", "--docs", out)
     command = [sys.executable, core / "codegen", *options]
     subprocess.run(list(map(str, command)), check=True)
     return {p.name: p.read_text() for p in out.rglob("*") if p.is_file()}
+
+
+def documented(stub: str) -> dict[str, str]:
+    """The docstring of every function and method of a stub."""
+    nodes = ast.walk(ast.parse(stub))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    return {f.name: ast.get_docstring(f) or "" for f in functions}
 
 
 def test_the_row_reaches_every_generated_file(tmp_path: Path):
@@ -55,15 +63,27 @@ def test_the_row_reaches_every_generated_file(tmp_path: Path):
     assert len(touched) == 3
     after = generated(core, tmp_path / "after")
     for name in ("op_ids.h", "kernels.h", "op_table.cc", "kernel_table_scalar.cc"):
-        assert "softsign" not in before[name]
-        assert "softsign" in after[name]
+        assert "elliott" not in before[name]
+        assert "elliott" in after[name]
     for name in ("ops.h", "ops.cc", "grads.cc", "host_table.cc", "ops.pyi"):
-        assert "softsign" in after[name]
+        assert "elliott" in after[name]
     # Kernels include none of these headers: a row compiles few files again.
     headers = {n for n in after if n.endswith(".h") and after[n] != before[n]}
     assert headers == {"op_ids.h", "kernels.h", "ops.h"}
-    assert "softsign_(" in after["ops.pyi"]
-    assert "## softsign" in after["activation.md"]
+    # Every public place has it, with its docs.
+    for name in ("ops.pyi", "methods.pyi"):
+        docs = documented(after[name])
+        assert docs["elliott_"] == f"{docs['elliott']}\n\nIn place."
+        assert docs["elliott"].startswith("x / (1 + abs(x)) (Elliott, 1993).")
+    for name in ("functions.py", "functional.py"):
+        assert "elliott as elliott" in after[name]
+        assert '"elliott"' in after[name]
+    for name in ("elliott", "elliott_"):
+        assert f'"{name}": ops.{name},' in after["methods.py"]
+    signature = r'"(x, name=None)\n--\n\nx / (1 + abs(x)) (Elliott, 1993).'
+    assert signature in after["host_table.cc"]
+    assert "Public as `proa.elliott`, `Tensor.elliott`" in after["activation.md"]
+    assert "## elliott" in after["activation.md"]
 
 
 @pytest.mark.full
@@ -81,9 +101,10 @@ def test_the_page_builds_and_its_record_passes(tmp_path: Path):
         ["cmake", "-S", core, "-B", build, "-G", "Ninja", *options], check=True
     )
     subprocess.run(["cmake", "--build", build], check=True)
-    tests = [core / "tests" / "ops" / f for f in ("test_ops.py", "test_gradients.py")]
+    files = ("test_ops.py", "test_gradients.py", "test_public_names.py")
+    tests = [core / "tests" / "ops" / f for f in files]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-k", "softsign", *tests],
+        [sys.executable, "-m", "pytest", "-q", "-k", "elliott", *tests],
         env={**os.environ, "PYTHONPATH": str(core / "src"), "PROA_ISA": "scalar"},
         cwd=tmp_path,
         capture_output=True,

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa._core import ops as ops
+from proa._core.methods import OperatorMethods
 from proa.base.dtype import dtype as _DType
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-class Tensor:
+class Tensor(OperatorMethods):
     shape: list[int]
     ndim: int
     size: int

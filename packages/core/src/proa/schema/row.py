@@ -24,6 +24,9 @@ Promote = Literal["none", "common", "float"]
 AutocastClass = Literal["white", "black", "gray", "mixed"]
 Layout = Literal["row_major", "follow", "channels_last"]
 
+#: Where the names of `public` may be.
+NAMESPACES = ("proa", "proa.nn.functional", "Tensor")
+
 #: Instruction sets whose table holds only the rows that name them in `extra_isas`; for
 #: the others the look-up goes on to the set that they extend.
 EXTRA_ISAS = ("neondot",)
@@ -78,7 +81,7 @@ class Row:
     promote: Promote
     inplace: tuple[str, ...]
     public: tuple[str, ...]
-    method: bool
+    public_inplace: tuple[str, ...]
     autocast: AutocastClass
     scratch: bool
     pack: str | None
@@ -130,7 +133,7 @@ def graph_row(
         promote="none",
         inplace=(),
         public=(),
-        method=False,
+        public_inplace=(),
         autocast="gray",
         scratch=False,
         pack=None,
@@ -209,7 +212,7 @@ def op(
     promote: Promote = "none",
     inplace: str | tuple[str, ...] = (),
     public: tuple[str, ...] = (),
-    method: bool = False,
+    public_inplace: tuple[str, ...] = (),
     autocast: AutocastClass = "gray",
     scratch: bool = False,
     pack: str | None = None,
@@ -246,8 +249,10 @@ def op(
             promotion table), float (common, then integers become the default float).
         inplace: Array(s) whose memory output i takes over in the in-place form
             ``name_``; where the row `mutates` there is no other form.
-        public: Modules that export the op unchanged; others wrap it.
-        method: Also a Tensor method.
+        public: Names under which the op is public as it stands, such as ``proa.erf``,
+            ``proa.nn.functional.relu`` or ``Tensor.erf``. A function that does more
+            than call the op is written in Python and is not named here.
+        public_inplace: The same of the in-place form: ``Tensor.erf_``.
         autocast: white (low precision wanted), black (kept in float32), gray (as its
             arrays are), mixed (gray, and its parameters may stay in float32).
         scratch: The kernel file also defines ``size_t <name>_scratch(const Call&)``.
@@ -280,7 +285,7 @@ def op(
         promote=promote,
         inplace=(inplace,) if isinstance(inplace, str) else inplace,
         public=public,
-        method=method,
+        public_inplace=public_inplace,
         autocast=autocast,
         scratch=scratch,
         pack=pack,
@@ -337,11 +342,28 @@ def _check_flags(row: Row) -> None:
             f"[schema] {row.name}: expected the attributes seed and offset of rows "
             f"with random=True alone, got random={row.random} and {sorted(names)}"
         )
+    if row.public_inplace and (row.mutates or not row.inplace):
+        raise ValueError(
+            f"[schema] {row.name}: expected public_inplace of rows with an "
+            f"in-place form alone, got {row.public_inplace}"
+        )
+    taken = {n for r in ROWS.values() for n in (*r.public, *r.public_inplace)}
+    for public in (*row.public, *row.public_inplace):
+        if public.rpartition(".")[0] not in NAMESPACES or public in taken:
+            raise ValueError(
+                f"[schema] {row.name}: expected public names in {NAMESPACES}, each of "
+                f"one row, got {public}"
+            )
     if not set(row.extra_isas) <= set(EXTRA_ISAS):
         raise ValueError(
             f"[schema] {row.name}: expected extra_isas among {EXTRA_ISAS}, got "
             f"{row.extra_isas}"
         )
+
+
+def function_and_method(*names: str) -> tuple[str, ...]:
+    """`public` names of a function of `proa` that is a Tensor method too."""
+    return tuple(f"{space}.{name}" for name in names for space in ("proa", "Tensor"))
 
 
 def _calling_family() -> str:

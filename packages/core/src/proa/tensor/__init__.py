@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from proa.ops import functions as _operators
+from proa.ops.functions import *  # noqa: F403
 from proa.tensor import methods
 from proa.tensor.array import *  # noqa: F403
 from proa.tensor.complex_parts import *  # noqa: F403
@@ -23,5 +25,5 @@ methods.attach()
 
 #: The public functions, which `proa` exports too.
 FUNCTIONS: tuple[str, ...] = tuple(
-    name for family in methods.FAMILIES for name in family.__all__
+    name for family in (_operators, *methods.FAMILIES) for name in family.__all__
 )

@@ -1,8 +1,10 @@
-"""In-place functions ``name_``: the result takes the memory of the first tensor."""
+"""In-place functions ``name_``: the result takes the memory of the first tensor.
+
+Those that are an operator's in-place form as it stands come from the operator table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from proa._core import Tensor, is_grad_enabled, ops
@@ -11,26 +13,13 @@ from proa.errors import InvalidArgumentError
 from proa.tensor import manipulation, math, search
 from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if
 
-#: Those that are functions of `proa` too; the others are methods only.
-__all__ = ["reshape_", "scatter_", "squeeze_", "tanh_", "unsqueeze_"]
-
-tanh_ = ops.tanh_
-
-#: Public name -> row, where the in-place row takes the same arguments.
-_DIRECT = {
-    "add_": "add_", "subtract_": "sub_", "multiply_": "mul_", "divide_": "div_",
-    "floor_divide_": "floor_div_", "remainder_": "mod_", "mod_": "mod_",
-    "pow_": "pow_", "maximum_": "maximum_", "minimum_": "minimum_",
-    **{
-        f"{name}_": f"{name}_"
-        for name in (
-            "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh",
-            "erf", "exp", "expm1", "floor", "log", "log10", "log1p", "log2", "neg",
-            "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
-            "square", "tan", "tanh", "trunc",
-        )
-    },
-}  # fmt: skip
+#: Those that are functions of `proa` too.
+__all__ = ["reshape_", "scatter_", "squeeze_", "unsqueeze_"]
+#: Those that are methods alone.
+METHODS_ONLY = (
+    "clip_", "fill_", "flatten_", "normal_", "put_along_axis_", "scale_", "uniform_",
+    "zero_",
+)  # fmt: skip
 
 
 def scale_(
@@ -164,16 +153,3 @@ def scatter_(
         return ops.index_put_(x, ops.reshape(index, shape=[-1, 1]), updates)
     _check_leaf("scatter_", x)
     return x._become(search.scatter(_before(x), index, updates, False))
-
-
-def functions() -> dict[str, Callable[..., Any]]:
-    """Every in-place function by its name."""
-    table: dict[str, Callable[..., Any]] = {
-        public: getattr(ops, row) for public, row in _DIRECT.items()
-    }
-    own = (
-        scale_, clip_, reshape_, flatten_, squeeze_, unsqueeze_, fill_, zero_,
-        uniform_, normal_, put_along_axis_, scatter_,
-    )  # fmt: skip
-    table.update({f.__name__: f for f in own})
-    return table

@@ -8,20 +8,10 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.tensor.arguments import as_tensor, written
 
-from proa._core.ops import (  # isort: skip
-    equal,
-    greater_equal,
-    greater_than,
-    less_equal,
-    less_than,
-    not_equal,
-)
-
 __all__ = [
-    "allclose", "equal", "equal_all", "greater_equal", "greater_than", "is_complex",
-    "is_empty", "is_floating_point", "is_integer", "is_tensor", "isclose",
-    "less_equal", "less_than", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "not_equal",
+    "allclose", "equal_all", "is_complex", "is_empty", "is_floating_point",
+    "is_integer", "is_tensor", "isclose", "logical_and", "logical_not", "logical_or",
+    "logical_xor",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, functions of one tensor, scans and matrix products."""
+"""Elementwise functions, scans and products that are more than one operator."""
 
 from __future__ import annotations
 
@@ -19,76 +19,12 @@ from proa.tensor.arguments import (
     written,
 )
 
-# Rows that are the public function as they stand.
-from proa._core.ops import (  # isort: skip
-    abs,
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    ceil,
-    conj,
-    cos,
-    cosh,
-    erf,
-    exp,
-    expm1,
-    floor,
-    imag,
-    isfinite,
-    isinf,
-    isnan,
-    log,
-    log10,
-    log1p,
-    log2,
-    maximum,
-    minimum,
-    neg,
-    pow,
-    real,
-    reciprocal,
-    round,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    tan,
-    tanh,
-    trunc,
-)
-
 __all__ = [
-    "abs", "acos", "acosh", "add", "add_n", "addmm", "angle", "asin", "asinh", "atan",
-    "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bmm",
-    "cast", "ceil", "clip", "conj", "cos", "cosh", "cumprod", "cumsum", "deg2rad",
-    "diff", "divide", "dot", "erf", "exp", "expm1", "floor", "floor_divide",
-    "floor_mod", "fmax", "fmin", "frac", "heaviside", "imag", "increment", "inner",
-    "isfinite", "isinf", "isnan", "kron", "lerp", "log", "log10", "log1p", "log2",
-    "logit", "matmul", "maximum", "minimum", "mm", "mod", "multiply", "mv", "neg",
-    "outer", "pow", "rad2deg", "real", "reciprocal", "remainder", "round", "rsqrt",
-    "scale", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "stanh", "subtract",
-    "tan", "tanh", "trace", "trunc",
+    "add_n", "addmm", "angle", "bmm", "cast", "clip", "cumprod", "cumsum", "deg2rad",
+    "diff", "dot", "fmax", "fmin", "frac", "heaviside", "increment", "inner", "kron",
+    "lerp", "logit", "matmul", "mm", "mv", "outer", "rad2deg", "scale", "stanh",
+    "trace",
 ]  # fmt: skip
-
-add = ops.add
-subtract = ops.sub
-multiply = ops.mul
-divide = ops.div
-floor_divide = ops.floor_div
-mod = ops.mod
-remainder = ops.mod
-floor_mod = ops.mod
 
 
 def cast(x: Tensor, dtype: DTypeLike) -> Tensor:

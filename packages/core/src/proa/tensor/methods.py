@@ -16,6 +16,7 @@ from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
 from proa.base.public import publish, published_method
 from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from proa.ops.methods import METHODS as OPERATORS
 from proa.tensor import (
     complex_parts,
     contraction,
@@ -68,8 +69,8 @@ def _table() -> dict[str, Callable[..., Any]]:
             if name not in _NO_METHODS:
                 table[name] = getattr(family, name)
     table.update({f.__name__: f for f in (linalg.cond, linalg.corrcoef, linalg.cov)})
-    table.update(inplace.functions())
-    return table
+    table.update({name: getattr(inplace, name) for name in inplace.METHODS_ONLY})
+    return {**table, **OPERATORS}
 
 
 # -- conversions ----------------------------------------------------------------------

@@ -22,6 +22,8 @@ from proa.nn.functional.sequence import *  # noqa: F403
 from proa.nn.functional.sequence_loss import *  # noqa: F403
 from proa.nn.functional.unpooling import *  # noqa: F403
 from proa.nn.functional.vision import *  # noqa: F403
+from proa.ops import functional as _operators
+from proa.ops.functional import *  # noqa: F403
 from proa.tensor.creation import diag_embed
 
 # By name: the attribute `dropout` of this package is the function, not its module.
@@ -34,7 +36,10 @@ _FAMILIES = [
     )
 ]  # fmt: skip
 
-__all__ = ["diag_embed", *(name for family in _FAMILIES for name in family.__all__)]
+__all__ = [
+    "diag_embed",
+    *(name for family in (_operators, *_FAMILIES) for name in family.__all__),
+]
 
 
 def __dir__() -> list[str]:

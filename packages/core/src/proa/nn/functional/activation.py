@@ -1,4 +1,4 @@
-"""Activation functions."""
+"""Activation functions that are more than one operator."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import math
 from typing import Any
 
 from proa._core import Tensor, ops
-from proa._core.ops import elu, leaky_relu, relu, relu6, sigmoid, tanh
 from proa.base.dtype import DTypeLike
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, InvalidTypeError
+from proa.ops import functional as operators
 from proa.tensor.arguments import cast_if, check_rank, present_axis
 
 __all__ = [
-    "celu", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax", "maxout", "mish",
-    "prelu", "relu", "relu6", "relu_", "rrelu", "selu", "sigmoid", "silu", "softmax",
-    "softmax_", "softplus", "softshrink", "softsign", "swish", "tanh", "tanh_",
-    "tanhshrink", "thresholded_relu", "gumbel_softmax",
+    "celu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "log_sigmoid", "log_softmax", "maxout", "mish", "prelu", "rrelu", "selu", "silu",
+    "softmax", "softmax_", "softplus", "softshrink", "softsign", "swish", "tanhshrink",
+    "thresholded_relu", "gumbel_softmax",
 ]  # fmt: skip
-
-relu_ = ops.relu_
-tanh_ = ops.tanh_
+#: Names of activations, those that are operators included.
+ACTIVATIONS = (*operators.__all__, *__all__)
 
 
 def elu_(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:

@@ -187,7 +187,7 @@ class _FeedForward(Layer):
     ) -> None:
         super().__init__()
         self.normalize_before = normalize_before
-        if activation not in F.activation.__all__:
+        if activation not in F.activation.ACTIVATIONS:
             raise InvalidArgumentError(
                 f"[{type(self).__name__}] expected activation to name a function of "
                 f"proa.nn.functional, got {activation!r}"

@@ -8,8 +8,6 @@ from typing import Any
 from proa.schema.dtypes import FLOATING, INEXACT, REAL
 from proa.schema.row import op
 
-_F = ("proa.nn.functional",)
-
 
 def _activation(
     signature: str,
@@ -18,6 +16,7 @@ def _activation(
     *,
     dtypes: tuple[str, ...] = FLOATING,
     public: tuple[str, ...] = (),
+    public_inplace: tuple[str, ...] = (),
     composite: Callable[..., Any] | None = None,
 ) -> None:
     op(
@@ -28,6 +27,7 @@ def _activation(
         composite=composite,
         inplace="x",
         public=public,
+        public_inplace=public_inplace,
         elementwise=True,
         doc=doc,
     )
@@ -64,7 +64,8 @@ _activation(
     "max(x, 0).",
     lambda g, dy, y: g.relu_grad(dy, y),
     dtypes=REAL,
-    public=_F,
+    public=("proa.nn.functional.relu",),
+    public_inplace=("proa.nn.functional.relu_", "Tensor.relu_"),
 )
 op(
     "relu_grad(dy, y)",
@@ -80,7 +81,7 @@ _activation(
     "relu6(x)",
     "min(max(x, 0), 6).",
     lambda g, dy, y: g.relu6_grad(dy, y),
-    public=_F,
+    public=("proa.nn.functional.relu6",),
 )
 _gradient(
     "relu6_grad(dy, y)",
@@ -95,7 +96,7 @@ _activation(
     lambda g, dy, x, *, negative_slope: g.leaky_relu_grad(
         dy, x, negative_slope=negative_slope
     ),
-    public=_F,
+    public=("proa.nn.functional.leaky_relu",),
 )
 _gradient(
     "leaky_relu_grad(dy, x, *, negative_slope: float)",
@@ -108,7 +109,7 @@ _activation(
     "elu(x, *, alpha: float = 1.0)",
     "x if x > 0 else alpha * (exp(x) - 1).",
     lambda g, dy, x, *, alpha: g.elu_grad(dy, x, alpha=alpha),
-    public=_F,
+    public=("proa.nn.functional.elu",),
 )
 _gradient(
     "elu_grad(dy, x, *, alpha: float)",
@@ -122,7 +123,8 @@ _activation(
     "1 / (1 + exp(-x)).",
     lambda g, dy, y: g.sigmoid_grad(dy, y),
     dtypes=INEXACT,
-    public=("proa.nn.functional", "proa"),
+    public=("proa.sigmoid", "Tensor.sigmoid", "proa.nn.functional.sigmoid"),
+    public_inplace=("Tensor.sigmoid_",),
 )
 _gradient(
     "sigmoid_grad(dy, y)",
@@ -135,7 +137,8 @@ _activation(
     "(exp(x) - exp(-x)) / (exp(x) + exp(-x)).",
     lambda g, dy, y: g.tanh_grad(dy, y),
     dtypes=INEXACT,
-    public=("proa.nn.functional", "proa"),
+    public=("proa.tanh", "Tensor.tanh", "proa.nn.functional.tanh"),
+    public_inplace=("proa.tanh_", "Tensor.tanh_", "proa.nn.functional.tanh_"),
 )
 _gradient(
     "tanh_grad(dy, y)",
@@ -149,7 +152,6 @@ _activation(
     lambda g, dy, x, *, beta, threshold: g.softplus_grad(
         dy, x, beta=beta, threshold=threshold
     ),
-    public=_F,
 )
 _gradient(
     "softplus_grad(dy, x, *, beta: float, threshold: float)",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proa.schema.dtypes import ALL, BOOL, FLOATING, INTEGERS, NUMERIC, REAL
-from proa.schema.row import op
+from proa.schema.row import function_and_method, op
 
 
 def _binary(
@@ -17,7 +17,8 @@ def _binary(
     dtypes: tuple[str, ...] = NUMERIC,
     promote: Any = "common",
     out: str = "same",
-    inplace: Any = "x",
+    public: tuple[str, ...] = (),
+    inplace_methods: tuple[str, ...] = (),
     **more: Any,
 ) -> None:
     op(
@@ -29,21 +30,37 @@ def _binary(
         grad=grad,
         doc=doc,
         promote=promote,
-        inplace=inplace if out == "same" else (),
-        method=True,
+        inplace="x" if out == "same" else (),
+        public=function_and_method(*public),
+        public_inplace=tuple(f"Tensor.{name}" for name in inplace_methods),
         elementwise=True,
         **more,
     )
 
 
 # A gradient below may have the broadcast shape: the engine sums it to its array's.
-_binary("add", "x + y.", lambda g, dz: (dz, dz), dtypes=ALL)
-_binary("sub", "x - y.", lambda g, dz: (dz, g.neg(dz)))
+_binary(
+    "add",
+    "x + y.",
+    lambda g, dz: (dz, dz),
+    dtypes=ALL,
+    public=("add",),
+    inplace_methods=("add_",),
+)
+_binary(
+    "sub",
+    "x - y.",
+    lambda g, dz: (dz, g.neg(dz)),
+    public=("subtract",),
+    inplace_methods=("subtract_",),
+)
 _binary(
     "mul",
     "x * y.",
     lambda g, dz, x, y: (g.mul(dz, g.conj(y)), g.mul(dz, g.conj(x))),
     dtypes=ALL,
+    public=("multiply",),
+    inplace_methods=("multiply_",),
 )
 
 
@@ -52,7 +69,14 @@ def _div_grad(g: Any, dz: Any, z: Any, y: Any) -> Any:
     return dx, g.neg(g.mul(dx, g.conj(z)))
 
 
-_binary("div", "x / y; integers divide as floats.", _div_grad, promote="float")
+_binary(
+    "div",
+    "x / y; integers divide as floats.",
+    _div_grad,
+    promote="float",
+    public=("divide",),
+    inplace_methods=("divide_",),
+)
 
 
 def _pow_grad(g: Any, dz: Any, z: Any, x: Any, y: Any) -> Any:
@@ -70,18 +94,24 @@ _binary(
     _pow_grad,
     dtypes=NUMERIC,
     autocast="black",
+    public=("pow",),
+    inplace_methods=("pow_",),
 )
 _binary(
     "floor_div",
     "floor(x / y); an integer division by 0 gives 0.",
     None,
     dtypes=REAL,
+    public=("floor_divide",),
+    inplace_methods=("floor_divide_",),
 )
 _binary(
     "mod",
     "x - floor(x / y) * y: the remainder with the sign of y; integer modulo 0 gives 0.",
     lambda g, dz, x, y: (dz, g.neg(g.mul(dz, g.floor_div(x, y)))),
     dtypes=REAL,
+    public=("mod", "remainder", "floor_mod"),
+    inplace_methods=("mod_", "remainder_"),
 )
 
 
@@ -101,12 +131,16 @@ _binary(
     "The greater of x and y; NaN if either is.",
     _extremum_grad("greater_than"),
     dtypes=BOOL + REAL,
+    public=("maximum",),
+    inplace_methods=("maximum_",),
 )
 _binary(
     "minimum",
     "The lesser of x and y; NaN if either is.",
     _extremum_grad("less_than"),
     dtypes=BOOL + REAL,
+    public=("minimum",),
+    inplace_methods=("minimum_",),
 )
 
 
@@ -121,6 +155,7 @@ _binary(
     _atan2_grad,
     dtypes=FLOATING,
     promote="float",
+    public=("atan2",),
 )
 op(
     "make_complex(x, y)",
@@ -143,7 +178,7 @@ for _name, _sign, _types in [
     ("greater_than", ">", BOOL + REAL),
     ("greater_equal", ">=", BOOL + REAL),
 ]:
-    _binary(_name, f"x {_sign} y.", None, dtypes=_types, out="bool", public=("proa",))
+    _binary(_name, f"x {_sign} y.", None, dtypes=_types, out="bool", public=(_name,))
 for _name, _doc in [
     ("logical_and", "True where both are non-zero."),
     ("logical_or", "True where either is non-zero."),
@@ -155,7 +190,7 @@ for _name, _doc in [
     ("bitwise_or", "Bits set in either."),
     ("bitwise_xor", "Bits set in exactly one."),
 ]:
-    _binary(_name, _doc, None, dtypes=BOOL + INTEGERS)
+    _binary(_name, _doc, None, dtypes=BOOL + INTEGERS, public=(_name,))
 
 op(
     "where(condition: mask, x, y)",

@@ -215,8 +215,6 @@ for _name, _where, _sign in [("tril", "below", "<="), ("triu", "above", ">=")]:
         grad=lambda g, dy, *, diagonal, _name=_name: getattr(g, _name)(
             dy, diagonal=diagonal
         ),
-        public=("proa",),
-        method=True,
         lite=False,
         doc=f"The part on and {_where} the diagonal (column {_sign} row + diagonal), "
         "zeros elsewhere.",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proa.schema.dtypes import ALL, BOOL, FLOATING, INEXACT, INTEGERS, NUMERIC, REAL
-from proa.schema.row import op
+from proa.schema.row import function_and_method, op
 
 
 def _unary(
@@ -18,6 +18,7 @@ def _unary(
     promote: Any = "float",
     **more: Any,
 ) -> None:
+    inplace = more.pop("inplace", "x")
     op(
         f"{name}(x)",
         shape="same",
@@ -25,9 +26,9 @@ def _unary(
         grad=grad,
         doc=doc,
         promote=promote,
-        inplace=more.pop("inplace", "x"),
-        public=("proa",),
-        method=True,
+        inplace=inplace,
+        public=function_and_method(name),
+        public_inplace=more.pop("public_inplace", (f"Tensor.{name}_",) * bool(inplace)),
         elementwise=True,
         **more,
     )
@@ -172,6 +173,7 @@ _unary(
     _sign_grad,
     dtypes=NUMERIC,
     promote="none",
+    public_inplace=(),
 )
 for _name, _doc in [
     ("floor", "The largest integer <= x."),
@@ -197,8 +199,7 @@ op(
     grad=lambda g, dy, x: g.make_complex(dy, g.mul(dy, 0.0)),
     dtypes=("complex64", "complex128"),
     out="real",
-    public=("proa",),
-    method=True,
+    public=function_and_method("real"),
     elementwise=True,
     lite=False,
     doc="Real part.",
@@ -209,8 +210,7 @@ op(
     grad=lambda g, dy, x: g.make_complex(g.mul(dy, 0.0), dy),
     dtypes=("complex64", "complex128"),
     out="real",
-    public=("proa",),
-    method=True,
+    public=function_and_method("imag"),
     elementwise=True,
     lite=False,
     doc="Imaginary part.",
@@ -228,8 +228,7 @@ for _name, _doc in [
         dtypes=NUMERIC,
         grad=None,
         out="bool",
-        public=("proa",),
-        method=True,
+        public=function_and_method(_name),
         elementwise=True,
         doc=_doc,
     )
@@ -239,8 +238,6 @@ op(
     dtypes=ALL,
     grad=None,
     out="bool",
-    public=("proa",),
-    method=True,
     elementwise=True,
     doc="True where x is zero or False.",
 )
@@ -249,8 +246,7 @@ op(
     shape="same",
     dtypes=BOOL + INTEGERS,
     grad=None,
-    public=("proa",),
-    method=True,
+    public=function_and_method("bitwise_not"),
     elementwise=True,
     doc="Every bit flipped; logical not of bool.",
 )

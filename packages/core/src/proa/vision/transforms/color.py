@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-import proa.tensor.logic as _logic
+import proa.ops.functions as _functions
 import proa.tensor.manipulation as _manipulation
-import proa.tensor.math as _math
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.tensor.creation import to_tensor
@@ -108,11 +107,11 @@ class _Proa:
     """The functions below for tensors, by NumPy's names."""
 
     where = staticmethod(where)
-    maximum = staticmethod(_math.maximum)
-    minimum = staticmethod(_math.minimum)
-    floor = staticmethod(_math.floor)
-    abs = staticmethod(_math.abs)
-    equal = staticmethod(_logic.equal)
+    maximum = staticmethod(_functions.maximum)
+    minimum = staticmethod(_functions.minimum)
+    floor = staticmethod(_functions.floor)
+    abs = staticmethod(_functions.abs)
+    equal = staticmethod(_functions.equal)
 
 
 def _turned(red: Any, green: Any, blue: Any, shift: float, xp: Any) -> list[Any]:
