@@ -125,9 +125,9 @@ class SubsetRandomSampler(Sampler):
 
     def __init__(self, indices: Sequence[int]) -> None:
         super().__init__(indices)
-        if not isinstance(indices, (Sequence, np.ndarray, Tensor)):
+        if not hasattr(indices, "__getitem__") or getattr(indices, "ndim", 1) != 1:
             raise InvalidTypeError(
-                "[SubsetRandomSampler] indices must be a sequence of ints, got "
+                "[SubsetRandomSampler] expected indices as a sequence of ints, got "
                 f"{type(indices).__name__!r}"
             )
         self.indices = indices

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa._core import Tensor, ops
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor.arguments import check_rank
 
 
@@ -118,8 +118,15 @@ class _Binary(Metric):
 
     def update(self, preds: Any, labels: Any) -> None:
         """Take in probabilities and labels."""
-        said = np.floor(_array(preds) + 0.5).astype(np.int64).ravel()
-        true = _array(labels).astype(np.int64).ravel()
+        said, true = _array(preds), _array(labels)
+        for each, given in (("preds", said), ("labels", true)):
+            if given.dtype.kind not in "biuf":
+                raise InvalidTypeError(
+                    f"[{type(self).__name__}] expected {each} of numbers, got an array "
+                    f"of {given.dtype}"
+                )
+        said = np.floor(said + 0.5).astype(np.int64).ravel()
+        true = true.astype(np.int64).ravel()
         if said.shape != true.shape:
             raise InvalidArgumentError(
                 f"[{type(self).__name__}] there must be a label for each prediction, "

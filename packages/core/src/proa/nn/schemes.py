@@ -11,6 +11,7 @@ from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from proa.tensor.arguments import as_count
 from proa.tensor.creation import to_tensor
 
 __all__ = [
@@ -112,6 +113,7 @@ class TruncatedNormal(Initializer):
 
 def fans(shape: list[int]) -> tuple[int, int]:
     """Connections into and out of a unit: of (in, out) and of (out, in, kernel…)."""
+    as_count("Initializer", "elements", math.prod(shape))
     if len(shape) < 2:
         size = shape[0] if shape else 1
         return size, size

@@ -78,6 +78,8 @@ def softplus(
     """
     if not x.dtype.is_complex:
         return ops.softplus(x, beta=beta, threshold=threshold)
+    if beta == 0:
+        raise InvalidArgumentError("[softplus] expected beta other than 0, got 0")
     z = ops.scale(x, scale=float(beta))
     linear = ops.greater_than(ops.real(z), float(threshold))
     # Where x itself is the result, exp(z) must overflow neither here nor going back.

@@ -7,6 +7,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidTypeError, ShapeError
+from proa.tensor.arguments import as_count
 
 __all__ = ["gather_tree", "sequence_mask"]
 
@@ -29,7 +30,7 @@ def sequence_mask(
     if maxlen is None:
         length = int(ops.max(x).item())
     else:
-        length = int(maxlen.item() if isinstance(maxlen, Tensor) else maxlen)
+        length = as_count("sequence_mask", "maxlen", maxlen)
     places = ops.arange(start=0, step=1, count=length, dtype=x.dtype)
     inside = ops.less_than(places, ops.unsqueeze(x, axis=[-1]))
     return ops.cast(inside, dtype=as_dtype(dtype))

@@ -76,6 +76,11 @@ class RNNCellBase(Layer):
             batch_dim_idx: Which axis of batch_ref is the batch.
         """
         while isinstance(batch_ref, (list, tuple)):
+            if not batch_ref:
+                raise InvalidArgumentError(
+                    f"[{type(self).__name__}] expected inputs that hold a tensor, got "
+                    "an empty list"
+                )
             batch_ref = batch_ref[0]
         wanted = self.state_shape if shape is None else shape
         kind = as_dtype(self.state_dtype if dtype is None else dtype)

@@ -205,6 +205,11 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
         InvalidArgumentError: If interpolation is another or size is not positive.
     """
     height, width = size_of(img, "resize")
+    if not isinstance(size, (int, list, tuple)):
+        raise InvalidTypeError(
+            "[resize] expected size as an int or a sequence of two, got "
+            f"{type(size).__name__!r}"
+        )
     if isinstance(size, int) or len(size) == 1:
         short = size if isinstance(size, int) else int(size[0])
         if width <= height:
