@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from proa._core import Tensor
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.io.dataset import IterableDataset
