@@ -212,10 +212,11 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
 
 @nox.session(reuse_venv=True)
 def lint(session: nox.Session) -> None:
-    """Check the style: ruff, clang-format, and clang-tidy where the machine has it."""
+    """Check the style: ruff, words, clang-format, and clang-tidy where it is there."""
     session.install(*group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("python", "tools/words.py")
     files = cpp_files()
     if files:
         session.run("clang-format", "--dry-run", "-Werror", *files, silent=False)

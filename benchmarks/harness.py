@@ -30,7 +30,7 @@ class Case:
     limit: float | None = None  # proa's time / torch's must not exceed this
     rounds: int = 15
     slice_seconds: float = 0.05
-    roof: str = ""  # the limit of peak_rates.measure() that bounds it
+    bound: str = ""  # the limit of peak_rates.measure() that bounds it
     amount: float = 0.0  # operations, or bytes, of one call
     #: Bytes that a contender needs at its peak, found in a process of its own.
     memory: Callable[[str], int | None] | None = None

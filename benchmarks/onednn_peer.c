@@ -41,14 +41,14 @@ static dnnl_memory_t pack(Product* p, const_dnnl_memory_desc_t wanted, dnnl_memo
   return to;
 }
 
-// z = x @ y for `batch` pairs of row-major matrices, or with y (n, k) read turned; either of float
+// z = x @ y for `batch` pairs of row-major matrices, or with y (n, k) read transpose_b; either of float
 // or of uint8 by int8 with int32 sums. With `prepacked` y is packed now, not in every run. Returns
 // NULL if it cannot be had.
-void* onednn_product(int64_t batch, int64_t m, int64_t k, int64_t n, int turned, int int8,
+void* onednn_product(int64_t batch, int64_t m, int64_t k, int64_t n, int transpose_b, int int8,
                      int prepacked, void* x, void* y, void* z) {
   const dnnl_dims_t x_dims = {batch, m, k}, y_dims = {batch, k, n}, z_dims = {batch, m, n};
   const dnnl_dims_t x_steps = {m * k, k, 1}, z_steps = {m * n, n, 1};
-  const dnnl_dims_t y_steps = {k * n, turned ? 1 : n, turned ? k : 1};
+  const dnnl_dims_t y_steps = {k * n, transpose_b ? 1 : n, transpose_b ? k : 1};
   dnnl_memory_desc_t form[3], any = NULL;
   dnnl_memory_desc_create_with_strides(&form[0], 3, x_dims, int8 ? dnnl_u8 : dnnl_f32, x_steps);
   dnnl_memory_desc_create_with_strides(&form[1], 3, y_dims, int8 ? dnnl_s8 : dnnl_f32, y_steps);

@@ -26,7 +26,7 @@ static double now(void) {
 }
 
 // Floating-point operations in float.
-double roof_f32(void) {
+double peak_f32(void) {
   const int steps = 1 << 17;
   double best = 0;
   for (int repeat = 0; repeat < 20; ++repeat) {
@@ -47,7 +47,7 @@ double roof_f32(void) {
 }
 
 // Integer operations on int8 with sums in int32; 0 where there is no such instruction.
-double roof_int8(void) {
+double peak_int8(void) {
 #if defined(__AVX512VNNI__)
   const int steps = 1 << 17;
   double best = 0;
@@ -74,7 +74,7 @@ double roof_int8(void) {
 
 // Bytes of the triad a = b + s * c over arrays beyond any cache (McCalpin, STREAM): two read and
 // one written for each element.
-double roof_memory(void) {
+double peak_memory(void) {
   const int64_t n = 1 << 25;
   float* a = malloc((size_t)n * sizeof(float));
   float* b = malloc((size_t)n * sizeof(float));
@@ -97,7 +97,7 @@ double roof_memory(void) {
 }
 
 // Bytes read of an array beyond any cache.
-double roof_read(void) {
+double peak_read(void) {
   const int64_t n = 1 << 25, width = BYTES / (int64_t)sizeof(float);
   Vector* a = aligned_alloc(BYTES, (size_t)n * sizeof(float));
   if (a == NULL) return 0;

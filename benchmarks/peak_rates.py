@@ -29,12 +29,12 @@ def measure() -> dict[str, float]:
         if subprocess.run(command, capture_output=True).returncode != 0:
             return {}
         functions = ctypes.CDLL(str(library))
-        roofs = {}
+        bounds = {}
         for kind in ("f32", "int8", "memory", "read"):
-            function = functions[f"roof_{kind}"]
+            function = functions[f"peak_{kind}"]
             function.restype = ctypes.c_double
             rate = function()
             if rate > 0:
-                roofs[kind] = rate
-        roofs["f64"] = roofs["f32"] / 2  # a vector holds half as many
-        return roofs
+                bounds[kind] = rate
+        bounds["f64"] = bounds["f32"] / 2  # a vector holds half as many
+        return bounds

@@ -27,7 +27,9 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Shape:
-    """z (m, n) = x (m, k) @ y (k, n), so many times; turned: y is an (n, k) read so.
+    """z (m, n) = x (m, k) @ y (k, n), so many times.
+
+    transpose_b: y is the transpose of an (n, k) array.
 
     packed: y has been brought into the form that suits the library before.
     """
@@ -36,7 +38,7 @@ class Shape:
     k: int
     n: int
     batch: int = 1
-    turned: bool = False
+    transpose_b: bool = False
     packed: bool = False
 
 
@@ -68,13 +70,13 @@ def products(shape: Shape, x: Any, y: Any) -> dict[str, Work]:
     arrays = (np.ascontiguousarray(x), np.ascontiguousarray(y), z)
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
     sizes = [ctypes.c_int64(v) for v in (shape.batch, shape.m, shape.k, shape.n)]
-    turned, packed = ctypes.c_int(shape.turned), ctypes.c_int(shape.packed)
+    transpose_b, packed = ctypes.c_int(shape.transpose_b), ctypes.c_int(shape.packed)
     found: dict[str, Work] = {}
     library = _onednn()
     if library is not None:
         library.onednn_product.restype = ctypes.c_void_p
         kind = ctypes.c_int(x.dtype != "f4")
-        handle = library.onednn_product(*sizes, turned, kind, packed, *pointers)
+        handle = library.onednn_product(*sizes, transpose_b, kind, packed, *pointers)
         if handle:
             found["onednn"] = _Product(
                 library, "onednn", ctypes.c_void_p(handle), arrays
@@ -83,7 +85,7 @@ def products(shape: Shape, x: Any, y: Any) -> dict[str, Work]:
     if blas is not None and x.dtype == "f4" and not shape.packed:
         library, sgemm = blas
         library.blas_product.restype = ctypes.c_void_p
-        handle = library.blas_product(sgemm, *sizes, turned, *pointers)
+        handle = library.blas_product(sgemm, *sizes, transpose_b, *pointers)
         found["openblas"] = _Product(library, "blas", ctypes.c_void_p(handle), arrays)
     return found
 

@@ -14,7 +14,7 @@ Row = dict[str, Any]
 QUIET = 0.3
 
 
-def row_of(case: harness.Case, threads: int, roofs: dict[str, float]) -> Row:
+def row_of(case: harness.Case, threads: int, bounds: dict[str, float]) -> Row:
     """The figures of a measured case; times in microseconds, memory in MiB."""
     row: Row = {"case": case.name, "threads": threads, "limit": case.limit}
     row["load"] = case.load
@@ -24,8 +24,8 @@ def row_of(case: harness.Case, threads: int, roofs: dict[str, float]) -> Row:
         row[f"{name}_spread"] = harness.spread(times)
     if case.amount > 0:
         row["rate"] = case.amount / harness.median(case.times["proa"])
-        if case.roof in roofs:
-            row["of_roof"] = row["rate"] / roofs[case.roof]
+        if case.bound in bounds:
+            row["of_peak"] = row["rate"] / bounds[case.bound]
     if case.memory is not None:
         peaks = {name: case.memory(name) for name in case.times}
         row["memory"] = {k: v / 2**20 for k, v in peaks.items() if v is not None}
@@ -48,8 +48,8 @@ def line_of(row: Row) -> str:
         parts.append(f"{row['ratio']:.2f} of {row['best']}")
     if "rate" in row:
         parts.append(f"{row['rate'] * 1e-9:.1f} G/s")
-    if "of_roof" in row:
-        parts.append(f"= {row['of_roof']:.0%} of the roof")
+    if "of_peak" in row:
+        parts.append(f"= {row['of_peak']:.0%} of peak")
     if row.get("memory"):
         peaks = (f"{name} {size:.0f}" for name, size in row["memory"].items())
         parts.append(f"MiB: {', '.join(peaks)}")

@@ -101,20 +101,20 @@ def _run(threads: int, options: argparse.Namespace) -> None:
     load = harness.other_load()
     if load > report.QUIET:
         print(f"{load:.2f} cores are busy with other work, so no verdicts")
-    roofs = peak_rates.measure()
-    for name, rate in roofs.items():
-        print(f"roof of one thread, {name}: {rate * 1e-9:.1f} G/s")
+    bounds = peak_rates.measure()
+    for name, rate in bounds.items():
+        print(f"peak of one thread, {name}: {rate * 1e-9:.1f} G/s")
     proa.set_num_threads(threads)
     torch = _torch(threads)
     rows = []
     for name in options.suite:
         for case, facts in _cases(name, torch, threads, options):
             harness.measure(case)
-            rows.append({**report.row_of(case, threads, roofs), **facts})
+            rows.append({**report.row_of(case, threads, bounds), **facts})
             print(report.line_of(rows[-1]), flush=True)
             case.contenders.clear()  # networks of the next case need the memory
     report.compare_precisions(rows)
-    report.write(rows, {"load": load, "roofs": roofs}, options.out)
+    report.write(rows, {"load": load, "peaks": bounds}, options.out)
 
 
 def _run_each(options: argparse.Namespace) -> None:

@@ -45,14 +45,14 @@ class Curve:
         """Write the curve, say whether the goal is reached at the end; returns the exit
         code."""
         reached = self.points[-1][self.figure]
-        kept = reached >= self.goal if self.greater else reached <= self.goal
+        passed = reached >= self.goal if self.greater else reached <= self.goal
         self.folder.mkdir(parents=True, exist_ok=True)
         summary = {
             "example": self.name,
             "figure": self.figure,
             "goal": self.goal,
             "reached": reached,
-            "kept": bool(kept),
+            "kept": bool(passed),
             "seconds": self.points[-1]["seconds"],
             "cpu_seconds": round(time.process_time(), 2),
             "points": self.points,
@@ -62,10 +62,10 @@ class Curve:
         sign = ">=" if self.greater else "<="
         print(
             f"{self.name}: {self.figure} {reached:.4f}, goal {sign} {self.goal}: "
-            f"{'reached' if kept else 'NOT REACHED'} in {summary['seconds']:.0f} s "
+            f"{'reached' if passed else 'NOT REACHED'} in {summary['seconds']:.0f} s "
             f"({summary['cpu_seconds']:.0f} s of CPU); {self.folder / 'curve.png'}"
         )
-        return 0 if kept else 1
+        return 0 if passed else 1
 
     def _draw(self) -> None:
         try:

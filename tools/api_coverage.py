@@ -206,7 +206,7 @@ def page(rows: list[Name]) -> str:
         *(f"- `{r.path}`: {r.shortfall()}" for r in short),
         *([] if short else ["Nothing: all names exist and take the parameters."]),
         "",
-        "What behaves otherwise on purpose is told on the page",
+        "What behaves otherwise on purpose is described on the page",
         "[for users of Paddle](migration.md).",
         "",
     ]

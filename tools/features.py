@@ -9,7 +9,7 @@ and not the figure, `how="figure"` that it asserts the figure; the default is be
 
 With `--report`, a folder of JUnit XML files that `nox -s test` wrote, a mark counts if
 its test passed. A mark whose test the report lacks is an error, unless the test is
-`full`; what was skipped and what is full is told apart.
+`full`; skipped and full tests are listed separately.
 
 docs/features.md holds the texts of the capabilities; `--table` renews them from a TSV
 with the columns `id`, `package`, `feature`, `testable`, `capability` and `figure`.

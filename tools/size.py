@@ -47,7 +47,7 @@ class Measure(NamedTuple):
     unit: str
 
     @property
-    def holds(self) -> bool:
+    def within_limit(self) -> bool:
         return self.value is not None and self.value <= self.budget
 
 
@@ -81,8 +81,8 @@ def import_cost(budgets: dict[str, float]) -> Iterator[Measure]:
         if run.returncode != 0:
             sys.stderr.write(run.stderr)
             break
-        spent, added = run.stdout.split()
-        times.append(float(spent))
+        elapsed, added = run.stdout.split()
+        times.append(float(elapsed))
         memory.append(float(added) / 1e6)
     time = min(times, default=None)
     yield Measure("import proa", time, budgets["milliseconds"], "ms")
@@ -124,10 +124,10 @@ def main() -> int:
         write_figures(options.json, measures)
     for measure in measures:
         value = "absent" if measure.value is None else f"{measure.value:.2f}"
-        verdict = "ok" if measure.holds else "OVER"
+        verdict = "ok" if measure.within_limit else "OVER"
         limit = f"{measure.budget:g} {measure.unit}"
         print(f"{measure.what:24} {value:>9} of {limit:>9}  {verdict}")
-    return 0 if all(measure.holds for measure in measures) else 1
+    return 0 if all(measure.within_limit for measure in measures) else 1
 
 
 if __name__ == "__main__":

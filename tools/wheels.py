@@ -148,9 +148,9 @@ def install(interpreter: Path, what: list[str]) -> None:
 
 
 def python_tag(python: str) -> str:
-    ask = "import sys; print('cp%d%d' % sys.version_info[:2])"
+    query = "import sys; print('cp%d%d' % sys.version_info[:2])"
     return subprocess.run(
-        [python, "-c", ask], check=True, capture_output=True, text=True
+        [python, "-c", query], check=True, capture_output=True, text=True
     ).stdout.strip()
 
 

@@ -127,7 +127,7 @@ def cases(torch: Any) -> Iterator[Case]:
                 pixels = batch * shape.out**2 * shape.outs
                 steps = shape.channels // shape.groups * shape.kernel**2
                 amount = 2.0 * pixels * steps
-                yield Case(name, work, roof="f32", amount=amount, **_SHORT)
+                yield Case(name, work, bound="f32", amount=amount, **_SHORT)
     for network, *pool in POOLINGS:
         for layout in ("NHWC", "NCHW"):
             for what, work in _pooling_works(torch, layout, *pool).items():

@@ -1,4 +1,4 @@
-"""Matrix products, as fractions of the roof.
+"""Matrix products, as fractions of peak.
 
 Products are x (m, k) @ y (k, n). int8 has its weights packed in every call, but where
 it says "packed": there they were when the model was loaded, and so were oneDNN's.
@@ -34,10 +34,10 @@ BATCHES = [(64, 64, 128, 64), (48, 128, 64, 128), (256, 32, 32, 32), (512, 8, 8,
 
 
 def _case(
-    name: str, contenders: dict[str, Work], roof: str, amount: float, **options: Any
+    name: str, contenders: dict[str, Work], bound: str, amount: float, **options: Any
 ) -> Case:
     options = {"rounds": 9, "slice_seconds": 0.03, **options}
-    return Case(name, contenders, roof=roof, amount=amount, **options)
+    return Case(name, contenders, bound=bound, amount=amount, **options)
 
 
 def cases(torch: Any) -> Iterator[Case]:
@@ -72,12 +72,12 @@ def _matmul(
         q = q.T if transposed else q
         contenders["torch"] = lambda: p @ q
     if dtype == "float32":
-        contenders |= peers.products(peers.Shape(m, k, n, turned=transposed), a, b)
+        contenders |= peers.products(peers.Shape(m, k, n, transpose_b=transposed), a, b)
     if dtype == "float64":
         contenders["numpy"] = lambda: a @ b
-    name = f"matmul {dtype} {m}x{k}x{n}{' of y turned' if transposed else ''}"
-    roof = "f64" if dtype == "float64" else "f32"
-    return _case(name, contenders, roof, 2.0 * m * k * n)
+    name = f"matmul {dtype} {m}x{k}x{n}{' of y.T' if transposed else ''}"
+    bound = "f64" if dtype == "float64" else "f32"
+    return _case(name, contenders, bound, 2.0 * m * k * n)
 
 
 def _batch(torch: Any, batch: int, m: int, k: int, n: int, *, transposed: bool) -> Case:
@@ -91,7 +91,7 @@ def _batch(torch: Any, batch: int, m: int, k: int, n: int, *, transposed: bool) 
         q = q.transpose(1, 2) if transposed else q
         contenders["torch"] = lambda: torch.bmm(p, q)
     contenders |= peers.products(peers.Shape(m, k, n, batch, transposed), a, b)
-    name = f"{batch} of {m}x{k}x{n}{' of y turned' if transposed else ''}"
+    name = f"{batch} of {m}x{k}x{n}{' of y.T' if transposed else ''}"
     return _case(name, contenders, "f32", 2.0 * batch * m * k * n)
 
 

@@ -2,7 +2,7 @@
 
 Arrays are 64 MB, beyond any cache, unless a name says otherwise. `amount` counts each
 input read once and each output written once: what a perfect kernel moves. The C
-library is told to keep freed memory, as our allocator does: the peer would otherwise
+library is set to keep freed memory, as our allocator does: the peer would otherwise
 spend its time on pages that the system clears anew for each result.
 """
 
@@ -45,7 +45,7 @@ class Row:
     units: float
     ours: Work
     theirs: Callable[[Any], Work] | None = None
-    roof: str = "memory"
+    bound: str = "memory"
 
 
 def _keep_memory() -> None:
@@ -66,7 +66,7 @@ def cases(torch: Any) -> Iterator[Case]:
             if torch is not None and row.theirs is not None:
                 contenders["torch"] = row.theirs(torch)
             yield Case(
-                row.name, contenders, rounds=9, slice_seconds=0.05, roof=row.roof,
+                row.name, contenders, rounds=9, slice_seconds=0.05, bound=row.bound,
                 amount=row.units * UNIT,
             )  # fmt: skip
     yield from _steps(torch)
@@ -429,6 +429,6 @@ def _steps(torch: Any) -> Iterator[Case]:
                 contenders["torch"] = fused.step
             amount = float(units * 4 * size * count) if size > 8 else 0.0
             yield Case(
-                f"{name} {count} x {size}", contenders, rounds=9, roof="memory",
+                f"{name} {count} x {size}", contenders, rounds=9, bound="memory",
                 amount=amount,
             )  # fmt: skip

@@ -55,10 +55,10 @@ def batches(text: NDArray[np.int64], random: np.random.Generator) -> proa.Tensor
     return proa.to_tensor(text[starts[:, None] + np.arange(LENGTH + 1)])
 
 
-def bits(network: Writer, pieces: proa.Tensor) -> proa.Tensor:
+def bits(network: Writer, contexts: proa.Tensor) -> proa.Tensor:
     """Mean bits a character."""
-    scores = network(pieces[:, :-1])
-    return nn.functional.cross_entropy(scores, pieces[:, 1:]) / math.log(2)
+    scores = network(contexts[:, :-1])
+    return nn.functional.cross_entropy(scores, contexts[:, 1:]) / math.log(2)
 
 
 @proa.no_grad()

@@ -98,11 +98,11 @@ def _check(summary: dict[str, Any], full_data: bool) -> list[str]:
     broken = []
     if full_data and fp32 < 0.86:
         broken.append(f"test accuracy must reach 0.86, got {fp32:.4f}")
-    for way in ("ptq_abs_max", "ptq_kl", "qat"):
-        if compressed[way] < fp32 - 0.005:
+    for method in ("ptq_abs_max", "ptq_kl", "qat"):
+        if compressed[method] < fp32 - 0.005:
             broken.append(
-                f"{way} must be within 0.5 points of {fp32:.4f}, "
-                f"got {compressed[way]:.4f}"
+                f"{method} must be within 0.5 points of {fp32:.4f}, "
+                f"got {compressed[method]:.4f}"
             )
     if summary["fp32_max_abs_diff"] > 1e-5:
         broken.append(
@@ -133,8 +133,8 @@ def run(folder: Path, fresh: bool) -> int:
     paths = {"fp32": folder / "lenet.proa", "int8": folder / "lenet.int8.proa"}
     compressed, slim_logits = compress(network, images, paths["int8"])
     compress_seconds = time.perf_counter() - started
-    for way in ("ptq_abs_max", "ptq_kl", "qat"):
-        print(f"  {way}: {compressed[way]:.4f} (fp32 {history.accuracy[-1]:.4f})")
+    for method in ("ptq_abs_max", "ptq_kl", "qat"):
+        print(f"  {method}: {compressed[method]:.4f} (fp32 {history.accuracy[-1]:.4f})")
     _step(4, "Exporting")
     network.eval()
     proa.jit.save(network, str(paths["fp32"]), input_spec())

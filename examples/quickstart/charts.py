@@ -32,11 +32,11 @@ def bars(
     items: Sequence[tuple[str, float, str]], title: str, form: Callable[[float], str]
 ) -> str:
     """Horizontal bars of (label, value, kind), from zero; the kind is the colour."""
-    height, left, most = 26, 150, max(value for _, value, _ in items)
+    height, left, maximum = 26, 150, max(value for _, value, _ in items)
     room = WIDTH - left - 84
     parts = []
     for i, (name, value, kind) in enumerate(items):
-        y, length = i * height, max(1.5, room * value / most)
+        y, length = i * height, max(1.5, room * value / maximum)
         parts.append(
             f'<text x="{left - 8}" y="{y + 17}" text-anchor="end">{html.escape(name)}'
             f'</text><rect class="{kind}" x="{left}" y="{y + 4}" width="{length:.1f}" '
@@ -60,11 +60,11 @@ def training_curve(train: dict[str, Any]) -> str:
     accuracy, left, right, top, bottom = train["accuracy"], 40, 440, 12, 212
     window = max(1, len(loss) // 60)
     smooth = np.convolve(loss, np.ones(window) / window, "valid")
-    most = float(np.ceil(smooth.max() * 2) / 2)
+    maximum = float(np.ceil(smooth.max() * 2) / 2)
 
     def points(values: NDArray[np.float64], first: float) -> str:
         x = left + (right - left) * (first + np.arange(len(values))) / len(loss)
-        y = bottom - (bottom - top) * values / most
+        y = bottom - (bottom - top) * values / maximum
         return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
 
     parts = []
@@ -72,7 +72,7 @@ def training_curve(train: dict[str, Any]) -> str:
         y = bottom - (bottom - top) * share
         parts.append(
             f'<path class="grid" d="M{left} {y}H{right}"/>'
-            f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{most * share:.3g}'
+            f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{maximum * share:.3g}'
             f'</text><text x="{right + 6}" y="{y + 4}">{share:g}</text>'
         )
     parts.append(f'<polyline class="fp32" points="{points(smooth, window / 2)}"/>')

@@ -187,14 +187,14 @@ def _how_measured(report: dict[str, Any]) -> str:
     sets: dict[str, list[str]] = {}
     for isa, runtime in isas:
         sets.setdefault(isa, []).append(runtime)
-    told = "; ".join(f"{isa}: {', '.join(names)}" for isa, names in sets.items())
+    processors = "; ".join(f"{isa}: {', '.join(names)}" for isa, names in sets.items())
     return f"""<p class="soft"><b>Agreement</b> is the share of test images for which a
 row predicts the same class as eager fp32; 1.0000 means all of them. <b>p50</b> and
 <b>p99</b> are percentiles of the time of one image, over {measured["latency_runs"]}
 calls; <b>images/s</b> is for batches of {measured["batch"]}. Every row computes with
 <b>{measured["threads"]} thread</b>, in a process of its own; the times of serving
 include the client and the loopback connection. <b>RSS</b> is the memory of that
-process, of serving the server's. Instruction sets: {html.escape(told)}.</p>"""
+process, of serving the server's. Instruction sets: {html.escape(processors)}.</p>"""
 
 
 def _latency_bars(rows: list[dict[str, Any]]) -> str:
@@ -250,13 +250,13 @@ def _samples(
     shown = np.concatenate([np.flatnonzero(guess == labels)[: 18 - len(wrong)], wrong])
     parts = []
     for i in shown:
-        told = html.escape(classes[guess[i]])
+        label = html.escape(classes[guess[i]])
         if guess[i] != labels[i]:
             truth = html.escape(classes[labels[i]])
-            told = f'<span class="wrong">{told}</span><br/>is {truth}'
+            label = f'<span class="wrong">{label}</span><br/>is {truth}'
         uri = charts.image_uri(images[i, 0])
         parts.append(
-            f'<figure><img src="{uri}" alt=""><figcaption>{told}</figcaption></figure>'
+            f'<figure><img src="{uri}" alt=""><figcaption>{label}</figcaption></figure>'
         )
     return (
         f'<div class="samples">{"".join(parts)}</div>'

@@ -48,7 +48,7 @@ TRAIN = (
 )
 TEST = ("bisect", "configparser", "textwrap", "timeit")
 LENGTH, WIDTH, BATCH, STEPS, EVERY = 96, 64, 48, 600, 60
-Pieces = tuple[NDArray[np.int64], NDArray[np.int64]]
+Batches = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class Tagger(nn.Layer):
@@ -79,7 +79,7 @@ def tagged(source: str) -> NDArray[np.int64]:
     return tags
 
 
-def pieces(modules: tuple[str, ...]) -> Pieces:
+def batches(modules: tuple[str, ...]) -> Batches:
     """The modules' sources cut into pieces of one length, with their tags."""
     folder = Path(sysconfig.get_path("stdlib"))
     letters, tags = [], []
@@ -101,8 +101,8 @@ def main() -> int:
     arguments = options("tagger", __doc__).parse_args()
     proa.seed(arguments.seed)
     random = np.random.default_rng(arguments.seed)
-    letters, tags = pieces(TRAIN)
-    other_letters, other_tags = pieces(TEST)
+    letters, tags = batches(TRAIN)
+    other_letters, other_tags = batches(TEST)
     network = Tagger()
     rate = proa.optimizer.lr.OneCycleLR(2e-2, STEPS)
     optimizer = proa.optimizer.Adam(

@@ -30,11 +30,11 @@ for _line in LIST.read_text().splitlines():
 SECONDS = 60
 
 
-def _run(examples: Sequence[Any], folder: Path, told: Connection) -> None:
+def _run(examples: Sequence[Any], folder: Path, reported: Connection) -> None:
     os.chdir(folder)
     proa.seed(0)
     with as_paddle():
-        told.send(documented.failure(examples))
+        reported.send(documented.failure(examples))
 
 
 def outcome(examples: Sequence[Any], folder: Path) -> str | None:

@@ -36,7 +36,7 @@ def algorithm(module: str, name: str) -> Any:
     return getattr(importlib.import_module(f"parl.algorithms.paddle.{module}"), name)
 
 
-def walks() -> tuple[Any, ...]:
+def random_walks() -> tuple[Any, ...]:
     """Each step that can be taken: room, direction, reward, next room, end."""
     start = np.repeat(np.arange(4), 2)
     right = np.tile([0, 1], 4)
@@ -60,7 +60,7 @@ def test_values_of_steps_are_learned(parl: Any, module: str, name: str) -> None:
     proa.seed(0)
     learner = algorithm(module, name)(Values(), gamma=DISCOUNT, lr=0.01)
     for step in range(1000):
-        learner.learn(*walks())
+        learner.learn(*random_walks())
         if step % 20 == 0:
             learner.sync_target()
     got = learner.predict(proa.to_tensor(ROOMS[:4])).numpy()

@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 
 @pytest.mark.feature("L241")
 @pytest.mark.parametrize(
-    ("page", "least"),
+    ("page", "minimum"),
     [
         ("tour", 20),
         ("migration", 20),
@@ -29,20 +29,20 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
     ],
 )
 def test_the_examples_of_a_page_run(
-    page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, minimum: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = ROOT / "docs" / f"{page}.md"
     blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
     source = "\n".join(block for block in blocks if block.startswith(">>>"))
     examples = doctest.DocTestParser().get_doctest(source, {}, page, str(path), 0)
-    assert len(examples.examples) > least
-    told: list[str] = []
+    assert len(examples.examples) > minimum
+    reported: list[str] = []
     try:
-        result = doctest.DocTestRunner().run(examples, out=told.append)
+        result = doctest.DocTestRunner().run(examples, out=reported.append)
     finally:
         proa.set_printoptions(precision=8)
-    assert result.failed == 0, "".join(told)
+    assert result.failed == 0, "".join(reported)
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def figures() -> ModuleType:
     return module
 
 
-def test_blocks_say_what_the_figures_say(figures: ModuleType) -> None:
+def test_generated_blocks_match_the_figures(figures: ModuleType) -> None:
     measured = json.loads(figures.MEASURED.read_text())
     for path in figures.documents(ROOT):
         text = path.read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ def test_the_layer_of_the_page_passes_its_test() -> None:
         exec(block, names)
 
 
-def test_excerpts_in_the_style_are_what_the_files_say() -> None:
+def test_excerpts_in_the_style_match_the_files() -> None:
     text = (DOCS / "style.md").read_text(encoding="utf-8")
     found = re.findall(
         r"`([\w./-]+\.(?:py|h|cc))`[^`]*?\n```\w+\n(.*?)^```", text, re.M | re.S

@@ -49,7 +49,7 @@ def rows(count):
     return np.random.default_rng(count).standard_normal((count, 8)).astype(np.float32)
 
 
-def test_every_runtime_takes_as_many_rounds_as_the_input_says(exported):
+def test_every_runtime_loops_as_often_as_the_input_requires(exported):
     decoder, path = exported
     predictor = create_predictor(Config(path))
     config = ServerConfig(
@@ -68,7 +68,7 @@ def test_every_runtime_takes_as_many_rounds_as_the_input_says(exported):
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-def test_a_request_without_end_does_not_hold_the_server(tmp_path):
+def test_an_endless_request_does_not_block_the_server(tmp_path):
     def count(n):
         return snn.while_loop(lambda i: i < n, lambda i: [i + 1], [n * 0])[0]
 

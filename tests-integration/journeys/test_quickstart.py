@@ -138,7 +138,7 @@ def check_page(page: str) -> None:
     ElementTree.fromstring(re.sub(r"<(meta|img)([^>]*)>", r"<\1\2/>", page[15:]))
 
 
-def test_the_page_has_one_table_and_tells_how_it_was_measured(tmp_path):
+def test_the_page_has_one_table_and_states_how_it_was_measured(tmp_path):
     where = ROOT / "examples" / "quickstart"
     command = [sys.executable, "-c", RENDER, str(tmp_path)]
     subprocess.run(command, cwd=where, check=True)

@@ -216,7 +216,7 @@ def test_unknown_ids_and_figures_that_nothing_accounts_for_are_errors(
     assert "core             1 of     3 marked" in out
 
 
-def test_the_table_says_what_has_no_mark(
+def test_the_table_lists_what_has_no_mark(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     write(tree, '@pytest.mark.feature("L001", "L002")\ndef test_a(): pass\n')

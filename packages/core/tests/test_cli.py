@@ -51,7 +51,7 @@ def test_help_lists_the_commands_found(plugin, capsys):
     assert any(line.split()[:1] == ["info"] for line in listed)
 
 
-def test_help_tells_how_to_get_what_is_not_installed(monkeypatch, capsys):
+def test_help_names_the_package_of_a_missing_command(monkeypatch, capsys):
     only_these(monkeypatch, "serve")
     cli.main(["--help"])
     here, missing = capsys.readouterr().out.split("not installed:")
@@ -92,7 +92,7 @@ def test_an_unknown_command_gets_the_choice(monkeypatch, capsys):
     assert "info, version, infer, lite" in error
 
 
-def test_a_command_that_cannot_be_loaded_says_why(plugin, capsys):
+def test_a_command_that_cannot_be_loaded_reports_the_reason(plugin, capsys):
     assert cli.main(["lost"]) == 1
     assert "greeter_without_module" in capsys.readouterr().err
 
@@ -167,7 +167,7 @@ def test_a_reader_that_has_gone_ends_the_command_quietly(word):
         assert process.wait(60) == 141
 
 
-def test_info_tells_versions_and_the_instruction_set(capsys):
+def test_info_shows_versions_and_the_instruction_set(capsys):
     assert cli.main(["info"]) == 0
     lines = dict(
         line.split(":", 1)

@@ -149,7 +149,7 @@ def test_errors_of_other_things_stay_as_they_are():
         Net()({})  # a user's annotation is the user's affair
 
 
-def test_public_functions_look_and_travel_like_functions():
+def test_public_functions_can_be_inspected_and_pickled():
     function = proa.bmm
     assert str(inspect.signature(function)).startswith("(x: ")
     assert function.__name__ == "bmm" and function.__doc__

@@ -54,7 +54,7 @@ def test_branches_of_both_sorts_are_taken(predictor):
         check(predictor.run([x, np.array(3)]), x, 3)
 
 
-def test_handles_tell_shapes_after_the_run(predictor):
+def test_handles_have_shapes_after_the_run(predictor):
     x = rows(2)
     predictor.get_input_handle("x").copy_from_cpu(x)
     predictor.get_input_handle("n").copy_from_cpu(np.array(3))
@@ -91,7 +91,7 @@ def test_wrong_inputs_are_named_and_runs_go_on(predictor):
     check(predictor.run([rows(2), np.array(1)]), rows(2), 1)
 
 
-def test_memory_and_times_are_told(predictor, path, tmp_path, capsys):
+def test_memory_and_times_are_reported(predictor, path, tmp_path, capsys):
     timing = time_runs(predictor, [rows(1), np.array(2)], runs=3, warmup=1)
     assert timing.p50_ms > 0
     assert predictor.memory()["model"] > 0

@@ -37,12 +37,12 @@ def check(outputs, x):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-def test_run_takes_arrays_and_gives_arrays(predictor):
+def test_run_takes_and_returns_arrays(predictor):
     for n in (1, 4, 0, 7):
         check(predictor.run([batch(n)]), batch(n))
 
 
-def test_specs_say_what_the_file_says(predictor):
+def test_specs_match_the_file(predictor):
     (spec,) = predictor.get_input_specs()
     assert (spec.name, spec.dtype, spec.shape) == ("x", np.float32, (-1, 6))
     assert predictor.get_output_names() == ["y", "hidden"]
@@ -72,7 +72,7 @@ def test_results_are_new_arrays(predictor):
     np.testing.assert_array_equal(first, kept)
 
 
-def test_strided_inputs_give_the_same(predictor):
+def test_strided_inputs_have_the_same_result(predictor):
     wide = np.zeros((8, 12), np.float32)
     wide[::2, ::2] = batch(4)
     check(predictor.run([wide[::2, ::2]]), batch(4))
@@ -80,7 +80,7 @@ def test_strided_inputs_give_the_same(predictor):
     check(predictor.run([batch(4)[::-1]]), batch(4)[::-1])
 
 
-def test_passes_can_be_switched_off_and_give_the_same(path):
+def test_results_do_not_depend_on_disabled_passes(path):
     config = Config(path)
     config.switch_ir_optim(False)
     check(create_predictor(config).run([batch(4)]), batch(4))

@@ -41,7 +41,7 @@ def test_errors_are_one_line_and_exit_with_1(capsys, tmp_path):
 
 @pytest.mark.skipif(find_spec("proa") is not None, reason="the tools are installed")
 @pytest.mark.parametrize("command", ["convert", "select"])
-def test_tools_say_what_they_need(capsys, command, tmp_path, models):
+def test_tools_name_missing_dependencies(capsys, command, tmp_path, models):
     rest = [str(tmp_path / "x")] if command == "convert" else ["--out", str(tmp_path)]
     assert main([command, str(models / "mlp.proa"), *rest]) == 1
     assert "pip install dist/proa-*.whl" in capsys.readouterr().err

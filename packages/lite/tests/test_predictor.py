@@ -98,7 +98,7 @@ def test_strided_input_is_read_as_its_elements(mlp):
     assert_same(got, y)
 
 
-def test_handles_hold_inputs_and_outputs(mlp):
+def test_handles_expose_inputs_and_outputs(mlp):
     predictor = mlp.predictor()
     handle, out = predictor.get_input(0), predictor.get_output(0)
     assert predictor.get_input_names() == [handle.name()] == ["x"]
@@ -121,7 +121,7 @@ def test_results_outlive_the_next_run_and_the_predictor(mlp):
     assert_same(first, mlp.outputs[0])
 
 
-def test_a_model_may_come_from_memory(mlp):
+def test_a_model_may_be_read_from_memory(mlp):
     config = Config()
     config.set_model_from_buffer(mlp.path.read_bytes())
     (got,) = create_predictor(config).run(mlp.inputs)

@@ -37,8 +37,8 @@ def test_requests_at_one_time_share_batches(serve, tmp_path):
     with serve({"m": model}, limits=limits) as server:
         client = GrpcClient(server.grpc_address)
         with client, ThreadPoolExecutor(40) as pool:
-            ask = lambda x: client.infer("m", {"x": x})["y"]  # noqa: E731
-            answers = list(pool.map(ask, batches))
+            infer_once = lambda x: client.infer("m", {"x": x})["y"]  # noqa: E731
+            answers = list(pool.map(infer_once, batches))
         for x, y in zip(batches, answers, strict=True):
             np.testing.assert_allclose(y, small_models.linear(x), rtol=1e-4, atol=1e-6)
         with HttpClient(server.http_address) as client:
@@ -85,7 +85,7 @@ def test_a_full_queue_refuses_and_recovers(serve, tmp_path, kind):
             kind
         ]
 
-        def ask(_):
+        def infer_once(_):
             with kind(address) as client:
                 try:
                     return client.infer("m", {"x": x})["y"].shape
@@ -94,10 +94,10 @@ def test_a_full_queue_refuses_and_recovers(serve, tmp_path, kind):
                     return "refused"
 
         with ThreadPoolExecutor(12) as pool:
-            answers = list(pool.map(ask, range(12)))
+            answers = list(pool.map(infer_once, range(12)))
         assert 2 <= answers.count((1, 3)) <= 4
         assert answers.count("refused") == 12 - answers.count((1, 3))
-        assert ask(0) == (1, 3)
+        assert infer_once(0) == (1, 3)
 
 
 def test_instances_run_at_one_time(serve, tmp_path):
@@ -126,7 +126,7 @@ def test_the_queue_waits_for_the_delay_and_not_longer():
     assert 0.045 <= time.monotonic() - began < 1.0
 
 
-def test_the_queue_gives_a_full_batch_at_once_and_keeps_the_order():
+def test_the_queue_returns_a_full_batch_at_once_in_order():
     queue = JobQueue("m", Limits(max_batch=4, max_delay_us=60_000_000))
     jobs = [job(2), job(1), job(2), job(9)]
     for held in jobs:

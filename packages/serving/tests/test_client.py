@@ -64,7 +64,7 @@ def test_health_and_metadata(client):
     assert [line.state for line in client.repository_index()] == ["READY"] * 3
 
 
-def test_errors_come_back_as_they_were_raised(client):
+def test_the_client_raises_the_errors_of_the_server(client):
     with pytest.raises(NotFoundError, match="absent"):
         client.infer("absent", {"x": X})
     with pytest.raises(InvalidRequestError, match="datatype must be FP32, got FP64"):

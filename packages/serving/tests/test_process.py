@@ -71,10 +71,12 @@ def test_a_signal_lets_requests_in_flight_finish(tmp_path, number):
             assert client.live()
             clients.append(client)
 
-        def ask(client):
+        def infer_once(client):
             answers.append(client.infer("m", {"x": X})["y"])
 
-        threads = [threading.Thread(target=ask, args=(held,)) for held in clients]
+        threads = [
+            threading.Thread(target=infer_once, args=(held,)) for held in clients
+        ]
         for thread in threads:
             thread.start()
         time.sleep(0.2)
@@ -95,13 +97,15 @@ def test_the_grace_time_is_a_bound(tmp_path):
     with Process(model, "--http", 0, "--grpc", 0, "--grace", 0.5) as process:
         errors = []
 
-        def ask(client):
+        def infer_once(client):
             with pytest.raises(UnavailableError) as caught:
                 client.infer("m", {"x": X})
             errors.append(caught.value)
 
         clients = (HttpClient(process.http), GrpcClient(process.grpc))
-        threads = [threading.Thread(target=ask, args=(held,)) for held in clients]
+        threads = [
+            threading.Thread(target=infer_once, args=(held,)) for held in clients
+        ]
         for thread in threads:
             thread.start()
         time.sleep(0.3)
@@ -116,7 +120,7 @@ def test_the_grace_time_is_a_bound(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--http", "--grpc"])
-def test_a_port_in_use_is_said_plainly(tmp_path, option):
+def test_a_port_in_use_is_reported(tmp_path, option):
     model = small_models.write_linear(tmp_path / "m.linear")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -152,7 +156,7 @@ def test_two_servers_never_share_a_grpc_port(tmp_path):
         (["{tmp}/bad.linear", "--instances", "0"], "instances must be at least 1"),
     ],
 )
-def test_a_start_that_cannot_be_says_why(tmp_path, arguments, message):
+def test_a_failed_start_reports_the_reason(tmp_path, arguments, message):
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.linear").write_text("{")
     (tmp_path / "bad.txt").write_text("")

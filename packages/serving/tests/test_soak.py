@@ -16,7 +16,7 @@ def test_ten_thousand_requests(serve, tmp_path):
     model = small_models.write_linear(tmp_path / "m.linear")
     with serve({"m": model}, instances=2, limits=Limits(max_batch=8)) as server:
 
-        def ask(worker):
+        def infer_once(worker):
             # Half by each protocol; every request has its own numbers.
             made = (HttpClient, server.http_address)
             if worker % 2:
@@ -33,6 +33,6 @@ def test_ten_thousand_requests(serve, tmp_path):
 
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with ThreadPoolExecutor(WORKERS) as pool:
-            assert sum(pool.map(ask, range(WORKERS))) == COUNT
+            assert sum(pool.map(infer_once, range(WORKERS))) == COUNT
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         assert after - before < 100 * 1024  # KiB

@@ -86,7 +86,7 @@ def test_a_model_that_runs_apart_sees_one_request_at_a_time(run, apart):
     assert [int(a["x"][0, 0]) for a in answers] == [1, 2, 3]
 
 
-def test_a_cancelled_run_is_stopped_and_the_next_goes_on(run):
+def test_a_cancelled_run_is_stopped_and_the_next_runs(run):
     model, scheduler = run(True)
     answers = []
     endless = submit(scheduler, -1, answers)

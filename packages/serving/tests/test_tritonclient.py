@@ -26,7 +26,9 @@ def triton(request, server):
     gc.collect()
 
 
-def ask(triton, x=X, *, binary=True, outputs=("y", "label"), model="linear", **options):
+def infer_once(
+    triton, x=X, *, binary=True, outputs=("y", "label"), model="linear", **options
+):
     kind, client = triton
     tensor = kind.InferInput("x", x.shape, "FP32")
     if kind is triton_http:
@@ -42,7 +44,7 @@ def ask(triton, x=X, *, binary=True, outputs=("y", "label"), model="linear", **o
 @pytest.mark.feature("L663")
 @pytest.mark.parametrize("binary", [True, False])
 def test_infer_answers_what_numpy_computes(triton, binary):
-    result = ask(triton, binary=binary, request_id="r1")
+    result = infer_once(triton, binary=binary, request_id="r1")
     np.testing.assert_allclose(result.as_numpy("y"), small_models.linear(X), rtol=1e-6)
     np.testing.assert_array_equal(
         result.as_numpy("label"), small_models.linear(X).argmax(1)
@@ -62,7 +64,7 @@ def test_outputs_not_named_are_all_answered_binary_by_default(triton):
 
 
 def test_one_output_is_answered_alone(triton):
-    result = ask(triton, outputs=("label",))
+    result = infer_once(triton, outputs=("label",))
     assert result.as_numpy("y") is None
     assert result.as_numpy("label").dtype == np.int64
 
@@ -78,7 +80,7 @@ def test_strings_travel_as_bytes(triton):
 
 
 def test_a_model_without_a_batch_dim(triton):
-    result = ask(triton, X[0], model="fixed")
+    result = infer_once(triton, X[0], model="fixed")
     np.testing.assert_allclose(
         result.as_numpy("y"), small_models.linear(X[0]), rtol=1e-5
     )
@@ -86,7 +88,7 @@ def test_a_model_without_a_batch_dim(triton):
 
 
 def test_an_empty_batch(triton):
-    assert ask(triton, X[:0]).as_numpy("y").shape == (0, 3)
+    assert infer_once(triton, X[:0]).as_numpy("y").shape == (0, 3)
 
 
 def test_health_and_metadata(triton):
@@ -123,16 +125,16 @@ def test_health_and_metadata(triton):
         ({"x": X * np.nan}, ("500", "INTERNAL"), "got a NaN"),
     ],
 )
-def test_errors_say_what_must_hold(triton, change, status, message):
+def test_errors_state_the_requirement(triton, change, status, message):
     with pytest.raises(InferenceServerException, match=message) as caught:
-        ask(triton, **change)
+        infer_once(triton, **change)
     assert any(code in str(caught.value.status()) for code in status)
 
 
 @pytest.mark.parametrize("how", ["gzip", "deflate"])
 def test_compressed_requests(server, how):
     with triton_http.InferenceServerClient(server.http_address) as client:
-        result = ask((triton_http, client), request_compression_algorithm=how)
+        result = infer_once((triton_http, client), request_compression_algorithm=how)
     np.testing.assert_allclose(result.as_numpy("y"), small_models.linear(X), rtol=1e-6)
 
 
@@ -146,7 +148,7 @@ def test_repository_index_load_and_unload(serve, tmp_path):
         ):
             client = kind.InferenceServerClient(address)
             as_json = {} if kind is triton_http else {"as_json": True}
-            y = ask((kind, client), model="m").as_numpy("y")
+            y = infer_once((kind, client), model="m").as_numpy("y")
             np.testing.assert_allclose(y, 2 * small_models.linear(X), rtol=1e-5)
             index = client.get_model_repository_index(**as_json)
             lines = index if kind is triton_http else index["models"]
@@ -154,7 +156,7 @@ def test_repository_index_load_and_unload(serve, tmp_path):
             client.unload_model("m")
             assert not client.is_model_ready("m")
             with pytest.raises(InferenceServerException, match="is not ready"):
-                ask((kind, client), model="m")
+                infer_once((kind, client), model="m")
             client.load_model("m")
             assert client.is_model_ready("m")
             client.close()

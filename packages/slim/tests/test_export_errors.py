@@ -1,4 +1,4 @@
-"""A network that cannot be recorded is told as eager code tells it."""
+"""A network that cannot be recorded raises the error of eager code."""
 
 from __future__ import annotations
 

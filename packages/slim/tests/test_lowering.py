@@ -58,7 +58,7 @@ def quantized(program, batches):
     return convert(program, calibrate(program, batches, CONFIG), CONFIG, batches[0])
 
 
-def test_a_chain_of_products_runs_in_integers_exactly_as_numpy_says():
+def test_a_chain_of_products_runs_in_integers_exactly_as_in_numpy():
     program, arrays = chain()
     batches = [[RNG.standard_normal((32, 6)).astype(np.float32)] for _ in range(3)]
     scales = list(calibrate(program, batches, CONFIG).values())
@@ -191,7 +191,7 @@ def test_per_tensor_weights_share_one_scale():
     assert np.unique(multiplier).size == 1
 
 
-def test_the_program_that_was_given_is_left_alone():
+def test_the_input_program_is_not_modified():
     program = conv_net()
     before = str(program)
     quantized(program, [[images()]])

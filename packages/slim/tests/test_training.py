@@ -113,7 +113,7 @@ def test_a_student_that_saw_no_batch_cannot_be_evaluated():
         student(proa.to_tensor(images(1)))
 
 
-def test_the_saved_file_gives_the_same_integers(tmp_path):
+def test_the_saved_file_has_the_same_integers(tmp_path):
     model = quant_post_static(network(), SPEC, [images(8)])
     path = tmp_path / "net.int8.proa"
     model.save(path)

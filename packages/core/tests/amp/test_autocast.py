@@ -87,7 +87,7 @@ def test_levels() -> None:
             assert proa.matmul(x, x.t()).dtype.name == "float32"
 
 
-def test_blocks_nest_and_hold_for_a_thread() -> None:
+def test_autocast_blocks_nest_and_are_thread_local() -> None:
     x = tensor(3, 3)
 
     def kind() -> str:
@@ -139,7 +139,7 @@ def test_ops_without_a_16_bit_kernel_stay_float32() -> None:
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("dtype", LOW)
-def test_gradients_come_in_the_dtype_of_parameters(dtype: str, inside: bool) -> None:
+def test_gradients_have_the_dtype_of_parameters(dtype: str, inside: bool) -> None:
     proa.seed(1)
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
     x, labels = tensor(6, 8), proa.to_tensor(np.arange(6) % 3)
@@ -161,7 +161,7 @@ def test_gradients_come_in_the_dtype_of_parameters(dtype: str, inside: bool) -> 
 
 @pytest.mark.feature("L119", how="mechanism")
 @pytest.mark.parametrize("dtype", LOW)
-def test_norms_take_16_bit_data_beside_float32_parameters(dtype: str) -> None:
+def test_norms_accept_16_bit_data_with_float32_parameters(dtype: str) -> None:
     norms = [nn.LayerNorm(8), nn.BatchNorm1D(8)]
     for norm in norms:
         x = tensor(16, 8)
@@ -207,7 +207,7 @@ def test_recorded_graphs_keep_the_casts() -> None:
     assert (recorded(x).numpy() != net(x).numpy()).any()
 
 
-def test_recorded_calls_follow_the_mode_they_are_made_in() -> None:
+def test_recorded_calls_follow_the_mode_of_the_call() -> None:
     net = nn.Linear(4, 3)
     recorded = proa.jit.to_static(lambda x: F.softmax(net(x)) + net(x))
     x = tensor(5, 4)
@@ -233,7 +233,7 @@ def test_no_op_is_cast_that_has_no_16_bit_kernel() -> None:
         assert {"bfloat16", "float16"} <= set(ROWS[name].dtypes), name
 
 
-def test_wrong_settings_are_told() -> None:
+def test_invalid_settings_are_rejected() -> None:
     for settings, text in (
         ({"level": "O3"}, "level must be one of"),
         ({"dtype": "float32"}, "dtype must be float16 or bfloat16"),

@@ -80,7 +80,7 @@ def test_sums_and_products_with_broadcasting(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.feature("L145")
 @pytest.mark.feature("L147")
-def test_bfloat16_beside_float32() -> None:
+def test_bfloat16_mixed_with_float32() -> None:
     low = proa.to_tensor(rounded(3, 4)).astype("bfloat16").detach()
     full = proa.to_tensor(rounded(4))
     low.stop_gradient = full.stop_gradient = False
@@ -180,9 +180,9 @@ def train(dtype: str) -> tuple[float, float, int]:
         # Words of one block of ten occur together.
         centre = rng.randint(0, 200, 128)
         near = centre // 10 * 10 + rng.randint(0, 10, 128)
-        far = rng.randint(0, 200, (128, 4))
+        contexts = rng.randint(0, 200, (128, 4))
         labels = np.tile([1.0, 0, 0, 0, 0], (128, 1)).astype(np.float32)
-        others = np.concatenate([near[:, None], far], 1)
+        others = np.concatenate([near[:, None], contexts], 1)
         logits = net(proa.to_tensor(centre), proa.to_tensor(others))
         loss = F.binary_cross_entropy_with_logits(
             logits.astype("float32"), proa.to_tensor(labels), reduction="sum"
@@ -207,7 +207,7 @@ def test_word2vec_trains_with_half_the_memory() -> None:
 
 @pytest.mark.feature("L135")
 @pytest.mark.feature("L137")
-def test_one_call_makes_a_network_bfloat16() -> None:
+def test_one_call_casts_a_network_to_bfloat16() -> None:
     assert amp.is_bfloat16_supported()
     assert _core.build_info()["isa"] in ("scalar", "avx2", "avx512", "neon", "neondot")
     net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1D(8), nn.Linear(8, 2))

@@ -42,7 +42,7 @@ def test_layers_may_stay_out() -> None:
 
 
 @pytest.mark.parametrize("master", [None, True, False])
-def test_optimizers_train_float32_copies_unless_told(master: bool | None) -> None:
+def test_optimizers_train_float32_copies_by_default(master: bool | None) -> None:
     net = network()
     made = optimizer.Momentum(parameters=net.parameters())
     net, (same,) = amp.decorate(
@@ -66,7 +66,7 @@ def test_state_dicts_may_have_another_dtype() -> None:
     assert "".join(kinds(net)) == "bbffbb"
 
 
-def test_wrong_arguments_are_told() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(InvalidArgumentError, match="Layers must be given"):
         amp.decorate(3)
     with pytest.raises(InvalidArgumentError, match="Optimizers must be given"):

@@ -90,7 +90,7 @@ def test_a_fixed_scale_stays() -> None:
     assert [run(scaler, p, made, f) for f in (1.0, float("inf"), 1.0)] == [8, 8, 8]
 
 
-def test_a_scaler_that_is_off_hands_everything_on() -> None:
+def test_a_disabled_scaler_changes_nothing() -> None:
     p, made = setting()
     scaler = amp.GradScaler(enable=False)
     loss = loss_of(p)
@@ -128,7 +128,7 @@ def test_row_sparse_gradients_stay_sparse() -> None:
     assert layer.weight.numpy()[:, 0].tolist() == [1, -1, 1, 1, 1]
 
 
-def test_calls_out_of_order_are_told() -> None:
+def test_calls_out_of_order_are_rejected() -> None:
     p, made = setting()
     scaler = amp.GradScaler()
     scaler.scale(loss_of(p)).backward()
@@ -174,6 +174,6 @@ def test_settings_can_be_changed_and_saved(tmp_path: Any) -> None:
         lambda: amp.GradScaler(decr_every_n_nan_or_inf="two"),  # type: ignore[arg-type]
     ],
 )
-def test_wrong_settings_are_told(make: Callable[[], Any]) -> None:
+def test_invalid_settings_are_rejected(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="must be"):
         make()

@@ -70,7 +70,7 @@ def test_zeros_have_no_memory_until_they_are_read() -> None:
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_a_step_without_a_gradient_goes_on_as_with_zeros(recorded: bool) -> None:
+def test_a_step_without_a_gradient_equals_one_with_zeros(recorded: bool) -> None:
     """Momentum and decay go on; a parameter that never had a gradient stays."""
     used, seldom, never = (
         proa.create_parameter(

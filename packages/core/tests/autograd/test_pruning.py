@@ -41,7 +41,7 @@ def test_branches_of_constants_are_not_recorded() -> None:
     assert b.grad is None
 
 
-def test_partial_gradients_walk_only_the_ways_to_their_inputs() -> None:
+def test_partial_gradients_visit_only_paths_to_their_inputs() -> None:
     Noted.ran.clear()
     a, b = leaf(), leaf()
     y = Noted.apply(a, "a") + Noted.apply(b, "b")
@@ -51,7 +51,7 @@ def test_partial_gradients_walk_only_the_ways_to_their_inputs() -> None:
     assert a.grad is b.grad is None
 
 
-def test_stopped_results_cut_the_walk() -> None:
+def test_stop_gradient_prunes_the_backward_graph() -> None:
     Noted.ran.clear()
     a = leaf()
     inner = Noted.apply(a, "inner")

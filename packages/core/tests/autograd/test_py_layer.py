@@ -30,7 +30,7 @@ class Split(PyLayer):
 
 
 @pytest.mark.feature("L055")
-def test_backward_is_what_the_class_says():
+def test_backward_calls_the_static_method_of_the_class():
     class Clipped(PyLayer):
         """x * y; the gradient of x is clipped to 1, that of y is its own."""
 
@@ -55,7 +55,7 @@ def test_backward_is_what_the_class_says():
 
 
 @pytest.mark.parametrize("materialize", [True, False])
-def test_gradients_that_did_not_come_are_zeros_or_none(materialize: bool):
+def test_missing_gradients_are_zeros_or_none(materialize: bool):
     Split.materialize = materialize
     x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
     Split.apply(x)[1].sum().backward()

@@ -73,7 +73,7 @@ def test_a_gan_with_a_gradient_penalty_learns_a_distribution():
 
 
 @pytest.mark.feature("L054")
-def test_backward_starts_from_given_gradients():
+def test_backward_accepts_initial_gradients():
     x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
     y, z = x * x, x * 3
     start = [proa.to_tensor([1.0, 10.0]), None]

@@ -136,7 +136,7 @@ def test_the_mode_belongs_to_a_thread():
     assert seen == [True]
 
 
-def test_a_freed_graph_is_an_error_and_a_kept_one_is_not():
+def test_backward_twice_needs_retain_graph():
     x = leaf([1.0])
     y = ops.exp(x)
     y.backward(retain_graph=True)
@@ -181,7 +181,7 @@ def test_in_place_where_the_gradient_could_not_be_right():
         view * 2.0
 
 
-def test_assigning_to_a_slice_sends_gradients_both_ways():
+def test_assigning_to_a_slice_propagates_gradients_to_both_operands():
     x, v = leaf(np.arange(6.0).reshape(2, 3)), leaf([1.0, 1.0, 1.0])
     y = x * 2
     y[0] = v
@@ -270,7 +270,7 @@ def test_a_very_long_chain():
     assert float(x.grad) == 1.0
 
 
-def test_memory_of_a_graph_comes_back():
+def test_memory_of_a_graph_is_released():
     x = leaf(np.ones(1000))
     before = _core.memory_stats()["allocated"]
     for _ in range(5):
@@ -343,7 +343,7 @@ def test_grad_outputs_are_as_many_as_outputs():
         proa.grad([x * 2, x * 3], [x], grad_outputs=[None])
 
 
-def test_hooks_and_kept_graphs_of_second_derivatives():
+def test_hooks_and_retained_graphs_of_second_derivatives():
     x = leaf([2.0])
     seen: list[float] = []
     x.register_hook(lambda g: seen.append(float(g)))

@@ -26,7 +26,7 @@ def test_text_and_bytes_within_containers() -> None:
 
 
 @pytest.mark.parametrize("kind", [list, set, lambda _: {b"k": b"v"}])
-def test_containers_change_themselves_if_asked_to(kind: Any) -> None:
+def test_containers_are_changed_in_place_on_request(kind: Any) -> None:
     given = kind([b"a", b"b"])
     copy = compat.to_text(given)
     assert copy is not given and copy != given

@@ -10,7 +10,7 @@ from proa import nn
 from proa.errors import UnavailableError
 
 
-def test_framework_holds_what_programs_look_for_there() -> None:
+def test_framework_exports_the_names_programs_use() -> None:
     attr = proa.framework.ParamAttr(initializer=nn.initializer.Constant(2.0))
     np.testing.assert_array_equal(
         nn.Linear(2, 2, attr).weight.numpy(), np.full(4, 2.0).reshape(2, 2)
@@ -19,7 +19,7 @@ def test_framework_holds_what_programs_look_for_there() -> None:
     assert proa.framework.load is proa.load
 
 
-def test_the_version_comes_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_has_three_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     parts = [proa.version.major, proa.version.minor, proa.version.patch]
     assert proa.__version__.startswith(parts[0])
     assert proa.version.full_version == proa.__version__
@@ -29,9 +29,9 @@ def test_the_version_comes_apart(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_device_but_the_cpu() -> None:
-    asked = [proa.is_compiled_with_cuda(), proa.is_compiled_with_npu(),
+    compiled_with = [proa.is_compiled_with_cuda(), proa.is_compiled_with_npu(),
              proa.is_compiled_with_rocm(), proa.is_compiled_with_xpu()]  # fmt: skip
-    assert asked == [False] * 4
+    assert compiled_with == [False] * 4
     assert proa.get_cudnn_version() is None
     proa.set_cuda_rng_state(proa.get_cuda_rng_state())
     with pytest.raises(UnavailableError, match="set_rng_state"):

@@ -161,7 +161,7 @@ def test_a_device_node_is_not_replaced(tmp_path: Path) -> None:
     assert stat.S_ISCHR(node.lstat().st_mode)
 
 
-def test_a_parent_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_parent_that_is_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FileError, match=r"\[save\].*file"):
         save_state(tmp_path / "file" / "x")

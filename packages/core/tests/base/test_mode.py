@@ -18,7 +18,7 @@ def dynamic_again() -> Iterator[None]:
 
 
 @pytest.mark.feature("L163")
-def test_the_mode_is_dynamic_and_holds_until_switched():
+def test_the_mode_is_dynamic_until_switched():
     assert proa.in_dynamic_mode()
     with pytest.raises(ZeroDivisionError):
         proa.enable_static()
@@ -28,7 +28,7 @@ def test_the_mode_is_dynamic_and_holds_until_switched():
     assert proa.in_dynamic_mode() and proa.static.in_dynamic_mode()
 
 
-def test_static_graphs_say_that_they_are_not_there():
+def test_static_graph_building_is_unimplemented():
     with pytest.raises(UnimplementedError, match=r"\[static.Program\]"):
         proa.static.Program  # noqa: B018  (the access is what is tested)
     assert not hasattr(proa.static, "program_guard")

@@ -86,7 +86,7 @@ def test_the_search_runs_no_kernel_and_takes_no_memory():
 
 
 @pytest.mark.feature("L272", how="mechanism")
-def test_each_result_is_looked_at_once_where_it_lies():
+def test_each_result_is_scanned_once_in_place():
     def searched(run) -> int:
         before = _core.searched_elements()
         run()
@@ -122,8 +122,8 @@ def test_one_bad_element_is_found_in_every_dtype_and_place(dtype, size, bad):
 
 def test_the_largest_finite_numbers_are_no_infinities():
     for dtype in ("float16", "float32", "float64"):
-        most = np.finfo(dtype).max
-        proa.abs(proa.to_tensor(np.array([most, -most], dtype)))
+        largest = np.finfo(dtype).max
+        proa.abs(proa.to_tensor(np.array([largest, -largest], dtype)))
 
 
 def test_complex_results_are_searched():
@@ -191,13 +191,13 @@ def test_recorded_and_loaded_programs_are_searched(tmp_path):
             run(proa.zeros([1]))
 
 
-def test_level_1_warns_and_goes_on(capfd):
+def test_level_1_warns_and_continues(capfd):
     proa.set_flags({"FLAGS_check_nan_inf_level": 1})
     assert np.isinf(proa.log(proa.zeros([1])).item())
     assert "[log] results must be finite, got 0 NaN and 1 inf" in capfd.readouterr().err
 
 
-def test_values_that_are_asked_for_are_not_errors():
+def test_requested_infinities_are_not_errors():
     assert np.isinf(proa.full([2], float("-inf")).numpy()).all()
 
 

@@ -31,7 +31,7 @@ def flags() -> Iterator[None]:
     proa.set_flags({"FLAGS_call_stack_level": 1})
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message with its notes, as a traceback ends."""
     return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
@@ -99,7 +99,7 @@ MISTAKES = {
 @pytest.mark.feature("L259")
 @pytest.mark.feature("L265")
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_with_what_was_wanted_and_given(mistake):
+def test_an_error_names_the_expectation_and_the_value(mistake):
     call, kind, message = MISTAKES[mistake]
     with pytest.raises(kind, match=message) as caught:
         call()
@@ -118,7 +118,7 @@ def test_a_mistake_is_told_with_what_was_wanted_and_given(mistake):
     ],
     ids=str,
 )
-def test_bad_slices_are_told(key, kind, message):
+def test_invalid_slices_are_rejected(key, kind, message):
     with pytest.raises(kind, match=message):
         x[key]
     with pytest.raises(kind, match=message):
@@ -130,7 +130,7 @@ def test_bad_slices_are_told(key, kind, message):
     [proa.exp, proa.sum, proa.matmul, proa.concat, proa.nn.functional.relu,
      proa.nn.functional.softmax, proa.reshape, proa.transpose, proa.nn.Linear(2, 2)],
 )  # fmt: skip
-def test_none_in_place_of_a_tensor_is_told(function):
+def test_none_instead_of_a_tensor_is_rejected(function):
     extra = {
         proa.matmul: (x,), proa.reshape: ([1],), proa.transpose: ([0],),
     }.get(function, ())  # fmt: skip
@@ -142,7 +142,7 @@ def test_none_in_place_of_a_tensor_is_told(function):
 def test_a_message_is_one_sentence_and_hides_the_engine():
     with pytest.raises(InvalidArgumentError) as caught:
         proa.matmul(x, x)
-    text = told(caught.value)
+    text = message_of(caught.value)
     assert re.fullmatch(r"\[matmul\] [^\n]*\nat .*test_errors.py:\d+: [^\n]*", text)
     assert "Error Message Summary" not in text and "C++" not in text
 
@@ -151,11 +151,13 @@ def test_the_users_line_is_shown_from_any_depth():
     layer = proa.nn.Sequential(proa.nn.Linear(3, 4), proa.nn.Linear(5, 6))
     with pytest.raises(InvalidArgumentError) as caught:
         layer(x)  # the line
-    assert "test_errors.py" in told(caught.value) and "# the line" in told(caught.value)
+    assert "test_errors.py" in message_of(caught.value) and "# the line" in message_of(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_the_level_says_how_much_is_told(level):
+def test_the_level_sets_the_detail_of_errors(level):
     proa.set_flags({"FLAGS_call_stack_level": level})
     y = proa.to_tensor([1.0], stop_gradient=False)
     z = proa.tanh(y)  # the op
@@ -163,7 +165,7 @@ def test_the_level_says_how_much_is_told(level):
     z.add_(proa.ones([1]))
     with pytest.raises(PreconditionNotMetError) as caught:
         w.sum().backward()
-    text = told(caught.value)
+    text = message_of(caught.value)
     assert "in the backward of tanh" in text
     assert ("# the op" in text) == (level == 2)
     assert ("proa::Error::Error" in text) == (level == 2)
@@ -171,7 +173,7 @@ def test_the_level_says_how_much_is_told(level):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="notes are of Python 3.11")
-def test_a_failed_run_of_a_program_tells_where_it_was_built():
+def test_a_failed_run_of_a_program_names_the_line_that_built_it():
     @proa.jit.to_static
     def pick(table, index):
         row = proa.gather(table, index)  # where it was built
@@ -181,13 +183,13 @@ def test_a_failed_run_of_a_program_tells_where_it_was_built():
     proa.set_flags({"FLAGS_call_stack_level": 2})
     with pytest.raises(IndexError) as caught:
         pick(x, proa.to_tensor([7]))
-    text = told(caught.value)
+    text = message_of(caught.value)
     assert "# where it was built" in text and "gather was recorded at" in text
     assert caught.value.node.startswith("gather")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="notes are of Python 3.11")
-def test_a_failed_step_tells_where_its_node_was_recorded():
+def test_a_failed_step_names_the_line_that_recorded_its_node():
     table = proa.ones([4, 2])
     table.stop_gradient = False
 
@@ -198,7 +200,7 @@ def test_a_failed_step_tells_where_its_node_was_recorded():
     pick(proa.to_tensor([1])).sum().backward()
     with pytest.raises(IndexError) as caught:
         pick(proa.to_tensor([7]))
-    assert "# where the step reads" in told(caught.value)
+    assert "# where the step reads" in message_of(caught.value)
     assert caught.value.node.startswith("gather")
 
 
@@ -208,7 +210,7 @@ def test_a_failed_step_tells_where_its_node_was_recorded():
     ["append_backward", "gradients", "scope_guard", "Print", "nn.embedding",
      "nn.data_norm", "nn.multi_box_head", "nn.nce", "nn.py_func"],
 )  # fmt: skip
-def test_what_builds_static_graphs_says_so_in_dynamic_mode(name):
+def test_static_graph_functions_are_rejected_in_dynamic_mode(name):
     with pytest.raises(errors.Error, match=r"\[static\..*graph"):
         found = proa.static
         for part in name.split("."):
@@ -232,8 +234,8 @@ def test_an_error_in_a_py_layer_names_the_layer_and_its_call():
     with pytest.raises(KeyError, match="my own") as caught:
         out.sum().backward()
     if sys.version_info >= (3, 11):
-        assert "backward of Wrong, called at" in told(caught.value)
-        assert "# the call" in told(caught.value)
+        assert "backward of Wrong, called at" in message_of(caught.value)
+        assert "# the call" in message_of(caught.value)
 
 
 def test_an_error_in_a_thread_is_that_threads():
@@ -253,9 +255,9 @@ def test_an_error_in_a_thread_is_that_threads():
         thread.join()
     assert len(found) == 4 and proa.is_grad_enabled()
     for error in found:
-        assert isinstance(error, InvalidArgumentError) and "# in the thread" in told(
-            error
-        )
+        assert isinstance(
+            error, InvalidArgumentError
+        ) and "# in the thread" in message_of(error)
 
 
 def test_a_wrong_type_is_an_invalid_type_error():

@@ -54,7 +54,7 @@ def test_peaks_start_again_where_they_are_reset():
     assert device.max_memory_allocated() > device.memory_allocated()
 
 
-def test_the_cache_can_be_given_back():
+def test_empty_cache_releases_memory():
     x = [vector() for _ in range(4)]
     del x
     assert device.memory_reserved() >= device.memory_allocated() + 3 * MB
@@ -104,7 +104,7 @@ def test_backward_frees_each_buffer_when_its_rule_is_done():
     assert before - allocated() > 13
 
 
-def test_retain_graph_keeps_what_a_second_walk_needs():
+def test_retain_graph_retains_what_a_second_backward_needs():
     x = vector(stop_gradient=False)
     loss = proa.tanh(x).sum()
     before = allocated()
@@ -118,7 +118,7 @@ def test_retain_graph_keeps_what_a_second_walk_needs():
 
 
 @pytest.mark.feature("L047")
-def test_memory_returns_when_backward_is_never_called():
+def test_memory_is_released_when_backward_is_never_called():
     w = vector(stop_gradient=False)
     before = device.memory_allocated()
     for _ in range(5):
@@ -175,7 +175,7 @@ def test_adding_in_place_leaves_what_others_see():
     np.testing.assert_array_equal(x.grad.numpy(), seen + 1)
 
 
-def test_the_seed_of_a_walk_is_not_changed():
+def test_the_initial_gradient_is_not_changed():
     x = proa.ones([3])
     x.stop_gradient = False
     seed = proa.full([3], 2.0)

@@ -21,7 +21,7 @@ _OF_GRADIENTS = re.compile(r"_grad(_input|_weight)?$|_scatter$|_dot$")
 OF_GRADIENTS = {"expand_reduced", "scatter_nd_like", "sum_to"}
 
 
-def test_every_rule_says_what_it_requires():
+def test_every_rule_states_its_requirement():
     rules = {row.shape for row in ROWS.values()}
     gradients = {rule for rule in rules if _OF_GRADIENTS.search(rule)} | OF_GRADIENTS
     assert set(REQUIREMENTS) == rules - gradients - NEVER_REFUSE
@@ -135,7 +135,7 @@ def test_an_error_says_which_expectation_is_not_met(name: str):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_error_says_what_must_hold_and_what_was_given(name):
+def test_an_error_states_the_requirement_and_the_values(name):
     call, must, got = CALLS[name]
     with pytest.raises(InvalidArgumentError) as caught:
         call()
@@ -145,14 +145,14 @@ def test_an_error_says_what_must_hold_and_what_was_given(name):
     assert got in message
 
 
-def test_an_index_outside_is_told_with_the_arrays():
+def test_an_index_out_of_range_is_reported_with_the_arrays():
     with pytest.raises(
         OutOfRangeError, match=r"ids int64 \(1,\), weight float32 \(4, 2"
     ):
         proa.nn.functional.embedding(proa.to_tensor([9]), ones([4, 2]))
 
 
-def test_many_arrays_are_not_all_told():
+def test_an_error_lists_only_some_of_many_arrays():
     arrays = [ones([2])] * 20 + [ones([3])]
     with pytest.raises(
         InvalidArgumentError, match=r"xs\[7\] float32 \(2,\), \.\., axis"
@@ -160,11 +160,11 @@ def test_many_arrays_are_not_all_told():
         proa.concat([*arrays, ones([2, 2])])
 
 
-def test_an_irregular_list_is_told():
+def test_an_irregular_list_is_rejected():
     with pytest.raises(InvalidArgumentError, match=r"regular nesting, got \[\[1, 2\]"):
         proa.to_tensor([[1, 2], [3]])
 
 
-def test_an_axis_to_flip_is_told_as_it_was_given():
+def test_an_invalid_axis_is_reported_as_it_was_passed():
     with pytest.raises(InvalidArgumentError, match=r"\[flip\] .* got 3"):
         proa.flip(ones([2]), 3)

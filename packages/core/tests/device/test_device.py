@@ -45,7 +45,7 @@ def test_plugged_devices_are_not_built_in() -> None:
         lambda: device.set_device("xpu:0"),
     ],
 )
-def test_absent_devices_are_told(make: Callable[[], Any]) -> None:
+def test_unavailable_devices_are_rejected(make: Callable[[], Any]) -> None:
     with pytest.raises(UnavailableError, match="the device must be there"):
         make()
     with pytest.raises(InvalidArgumentError):

@@ -134,7 +134,7 @@ def test_several_processes_are_not_taken_for_one(
         (lambda: dist.recv(tensor(), 1), UnimplementedError, "src must be another"),
     ],
 )
-def test_what_needs_another_process_is_told(
+def test_what_needs_another_process_is_rejected(
     call: Any, error: Any, message: str
 ) -> None:
     with pytest.raises(error, match=message):

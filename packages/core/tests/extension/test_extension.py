@@ -252,7 +252,7 @@ class Net(proa.nn.Layer):
 
 @pytest.mark.feature("L242")
 @pytest.mark.parametrize("rows", [2, None])
-def test_recorded_and_saved_graphs_give_the_same(ops, tmp_path, rows):
+def test_recorded_and_saved_graphs_equal_eager(ops, tmp_path, rows):
     net = Net(ops)
     net.eval()
     x = proa.to_tensor(np.random.default_rng(1).standard_normal((2, 4)).astype("f4"))
@@ -272,7 +272,7 @@ def test_recorded_and_saved_graphs_give_the_same(ops, tmp_path, rows):
     assert all(p.grad is not None for p in loaded.parameters())
 
 
-def test_what_a_kernel_refuses_in_a_graph_is_told(ops, tmp_path):
+def test_a_kernel_error_in_a_graph_is_reported(ops, tmp_path):
     class Negative(proa.nn.Layer):
         def forward(self, x):
             return ops.leaky(x, -1.0)
@@ -283,7 +283,7 @@ def test_what_a_kernel_refuses_in_a_graph_is_told(ops, tmp_path):
         proa.jit.load(path)(proa.ones([2]))
 
 
-def test_what_cannot_be_inferred_is_told_when_it_is_recorded(ops):
+def test_failed_shape_inference_is_reported_while_recording(ops):
     assert len(ops.vague(proa.ones([2]), proa.ones([3]))) == 2
     static = proa.jit.to_static(lambda x: ops.vague(x, x))
     with pytest.raises(InvalidArgumentError, match=r"\[vague\].*SetInferShapeFn must"):
@@ -360,7 +360,7 @@ def test_building_again_takes_what_is_there(ops, folder):
     assert len(list(folder.glob("*.so"))) == 1
 
 
-def test_what_cannot_be_built_or_loaded_is_told(tmp_path):
+def test_failed_builds_and_loads_are_reported(tmp_path):
     broken = tmp_path / "broken.cc"
     broken.write_text('#include "proa/extension.h"\nint x = "no";\n')
     with pytest.raises(InvalidArgumentError, match=r"broken\.cc:2"):
@@ -391,7 +391,7 @@ def test_the_folders_are_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.feature("L242")
-def test_setup_makes_a_package(tmp_path):
+def test_setup_builds_a_package(tmp_path):
     pytest.importorskip("setuptools")
     (tmp_path / "twice.cc").write_text(
         textwrap.dedent("""

@@ -38,7 +38,7 @@ def test_every_header_is_reached_from_one_that_is_included_from_outside() -> Non
 
 
 @pytest.mark.feature("L253", how="mechanism")
-def test_there_is_one_library_beside_the_module() -> None:
+def test_there_is_one_library_next_to_the_module() -> None:
     kept = {
         str(p.relative_to(PACKAGE))
         for p in PACKAGE.rglob("*")

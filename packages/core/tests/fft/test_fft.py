@@ -93,7 +93,7 @@ def test_integers_and_single_precision():
     assert proa.fft.irfft(proa.ones([4], "complex64")).dtype == "float32"
 
 
-def test_errors_say_what_must_hold():
+def test_errors_state_the_requirement():
     x = proa.ones([3, 4])
     with pytest.raises(InvalidArgumentError, match=r"\[fft\] norm must be"):
         proa.fft.fft(x, norm="unit")

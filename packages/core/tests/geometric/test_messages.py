@@ -104,7 +104,7 @@ def test_the_example_of_the_documents() -> None:
 
 
 @pytest.mark.parametrize("how", REDUCE)
-def test_the_number_of_receivers_can_be_said(how: str) -> None:
+def test_the_number_of_receivers_can_be_set(how: str) -> None:
     x = RNG.standard_normal((5, 2)).astype("float32")
     for size in (7, proa.to_tensor([7]), 0, None):
         y = geometric.send_u_recv(proa.to_tensor(x), *edges(), how, out_size=size)
@@ -152,7 +152,7 @@ def test_messages_are_recorded(how: str) -> None:
         np.testing.assert_allclose(y.numpy(), received(x[SOURCE], how, 9), rtol=1e-12)
 
 
-def test_wrong_edges_are_told() -> None:
+def test_invalid_edges_are_rejected() -> None:
     x, (u, v) = proa.ones([5, 2]), edges()
     with pytest.raises(ShapeError, match=r"vectors of one length, got \(\(8,\), \(7,"):
         geometric.send_u_recv(x, u, v[:7])

@@ -58,7 +58,7 @@ def test_kinds_of_edges_share_the_numbers() -> None:
         geometric.reindex_graph(x, a, n + 1)
 
 
-def test_all_neighbours_are_had_without_a_limit() -> None:
+def test_all_neighbours_are_sampled_without_a_limit() -> None:
     row, colptr, nodes, eids = tensors(ROW, COLPTR, [0, 8, 6, 1], np.arange(17) + 100)
     near, count = geometric.sample_neighbors(row, colptr, nodes)
     assert near.tolist() == [3, 7, 2, 7, 0, 9] and count.tolist() == [2, 2, 0, 2]

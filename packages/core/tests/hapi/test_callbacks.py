@@ -1,4 +1,4 @@
-"""Callbacks: what they are told, progress lines, checkpoints, plateaus."""
+"""Callbacks: their arguments, progress lines, checkpoints, plateaus."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Predicting(Callback):
         self.seen.append("end")
 
 
-def test_predictions_are_told() -> None:
+def test_callbacks_receive_predictions() -> None:
     model, callback = prepared(), Predicting()
     model.predict(DATA, batch_size=12, verbose=0, callbacks=callback)
     assert callback.seen == [("begin", 2), 0, (0, 12), 1, (1, 8), "end"]

@@ -51,7 +51,7 @@ def weights(model: proa.Model) -> list[Any]:
 
 
 @pytest.mark.parametrize("amp", [None, {"level": "O1", "init_loss_scaling": 64.0}])
-def test_training_that_resumes_gives_the_same_bits(amp: Any, tmp_path: Path) -> None:
+def test_resumed_training_has_the_same_bits(amp: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"batch_size": 16, "verbose": 0}
     proa.seed(7)
     whole = prepared(amp)
@@ -189,7 +189,7 @@ def test_a_save_killed_between_two_files_is_finished(name: str, tmp_path: Path) 
     assert not list(tmp_path.glob(".*.part"))
 
 
-def test_damaged_metadata_are_told(tmp_path: Path) -> None:
+def test_damaged_metadata_is_rejected(tmp_path: Path) -> None:
     entries = ("epoch", "x"), ("epoch", -2), ("unknown", 1), ("random", [1])
     more = ("identity", 3), ("names", [])
     objects = [json.dumps({key: value}) for key, value in (*entries, *more)]

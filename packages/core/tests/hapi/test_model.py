@@ -40,7 +40,7 @@ def prepared(lr: Any = 0.02, **settings: Any) -> proa.Model:
 
 @pytest.mark.feature("L274")
 @pytest.mark.parametrize("workers", [0, 2])
-def test_fit_learns_and_evaluate_tells(workers: int, tmp_path: Path) -> None:
+def test_fit_learns_and_evaluate_reports_metrics(workers: int, tmp_path: Path) -> None:
     model = prepared()
     model.fit(DATA, batch_size=20, epochs=8, verbose=0, num_workers=workers)
     logs = model.evaluate(DATA, batch_size=64, verbose=0, num_workers=workers)
@@ -258,7 +258,7 @@ def test_summary_counts(capsys: Any) -> None:
     ("settings", "text"),
     [({"loss": 3}, "callable"), ({"metrics": [3]}, "must be Metrics")],
 )
-def test_wrong_settings_are_told(settings: dict[str, Any], text: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         proa.Model(network()).prepare(**settings)
     with pytest.raises(InvalidArgumentError, match="must be a Layer"):

@@ -71,7 +71,7 @@ def test_training_learns_at_every_level(configs: Any, kind: str) -> None:
 
 
 @pytest.mark.feature("L135")
-def test_pure_bfloat16_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
+def test_pure_bfloat16_resumes_from_a_checkpoint(tmp_path: Any) -> None:
     configs = {"level": "O2", "dtype": "bfloat16"}
     model, _ = prepared(configs)
     model.fit(DATA, batch_size=50, epochs=1, verbose=0)
@@ -108,6 +108,6 @@ def test_gradients_are_gathered_in_mixed_precision() -> None:
         ({"incr_ratio": 0.5}, "incr_ratio must be"),
     ],
 )
-def test_wrong_settings_are_told(configs: Any, text: str) -> None:
+def test_invalid_settings_are_rejected(configs: Any, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         prepared(configs)

@@ -90,7 +90,7 @@ def scalars(folder: Path) -> list[tuple[str, int, float]]:
     ]
 
 
-def test_scalars_come_back(tmp_path: Path) -> None:
+def test_scalars_are_read_back(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path)
     wanted = [("loss", 0, 1.5), ("loss", 300, -2.0), ("größe", 2**40, 0.25)]
     for tag, step, value in wanted:

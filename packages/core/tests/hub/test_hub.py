@@ -72,7 +72,7 @@ def test_a_git_repository_offers_a_branch(
         hub.list(f"{folder}:none", source="git")
 
 
-def test_remote_sources_look_in_the_cache(
+def test_remote_sources_use_the_cache(
     folder: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("PROA_HOME", str(tmp_path / "home"))
@@ -82,7 +82,7 @@ def test_remote_sources_look_in_the_cache(
     assert hub.list("someone/models:main") == ["small"]
 
 
-def test_what_is_missing_is_told(folder: Path) -> None:
+def test_missing_entries_are_reported(folder: Path) -> None:
     with pytest.raises(NotFoundError, match=r"model must be one of \['small'\]"):
         hub.load(str(folder), "huge", source="local")
     with pytest.raises(InvalidArgumentError, match="source must be"):

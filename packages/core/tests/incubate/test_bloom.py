@@ -40,8 +40,8 @@ def test_keys_together_are_hashed_as_alone(dtype: str) -> None:
     keys = (RNG.normal(size=(50, 7)) * 100).astype(dtype)
     together = murmurhash3_x64_128(keys, 7)
     assert [_bytes_of(h) for h in together] == [_hash(k.tobytes(), 7) for k in keys]
-    turned = np.asfortranarray(keys)
-    np.testing.assert_array_equal(murmurhash3_x64_128(turned, 7), together)
+    transposed_view = np.asfortranarray(keys)
+    np.testing.assert_array_equal(murmurhash3_x64_128(transposed_view, 7), together)
 
 
 def _calls(count: int) -> int:
@@ -84,7 +84,7 @@ def test_what_was_added_is_found_and_little_else(hashes: int) -> None:
     assert abs(kept.contains(others).mean() - share) < spread + 1e-3
 
 
-def test_wrong_arguments_are_told() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(ShapeError, match=r"keys must be \(n, length\)"):
         murmurhash3_x64_128(np.zeros(3, np.uint8))
     with pytest.raises(InvalidArgumentError, match="seed must have 32 bits"):

@@ -51,7 +51,7 @@ def test_rows_are_summed_for_each_sequence(
 
 
 @pytest.mark.feature("L096", how="mechanism")
-def test_looked_up_rows_are_never_in_memory_together() -> None:
+def test_gathered_rows_are_never_materialized_together() -> None:
     w = proa.ones([50, 512])
     ids = _ids(np.arange(4000) % 50, [1000] * 4)
 
@@ -69,14 +69,14 @@ def test_looked_up_rows_are_never_in_memory_together() -> None:
 
 
 @pytest.mark.feature("L096")
-def test_the_old_function_makes_its_table() -> None:
+def test_the_old_function_creates_its_table() -> None:
     fill = proa.nn.initializer.Assign(TABLE.astype("float32"))
     y = fused_embedding_seq_pool(_ids(), [6, 7], padding_idx=4, param_attr=fill)
     np.testing.assert_allclose(y.numpy()[0], TABLE[1], rtol=1e-6)
     assert not y.stop_gradient and y.shape == [4, 7]
 
 
-def test_nothing_at_all_gives_no_sums() -> None:
+def test_empty_input_has_an_empty_result() -> None:
     w = proa.to_tensor(TABLE)
     empty = _ids(np.zeros(0, np.int64), [0, 0])
     np.testing.assert_array_equal(
@@ -101,7 +101,7 @@ def test_nothing_at_all_gives_no_sums() -> None:
         (_ids, {"padding_idx": 6}, InvalidArgumentError, "padding_idx must lie in"),
     ],
 )
-def test_wrong_arguments_are_told(
+def test_invalid_arguments_are_rejected(
     ids: Any, settings: Any, error: Any, message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -53,14 +53,14 @@ def test_large_segments_are_right(how: str):
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
 
 
-def test_no_rows_give_no_segments():
+def test_empty_input_has_no_segments():
     none = proa.zeros([0], "int64")
     assert incubate.segment_sum(proa.zeros([0, 3]), none).shape == [0, 3]
     assert incubate.segment_max(proa.zeros([0, 3]), none).shape == [0, 3]
     assert incubate.segment_mean(proa.zeros([0, 3]), none).shape == [0, 3]
 
 
-def test_wrong_numbers_are_told():
+def test_invalid_segment_ids_are_rejected():
     with pytest.raises(InvalidArgumentError, match="never fall"):
         incubate.segment_sum(proa.ones([2, 2]), proa.to_tensor([1, 0]))
     with pytest.raises(ShapeError, match="one number for each row"):

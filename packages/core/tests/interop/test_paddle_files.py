@@ -154,7 +154,7 @@ def test_pickles_are_not_read_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.fuzz
-def test_damaged_pickles_are_told(tmp_path: Path) -> None:
+def test_damaged_pickles_are_rejected(tmp_path: Path) -> None:
     whole = pickle.dumps({"w": WEIGHT, "b": [1, ("n", WEIGHT)]}, protocol=2)
     random = np.random.RandomState(0)
     path = tmp_path / "x"
@@ -187,7 +187,7 @@ def test_the_documented_bytes_of_a_tensor(tmp_path: Path) -> None:
     ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16",
      "float32", "float64", "complex64", "complex128"],
 )  # fmt: skip
-def test_every_dtype_goes_through_a_stream(dtype: str, tmp_path: Path) -> None:
+def test_every_dtype_round_trips_through_a_stream(dtype: str, tmp_path: Path) -> None:
     x = proa.to_tensor([[0.0, 1.0, 3.0]]).astype(dtype)
     proa.save(x, tmp_path / "x", use_binary_format=True)
     y = proa.load(tmp_path / "x")
@@ -268,7 +268,7 @@ def test_parameters_of_saved_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.fuzz
-def test_damaged_streams_are_told(tmp_path: Path) -> None:
+def test_damaged_streams_are_rejected(tmp_path: Path) -> None:
     whole = stream(WEIGHT)
     path = tmp_path / "x"
     for cut in range(4, len(whole)):

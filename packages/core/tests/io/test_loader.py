@@ -49,11 +49,11 @@ def children() -> set[int]:
 
 @pytest.mark.feature("L232", how="mechanism")
 def test_processes_make_the_batches_of_a_sampler_in_its_order() -> None:
-    class Told(Images):
+    class Recorded(Images):
         def __getitem__(self, idx: int) -> Any:
             return np.int64(idx), np.int64(os.getpid())
 
-    data = Told(23)
+    data = Recorded(23)
     proa.seed(1)
     drawn = io.BatchSampler(data, shuffle=True, batch_size=4, drop_last=True)
     for sampler in (drawn, [[3, 1], [22], [7, 7, 0], [5]]):
@@ -75,7 +75,7 @@ def test_processes_make_the_batches_of_a_sampler_in_its_order() -> None:
 
 @pytest.mark.feature("L239", how="mechanism")
 @pytest.mark.parametrize("share", [True, False])
-def test_tensors_of_workers_come_through_shared_memory(share: bool) -> None:
+def test_tensors_of_workers_use_shared_memory(share: bool) -> None:
     class Tensors(Images):
         def __getitem__(self, idx: int) -> Any:
             return {"x": proa.full([100, 100], float(idx)), "name": f"image {idx}"}
@@ -99,7 +99,7 @@ def test_tensors_of_workers_come_through_shared_memory(share: bool) -> None:
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("share", [True, False])
-def test_batches_come_in_order_and_whole(workers: int, share: bool) -> None:
+def test_batches_arrive_in_order_and_complete(workers: int, share: bool) -> None:
     loader = io.DataLoader(
         Images(), batch_size=4, num_workers=workers, use_shared_memory=share
     )
@@ -134,7 +134,7 @@ def test_shuffling_sees_all_once(workers: int) -> None:
 
 @pytest.mark.feature("L234")
 @pytest.mark.parametrize("workers", WORKERS)
-def test_single_fields_and_samples_come_bare(workers: int) -> None:
+def test_single_fields_and_samples_are_not_wrapped(workers: int) -> None:
     class One(Images):
         def __getitem__(self, idx: int) -> Any:
             return np.full(3, idx, np.float32)
@@ -201,7 +201,7 @@ class Trouble(Images):
         raise ValueError("sample nine is bad")
 
 
-def test_worker_exceptions_come_with_their_trace() -> None:
+def test_worker_exceptions_carry_their_traceback() -> None:
     with pytest.raises(ValueError, match="worker 0 raised ValueError") as caught:
         list(io.DataLoader(Trouble(), batch_size=4, num_workers=2))
     text = str(caught.value)
@@ -211,7 +211,7 @@ def test_worker_exceptions_come_with_their_trace() -> None:
         list(io.DataLoader(Trouble(), batch_size=4))
 
 
-def test_exceptions_that_cannot_travel_are_told_too() -> None:
+def test_unpicklable_exceptions_are_reported() -> None:
     class Odd(Exception):
         def __init__(self, a: int, b: int) -> None:
             super().__init__("odd")
@@ -337,7 +337,7 @@ SCRIPT = """
 
 @pytest.mark.feature("L236")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_worker_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
+def test_every_worker_ends_with_its_loader(how: signal.Signals, tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(SCRIPT))
     process = subprocess.Popen(
@@ -446,12 +446,12 @@ def test_workers_work_ahead_while_the_caller_is_busy() -> None:
     )
     next(iterator)
     time.sleep(0.5)
-    asked = time.time()
+    started = time.time()
     made = [next(iterator).item() for _ in range(3)]
-    assert all(stamp < asked for stamp in made)  # before they were asked for
+    assert all(stamp < started for stamp in made)  # before they were asked for
 
 
-def test_wrong_settings_are_told() -> None:
+def test_invalid_settings_are_rejected() -> None:
     for settings in ({"num_workers": -1}, {"prefetch_factor": 0}, {"timeout": -1}):
         with pytest.raises(InvalidArgumentError, match="must be at least"):
             io.DataLoader(Images(), **settings)  # type: ignore[arg-type]  # by name

@@ -187,7 +187,7 @@ def test_inverses_and_determinants(dtype: str, shape: tuple[int, ...]):
         )
 
 
-def test_errors_name_what_must_hold():
+def test_errors_name_the_requirement():
     singular = proa.to_tensor([[1.0, 2.0], [2.0, 4.0]])
     for call in (linalg.inv, linalg.cond, lambda x: linalg.solve(x, x)):
         if call is linalg.cond:
@@ -421,7 +421,7 @@ def test_equal_values_leave_gradients_finite():
     np.testing.assert_allclose(x.grad.numpy(), 2 * np.eye(3), atol=1e-12)
 
 
-def test_recorded_programs_give_the_same():
+def test_recorded_programs_equal_eager():
     def run(x: Any, y: Any) -> Any:
         z = linalg.solve(definite(x), y)
         return z, linalg.svd(x)[1], linalg.eigvalsh(definite(x)), linalg.det(x)

@@ -75,7 +75,7 @@ def test_areas_under_lines() -> None:
     assert Auc.trapezoid_area(3.0, 1.0, 4.0, 2.0) == 6.0
 
 
-def test_the_base_hands_on_outputs_and_leaves_the_rest_open() -> None:
+def test_the_base_metric_returns_outputs_and_leaves_the_rest_abstract() -> None:
     metric = Metric()
     assert metric.compute(1, 2) == (1, 2)
     for call in (metric.reset, metric.update, metric.accumulate, metric.name):

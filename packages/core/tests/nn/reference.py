@@ -125,8 +125,8 @@ def resample(x: Any, axis: int, at: Any, kind: str) -> Any:
         for k in range(-1, 3):
             d = np.abs(at - first - k)
             near = 1.25 * d**3 - 2.25 * d**2 + 1
-            far = -0.75 * (d**3 - 5 * d**2 + 8 * d - 4)
-            total += v[np.clip(first + k, 0, n - 1)] * np.where(d <= 1, near, far)
+            outer = -0.75 * (d**3 - 5 * d**2 + 8 * d - 4)
+            total += v[np.clip(first + k, 0, n - 1)] * np.where(d <= 1, near, outer)
         return total
 
     return np.apply_along_axis(line, axis, x)

@@ -55,7 +55,7 @@ def test_the_public_function_is_the_formula(kind: str, causal: bool) -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_asking_for_the_weights_changes_nothing(dropout: float) -> None:
+def test_returning_the_weights_does_not_change_the_output(dropout: float) -> None:
     fused = nn.MultiHeadAttention(16, 4, dropout)
     plain = nn.MultiHeadAttention(16, 4, dropout, need_weights=True)
     plain.set_state_dict(fused.state_dict())
@@ -114,7 +114,7 @@ def test_bits_do_not_depend_on_threads_or_the_batch(shape: Any, threads: Any) ->
     assert np.array_equal(first, one[0][:1])
 
 
-def test_recorded_attention_gives_the_bits_of_eager() -> None:
+def test_recorded_attention_has_the_bits_of_eager() -> None:
     layer = nn.TransformerEncoderLayer(16, 4, 32)
     layer.eval()
     recorded = jit.to_static(

@@ -175,7 +175,7 @@ def test_padding_modes_of_layers(axes: int, mode: str) -> None:
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_layers_say_what_they_are(axes: int) -> None:
+def test_layers_print_their_settings(axes: int) -> None:
     layer = LAYER[axes](2, 4, 3, stride=2, padding=1, groups=2)
     assert f"Conv{axes}D(2, 4, kernel_size=[3" in repr(layer)
     assert layer.weight.shape == [4, 1, *[3] * axes]

@@ -108,7 +108,7 @@ def test_pooling(g: dict[str, Any], ceil: bool) -> None:
     x = numbers(g["batch"], g["channels"], *g["size"])
     t, args = proa.to_tensor(x), (g["kernel"], g["stride"], g["padding"])
     try:
-        most = MAX[axes](t, *args, ceil_mode=ceil)
+        highest = MAX[axes](t, *args, ceil_mode=ceil)
     except Error:
         return
     windows = [
@@ -118,11 +118,11 @@ def test_pooling(g: dict[str, Any], ceil: bool) -> None:
     flat = (*x.shape[:2], -1)
     if x.size:
         want = pool(x, windows, lambda part, at: part.reshape(flat).max(-1))
-        np.testing.assert_array_equal(most.numpy(), want)
+        np.testing.assert_array_equal(highest.numpy(), want)
         want = pool(x, windows, lambda part, at: part.reshape(flat).mean(-1))
         mean = AVG[axes](t, *args, ceil_mode=ceil)
         np.testing.assert_allclose(mean.numpy(), want, rtol=1e-9, atol=1e-9)
-    assert most.shape == [*x.shape[:2], *map(len, windows)]
+    assert highest.shape == [*x.shape[:2], *map(len, windows)]
 
 
 @SETTINGS

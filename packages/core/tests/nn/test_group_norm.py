@@ -87,7 +87,7 @@ def test_gradient_agrees_with_its_formula(shape, groups, last):
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_a_batch_gives_the_bits_of_its_samples(last):
+def test_a_batch_has_the_bits_of_its_samples(last):
     x = RNG.standard_normal((9, 12, 33, 31)).astype(np.float32)
     w, b = RNG.standard_normal((2, 12)).astype(np.float32)
     whole = call(tensor(x, last), w, b, 4)
@@ -99,7 +99,7 @@ def test_a_batch_gives_the_bits_of_its_samples(last):
 
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("batch", [1, 10])
-def test_any_number_of_threads_gives_the_same_bits(batch, last):
+def test_results_do_not_depend_on_the_thread_count(batch, last):
     x, dy = RNG.standard_normal((2, batch, 16, 70, 90)).astype(np.float32)
     w, b = RNG.standard_normal((2, 16)).astype(np.float32)
     before = proa.get_num_threads()

@@ -65,7 +65,7 @@ def test_convolutions_count_their_field() -> None:
     assert abs(w.std() / math.sqrt(2 / 288) - 1) < 0.03
 
 
-def test_given_values() -> None:
+def test_initializers_with_explicit_values() -> None:
     np.testing.assert_array_equal(made(I.Constant(2.5), [2]), [2.5, 2.5])
     np.testing.assert_array_equal(made(I.Assign([1, 2, 3]), [3]), [1, 2, 3])
     q = made(I.Orthogonal(), [6, 4])
@@ -84,7 +84,7 @@ def test_an_initializer_takes_a_parameter_and_its_block() -> None:
 
 
 @pytest.mark.feature("L103")
-def test_the_global_initializer_fills_what_says_nothing() -> None:
+def test_the_global_initializer_is_the_default() -> None:
     nn.initializer.set_global_initializer(I.Constant(0.5), I.Constant(0.25))
     try:
         layer = nn.Linear(2, 2)
@@ -97,7 +97,7 @@ def test_the_global_initializer_fills_what_says_nothing() -> None:
     assert nn.Linear(2, 2).bias.numpy().tolist() == [0, 0]
 
 
-def test_the_same_seed_makes_the_same_network() -> None:
+def test_the_same_seed_initializes_the_same_network() -> None:
     proa.seed(3)
     a = proa.vision.models.LeNet()
     proa.seed(3)

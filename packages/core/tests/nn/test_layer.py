@@ -47,7 +47,7 @@ def test_parameters_and_layers_register_by_assignment() -> None:
 
 
 @pytest.mark.feature("L061")
-def test_layers_are_made_without_a_name_scope() -> None:
+def test_layers_are_created_without_a_name_scope() -> None:
     made = [getattr(nn, name) for name in nn.__all__]
     layers = [c for c in made if isinstance(c, type) and issubclass(c, nn.Layer)]
     assert len(layers) > 80
@@ -129,7 +129,7 @@ def test_hooks_see_and_change_inputs_and_outputs() -> None:
     np.testing.assert_allclose(doubled - bias, 2 * (plain - bias), rtol=1e-5, atol=1e-6)
 
 
-def test_state_goes_from_one_network_to_another() -> None:
+def test_state_dict_copies_one_network_to_another() -> None:
     a, b = Net(), Net()
     missing, unexpected = b.set_state_dict(a.state_dict())
     assert (missing, unexpected) == ([], [])

@@ -107,7 +107,7 @@ def test_cross_entropy_of_hard_labels(
 @pytest.mark.parametrize("how", REDUCTIONS)
 @pytest.mark.parametrize("weight", [None, W])
 @pytest.mark.parametrize("ignore", [-100, 1])
-def test_labels_may_stand_in_a_column(how: str, weight: Any, ignore: int) -> None:
+def test_labels_may_be_a_column(how: str, weight: Any, ignore: int) -> None:
     w = None if weight is None else proa.to_tensor(weight)
     column = nn.CrossEntropyLoss(w, ignore, how)(
         proa.to_tensor(X), proa.to_tensor(LABEL[:, None])
@@ -169,7 +169,7 @@ def test_cross_entropy_of_probabilities() -> None:
 
 @pytest.mark.feature("L094")
 @pytest.mark.parametrize("weight", [None, W])
-def test_ignoring_every_label_gives_no_nan(weight: Any) -> None:
+def test_ignoring_every_label_does_not_return_nan(weight: Any) -> None:
     w = None if weight is None else proa.to_tensor(weight)
     loss = F.cross_entropy(
         proa.to_tensor(X), proa.to_tensor(np.full(5, 255)), w, ignore_index=255
@@ -178,7 +178,7 @@ def test_ignoring_every_label_gives_no_nan(weight: Any) -> None:
 
 
 @pytest.mark.feature("L092")
-def test_wrong_labels_are_told() -> None:
+def test_invalid_labels_are_rejected() -> None:
     x = proa.to_tensor(X)
     for wrong in (4, -1):
         label = proa.to_tensor([0, 1, -100, 3, wrong])

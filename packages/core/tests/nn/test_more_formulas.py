@@ -187,7 +187,7 @@ def test_linear_takes_any_rank(shape: tuple[int, ...], biased: bool) -> None:
     agree(lambda w: F.linear(proa.to_tensor(x), w, bias), lambda w: x @ w + b, w)
 
 
-def test_an_embedding_looks_rows_up() -> None:
+def test_an_embedding_gathers_rows() -> None:
     ids = np.array([[1, 0], [5, 1]])
     agree(
         lambda w: F.embedding(proa.to_tensor(ids), w), lambda w: w[ids], numbers(6, 3)

@@ -98,7 +98,7 @@ def test_group_norm_of_both_layouts(last: bool) -> None:
     np.testing.assert_allclose(got, groups * w + b, atol=1e-5)
 
 
-def test_an_evaluated_batch_norm_has_the_same_bits_with_gradients_wanted() -> None:
+def test_batch_norm_in_eval_mode_has_the_same_bits_with_gradients() -> None:
     layer = nn.BatchNorm2D(20)
     layer(proa.to_tensor(_random(6, 20, 5, 5) * 3 + 1))
     layer.eval()
@@ -199,7 +199,7 @@ def test_alpha_dropout_keeps_mean_and_variance() -> None:
 
 
 # -- layers ----------------------------------------------------------------------------
-def test_a_layer_makes_and_registers_by_name() -> None:
+def test_a_layer_creates_and_registers_by_name() -> None:
     layer = nn.Layer()
     weight = layer.create_parameter([2, 3])
     assert layer.add_parameter("w", weight) is weight is layer.w

@@ -49,7 +49,7 @@ def test_gradients_are_the_same(cast: str | None) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_the_stream_of_random_numbers_goes_on() -> None:
+def test_recompute_advances_the_random_state_once() -> None:
     net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
     after = []
     for run in (net, lambda x: recompute(net, x)):
@@ -101,14 +101,14 @@ def test_less_memory_is_taken(cast: bool) -> None:
             for block in blocks:
                 x = run(block, x)
         x.sum().backward()
-        most: int = _core.memory_stats()["peak"] - before
-        return most
+        highest: int = _core.memory_stats()["peak"] - before
+        return highest
 
     kept = peak(lambda block, x: block(x))
     assert peak(recompute) < 0.5 * kept
 
 
-def test_changes_in_place_and_wrong_functions_are_told() -> None:
+def test_inplace_changes_and_invalid_functions_are_rejected() -> None:
     x = tensor(3)
     y = x * 1
     z = recompute(lambda v: v * v, y)

@@ -144,16 +144,16 @@ def test_gradients_equal_finite_differences(
     _loss_of(net, x, length).backward()
     rng = np.random.default_rng(0)
     for p in [x, *net.parameters()]:
-        base, way = p.numpy().copy(), rng.normal(size=p.shape)
+        base, delta = p.numpy().copy(), rng.normal(size=p.shape)
         sides = []
         for e in (1e-6, -1e-6):
             with proa.no_grad():
-                p.set_value(base + e * way)
+                p.set_value(base + e * delta)
                 sides.append(float(_loss_of(net, x, length)))
                 p.set_value(base)
         numeric = (sides[0] - sides[1]) / 2e-6
         np.testing.assert_allclose(
-            (p.grad.numpy() * way).sum(), numeric, rtol=1e-6, atol=1e-6
+            (p.grad.numpy() * delta).sum(), numeric, rtol=1e-6, atol=1e-6
         )
 
 
@@ -258,15 +258,15 @@ def test_second_derivatives_equal_finite_differences(
     _penalty(net, x, length).backward()
     rng = np.random.default_rng(0)
     for p in [x, *net.parameters()]:
-        base, way = p.numpy().copy(), rng.normal(size=p.shape)
+        base, delta = p.numpy().copy(), rng.normal(size=p.shape)
         sides = []
         for e in (1e-6, -1e-6):
-            p.set_value(base + e * way)
+            p.set_value(base + e * delta)
             sides.append(_penalty(net, x, length).item())
         p.set_value(base)
         numeric = (sides[0] - sides[1]) / 2e-6
         np.testing.assert_allclose(
-            (p.grad.numpy() * way).sum(), numeric, rtol=1e-5, atol=1e-5
+            (p.grad.numpy() * delta).sum(), numeric, rtol=1e-5, atol=1e-5
         )
 
 

@@ -75,12 +75,12 @@ def test_ctc_gradient_equals_finite_differences() -> None:
     rest = list(map(proa.to_tensor, rest))
     x = proa.to_tensor(value, stop_gradient=False)
     F.ctc_loss(x, *rest, reduction="sum").backward()
-    way = RNG.normal(size=value.shape)
+    delta = RNG.normal(size=value.shape)
     up, down = (
-        F.ctc_loss(proa.to_tensor(value + e * way), *rest, reduction="sum").item()
+        F.ctc_loss(proa.to_tensor(value + e * delta), *rest, reduction="sum").item()
         for e in (1e-6, -1e-6)
     )
-    assert (x.grad.numpy() * way).sum() == pytest.approx((up - down) / 2e-6, rel=1e-6)
+    assert (x.grad.numpy() * delta).sum() == pytest.approx((up - down) / 2e-6, rel=1e-6)
     # Steps beyond a sample's own carry no gradient.
     np.testing.assert_array_equal(x.grad.numpy()[2:, 2], 0)
 
@@ -135,8 +135,8 @@ def test_hsigmoid_of_a_tree_of_ones_own() -> None:
     table, code = np.array([[0, 2, -1], [0, 1, 2]]), np.array([[1, 0, -1], [0, 1, 1]])
     want = [
         sum(
-            np.log1p(np.exp(-(1 if turn else -1) * (weight[node] @ x[n])))
-            for node, turn in zip(table[n], code[n], strict=True)
+            np.log1p(np.exp(-(1 if bit else -1) * (weight[node] @ x[n])))
+            for node, bit in zip(table[n], code[n], strict=True)
             if node >= 0
         )
         for n in range(2)

@@ -52,7 +52,7 @@ def test_heads_must_divide_the_width() -> None:
         nn.MultiHeadAttention(8, 3)
 
 
-def test_a_growing_cache_gives_what_a_causal_mask_gives() -> None:
+def test_a_growing_cache_equals_a_causal_mask() -> None:
     layer = nn.MultiHeadAttention(8, 2)
     x = proa.to_tensor(X)
     keep = proa.to_tensor(np.tril(np.ones((5, 5), bool)))

@@ -104,7 +104,7 @@ def test_decoder_with_caches_equals_the_whole(before: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bool", "int64", "float32", "float64"])
-def test_masks_of_every_dtype_say_the_same(kind: str) -> None:
+def test_masks_of_every_dtype_are_equivalent(kind: str) -> None:
     layer = nn.MultiHeadAttention(WIDTH, HEADS)
     x = _random(2, 4, WIDTH)
     keep = np.tril(np.ones((4, 4), bool))
@@ -164,14 +164,14 @@ def test_an_encoder_and_its_gradient_equal_the_formula(before: bool) -> None:
     np.testing.assert_allclose(y.numpy(), formula(a), rtol=1e-6, atol=1e-7)
     (y * proa.to_tensor(weights)).sum().backward()
     for _ in range(5):  # the derivative in a direction
-        way, h = RNG.normal(size=a.shape), 1e-5
-        up, down = ((formula(a + s * way) * weights).sum() for s in (h, -h))
-        slope = (x.grad.numpy() * way).sum()
+        delta, h = RNG.normal(size=a.shape), 1e-5
+        up, down = ((formula(a + s * delta) * weights).sum() for s in (h, -h))
+        slope = (x.grad.numpy() * delta).sum()
         assert slope == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", [None, bool, "float32"])
-def test_attention_gives_its_weights_and_keeps_to_masks(kind: Any) -> None:
+def test_attention_returns_its_weights_and_applies_masks(kind: Any) -> None:
     layer = nn.MultiHeadAttention(WIDTH, HEADS, need_weights=True)
     x = _random(2, 5, WIDTH)
     added = 0.0 if kind is None else _causal(5)

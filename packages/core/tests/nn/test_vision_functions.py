@@ -94,7 +94,7 @@ def test_affine_grid(axes: int, corners: bool) -> None:
     slopes_agree(lambda t: F.affine_grid(t, [2, 1, *size], corners), theta)
 
 
-def test_the_identity_gives_the_image_back() -> None:
+def test_the_identity_transform_returns_the_image() -> None:
     x = numbers(2, 3, 4, 5).astype(np.float32)
     theta = np.tile(np.eye(2, 3, dtype=np.float32), (2, 1, 1))
     for corners in (True, False):

@@ -125,9 +125,10 @@ def test_convolutions_are_within_the_bound(shape, last):
         moved = (values(other), w_wide) if wide is x_wide else (x_wide, values(other))
         products = expected(*moved, shape)
         change = float((products[0] * dy_wide).sum())
-        most = float((products[1] * np.abs(dy_wide)).sum())
+        tolerance = float((products[1] * np.abs(dy_wide)).sum())
         assert (
-            abs(float((values(got) * values(other)).sum()) - change) <= 2.0**-8 * most
+            abs(float((values(got) * values(other)).sum()) - change)
+            <= 2.0**-8 * tolerance
         )
 
 
@@ -159,12 +160,12 @@ def test_a_few_rows_are_the_same_as_those_of_many(steps, columns):
     y[::9] *= 2.0**-8
     x[:3, 1:] = 0
     bias, _ = drawn(columns)
-    by_rows, turned = bf16(y)[0], bf16(y.T)[0].t()
+    by_rows, transposed = bf16(y)[0], bf16(y.T)[0].t()
     many = values(F.linear(bf16(x)[0], by_rows, bias))
     plain = values(proa.matmul(bf16(x)[0], by_rows))
     for rows in (1, 2, 3, 5, 8, 16):
         few, _ = bf16(x[:rows])
-        for b in (by_rows, turned):
+        for b in (by_rows, transposed):
             np.testing.assert_array_equal(values(proa.matmul(few, b)), plain[:rows])
             np.testing.assert_array_equal(values(F.linear(few, b, bias)), many[:rows])
 
@@ -226,16 +227,20 @@ def test_sums_round_as_the_instruction_does():
 
 @pytest.mark.skipif(not DOTS, reason="what is widened keeps subnormal numbers")
 def test_subnormal_numbers_count_as_zero():
-    one, tiny, least = bf16([[1.0]])[0], bf16([[SUBNORMAL]])[0], bf16([[2.0**-126]])[0]
+    one, tiny, smallest_normal = (
+        bf16([[1.0]])[0],
+        bf16([[SUBNORMAL]])[0],
+        bf16([[2.0**-126]])[0],
+    )
     half = bf16([[0.5]])[0]
     assert values(tiny)[0, 0] == SUBNORMAL
     assert values(proa.matmul(tiny, one))[0, 0] == 0  # taken
     assert values(proa.matmul(one, tiny))[0, 0] == 0
-    assert values(proa.matmul(least, half))[0, 0] == 0  # and given
-    assert values(proa.matmul(least, one))[0, 0] == 2.0**-126
+    assert values(proa.matmul(smallest_normal, half))[0, 0] == 0  # and given
+    assert values(proa.matmul(smallest_normal, one))[0, 0] == 2.0**-126
 
 
-def test_recorded_and_eager_give_the_same_bits_and_learn():
+def test_recorded_and_eager_have_the_same_bits_and_learn():
     proa.seed(1)
     net = proa.nn.Sequential(
         proa.nn.Conv2D(3, 24, 3, stride=2),

@@ -46,8 +46,8 @@ def test_error_is_bounded_and_memory_order_does_not_matter(shape, dtype):
     x, y = drawn(dtype, m, k), drawn(dtype, k, n)
     want = proa.matmul(proa.to_tensor(x), proa.to_tensor(y)).numpy()
     check(want, x, y)
-    for turn_x, turn_y in ORDERS[1:]:
-        got = proa.matmul(stored(x, turn_x), stored(y, turn_y)).numpy()
+    for transpose_x, transpose_y in ORDERS[1:]:
+        got = proa.matmul(stored(x, transpose_x), stored(y, transpose_y)).numpy()
         np.testing.assert_array_equal(got, want)
 
 
@@ -72,7 +72,7 @@ def test_batches(shape, orders, dtype):
     np.testing.assert_array_equal(shared[2, 4], got[2, 4])
 
 
-def test_no_steps_give_zeros():
+def test_k_of_zero_returns_zeros():
     x, y = proa.zeros([3, 0], "complex64"), proa.zeros([0, 4], "complex64")
     np.testing.assert_array_equal(proa.matmul(x, y).numpy(), np.zeros((3, 4)))
 

@@ -123,7 +123,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_batch_gives_the_bits_of_its_images(shape):
+def test_a_batch_has_the_bits_of_its_images(shape):
     x, w, dy, how = arrays((3, *shape[1:]))
     y, dx, _ = results(x, w, dy, how)
     for i in range(3):

@@ -73,7 +73,7 @@ def both_ways(call: Callable[..., Any], arrays: list[Any]) -> tuple[Any, Any]:
         if d in (*DTYPES, "complex64")
     ],
 )
-def test_an_op_gives_the_same_bits(sample: Sample, dtype: str, case: Case) -> None:
+def test_an_op_has_the_same_bits(sample: Sample, dtype: str, case: Case) -> None:
     arrays = [tensor_of(a, dtype) for a in draw(sample, case, dtype)]
     plain, taped = both_ways(
         lambda *t: run(ROWS[sample.name], list(t), case.attrs), arrays
@@ -103,7 +103,7 @@ SHAPES = ((4, 6), (3, 3), (6,), (2, 3, 8), (2, 3, 6, 6), (2, 3, 4, 4, 4))
     "dtype", [pytest.param(d, marks=mark(d), id=d) for d in DTYPES]
 )
 @pytest.mark.parametrize("function", list(public_functions()))
-def test_a_function_of_tensors_gives_the_same_bits(function: Any, dtype: str) -> None:
+def test_a_function_of_tensors_has_the_same_bits(function: Any, dtype: str) -> None:
     rng = np.random.default_rng(3)
     for shape in SHAPES:
         given = [
@@ -174,7 +174,7 @@ CALLS: dict[str, Callable[[str], tuple[Callable[..., Any], list[Any]]]] = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_gives_the_same_bits(name: str, dtype: str) -> None:
+def test_a_call_has_the_same_bits(name: str, dtype: str) -> None:
     call, arrays = CALLS[name](dtype)
     plain, taped = both_ways(call, arrays)
     assert plain == taped

@@ -38,11 +38,11 @@ SHAPES = [
 
 
 def stored(dtype, transposed, *shape):
-    """A tensor of that shape, its last two axes turned round in memory if asked."""
+    """A tensor of that shape, its last two axes transposed in memory on request."""
     if transposed:
-        turned = stored(dtype, False, *shape[:-2], shape[-1], shape[-2])
+        transposed_view = stored(dtype, False, *shape[:-2], shape[-1], shape[-2])
         axes = list(range(len(shape)))
-        return turned.transpose([*axes[:-2], axes[-1], axes[-2]])
+        return transposed_view.transpose([*axes[:-2], axes[-1], axes[-2]])
     drawn = RNG.standard_normal(shape).astype("float32")
     return proa.to_tensor(drawn).astype(dtype)
 
@@ -61,21 +61,24 @@ def check(got, x, y):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("transposed_view", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_error_is_bounded(shape, turned, dtype):
+def test_error_is_bounded(shape, transposed_view, dtype):
     m, k, n = shape
-    x, y = stored(dtype, turned[0], m, k), stored(dtype, turned[1], k, n)
+    x, y = (
+        stored(dtype, transposed_view[0], m, k),
+        stored(dtype, transposed_view[1], k, n),
+    )
     check(proa.matmul(x, y), x, y)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("transposed_view", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_rows_do_not_depend_on_their_company(shape, turned, dtype):
+def test_rows_do_not_depend_on_other_rows(shape, transposed_view, dtype):
     m, k, n = shape
-    x = stored(dtype, turned[0], m, k)
-    y = stored(dtype, turned[1], k, n)
+    x = stored(dtype, transposed_view[0], m, k)
+    y = stored(dtype, transposed_view[1], k, n)
     bias = stored(dtype, False, 1, n).reshape([n])
     whole = exact(F.linear(x, y, bias))
     for begin, end in [(0, 1), (m // 3, m // 3 + 2), (0, min(m, 16)), (0, m - m // 4)]:
@@ -84,10 +87,13 @@ def test_rows_do_not_depend_on_their_company(shape, turned, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
-def test_columns_do_not_depend_on_their_company(turned, dtype):
+@pytest.mark.parametrize("transposed_view", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_columns_do_not_depend_on_other_columns(transposed_view, dtype):
     # Small products of every edge, against those that are done by blocks.
-    x, y = stored(dtype, turned[0], 90, 70), stored(dtype, turned[1], 70, 200)
+    x, y = (
+        stored(dtype, transposed_view[0], 90, 70),
+        stored(dtype, transposed_view[1], 70, 200),
+    )
     whole = exact(proa.matmul(x, y))
     for rows in (1, 2, 3, 7, 8, 13):
         for columns in (1, 8, 15, 33, 60, 64):
@@ -99,15 +105,15 @@ def test_columns_do_not_depend_on_their_company(turned, dtype):
 def test_memory_order_does_not_matter(shape):
     m, k, n = shape
     x, y = stored("float32", False, m, k), stored("float32", False, k, n)
-    turned_x = proa.to_tensor(np.ascontiguousarray(x.numpy().T)).transpose([1, 0])
-    turned_y = proa.to_tensor(np.ascontiguousarray(y.numpy().T)).transpose([1, 0])
+    transposed_x = proa.to_tensor(np.ascontiguousarray(x.numpy().T)).transpose([1, 0])
+    transposed_y = proa.to_tensor(np.ascontiguousarray(y.numpy().T)).transpose([1, 0])
     want = proa.matmul(x, y).numpy()
-    for a, b in [(turned_x, y), (x, turned_y), (turned_x, turned_y)]:
+    for a, b in [(transposed_x, y), (x, transposed_y), (transposed_x, transposed_y)]:
         np.testing.assert_array_equal(proa.matmul(a, b).numpy(), want)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("transposed_view", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize(
     ("batch", "shape"),
     [
@@ -122,10 +128,10 @@ def test_memory_order_does_not_matter(shape):
         ((4,), (45, 33, 50)),
     ],
 )
-def test_batches(batch, shape, turned, dtype):
+def test_batches(batch, shape, transposed_view, dtype):
     m, k, n = shape
-    x = stored(dtype, turned[0], *batch, m, k)
-    y = stored(dtype, turned[1], *batch, k, n)
+    x = stored(dtype, transposed_view[0], *batch, m, k)
+    y = stored(dtype, transposed_view[1], *batch, k, n)
     got = proa.matmul(x, y)
     check(got, x, y)
     last = tuple(size - 1 for size in batch)
@@ -148,11 +154,11 @@ def test_batches_of_heads_and_broadcast_axes(heads):
     )
 
 
-@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("transposed_view", [0, 1])
 @pytest.mark.parametrize("shape", [*SHAPES, (8, 1300, 2100), (300, 800, 500)])
-def test_threads_change_nothing(shape, turned):
+def test_threads_change_nothing(shape, transposed_view):
     m, k, n = shape
-    x, y = stored("float32", False, m, k), stored("float32", turned, k, n)
+    x, y = stored("float32", False, m, k), stored("float32", transposed_view, k, n)
     before = proa.get_num_threads()
     results = []
     try:
@@ -165,12 +171,12 @@ def test_threads_change_nothing(shape, turned):
         np.testing.assert_array_equal(other, results[0])
 
 
-@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("transposed_view", [0, 1])
 @pytest.mark.parametrize("shape", [(300, 8, 8, 8), (40, 30, 50, 70), (6, 150, 90, 110)])
-def test_threads_change_nothing_in_batches(shape, turned):
+def test_threads_change_nothing_in_batches(shape, transposed_view):
     batch, m, k, n = shape
     x = stored("float32", False, batch, m, k)
-    y = stored("float32", turned, batch, k, n)
+    y = stored("float32", transposed_view, batch, k, n)
     before = proa.get_num_threads()
     results = []
     try:

@@ -262,7 +262,7 @@ def test_the_second_derivative_is_the_gradients_finite_difference(
     assert probe.along(seconds) == pytest.approx(want, abs=error)
 
 
-def test_rows_without_a_gradient_say_so():
+def test_rows_without_a_gradient_are_marked():
     """Floating in, floating out and no rule: only these, each for a reason."""
     without = {
         row.name

@@ -13,16 +13,14 @@ LAYOUTS = {
     "outputs are neighbours": lambda w: proa.to_tensor(w),
     "steps are neighbours": lambda w: proa.to_tensor(w.T.copy()).transpose([1, 0]),
     "part of a matrix": lambda w: proa.to_tensor(np.hstack([w, w]))[:, : w.shape[1]],
-    "turned": lambda w: proa.to_tensor(w[::-1].copy()).flip(0),
+    "flipped": lambda w: proa.to_tensor(w[::-1].copy()).flip(0),
 }
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("k", [1, 3, 4, 17, 64, 263])
 @pytest.mark.parametrize("n", [1, 5, 48, 63, 64, 200])
-def test_every_layout_of_weights_gives_the_exact_sums(
-    layout: str, k: int, n: int
-) -> None:
+def test_every_layout_of_weights_has_exact_sums(layout: str, k: int, n: int) -> None:
     x = RNG.integers(-127, 128, (5, k), dtype=np.int8)
     w = RNG.integers(-127, 128, (k, n), dtype=np.int8)
     y = _core.ops.linear_int8(
@@ -33,7 +31,7 @@ def test_every_layout_of_weights_gives_the_exact_sums(
 
 
 @pytest.mark.parametrize("rows", [1, 150, 500])
-def test_weights_beyond_the_caches_give_the_exact_sums_for_any_threads(
+def test_weights_larger_than_caches_have_exact_sums_for_any_thread_count(
     rows: int,
 ) -> None:
     x = RNG.integers(-127, 128, (rows, 1500), dtype=np.int8)

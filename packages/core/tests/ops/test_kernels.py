@@ -92,7 +92,7 @@ ELEMENTWISE = sorted(
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_a_number_has_the_same_bits_whatever_lies_beside_it(name: str):
+def test_an_element_has_the_same_bits_whatever_its_neighbours(name: str):
     function, count = getattr(ops, name), len(schema.ROWS[name].arrays)
     random = np.random.default_rng(7)
     arrays = [random.permutation(np.repeat(EXTREMES, 4)) for _ in range(count)]
@@ -116,14 +116,14 @@ def test_a_long_float_sum_keeps_its_accuracy():
 
 
 def test_integer_arithmetic_wraps_and_never_traps():
-    least = np.array([-(2**31)], np.int32)
+    smallest = np.array([-(2**31)], np.int32)
     one, zero = np.array([-1], np.int32), np.array([0], np.int32)
     pairs = {"floor_div": -(2**31), "mod": 0, "mul": -(2**31)}
     for name, want in pairs.items():
-        assert getattr(ops, name)(tensor(least), tensor(one)).item() == want
+        assert getattr(ops, name)(tensor(smallest), tensor(one)).item() == want
     for name in ("floor_div", "mod"):
-        assert getattr(ops, name)(tensor(least), tensor(zero)).item() == 0
-    assert ops.abs(tensor(least)).item() == -(2**31)
+        assert getattr(ops, name)(tensor(smallest), tensor(zero)).item() == 0
+    assert ops.abs(tensor(smallest)).item() == -(2**31)
     powers = ops.pow(
         tensor(np.array([2, 2, -1, 1])), tensor(np.array([63, -1, -3, -9]))
     )
@@ -143,8 +143,8 @@ def test_casts_are_defined_for_every_value():
 def test_broadcast_and_transposed_arrays_add_as_in_numpy():
     x = RNG.standard_normal((33, 1, 65)).astype(np.float32)
     y = RNG.standard_normal((65, 7, 1)).astype(np.float32)
-    turned = ops.transpose(tensor(y), perm=[2, 1, 0])
-    got = ops.add(tensor(x), turned).numpy()
+    transposed_view = ops.transpose(tensor(y), perm=[2, 1, 0])
+    got = ops.add(tensor(x), transposed_view).numpy()
     np.testing.assert_array_equal(got, x + y.transpose(2, 1, 0))
 
 
@@ -161,9 +161,9 @@ def test_a_copy_of_a_permuted_array_is_that_of_numpy(perm: list[int], dtype: str
 def test_dropout_draws_by_position_whatever_the_memory_order():
     x = RNG.standard_normal((40, 70)).astype(np.float32)
     key = {"p": 0.5, "seed": 5, "offset": 1, "upscale": False}
-    turned = ops.transpose(tensor(x.T), perm=[1, 0])
+    transposed_view = ops.transpose(tensor(x.T), perm=[1, 0])
     want = ops.dropout(tensor(x), **key).numpy()
-    np.testing.assert_array_equal(ops.dropout(turned, **key).numpy(), want)
+    np.testing.assert_array_equal(ops.dropout(transposed_view, **key).numpy(), want)
     assert 0.4 < (want == 0).mean() < 0.6
 
 

@@ -182,7 +182,7 @@ def test_transposed_copies_beyond_the_caches(shape, dtype):
 
 @pytest.mark.parametrize(("head", "tail"), [(0, 0), (1, 0), (0, 3), (5, 2), (16, 16)])
 @pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
-def test_parts_turned_beyond_the_caches(head, tail, dtype):
+def test_slices_transposed_out_of_cache(head, tail, dtype):
     """Sources and results that begin anywhere in a line, of several ranks."""
     x = RNG.integers(-9999, 9999, (5, 600, 1312)).astype(dtype)
     t, part = proa.to_tensor(x), slice(head, x.shape[2] - tail)
@@ -197,13 +197,13 @@ def test_parts_turned_beyond_the_caches(head, tail, dtype):
 
 @pytest.mark.parametrize("at", [0, 1, 7, 16, 33])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_turned_copies_into_parts(at, dtype):
+def test_transposed_copies_into_slices(at, dtype):
     """Rows of the result begin and end within those of another array."""
     for width in (1120, 1087):
         x, edge = normal(2080, 1600).astype(dtype), normal(1600, at).astype(dtype)
         rest = normal(1600, width - at).astype(dtype)
-        turned = ops.transpose(proa.to_tensor(x), perm=[1, 0])
-        parts = [proa.to_tensor(edge), turned, proa.to_tensor(rest)]
+        transposed_view = ops.transpose(proa.to_tensor(x), perm=[1, 0])
+        parts = [proa.to_tensor(edge), transposed_view, proa.to_tensor(rest)]
         got = ops.concat(*parts, axis=1).numpy()
         np.testing.assert_array_equal(got, np.concatenate([edge, x.T, rest], 1))
 
@@ -264,7 +264,7 @@ def test_constant_padding(low, high):
 
 @pytest.mark.parametrize("size", [(70, 130), (530, 140)])  # of a block, of several
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex128"])
-def test_sums_of_arrays_that_lie_across(dtype, size):
+def test_sums_of_transposed_arrays(dtype, size):
     rows, columns = size
     a, b = normal(3, rows, columns), normal(3, columns, rows)
     row = normal(columns)
@@ -333,7 +333,7 @@ def test_rows_by_number(width):
 
 
 @pytest.mark.parametrize("width", [7, 64, 300, 1003])
-def test_cross_entropy_does_not_depend_on_how_rows_lie(width):
+def test_cross_entropy_does_not_depend_on_the_layout(width):
     x, label = normal(20, width), proa.to_tensor(RNG.integers(0, width, 20))
     rows = proa.to_tensor(x)
     across = ops.transpose(proa.to_tensor(np.ascontiguousarray(x.T)), perm=[1, 0])
@@ -383,7 +383,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_any_number_of_threads_gives_the_same_bits(name):
+def test_results_do_not_depend_on_the_thread_count(name):
     x = proa.to_tensor(normal(700, 330))
     before = proa.get_num_threads()
     results = []

@@ -56,7 +56,7 @@ def one_dimension_unknown(
         for i, c in enumerate(s.cases)
     ],
 )
-def test_a_rule_says_less_of_unknown_dimensions_never_otherwise(
+def test_a_rule_infers_less_but_never_differently_from_unknown_dimensions(
     sample: Sample, case: Case
 ):
     row = ROWS[sample.name]
@@ -67,16 +67,18 @@ def test_a_rule_says_less_of_unknown_dimensions_never_otherwise(
     known = infer(row.name, specs, case.attrs)
     results = run(row, [tensor_of(a, dtype) for a in arrays], case.attrs)
     assert [shape for shape, _ in known] == [numpy_of(r).shape for r in results]
-    for way in one_dimension_unknown(row.name, specs):
-        told = infer(row.name, way, case.attrs)
-        for (shape, found), (known_shape, known_dtype) in zip(told, known, strict=True):
+    for partial in one_dimension_unknown(row.name, specs):
+        inferred = infer(row.name, partial, case.attrs)
+        for (shape, found), (known_shape, known_dtype) in zip(
+            inferred, known, strict=True
+        ):
             assert found == known_dtype
             assert len(shape) == len(known_shape)
             pairs = zip(shape, known_shape, strict=True)
-            assert all(a in (-1, b) for a, b in pairs), (way, shape, known_shape)
+            assert all(a in (-1, b) for a, b in pairs), (partial, shape, known_shape)
 
 
-def test_a_rule_is_not_asked_about_arrays_that_are_missing():
+def test_a_rule_is_not_called_for_missing_arrays():
     with pytest.raises(ValueError, match=r"\[add\] array 2 must be given"):
         _core.infer("add", [((2,), "float32")], {})
     with pytest.raises(ValueError, match=r"\[add\] at most 2 arrays"):

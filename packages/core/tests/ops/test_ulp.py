@@ -71,9 +71,9 @@ def test_error_of_waves_within_bound(name):
     near = np.linspace(-1.5, 1.5, 1 << 17, dtype=np.float32)
     assert worst(name, near, reference(near.astype(np.float64))) <= 2
     # Near their further zeros the error is absolute.
-    far = np.linspace(-8192, 8192, 1 << 18, dtype=np.float32)
-    got = getattr(ops, name)(proa.to_tensor(far)).numpy()
-    assert np.abs(got - reference(far.astype(np.float64))).max() <= 2.5e-7
+    wide_range = np.linspace(-8192, 8192, 1 << 18, dtype=np.float32)
+    got = getattr(ops, name)(proa.to_tensor(wide_range)).numpy()
+    assert np.abs(got - reference(wide_range.astype(np.float64))).max() <= 2.5e-7
     huge = np.float32([1e5, -3e8, 1e30])
     assert worst(name, huge, reference(huge.astype(np.float64))) <= 2
 
@@ -156,9 +156,9 @@ def test_error_of_slopes_within_bound(name):
     ones = proa.ones([x.size])
     got = getattr(ops, name)(ones, proa.to_tensor(x), **attrs).numpy()
     assert np.abs(got - reference(x.astype(np.float64))).max() <= 2.5e-7
-    for far in (-1e4, 1e4):
-        got = getattr(ops, name)(proa.ones([1]), proa.full([1], far), **attrs)
-        assert got.item() == (1.0 if far > 0 else 0.0)
+    for wide_range in (-1e4, 1e4):
+        got = getattr(ops, name)(proa.ones([1]), proa.full([1], wide_range), **attrs)
+        assert got.item() == (1.0 if wide_range > 0 else 0.0)
 
 
 @pytest.mark.parametrize("isa", ["scalar", "avx2", "neon"])

@@ -52,9 +52,9 @@ def worst(shape):
     dy = RNG.standard_normal(y.shape).astype(np.float32)
     dx, dw = proa.grad([y], [a, b], [proa.to_tensor(dy)])
     want_dw, size_dw = direct_dw(x, dy, padding)
-    # The input's gradient correlates dy with the kernels turned round.
-    turned = np.flip(kernels, (2, 3)).transpose(1, 0, 2, 3)
-    want_dx, size_dx = direct(dy, turned, 2 - padding)
+    # The input's gradient correlates dy with the flipped kernels.
+    flipped = np.flip(kernels, (2, 3)).transpose(1, 0, 2, 3)
+    want_dx, size_dx = direct(dy, flipped, 2 - padding)
     return max(
         float((np.abs(y.numpy() - want) / size).max()),
         float((np.abs(dx.numpy() - want_dx) / size_dx).max()),
@@ -82,10 +82,10 @@ def test_16_bit_floats_round_once(shape, dtype, unit):
     y = F.conv2d(x, kernels, padding=padding)
     dy, dy_wide = drawn(*y.shape)
     dx, dw = proa.grad([y], [x, kernels], [dy])
-    turned = np.flip(k_wide, (2, 3)).transpose(1, 0, 2, 3)
+    flipped = np.flip(k_wide, (2, 3)).transpose(1, 0, 2, 3)
     for got, (want, size) in (
         (y, direct(x_wide, k_wide, padding)),
-        (dx, direct(dy_wide, turned, 2 - padding)),
+        (dx, direct(dy_wide, flipped, 2 - padding)),
         (dw, direct_dw(x_wide, dy_wide, padding)),
     ):
         error = np.abs(got.astype("float32").numpy() - want)
@@ -136,7 +136,7 @@ def test_the_kernels_gradient_does_not_depend_on_the_threads():
 
 
 @pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
-def test_every_instruction_set_and_the_direct_way(isa):
+def test_every_instruction_set_and_the_direct_algorithm(isa):
     results = []
     for winograd in ("1", "0"):
         done = subprocess.run(

@@ -118,7 +118,7 @@ def test_state_has_the_names_of_paddle(name: str) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 7, 30_000, 10**6])
-def test_step_counts_are_told_by_powers(steps: int) -> None:
+def test_step_counts_are_derived_from_beta_powers(steps: int) -> None:
     made = optimizer.Adam(0.1, parameters=[parameter("w")])
     train(made, made._parameter_list[0], GRADS[:1])
     made._state["w"]["step"] = steps
@@ -184,7 +184,7 @@ def test_pure_bfloat16(name: str) -> None:
     )
 
 
-def test_gradients_can_be_given() -> None:
+def test_gradients_can_be_set() -> None:
     a, b = parameter("a"), parameter("b")
     made = optimizer.SGD(0.5, [{"params": [a]}, {"params": [b], "learning_rate": 0.1}])
     ones = proa.ones([4, 3], "float64")
@@ -245,6 +245,6 @@ def test_schedulers_can_be_set() -> None:
         (lambda: optimizer.Adadelta(0.1, rho=-1.0, parameters=[]), "rho must lie in"),
     ],
 )
-def test_wrong_settings_are_told(make: Callable[[], Any], text: str) -> None:
+def test_invalid_settings_are_rejected(make: Callable[[], Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         make()

@@ -179,8 +179,8 @@ def test_adamw_decays_and_scales_by_parameter(decays: bool) -> None:
 E = np.arange(12)
 
 
-def _between(least: float, most: float, share: Any) -> Any:
-    return least + (most - least) * np.asarray(share)
+def _between(lowest: float, highest: float, share: Any) -> Any:
+    return lowest + (highest - lowest) * np.asarray(share)
 
 
 def _cosine(share: Any) -> Any:
@@ -194,13 +194,13 @@ def _cycle(up: int, down: int) -> Iterator[tuple[int, float]]:
         yield k, at / up if at <= up else (up + down - at) / down
 
 
-def _one_cycle(steps: int, most: float) -> Any:
+def _one_cycle(steps: int, highest: float) -> Any:
     """Smith and Topin, 2017: up for 30 % of the steps, then down, by cosines."""
-    first, last = most / 25, most / 25 / 1e4
+    first, last = highest / 25, highest / 25 / 1e4
     top = 0.3 * steps - 1
     up, down = E / top, (E - top) / (steps - 1 - top)
-    rise = _between(most, first, _cosine(up))
-    return np.where(top >= E, rise, _between(last, most, _cosine(down)))
+    rise = _between(highest, first, _cosine(up))
+    return np.where(top >= E, rise, _between(last, highest, _cosine(down)))
 
 
 #: Cosines over 3, then 6 steps (then 12): where each of the 12 is in its period.

@@ -71,7 +71,7 @@ def test_row_sparse_parts_must_fit(rows: Any, values: Any, height: int) -> None:
 
 
 @pytest.mark.parametrize("row", [4, -5, 2**40])
-def test_rows_outside_the_table_are_told(row: int) -> None:
+def test_rows_outside_the_table_are_rejected(row: int) -> None:
     x = _core.row_sparse(proa.to_tensor([row]), proa.ones([1, 2]), 4)
     with pytest.raises(Error, match="index must lie within"):
         x.numpy()

@@ -103,7 +103,7 @@ def test_one_cycle_may_be_stepped_after_its_last_rate() -> None:
 
 
 @pytest.mark.feature("L105")
-def test_warmup_goes_over_to_another_schedule() -> None:
+def test_warmup_is_followed_by_another_schedule() -> None:
     warm = lr.LinearWarmup(lr.ExponentialDecay(0.5, 0.5), 4, 0.0, 0.4)
     np.testing.assert_allclose(rates(warm, 7), [0, 0.1, 0.2, 0.3, 0.5, 0.25, 0.125])
     assert rates(lr.LinearWarmup(0.7, 2, 0.0, 0.7), 4) == [0, 0.35, 0.7, 0.7]
@@ -201,7 +201,7 @@ def test_an_optimizer_takes_its_rate_from_a_schedule() -> None:
      lambda: lr.ExponentialDecay(-1.0, 0.5), lambda: lr.CosineAnnealingDecay(0.1, 0),
      lambda: lr.LambdaDecay(0.1, 3), lambda: lr.NoamDecay(0, 4)],
 )  # fmt: skip
-def test_wrong_settings_are_told(make: Callable[[], Any]) -> None:
+def test_invalid_settings_are_rejected(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         make()
     assert math.isfinite(lr.StepDecay(0.1, 2)())

@@ -135,7 +135,7 @@ def test_clipping_is_set_at_the_optimizer_alone() -> None:
 
 
 @pytest.mark.feature("L108")
-def test_clipping_zeros_gives_zeros() -> None:
+def test_clipping_zeros_returns_zeros() -> None:
     zero = proa.zeros([3])
     for clip in (nn.ClipGradByNorm(1.0), nn.ClipGradByGlobalNorm(1.0)):
         ((_, g),) = clip([(None, zero)])
@@ -250,7 +250,7 @@ def test_accumulators_have_the_dtype_of_the_parameter() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n not in ("sgd", "sgd_decay")])
-def test_training_goes_on_from_saved_state(name: str, tmp_path: Any) -> None:
+def test_training_resumes_from_saved_state(name: str, tmp_path: Any) -> None:
     make = CASES[name][0]
     whole = parameters()
     take_steps(make(whole), whole)
@@ -311,7 +311,7 @@ def test_minimize_computes_gradients_and_steps() -> None:
         (lambda: proa.optimizer.SGD(0.1, [], weight_decay="x"), "weight_decay must be"),
     ],
 )
-def test_wrong_settings_are_told(make: Callable[[], Any], text: str) -> None:
+def test_invalid_settings_are_rejected(make: Callable[[], Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         make()
 
@@ -343,7 +343,7 @@ def test_sgd_steps_through_very_large_parameters() -> None:
          "grad_clip exclude_from_weight_decay_fn name"),
     ],
 )  # fmt: skip
-def test_arguments_stand_in_the_order_of_paddle_2_1(kind: str, order: str) -> None:
+def test_arguments_have_the_order_of_paddle_2_1(kind: str, order: str) -> None:
     import inspect
 
     names = list(inspect.signature(getattr(proa.optimizer, kind)).parameters)

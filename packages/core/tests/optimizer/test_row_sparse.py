@@ -32,7 +32,7 @@ def loss_of(weight: Any, sparse: bool, ids: np.ndarray = IDS, **more: Any) -> An
 
 @pytest.mark.feature("L043")
 @pytest.mark.parametrize("pad", [None, 4, -6])
-def test_gradients_hold_rows_and_equal_the_dense_ones(pad: int | None) -> None:
+def test_gradients_are_row_sparse_and_equal_the_dense_ones(pad: int | None) -> None:
     a, b = table(), table()
     loss_of(a, True, padding_idx=pad).backward()
     loss_of(b, False, padding_idx=pad).backward()

@@ -44,7 +44,7 @@ def one_array() -> int:
 
 
 @pytest.mark.feature("L287", how="mechanism")
-def test_a_product_makes_its_result_alone():
+def test_a_product_allocates_only_its_result():
     x, y, row = proa.ones([SIDE, SIDE]), proa.ones([SIDE, SIDE]), proa.ones([SIDE])
     assert memory_of(lambda: x * y) == one_array()
     assert memory_of(lambda: x * row) == one_array()
@@ -96,7 +96,7 @@ def test_reshape_and_flatten_share_memory():
 
 
 @pytest.mark.feature("L292", how="mechanism")
-def test_what_was_made_faster_takes_one_pass_and_its_result():
+def test_optimized_ops_take_one_pass_and_allocate_only_the_result():
     x, rows = proa.ones([SIDE, SIDE]), proa.arange(SIDE)
     for name, work in {
         "cumsum": lambda: proa.cumsum(x, 1),

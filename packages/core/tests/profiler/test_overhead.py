@@ -117,7 +117,7 @@ def test_backward_computes_only_gradients_that_somebody_wants():
     assert found["matmul"] == 0
 
 
-def test_a_tensor_is_made_without_a_copy_of_what_is_there():
+def test_a_tensor_is_created_without_copying_existing_data():
     x = proa.ones([1000, 10])
     before = proa.device.memory_allocated()
     views = [proa.reshape(x, [10, 1000]), x[5:], proa.transpose(x, [1, 0]), x.detach()]

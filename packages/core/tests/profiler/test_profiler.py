@@ -108,7 +108,7 @@ def test_events_nest_as_the_program_does(recorded):
         ("AllOpDetail", {"op", "kernel", "prepare"}),
     ],
 )
-def test_the_level_says_what_is_recorded(option, kinds, tmp_path, capsys):
+def test_the_level_selects_what_is_recorded(option, kinds, tmp_path, capsys):
     path = tmp_path / "trace"
     with old.profiler("CPU", "total", str(path), tracer_option=option):
         proa.matmul(proa.ones([3, 4]), proa.ones([4, 5]))
@@ -117,7 +117,7 @@ def test_the_level_says_what_is_recorded(option, kinds, tmp_path, capsys):
     assert "matmul" in capsys.readouterr().out
 
 
-def test_the_overview_tells_the_frameworks_share(recorded, capsys):
+def test_the_overview_shows_the_frameworks_share(recorded, capsys):
     recorded.summary(views=SummaryView.OverView)
     out = capsys.readouterr().out
     assert re.search(r"Framework overhead +\d+ +\d+\.\d+", out)
@@ -157,7 +157,7 @@ def test_rows_are_sorted(recorded, capsys, sorted_by):
     assert values == falling and len(values) > 3
 
 
-def test_threads_can_be_told_apart(capsys):
+def test_threads_are_distinguished(capsys):
     with Profiler(on_trace_ready=quiet) as p:
         thread = threading.Thread(target=lambda: proa.exp(proa.ones([2])))
         thread.start()
@@ -171,7 +171,7 @@ def test_threads_can_be_told_apart(capsys):
     assert ("sqrt" in first) != ("sqrt" in second)
 
 
-def test_the_memory_column_counts_what_is_kept():
+def test_the_memory_column_counts_retained_bytes():
     kept = []
     with Profiler(on_trace_ready=quiet) as p, RecordEvent("keeps"):
         kept.append(proa.ones([1000, 256]))
@@ -323,12 +323,12 @@ def test_loading_data_is_an_event():
         (lambda: old.ProfilerOptions({"a": 1}), ValueError, "got 'a'"),
     ],
 )
-def test_mistakes_are_told(call, kind, message):
+def test_invalid_calls_are_rejected(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
 
 
-def test_bad_views_of_a_result_are_told(recorded, tmp_path):
+def test_invalid_views_of_a_result_are_rejected(recorded, tmp_path):
     with pytest.raises(InvalidArgumentError, match="got 'h'"):
         recorded.summary(time_unit="h")
     with pytest.raises(InvalidArgumentError, match="SortedKeys, got 3"):
@@ -368,7 +368,7 @@ def test_what_was_recorded_can_be_forgotten(tmp_path, capsys):
     assert "sqrt" in names and "exp" not in names
 
 
-def test_rates_are_work_over_time_and_shares_of_the_roof(capsys):
+def test_rates_are_work_over_time_and_fractions_of_peak(capsys):
     x, w = proa.ones([64, 32]), proa.ones([32, 16])
     with Profiler(on_trace_ready=quiet, with_flops=True) as p:
         proa.matmul(x, w)
@@ -376,19 +376,19 @@ def test_rates_are_work_over_time_and_shares_of_the_roof(capsys):
     result = p.profiler_result
     assert result is not None
     kernels = {e.name: e for e in result.events if e.kind == "kernel"}
-    roof = rates.Roof(operations=1e9, bytes=1e9)
-    found = rates.work_of(result.events, roof)
+    peak = rates.PeakRates(operations=1e9, bytes=1e9)
+    found = rates.kernel_work(result.events, peak)
     product, total = found["matmul"], found["add"]
     assert product.operations == 2 * 64 * 32 * 16
     assert product.bytes == 4 * (64 * 32 + 32 * 16 + 64 * 16)
     assert (total.operations, total.bytes) == (0, 4 * 3 * 64 * 32)
-    assert product.least == pytest.approx(2 * 64 * 32 * 16 / 1e9)  # its products bind
-    assert total.least == pytest.approx(4 * 3 * 64 * 32 / 1e9)  # its bytes do
+    assert product.minimum == pytest.approx(2 * 64 * 32 * 16 / 1e9)  # its products bind
+    assert total.minimum == pytest.approx(4 * 3 * 64 * 32 / 1e9)  # its bytes do
     assert total.nanoseconds == kernels["add"].duration
     p.summary(views=SummaryView.RateView)
     table = capsys.readouterr().out
     assert re.search(r"matmul +1 ", table)
-    assert "% of roof" in table
+    assert "% of peak" in table
 
 
 @pytest.mark.parametrize(
@@ -408,5 +408,5 @@ def test_rates_are_work_over_time_and_shares_of_the_roof(capsys):
 def test_operations_of_products(name, before, after, operations):
     sides = [", ".join(f"float32 {s}" for s in side) for side in (before, after)]
     event = Event(name, "kernel", 0, 1, 0, 0, 0, " -> ".join(sides))
-    work = rates.work_of([event], rates.Roof(1.0, 1.0))[name]
+    work = rates.kernel_work([event], rates.PeakRates(1.0, 1.0))[name]
     assert work.operations == operations

@@ -68,7 +68,7 @@ class Clipped(paddle.autograd.PyLayer):
         return grad * inside + 0.1 * grad * (1 - inside)
 
 
-def test_a_gradient_written_by_hand_is_used() -> None:
+def test_a_custom_gradient_is_used() -> None:
     x = paddle.to_tensor([0.5, -3.0, 1.0, 2.0], stop_gradient=False)
     y = Clipped.apply(x * 2, 1.5)
     (y * paddle.to_tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()

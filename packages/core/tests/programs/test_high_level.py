@@ -60,7 +60,7 @@ class Recall(paddle.metric.Metric):
 
 
 class Journal(paddle.callbacks.Callback):
-    """Notes what it is told."""
+    """Notes its arguments."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def test_a_model_learns_with_metrics_and_callbacks_of_the_program(level: Any) ->
     assert found["recall_1"] == pytest.approx((guessed == 1)[labels == 1].mean())
 
 
-def test_worker_processes_give_the_same_run() -> None:
+def test_worker_processes_reproduce_the_run() -> None:
     losses = []
     for workers in (0, 2):
         model, journal = classifier(), Journal()
@@ -127,7 +127,7 @@ def test_worker_processes_give_the_same_run() -> None:
     assert losses[0] == losses[1]
 
 
-def test_training_stops_early_and_the_best_weights_are_kept(tmp_path: Path) -> None:
+def test_early_stopping_restores_the_best_weights(tmp_path: Path) -> None:
     model, journal = classifier(), Journal()
     stop = paddle.callbacks.EarlyStopping(
         "acc", mode="max", patience=1, verbose=0, save_best_model=True

@@ -114,7 +114,7 @@ def train(net: Any, rate: Any, optimizer: Any, steps: range) -> list[float]:
     return losses
 
 
-def test_a_run_that_is_resumed_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     with paddle.utils.unique_name.guard():  # as each process begins
         whole = train(*network_and_optimizer(), range(12))
     with paddle.utils.unique_name.guard():

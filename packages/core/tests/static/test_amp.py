@@ -65,7 +65,7 @@ def _near(program: Any, net: Net, low: str) -> None:
 @pytest.mark.feature("L121")
 @pytest.mark.parametrize("low", LOW)
 @pytest.mark.parametrize("guarded", [True, False])
-def test_the_guard_says_what_may_run_in_16_bits(guarded: bool, low: str) -> None:
+def test_the_guard_selects_ops_for_16_bits(guarded: bool, low: str) -> None:
     net, program = _program()
     names = amp.cast_model_to_fp16(program, use_fp16_guard=guarded, dest_type=low)
     assert _dtypes(program) == {
@@ -200,7 +200,7 @@ def test_bfloat16_has_names_of_its_own() -> None:
     assert bits.tolist() == [0x3F80, 0xC000, 0x3F80, 0x7F80]  # ties go to the even
 
 
-def test_what_is_no_program_is_told() -> None:
+def test_an_argument_that_is_not_a_program_is_rejected() -> None:
     with pytest.raises(InvalidArgumentError, match="program must be a recorded Prog"):
         amp.cast_model_to_fp16(nn.Linear(2, 2))
     _, program = _program()

@@ -46,7 +46,7 @@ def _steps(made: Any, p: Any, recorded: bool) -> Callable[[float], float]:
 
 
 @pytest.mark.feature("L123")
-def test_the_package_holds_all_interfaces() -> None:
+def test_the_package_exports_all_interfaces() -> None:
     names = {
         "AutoMixedPrecisionLists", "CustomOpLists", "bf16", "cast_model_to_fp16",
         "cast_parameters_to_fp16", "decorate", "fp16_guard",
@@ -212,7 +212,7 @@ def test_in_16_bits_small_gradients_are_there_because_of_the_scale() -> None:
 
 
 @pytest.mark.feature("L123")
-def test_at_level_2_the_guard_says_what_computes_in_16_bits() -> None:
+def test_at_level_2_the_guard_selects_ops_for_16_bits() -> None:
     want, _, _ = _train(lambda o: o)
     got, _, step = _train(lambda o: amp.decorate(o, use_pure_fp16=True))
     np.testing.assert_allclose(got, want, rtol=1e-2)
@@ -230,7 +230,7 @@ def test_lists_move_operators() -> None:
         _train(lambda o: amp.decorate(o, named))
 
 
-def test_a_step_is_recorded_once_more_for_it_and_then_kept() -> None:
+def test_a_step_is_retraced_once_and_then_cached() -> None:
     p, calls = _weight(), []
     made = amp.decorate(optimizer.SGD(0.1, [p]), use_dynamic_loss_scaling=False)
 
@@ -283,7 +283,7 @@ def test_weights_are_held_in_16_bits_and_trained_as_float32_copies() -> None:
         ({"dtype": "float32"}, "dtype must be float16 or bfloat16"),
     ],
 )
-def test_wrong_arguments_are_told(change: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         amp.decorate(optimizer.SGD(0.1, [_weight()]), **change)
     with pytest.raises(InvalidTypeError, match="optimizer must be an Optimizer, got N"):

@@ -61,7 +61,7 @@ def test_branches_may_step_with_optimizers_of_their_own() -> None:
 
 
 @pytest.mark.feature("L162")
-def test_case_takes_the_first_that_holds_else_the_default() -> None:
+def test_case_takes_the_first_true_branch_else_the_default() -> None:
     x = _t(0.3)
     pairs = [(x < 0.1, lambda: "low"), (x < 0.5, lambda: "mid"), (x < 2, lambda: "up")]
     assert snn.case(pairs) == "mid"
@@ -165,12 +165,12 @@ def test_arrays_are_written_and_read_by_number() -> None:
         ),
     ],
 )
-def test_wrong_arguments_are_told(call: Any, error: Any, message: str) -> None:
+def test_invalid_arguments_are_rejected(call: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 
 
-def test_a_number_of_a_recorded_tensor_is_told_with_its_line() -> None:
+def test_reading_a_symbolic_tensor_names_the_line() -> None:
     @proa.jit.to_static
     def f(x: proa.Tensor) -> proa.Tensor:
         return x * x.sum().item()

@@ -68,7 +68,7 @@ def test_what_a_traced_layer_saves_is_loaded_with_its_parameters(
 
 
 @pytest.mark.feature("L208")
-def test_feed_and_fetch_of_a_traced_layer_hold_for_the_loaded_program(
+def test_feed_and_fetch_of_a_traced_layer_apply_to_the_loaded_program(
     tmp_path: Path,
 ) -> None:
     layer, traced = _traced()
@@ -95,12 +95,12 @@ def test_a_part_of_a_program_is_saved(tmp_path: Path) -> None:
     assert again == ["x", "y"]  # the program itself stays
     inputs = traced.program.main.inputs[::-1]
     static.save_inference_model(
-        tmp_path / "turned", inputs, traced.fetch_names[1], exe, program=traced
+        tmp_path / "reversed", inputs, traced.fetch_names[1], exe, program=traced
     )
-    assert static.load_inference_model(tmp_path / "turned", exe)[1] == ["y", "x"]
+    assert static.load_inference_model(tmp_path / "reversed", exe)[1] == ["y", "x"]
 
 
-def test_open_sizes_and_models_of_jit_save_run(tmp_path: Path) -> None:
+def test_symbolic_dims_and_models_of_jit_save_run(tmp_path: Path) -> None:
     layer = nn.Linear(3, 2)
     proa.jit.save(layer, tmp_path / "open", [InputSpec([None, 3], name="rows")])
     exe = static.Executor()
@@ -124,7 +124,7 @@ def test_a_program_that_is_rewritten_runs_as_it_is_then() -> None:
     np.testing.assert_array_equal(exe.run(traced.program, feed)[0], after)
 
 
-def test_wrong_calls_are_told(tmp_path: Path) -> None:
+def test_invalid_calls_are_rejected(tmp_path: Path) -> None:
     _, traced = _traced()
     exe, program = static.Executor(), traced.program
     with pytest.raises(

@@ -62,7 +62,7 @@ def _both_grad(x: Any, y: Any, p: Any, s: Any, dp: Any, ds: Any) -> tuple[Any, A
 @in_static_mode
 @pytest.mark.feature("L241")
 @pytest.mark.parametrize("kind", [tuple, list])
-def test_several_tensors_go_in_and_come_out(kind: Any) -> None:
+def test_functions_with_several_inputs_and_outputs(kind: Any) -> None:
     x, y = _tensor(A), _tensor(B)
     out = kind([proa.zeros([2, 3], "float64"), proa.zeros([2, 3], "float64")])
     p, s = py_func(_both, kind([x, y]), out, backward_func=_both_grad)
@@ -101,7 +101,7 @@ def test_a_recorded_call_runs_the_functions_each_time(
     assert calls == [[2, 3], [2, 3]]
 
 
-def test_open_sizes_follow_the_first_tensor() -> None:
+def test_symbolic_dims_follow_the_first_tensor() -> None:
     seen = []
 
     def f(x: proa.Tensor) -> proa.Tensor:
@@ -181,7 +181,7 @@ def test_programs_of_several_threads_call_their_own_functions() -> None:
 
 
 @in_static_mode
-def test_what_is_skipped_is_not_given() -> None:
+def test_skipped_values_are_not_passed() -> None:
     x = _tensor(A)
     out = proa.zeros([2, 3], "float64")
     given = []
@@ -198,7 +198,7 @@ def test_what_is_skipped_is_not_given() -> None:
 
 
 @in_static_mode
-def test_none_stands_for_a_gradient_of_zeros() -> None:
+def test_none_means_a_zero_gradient() -> None:
     x, y = _tensor(A), _tensor(B)
     back = lambda x, y, out, d: (None, d)  # noqa: E731
     out = py_func(
@@ -224,7 +224,7 @@ def test_a_function_without_results_is_called_for_its_effect(recorded: bool) -> 
     np.testing.assert_array_equal(seen, [A + 1, B + 1])
 
 
-def test_equal_calls_are_both_made() -> None:
+def test_equal_calls_both_run() -> None:
     count = iter(range(9))
 
     @to_static
@@ -279,7 +279,7 @@ def test_a_graph_with_a_python_function_cannot_be_a_file(tmp_path: Path) -> None
         (A, [2, 3, -1], ShapeError, "an open size of out must be"),
     ],
 )
-def test_wrong_results_are_told(
+def test_invalid_results_are_rejected(
     recorded: bool, result: Any, like: Any, error: Any, message: str
 ) -> None:
     def f(x: proa.Tensor) -> proa.Tensor:
@@ -292,7 +292,7 @@ def test_wrong_results_are_told(
 
 
 @in_static_mode
-def test_an_error_within_a_recorded_function_is_told() -> None:
+def test_an_error_within_a_recorded_function_is_reported() -> None:
     def fails(x: Any) -> Any:
         raise KeyError("nowhere")
 
@@ -314,7 +314,7 @@ def test_an_error_within_a_recorded_function_is_told() -> None:
         ({"out": "y"}, "out must be a Tensor or a list or tuple of Tensors, got str"),
     ],
 )
-def test_wrong_arguments_are_told(change: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(change: dict[str, Any], message: str) -> None:
     given = {"func": _tanh, "x": _tensor(A), "out": InputSpec([2, 3], "float64")}
     with pytest.raises(InvalidTypeError, match=message):
         py_func(**(given | change))

@@ -33,7 +33,7 @@ def _check(got: Any, want: list[Any]) -> None:
     np.testing.assert_allclose(got.numpy(), np.concatenate(want), rtol=1e-6)
 
 
-def test_lengths_and_offsets_say_the_same() -> None:
+def test_lengths_and_offsets_are_equivalent() -> None:
     x = create_lod_tensor(np.arange(6.0), [[2, 1], [3, 1, 2]])
     assert x.lod() == [[0, 2, 3], [0, 3, 4, 6]]
     assert x.has_valid_recursive_sequence_lengths()
@@ -76,12 +76,12 @@ def test_pool(kind: str) -> None:
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
     weights = RNG.normal(size=(4, 3))
     (got * proa.to_tensor(weights)).sum().backward()
-    way, e = RNG.normal(size=ROWS.shape), 1e-6
+    delta, e = RNG.normal(size=ROWS.shape), 1e-6
     up, down = (
-        (snn.sequence_pool(_tensor(ROWS + s * way), kind).numpy() * weights).sum()
+        (snn.sequence_pool(_tensor(ROWS + s * delta), kind).numpy() * weights).sum()
         for s in (e, -e)
     )
-    assert (x.grad.numpy() * way).sum() == pytest.approx((up - down) / (2 * e))
+    assert (x.grad.numpy() * delta).sum() == pytest.approx((up - down) / (2 * e))
 
 
 @pytest.mark.feature("L101")

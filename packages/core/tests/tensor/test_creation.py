@@ -33,7 +33,7 @@ def test_python_numbers_get_the_default_dtypes() -> None:
 @pytest.mark.parametrize(
     "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float64"]
 )
-def test_numpy_arrays_keep_their_dtype_and_come_back(dtype: str) -> None:
+def test_numpy_arrays_round_trip_with_their_dtype(dtype: str) -> None:
     array = np.arange(6).reshape(2, 3).astype(dtype)
     x = proa.to_tensor(array)
     same(x, array)
@@ -164,7 +164,7 @@ def test_one_element_converts_to_python_numbers() -> None:
 
 
 @pytest.mark.feature("L005")
-def test_truth_goes_by_value() -> None:
+def test_bool_of_a_tensor_is_its_value() -> None:
     x = proa.to_tensor(3.0)
     assert x > 2
     assert not (x < 2)
@@ -217,12 +217,12 @@ def test_to_tensor_takes_numbers_as_numpy_does(number: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**64), 10**30])
-def test_to_tensor_refuses_integers_that_int64_does_not_hold(number: int) -> None:
+def test_to_tensor_rejects_integers_that_overflow_int64(number: int) -> None:
     with pytest.raises(Error):
         proa.to_tensor(number)
 
 
-def test_assign_gives_an_output_of_another_shape_the_shape_of_its_source() -> None:
+def test_assign_resizes_its_output_to_the_source() -> None:
     out = proa.zeros([3, 3])
     proa.assign(np.array([[1, 1], [3, 4], [1, 3]]), out)
     same(out, np.array([[1, 1], [3, 4], [1, 3]]))

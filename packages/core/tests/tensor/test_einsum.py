@@ -74,7 +74,7 @@ def test_ellipsis_broadcasts(equation: str, shapes: list[tuple[int, ...]]):
      ("ijk->i", ShapeError), ("ii->i", ShapeError), ("i1->i", InvalidArgumentError),
      ("ij->ii", InvalidArgumentError), ("i.j->i", ShapeError)],
 )  # fmt: skip
-def test_einsum_says_what_is_wrong(equation: str, error: type[Exception]):
+def test_einsum_names_the_invalid_part(equation: str, error: type[Exception]):
     with pytest.raises(error, match=r"\[einsum\]"):
         proa.einsum(equation, proa.ones([2, 3]))
     with pytest.raises(ShapeError, match=r"\[einsum\]"):

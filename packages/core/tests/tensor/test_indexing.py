@@ -100,13 +100,13 @@ def test_set_converts_the_value() -> None:
 @pytest.mark.parametrize(
     "key", [(0, 0, 0, 0), (..., 0, ...), [0.5], (P, P, P, P)], ids=name
 )
-def test_wrong_indices_are_told(key: Any) -> None:
+def test_invalid_indices_are_rejected(key: Any) -> None:
     x = proa.to_tensor(A)
     with pytest.raises((OutOfRangeError, InvalidArgumentError)):
         x[tensors(key)]
 
 
-def test_out_of_range_is_told() -> None:
+def test_an_index_out_of_range_is_rejected() -> None:
     x = proa.to_tensor(A)
     with pytest.raises(IndexError):
         x[3]

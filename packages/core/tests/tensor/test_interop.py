@@ -31,7 +31,7 @@ def test_arrays_go_through_unchanged(name: str):
     assert x.tolist() == a.tolist()
 
 
-def test_memory_is_shared_both_ways_unless_copied():
+def test_memory_is_shared_in_both_directions_unless_copied():
     a = np.zeros((3, 4), "float32")
     x = _core.from_numpy(a[::-1, 1:], False)
     a[2, 1] = 7
@@ -45,7 +45,7 @@ def test_memory_is_shared_both_ways_unless_copied():
     assert _core.from_numpy(swapped, False).tolist() == [0, 1, 2]
 
 
-def test_an_array_outlives_its_tensor_and_the_other_way():
+def test_an_array_outlives_its_tensor_and_vice_versa():
     x = tensor(np.arange(1000.0))
     a = x.numpy()
     del x
@@ -196,7 +196,7 @@ def test_overlapping_assignment_reads_before_it_writes():
     np.testing.assert_array_equal(x.numpy(), [0, 0, 1, 2, 3])
 
 
-def test_indices_outside_say_so_and_loops_end():
+def test_indices_out_of_range_raise_and_loops_end():
     x = tensor([1.0, 2.0])
     with pytest.raises(OutOfRangeError, match=r"\[-2, 2\), got 2"):
         x[2]

@@ -113,7 +113,7 @@ def test_stack_reads_and_writes_within_bounds() -> None:
 
 
 @pytest.mark.feature("L016")
-def test_turning_and_rolling() -> None:
+def test_flip_rot90_and_roll() -> None:
     x = proa.to_tensor(A)
     same(proa.flip(x, [0, 2]), np.flip(A, (0, 2)))
     same(proa.t(x[0]), A[0].T)
@@ -185,12 +185,12 @@ def test_picking_by_index() -> None:
 def test_coordinates_of_what_is_not_zero(shape: tuple[int, ...]) -> None:
     array = RNG.random(shape) > 0.6
     same(proa.nonzero(proa.to_tensor(array)), np.argwhere(array))
-    turned = proa.to_tensor(array).transpose(list(range(len(shape)))[::-1])
-    same(proa.nonzero(turned), np.argwhere(array.T))
+    transposed_view = proa.to_tensor(array).transpose(list(range(len(shape)))[::-1])
+    same(proa.nonzero(transposed_view), np.argwhere(array.T))
     count = int(np.count_nonzero(array))
     for wrong in (count + 1, count - 1):
         with pytest.raises(InvalidArgumentError):
-            proa._core.ops.nonzero(turned, count=wrong)
+            proa._core.ops.nonzero(transposed_view, count=wrong)
 
 
 def test_putting_by_index() -> None:

@@ -197,7 +197,7 @@ def test_where_as_a_method_takes_a_condition_by_name() -> None:
     assert yes.where()[0].tolist() == [[0]]
 
 
-def test_numpy_on_the_left_gives_tensors() -> None:
+def test_numpy_on_the_left_returns_tensors() -> None:
     x = proa.to_tensor([1.0, 2.0], stop_gradient=False)
     y = np.array([3.0, 4.0], "float32") * x
     assert isinstance(y, proa.Tensor) and not y.stop_gradient

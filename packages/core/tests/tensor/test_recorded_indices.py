@@ -116,7 +116,7 @@ def test_a_saved_mask_still_fits_its_axis_alone(tmp_path: Path) -> None:
             loaded(proa.ones([rows, 3]))
 
 
-def test_an_integer_beside_an_empty_index_is_checked_where_the_size_is_known() -> None:
+def test_an_integer_next_to_an_empty_index_is_checked_where_the_size_is_known() -> None:
     empty = np.zeros(0, np.int64)
     run = proa.jit.to_static(read((7, empty)), input_spec=[SPECS[0]])
     with pytest.raises(OutOfRangeError):

@@ -1,4 +1,4 @@
-"""save and load: safetensors files that other readers open; damage is told."""
+"""save and load: safetensors files that other readers open; damage is rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def state() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_what_is_saved_comes_back(tmp_path: Path) -> None:
+def test_saved_objects_are_loaded_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "state.pdparams"
     proa.save(state(), path)
     got = proa.load(path)
@@ -50,7 +50,7 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16",
      "float32", "float64", "complex64"],
 )  # fmt: skip
-def test_every_dtype_comes_back(tmp_path: Path, dtype: str) -> None:
+def test_every_dtype_round_trips(tmp_path: Path, dtype: str) -> None:
     x = proa.to_tensor([0.0, 1.0, 3.0]).astype(dtype)
     proa.save({"x": x}, tmp_path / "x")
     y = proa.load(tmp_path / "x")["x"]
@@ -89,7 +89,7 @@ def test_objects_are_refused_and_leave_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_missing_and_foreign_files_are_told(tmp_path: Path) -> None:
+def test_missing_and_foreign_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="must exist"):
         proa.load(tmp_path / "nothing")
     for content, text in [
@@ -135,7 +135,7 @@ def test_damage_never_gets_through(tmp_path: Path) -> None:
         [1, 2],
     ],
 )
-def test_false_headers_are_told(tmp_path: Path, entry: Any) -> None:
+def test_false_headers_are_rejected(tmp_path: Path, entry: Any) -> None:
     text = json.dumps({"x": entry}).encode()
     data = len(text).to_bytes(8, "little") + text + b"\0" * 4
     (tmp_path / "x").write_bytes(data)

@@ -240,7 +240,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_missing_file_is_told_with_where_to_put_it(
+def test_a_missing_file_error_names_the_expected_folder(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROA_DATA_HOME", str(tmp_path))
@@ -255,7 +255,7 @@ def test_a_missing_file_is_told_with_where_to_put_it(
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "Conll05st"])
-def test_a_damaged_file_is_told(name: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_rejected(name: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\x1f\x8b something else")
     with pytest.raises(InvalidArgumentError, match=name):

@@ -67,7 +67,7 @@ def test_the_layer_keeps_its_transitions() -> None:
      ([2, 3, 4], [4, 4], [3, 4], r"lengths must be 1 to 3, got \(3, 4\)"),
      ([2, 3, 4], [4, 4], [0, 3], r"lengths must be 1 to 3")],
 )  # fmt: skip
-def test_shapes_that_do_not_fit_are_told(
+def test_incompatible_shapes_are_rejected(
     potentials: list[int], transitions: list[int], lengths: list[int], message: str
 ) -> None:
     with pytest.raises(ShapeError, match=message):

@@ -23,7 +23,7 @@ def test_names_are_counted_by_key() -> None:
         assert utils.unique_name.generate("fc") == "fc_2"
 
 
-def test_guards_give_layers_the_same_names_again() -> None:
+def test_unique_name_guard_restarts_layer_names() -> None:
     names = []
     for _ in range(2):
         with utils.unique_name.guard():
@@ -31,7 +31,7 @@ def test_guards_give_layers_the_same_names_again() -> None:
     assert names[0] == names[1]
 
 
-def test_switching_goes_back_and_forth() -> None:
+def test_unique_name_switch_is_reversible() -> None:
     before = utils.unique_name.switch()
     try:
         assert utils.unique_name.generate("x") == "x_0"
@@ -89,7 +89,7 @@ def test_modules_are_tried() -> None:
         utils.try_import("no_such_module_ever", "own words")
 
 
-def test_weights_come_from_the_cache_alone(tmp_path: Path, monkeypatch: Any) -> None:
+def test_weights_are_read_only_from_the_cache(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("PROA_HOME", str(tmp_path))
     url = "https://example.org/models/net.pdparams"
     take = utils.download.get_weights_path_from_url

@@ -63,7 +63,7 @@ def test_nms() -> None:
     assert ops.nms(proa.zeros([0, 4])).shape == [0]
 
 
-def test_nms_says_what_it_needs() -> None:
+def test_nms_names_missing_arguments() -> None:
     b = proa.to_tensor(some_boxes(4))
     with pytest.raises(ShapeError, match=r"boxes must have shape \(R, 4\)"):
         ops.nms(b[:, :3])
@@ -85,14 +85,16 @@ def test_matrix_nms(gaussian: bool) -> None:
     for label in (1, 2):
         order = [i for i in np.argsort(-scores[0, label]) if scores[0, label, i] > 0.1]
         for at, i in enumerate(order):
-            least = 1.0
+            smallest = 1.0
             for before, j in enumerate(order[:at]):
-                most = max((iou(boxes[0, j], boxes[0, m]) for m in order[:before]),
+                largest = max((iou(boxes[0, j], boxes[0, m]) for m in order[:before]),
                            default=0.0)  # fmt: skip
                 o = iou(boxes[0, i], boxes[0, j])
-                fall = (1 - o) / (1 - most)
-                least = min(least, np.exp((most**2 - o**2) * 2) if gaussian else fall)
-            score = scores[0, label, i] * least
+                fall = (1 - o) / (1 - largest)
+                smallest = min(
+                    smallest, np.exp((largest**2 - o**2) * 2) if gaussian else fall
+                )
+            score = scores[0, label, i] * smallest
             if score > 0.15:
                 found.append((score, label, i))
     found.sort(key=lambda f: -f[0])
@@ -124,8 +126,10 @@ def test_box_coder_is_undone(normalized: bool) -> None:
     np.testing.assert_allclose(
         back.numpy(), np.broadcast_to(target[:, None], (5, 3, 4)), rtol=1e-4, atol=1e-4
     )
-    turned = proa.transpose(code, [1, 0, 2])
-    other = ops.box_coder(p, v, turned, "decode_center_size", normalized, axis=1)
+    transposed_view = proa.transpose(code, [1, 0, 2])
+    other = ops.box_coder(
+        p, v, transposed_view, "decode_center_size", normalized, axis=1
+    )
     np.testing.assert_allclose(
         other.numpy(), back.numpy().transpose(1, 0, 2), rtol=1e-5
     )
@@ -243,8 +247,8 @@ ANCHORS = [10, 13, 16, 30, 33, 23]
 
 
 @pytest.mark.parametrize("clip", [True, False])
-@pytest.mark.parametrize(("stretch", "aware"), [(1.0, False), (1.2, True)])
-def test_yolo_box(clip: bool, stretch: float, aware: bool) -> None:
+@pytest.mark.parametrize(("scale_xy", "aware"), [(1.0, False), (1.2, True)])
+def test_yolo_box(clip: bool, scale_xy: float, aware: bool) -> None:
     n, h, w, classes, ratio = 2, 3, 4, 2, 8
     x = RNG.normal(size=(n, 3 * (7 + aware), h, w))
     size = np.array([[40, 60], [33, 21]], np.int32)
@@ -257,9 +261,9 @@ def test_yolo_box(clip: bool, stretch: float, aware: bool) -> None:
             conf = conf**0.6 * sigmoid(x[i, a, y, c]) ** 0.4
         if conf < 0.45:
             continue
-        bias = -0.5 * (stretch - 1)
-        bx = (c + sigmoid(p[0]) * stretch + bias) * size[i, 1] / w
-        by = (y + sigmoid(p[1]) * stretch + bias) * size[i, 0] / h
+        bias = -0.5 * (scale_xy - 1)
+        bx = (c + sigmoid(p[0]) * scale_xy + bias) * size[i, 1] / w
+        by = (y + sigmoid(p[1]) * scale_xy + bias) * size[i, 0] / h
         bw = np.exp(p[2]) * ANCHORS[2 * a] * size[i, 1] / (ratio * w)
         bh = np.exp(p[3]) * ANCHORS[2 * a + 1] * size[i, 0] / (ratio * h)
         box = np.array([bx - bw / 2, by - bh / 2, bx + bw / 2, by + bh / 2])
@@ -270,7 +274,7 @@ def test_yolo_box(clip: bool, stretch: float, aware: bool) -> None:
         boxes[i, at], scores[i, at] = box, conf * sigmoid(p[5:])
     got = ops.yolo_box(
         proa.to_tensor(x), proa.to_tensor(size), ANCHORS, classes, 0.45, ratio, clip,
-        scale_x_y=stretch, iou_aware=aware, iou_aware_factor=0.4,
+        scale_x_y=scale_xy, iou_aware=aware, iou_aware_factor=0.4,
     )  # fmt: skip
     np.testing.assert_allclose(got[0].numpy(), boxes, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(got[1].numpy(), scores, rtol=1e-9, atol=1e-9)
@@ -287,7 +291,7 @@ def reference_loss(
     mask: list[int],
     score: Any,
     smooth: bool,
-    stretch: float,
+    scale_xy: float,
 ) -> Any:
     n, _, h, w = x.shape
     classes, ratio, thresh = 3, 8, 0.3
@@ -302,10 +306,10 @@ def reference_loss(
     for i in range(n):
         objects = np.zeros((len(mask), h, w))
         for a, y, c in np.ndindex(*objects.shape):
-            q, bias = p[i, a, :, y, c], -0.5 * (stretch - 1)
+            q, bias = p[i, a, :, y, c], -0.5 * (scale_xy - 1)
             box = [
-                (c + sigmoid(q[0]) * stretch + bias) / w,
-                (y + sigmoid(q[1]) * stretch + bias) / h,
+                (c + sigmoid(q[0]) * scale_xy + bias) / w,
+                (y + sigmoid(q[1]) * scale_xy + bias) / h,
                 np.exp(q[2]) * anchors[mask[a], 0] / (ratio * w),
                 np.exp(q[3]) * anchors[mask[a], 1] / (ratio * h),
             ]
@@ -342,8 +346,8 @@ def reference_loss(
 
 
 @pytest.mark.parametrize("mask", [[0, 1, 2], [2, 0]])
-@pytest.mark.parametrize(("smooth", "stretch"), [(True, 1.0), (False, 1.1)])
-def test_yolo_loss(mask: list[int], smooth: bool, stretch: float) -> None:
+@pytest.mark.parametrize(("smooth", "scale_xy"), [(True, 1.0), (False, 1.1)])
+def test_yolo_loss(mask: list[int], smooth: bool, scale_xy: float) -> None:
     x = RNG.normal(size=(2, len(mask) * 8, 3, 4))
     gt = np.concatenate(
         [RNG.uniform(0.05, 0.95, (2, 4, 2)), RNG.uniform(0.1, 0.9, (2, 4, 2))], 2
@@ -355,16 +359,16 @@ def test_yolo_loss(mask: list[int], smooth: bool, stretch: float) -> None:
     def loss(x: Any) -> Any:
         return ops.yolo_loss(
             x, proa.to_tensor(gt), proa.to_tensor(label), ANCHORS, mask, 3, 0.3, 8,
-            proa.to_tensor(score), smooth, scale_x_y=stretch,
+            proa.to_tensor(score), smooth, scale_x_y=scale_xy,
         )  # fmt: skip
 
-    want = reference_loss(x, gt, label, mask, score, smooth, stretch)
+    want = reference_loss(x, gt, label, mask, score, smooth, scale_xy)
     np.testing.assert_allclose(loss(proa.to_tensor(x)).numpy(), want, rtol=1e-9)
     v = proa.to_tensor(x, stop_gradient=False)
     loss(v).sum().backward()
     along = RNG.normal(size=x.shape)
     up, down = (
-        reference_loss(x + e * along, gt, label, mask, score, smooth, stretch).sum()
+        reference_loss(x + e * along, gt, label, mask, score, smooth, scale_xy).sum()
         for e in (1e-6, -1e-6)
     )
     np.testing.assert_allclose(

@@ -164,7 +164,7 @@ def test_vgg_and_alexnet_compute(batch_norm: bool) -> None:
     assert models.AlexNet(3)(proa.ones([2, 3, 224, 224])).shape == [2, 3]
 
 
-def test_weights_come_from_a_local_file(tmp_path: Path) -> None:
+def test_weights_are_read_from_a_local_file(tmp_path: Path) -> None:
     net = models.mobilenet_v1(scale=0.25, num_classes=3)
     path = tmp_path / "net.pdparams"
     proa.save(net.state_dict(), str(path))
@@ -200,7 +200,7 @@ def test_nothing_is_downloaded(name: str) -> None:
      (lambda: models.DenseNet(100), "layers must be one of"),
      (lambda: models.ResNet(models.resnet.BasicBlock, 19), "depth must be one of")],
 )  # fmt: skip
-def test_unknown_variants_are_told(make: Any, message: str) -> None:
+def test_unknown_variants_are_rejected(make: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         make()
 

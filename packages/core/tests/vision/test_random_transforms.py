@@ -80,7 +80,7 @@ def test_without_a_range_colours_stay() -> None:
         np.testing.assert_array_equal(transform(NOISE), NOISE)
 
 
-def test_factors_are_drawn_from_the_range_told() -> None:
+def test_factors_are_drawn_from_the_stated_range() -> None:
     grey = np.full((2, 2, 3), 100, np.uint8)
     drawn = [T.BrightnessTransform(0.2)(grey)[0, 0, 0] for _ in range(200)]
     assert 80 <= min(drawn) < 90
@@ -121,7 +121,7 @@ def test_params_of_a_perspective_stay_near_the_corners() -> None:
      (lambda: T.RandomCrop(30)(NOISE), "size must be at most"),
      (lambda: T.Resize(3, keys="image"), "sequence of names")],
 )  # fmt: skip
-def test_bad_settings_are_told(make: Any, message: str) -> None:
+def test_invalid_settings_are_rejected(make: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         make()
 

@@ -145,8 +145,8 @@ def test_every_filter_keeps_a_flat_image(kind: str, mode: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_size_is_that_of_the_shorter_side(kind: str) -> None:
     assert pixels(T.resize(made(NOISE, kind), 7)).shape == (7, 10, 3)
-    turned = np.ascontiguousarray(NOISE.transpose(1, 0, 2))
-    assert pixels(T.Resize(9)(made(turned, kind))).shape == (12, 9, 3)
+    transposed_view = np.ascontiguousarray(NOISE.transpose(1, 0, 2))
+    assert pixels(T.Resize(9)(made(transposed_view, kind))).shape == (12, 9, 3)
     with pytest.raises(InvalidArgumentError, match="interpolation must be one of"):
         T.resize(made(NOISE, kind), 7, "cubic")
     with pytest.raises(InvalidArgumentError, match="size must be positive"):
@@ -202,7 +202,7 @@ def test_affine_moves_scales_and_shears(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_perspective_takes_the_corners_where_they_are_told(kind: str) -> None:
+def test_perspective_maps_the_corners_to_the_stated_points(kind: str) -> None:
     corners = [(0, 0), (20, 0), (20, 14), (0, 14)]
     mirrored = [(20, 0), (0, 0), (0, 14), (20, 14)]
     check(lambda x: T.perspective(x, corners, mirrored), kind, NOISE[:, ::-1])
@@ -257,14 +257,14 @@ def test_colours_are_adjusted_as_pil_does(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shift", [-0.5, -0.2, 0.0, 0.31, 0.5])
-def test_hue_turns_in_hsv(kind: str, shift: float) -> None:
+def test_hue_is_shifted_in_hsv(kind: str, shift: float) -> None:
     import colorsys
 
-    def turned(colour: np.ndarray) -> tuple[float, ...]:
+    def transposed_view(colour: np.ndarray) -> tuple[float, ...]:
         hue, saturation, value = colorsys.rgb_to_hsv(*(colour / 255.0))
         return colorsys.hsv_to_rgb((hue + shift) % 1.0, saturation, value)
 
-    expected = np.apply_along_axis(turned, 2, NOISE) * 255
+    expected = np.apply_along_axis(transposed_view, 2, NOISE) * 255
     check(lambda x: T.adjust_hue(x, shift), kind, np.rint(expected).astype(np.uint8),
           atol=1)  # fmt: skip
     with pytest.raises(InvalidArgumentError, match=r"\[-0.5, 0.5\]"):

@@ -142,7 +142,7 @@ def test_datasets_read_local_files(
     assert len(given) == 7
 
 
-def test_missing_data_is_told_with_the_way_out(
+def test_missing_data_error_names_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -161,7 +161,7 @@ def test_missing_data_is_told_with_the_way_out(
     [b"", b"text file", b"\x1f\x8b broken", b"\x00\x00\x08\x01\x00\x00\x00\x09abc",
      b"\x00\x00\x08\x03\x00"],
 )  # fmt: skip
-def test_damaged_idx_files_are_told(tmp_path: Path, content: bytes) -> None:
+def test_damaged_idx_files_are_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(InvalidArgumentError, match="read_idx"):
         datasets.read_idx(tmp_path / "x")

@@ -238,7 +238,7 @@ def test_image_backends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Cifar10", "Cifar100", "Flowers", "VOC2012", "MNIST"])
-def test_a_missing_archive_is_told_with_where_to_put_it(
+def test_a_missing_archive_error_names_the_expected_folder(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROA_DATA_HOME", str(tmp_path))

@@ -82,8 +82,8 @@ def _print_profile(predictor: Predictor, inputs: list, runs: int) -> None:  # ty
         for step in predictor.profile(inputs):
             totals[f"{step.op:24} {step.name}"] += step.milliseconds
     whole = sum(totals.values())
-    for name, spent in sorted(totals.items(), key=lambda item: -item[1]):
-        print(f"{spent / whole:6.1%}  {spent / min(runs, 20):9.4f} ms  {name}")
+    for name, elapsed in sorted(totals.items(), key=lambda item: -item[1]):
+        print(f"{elapsed / whole:6.1%}  {elapsed / min(runs, 20):9.4f} ms  {name}")
 
 
 def _bench(options: argparse.Namespace) -> None:

@@ -105,7 +105,7 @@ class Predictor:
         path = config.library_path
         self._library = library.load(Path(fspath(path)) if path is not None else None)
         self._model = ctypes.c_void_p()
-        self._kept: object = None
+        self._buffers_owner: object = None
         self._lock = Lock()
         self._held: dict[str, AnyArray] = {}
         self._open(config.model)
@@ -121,7 +121,7 @@ class Predictor:
             room = np.empty(len(model) + 64, np.uint8)
             start = -room.ctypes.data % 64
             room[start : start + len(model)] = np.frombuffer(model, np.uint8)
-            self._kept = room
+            self._buffers_owner = room
             status = self._library.proa_lite_open_bytes(
                 room.ctypes.data + start, len(model), target
             )

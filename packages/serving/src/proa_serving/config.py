@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""The settings of a server."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ServerConfig:
     max_connections: int = 1024
 
     def __post_init__(self) -> None:
-        least = {
+        minimum = {
             "instances": (self.instances, 1),
             "threads": (self.threads, 1),
             "max_batch": (self.limits.max_batch, 1),
@@ -87,7 +87,7 @@ class ServerConfig:
             "grace_s": (self.grace_s, 0),
             "max_connections": (self.max_connections, 1),
         }
-        for name, (value, low) in least.items():
+        for name, (value, low) in minimum.items():
             if not low <= value < float("inf"):
                 raise InvalidRequestError(
                     "config", f"{name} must be at least {low}, got {value}"

@@ -11,7 +11,7 @@ from proa.nn.layer import Layer
 from proa.optimizer import Optimizer
 
 
-def _kept() -> tuple[type, ...]:
+def _float32_layers() -> tuple[type, ...]:
     """Layers whose parameters stay float32."""
     from proa import nn
 
@@ -77,7 +77,7 @@ def decorate(
     if level == "O2":
         given = excluded_layers if excluded_layers is not None else ()
         apart: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
-        types = (*_kept(), *(a for a in apart if isinstance(a, type)))
+        types = (*_float32_layers(), *(a for a in apart if isinstance(a, type)))
         single = [a for a in apart if not isinstance(a, type)]
         keep = {id(below) for a in single for below in a.sublayers(include_self=True)}
         for layer in layers:

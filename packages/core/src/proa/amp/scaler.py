@@ -20,7 +20,7 @@ class GradScaler:
     falls by decr_ratio after decr_every_n_nan_or_inf steps that were left out.
 
     Args:
-        enable: False makes every method hand on what it is given.
+        enable: False makes every method return its argument unchanged.
         init_loss_scaling: The scale to begin with.
         incr_ratio: What the scale grows by, above 1.
         decr_ratio: What it falls by, below 1.
@@ -230,9 +230,9 @@ class GradScaler:
 AmpScaler = GradScaler
 
 
-def _above(name: str, value: Any, least: float) -> float:
-    if not isinstance(value, (int, float)) or not value > least:
+def _above(name: str, value: Any, minimum: float) -> float:
+    if not isinstance(value, (int, float)) or not value > minimum:
         raise InvalidArgumentError(
-            f"[GradScaler] {name} must be a number above {least}, got {value!r}"
+            f"[GradScaler] {name} must be a number above {minimum}, got {value!r}"
         )
     return float(value)

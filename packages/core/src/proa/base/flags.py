@@ -38,16 +38,16 @@ def _truth(name: str, value: Any) -> bool:
     raise InvalidArgumentError(f"[set_flags] {name} must be a bool, got {value!r}")
 
 
-def _level(most: int) -> Callable[[str, Any], int]:
+def _level(maximum: int) -> Callable[[str, Any], int]:
     def read(name: str, value: Any) -> int:
         try:
             number = int(value)
         except (TypeError, ValueError):
             number = -1
-        if 0 <= number <= most:
+        if 0 <= number <= maximum:
             return number
         raise InvalidArgumentError(
-            f"[set_flags] {name} must be an int of 0 to {most}, got {value!r}"
+            f"[set_flags] {name} must be an int of 0 to {maximum}, got {value!r}"
         )
 
     return read

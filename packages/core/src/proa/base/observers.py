@@ -48,7 +48,7 @@ observing: list[LayerObserver] = []
 
 @contextmanager
 def observing_layers(observe: LayerObserver) -> Iterator[None]:
-    """While open, the observer is told of the Layers that this thread calls."""
+    """While open, the observer sees the Layers that this thread calls."""
     thread_observers.layers.append(observe)
     observing.append(observe)
     try:

@@ -155,16 +155,20 @@ def _of_arguments(
     where: str, given: Mapping[str, Any], error: Exception
 ) -> errors.Error:
     """An error that tells all arguments, as none of them alone is known to be wrong."""
-    told = ", ".join(
+    described = ", ".join(
         f"{name} {shown(value)}"
         if isinstance(value, _core.Tensor)
         else f"{name}={shown(value)}"
         for name, value in given.items()
         if name != "self"
     )
-    text = f"[{where}] expected arguments as it documents them, got {told or 'none'}"
+    text = (
+        f"[{where}] expected arguments as it documents them, got {described or 'none'}"
+    )
     if isinstance(error, MemoryError):
-        return errors.ResourceExhaustedError(f"[{where}] out of memory, got {told}")
+        return errors.ResourceExhaustedError(
+            f"[{where}] out of memory, got {described}"
+        )
     if isinstance(error, NotImplementedError):
         return errors.UnimplementedError(f"[{where}] a subclass must define it")
     if isinstance(error, _OF_KINDS):

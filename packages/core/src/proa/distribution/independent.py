@@ -25,9 +25,10 @@ class Independent(Distribution):
                 f"[1, {len(base.batch_shape)}], got {rank}"
             )
         self._base, self._rank = base, rank
-        kept = len(base.batch_shape) - rank
+        batch_rank = len(base.batch_shape) - rank
         super().__init__(
-            base.batch_shape[:kept], base.batch_shape[kept:] + base.event_shape
+            base.batch_shape[:batch_rank],
+            base.batch_shape[batch_rank:] + base.event_shape,
         )
 
     @property

@@ -44,12 +44,12 @@ class Laplace(Distribution):
         noise = uniform_noise(self._extended(shape), self.loc.dtype)
         return self.icdf(ops.clip(noise, min=1e-7, max=1 - 1e-7))
 
-    def _far(self, value: Any) -> Tensor:
+    def _standardized_distance(self, value: Any) -> Tensor:
         return ops.div(ops.sub(as_value(value, self.loc), self.loc), self.scale)
 
     def log_prob(self, value: Any) -> Tensor:
         size = ops.add(ops.log(self.scale), math.log(2))
-        return ops.neg(ops.add(ops.abs(self._far(value)), size))
+        return ops.neg(ops.add(ops.abs(self._standardized_distance(value)), size))
 
     def entropy(self) -> Tensor:
         """1 + log(2 scale)."""
@@ -57,15 +57,15 @@ class Laplace(Distribution):
 
     def cdf(self, value: Any) -> Tensor:
         """The probability of at most this value."""
-        z = self._far(value)
+        z = self._standardized_distance(value)
         tail = ops.expm1(ops.neg(ops.abs(z)))
         return ops.sub(0.5, ops.scale(ops.mul(ops.sign(z), tail), scale=0.5))
 
     def icdf(self, value: Any) -> Tensor:
         """The value that is met with a probability of at most this."""
         u = ops.sub(as_value(value, self.loc), 0.5)
-        far = ops.log1p(ops.scale(ops.abs(u), scale=-2.0))
-        return ops.sub(self.loc, ops.mul(ops.mul(self.scale, ops.sign(u)), far))
+        log_tail = ops.log1p(ops.scale(ops.abs(u), scale=-2.0))
+        return ops.sub(self.loc, ops.mul(ops.mul(self.scale, ops.sign(u)), log_tail))
 
 
 @register_kl(Laplace, Laplace)

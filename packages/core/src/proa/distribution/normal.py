@@ -55,14 +55,14 @@ class Normal(Distribution):
         return ops.add(ops.log(self.scale), 0.5 + 0.5 * math.log(2 * math.pi))
 
     def log_prob(self, value: Any) -> Tensor:
-        far = ops.div(ops.sub(as_value(value, self.loc), self.loc), self.scale)
+        standardized = ops.div(ops.sub(as_value(value, self.loc), self.loc), self.scale)
         size = ops.add(ops.log(self.scale), 0.5 * math.log(2 * math.pi))
-        return ops.sub(ops.scale(ops.square(far), scale=-0.5), size)
+        return ops.sub(ops.scale(ops.square(standardized), scale=-0.5), size)
 
 
 @register_kl(Normal, Normal)
 def _kl(p: Normal, q: Normal) -> Tensor:
     ratio = ops.square(ops.div(p.scale, q.scale))
-    far = ops.square(ops.div(ops.sub(p.loc, q.loc), q.scale))
-    total = ops.sub(ops.add(ratio, far), ops.add(ops.log(ratio), 1.0))
+    standardized = ops.square(ops.div(ops.sub(p.loc, q.loc), q.scale))
+    total = ops.sub(ops.add(ratio, standardized), ops.add(ops.log(ratio), 1.0))
     return ops.scale(total, scale=0.5)

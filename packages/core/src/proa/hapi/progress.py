@@ -57,8 +57,8 @@ class ProgressBar:
 
     def line(self, step: int, values: Iterable[tuple[str, Any]]) -> str:
         """The text for a step."""
-        spent = time.monotonic() - self._start
-        rate = spent / step if step else 0.0
+        elapsed = time.monotonic() - self._start
+        rate = elapsed / step if step else 0.0
         measures = " - ".join(f"{k}: {format_value(v)}" for k, v in values)
         if self._total:
             share = min(step / self._total, 1.0)
@@ -72,7 +72,7 @@ class ProgressBar:
         if self._total and step < self._total:
             clock = f"eta {format_time(rate * (self._total - step))}"
         else:
-            clock = format_time(spent)
+            clock = format_time(elapsed)
         parts = [head, clock, pace, measures]
         return " - ".join(p for p in parts if p)
 

@@ -61,12 +61,12 @@ def save(obj: Any, path: Any, protocol: int = 4, **configs: Any) -> None:
     _put(path, safetensors.chunks(*pack(obj)))
 
 
-def _put(path: Any, pieces: Any) -> None:
+def _put(path: Any, buffers: Any) -> None:
     if hasattr(path, "write"):
-        for piece in pieces:
-            path.write(piece)
+        for buffer in buffers:
+            path.write(buffer)
     else:
-        files.replace(path, pieces)
+        files.replace(path, buffers)
 
 
 def load(path: Any, **configs: Any) -> Any:

@@ -16,10 +16,10 @@ Words = NDArray[np.uint64]
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 
 
-def _turned(x: Words, by: int) -> Words:
-    """Every word turned left."""
-    turned: Words = (x << np.uint64(by)) | (x >> np.uint64(64 - by))
-    return turned
+def _rotate_left(x: Words, by: int) -> Words:
+    """Rotate every word left by some bits."""
+    rotated: Words = (x << np.uint64(by)) | (x >> np.uint64(64 - by))
+    return rotated
 
 
 def _mixed(k: Words) -> Words:
@@ -31,12 +31,12 @@ def _mixed(k: Words) -> Words:
 
 
 def _first(k: Words) -> Words:
-    made: Words = _turned(k * _C1, 31) * _C2
+    made: Words = _rotate_left(k * _C1, 31) * _C2
     return made
 
 
 def _second(k: Words) -> Words:
-    made: Words = _turned(k * _C2, 33) * _C1
+    made: Words = _rotate_left(k * _C2, 33) * _C1
     return made
 
 
@@ -47,7 +47,7 @@ def murmurhash3_x64_128(keys: ArrayLike, seed: int = 0) -> Words:
 
     Args:
         keys: (n, length): a key in each row, whose bytes are hashed. Bytes, or numbers
-            of a fixed size as they lie in memory (little-endian).
+            of a fixed size as stored in memory (little-endian).
         seed: 0 to 2**32 - 1.
 
     Returns:
@@ -75,9 +75,9 @@ def murmurhash3_x64_128(keys: ArrayLike, seed: int = 0) -> Words:
     two = one.copy()
     five = np.uint64(5)
     for at in range(0, size // 16 * 2, 2):
-        one = _turned(one ^ _first(words[:, at]), 27) + two
+        one = _rotate_left(one ^ _first(words[:, at]), 27) + two
         one = one * five + np.uint64(0x52DCE729)
-        two = _turned(two ^ _second(words[:, at + 1]), 31) + one
+        two = _rotate_left(two ^ _second(words[:, at + 1]), 31) + one
         two = two * five + np.uint64(0x38495AB5)
     if size % 16:
         one, two = one ^ _first(words[:, -2]), two ^ _second(words[:, -1])

@@ -58,14 +58,14 @@ class DataLoader:
         worker_init_fn: Callable[[int], Any] | None = None,
         persistent_workers: bool = False,
     ) -> None:
-        for name, number, least in (
+        for name, number, minimum in (
             ("num_workers", num_workers, 0),
             ("prefetch_factor", prefetch_factor, 1),
             ("timeout", timeout, 0),
         ):
-            if number < least:
+            if number < minimum:
                 raise InvalidArgumentError(
-                    f"[DataLoader] {name} must be at least {least}, got {number}"
+                    f"[DataLoader] {name} must be at least {minimum}, got {number}"
                 )
         self.dataset = dataset
         self.num_workers, self.prefetch_factor = num_workers, prefetch_factor

@@ -52,13 +52,13 @@ def local_file(
         if not Path(given).is_file():
             raise NotFoundError(f"[{where}] {argument} must be a file, got {given}")
         return Path(given)
-    looked = data_folders(name) if folders is None else list(folders)
-    for folder in looked:
+    searched = data_folders(name) if folders is None else list(folders)
+    for folder in searched:
         for file in files:
             if (folder / file).is_file():
                 return folder / file
     raise NotFoundError(
-        f"[{where}] {files[0]} must lie in one of: {', '.join(map(str, looked))}; got "
-        f"none. Nothing is downloaded: {hint or 'put the file there'}, or give "
+        f"[{where}] expected {files[0]} in one of: {', '.join(map(str, searched))}; "
+        f"got none. Nothing is downloaded: {hint or 'put the file there'}, or give "
         f"{argument}."
     )

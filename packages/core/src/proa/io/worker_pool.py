@@ -88,7 +88,7 @@ class WorkerPool:
         open_workers = deque(range(len(self._processes)))
         if self._streams:
             for w in open_workers:
-                self._tell(w, ("epoch", 0, None))
+                self._send(w, ("epoch", 0, None))
         exhausted = False
         capacity = self._prefetch * len(self._processes)
         try:
@@ -101,7 +101,7 @@ class WorkerPool:
                         break
                     worker = open_workers[0]
                     open_workers.rotate(-1)
-                    waiting.append((self._ask(worker, request), worker))
+                    waiting.append((self._request(worker, request), worker))
                 if not waiting:
                     return
                 number, worker = waiting[0]
@@ -121,15 +121,15 @@ class WorkerPool:
             # What was asked for and is not wanted any more is thrown away later.
             self._stale.update(n for n, _ in waiting if n not in done)
 
-    def _tell(self, worker: int, message: tuple[str, int, Any]) -> None:
+    def _send(self, worker: int, message: tuple[str, int, Any]) -> None:
         try:
             self._connections[worker].send(message)
         except (BrokenPipeError, ConnectionResetError):
             self._report(worker)
 
-    def _ask(self, worker: int, request: Any) -> int:
+    def _request(self, worker: int, request: Any) -> int:
         self._number += 1
-        self._tell(worker, ("get", self._number, request))
+        self._send(worker, ("get", self._number, request))
         return self._number
 
     def _receive(self, wanted: int, done: dict[int, tuple[str, Any]]) -> None:
@@ -150,7 +150,7 @@ class WorkerPool:
             except (EOFError, OSError):
                 self._report(worker)
             if slot is not None:
-                self._tell(worker, ("free", slot, None))
+                self._send(worker, ("free", slot, None))
             if number in self._stale:
                 self._stale.discard(number)
             else:

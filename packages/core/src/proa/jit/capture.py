@@ -211,7 +211,7 @@ class Capture(Recorder):
             bound = self.bound.get(id(p))
             if bound is not None:
                 optimizer._prepare(p, bound.before)
-            master, state = optimizer._master_of(p), optimizer._kept(p)
+            master, state = optimizer._master_of(p), optimizer._slot_values(p)
             weights = p if master is None else master
             self.scalars.count_step(state)
             alike = (id(optimizer), id(group), optimizer._rate_of(p, group, 1.0))

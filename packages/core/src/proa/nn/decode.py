@@ -73,7 +73,7 @@ class BeamSearchDecoder:
 
     @property
     def tracks_own_finished(self) -> bool:
-        """True: beams change places, so their ends are told by the states."""
+        """True: beams change places, so the states report which have ended."""
         return True
 
     def initialize(self, initial_cell_states: Any) -> tuple[Any, Any, Tensor]:

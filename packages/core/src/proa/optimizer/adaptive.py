@@ -100,7 +100,7 @@ class Adamax(Optimizer):
         settings = step.settings
         return {
             "lr": step.lr, "beta1": settings["beta1"], "beta2": settings["beta2"],
-            "epsilon": settings["epsilon"], "step": step.kept["step"],
+            "epsilon": settings["epsilon"], "step": step.slot_values["step"],
             "weight_decay": step.decay,
         }  # fmt: skip
 
@@ -239,15 +239,15 @@ class Lamb(Optimizer):
         )  # fmt: skip
 
     def _update(self, step: Step) -> None:
-        kept, settings, weights = step.kept, step.settings, step.weights
+        slots, settings, weights = step.slot_values, step.settings, step.weights
         decay = settings["lamb_weight_decay"]
         if self._excluded is not None and self._excluded(step.param):
             decay = 0.0
         direction = ops.full_like(weights, value=0, dtype=weights.dtype)
         ops.lamb_(
-            direction, kept["moment1"], kept["moment2"], weights, step.grad,
+            direction, slots["moment1"], slots["moment2"], weights, step.grad,
             beta1=settings["beta1"], beta2=settings["beta2"],
-            epsilon=settings["epsilon"], step=kept["step"], weight_decay=decay,
+            epsilon=settings["epsilon"], step=slots["step"], weight_decay=decay,
         )  # fmt: skip
         ratio = 1.0
         if decay or self._always_adapt:

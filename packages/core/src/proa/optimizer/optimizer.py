@@ -216,7 +216,7 @@ class Optimizer(State):
             if parts(step.grad) is not None and self._rows_alone(step):
                 self._update_rows(step)
             else:
-                key = (step.lr, step.decay, step.kept["step"])
+                key = (step.lr, step.decay, step.slot_values["step"])
                 batches.setdefault(key, []).append(step)
         for batch in batches.values():
             self._update_all(batch)
@@ -238,11 +238,11 @@ class Optimizer(State):
             coefficient = decay.coeff  # which the step's kernel applies
         elif decay is not None:
             g = _with(g, decay(p))
-        kept = self._kept(p)
-        kept["step"] += 1
+        slot_values = self._slot_values(p)
+        slot_values["step"] += 1
         master = self._master_of(p)
         weights = p if master is None else master
-        return Step(p, weights, g, kept, rate, coefficient, group.settings)
+        return Step(p, weights, g, slot_values, rate, coefficient, group.settings)
 
     def _rate_of(self, p: Any, group: Group, lr: float) -> float:
         """The parameter's learning rate where the optimizer's is lr."""
@@ -264,10 +264,13 @@ class Optimizer(State):
             rows, values = ops.merge_rows(*found)
         else:
             rows, values = parts(merged(step.grad)) or found
-        whole = {"": step.weights, **{slot: step.kept[slot] for slot in self._slots}}
+        whole = {
+            "": step.weights,
+            **{slot: step.slot_values[slot] for slot in self._slots},
+        }
         taken = {name: ops.gather(x, rows) for name, x in whole.items()}
-        kept = {**step.kept, **taken}
-        self._update(step.of(weights=taken[""], grad=values, kept=kept))
+        slot_values = {**step.slot_values, **taken}
+        self._update(step.of(weights=taken[""], grad=values, slot_values=slot_values))
         for name, x in whole.items():
             ops.put_rows_(x, rows, taken[name])
 
@@ -287,7 +290,7 @@ class Optimizer(State):
             self._kernel,
             [step.weights for step in steps],
             [step.grad for step in steps],
-            *([step.kept[slot] for step in steps] for slot in self._slots),
+            *([step.slot_values[slot] for step in steps] for slot in self._slots),
             **self._attributes(steps[0]),
         )
 

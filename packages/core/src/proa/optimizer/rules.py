@@ -141,7 +141,7 @@ class Adam(Optimizer):
         settings = step.settings
         return {
             "lr": step.lr, "beta1": settings["beta1"], "beta2": settings["beta2"],
-            "epsilon": settings["epsilon"], "step": step.kept["step"],
+            "epsilon": settings["epsilon"], "step": step.slot_values["step"],
             "weight_decay": step.decay, "decoupled": self._decoupled,
         }  # fmt: skip
 

@@ -14,7 +14,7 @@ from proa.errors import NotFoundError
 from proa.optimizer.lr import LRScheduler
 
 _LOW = ("float16", "bfloat16")
-_LEAST, _MANY = 1e-37, 1 << 30
+_SMALLEST, _MANY = 1e-37, 1 << 30
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Step:
     param: Any
     weights: Tensor
     grad: Tensor
-    kept: dict[str, Any]
+    slot_values: dict[str, Any]
     lr: float
     decay: float
     settings: dict[str, Any]
@@ -54,12 +54,12 @@ def _count(powers: dict[float, float]) -> int:
     exact = [
         round(math.log(value) / math.log(beta)) - 1
         for beta, value in powers.items()
-        if 0 < beta < 1 and _LEAST < value < 1
+        if 0 < beta < 1 and _SMALLEST < value < 1
     ]
     if exact:
         return max(exact)
     # Powers too small for float32: so many steps that their number is no matter.
-    return _MANY if any(value <= _LEAST for value in powers.values()) else 0
+    return _MANY if any(value <= _SMALLEST for value in powers.values()) else 0
 
 
 class State:
@@ -105,7 +105,7 @@ class State:
         """What a slot is filled with at first."""
         return 0.0
 
-    def _kept(self, p: Any) -> dict[str, Any]:
+    def _slot_values(self, p: Any) -> dict[str, Any]:
         """What is kept for a parameter: its slots and the count of its steps."""
         name = self._name(p)
         found = self._state.get(name)
@@ -121,7 +121,7 @@ class State:
 
     def _prepare(self, p: Any, data: Tensor) -> None:
         """Make what is kept for a parameter with this data, before its first step."""
-        self._kept(p)
+        self._slot_values(p)
         if self._has_master(p) and self._name(p) not in self._masters:
             self._masters[self._name(p)] = ops.cast(data, dtype="float32")
 
@@ -136,14 +136,14 @@ class State:
         out: dict[str, Any] = {}
         for p in self._parameter_list:
             name = self._name(p)
-            kept = self._state.get(name)
-            if kept is None:
+            slot_values = self._state.get(name)
+            if slot_values is None:
                 continue
             for slot in self._slots:
-                out[f"{name}_{slot}_0"] = kept[slot]
+                out[f"{name}_{slot}_0"] = slot_values[slot]
             for key, setting in self._powers:
                 beta = self._settings_of(p)[setting]
-                out[f"{name}_{key}_0"] = _power(beta, kept["step"])
+                out[f"{name}_{key}_0"] = _power(beta, slot_values["step"])
         if self._masters:
             out["master_weights"] = dict(self._masters)
         if isinstance(self._learning_rate, LRScheduler):
@@ -174,10 +174,10 @@ class State:
                 master.set_value(masters[name])
 
     def _restore(self, p: Any, saved: dict[str, Any]) -> None:
-        kept, settings = self._kept(p), self._settings_of(p)
+        slot_values, settings = self._slot_values(p), self._settings_of(p)
         for slot in self._slots:
-            kept[slot].set_value(saved[slot])
-        kept["step"] = _count(
+            slot_values[slot].set_value(saved[slot])
+        slot_values["step"] = _count(
             {settings[s]: float(saved[key].item()) for key, s in self._powers}
         )
 

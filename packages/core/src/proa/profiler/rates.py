@@ -2,7 +2,7 @@
 
 A kernel that must make f operations and move b bytes takes at least max(f / F, b / B)
 seconds on a machine that makes F operations and moves B bytes a second (the roofline of
-Williams et al., 2009). The share of the roof is that time over the kernel's own.
+Williams et al., 2009). The fraction of peak is that time over the kernel's own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BYTES = {
 
 
 @dataclass(frozen=True)
-class Roof:
+class PeakRates:
     """What the machine does at best: float32 operations and bytes a second."""
 
     operations: float
@@ -43,7 +43,7 @@ class Work:
     nanoseconds: int = 0
     operations: float = 0.0
     bytes: float = 0.0
-    least: float = 0.0  # seconds they must take under the roof
+    minimum: float = 0.0  # seconds at peak rates, by the roofline model
 
     @property
     def seconds(self) -> float:
@@ -109,7 +109,7 @@ def _moved(name: str, before: list[tuple[int, Shape]]) -> list[tuple[int, Shape]
     return [given for array, given in pairs if not array.shape_only]
 
 
-def work_of(events: Iterable[Event], roof: Roof) -> dict[str, Work]:
+def kernel_work(events: Iterable[Event], peak: PeakRates) -> dict[str, Work]:
     """By name, the work of the kernels whose shapes were noted."""
     found: dict[str, Work] = {}
     for event in events:
@@ -129,11 +129,11 @@ def work_of(events: Iterable[Event], roof: Roof) -> dict[str, Work]:
         work.nanoseconds += event.duration
         work.operations += operations
         work.bytes += moved
-        work.least += max(operations / roof.operations, moved / roof.bytes)
+        work.minimum += max(operations / peak.operations, moved / peak.bytes)
     return found
 
 
-def measure_roof() -> Roof:
+def measure_peak_rates() -> PeakRates:
     """Our own best: a product of squares, and a copy beyond the caches, a few times."""
     side, length = 768, 1 << 23
     float32 = as_dtype("float32")
@@ -141,7 +141,7 @@ def measure_roof() -> Roof:
     line = ops.full(shape=[length], value=1, dtype=float32)
     product = _best(lambda: ops.matmul(square, square))
     copy = _best(lambda: ops.scale(line, scale=2.0))
-    return Roof(2.0 * side**3 / product, 8.0 * length / copy)
+    return PeakRates(2.0 * side**3 / product, 8.0 * length / copy)
 
 
 def _best(work: Callable[[], object]) -> float:

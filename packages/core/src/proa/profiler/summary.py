@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from proa.errors import InvalidArgumentError
-from proa.profiler.rates import Roof, measure_roof, work_of
+from proa.profiler.rates import PeakRates, kernel_work, measure_peak_rates
 from proa.profiler.result import Event, ProfilerResult, Span
 
 
@@ -38,7 +38,7 @@ class SummaryView(Enum):
     MemoryView = 6
     MemoryManipulationView = 7
     UDFView = 8
-    RateView = 9  # kernels against the machine's roof; not of Paddle
+    RateView = 9  # kernels against the machine's peak rates; not of Paddle
 
 
 _UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
@@ -50,16 +50,16 @@ class Statistics:
 
     calls: int = 0
     total: int = 0
-    most: int = 0
-    least: int = 1 << 62
+    maximum: int = 0
+    minimum: int = 1 << 62
     allocated: int = 0
 
     def add(self, event: Event) -> None:
         """Count one more event."""
         self.calls += 1
         self.total += event.duration
-        self.most = max(self.most, event.duration)
-        self.least = min(self.least, event.duration)
+        self.maximum = max(self.maximum, event.duration)
+        self.minimum = min(self.minimum, event.duration)
         self.allocated += event.allocated
 
     @property
@@ -71,8 +71,8 @@ class Statistics:
 _ORDER: dict[str, Callable[[Statistics], float]] = {
     "Total": lambda s: -s.total,
     "Avg": lambda s: -s.average,
-    "Max": lambda s: -s.most,
-    "Min": lambda s: s.least,
+    "Max": lambda s: -s.maximum,
+    "Min": lambda s: s.minimum,
 }
 
 
@@ -143,7 +143,7 @@ class Summary:
         return [
             name,
             str(s.calls),
-            *map(self.time, (s.total, s.average, s.most, s.least)),
+            *map(self.time, (s.total, s.average, s.maximum, s.minimum)),
             f"{100 * s.total / max(whole, 1):.1f}",
             _size(s.allocated),
         ]
@@ -192,14 +192,14 @@ class Summary:
     def _outermost(self, kind: str) -> list[Event]:
         found: list[Event] = []
 
-        def look(spans: list[Span]) -> None:
+        def visit(spans: list[Span]) -> None:
             for span in spans:
                 if span.event.kind == kind:
                     found.append(span.event)
                 else:
-                    look(span.children)
+                    visit(span.children)
 
-        look(self.result.spans())
+        visit(self.result.spans())
         return found
 
     def overhead(self) -> int | None:
@@ -307,14 +307,14 @@ class Summary:
             return [self._table("Layers and user events", "Event", own), self.nested()]
         return []
 
-    def rates(self, roof: Roof | None = None) -> str:
-        """Kernels, longest first, with their rates and their share of the roof, which
+    def rates(self, peak: PeakRates | None = None) -> str:
+        """Kernels, longest first, with their rates and their share of peak, which
         is measured if it is not given. Empty if shapes were not noted.
         """
         kernels = [e for e in self._of_kind("kernel") if "->" in e.detail]
         if not kernels:
             return ""
-        found = work_of(kernels, measure_roof() if roof is None else roof)
+        found = kernel_work(kernels, measure_peak_rates() if peak is None else peak)
         whole = sum(w.seconds for w in found.values())
         head = [
             "Kernel",
@@ -323,7 +323,7 @@ class Summary:
             "%",
             "GFLOP/s",
             "GB/s",
-            "% of roof",
+            "% of peak",
         ]
         rows = [
             [
@@ -331,7 +331,7 @@ class Summary:
                 f"{100 * w.seconds / whole:.1f}",
                 f"{1e-9 * w.operations / w.seconds:.1f}" if w.operations else "",
                 f"{1e-9 * w.bytes / w.seconds:.1f}",
-                f"{100 * w.least / w.seconds:.0f}",
+                f"{100 * w.minimum / w.seconds:.0f}",
             ]
             for name, w in sorted(found.items(), key=lambda i: -i[1].nanoseconds)
         ]  # fmt: skip

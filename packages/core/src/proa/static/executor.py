@@ -16,7 +16,7 @@ from proa.jit.translated_layer import TranslatedLayer
 from proa.tensor.creation import to_tensor
 
 #: Parts of programs that an executor keeps planned.
-_KEPT = 32
+_CACHE_SIZE = 32
 
 
 def program_of(where: str, program: Any) -> Program:
@@ -138,7 +138,7 @@ class Executor:
             part = part_of("Executor.run", program, names)
             layer = TranslatedLayer(part)
             self._known[program, names] = (list(program.main.nodes), layer)
-            while len(self._known) > _KEPT:
+            while len(self._known) > _CACHE_SIZE:
                 del self._known[next(iter(self._known))]
         return layer
 

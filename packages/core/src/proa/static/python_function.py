@@ -88,8 +88,10 @@ class _Call:
         dtypes = tuple(x.dtype.name for x in inputs)
         back = Callback(self.backward_func, tuple(shapes), dtypes, count)
         found = call_python(back, given)
-        asked = _core.is_grad_enabled() and any(not t.stop_gradient for t in given)
-        if asked and all(t.stop_gradient for t in found):
+        differentiable = _core.is_grad_enabled() and any(
+            not t.stop_gradient for t in given
+        )
+        if differentiable and all(t.stop_gradient for t in found):
             raise UnimplementedError(
                 "[py_func] gradients of gradients must follow from tensors that "
                 f"{back.name} computes with, got create_graph=True and arrays"
@@ -113,7 +115,7 @@ def _listed(name: str, given: Any) -> list[Any]:
     return found
 
 
-def _numbers_of(given: Any, known: Sequence[Any]) -> set[int]:
+def _skipped_indices(given: Any, known: Sequence[Any]) -> set[int]:
     skipped = [] if given is None else _listed("skip_vars_in_backward_input", given)
     numbers = {i for s in skipped for i, t in enumerate(known) if t is s}
     if any(all(t is not s for t in known) for s in skipped):
@@ -196,7 +198,7 @@ def py_func(
         [list(map(_size, t.shape)) for t in like],
         [as_dtype(t.dtype).name for t in like],
         backward_func,
-        _numbers_of(skip_vars_in_backward_input, [*inputs, *like]),
+        _skipped_indices(skip_vars_in_backward_input, [*inputs, *like]),
     )
     wanted = backward_func is not None and any(not t.stop_gradient for t in inputs)
     results: list[Tensor]

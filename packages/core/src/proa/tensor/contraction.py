@@ -27,23 +27,23 @@ def _split(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         raise InvalidArgumentError(
             f"[einsum] the equation must have {len(ranks)} terms, got {equation!r}"
         )
-    most = 0
+    max_groups = 0
     spelt = []
     for term, rank in zip(terms, ranks, strict=True):
         named = term.replace("...", "", 1)
         extra = rank - len(named)
         if "." in named or extra < 0 or (extra and "..." not in term):
             raise ShapeError("einsum", f"{term!r} must fit its operand", f"rank {rank}")
-        most = max(most, extra)
+        max_groups = max(max_groups, extra)
         spelt.append(term.replace("...", _digits(extra)))
     if arrow:
         if "." in right.replace("...", "", 1):
             raise InvalidArgumentError(f"[einsum] '.' must be '...', got {equation!r}")
-        result = right.replace("...", _digits(most))
+        result = right.replace("...", _digits(max_groups))
     else:
         letters = re.sub(r"\d", "", "".join(spelt))
         once = sorted(c for c in set(letters) if letters.count(c) == 1)
-        result = _digits(most) + "".join(once)
+        result = _digits(max_groups) + "".join(once)
     unknown = set(result) - set("".join(spelt))
     if unknown or len(set(result)) < len(result):
         raise InvalidArgumentError(

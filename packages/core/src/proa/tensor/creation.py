@@ -41,9 +41,9 @@ __all__ = [
 _KINDS = {bool: bool_, int: int64, float: None}
 
 
-def _holds_tensor(data: Any) -> bool:
+def _contains_tensor(data: Any) -> bool:
     return isinstance(data, (Tensor, SymbolicDim)) or (
-        isinstance(data, (list, tuple)) and any(map(_holds_tensor, data))
+        isinstance(data, (list, tuple)) and any(map(_contains_tensor, data))
     )
 
 
@@ -87,7 +87,7 @@ def to_tensor(
     Args:
         data: A number, nested sequence, NumPy array, or Tensor (also within lists).
         dtype: Element type of the result; None keeps that of the data.
-        place: Where it lies.
+        place: The device of the result.
         stop_gradient: Whether gradients stop at the result.
     """
     if place is not None:
@@ -100,7 +100,7 @@ def to_tensor(
     elif isinstance(data, Tensor):
         result = cast_if(data.detach(), dtype)
         result = data.detach().clone() if result.dtype == data.dtype else result
-    elif _holds_tensor(data):
+    elif _contains_tensor(data):
         result = cast_if(_stacked(data).detach(), dtype)
     elif hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         result = _core.from_numpy(np.from_dlpack(data), True)
@@ -322,8 +322,8 @@ def tril_indices(
     as_count("tril_indices", "row * col", rows * columns, 8)
     _check_index_dtype("tril_indices", dtype)
     # Beyond the matrix every diagonal is as far as the next.
-    most = rows + columns
-    shift = min(max(as_int("tril_indices", offset), -most), most)
+    diagonals = rows + columns
+    shift = min(max(as_int("tril_indices", offset), -diagonals), diagonals)
     pair = np.tril_indices(rows, shift, columns)
     return to_tensor(np.stack(pair), dtype)
 
@@ -337,8 +337,8 @@ def triu_indices(
     as_count("triu_indices", "row * col", rows * columns, 8)
     _check_index_dtype("triu_indices", dtype)
     # Beyond the matrix every diagonal is as far as the next.
-    most = rows + columns
-    shift = min(max(as_int("triu_indices", offset), -most), most)
+    diagonals = rows + columns
+    shift = min(max(as_int("triu_indices", offset), -diagonals), diagonals)
     pair = np.triu_indices(rows, shift, columns)
     return to_tensor(np.stack(pair), dtype)
 

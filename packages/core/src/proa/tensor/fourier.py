@@ -97,14 +97,14 @@ def _whole(where: str, x: Tensor, n: int | None, axis: int, norm: str) -> Tensor
     half = _sized(where, as_complex_numbers(_floating(x)), size // 2 + 1, along)
     # Elements 1 .. (size - 1) // 2 once more, conjugated, from the end.
     count = (size - 1) // 2
-    turned = ops.slice(
+    flipped = ops.slice(
         half,
         axes=[along],
         starts=[count],
         ends=[0 if count else TO_END],
         steps=[-1 if count else 1],
     )
-    parts = [half, ops.conj(turned)] if count else [half]
+    parts = [half, ops.conj(flipped)] if count else [half]
     spectrum = ops.concat(*parts, axis=along) if count else half
     scale = _scale(where, norm, True)
     return ops.real(ops.fft(spectrum, axis=along, inverse=True, norm=scale))

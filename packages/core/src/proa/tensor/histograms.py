@@ -94,12 +94,12 @@ def bincount(
         raise ShapeError("bincount", f"weights must be {tuple(x.shape)}", weights.shape)
     size = minlength
     if x.size:
-        least, greatest = int(ops.min(x).item()), int(ops.max(x).item())
-        if least < 0:
+        lowest, highest = int(ops.min(x).item()), int(ops.max(x).item())
+        if lowest < 0:
             raise InvalidArgumentError(
-                f"[bincount] x must not be negative, got {least}"
+                f"[bincount] x must not be negative, got {lowest}"
             )
-        size = max(size, greatest + 1)
+        size = max(size, highest + 1)
     one = ops.full(shape=x.shape, value=1, dtype=as_dtype("int64"))
     place = cast_if(x, "int64")
     return _counted(place, one if weights is None else weights, size)
@@ -194,16 +194,18 @@ def unique(
     )
     place = as_tensor(first.astype(np.int64))
     found = _put_back(ops.gather(rows, place, axis=0), along)
-    asked = [
+    requested = [
         (return_index, first),
         (return_inverse, inverse.ravel()),
         (return_counts, counts),
     ]
-    return _with_more(found, asked, dtype)
+    return _with_more(found, requested, dtype)
 
 
-def _with_more(found: Tensor, asked: Sequence[Any], dtype: DTypeLike) -> Any:
-    more = [cast_if(as_tensor(a.astype(np.int64)), dtype) for yes, a in asked if yes]
+def _with_more(found: Tensor, requested: Sequence[Any], dtype: DTypeLike) -> Any:
+    more = [
+        cast_if(as_tensor(a.astype(np.int64)), dtype) for yes, a in requested if yes
+    ]
     return (found, *more) if more else found
 
 
@@ -220,8 +222,8 @@ def unique_consecutive(
     fresh = _first_of_runs(rows.numpy())
     place = np.flatnonzero(fresh)
     found = _put_back(ops.gather(rows, as_tensor(place), axis=0), along)
-    asked = [
+    requested = [
         (return_inverse, np.cumsum(fresh) - 1),
         (return_counts, np.diff(np.append(place, len(fresh)))),
     ]
-    return _with_more(found, asked, dtype)
+    return _with_more(found, requested, dtype)

@@ -180,11 +180,11 @@ def _expanded(x: Tensor, key: Any) -> list[Entry]:
         else:
             entries.append(_integer(item, axis, shape[axis]))
         axis += count
-    _check_integers_beside_empty(entries, shape)
+    _check_integers_with_empty(entries, shape)
     return entries
 
 
-def _check_integers_beside_empty(entries: list[Entry], shape: list[int]) -> None:
+def _check_integers_with_empty(entries: list[Entry], shape: list[int]) -> None:
     """Check 0-d index arrays where another is empty: no kernel reads them there."""
     arrays = [_array(e) for e in entries]
     if not any(a is not None and a.size == 0 for a in arrays):
@@ -306,7 +306,7 @@ def _steps_of(entry: slice, size: int) -> Tensor:
     return as_tensor(np.arange(*entry.indices(size), dtype=np.int64))
 
 
-def _fitted(array: Tensor, first: int, rank: int) -> Tensor:
+def _aligned(array: Tensor, first: int, rank: int) -> Tensor:
     """An array with its axes from ``first`` on among ``rank``, the others of size 1."""
     last = first + array.ndim
     return ops.unsqueeze(array, axis=[*range(first), *range(last, rank)])
@@ -341,7 +341,7 @@ def _layout(x: Tensor, entries: list[Entry]) -> tuple[list[Tensor], list[int]]:
             parts.append((entry, None))
     rank, end = len(shape), first + len(common)
     return [
-        _fitted(a, end - a.ndim if axis is None else axis, rank) for a, axis in parts
+        _aligned(a, end - a.ndim if axis is None else axis, rank) for a, axis in parts
     ], shape
 
 

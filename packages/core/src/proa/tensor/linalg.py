@@ -108,8 +108,8 @@ def cond(x: Tensor, p: float | str | None = None, name: Any = None) -> Tensor:
     """
     if p in (None, 2, -2):
         s = ops.svd(matrix_of("cond", x))[1]
-        most, least = (ops.select(s, axis=-1, index=i) for i in (0, -1))
-        return ops.div(least, most) if p == -2 else ops.div(most, least)
+        largest, smallest = (ops.select(s, axis=-1, index=i) for i in (0, -1))
+        return ops.div(smallest, largest) if p == -2 else ops.div(largest, smallest)
     if p not in (1, -1, math.inf, -math.inf, "fro", "nuc"):
         raise InvalidArgumentError(
             "[cond] p must be None, 1, 2, inf (also negative), 'fro' or 'nuc', "

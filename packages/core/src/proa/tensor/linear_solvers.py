@@ -196,8 +196,8 @@ def matrix_rank(
     """
     s = _spectrum(matrix_of("matrix_rank", x), hermitian)
     if tol is None:
-        least = max(x.shape[-2:]) * _rounding(x)
-        bound = ops.mul(ops.max(s, axis=[-1], keepdim=True), least)
+        tolerance = max(x.shape[-2:]) * _rounding(x)
+        bound = ops.mul(ops.max(s, axis=[-1], keepdim=True), tolerance)
     else:
         bound = as_tensor(tol, s)
         bound = ops.unsqueeze(bound, axis=[-1]) if bound.ndim else bound

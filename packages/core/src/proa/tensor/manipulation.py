@@ -151,7 +151,7 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: Any = None) -> Tensor:
 _VIEW_BYTES = 64
 
 
-def _pieces(x: Tensor, sizes: Sequence[int], axis: int) -> list[Tensor]:
+def _split_at(x: Tensor, sizes: Sequence[int], axis: int) -> list[Tensor]:
     result, start = [], 0
     for size in sizes:
         result.append(
@@ -180,7 +180,7 @@ def split(
             )
         count = as_count("split", "num_or_sections", num_or_sections, _VIEW_BYTES)
         sizes = [total // count] * count
-        return _pieces(x, sizes, along)
+        return _split_at(x, sizes, along)
     sizes = as_ints("split", num_or_sections)
     open_sizes = [i for i, n in enumerate(sizes) if n == -1]
     if len(open_sizes) == 1:
@@ -189,7 +189,7 @@ def split(
         raise InvalidArgumentError(
             f"[split] sections must add up to {total}, got {list(num_or_sections)}"
         )
-    return _pieces(x, sizes, along)
+    return _split_at(x, sizes, along)
 
 
 def _open_split(x: Tensor, parts: Any, axis: int, total: Any) -> list[Tensor]:
@@ -339,10 +339,10 @@ def flip(x: Tensor, axis: IntsLike, name: Any = None) -> Tensor:
     """The order along the axes reversed."""
     axes = [normal_axis("flip", a, x.ndim) for a in as_ints("flip", axis)]
     n = len(axes)
-    turned = ops.slice(
+    flipped = ops.slice(
         x, axes=axes, starts=[TO_END] * n, ends=[TO_START] * n, steps=[-1] * n
     )
-    return ops.assign(turned)
+    return ops.assign(flipped)
 
 
 reverse = flip
@@ -387,14 +387,14 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     if size == 0 or shift % size == 0:
         return ops.assign(x)
     cut = size - shift % size
-    head, tail = _pieces(x, [cut, size - cut], axis)
+    head, tail = _split_at(x, [cut, size - cut], axis)
     return ops.concat(tail, head, axis=axis)
 
 
 def rot90(
     x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: Any = None
 ) -> Tensor:
-    """The plane of two axes turned k times by 90 degrees, first towards second."""
+    """Rotate the plane of two axes k times by 90 degrees, first towards second."""
     if len(axes) != 2:
         raise InvalidArgumentError(f"[rot90] expected 2 axes, got {axes}")
     first, second = (present_axis("rot90", a, x.ndim) for a in axes)

@@ -44,8 +44,8 @@ def _cubic(d: Any) -> Any:
     """Keys's kernel, a = -0.75."""
     a, d = -0.75, np.abs(d)
     near = (a + 2) * d**3 - (a + 3) * d**2 + 1
-    far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+    outer = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, outer, 0.0))
 
 
 def resize_matrix(

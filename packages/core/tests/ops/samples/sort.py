@@ -12,8 +12,8 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     if not descending:
         return np.argsort(x, axis, kind="stable")
     # The reverse of a stable sort of the reversed array keeps equal elements in order.
-    turned = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return np.flip(x.shape[axis] - 1 - turned, axis)
+    flipped = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - flipped, axis)
 
 
 def _sort(x: Array, *, axis: int, descending: bool) -> tuple[Array, Array]:

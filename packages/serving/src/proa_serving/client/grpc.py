@@ -86,49 +86,51 @@ class GrpcClient:
             parameters=parameters,
             binary=binary,
         )
-        answer = self._ask("ModelInfer", rpc.encode_request(request, binary))
+        answer = self._round_trip("ModelInfer", rpc.encode_request(request, binary))
         return rpc.decode_response(answer)
 
     def live(self) -> bool:
-        return bool(self._ask("ServerLive", pb.ServerLiveRequest()).live)
+        return bool(self._round_trip("ServerLive", pb.ServerLiveRequest()).live)
 
     def ready(self) -> bool:
-        return bool(self._ask("ServerReady", pb.ServerReadyRequest()).ready)
+        return bool(self._round_trip("ServerReady", pb.ServerReadyRequest()).ready)
 
     def model_ready(self, model: str, version: str = "") -> bool:
         """Whether the model answers; False also if it is not known."""
         message = pb.ModelReadyRequest(name=model, version=version)
         try:
-            return bool(self._ask("ModelReady", message).ready)
+            return bool(self._round_trip("ModelReady", message).ready)
         except NotFoundError:
             return False
 
     def server_metadata(self) -> ServerMetadata:
-        held = self._ask("ServerMetadata", pb.ServerMetadataRequest())
+        held = self._round_trip("ServerMetadata", pb.ServerMetadataRequest())
         return ServerMetadata(held.name, held.version, tuple(held.extensions))
 
     def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
         message = pb.ModelMetadataRequest(name=model, version=version)
-        return rpc.decode_model_metadata(self._ask("ModelMetadata", message))
+        return rpc.decode_model_metadata(self._round_trip("ModelMetadata", message))
 
     def repository_index(self, ready_only: bool = False) -> list[IndexEntry]:
-        held = self._ask("RepositoryIndex", pb.RepositoryIndexRequest(ready=ready_only))
+        held = self._round_trip(
+            "RepositoryIndex", pb.RepositoryIndexRequest(ready=ready_only)
+        )
         return [
             IndexEntry(line.name, line.version, line.state, line.reason)
             for line in held.models
         ]
 
     def load_model(self, model: str) -> None:
-        self._ask(
+        self._round_trip(
             "RepositoryModelLoad", pb.RepositoryModelLoadRequest(model_name=model)
         )
 
     def unload_model(self, model: str) -> None:
-        self._ask(
+        self._round_trip(
             "RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name=model)
         )
 
-    def _ask(self, name: str, message: Any) -> Any:
+    def _round_trip(self, name: str, message: Any) -> Any:
         try:
             return self._calls[name](message, timeout=self._timeout)
         except grpc.RpcError as error:

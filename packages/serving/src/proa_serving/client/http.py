@@ -101,7 +101,7 @@ class HttpClient:
         if json_size is not None:
             headers = {"Content-Type": BINARY_TYPE, HEADER_LENGTH: str(json_size)}
         path = _model_path(model, version, "/infer")
-        data, length = self._ask("POST", path, body, headers)
+        data, length = self._round_trip("POST", path, body, headers)
         return decode_response(data, length)
 
     def live(self) -> bool:
@@ -142,22 +142,22 @@ class HttpClient:
         ]
 
     def load_model(self, model: str) -> None:
-        self._ask("POST", f"/v2/repository/models/{quote(model)}/load", b"")
+        self._round_trip("POST", f"/v2/repository/models/{quote(model)}/load", b"")
 
     def unload_model(self, model: str) -> None:
-        self._ask("POST", f"/v2/repository/models/{quote(model)}/unload", b"")
+        self._round_trip("POST", f"/v2/repository/models/{quote(model)}/unload", b"")
 
     def metrics(self) -> str:
         """The server's metrics in Prometheus' text format."""
-        return self._ask("GET", "/metrics")[0].decode()
+        return self._round_trip("GET", "/metrics")[0].decode()
 
     def _json(self, method: str, path: str, body: bytes | None = None) -> Any:
-        return json.loads(self._ask(method, path, body)[0])
+        return json.loads(self._round_trip(method, path, body)[0])
 
     def _status(self, path: str) -> int:
         return self._send("GET", path, None, {})[0]
 
-    def _ask(
+    def _round_trip(
         self,
         method: str,
         path: str,

@@ -43,8 +43,10 @@ class GrpcService:
     async def ServerReady(self, _: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
         return pb.ServerReadyResponse(ready=self._service.ready())
 
-    async def ModelReady(self, asked: pb.ModelReadyRequest) -> pb.ModelReadyResponse:
-        ready = self._service.model_ready(asked.name, asked.version)
+    async def ModelReady(
+        self, request_message: pb.ModelReadyRequest
+    ) -> pb.ModelReadyResponse:
+        ready = self._service.model_ready(request_message.name, request_message.version)
         return pb.ModelReadyResponse(ready=ready)
 
     async def ServerMetadata(
@@ -55,25 +57,27 @@ class GrpcService:
         )
 
     async def ModelMetadata(
-        self, asked: pb.ModelMetadataRequest
+        self, request_message: pb.ModelMetadataRequest
     ) -> pb.ModelMetadataResponse:
         return rpc.encode_model_metadata(
-            self._service.model_metadata(asked.name, asked.version)
+            self._service.model_metadata(request_message.name, request_message.version)
         )
 
-    async def ModelInfer(self, asked: pb.ModelInferRequest) -> pb.ModelInferResponse:
+    async def ModelInfer(
+        self, request_message: pb.ModelInferRequest
+    ) -> pb.ModelInferResponse:
         try:
-            request = rpc.decode_request(asked)
+            request = rpc.decode_request(request_message)
         except ServingError as error:
             self._service.metrics.refused("grpc", error.reason)
             raise
         return rpc.encode_response(await self._service.infer(request, "grpc"), request)
 
     async def RepositoryIndex(
-        self, asked: pb.RepositoryIndexRequest
+        self, request_message: pb.RepositoryIndexRequest
     ) -> pb.RepositoryIndexResponse:
         message = pb.RepositoryIndexResponse()
-        for line in await self._service.index(asked.ready):
+        for line in await self._service.index(request_message.ready):
             message.models.add(
                 name=line.name,
                 version=line.version,
@@ -83,15 +87,15 @@ class GrpcService:
         return message
 
     async def RepositoryModelLoad(
-        self, asked: pb.RepositoryModelLoadRequest
+        self, request_message: pb.RepositoryModelLoadRequest
     ) -> pb.RepositoryModelLoadResponse:
-        await self._service.load(asked.model_name)
+        await self._service.load(request_message.model_name)
         return pb.RepositoryModelLoadResponse()
 
     async def RepositoryModelUnload(
-        self, asked: pb.RepositoryModelUnloadRequest
+        self, request_message: pb.RepositoryModelUnloadRequest
     ) -> pb.RepositoryModelUnloadResponse:
-        await self._service.unload(asked.model_name)
+        await self._service.unload(request_message.model_name)
         return pb.RepositoryModelUnloadResponse()
 
 

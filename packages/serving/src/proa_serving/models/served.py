@@ -89,9 +89,9 @@ class ServedModel:
 
     def _seconds_for(self, request: InferRequest) -> float:
         # The protocol's scheduling extension: microseconds, in the request itself.
-        asked = request.parameters.get("timeout")
-        if type(asked) is int and asked > 0:
-            return min(self._timeout, asked / 1e6)
+        timeout_us = request.parameters.get("timeout")
+        if type(timeout_us) is int and timeout_us > 0:
+            return min(self._timeout, timeout_us / 1e6)
         return self._timeout
 
     async def _run(self, inputs: Arrays, timeout: float) -> Arrays:

@@ -29,7 +29,7 @@ log = logging.getLogger("proa_serving.schedule")
 
 
 class BatchObserver(Protocol):
-    """Is told of every run of the model."""
+    """Observes every run of the model."""
 
     def ran(self, rows: int, seconds: float) -> None: ...
 
@@ -42,7 +42,7 @@ class Scheduler:
         model: What to run.
         instances: Worker threads, each with an instance of its own.
         limits: Of the queue and of batches.
-        observer: Is told of every run.
+        observer: Called after every run.
     """
 
     def __init__(

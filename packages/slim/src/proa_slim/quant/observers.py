@@ -151,8 +151,8 @@ def _divergence(counts: NDArray[np.float64], n: int) -> float:
     held = p > 0
     # A bin with mass in P and none in Q is infinitely far; a small floor keeps it
     # finite.
-    far = np.sum(p[held] * np.log(p[held] / np.maximum(q[held], 1e-12)))
-    return float(far + q.sum() - p.sum())
+    divergence = np.sum(p[held] * np.log(p[held] / np.maximum(q[held], 1e-12)))
+    return float(divergence + q.sum() - p.sum())
 
 
 def activation_observer(config: QuantConfig) -> Observer:

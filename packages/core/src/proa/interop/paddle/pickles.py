@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from proa.errors import InvalidArgumentError
 
 _NAME_TABLE = "StructuredToParameterName@@"
-_PIECES = "UnpackBigParamInfor@@"
+_SLICES = "UnpackBigParamInfor@@"
 _KINDS = "biufc"
 
 
@@ -138,9 +138,9 @@ def _plain_key(key: Any) -> Any:
 
 def _joined(state: dict[Any, Any]) -> dict[Any, Any]:
     """The dict with arrays put together that were cut because of their size."""
-    for key, info in state.pop(_PIECES, {}).items():
-        pieces = [state.pop(name).reshape(-1) for name in info["slices"]]
-        state[key] = np.concatenate(pieces).reshape(info["OriginShape"])
+    for key, info in state.pop(_SLICES, {}).items():
+        slices = [state.pop(name).reshape(-1) for name in info["slices"]]
+        state[key] = np.concatenate(slices).reshape(info["OriginShape"])
     return state
 
 

@@ -174,7 +174,7 @@ def _left_over(
     where: str,
     output_padding: Any,
     output_size: Any,
-    least: list[int],
+    minimum: list[int],
     steps: list[int],
 ) -> list[int]:
     """Elements after the last window, from either of the ways to ask for them."""
@@ -188,14 +188,14 @@ def _left_over(
                 f"[{where}] output_padding must be 0 where output_size is given, "
                 f"got {output_padding}"
             )
-        low, what = least, "output_size"
+        low, what = minimum, "output_size"
         size = per_axis(where, output_size, axes, what)
-        if min(least) < 0:
+        if min(minimum) < 0:
             raise InvalidArgumentError(
                 f"[{where}] output_size must not be given for x of unknown size, "
                 f"got {output_size}"
             )
-        extra = [n - m for n, m in zip(size, least, strict=True)]
+        extra = [n - m for n, m in zip(size, minimum, strict=True)]
     if any(not 0 <= e < s for e, s in zip(extra, steps, strict=True)):
         limits = ", ".join(f"[{n}, {n + s})" for n, s in zip(low, steps, strict=True))
         got = output_padding if output_size is None else output_size
@@ -256,14 +256,14 @@ def _conv_transpose(
     _, steps, border, gaps = placement(
         where, size, kernel, stride, padding, dilation, data_format
     )
-    least = [
+    minimum = [
         -1
         if size[i] < 0
         else (size[i] - 1) * steps[i] + gaps[i] * (kernel[i] - 1) + 1
         - border[2 * i] - border[2 * i + 1]
         for i in range(axes)
     ]  # fmt: skip
-    extra = _left_over(where, output_padding, output_size, least, steps)
+    extra = _left_over(where, output_padding, output_size, minimum, steps)
     if axes == 3:
         image = ops.transpose(image, perm=[0, 2, 1, 3, 4])
         image = ops.flatten(image, start_axis=0, stop_axis=1)

@@ -23,13 +23,13 @@ FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 def per_axis(
-    where: str, value: Any, axes: int, what: str = "an argument", least: int = 1
+    where: str, value: Any, axes: int, what: str = "an argument", minimum: int = 1
 ) -> list[int]:
     """One integer >= ``least`` for each of ``axes`` axes, from one or from as many."""
     numbers = as_ints(where, value)
-    if len(numbers) not in (1, axes) or min(numbers) < least:
+    if len(numbers) not in (1, axes) or min(numbers) < minimum:
         raise InvalidArgumentError(
-            f"[{where}] {what} must be one number or {axes}, each at least {least}, "
+            f"[{where}] {what} must be one number or {axes}, each at least {minimum}, "
             f"got {value}"
         )
     return numbers * axes if len(numbers) == 1 else numbers

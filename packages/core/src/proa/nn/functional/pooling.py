@@ -28,18 +28,18 @@ __all__ = [
     "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
-#: What a row is told of windows: lists with one number (padding: two) for each axis.
-Windows = dict[str, list[int]]
+#: Attributes of a pooling operator: lists with one number (padding: two) for each axis.
+PoolWindow = dict[str, list[int]]
 
 
-def _windows(
+def _pool_window(
     where: str,
     x: Tensor,
     kernel_size: Any,
     stride: Any,
     padding: Any,
     data_format: str = "NCHW",
-) -> Windows:
+) -> PoolWindow:
     """The windows over x (N, C, spatial axes)."""
     kernel, steps, border, _ = placement(
         where, x.shape[2:], kernel_size, stride, padding, 1, data_format
@@ -53,7 +53,7 @@ def _windows(
     return {"kernel": kernel, "stride": steps, "padding": border}
 
 
-def _adaptive(where: str, x: Tensor, output_size: Any) -> Windows:
+def _adaptive(where: str, x: Tensor, output_size: Any) -> PoolWindow:
     """Windows that cover x; None keeps the size of an axis."""
     axes = x.ndim - 2
     wanted = output_size if isinstance(output_size, (list, tuple)) else [output_size]
@@ -74,39 +74,40 @@ def _adaptive(where: str, x: Tensor, output_size: Any) -> Windows:
     return {"size": size}
 
 
-def _along(windows: Windows, first: int, last: int) -> Windows:
+def _along(window: PoolWindow, first: int, last: int) -> PoolWindow:
     """The windows of axes [first, last)."""
     return {
         name: v[2 * first : 2 * last] if name == "padding" else v[first:last]
-        for name, v in windows.items()
+        for name, v in window.items()
     }
 
 
-def _one_axis(windows: Windows, others: int, before: bool) -> Windows:
+def _one_axis(window: PoolWindow, others: int, before: bool) -> PoolWindow:
     """Windows of one axis, with an axis of ``others`` elements that stays."""
     idle = {"kernel": [1], "stride": [1], "padding": [0, 0], "size": [others]}
     return {
-        name: idle[name] + v if before else v + idle[name]
-        for name, v in windows.items()
+        name: idle[name] + v if before else v + idle[name] for name, v in window.items()
     }
 
 
-def _in_frames(row: str, x: Tensor, windows: Windows, **flags: bool) -> Tensor:
+def _in_frames(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
     """Every frame of a volume by the row, and all as (N, C, D, H' * W')."""
     flat = ops.flatten(x, start_axis=1, stop_axis=2)
-    y = getattr(ops, row)(flat, **_along(windows, 1, 3), **flags)
+    y = getattr(ops, row)(flat, **_along(window, 1, 3), **flags)
     y = ops.flatten(y, start_axis=2, stop_axis=3)
     return split_axis(y, 1, x.shape[1:3])
 
 
-def _size_of_frames(row: str, x: Tensor, windows: Windows, **flags: bool) -> list[int]:
+def _size_of_frames(
+    row: str, x: Tensor, window: PoolWindow, **flags: bool
+) -> list[int]:
     """H' and W' that the row makes of a frame."""
-    if "size" in windows:
-        return windows["size"][1:]
+    if "size" in window:
+        return window["size"][1:]
     result = []
     for d in (1, 2):
-        n, k, s = x.shape[2 + d], windows["kernel"][d], windows["stride"][d]
-        low, high = windows["padding"][2 * d : 2 * d + 2]
+        n, k, s = x.shape[2 + d], window["kernel"][d], window["stride"][d]
+        low, high = window["padding"][2 * d : 2 * d + 2]
         if n < 0:
             result.append(-1)
             continue
@@ -116,30 +117,30 @@ def _size_of_frames(row: str, x: Tensor, windows: Windows, **flags: bool) -> lis
     return result
 
 
-def _pool(row: str, x: Tensor, windows: Windows, **flags: bool) -> Tensor:
+def _pool(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
     """The row over x (N, C, 1 to 3 axes)."""
     function = getattr(ops, row)
     if x.ndim == 3:
         image = ops.unsqueeze(x, axis=[2])
-        y = function(image, **_one_axis(windows, 1, True), **flags)
+        y = function(image, **_one_axis(window, 1, True), **flags)
         return ops.squeeze(y, axis=[2])
     if x.ndim == 4:
-        result: Tensor = function(x, **windows, **flags)
+        result: Tensor = function(x, **window, **flags)
         return result
-    frames = _in_frames(row, x, windows, **flags)
-    depth = _one_axis(_along(windows, 0, 1), frames.shape[3], False)
-    size = _size_of_frames(row, x, windows, **flags)
+    frames = _in_frames(row, x, window, **flags)
+    depth = _one_axis(_along(window, 0, 1), frames.shape[3], False)
+    size = _size_of_frames(row, x, window, **flags)
     return split_axis(function(frames, **depth, **flags), 3, size)
 
 
-def _places(row: str, x: Tensor, windows: Windows, **flags: bool) -> Tensor:
+def _places(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
     """Where each greatest element lies within its (spatial) plane or volume."""
     index = f"{row}_index"
     if x.ndim < 5:
-        return _pool(index, x, windows, **flags)
-    frames = _in_frames(row, x, windows, **flags)
-    within = _in_frames(index, x, windows, **flags)  # of its frame
-    depth = _one_axis(_along(windows, 0, 1), frames.shape[3], False)
+        return _pool(index, x, window, **flags)
+    frames = _in_frames(row, x, window, **flags)
+    within = _in_frames(index, x, window, **flags)  # of its frame
+    depth = _one_axis(_along(window, 0, 1), frames.shape[3], False)
     best = getattr(ops, index)(frames, **depth, **flags)  # d * (H' * W') + place there
     at = ops.take_along_axis(
         ops.flatten(within, start_axis=2, stop_axis=3),
@@ -147,22 +148,22 @@ def _places(row: str, x: Tensor, windows: Windows, **flags: bool) -> Tensor:
     )  # fmt: skip
     d = ops.floor_div(best, frames.shape[3])
     places = ops.add(ops.mul(d, x.shape[3] * x.shape[4]), ops.reshape_like(at, best))
-    return split_axis(places, 3, _size_of_frames(row, x, windows, **flags))
+    return split_axis(places, 3, _size_of_frames(row, x, window, **flags))
 
 
 def _max(
     where: str,
     x: Tensor,
     axes: int,
-    windows: Any,
+    window: Any,
     return_mask: bool,
     data_format: str,
     **flags: bool,
 ) -> Any:
-    """Greatest elements and, if asked for, where they lie."""
+    """Maxima and, on request, their indices."""
     image = channels_first(x, data_format, where, axes)
     row = "max_pool2d" if flags else "adaptive_max_pool2d"
-    found = windows(image)
+    found = window(image)
     y = restored(_pool(row, image, found, **flags), data_format)
     if not return_mask:
         return y
@@ -182,7 +183,7 @@ def _max_pool(
 ) -> Any:
     return _max(
         where, x, axes,
-        lambda image: _windows(
+        lambda image: _pool_window(
             where, image, kernel_size, stride, padding, data_format
         ),
         return_mask, data_format, ceil_mode=ceil_mode,
@@ -202,18 +203,16 @@ def _avg_pool(
     data_format: str,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    windows = _windows(where, image, kernel_size, stride, padding, data_format)
+    window = _pool_window(where, image, kernel_size, stride, padding, data_format)
     if divisor_override is None:
-        y = _pool(
-            "avg_pool2d", image, windows, ceil_mode=ceil_mode, exclusive=exclusive
-        )
+        y = _pool("avg_pool2d", image, window, ceil_mode=ceil_mode, exclusive=exclusive)
         return restored(y, data_format)
     if divisor_override == 0:
         raise InvalidArgumentError(
             f"[{where}] divisor_override must not be 0, got {divisor_override}"
         )
-    y = _pool("avg_pool2d", image, windows, ceil_mode=ceil_mode, exclusive=False)
-    y = ops.scale(y, scale=math.prod(windows["kernel"]) / divisor_override)
+    y = _pool("avg_pool2d", image, window, ceil_mode=ceil_mode, exclusive=False)
+    y = ops.scale(y, scale=math.prod(window["kernel"]) / divisor_override)
     return restored(y, data_format)
 
 
@@ -221,8 +220,8 @@ def _adaptive_avg(
     where: str, x: Tensor, axes: int, output_size: Any, data_format: str
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    windows = _adaptive(where, image, output_size)
-    return restored(_pool("adaptive_avg_pool2d", image, windows), data_format)
+    window = _adaptive(where, image, output_size)
+    return restored(_pool("adaptive_avg_pool2d", image, window), data_format)
 
 
 def _adaptive_max(

@@ -152,14 +152,14 @@ def _tree_path(label: Tensor, num_classes: int) -> tuple[Tensor, Tensor, Tensor]
     """
     depth = max(int(num_classes * 2 - 1).bit_length() - 1, 1)
     leaf = ops.add(ops.cast(label, dtype=_INT64), num_classes)
-    nodes, turns, valid = [], [], []
+    nodes, signs, valid = [], [], []
     for _ in range(depth):
         parent = ops.floor_div(leaf, 2)
         valid.append(ops.greater_than(parent, 0))
-        turns.append(ops.sub(leaf, ops.mul(parent, 2)))
+        signs.append(ops.sub(leaf, ops.mul(parent, 2)))
         nodes.append(ops.maximum(ops.sub(parent, 1), 0))
         leaf = parent
-    return tuple(ops.stack(*parts, axis=1) for parts in (nodes, turns, valid))  # type: ignore[return-value]
+    return tuple(ops.stack(*parts, axis=1) for parts in (nodes, signs, valid))  # type: ignore[return-value]
 
 
 def hsigmoid_loss(
@@ -202,17 +202,17 @@ def hsigmoid_loss(
         )
     if path_table is None or path_code is None:
         flat = ops.reshape(label, shape=[-1])
-        nodes, turns, valid = _tree_path(flat, num_classes)
+        nodes, signs, valid = _tree_path(flat, num_classes)
     else:
         valid = ops.greater_equal(path_table, 0)
         nodes = ops.maximum(path_table, 0)
-        turns = path_code
+        signs = path_code
     rows = ops.gather(weight, nodes)  # (N, depth, d)
     score = ops.sum(ops.mul(rows, ops.unsqueeze(input, axis=[1])), axis=[2])
     if bias is not None:
         score = ops.add(score, ops.gather(ops.reshape(bias, shape=[-1]), nodes))
     score = ops.clip(score, min=-40.0, max=40.0)
-    turned = ops.mul(ops.cast(turns, dtype=score.dtype), score)
-    loss = ops.sub(ops.softplus(score), turned)
+    signed = ops.mul(ops.cast(signs, dtype=score.dtype), score)
+    loss = ops.sub(ops.softplus(score), signed)
     loss = ops.mul(loss, ops.cast(valid, dtype=loss.dtype))
     return ops.sum(loss, axis=[1], keepdim=True)

@@ -14,7 +14,7 @@ from proa.tensor.arguments import as_int, as_ints, cast_if
 __all__ = ["affine_grid", "grid_sample", "temporal_shift"]
 
 
-def numbers_along(x: Tensor, axis: int = 0) -> Tensor:
+def iota(x: Tensor, axis: int = 0) -> Tensor:
     """0, 1, 2, .. for the entries of an axis that may be of unknown size; int64."""
     count = x.shape[axis]
     if count >= 0:
@@ -30,7 +30,7 @@ def numbers_along(x: Tensor, axis: int = 0) -> Tensor:
     return ops.sub(ops.cumsum(ones, axis=0), 1)
 
 
-def rows_of(x: Tensor) -> Tensor:
+def row_index(x: Tensor) -> Tensor:
     """(N, C, axes) -> (N * axes, C): the pixels as rows for `corners_of`'s indices."""
     last = ops.transpose(x, perm=[0, *range(2, x.ndim), 1])
     return ops.flatten(last, start_axis=0, stop_axis=-2)
@@ -56,14 +56,14 @@ def corners_of(
     for corner in itertools.product((0, 1), repeat=0 if nearest else len(at)):
         place, weight, inside = image, None, None
         for i, n in enumerate(size):
-            far = not nearest and corner[i] == 1
-            c = ops.add(low[i], 1.0) if far else low[i]
+            upper = not nearest and corner[i] == 1
+            c = ops.add(low[i], 1.0) if upper else low[i]
             ok = ops.logical_and(ops.greater_equal(c, 0.0), ops.less_than(c, float(n)))
             inside = ok if inside is None else ops.logical_and(inside, ok)
             whole = ops.cast(ops.where(ok, c, 0.0), dtype=as_dtype("int64"))
             place = ops.add(ops.mul(place, n), whole)
             if not nearest:
-                share = part[i] if far else ops.sub(1.0, part[i])
+                share = part[i] if upper else ops.sub(1.0, part[i])
                 weight = share if weight is None else ops.mul(weight, share)
         assert inside is not None
         indices.append(ops.where(inside, place, -1))
@@ -139,10 +139,10 @@ def grid_sample(
         if padding_mode != "zeros":
             c = ops.clip(c, min=0.0, max=n - 1.0)
         at.append(c)
-    image = ops.unsqueeze(numbers_along(x), axis=[1])
+    image = ops.unsqueeze(iota(x), axis=[1])
     index, weight = corners_of(at, size, image, mode == "nearest")
     y = ops.blend_rows(
-        rows_of(x),
+        row_index(x),
         ops.flatten(index, start_axis=0, stop_axis=1),
         cast_if(ops.flatten(weight, start_axis=0, stop_axis=1), x.dtype),
     )

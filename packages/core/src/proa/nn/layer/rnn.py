@@ -36,7 +36,7 @@ def _steps(x: Any, axis: int) -> int:
     return count
 
 
-def _kept(inside: Tensor, new: Tensor, old: Tensor) -> Tensor:
+def _select_valid(inside: Tensor, new: Tensor, old: Tensor) -> Tensor:
     """new in the samples that are inside their length, else old."""
     mask = ops.unsqueeze(inside, axis=list(range(1, new.ndim)))
     return ops.where(mask, new, old)
@@ -46,7 +46,7 @@ def _zeros(like: Tensor) -> Tensor:
     return ops.full_like(like, value=0, dtype=like.dtype)
 
 
-def _walk(
+def _scan(
     cell: Any,
     inputs: Any,
     states: Any,
@@ -69,8 +69,8 @@ def _walk(
         out, new = cell(now, states, **extra)
         if length is not None:
             inside = ops.greater_than(length, t)
-            out = tree_map(lambda y, m=inside: _kept(m, y, _zeros(y)), out)
-            new = tree_map(lambda n, o, m=inside: _kept(m, n, o), new, states)
+            out = tree_map(lambda y, m=inside: _select_valid(m, y, _zeros(y)), out)
+            new = tree_map(lambda n, o, m=inside: _select_valid(m, n, o), new, states)
         outputs[t], states = out, new
     return tree_map(lambda *ys: ops.stack(*ys, axis=axis), *outputs), states
 
@@ -110,7 +110,7 @@ class RNN(Layer):
             initial_states = self.cell.get_initial_states(
                 inputs, batch_dim_idx=1 if self.time_major else 0
             )
-        return _walk(
+        return _scan(
             self.cell, inputs, initial_states, sequence_length, self.is_reverse,
             0 if self.time_major else 1, kwargs,
         )  # fmt: skip
@@ -161,7 +161,7 @@ class BiRNN(Layer):
             )
         axis = 0 if self.time_major else 1
         (y, forward), (z, backward) = (
-            _walk(cell, inputs, states, sequence_length, reverse, axis, kwargs)
+            _scan(cell, inputs, states, sequence_length, reverse, axis, kwargs)
             for cell, states, reverse in zip(
                 cells, initial_states, (False, True), strict=True
             )

@@ -17,7 +17,7 @@ __all__ = ["SpectralNorm"]
 class SpectralNorm(Layer):
     """A weight divided by its largest singular value (Miyato et al., 2018).
 
-    sigma = u^T W v, where u and v are turned towards the first singular vectors by
+    sigma = u^T W v, where u and v approach the first singular vectors by
     ``power_iters`` rounds of power iteration at each call in training.
 
     Args:

@@ -282,17 +282,17 @@ class TransformerEncoderLayer(_FeedForward):
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, cache: Any = None
     ) -> Any:
-        kept: list[Any] = []
+        step_caches: list[Any] = []
 
         def attend(x: Tensor) -> Tensor:
             out = self.self_attn(x, x, x, src_mask, cache)
             if cache is not None:
-                kept.append(out[-1])
+                step_caches.append(out[-1])
             return _first(out)
 
         x = self._block(src, self.norm1, self.dropout1, attend)
         x = self._block(x, self.norm2, self.dropout2, self._feed)
-        return (x, kept[0]) if kept else x
+        return (x, step_caches[0]) if step_caches else x
 
     def gen_cache(self, src: Tensor) -> Any:
         """A cache that begins empty."""
@@ -313,16 +313,16 @@ class TransformerEncoder(Layer):
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, cache: Any = None
     ) -> Any:
-        x, kept = src, []
+        x, step_caches = src, []
         _check_cache(self, cache, len(self.layers))
         for i, layer in enumerate(self.layers):
             if cache is None:
                 x = layer(x, src_mask)
             else:
                 x, own = layer(x, src_mask, cache[i])
-                kept.append(own)
+                step_caches.append(own)
         x = x if self.norm is None else self.norm(x)
-        return x if cache is None else (x, kept)
+        return x if cache is None else (x, step_caches)
 
     def gen_cache(self, src: Tensor) -> list[Any]:
         """A cache for each layer."""
@@ -384,12 +384,12 @@ class TransformerDecoderLayer(_FeedForward):
         cache: Any = None,
     ) -> Any:
         own, static = (None, None) if cache is None else cache
-        kept: list[Any] = []
+        step_caches: list[Any] = []
 
         def attend(x: Tensor) -> Tensor:
             out = self.self_attn(x, x, x, tgt_mask, own)
             if own is not None:
-                kept.append(out[-1])
+                step_caches.append(out[-1])
             return _first(out)
 
         def cross(x: Tensor) -> Tensor:
@@ -398,7 +398,7 @@ class TransformerDecoderLayer(_FeedForward):
         x = self._block(tgt, self.norm1, self.dropout1, attend)
         x = self._block(x, self.norm2, self.dropout2, cross)
         x = self._block(x, self.norm3, self.dropout3, self._feed)
-        return (x, (kept[0], static)) if kept else x
+        return (x, (step_caches[0], static)) if step_caches else x
 
     def gen_cache(self, memory: Tensor) -> Any:
         """An empty cache for self-attention and a static one of the memory."""
@@ -427,16 +427,16 @@ class TransformerDecoder(Layer):
         memory_mask: Tensor | None = None,
         cache: Any = None,
     ) -> Any:
-        x, kept = tgt, []
+        x, step_caches = tgt, []
         _check_cache(self, cache, len(self.layers))
         for i, layer in enumerate(self.layers):
             if cache is None:
                 x = layer(x, memory, tgt_mask, memory_mask)
             else:
                 x, own = layer(x, memory, tgt_mask, memory_mask, cache[i])
-                kept.append(own)
+                step_caches.append(own)
         x = x if self.norm is None else self.norm(x)
-        return x if cache is None else (x, kept)
+        return x if cache is None else (x, step_caches)
 
     def gen_cache(self, memory: Tensor, do_zip: bool = False) -> list[Any]:
         """A cache for each layer; zipped into one list for each kind if do_zip."""

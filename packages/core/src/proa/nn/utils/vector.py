@@ -33,8 +33,8 @@ def vector_to_parameters(
     start = 0
     with NoTape():
         for p in targets:
-            piece = ops.slice(
+            values = ops.slice(
                 vec, axes=[0], starts=[start], ends=[start + p.size], steps=[1]
             )
-            p.set_value(ops.reshape(piece, shape=p.shape))
+            p.set_value(ops.reshape(values, shape=p.shape))
             start += p.size

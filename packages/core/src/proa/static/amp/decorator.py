@@ -297,16 +297,16 @@ def decorate(
         InvalidArgumentError: If a number is not in its range.
         UnimplementedError: If amp_lists name values.
     """
-    for name, value, least in (
+    for name, value, minimum in (
         ("init_loss_scaling", init_loss_scaling, 0),
         ("incr_every_n_steps", incr_every_n_steps, 0),
         ("decr_every_n_nan_or_inf", decr_every_n_nan_or_inf, 0),
         ("incr_ratio", incr_ratio, 1),
         ("decr_ratio", decr_ratio, 0),
     ):
-        if not value > least or (name == "decr_ratio" and value >= 1):
+        if not value > minimum or (name == "decr_ratio" and value >= 1):
             raise InvalidArgumentError(
-                f"[static.amp.decorate] {name} must be above {least}"
+                f"[static.amp.decorate] {name} must be above {minimum}"
                 f"{' and below 1' if name == 'decr_ratio' else ''}, got {value!r}"
             )
     scaling = None

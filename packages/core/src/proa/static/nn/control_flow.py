@@ -41,7 +41,7 @@ def _single(where: str, name: str, value: Any) -> Tensor:
     return value
 
 
-def _holds(where: str, value: Any) -> bool:
+def _truth(where: str, value: Any) -> bool:
     pred = _single(where, "a condition", value)
     if pred.dtype != "bool":
         raise InvalidTypeError(
@@ -74,7 +74,7 @@ def cond(
             _callable("cond", key, branch)
     if flow.is_symbolic(pred):
         return flow.cond(pred, true_fn or _nothing, false_fn or _nothing)
-    branch = true_fn if _holds("cond", pred) else false_fn
+    branch = true_fn if _truth("cond", pred) else false_fn
     return None if branch is None else branch()
 
 
@@ -121,7 +121,7 @@ def _first(where: str, pairs: list[tuple[Tensor, Function]], default: Function) 
     (pred, branch), later = pairs[0], pairs[1:]
     if flow.is_symbolic(pred):
         return flow.cond(pred, branch, lambda: _first(where, later, default))
-    return branch() if _holds(where, pred) else _first(where, later, default)
+    return branch() if _truth(where, pred) else _first(where, later, default)
 
 
 def _numbered(branch_fns: Any) -> dict[int, Function]:
@@ -224,7 +224,7 @@ def while_loop(
         test = as_tensor(cond(*values))
         if flow.is_symbolic(test):
             return flow.while_loop(cond, body, values)
-        if not _holds("while_loop", test):
+        if not _truth("while_loop", test):
             return values
         made = body(*values)
         made = list(made) if isinstance(made, (list, tuple)) else [made]

@@ -69,7 +69,7 @@ def _greatest(rows: Tensor, lengths: list[int]) -> Tensor:
     return ops.max(ops.where(mask, wide, never), axis=[1])
 
 
-def _beside(rows: Tensor, numbers: Any) -> Tensor:
+def _broadcast_rows(rows: Tensor, numbers: Any) -> Tensor:
     """One number for each row, in a shape that broadcasts to them."""
     column = np.asarray(numbers, np.float64).reshape(-1, *[1] * (rows.ndim - 1))
     return ops.cast(to_tensor(column), dtype=rows.dtype)
@@ -95,7 +95,7 @@ def sequence_pool(
         out = _summed(input, lengths)
         if kind != "sum":
             by = size if kind == "average" else np.sqrt(size)
-            out = ops.div(out, _beside(out, by))
+            out = ops.div(out, _broadcast_rows(out, by))
     elif kind == "max":
         out = _greatest(input, lengths)
     elif kind in ("first", "last"):
@@ -107,7 +107,7 @@ def sequence_pool(
             f"got {pool_type!r}"
         )
     if 0 in lengths:
-        there = _beside(out, np.array(lengths) > 0)
+        there = _broadcast_rows(out, np.array(lengths) > 0)
         pad = ops.full(shape=[], value=float(pad_value), dtype=out.dtype)
         out = ops.where(ops.greater_than(there, 0.0), out, pad)
     assert isinstance(input, LoDTensor)

@@ -1,4 +1,4 @@
-"""Sequences joined, cut, repeated, padded and turned. They are `LoDTensor`s."""
+"""Concatenate, slice, repeat, pad and reverse sequences. They are `LoDTensor`s."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.text.datasets.vocabulary import looked_up, reading
+from proa.text.datasets.vocabulary import reading, word_ids
 
 _UNKNOWN = 0
 _WORDS = "conll05st-release/test.wsj/words/test.wsj.words.gz"
@@ -31,7 +31,7 @@ class Conll05st(Dataset[tuple[Any, ...]]):
         word_dict_file: ``wordDict.txt``, a word a line.
         verb_dict_file: ``verbDict.txt``, a predicate a line.
         target_dict_file: ``targetDict.txt``, a label a line.
-        emb_file: ``emb``, word vectors; only its path is handed on.
+        emb_file: ``emb``, word vectors; only its path is returned.
         download: Kept for callers; nothing is ever downloaded.
 
     Raises:
@@ -106,8 +106,8 @@ class Conll05st(Dataset[tuple[Any, ...]]):
             "bos" if i < 0 else "eos" if i >= size else sentence[i] for i in near
         ]
         columns = [
-            looked_up(sentence, self.word_dict, _UNKNOWN),
-            *([n] * size for n in looked_up(context, self.word_dict, _UNKNOWN)),
+            word_ids(sentence, self.word_dict, _UNKNOWN),
+            *([n] * size for n in word_ids(context, self.word_dict, _UNKNOWN)),
             [self.predicate_dict[self.predicates[idx]]] * size,
             [int(i in near) for i in range(size)],
             [self.label_dict[label] for label in labels],

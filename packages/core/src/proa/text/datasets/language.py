@@ -14,7 +14,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.text.datasets.vocabulary import looked_up, numbered, one_of, reading
+from proa.text.datasets.vocabulary import numbered, one_of, reading, word_ids
 
 
 class Imdb(Dataset[tuple[Any, Any]]):
@@ -61,7 +61,7 @@ class Imdb(Dataset[tuple[Any, Any]]):
         for number, feeling in enumerate(("pos", "neg")):
             for words, split, kind in reviews:
                 if (split, kind) == (self.mode, feeling):
-                    self.docs.append(looked_up(words, self.word_idx, unknown))
+                    self.docs.append(word_ids(words, self.word_idx, unknown))
                     self.labels.append(number)
 
     def _reviews(self) -> list[tuple[list[bytes], str, str]]:
@@ -152,7 +152,7 @@ class Imikolov(Dataset[tuple[Any, ...]]):
     def _items(self, line: bytes) -> list[tuple[Any, ...]]:
         unknown = self.word_idx["<unk>"]
         begin, end = (self.word_idx.get(mark, unknown) for mark in ("<s>", "<e>"))
-        words = looked_up(line.split(), self.word_idx, unknown)
+        words = word_ids(line.split(), self.word_idx, unknown)
         size = self.window_size
         if self.data_type == "NGRAM":
             words = [begin, *words, end]

@@ -11,7 +11,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.text.datasets.vocabulary import looked_up, one_of, reading
+from proa.text.datasets.vocabulary import one_of, reading, word_ids
 
 _BEGIN, _END, _UNKNOWN = "<s>", "<e>", "<unk>"
 
@@ -102,8 +102,8 @@ class WMT14(_Pairs):
         if len(pair) != 2:
             return
         source = [_BEGIN, *pair[0].split(), _END]
-        source_ids = looked_up(source, self.src_dict, self._UNKNOWN_ID)
-        target = looked_up(pair[1].split(), self.trg_dict, self._UNKNOWN_ID)
+        source_ids = word_ids(source, self.src_dict, self._UNKNOWN_ID)
+        target = word_ids(pair[1].split(), self.trg_dict, self._UNKNOWN_ID)
         if max(len(source_ids), len(target)) <= self._LONGEST:
             self.src_ids.append(source_ids)
             self.trg_ids.append([self.trg_dict[_BEGIN], *target])
@@ -163,11 +163,10 @@ class WMT16(_Pairs):
         self.src_dict_size, self.trg_dict_size = len(self.src_dict), len(self.trg_dict)
         begin, end, unknown = range(3)
         targets = [
-            looked_up(pair[1 - source].split(), self.trg_dict, unknown)
-            for pair in pairs
+            word_ids(pair[1 - source].split(), self.trg_dict, unknown) for pair in pairs
         ]
         self.src_ids = [
-            [begin, *looked_up(pair[source].split(), self.src_dict, unknown), end]
+            [begin, *word_ids(pair[source].split(), self.src_dict, unknown), end]
             for pair in pairs
         ]
         self.trg_ids = [[begin, *target] for target in targets]

@@ -34,7 +34,7 @@ def _bytes(word: str | bytes) -> bytes:
     return word if isinstance(word, bytes) else word.encode()
 
 
-def looked_up(words: Iterable[Any], numbers: dict[Any, int], unknown: int) -> list[int]:
+def word_ids(words: Iterable[Any], numbers: dict[Any, int], unknown: int) -> list[int]:
     """The number of each word."""
     return [numbers.get(word, unknown) for word in words]
 

@@ -1,7 +1,7 @@
 """Operators in C++, built and loaded without rebuilding Proa.
 
-``load`` builds when it is called; ``setup`` makes a package to install. What the
-sources look like is told by ``proa/extension.h`` (in `proa.sysconfig.get_include()`)::
+``load`` builds when it is called; ``setup`` makes a package to install. The form
+of sources is documented in ``proa/extension.h`` (in `proa.sysconfig.get_include()`)::
 
     ops = load(name="my_ops", sources=["relu.cc"])
     y = ops.custom_relu(x)

@@ -32,7 +32,7 @@ def conv_norm(
     return Sequential(*layers)
 
 
-def divisible(channels: float, divisor: int = 8, least: int | None = None) -> int:
+def divisible(channels: float, divisor: int = 8, minimum: int | None = None) -> int:
     """The multiple of the divisor nearest to ``channels``, at most 10 % below it."""
-    rounded = max(least or divisor, int(channels + divisor / 2) // divisor * divisor)
+    rounded = max(minimum or divisor, int(channels + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * channels else rounded

@@ -24,8 +24,8 @@ def _ratios(aspect_ratios: Sequence[float], flip: bool) -> list[float]:
 
 
 def _sizes(
-    least: Sequence[float],
-    most: Sequence[float] | None,
+    smallest: Sequence[float],
+    largest: Sequence[float] | None,
     ratios: list[float],
     squares_first: bool,
 ) -> Any:
@@ -35,9 +35,9 @@ def _sizes(
         raise InvalidArgumentError(
             f"[prior_box] expected aspect_ratios greater than 0, got {ratios}"
         )
-    for i, small in enumerate(least):
+    for i, small in enumerate(smallest):
         shapes = [(small * r**0.5, small / r**0.5) for r in ratios]
-        middle = [(small * most[i]) ** 0.5] * 2 if most else None
+        middle = [(small * largest[i]) ** 0.5] * 2 if largest else None
         extra = [(middle[0], middle[1])] if middle else []
         sizes += (
             [shapes[0], *extra, *shapes[1:]] if squares_first else [*shapes, *extra]
@@ -83,15 +83,15 @@ def prior_box(
     if input.ndim != 4 or image.ndim != 4:
         must = "input and image must have rank 4"
         raise ShapeError("prior_box", must, [input.shape, image.shape])
-    least, ratios = np.atleast_1d(min_sizes), np.atleast_1d(aspect_ratios)
-    most = None if max_sizes is None else np.atleast_1d(max_sizes).tolist()
-    if most and len(most) != len(least):
+    smallest, ratios = np.atleast_1d(min_sizes), np.atleast_1d(aspect_ratios)
+    largest = None if max_sizes is None else np.atleast_1d(max_sizes).tolist()
+    if largest and len(largest) != len(smallest):
         raise InvalidArgumentError(
             f"[prior_box] max_sizes must be as many as min_sizes, got {max_sizes}"
         )
     size = _sizes(
-        least.tolist(),
-        most,
+        smallest.tolist(),
+        largest,
         _ratios(ratios.tolist(), flip),
         min_max_aspect_ratios_order,
     )
@@ -180,9 +180,9 @@ def box_coder(
         )  # fmt: skip
         return code if variance is None else ops.div(code, variance)
     code = target_box if variance is None else ops.mul(target_box, variance)
-    shift, stretch = (
+    shift, log_scale = (
         ops.slice(code, axes=[2], starts=[s], ends=[s + 2], steps=[1]) for s in (0, 2)
     )
     at = ops.add(ops.mul(shift, size), middle)
-    half = ops.scale(ops.mul(ops.exp(stretch), size), scale=0.5)
+    half = ops.scale(ops.mul(ops.exp(log_scale), size), scale=0.5)
     return ops.concat(ops.sub(at, half), ops.sub(ops.add(at, half), extra), axis=2)

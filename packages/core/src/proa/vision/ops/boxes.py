@@ -114,11 +114,11 @@ def nms(
 def _decayed(overlap: Any, use_gaussian: bool, sigma: float) -> Any:
     """By how much each box's score falls for the better boxes before it (n, n)."""
     before = np.triu(overlap, 1)  # [i, j]: box j with the better box i
-    most = before.max(0)[:, None]  # of box i with those better than it
+    max_iou = before.max(0)[:, None]  # of box i with those better than it
     if use_gaussian:
-        factor = np.exp((most**2 - before**2) * sigma)
+        factor = np.exp((max_iou**2 - before**2) * sigma)
     else:
-        factor = (1 - before) / np.maximum(1 - most, 1e-10)
+        factor = (1 - before) / np.maximum(1 - max_iou, 1e-10)
     factor[np.tril_indices(len(overlap))] = 1
     return factor.min(0)
 

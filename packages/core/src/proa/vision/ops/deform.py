@@ -10,7 +10,7 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import per_axis, placement, split_axis
-from proa.nn.functional.vision import corners_of, numbers_along, rows_of
+from proa.nn.functional.vision import corners_of, iota, row_index
 from proa.nn.layer import Layer
 from proa.nn.schemes import Normal
 from proa.tensor.arguments import as_tensor, cast_if
@@ -105,14 +105,14 @@ def deform_conv2d(
         own = cast_if(ops.select(moved, axis=3, index=i), str(base.dtype))
         point = ops.add(own, as_tensor(base))  # N, parts, taps, H', W'
         at.append(ops.flatten(ops.flatten(point, 0, 1), 1, 3))
-    image = ops.unsqueeze(numbers_along(images), axis=[1])
+    image = ops.unsqueeze(iota(images), axis=[1])
     index, share = corners_of(at, x.shape[2:], image)
     if mask is not None:
         own = ops.flatten(split_axis(mask, 1, [parts, taps]), 0, 1)
         own = ops.unsqueeze(ops.flatten(own, 1, 3), axis=[-1])
         share = ops.mul(share, cast_if(own, str(at[0].dtype)))
     read = ops.blend_rows(
-        rows_of(images),
+        row_index(images),
         ops.flatten(index, start_axis=0, stop_axis=1),
         cast_if(ops.flatten(share, start_axis=0, stop_axis=1), x.dtype),
     )

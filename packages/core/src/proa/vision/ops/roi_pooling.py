@@ -11,7 +11,7 @@ from proa.autograd import no_grad
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import per_axis, split_axis
-from proa.nn.functional.vision import corners_of, numbers_along, rows_of
+from proa.nn.functional.vision import corners_of, iota, row_index
 from proa.nn.layer import Layer
 from proa.tensor.arguments import as_tensor, cast_if
 from proa.tensor.lod import LoDTensor
@@ -39,7 +39,7 @@ def _image_of_each(where: str, boxes: Tensor, boxes_num: Tensor) -> Tensor:
                 f"[{where}] boxes_num must add up to the {boxes.shape[0]} boxes, "
                 f"got {total}"
             )
-    place = ops.unsqueeze(numbers_along(boxes), axis=[1])
+    place = ops.unsqueeze(iota(boxes), axis=[1])
     return ops.sum(ops.cast(ops.greater_equal(place, ends), dtype=as_dtype("int64")),
                    axis=[1])  # fmt: skip
 
@@ -76,26 +76,28 @@ def _points(
         Both (R, bins, points).
     """
     width = ops.unsqueeze(ops.scale(length, scale=1.0 / bins), axis=[1, 2])
-    most, count = samples, None
+    max_samples, count = samples, None
     if samples <= 0:
         count = ops.maximum(ops.ceil(width), 1.0)
         if count._is_symbolic:
-            most = -(-limit // bins) + 1
+            max_samples = -(-limit // bins) + 1
         else:
             found = float(ops.max(count).item()) if count.size else 1.0
             if not math.isfinite(found):
                 raise InvalidArgumentError(
                     f"[roi_align] boxes must be finite, got a bin of {found} pixels"
                 )
-            most = int(found)
-    point = _line(range(most), low)
-    share = ops.div(ops.add(point, 0.5), count if count is not None else float(most))
+            max_samples = int(found)
+    point = _line(range(max_samples), low)
+    share = ops.div(
+        ops.add(point, 0.5), count if count is not None else float(max_samples)
+    )
     place = ops.mul(
         ops.add(ops.unsqueeze(_line(range(bins), low), axis=[1]), share), width
     )
     at = ops.add(ops.unsqueeze(low, axis=[1, 2]), place)
     if count is None:
-        weight = ops.scale(ops.mul(at, 0.0), bias=1.0 / most)
+        weight = ops.scale(ops.mul(at, 0.0), bias=1.0 / max_samples)
     else:
         used = ops.cast_like(ops.less_than(point, count), low)
         weight = ops.add(ops.div(used, count), ops.mul(at, 0.0))
@@ -164,7 +166,7 @@ def roi_align(
             ops.flatten(ops.flatten(t, start_axis=3, stop_axis=5), 0, 2)
             for t in (index, weight)
         )
-    y = ops.blend_rows(rows_of(x), index, cast_if(weight, x.dtype))
+    y = ops.blend_rows(row_index(x), index, cast_if(weight, x.dtype))
     return _grid(y, size)
 
 

@@ -11,7 +11,7 @@ from proa.autograd import no_grad
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import split_axis
-from proa.nn.functional.vision import numbers_along
+from proa.nn.functional.vision import iota
 from proa.tensor.arguments import as_tensor, cast_if
 
 __all__ = ["yolo_box", "yolo_loss"]
@@ -298,7 +298,7 @@ def yolo_loss(
         place = ops.add(ops.mul(place, width), cell[0])
         cells = len(heads) * height * width
         targets = _object_targets(ignored, ops.where(given, place, cells), score)
-        image = ops.unsqueeze(numbers_along(x), axis=[1])
+        image = ops.unsqueeze(iota(x), axis=[1])
         row = ops.where(given, ops.add(ops.mul(image, cells), place), -1)
     rows = ops.flatten(ops.transpose(p, perm=[0, 1, 3, 4, 2]), 0, 3)
     index = ops.unsqueeze(ops.flatten(row), axis=[1])

@@ -13,7 +13,7 @@ class BaseTransform:
 
     A field "image" goes to ``_apply_image``, "boxes" to ``_apply_boxes``, "mask" to
     ``_apply_mask``, and so on; fields beyond the keys, and keys without such a method,
-    are handed on. ``_get_params`` sees the whole sample first; what it returns is in
+    are unchanged. ``_get_params`` sees the whole sample first; what it returns is in
     ``self.params``, so that all fields are changed by the same random choice.
 
     Raises:

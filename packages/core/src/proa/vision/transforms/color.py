@@ -82,8 +82,8 @@ def mean_grey(img: Any) -> Any:
     return float(value.mean())
 
 
-def turn_hue(img: Any, shift: float) -> Any:
-    """The hue turned by ``shift`` of a full circle, saturation and value kept."""
+def shift_hue(img: Any, shift: float) -> Any:
+    """The hue shifted by ``shift`` of a full circle, saturation and value kept."""
     channels = channels_of(img)
     if channels == 1:
         return img
@@ -95,12 +95,14 @@ def turn_hue(img: Any, shift: float) -> Any:
     if isinstance(img, Tensor):
         axis = img.ndim - 3
         red, green, blue = _manipulation.unbind(values, axis)
-        turned: Any = _manipulation.stack(_turned(red, green, blue, shift, _Proa), axis)
+        shifted: Any = _manipulation.stack(
+            _hue_shifted(red, green, blue, shift, _Proa), axis
+        )
     else:
         red, green, blue = np.moveaxis(values, 2, 0)
-        turned = np.stack(_turned(red, green, blue, shift, np), axis=2)
-    turned = turned * highest(img)
-    return _clipped(turned if highest(img) == 1.0 else turned + 0.5, img)
+        shifted = np.stack(_hue_shifted(red, green, blue, shift, np), axis=2)
+    shifted = shifted * highest(img)
+    return _clipped(shifted if highest(img) == 1.0 else shifted + 0.5, img)
 
 
 class _Proa:
@@ -114,7 +116,7 @@ class _Proa:
     equal = staticmethod(_functions.equal)
 
 
-def _turned(red: Any, green: Any, blue: Any, shift: float, xp: Any) -> list[Any]:
+def _hue_shifted(red: Any, green: Any, blue: Any, shift: float, xp: Any) -> list[Any]:
     """RGB -> HSV, hue + shift, HSV -> RGB, all 0 to 1."""
     value = xp.maximum(xp.maximum(red, green), blue)
     chroma = value - xp.minimum(xp.minimum(red, green), blue)
@@ -133,10 +135,10 @@ def _turned(red: Any, green: Any, blue: Any, shift: float, xp: Any) -> list[Any]
     hue = (hue - xp.floor(hue)) * 6.0
     # With k = (n + hue) mod 6 a channel is value - chroma max(0, min(k, 4 - k, 1)),
     # n being 5, 3 and 1 for red, green and blue (Smith, 1978).
-    turned = []
+    shifted = []
     for n in (5.0, 3.0, 1.0):
         k = hue + n
         k = k - 6.0 * xp.floor(k / 6.0)
-        least = xp.minimum(xp.minimum(k, 4.0 - k), 0.0 * k + 1.0)
-        turned.append(value - chroma * xp.maximum(least, 0.0 * least))
-    return turned
+        weight = xp.minimum(xp.minimum(k, 4.0 - k), 0.0 * k + 1.0)
+        shifted.append(value - chroma * xp.maximum(weight, 0.0 * weight))
+    return shifted

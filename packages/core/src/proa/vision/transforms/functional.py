@@ -69,7 +69,7 @@ def to_tensor(pic: Any, data_format: str = "CHW") -> Tensor:
     """(H, W, C) or (H, W) to a float32 tensor (C, H, W); uint8 is divided by 255.
 
     Args:
-        pic: A PIL image, an array, or a tensor (which is handed on).
+        pic: A PIL image, an array, or a tensor (which is returned).
         data_format: "CHW", or "HWC" to leave channels last.
 
     Raises:
@@ -228,13 +228,13 @@ def rotate(
     fill: Any = 0,
     resample: Any = None,
 ) -> Any:
-    """The image turned counter-clockwise.
+    """Rotate the image counter-clockwise.
 
     Args:
         img: The image.
         angle: In degrees.
         interpolation: "nearest" or "bilinear".
-        expand: Whether the result is as large as the turned image (about its middle).
+        expand: Whether the result is as large as the rotated image (about its middle).
         center: (x, y) of the point that stays, from the upper left; by default the
             middle.
         fill: Of the pixels from outside: a number, or one for each channel.
@@ -246,8 +246,8 @@ def rotate(
     mode = resample if isinstance(resample, str) else interpolation
     height, width = size_of(img, "rotate")
     finite("rotate", angle=angle, center=center or 0)
-    turn = math.radians(angle % 360.0)
-    cos, sin = round(math.cos(turn), 15), round(math.sin(turn), 15)
+    theta = math.radians(angle % 360.0)
+    cos, sin = round(math.cos(theta), 15), round(math.sin(theta), 15)
     # y points down: this takes a new point back to the old one.
     linear = np.array([[cos, -sin], [sin, cos]])
     matrix = about(center or (width / 2, height / 2), linear, (0, 0))
@@ -277,7 +277,7 @@ def affine(
     fill: Any = 0,
     center: Sequence[float] | None = None,
 ) -> Any:
-    """The image turned, scaled, sheared about its center, then moved.
+    """Rotate, scale and shear the image about its center, then translate it.
 
     Args:
         img: The image.
@@ -300,11 +300,11 @@ def affine(
         center=center or 0,
     )  # fmt: skip
     shears = list(shear) if isinstance(shear, (list, tuple)) else [shear, 0.0]
-    turn = math.radians(angle)
+    theta = math.radians(angle)
     x, y = (math.radians(s) for s in (*shears, 0.0)[:2])
     # Rotation after the shears along y and x; forward, y pointing down.
     rotation = np.array(
-        [[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]]
+        [[math.cos(theta), -math.sin(theta)], [math.sin(theta), math.cos(theta)]]
     )
     shearing = np.array([[1.0, 0.0], [-math.tan(y), 1.0]]) @ np.array(
         [[1.0, -math.tan(x)], [0.0, 1.0]]
@@ -417,7 +417,7 @@ def adjust_saturation(img: Any, saturation_factor: float) -> Any:
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """The hue turned by hue_factor of a full circle, -0.5 to 0.5.
+    """The hue shifted by hue_factor of a full circle, -0.5 to 0.5.
 
     Raises:
         InvalidArgumentError: If hue_factor lies outside.
@@ -426,7 +426,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
         raise InvalidArgumentError(
             f"[adjust_hue] hue_factor must be in [-0.5, 0.5], got {hue_factor}"
         )
-    return through(checked(img, "adjust_hue"), lambda a: color.turn_hue(a, hue_factor))
+    return through(checked(img, "adjust_hue"), lambda a: color.shift_hue(a, hue_factor))
 
 
 def normalize(

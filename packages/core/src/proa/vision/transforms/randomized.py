@@ -94,7 +94,7 @@ class SaturationTransform(BaseTransform):
 
 
 class HueTransform(BaseTransform):
-    """Hue turned by an amount from [-value, value], value at most 0.5."""
+    """Hue shifted by an amount from [-value, value], value at most 0.5."""
 
     def __init__(self, value: Any, keys: Any = None) -> None:
         super().__init__(keys)
@@ -266,7 +266,7 @@ def _degrees(degrees: Any, where: str) -> tuple[float, float]:
 
 
 class RandomRotation(BaseTransform):
-    """The image turned by an angle from [-degrees, degrees] or from two numbers.
+    """Rotate the image by an angle from [-degrees, degrees] or from two numbers.
 
     The other arguments are those of :func:`rotate`.
     """
@@ -295,7 +295,7 @@ class RandomRotation(BaseTransform):
 
 
 class RandomAffine(BaseTransform):
-    """The image turned, moved, scaled and sheared at random; see :func:`affine`.
+    """Rotate, translate, scale and shear the image at random; see :func:`affine`.
 
     Args:
         degrees: As of :class:`RandomRotation`.

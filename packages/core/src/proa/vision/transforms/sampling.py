@@ -27,8 +27,8 @@ def _filter(mode: str, x: Array) -> Array:
     if mode == "bicubic":  # Keys' cubic with a = -0.75
         a = -0.75
         near = ((a + 2) * x - (a + 3)) * x * x + 1
-        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-        return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+        outer = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return np.where(x < 1, near, np.where(x < 2, outer, 0.0))
     if mode == "lanczos":
         return np.where(x < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
     inside = np.where(x < 1, np.sinc(x) * (0.54 + 0.46 * np.cos(np.pi * x)), 0.0)
