@@ -96,7 +96,7 @@ def _busy_seconds() -> float | None:
 
 
 class LoadWatch:
-    """Tells how many cores other processes kept busy since it was made.
+    """Measures how many cores other processes kept busy since it was made.
 
     The load average would count our own preparation for a minute after it ended.
     """

@@ -144,7 +144,7 @@ def encoder(f: Dialect) -> Any:
 
 
 def bert_base(f: Dialect) -> Any:
-    """BERT-base (Devlin et al., 2019) that tells two classes from its first token."""
+    """BERT-base (Devlin et al., 2019): its first token in two classes."""
 
     class Network(f.module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:

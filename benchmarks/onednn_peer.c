@@ -41,7 +41,7 @@ static dnnl_memory_t pack(Product* p, const_dnnl_memory_desc_t wanted, dnnl_memo
   return to;
 }
 
-// z = x @ y for `batch` pairs of row-major matrices, or with y (n, k) read transpose_b; either of float
+// z = x @ y for `batch` pairs of row-major matrices, or with y transposed; either of float
 // or of uint8 by int8 with int32 sums. With `prepacked` y is packed now, not in every run. Returns
 // NULL if it cannot be had.
 void* onednn_product(int64_t batch, int64_t m, int64_t k, int64_t n, int transpose_b, int int8,

@@ -1,6 +1,6 @@
 // What the machine can do at most on one thread: multiply-adds from registers, and streams from
-// memory. Built by peak_rates.py with -O3 -march=native -ffp-contract=fast; every function returns units
-// per second.
+// memory. Built by peak_rates.py with -O3 -march=native -ffp-contract=fast; every function returns
+// units per second.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

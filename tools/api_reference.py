@@ -55,7 +55,7 @@ def members(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 
 def signature(value: object) -> str:
-    """The parameters as text; empty if there are none to tell."""
+    """The parameters as text; empty if there are none."""
     try:
         parameters = inspect.signature(value).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):

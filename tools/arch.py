@@ -275,7 +275,7 @@ def import_contracts(root: Path) -> bool:
         for name, src in packages.items():
             ignore = shutil.ignore_patterns("__pycache__", "*.so", "_core", "lib")
             shutil.copytree(src / name, Path(folder) / name, ignore=ignore)
-        # The compiled module imports nothing of ours: empty files stand for it.
+        # The compiled module imports nothing of ours: empty files replace it.
         compiled = Path(folder) / "proa" / "_core"
         compiled.mkdir()
         for name in ("__init__.py", "ops.py"):

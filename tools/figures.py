@@ -164,7 +164,7 @@ def wheel(name: str) -> Callable[[Figures], str]:
 
 
 def training(measured: Figures) -> str:
-    """Whole training steps beside the best peer."""
+    """Whole training steps compared with the best peer."""
     part = measured["training"]
     lines = [
         "| one training step, float32 | ours, ms | over the best peer | best peer |",

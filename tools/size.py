@@ -39,7 +39,7 @@ print((time.perf_counter() - start) * 1e3, resident() - before)
 
 
 class Measure(NamedTuple):
-    """One figure beside its budget, both in the unit."""
+    """One figure and its budget, both in the unit."""
 
     what: str
     value: float | None

@@ -4,7 +4,7 @@
 
 A package's state is a hash over its own files (as they are on disk, committed or
 not), over those of the packages it is built from, and over the compiler and the
-Python that build it. The hash lies beside the wheel, so that a second run with
+Python that build it. The hash is stored next to the wheel, so that a second run with
 nothing changed builds nothing. Only the standard library and `virtualenv` (which nox
 brings) are needed: the build tools come into an environment of their own,
 .nox/build-env-<python>.

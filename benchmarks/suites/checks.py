@@ -14,7 +14,7 @@ LIMIT = 1 / 0.8
 
 
 def cases(torch: object | None) -> Iterator[Case]:
-    """Eager steps of ResNet with the search on, beside the same ones without it."""
+    """Eager steps of ResNet with the search on and off."""
     for name in ("resnet18_32_b64", "resnet50_224_b8"):
         work = workloads.BY_NAME[name]
         step = workloads.step_of("proa", work, "fp32")

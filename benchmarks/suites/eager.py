@@ -1,4 +1,4 @@
-"""What an operation costs beside its arithmetic: adds, a chain, a small step."""
+"""The overhead of an operation: adds, a chain, a small step."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ PACKAGES = ("proa", "proa-slim", "proa-inference", "proa-lite", "proa-serving")
 
 
 def processor() -> str:
-    """The name of the CPU, as the system tells it."""
+    """The name of the CPU, as the system reports it."""
     path = Path("/proc/cpuinfo")
     if path.exists():
         for line in path.read_text().splitlines():

@@ -121,7 +121,7 @@ def missing_path(span: Span) -> bool:
 
 
 def _expanded(text: str) -> Iterator[str]:
-    """`a/{b,c}.py` is two paths; `<family>` stands for any name."""
+    """`a/{b,c}.py` is two paths; `<family>` matches any name."""
     parts = re.split(r"\{([^}]*)\}", re.sub(r"<\w+>", "*", text))
     choices = [[p] if i % 2 == 0 else p.split(",") for i, p in enumerate(parts)]
     return ("".join(choice) for choice in product(*choices))

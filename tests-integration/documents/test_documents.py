@@ -1,4 +1,4 @@
-"""Examples in the documents run as they stand; the API's reference pages hold it."""
+"""Examples in the documents run unchanged; the API's reference pages hold it."""
 
 from __future__ import annotations
 

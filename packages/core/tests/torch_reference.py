@@ -1,7 +1,7 @@
-"""torch, which some tests hold ours against, where it is installed.
+"""torch, the reference of some tests, where it is installed.
 
 Elsewhere (it is large, and the full tests alone install it) whatever calls it is left
-out, and the tests beside it run.
+out, and the other tests run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Absent:
         return self
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
-        pytest.skip("torch, a further yardstick, is not installed")
+        pytest.skip("torch, a further reference, is not installed")
 
 
 torch: Any

@@ -15,7 +15,7 @@ _HERE = _Path(__file__).resolve().parent
 def get_include() -> str:
     """The folder of the headers: ``#include "proa/extension.h"``."""
     installed = _HERE / "include"
-    # In a source tree that was built in place they lie beside the sources.
+    # In a source tree that was built in place they are next to the sources.
     return str(installed if installed.is_dir() else _HERE.parents[1] / "include")
 
 

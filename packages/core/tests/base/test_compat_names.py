@@ -1,4 +1,4 @@
-"""Names that programs for Paddle ask for beside the parts they use."""
+"""Names that programs for Paddle import besides the parts they use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors: their types, their words, and what they tell beside the message."""
+"""Errors: their types, their texts, and their fields."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_independent_sums_over_its_axes() -> None:
     np.testing.assert_allclose(d.log_prob(x).numpy(), want)
     np.testing.assert_allclose(d.entropy().numpy(), base.entropy().numpy().sum(-1))
     assert d.sample([2]).shape == [2, 4, 3]
-    with pytest.raises(InvalidArgumentError, match=r"must lie in \[1, 2\]"):
+    with pytest.raises(InvalidArgumentError, match=r"must be in \[1, 2\]"):
         Independent(base, 3)
 
 

@@ -1,4 +1,4 @@
-"""What the wheel holds beside Python: one module, one library, and headers in use."""
+"""The wheel's files besides Python: one module, one library, and headers in use."""
 
 from __future__ import annotations
 

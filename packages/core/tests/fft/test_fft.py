@@ -101,7 +101,7 @@ def test_errors_state_the_requirement():
         proa.fft.rfft(x.astype("complex64"))
     with pytest.raises(InvalidArgumentError, match=r"\[ifft\] n must be at least 1"):
         proa.fft.ifft(x, 0)
-    with pytest.raises(InvalidArgumentError, match=r"\[fft\] axis must lie"):
+    with pytest.raises(InvalidArgumentError, match=r"\[fft\] axis must be in"):
         proa.fft.fft(x, axis=2)
     with pytest.raises(InvalidArgumentError, match=r"\[fftn\] s and axes"):
         proa.fft.fftn(x, s=[2], axes=[0, 1])

@@ -92,13 +92,13 @@ def test_empty_input_has_an_empty_result() -> None:
             lambda: _ids(IDS + 1),
             {},
             OutOfRangeError,
-            r"must lie in \[0, 6\), got 1 to 6",
+            r"must be in \[0, 6\), got 1 to 6",
         ),
         (lambda: _ids(-IDS), {}, OutOfRangeError, "got -5 to 0"),
         (lambda: _ids(IDS * 1.0), {}, InvalidArgumentError, "must be integers"),
         (lambda: _ids(np.ones((6, 2))), {}, ShapeError, r"must be \(n,\) or"),
         (_ids, {"combiner": "mean"}, InvalidArgumentError, "combiner must be 'sum'"),
-        (_ids, {"padding_idx": 6}, InvalidArgumentError, "padding_idx must lie in"),
+        (_ids, {"padding_idx": 6}, InvalidArgumentError, "padding_idx must be in"),
     ],
 )
 def test_invalid_arguments_are_rejected(

@@ -82,7 +82,7 @@ def test_dropout_is_of_training_alone() -> None:
     assert abs(dropped.mean() - 1) < 0.05  # what is kept is scaled up
     gone = F.scaled_dot_product_attention(q, q, ones, dropout_p=1.0)
     assert not gone.numpy().any()
-    with pytest.raises(InvalidArgumentError, match="must lie in"):
+    with pytest.raises(InvalidArgumentError, match="must be in"):
         F.scaled_dot_product_attention(q, q, ones, dropout_p=1.5)
 
 

@@ -144,9 +144,9 @@ def test_output_size_is_output_padding(axes: int) -> None:
     y = layer(a.astype("float32"), output_size=size)
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-5, atol=1e-5)
     low = [n - 2 for n in size]
-    with pytest.raises(InvalidArgumentError, match=r"output_size must lie in \["):
+    with pytest.raises(InvalidArgumentError, match=r"output_size must be in \["):
         TRANSPOSE[axes](a, b, stride=3, padding=1, output_size=[n - 1 for n in low])
-    with pytest.raises(InvalidArgumentError, match="output_padding must lie in"):
+    with pytest.raises(InvalidArgumentError, match="output_padding must be in"):
         TRANSPOSE[axes](a, b, stride=3, output_padding=3)
     with pytest.raises(InvalidArgumentError, match="output_padding must be 0 where"):
         TRANSPOSE[axes](a, b, stride=3, output_padding=1, output_size=size)

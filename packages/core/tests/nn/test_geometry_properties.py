@@ -25,7 +25,7 @@ AVG = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 @st.composite
 def geometries(draw: Any) -> dict[str, Any]:
-    """An input, kernels and what lies between them; not all of it fits."""
+    """An input, kernels and what is between them; not all of it fits."""
     size = draw(SIZES)
     axes = len(size)
     each = st.lists(st.integers(0, 3), min_size=axes, max_size=axes)

@@ -281,7 +281,7 @@ def test_containers() -> None:
     assert [type(x).__name__ for x in layers] == ["Linear", "Linear", "Tanh"]
     assert len(layers[1:]) == 2
     assert len(nn.LayerList([None])) == 1
-    with pytest.raises(IndexError, match="must lie in"):
+    with pytest.raises(IndexError, match="must be in"):
         layers[5]
     named = nn.LayerDict({"x": nn.ReLU(), "y": nn.Tanh()})
     assert list(named) == ["x", "y"]

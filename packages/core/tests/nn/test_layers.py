@@ -322,7 +322,7 @@ def test_dropout() -> None:
     planes = F.dropout2d(proa.ones([4, 8, 3, 3])).numpy().reshape(32, 9)
     assert {len(set(p)) for p in planes.tolist()} == {1}
     assert F.dropout(x, 1.0).sum().item() == 0
-    with pytest.raises(InvalidArgumentError, match="p must lie in"):
+    with pytest.raises(InvalidArgumentError, match="p must be in"):
         F.dropout(x, 1.5)
 
 
@@ -350,7 +350,7 @@ def test_an_embedding_leaves_padding_out() -> None:
     y.sum().backward()
     assert not layer.weight.grad.numpy()[5].any()
     assert layer.weight.grad.numpy()[1].tolist() == [2, 2, 2]
-    with pytest.raises(InvalidArgumentError, match="padding_idx must lie in"):
+    with pytest.raises(InvalidArgumentError, match="padding_idx must be in"):
         nn.Embedding(6, 3, padding_idx=6)
 
 

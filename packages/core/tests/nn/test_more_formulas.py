@@ -1,6 +1,6 @@
 """Layers and losses with settings against their formulas in NumPy, with gradients.
 
-What tests beside these hold against torch, where it is installed, is held here against
+What other tests compare with torch, where it is installed, is compared here with
 formulas and differences of formulas.
 """
 

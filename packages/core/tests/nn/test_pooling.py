@@ -71,7 +71,7 @@ def mean(part: Any, at: Any) -> Any:
 
 
 def place(size: Any) -> Any:
-    """Where the greatest element of a window lies in a plane or volume of this size."""
+    """The index of a window's maximum in a plane or volume of this size."""
     flat = np.arange(int(np.prod(size))).reshape(size)
 
     def find(part: Any, at: Any) -> Any:

@@ -33,7 +33,7 @@ EVERY = pytest.mark.parametrize(("mode", "axes", "kind"), MODES)
 
 
 def places(n: int, m: int, kind: str, how: str, scale: float = 0) -> Any:
-    """Where the m new elements lie."""
+    """The positions of the m new elements."""
     at, ratio = np.arange(m), 1 / scale if scale else n / m
     if how == "corners":
         return at * ((n - 1) / (m - 1) if m > 1 else 0.0)

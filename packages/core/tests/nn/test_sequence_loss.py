@@ -114,7 +114,7 @@ def test_ctc_names_wrong_inputs() -> None:
     scores, labels, times, sizes = map(proa.to_tensor, _inputs())
     with pytest.raises(ShapeError, match=r"\[ctc_loss\] log_probs must be"):
         F.ctc_loss(scores[0], labels, times, sizes)
-    with pytest.raises(InvalidArgumentError, match=r"blank must lie in \[0, 3\)"):
+    with pytest.raises(InvalidArgumentError, match=r"blank must be in \[0, 3\)"):
         F.ctc_loss(scores, labels, times, sizes, blank=3)
 
 

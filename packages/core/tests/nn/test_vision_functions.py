@@ -16,7 +16,7 @@ from .reference import channels_last, numbers, slopes_agree
 
 
 def reflect(p: float, n: int, corners: bool) -> float:
-    """Thrown back until it lies inside."""
+    """Reflected until it is inside."""
     low, high = (0.0, n - 1.0) if corners else (-0.5, n - 0.5)
     if low == high:
         return 0.0
@@ -147,5 +147,5 @@ def test_errors_name_the_requirement() -> None:
         F.affine_grid(proa.zeros([1, 2, 2]), [1, 1, 2, 2])
     with pytest.raises(ShapeError, match="seg_num 2 must divide the frames"):
         F.temporal_shift(proa.ones([3, 4, 2, 2]), 2)
-    with pytest.raises(InvalidArgumentError, match="shift_ratio must lie in"):
+    with pytest.raises(InvalidArgumentError, match="shift_ratio must be in"):
         F.temporal_shift(proa.ones([2, 4, 2, 2]), 2, 0.7)

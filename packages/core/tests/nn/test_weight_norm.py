@@ -50,7 +50,7 @@ def test_weight_norm_names_what_it_cannot_do() -> None:
         utils.weight_norm(nn.ReLU())
     with pytest.raises(InvalidArgumentError, match="must have a weight norm"):
         utils.remove_weight_norm(nn.Linear(2, 2))
-    with pytest.raises(InvalidArgumentError, match=r"dim must lie in \[-1, 2\)"):
+    with pytest.raises(InvalidArgumentError, match=r"dim must be in \[-1, 2\)"):
         utils.weight_norm(nn.Linear(2, 2), dim=2)
 
 

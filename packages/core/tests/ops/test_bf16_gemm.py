@@ -185,7 +185,7 @@ def test_what_is_not_finite_stays_where_it_belongs(steps):
 
 
 def test_neighbours_of_odd_channels_do_not_leak():
-    # Pixels lie side by side: beyond the last channel stands the next pixel's first.
+    # Pixels are adjacent: the next pixel's first channel follows the last one.
     x = RNG.standard_normal((1, 6, 6, 3)).astype("float32")
     x[0, 3, 3, 0] = np.nan
     image = bf16(x)[0].transpose([0, 3, 1, 2])

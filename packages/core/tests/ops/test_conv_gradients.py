@@ -56,7 +56,7 @@ def arrays(shape):
 
 
 def taps(shape, x, dy):
-    """Each tap with the slice of padded x that it meets, and where that lies."""
+    """Each tap with the slice of padded x that it multiplies, and its position."""
     kernel, stride, _, dilation = shape[5:9]
     for p in range(kernel):
         for q in range(kernel):

@@ -36,7 +36,7 @@ CASES = [
     if s.grad and ROWS[s.name].grad not in (None, REFUSED) and s.ref is not None
     for i, c in enumerate(s.grad_cases if s.grad_cases is not None else s.cases)
 ]
-#: What the gradient is taken in, and how its arrays lie in memory.
+#: What the gradient is taken in, and the memory layout of its arrays.
 RUNS = [("float64", "rows"), *(("float32", layout) for layout in LAYOUTS)]
 RUNS += [("complex128", "rows"), ("complex64", "transposed")]
 #: Relative to the sum of the magnitudes that are added up.

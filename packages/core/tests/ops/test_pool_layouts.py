@@ -20,7 +20,7 @@ def drawn(channels, height, width, nans):
 
 
 def places(x, kernel, stride, padding):
-    """Where the first greatest, or the first NaN, of each window lies."""
+    """The index of the first maximum, or first NaN, of each window."""
     n, channels, height, width = x.shape
     out = [(s + 2 * padding - kernel) // stride + 1 for s in (height, width)]
     found = np.empty((n, channels, *out), np.int32)

@@ -237,12 +237,12 @@ def test_schedulers_can_be_set() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: optimizer.RMSProp(0.1, 1.0, parameters=[]), r"rho must lie in"),
+        (lambda: optimizer.RMSProp(0.1, 1.0, parameters=[]), r"rho must be in"),
         (lambda: optimizer.RMSProp(0.1, momentum=-1, parameters=[]), "momentum must"),
         (lambda: optimizer.Adagrad(0.1, -1.0, parameters=[]), "epsilon must not"),
-        (lambda: optimizer.Adamax(0.1, 2.0, parameters=[]), "beta1 must lie in"),
-        (lambda: optimizer.Lamb(0.1, beta2=1.0, parameters=[]), "beta2 must lie in"),
-        (lambda: optimizer.Adadelta(0.1, rho=-1.0, parameters=[]), "rho must lie in"),
+        (lambda: optimizer.Adamax(0.1, 2.0, parameters=[]), "beta1 must be in"),
+        (lambda: optimizer.Lamb(0.1, beta2=1.0, parameters=[]), "beta2 must be in"),
+        (lambda: optimizer.Adadelta(0.1, rho=-1.0, parameters=[]), "rho must be in"),
     ],
 )
 def test_invalid_settings_are_rejected(make: Callable[[], Any], text: str) -> None:

@@ -1,6 +1,6 @@
 """Optimizers and schedules against their formulas in NumPy, several steps long.
 
-What tests beside these hold against torch, where it is installed, is held here against
+What other tests compare with torch, where it is installed, is compared here with
 the formulas of the papers.
 """
 

@@ -307,7 +307,7 @@ def test_minimize_computes_gradients_and_steps() -> None:
         (lambda: proa.optimizer.SGD(0.1), "parameters must be a list"),
         (lambda: proa.optimizer.SGD("fast", []), "learning_rate must be a number"),
         (lambda: proa.optimizer.SGD(0.1, [1]), "parameters must be tensors"),
-        (lambda: proa.optimizer.Adam(0.1, 1.5, parameters=[]), r"beta1 must lie in"),
+        (lambda: proa.optimizer.Adam(0.1, 1.5, parameters=[]), r"beta1 must be in"),
         (lambda: proa.optimizer.SGD(0.1, [], weight_decay="x"), "weight_decay must be"),
     ],
 )

@@ -28,7 +28,7 @@ def kernels_of(function: Callable[[], Any]) -> Counter[str]:
 
 
 def memory_of(function: Callable[[], Any]) -> int:
-    """Bytes that the call needs at most beside what there was."""
+    """Bytes that the call needs at most besides existing memory."""
     function()
     before = _core.memory_stats()["allocated"]
     _core.reset_peak()

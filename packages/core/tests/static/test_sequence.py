@@ -120,7 +120,7 @@ def test_slice_and_reverse() -> None:
     got = snn.sequence_slice(_tensor(), *map(proa.to_tensor, (offset, length)))
     _check(got, [ROWS[1:2], ROWS[:0], ROWS[2:4], ROWS[5:]])
     _check(snn.sequence_reverse(_tensor()), [s[::-1] for s in _parts()])
-    with pytest.raises(InvalidArgumentError, match="must lie within its sequence"):
+    with pytest.raises(InvalidArgumentError, match="must be within its sequence"):
         snn.sequence_slice(_tensor(), *map(proa.to_tensor, (offset + 2, length)))
 
 

@@ -90,7 +90,7 @@ def test_medians():
     a = RNG.normal(size=(4, 6))
     a[0, 0] = np.nan
     np.testing.assert_allclose(proa.nanmedian(proa.to_tensor(a), 1), np.nanmedian(a, 1))
-    with pytest.raises(InvalidArgumentError, match=r"q must lie in \[0, 1\]"):
+    with pytest.raises(InvalidArgumentError, match=r"q must be in \[0, 1\]"):
         proa.quantile(proa.to_tensor(a), 1.5)
     x = proa.to_tensor([1.0, 4.0, 2.0], stop_gradient=False)
     proa.quantile(x, 0.25).backward()

@@ -129,7 +129,7 @@ def test_shard_index_keeps_the_indices_of_one_shard():
     x = proa.to_tensor([[16], [1], [10], [9]])
     assert proa.shard_index(x, 20, 2, 0).tolist() == [[-1], [1], [-1], [9]]
     assert x.shard_index(20, 2, 1, ignore_value=-5).tolist() == [[6], [-5], [0], [-5]]
-    with pytest.raises(InvalidArgumentError, match=r"shard_id must lie in \[0, 2\)"):
+    with pytest.raises(InvalidArgumentError, match=r"shard_id must be in \[0, 2\)"):
         proa.shard_index(x, 20, 2, 2)
 
 

@@ -248,7 +248,7 @@ def test_a_missing_file_error_names_the_expected_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     make = getattr(proa.text, name)
     assert make is getattr(datasets, name)
-    with pytest.raises(NotFoundError, match=r"must lie in one of: .*data_file\."):
+    with pytest.raises(NotFoundError, match=r"in one of: .*data_file\."):
         make(**NEEDED.get(name, {}))
     with pytest.raises(NotFoundError, match="data_file must be a file"):
         make(data_file=str(tmp_path / "none"), **NEEDED.get(name, {}))

@@ -106,8 +106,8 @@ def test_params_of_a_perspective_stay_near_the_corners() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [(lambda: T.BrightnessTransform(-1), "value must be >= 0"),
-     (lambda: T.HueTransform(0.7), "value must lie in"),
-     (lambda: T.ContrastTransform((2, 1)), "value must lie in"),
+     (lambda: T.HueTransform(0.7), "value must be in"),
+     (lambda: T.ContrastTransform((2, 1)), "value must be in"),
      (lambda: T.RandomRotation(-3), "degrees must be >= 0"),
      (lambda: T.RandomRotation([1, 2, 3]), "one number or two"),
      (lambda: T.RandomAffine(3, (2, 0)), "translate must be in"),

@@ -244,5 +244,5 @@ def test_a_missing_archive_error_names_the_expected_folder(
     monkeypatch.setenv("PROA_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(NotFoundError, match=r"must lie in one of: .*or give \w+\."):
+    with pytest.raises(NotFoundError, match=r"in one of: .*or give \w+\."):
         getattr(datasets, name)()

@@ -25,7 +25,7 @@ TARGETS = {
 
 
 class Selection(NamedTuple):
-    """What a library must hold; empty lists stand for everything."""
+    """What a library must contain; empty lists mean everything."""
 
     ops: Sequence[str] = ()
     dtypes: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Writes the model files of the tests, and beside each what NumPy says it computes.
+"""Writes the model files of the tests, and for each the result of NumPy.
 
     python packages/lite/tests/models/make.py     (with the package proa installed)
 

@@ -10,7 +10,7 @@ from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.schedule.queue import Limits
 
 MIB = 2**20
-# Names stand in URLs and are folders of a repository, so they are kept simple.
+# Names are part of URLs and are folders of a repository, so they are kept simple.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 

@@ -28,7 +28,7 @@ _NAMES = {
     "swish": "silu", "top_k_v2": "topk", "transpose2": "transpose",
     "unsqueeze2": "unsqueeze",
 }  # fmt: skip
-#: Names that stand for several rows.
+#: Names that mean several rows.
 _GROUPS = {
     "bmm": ("matmul",), "mul": ("mul", "linear"), "matmul": ("matmul", "linear"),
     "matmul_v2": ("matmul", "linear"),
@@ -43,7 +43,7 @@ _AS_THEY_ARE = ("assign", "cast", "cast_like", "where")
 
 
 def rows_of(name: str) -> tuple[str, ...]:
-    """The rows that an operator's name stands for; none if it is not known."""
+    """The rows that an operator's name means; none if it is not known."""
     found = _GROUPS.get(name, (_NAMES.get(name, name),))
     return tuple(row for row in found if row in ROWS)
 

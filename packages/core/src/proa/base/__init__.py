@@ -1,1 +1,1 @@
-"""What everything else stands on: dtypes, devices, flags, random streams."""
+"""The base layer: dtypes, devices, flags, random streams."""

@@ -6,7 +6,7 @@ from proa.errors import InvalidArgumentError, UnavailableError
 
 
 class Place:
-    """Where a tensor lies, e.g. ``Place(cpu)``."""
+    """The device of a tensor, e.g. ``Place(cpu)``."""
 
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
@@ -80,7 +80,7 @@ CPU = CPUPlace()
 
 
 def check_place(where: str, place: object) -> None:
-    """Raise if a tensor cannot lie there; None is the CPU."""
+    """Raise if no tensor can be placed there; None is the CPU."""
     device = getattr(place, "device", place)
     if device is None or device == "cpu":
         return

@@ -45,7 +45,7 @@ def is_pickle(data: bytes | memoryview) -> bool:
 
 
 def format_of_bytes(data: bytes | memoryview) -> str:
-    """The kind of file in words, or "" where the bytes do not tell."""
+    """The kind of file in words, or "" if it is unknown."""
     start = bytes(data[:512])
     if start[:4] == b"PK\3\4":
         return _zip_kind(start)

@@ -94,7 +94,7 @@ def finish_replacement(path: PathLike, accept: Callable[[Path], bool]) -> bool:
 
     Args:
         path: The file to replace.
-        accept: Tells whether a temporary file is the one that belongs there.
+        accept: Whether a temporary file is the one that belongs there.
 
     Returns:
         Whether a file was renamed. False also if the directory is not writable.

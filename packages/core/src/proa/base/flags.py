@@ -158,7 +158,7 @@ _FLAGS: dict[str, Flag] = {
     "FLAGS_check_nan_inf_skip_ops": Flag((), _names, _check_finite),
     # Layers to leave out with their backward: class names, or their full_name().
     "FLAGS_check_nan_inf_skip_layers": Flag((), _names, _observe_layers),
-    # How much errors tell; see proa.errors.locations.stack_level.
+    # The detail of errors; see proa.errors.locations.stack_level.
     "FLAGS_call_stack_level": Flag(1, _level(2), _stack_level),
     # Without meaning here: stored and reported.
     **{f"FLAGS_{name}": Flag(value, _like(value)) for name, value in STORED.items()},
@@ -195,7 +195,7 @@ def set_flags(flags: Mapping[str, Any]) -> None:
     "op:output" for one output, or ``forward``, ``backward``, ``optimize``;
     ``FLAGS_check_nan_inf_skip_layers`` leaves Layers out, by class or full name.
     ``FLAGS_check_nan_inf_level`` 1 writes a line instead of raising.
-    ``FLAGS_call_stack_level`` is how much errors tell beside their message: 0 nothing,
+    ``FLAGS_call_stack_level`` is the detail of errors besides their message: 0 nothing,
     1 the user's line, 2 the C++ stack and where an op was called whose backward failed.
 
     The other public flags of PaddlePaddle 2.x (of allocators, devices, cuDNN, NCCL, …)

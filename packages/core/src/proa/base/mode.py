@@ -22,7 +22,7 @@ def disable_static(place: Place | str | None = None) -> None:
     """Switch to dynamic mode, the default.
 
     Args:
-        place: Where tensors are to lie from now on; the CPU.
+        place: The device of tensors from now on; the CPU.
     """
     global _static
     check_place("disable_static", place)

@@ -2,7 +2,7 @@
 
 A file is: the header's length (8 bytes, little-endian), the header (JSON: name, dtype,
 shape, offsets into what follows; and ``__metadata__``, text to text), the tensors'
-bytes. bfloat16 is carried as uint16 with the dtype's name beside the array.
+bytes. bfloat16 is carried as uint16 with the dtype's name next to the array.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DTYPES = {v: k for k, v in _NAMES.items()}
 
 
 class Stored(NamedTuple):
-    """An array and its element type's name (bfloat16 lies in a uint16 array)."""
+    """An array and its element type's name (bfloat16 is a uint16 array)."""
 
     array: NDArray[Any]
     dtype: str

@@ -21,7 +21,7 @@ class Independent(Distribution):
         rank = reinterpreted_batch_rank
         if not 0 < rank <= len(base.batch_shape):
             raise InvalidArgumentError(
-                "[Independent] reinterpreted_batch_rank must lie in "
+                "[Independent] reinterpreted_batch_rank must be in "
                 f"[1, {len(base.batch_shape)}], got {rank}"
             )
         self._base, self._rank = base, rank

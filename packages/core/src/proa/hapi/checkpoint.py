@@ -1,6 +1,6 @@
 """Checkpoints: ``X.pdparams`` with ``X.pdopt``, which are written and read as one unit.
 
-Both files are state dicts as `proa.save` writes them. Beside its tensors each has, in
+Both files are state dicts as `proa.save` writes them. Besides its tensors each has, in
 the metadata, the identity of the checkpoint; the parameters' also how far training was.
 The optimizer's file is renamed into place first: where the parameters of a new
 checkpoint are, it is complete. A process killed between the two renames leaves files

@@ -83,7 +83,7 @@ class Model:
         Args:
             optimizer: What changes the parameters.
             loss: A function of (outputs…, labels…).
-            metrics: Measures beside the loss.
+            metrics: Metrics besides the loss.
             amp_configs: Mixed precision: a level ("O0", "O1", "O2") or a dict of it and
                 of settings; see `proa.hapi.precision.Precision`.
         """
@@ -242,7 +242,7 @@ class Model:
             drop_last: Whether to leave out a last batch that is not full.
             shuffle: Whether to shuffle.
             num_workers: Worker processes of the loaders.
-            callbacks: Callbacks beside the ones that fit adds.
+            callbacks: Callbacks besides the ones that fit adds.
             accumulate_grad_batches: Batches whose gradients make up one step.
             num_iters: Steps after which to stop, whatever the epoch.
             resume: Go on after the latest complete checkpoint in save_dir (from the

@@ -1,4 +1,4 @@
-"""Functions that Paddle keeps in `paddle.incubate` or beside its core: reductions of
+"""Functions that Paddle keeps in `paddle.incubate` or outside its core: reductions of
 segments, sums of looked-up rows, a filter of keys.
 """
 

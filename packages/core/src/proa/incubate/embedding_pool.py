@@ -18,7 +18,7 @@ __all__ = ["embedding_seq_pool", "fused_embedding_seq_pool"]
 
 
 def _padded(input: Any, rows: int, padding_idx: int | None) -> Any:
-    """Row numbers of each sequence (sequences, longest); -1 stands for none."""
+    """Row numbers of each sequence (sequences, longest); -1 means none."""
     if not isinstance(input, LoDTensor) or not input._lengths:
         raise InvalidArgumentError(
             "[embedding_seq_pool] input must be a LoDTensor with lengths, "
@@ -35,13 +35,13 @@ def _padded(input: Any, rows: int, padding_idx: int | None) -> Any:
         )
     if ids.size and not 0 <= ids.min() <= ids.max() < rows:
         raise OutOfRangeError(
-            f"[embedding_seq_pool] input must lie in [0, {rows}), got "
+            f"[embedding_seq_pool] input must be in [0, {rows}), got "
             f"{ids.min()} to {ids.max()}"
         )
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
             raise InvalidArgumentError(
-                f"[embedding_seq_pool] padding_idx must lie in [{-rows}, {rows}), "
+                f"[embedding_seq_pool] padding_idx must be in [{-rows}, {rows}), "
                 f"got {padding_idx}"
             )
         ids = np.where(ids == padding_idx % rows, -1, ids)
@@ -77,7 +77,7 @@ def embedding_seq_pool(
 ) -> Tensor:
     """y[s] = the sum of weight[i] over the numbers i of sequence s.
 
-    The rows are added as they are read: they are never all in memory beside the table.
+    The rows are added as they are read: they are never all materialized.
 
     Args:
         input: A LoDTensor of row numbers, (n,) or (n, 1), int32 or int64.

@@ -59,7 +59,7 @@ def _check_index(dataset: Dataset[Any], idx: int) -> None:
     size = len(dataset)
     if not -size <= idx < size:
         raise OutOfRangeError(
-            f"[{type(dataset).__name__}] index must lie in [{-size}, {size}), got {idx}"
+            f"[{type(dataset).__name__}] index must be in [{-size}, {size}), got {idx}"
         )
 
 

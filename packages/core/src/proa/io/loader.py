@@ -22,7 +22,7 @@ class DataLoader:
         dataset: A Dataset (or anything with indices and a length) or an
             IterableDataset.
         feed_list: Kept for callers; has no meaning here.
-        places: Kept for callers; batches lie on the CPU.
+        places: Kept for callers; batches are on the CPU.
         return_list: Kept for callers; batches keep the structure of samples.
         batch_sampler: Yields lists of indices; then batch_size, shuffle and drop_last
             are its affair.

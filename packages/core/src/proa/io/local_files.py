@@ -1,4 +1,4 @@
-"""Where the files of public data sets lie on this machine; nothing is downloaded."""
+"""The folders of public data sets on this machine; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def local_file(
     hint: str = "",
     folders: Sequence[Path] | None = None,
 ) -> Path:
-    """The file given, or the first that lies in one of the data set's folders.
+    """The file given, or the first that exists in one of the data set's folders.
 
     Args:
         where: The class, for messages.

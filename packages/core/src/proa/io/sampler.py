@@ -261,7 +261,7 @@ class DistributedBatchSampler(BatchSampler):
         rank = as_int("DistributedBatchSampler", rank)
         if not 0 <= rank < num_replicas:
             raise InvalidArgumentError(
-                f"[DistributedBatchSampler] rank must lie in [0, {num_replicas}), "
+                f"[DistributedBatchSampler] rank must be in [0, {num_replicas}), "
                 f"got {rank}"
             )
         if num_replicas >= 2**31:

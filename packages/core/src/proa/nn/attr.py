@@ -40,7 +40,7 @@ class ParamAttr:
 
     @staticmethod
     def of(value: Any) -> ParamAttr | None:
-        """The attribute that ``value`` stands for; None if it means "no parameter".
+        """The attribute that ``value`` means; None if it means "no parameter".
 
         None means defaults, a str a name, an initializer that initializer, False none.
         """

@@ -15,7 +15,7 @@ from proa.tensor.row_sparse import parts
 
 def check_share(where: str, name: str, value: float) -> None:
     if not 0 <= value < 1:
-        raise InvalidArgumentError(f"[{where}] {name} must lie in [0, 1), got {value}")
+        raise InvalidArgumentError(f"[{where}] {name} must be in [0, 1), got {value}")
 
 
 class SGD(Optimizer):

@@ -67,7 +67,7 @@ class State:
 
     #: Names of the tensors kept for each parameter.
     _slots: tuple[str, ...] = ()
-    #: Saved powers that tell the step count: (key, setting).
+    #: Saved powers from which the step count follows: (key, setting).
     _powers: tuple[tuple[str, str], ...] = ()
     _learning_rate: float | LRScheduler
 

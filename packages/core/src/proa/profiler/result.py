@@ -1,4 +1,4 @@
-"""What was recorded: events, and how they lie in each other."""
+"""What was recorded: events, and how they nest."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def make_scheduler(
 
 
 def as_scheduler(given: Scheduler | tuple[int, int] | None) -> Scheduler:
-    """The scheduler that a Profiler's argument stands for.
+    """The scheduler that a Profiler's argument means.
 
     Raises:
         InvalidArgumentError: If it is neither None, (first, end) nor a function.

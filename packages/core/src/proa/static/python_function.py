@@ -100,7 +100,7 @@ class _Call:
 
 
 def _size(size: Any) -> int:
-    """The size; -1 if only a run tells."""
+    """The size; -1 if it is symbolic."""
     return size if isinstance(size, int) else -1
 
 

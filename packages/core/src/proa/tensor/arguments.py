@@ -94,7 +94,7 @@ def normal_axis(where: str, axis: int, rank: int) -> int:
     """``axis`` counted from the front."""
     if not -max(rank, 1) <= axis < max(rank, 1):
         raise InvalidArgumentError(
-            f"[{where}] axis must lie in [{-max(rank, 1)}, {max(rank, 1)}), got {axis}"
+            f"[{where}] axis must be in [{-max(rank, 1)}, {max(rank, 1)}), got {axis}"
         )
     return axis % max(rank, 1)
 

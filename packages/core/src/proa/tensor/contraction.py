@@ -136,7 +136,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
     Args:
         equation: Letters of the axes of each operand, "," between operands, then "->"
-            and the letters of the result; "..." stands for further axes, which
+            and the letters of the result; "..." means further axes, which
             broadcast. Without "->" the result has the letters that occur once, in
             alphabetical order.
         operands: Tensors, or one list of them.
@@ -170,7 +170,7 @@ def _contracted(axes: Any, x_rank: int, y_rank: int) -> tuple[list[int], list[in
     if isinstance(axes, int):
         if not 0 <= axes <= min(x_rank, y_rank):
             raise InvalidArgumentError(
-                f"[tensordot] axes must lie in [0, {min(x_rank, y_rank)}], got {axes}"
+                f"[tensordot] axes must be in [0, {min(x_rank, y_rank)}], got {axes}"
             )
         return list(range(x_rank - axes, x_rank)), list(range(axes))
     pair = axes.tolist() if isinstance(axes, Tensor) else list(axes)

@@ -228,7 +228,7 @@ def arange(
 
 
 def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
-    """`arange` whose ends only a run tells: the running sum of as many steps."""
+    """`arange` with symbolic ends: the cumulative sum of as many steps."""
     if any(not isinstance(n, int) and n != int(n) for n in (start, end, step)):
         raise InvalidArgumentError(
             "[arange] all must be integers where an end is open while a graph is "

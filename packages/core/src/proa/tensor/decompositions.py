@@ -251,7 +251,7 @@ def pca_lowrank(
     count = min(6, m, n) if q is None else q
     if not 0 <= count <= min(m, n):
         raise InvalidArgumentError(
-            f"[pca_lowrank] q must lie in [0, {min(m, n)}], got {q}"
+            f"[pca_lowrank] q must be in [0, {min(m, n)}], got {q}"
         )
     y = ops.sub(x, ops.mean(x, axis=[-2], keepdim=True)) if center else x
     u, s, vh = ops.svd(y)

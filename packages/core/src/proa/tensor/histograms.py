@@ -27,7 +27,7 @@ def _counted(place: Tensor, values: Tensor, size: int) -> Tensor:
 def histogram(
     input: Tensor, bins: int = 100, min: float = 0, max: float = 0, name: Any = None
 ) -> Tensor:
-    """How many elements lie in each of ``bins`` equal parts of [min, max].
+    """How many elements are in each of ``bins`` equal parts of [min, max].
 
     Args:
         input: Real numbers of any shape.

@@ -238,7 +238,7 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
 
 
 def _open_slice(entry: slice, size: int) -> Tensor:
-    """The indices of a slice whose bounds only a run tells; they must be in bounds."""
+    """The indices of a slice with symbolic bounds; they must be in bounds."""
     start, stop = (
         n + size if type(n) is int and n < 0 else n for n in (entry.start, entry.stop)
     )

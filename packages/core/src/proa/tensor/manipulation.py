@@ -49,7 +49,7 @@ def reshape(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
 
 
 def _open_reshape(x: Tensor, shape: Any) -> Tensor:
-    """`reshape` to a shape with sizes that only a run tells."""
+    """`reshape` to a shape with symbolic dimensions."""
     old = x.shape
     shape = [
         old[i] if not isinstance(n, Tensor) and n == 0 and i < len(old) else n
@@ -193,7 +193,7 @@ def split(
 
 
 def _open_split(x: Tensor, parts: Any, axis: int, total: Any) -> list[Tensor]:
-    """`split` of an axis whose size only a run tells."""
+    """`split` of a symbolic axis."""
     if isinstance(parts, int):
         sizes = [total // parts] * parts
     else:
@@ -305,7 +305,7 @@ def tile(x: Tensor, repeat_times: IntsLike, name: Any = None) -> Tensor:
 
 
 def _open_tile(x: Tensor, repeats: list[Any]) -> Tensor:
-    """`tile` by numbers that only a run tells: an axis before each, broadcast."""
+    """`tile` by symbolic numbers: an axis before each, broadcast."""
     lead = len(repeats) - x.ndim
     repeats = [1] * -lead + repeats
     old = [1] * lead + x.shape

@@ -47,7 +47,7 @@ def _ranked(
     raw = q.tolist() if isinstance(q, Tensor) else q
     shares: Sequence[float] = list(raw) if many else [raw]
     if not all(0 <= s <= 1 for s in shares):
-        raise InvalidArgumentError(f"[{where}] q must lie in [0, 1], got {q}")
+        raise InvalidArgumentError(f"[{where}] q must be in [0, 1], got {q}")
     order, axes = _lines(where, x, axis)
     n = order.shape[-1]
     lost = ops.isnan(order)
@@ -75,7 +75,7 @@ def _ranked(
 def quantile(
     x: Tensor, q: Any, axis: Any = None, keepdim: bool = False, name: Any = None
 ) -> Tensor:
-    """The elements that share q of all lie below, interpolated between neighbours.
+    """The q-quantile of the elements, interpolated between neighbours.
 
     Args:
         x: Real numbers; a line with a NaN gives NaN.

@@ -2,7 +2,7 @@
 safetensors.
 
 A tensor at ``state["a"]["b"]`` is the file's tensor ``a.b``. What is no tensor, and how
-the whole is nested, stands as JSON in the file's metadata under ``proa``. Nothing is
+the whole is nested, is stored as JSON in the file's metadata under ``proa``. Nothing is
 ever pickled.
 """
 

@@ -389,11 +389,11 @@ def shard_index(
         index_num: How many indices there are.
         nshards: How many shards.
         shard_id: Which one this is.
-        ignore_value: Stands for indices of other shards.
+        ignore_value: Replaces indices of other shards.
     """
     if nshards < 1 or not 0 <= shard_id < nshards:
         raise InvalidArgumentError(
-            f"[shard_index] shard_id must lie in [0, {nshards}), got {shard_id}"
+            f"[shard_index] shard_id must be in [0, {nshards}), got {shard_id}"
         )
     size = -(-index_num // nshards)
     here = ops.equal(ops.floor_div(input, size), shard_id)

@@ -13,7 +13,7 @@ from proa.errors import UnimplementedError
 class SymbolicDim(int):
     """A size of a symbolic tensor that is open while a graph is recorded.
 
-    As an integer it is -1, which stands for it in shapes. It remembers how it follows
+    As an integer it is -1, its marker in shapes. It records how it is computed
     from the sizes of the graph's arrays, ``n * factor // divisor + extra + m`` (or - m)
     of sizes n and m: it can be computed with and be part of other arrays' shapes.
     """
@@ -231,7 +231,7 @@ class Sizes(list[Any]):
 
 
 def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:
-    """Whether the shape has sizes that only a run tells."""
+    """Whether the shape has symbolic dimensions."""
     return _core.is_open(shape)
 
 

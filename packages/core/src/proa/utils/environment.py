@@ -1,4 +1,4 @@
-"""Checks of the installation and of what is installed beside it."""
+"""Checks of the installation and of other installed packages."""
 
 from __future__ import annotations
 

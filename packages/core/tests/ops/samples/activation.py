@@ -54,7 +54,7 @@ Sample(
 
 
 def _slope(name: str, ref: Callable[..., Array], **attrs: float) -> None:
-    """The record of a gradient, dy times ref of what stands beside it."""
+    """The record of a gradient, dy times ref of the other operand."""
     Sample(
         name,
         ref=lambda dy, *v, **kw: dy * ref(*v, **kw),

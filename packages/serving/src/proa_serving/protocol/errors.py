@@ -155,10 +155,10 @@ _BY_CODE = {kind.grpc_code: kind for kind in reversed(_TYPES)}
 
 
 def error_from_status(status: int, message: str) -> ServingError:
-    """The error that an HTTP answer of ``status`` stands for."""
+    """The error of an HTTP response with ``status``."""
     return _BY_STATUS.get(status, ServingError)("", message)
 
 
 def error_from_code(code: str, message: str) -> ServingError:
-    """The error that a gRPC answer of the code named ``code`` stands for."""
+    """The error of a gRPC response with the code named ``code``."""
     return _BY_CODE.get(code, ServingError)("", message)

@@ -1,4 +1,4 @@
-"""Callbacks of `proa.Model`: what happens beside training."""
+"""Callbacks of `proa.Model`: hooks around training."""
 
 from proa.hapi.callbacks.base import Callback, CallbackList
 from proa.hapi.callbacks.monitor import EarlyStopping, ReduceLROnPlateau

@@ -175,7 +175,7 @@ def _all_in_one(model: Path, params: Path, where: str) -> dict[str, Stored]:
 
 def read_folder(path: Path, where: str = "load") -> dict[str, Stored]:
     """Parameters of a folder that save_inference_model or save_params wrote: one file
-    each, or all in ``__params__`` beside ``__model__``.
+    each, or all in ``__params__`` next to ``__model__``.
     """
     model, params = path / "__model__", path / "__params__"
     if model.is_file() and params.is_file():

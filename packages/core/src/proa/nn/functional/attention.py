@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
     """
     if not 0 <= dropout_p <= 1:
         raise InvalidArgumentError(
-            "[scaled_dot_product_attention] dropout_p must lie in [0, 1], "
+            "[scaled_dot_product_attention] dropout_p must be in [0, 1], "
             f"got {dropout_p}"
         )
     for name, array in (("query", query), ("key", key), ("value", value)):

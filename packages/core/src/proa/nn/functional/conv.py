@@ -199,7 +199,7 @@ def _left_over(
     if any(not 0 <= e < s for e, s in zip(extra, steps, strict=True)):
         limits = ", ".join(f"[{n}, {n + s})" for n, s in zip(low, steps, strict=True))
         got = output_padding if output_size is None else output_size
-        raise InvalidArgumentError(f"[{where}] {what} must lie in {limits}, got {got}")
+        raise InvalidArgumentError(f"[{where}] {what} must be in {limits}, got {got}")
     return extra
 
 

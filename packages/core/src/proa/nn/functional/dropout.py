@@ -34,7 +34,7 @@ def dropout(
             "downscale_in_infer" multiplies by 1 - p when not.
     """
     if not 0 <= p <= 1:
-        raise InvalidArgumentError(f"[dropout] p must lie in [0, 1], got {p}")
+        raise InvalidArgumentError(f"[dropout] p must be in [0, 1], got {p}")
     if mode not in ("upscale_in_train", "downscale_in_infer"):
         raise InvalidArgumentError(
             "[dropout] mode must be upscale_in_train or downscale_in_infer, "

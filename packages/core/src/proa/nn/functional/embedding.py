@@ -36,7 +36,7 @@ def embedding(
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise InvalidArgumentError(
-            f"[embedding] padding_idx must lie in [{-rows}, {rows}), got {padding_idx}"
+            f"[embedding] padding_idx must be in [{-rows}, {rows}), got {padding_idx}"
         )
     pad = -1 if padding_idx is None else padding_idx % rows
     symbolic = x._is_symbolic or weight._is_symbolic

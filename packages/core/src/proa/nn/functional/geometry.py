@@ -134,7 +134,7 @@ def edges(
 
 
 class Placement(NamedTuple):
-    """How windows lie: one number for each axis, of padding two. Never changed."""
+    """Stride, dilation and padding of each axis (padding: two numbers). Immutable."""
 
     kernel: list[int]
     stride: list[int]

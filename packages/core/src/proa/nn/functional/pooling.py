@@ -134,7 +134,7 @@ def _pool(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
 
 
 def _places(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
-    """Where each greatest element lies within its (spatial) plane or volume."""
+    """The index of each maximum within its (spatial) plane or volume."""
     index = f"{row}_index"
     if x.ndim < 5:
         return _pool(index, x, window, **flags)
@@ -274,7 +274,7 @@ def max_pool2d(
         padding: One number, (height, width), (top, bottom, left, right), pairs for
             every axis, "same" or "valid"; never greater than what is pooled.
         return_mask: Also give h * W + w of each element, int32; the first of equals.
-        ceil_mode: Also take a last window that lies partly outside.
+        ceil_mode: Also take a last window that is partly outside.
         data_format: NCHW or NHWC.
 
     Raises:
@@ -344,7 +344,7 @@ def avg_pool2d(
         kernel_size: One number or one for each axis; likewise stride.
         stride: Distance of the windows; None is kernel_size.
         padding: In the forms that `max_pool2d` takes.
-        ceil_mode: Also take a last window that lies partly outside.
+        ceil_mode: Also take a last window that is partly outside.
         exclusive: Divide by the elements that are no padding, not by the window's size.
         divisor_override: Divide by this number instead.
         data_format: NCHW or NHWC.
@@ -407,7 +407,7 @@ def adaptive_max_pool1d(
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, L).
 
-    With return_mask also where each lies within its line, int32.
+    With return_mask also the index of each within its line, int32.
     """
     return _adaptive_max("adaptive_max_pool1d", x, 1, output_size, return_mask)
 
@@ -417,7 +417,7 @@ def adaptive_max_pool2d(
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, H, W).
 
-    With return_mask also where each lies within its image, int32.
+    With return_mask also the index of each within its image, int32.
     """
     return _adaptive_max("adaptive_max_pool2d", x, 2, output_size, return_mask)
 
@@ -427,6 +427,6 @@ def adaptive_max_pool3d(
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, D, H, W).
 
-    With return_mask also where each lies within its volume, int32.
+    With return_mask also the index of each within its volume, int32.
     """
     return _adaptive_max("adaptive_max_pool3d", x, 3, output_size, return_mask)

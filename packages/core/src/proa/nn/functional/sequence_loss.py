@@ -106,7 +106,7 @@ def ctc_loss(
         labels: Integers (B, L), padded at the end with anything in range.
         input_lengths: (B,), how many steps count.
         label_lengths: (B,), how many labels count.
-        blank: The class that stands for no label.
+        blank: The class that means no label.
         reduction: mean (of each loss divided by its label's length), sum, or none for
             losses (B,).
         norm_by_times: Whether gradients (not values) are divided by input_lengths.
@@ -120,7 +120,7 @@ def ctc_loss(
         )  # fmt: skip
     if not 0 <= blank < log_probs.shape[2]:
         raise InvalidArgumentError(
-            f"[ctc_loss] blank must lie in [0, {log_probs.shape[2]}), got {blank}"
+            f"[ctc_loss] blank must be in [0, {log_probs.shape[2]}), got {blank}"
         )
     if log_probs.shape[0] < 1:
         if log_probs.shape[0] == -1:

@@ -98,7 +98,7 @@ def max_unpool2d(
 
     Raises:
         ShapeError: If x and indices are not of one shape.
-        OutOfRangeError: If an index lies outside the result.
+        OutOfRangeError: If an index is outside the result.
     """
     return _unpool(
         "max_unpool2d", x, indices, 2, kernel_size, stride, padding, data_format,

@@ -99,7 +99,7 @@ def grid_sample(
         x: (N, C, H, W) or (N, C, D, H, W), floating.
         grid: (N, H', W', 2) or (N, D', H', W', 3).
         mode: bilinear or nearest.
-        padding_mode: What lies outside: zeros, border (the nearest pixel), reflection.
+        padding_mode: Values outside: zeros, border (the nearest pixel), reflection.
         align_corners: Whether -1 and 1 are the middles of the first and last pixels or
             their outer edges.
 
@@ -220,7 +220,7 @@ def temporal_shift(
     count = as_int("temporal_shift", seg_num)
     if not 0 < shift_ratio <= 0.5:
         raise InvalidArgumentError(
-            f"[temporal_shift] shift_ratio must lie in (0, 0.5], got {shift_ratio}"
+            f"[temporal_shift] shift_ratio must be in (0, 0.5], got {shift_ratio}"
         )
     if count < 1 or (x.shape[0] >= 0 and x.shape[0] % count):
         raise ShapeError(

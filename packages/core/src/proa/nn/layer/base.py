@@ -160,7 +160,7 @@ class Layer:
         persistable: bool | None = None,
         dtype: DTypeLike | None = None,
     ) -> Tensor:
-        """An empty tensor to keep beside the parameters."""
+        """An empty tensor for a buffer of the layer."""
         from proa.tensor.creation import zeros
 
         made = zeros([0], self._dtype if dtype is None else dtype)

@@ -14,7 +14,7 @@ __all__ = ["LayerDict", "LayerList", "ParameterList", "Sequential"]
 def _place(where: str, index: int, size: int) -> int:
     if not -size <= index < size:
         raise OutOfRangeError(
-            f"[{where}] index must lie in [{-size}, {size}), got {index}"
+            f"[{where}] index must be in [{-size}, {size}), got {index}"
         )
     return index % size
 
@@ -115,7 +115,7 @@ class LayerList(Layer):
         size = len(self)
         if not -size <= index <= size:
             raise OutOfRangeError(
-                f"[LayerList.insert] index must lie in [{-size}, {size}], got {index}"
+                f"[LayerList.insert] index must be in [{-size}, {size}], got {index}"
             )
         layers = list(self._sub_layers.values())
         layers.insert(index, sublayer)

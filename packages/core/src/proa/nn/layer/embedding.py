@@ -47,7 +47,7 @@ class Embedding(Layer):
             and not -num_embeddings <= padding_idx < num_embeddings
         ):
             raise InvalidArgumentError(
-                f"[Embedding] padding_idx must lie in [{-num_embeddings}, "
+                f"[Embedding] padding_idx must be in [{-num_embeddings}, "
                 f"{num_embeddings}), got {padding_idx}"
             )
         self._num, self._dim = num_embeddings, embedding_dim

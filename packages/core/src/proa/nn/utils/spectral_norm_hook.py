@@ -40,7 +40,7 @@ def spectral_norm(
 
     Args:
         layer: The layer, which is changed and returned.
-        name: Its parameter; it lives on as ``name + "_orig"``, beside the buffers
+        name: Its parameter; it lives on as ``name + "_orig"``, with the buffers
             ``name + "_u"`` and ``name + "_v"``.
         n_power_iterations: Rounds at each forward.
         eps: Smallest length that vectors are divided by.

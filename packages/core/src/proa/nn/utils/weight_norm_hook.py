@@ -66,7 +66,7 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
     axis = -1 if dim is None else dim
     if not -1 <= axis < w.ndim:
         raise InvalidArgumentError(
-            f"[weight_norm] dim must lie in [-1, {w.ndim}), got {dim}"
+            f"[weight_norm] dim must be in [-1, {w.ndim}), got {dim}"
         )
     hook = _WeightNorm(name, axis)
     del layer._parameters[name]

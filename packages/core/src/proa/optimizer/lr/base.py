@@ -63,7 +63,7 @@ class LRScheduler:
         return ["last_epoch", "last_lr"]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule stands."""
+        """The state of the schedule."""
         return {key: getattr(self, key) for key in self.state_keys()}
 
     def set_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -131,7 +131,7 @@ class LinearLR(LRScheduler):
             )
         if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
             raise InvalidArgumentError(
-                "[LinearLR] start_factor must lie in (0, 1] and end_factor in [0, 1], "
+                "[LinearLR] start_factor must be in (0, 1] and end_factor in [0, 1], "
                 f"got {start_factor} and {end_factor}"
             )
         self.total_steps = total_steps

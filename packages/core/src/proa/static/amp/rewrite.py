@@ -81,7 +81,7 @@ class _Rewriter:
         if kind == "gray" and narrow and "float32" in dtypes:
             return "black"  # they meet in the wider
         if kind == "gray" and narrow:
-            return "white"  # for numbers beside what is narrow
+            return "white"  # for numbers combined with 16-bit tensors
         return kind
 
     def _convert(self, node: Node, kind: str) -> None:
@@ -111,7 +111,7 @@ class _Rewriter:
 
 
 def _weak(value: Value) -> bool:
-    """A number that was written beside a tensor, which takes the tensor's dtype."""
+    """A number combined with a tensor, which takes the tensor's dtype."""
     return value.kind == "const" and int(np.prod(value.shape)) == 1
 
 

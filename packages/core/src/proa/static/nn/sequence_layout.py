@@ -65,7 +65,7 @@ def sequence_slice(
         )  # fmt: skip
     if (first < 0).any() or (count < 0).any() or (first + count > lengths).any():
         raise InvalidArgumentError(
-            "[sequence_slice] a slice must lie within its sequence, got offsets "
+            "[sequence_slice] a slice must be within its sequence, got offsets "
             f"{first.tolist()} and lengths {count.tolist()} of {lengths}"
         )
     spans = _spans(lengths)

@@ -71,7 +71,7 @@ def prior_box(
         flip: Whether the reciprocal ratios are taken too.
         clip: Whether boxes are cut to [0, 1].
         steps: Width and height of a cell in pixels; 0: the image's over the map's.
-        offset: Where in a cell the boxes' middle lies.
+        offset: The position of a box's center in its cell.
         min_max_aspect_ratios_order: Whether the squares come first.
 
     Returns:

@@ -217,7 +217,7 @@ def _chosen_anchors(anchor_mask: Any, count: int) -> list[int]:
 
 
 def _cell(centre: Tensor, count: int) -> Tensor:
-    """The cell, of count along an axis, that a part of the image lies in."""
+    """The cell, of count along an axis, that contains a part of the image."""
     scaled = ops.scale(centre, scale=float(count))
     return ops.clip(ops.cast(scaled, dtype=as_dtype("int64")), 0, count - 1)
 

@@ -323,17 +323,17 @@ def perspective(
     interpolation: str = "nearest",
     fill: Any = 0,
 ) -> Any:
-    """The image moved so that four points come to lie at four others.
+    """The perspective transform that maps four points to four others.
 
     Args:
         img: The image.
         startpoints: Four (x, y) in the image.
-        endpoints: Where they come to lie.
+        endpoints: Their positions in the result.
         interpolation: "nearest" or "bilinear".
         fill: Of the pixels from outside.
 
     Raises:
-        InvalidArgumentError: If there are not four of each, or they lie on a line.
+        InvalidArgumentError: If there are not four of each, or they are collinear.
     """
     start, end = np.asarray(startpoints, float), np.asarray(endpoints, float)
     if start.shape != (4, 2) or end.shape != (4, 2):
@@ -352,7 +352,7 @@ def perspective(
         found = np.linalg.solve(np.concatenate(rows), np.r_[u, v])
     except np.linalg.LinAlgError:
         raise InvalidArgumentError(
-            f"[perspective] endpoints must not lie on a line, got {endpoints}"
+            f"[perspective] endpoints must not be collinear, got {endpoints}"
         ) from None
     matrix = np.append(found, 1.0).reshape(3, 3)
     return through(
@@ -420,7 +420,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
     """The hue shifted by hue_factor of a full circle, -0.5 to 0.5.
 
     Raises:
-        InvalidArgumentError: If hue_factor lies outside.
+        InvalidArgumentError: If hue_factor is outside.
     """
     if not -0.5 <= hue_factor <= 0.5:
         raise InvalidArgumentError(

@@ -49,7 +49,7 @@ def _interval(
         )
     if not low <= begin <= end <= high:
         raise InvalidArgumentError(
-            f"[{where}] value must lie in [{low}, {high}], got {value}"
+            f"[{where}] value must be in [{low}, {high}], got {value}"
         )
     return None if begin == end == middle else (begin, end)
 

@@ -38,7 +38,7 @@ def _filter(mode: str, x: Array) -> Array:
 def weights(old: int, new: int, mode: str) -> Array:
     """A matrix (new, old) that resizes one axis; its rows sum to one.
 
-    Pixel centres are aligned at half: new pixel i lies at (i + 0.5) old / new - 0.5.
+    Pixel centres are aligned at half: new pixel i is at (i + 0.5) old / new - 0.5.
     Pixels beyond the border repeat it. "area" averages what a new pixel covers, the
     other filters have the width of old pixels (no smoothing when shrinking).
     """
