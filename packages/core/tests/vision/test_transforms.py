@@ -223,7 +223,7 @@ def test_perspective_maps_the_corners_to_the_stated_points(kind: str) -> None:
     assert (difference > 1).mean() < 0.02
     with pytest.raises(InvalidArgumentError, match="four points"):
         T.perspective(made(NOISE, kind), corners[:3], end)
-    with pytest.raises(InvalidArgumentError, match="on a line"):
+    with pytest.raises(InvalidArgumentError, match="collinear"):
         T.perspective(made(NOISE, kind), corners, [(0, 0)] * 4)
 
 
