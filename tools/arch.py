@@ -280,6 +280,9 @@ def import_contracts(root: Path) -> bool:
         compiled.mkdir()
         for name in ("__init__.py", "ops.py"):
             (compiled / name).touch()
+        # `proa.ops` is generated, and absent where nothing has been built in place.
+        generator = [sys.executable, str(root / "packages" / "core" / "codegen")]
+        subprocess.run([*generator, "--python", f"{folder}/proa"], check=True)
         shutil.copy(root / "pyproject.toml", folder)
         linter = shutil.which("lint-imports", path=f"{Path(sys.executable).parent}")
         done = subprocess.run(
