@@ -124,7 +124,8 @@ class SubsetRandomSampler(Sampler):
 
     def __init__(self, indices: Sequence[int]) -> None:
         super().__init__(indices)
-        if not hasattr(indices, "__getitem__") or getattr(indices, "ndim", 1) != 1:
+        numbered = hasattr(indices, "__getitem__") and not hasattr(indices, "keys")
+        if not numbered or getattr(indices, "ndim", 1) != 1:
             raise InvalidTypeError(
                 "[SubsetRandomSampler] expected indices as a sequence of ints, got "
                 f"{type(indices).__name__!r}"

@@ -324,7 +324,7 @@ def tril_indices(
     # Beyond the matrix every diagonal is as far as the next.
     diagonals = rows + columns
     shift = min(max(as_int("tril_indices", offset), -diagonals), diagonals)
-    pair = np.tril_indices(rows, shift, columns)
+    pair = np.tril_indices(rows, shift, columns if rows > 0 else 0)
     return to_tensor(np.stack(pair), dtype)
 
 
@@ -339,7 +339,7 @@ def triu_indices(
     # Beyond the matrix every diagonal is as far as the next.
     diagonals = rows + columns
     shift = min(max(as_int("triu_indices", offset), -diagonals), diagonals)
-    pair = np.triu_indices(rows, shift, columns)
+    pair = np.triu_indices(rows, shift, columns if rows > 0 else 0)
     return to_tensor(np.stack(pair), dtype)
 
 
