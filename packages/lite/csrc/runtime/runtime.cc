@@ -140,18 +140,17 @@ proa_lite_status prepare(proa_lite_model* m, const void* bytes, size_t size) {
   }
   s = proa::verify_checksum(bytes, size);
   if (s != Status::kOk) {
-    return fail(open_error, status_of(s), "[%s] the checksum differs: the bytes were changed",
-                kWhere);
+    return fail(open_error, status_of(s), "[%s] the checksum differs: bytes were changed", kWhere);
   }
   s = choose_isa();
   if (s == Status::kUnimplemented) {
     return fail(open_error, PROA_LITE_UNIMPLEMENTED,
-                "[%s] the CPU must have %s, which this library was built for, got %s", kWhere,
+                "[%s] this library needs a CPU with %s, got %s", kWhere,
                 proa::isa_name(proa::kIsaTables[0].isa), proa::isa_name(proa::cpu_isa()));
   }
   if (s != Status::kOk) {
     return fail(open_error, PROA_LITE_INVALID_ARGUMENT,
-                "[%s] PROA_ISA must name an instruction set of this CPU, whose best is %s", kWhere,
+                "[%s] PROA_ISA must name an ISA of this CPU (best: %s)", kWhere,
                 proa::isa_name(proa::cpu_isa()));
   }
   m->table_size = Prepared::table_size(m->view);
@@ -352,11 +351,10 @@ PROA_EXPORT proa_lite_status proa_lite_open(const char* path, proa_lite_model** 
       return out_of_memory(open_error, "proa_lite_open");
     case platform::FileProblem::kChanged:
       return fail(open_error, PROA_LITE_BAD_MODEL,
-                  "[proa_lite_open] the file changed while it was read: '%.200s'", path);
+                  "[proa_lite_open] the file changed during the read: '%.200s'", path);
     default:
       return fail(open_error, PROA_LITE_NOT_FOUND,
-                  "[proa_lite_open] path must be a readable file that is not empty, got '%.200s'",
-                  path);
+                  "[proa_lite_open] path must be a readable, non-empty file, got '%.200s'", path);
   }
 }
 
@@ -437,7 +435,7 @@ PROA_EXPORT proa_lite_status proa_lite_run(proa_lite_model* m, const proa_lite_a
     m->outputs[i].data = outputs[i].data;
     if (outputs[i].data != nullptr && !output_fits(outputs[i], m->outputs[i])) {
       return fail(m->error, PROA_LITE_INVALID_ARGUMENT,
-                  "[proa_lite_run] output '%s' must have the dtype and shape of the result",
+                  "[proa_lite_run] output '%s' must have the result's dtype and shape",
                   proa_lite_output_name(m, static_cast<int32_t>(i)));
     }
   }

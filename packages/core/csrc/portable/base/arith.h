@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "proa/base/inline.h"
+#include "proa/base/settings.h"
 
 namespace proa {
 
@@ -22,10 +23,11 @@ PROA_INLINE constexpr int64_t max(A a, B b) {
                                                            : static_cast<int64_t>(b);
 }
 
-/// ceil(n / size) for n >= 0 and size > 0. 64-bit division is slow, and most counts fit 32 bits.
+/// ceil(n / size) for n >= 0 and size > 0. 64-bit division is slow, and most counts fit 32 bits;
+/// libraries for small devices do without the second division, for their size.
 PROA_INLINE constexpr int64_t ceil_div(int64_t n, int64_t size) {
   n += size - 1;
-  if (__builtin_constant_p(size) || ((n | size) >> 32) != 0) return n / size;
+  if (!kHasLarge || __builtin_constant_p(size) || ((n | size) >> 32) != 0) return n / size;
   return static_cast<uint32_t>(n) / static_cast<uint32_t>(size);
 }
 

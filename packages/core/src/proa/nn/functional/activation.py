@@ -161,11 +161,12 @@ def prelu(
     w = weight
     if weight.size > 1:
         check_rank("prelu", "x", x, 2)
-        if not isinstance(data_format, str) or "C" not in data_format:
+        if "C" not in str(data_format):
             raise InvalidArgumentError(
-                f"[prelu] expected data_format such as NCHW or NHWC, got {data_format!r}"
+                "[prelu] expected data_format such as NCHW or NHWC, got "
+                f"{data_format!r}"
             )
-        axis = 1 if data_format.startswith("NC") else x.ndim - 1
+        axis = 1 if str(data_format).startswith("NC") else x.ndim - 1
         shape = [1] * x.ndim
         shape[axis] = -1
         w = ops.reshape(weight, shape=shape)
