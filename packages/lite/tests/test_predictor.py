@@ -60,7 +60,7 @@ for name in NAMES:
         capture_output=True,
         text=True,
     )
-    if "PROA_ISA must name an instruction set of this CPU" in run.stderr:
+    if "PROA_ISA must name an ISA of this CPU" in run.stderr:
         pytest.skip(f"this CPU has no {isa}")
     assert run.returncode == 0, run.stderr
 
