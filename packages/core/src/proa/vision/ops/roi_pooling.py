@@ -28,7 +28,7 @@ def _check_boxes(where: str, boxes: Tensor) -> None:
 
 
 def _image_of_each(where: str, boxes: Tensor, boxes_num: Tensor) -> Tensor:
-    """The number of the image that each box lies in, int64 (R,)."""
+    """The number of the image that each box belongs to, int64 (R,)."""
     _check_boxes(where, boxes)
     counts = ops.cast(ops.flatten(as_tensor(boxes_num)), dtype=as_dtype("int64"))
     ends = ops.cumsum(counts, axis=0)
