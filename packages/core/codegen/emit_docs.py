@@ -80,8 +80,8 @@ def _entry(row: Row) -> str:
     if len(outs) == 1:
         facts.append(f"- Result: dtype {_OUT.get(row.out[0], row.out[0])}.")
     else:
-        told = "; ".join(f"`{n}` {_OUT.get(o, o)}" for n, o in outs.items())
-        facts.append(f"- Results and their dtypes: {told}.")
+        listed = "; ".join(f"`{n}` {_OUT.get(o, o)}" for n, o in outs.items())
+        facts.append(f"- Results and their dtypes: {listed}.")
     if shapes:
         facts.append(f"- Only shape and dtype are used of {', '.join(shapes)}.")
     if row.kind == "view":

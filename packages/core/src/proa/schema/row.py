@@ -31,7 +31,7 @@ NAMESPACES = ("proa", "proa.nn.functional", "Tensor")
 #: the others the look-up goes on to the set that they extend.
 EXTRA_ISAS = ("neondot",)
 
-#: The gradient of this row is had by running its composite on the tape.
+#: The gradient of this row is that of its composite, which runs on the tape.
 COMPOSITE = "composite"
 #: Differentiating this row is an error: there is a gradient, but no rule for it.
 REFUSED = "refused"

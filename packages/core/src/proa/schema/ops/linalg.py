@@ -151,10 +151,10 @@ op(
 
 
 def _slogdet_grad(g: Any, dsign: Any, dlogdet: Any, sign: Any, x: Any) -> Any:
-    # A complex sign e^(i t) turns with the imaginary part of tr(x^-1 dx).
-    turn = g.mul(g.conj(sign), dsign)
-    turn = g.mul(g.sub(turn, g.conj(turn)), 0.5)
-    both = g.add(turn, dlogdet)
+    # The phase t of a complex sign e^(i t) is the imaginary part of tr(x^-1 dx).
+    phase = g.mul(g.conj(sign), dsign)
+    phase = g.mul(g.sub(phase, g.conj(phase)), 0.5)
+    both = g.add(phase, dlogdet)
     return _scaled(g, _adjoint(g, g.inverse(x)), both)
 
 
@@ -303,7 +303,7 @@ def _svd_grad(g: Any, du: Any, ds: Any, dvh: Any, u: Any, s: Any, vh: Any) -> An
     # dx = U (F * (skew(U^H dU) S + S skew(V^H dV)) + diag(ds)) V^H
     #      + (1 - U U^H) dU S^-1 V^H + U S^-1 dV^H (1 - V V^H),
     # F[i, j] = 1 / (s[j]^2 - s[i]^2). If complex, the diagonal of skew(U^H dU) / (2 s)
-    # is the turn that U and V share.
+    # is the phase that U and V share.
     up, v = _adjoint(g, u), _adjoint(g, vh)
     over = _inverse_or_zero(g, s)
     pu = g.matmul(up, du)
@@ -312,11 +312,11 @@ def _svd_grad(g: Any, du: Any, ds: Any, dvh: Any, u: Any, s: Any, vh: Any) -> An
     factor = _inverse_or_zero(g, _gaps(g, g.mul(s, s)))
     inner = g.add(_columns(g, skew_u, s), g.mul(skew_v, g.unsqueeze(s, axis=[-1])))
     inner = g.mul(inner, factor)
-    turn = g.mul(g.diagonal(skew_u, axis1=-2, axis2=-1), g.mul(over, 0.5))
-    left = g.add(g.matmul(u, inner), _columns(g, u, g.add(turn, ds)))
+    phase = g.mul(g.diagonal(skew_u, axis1=-2, axis2=-1), g.mul(over, 0.5))
+    left = g.add(g.matmul(u, inner), _columns(g, u, g.add(phase, ds)))
     left = g.add(left, _columns(g, g.sub(du, g.matmul(u, pu)), over))
-    far = g.sub(dvh, g.matmul(g.matmul(dvh, v), vh))
-    return g.add(g.matmul(left, vh), g.matmul(_columns(g, u, over), far))
+    outside = g.sub(dvh, g.matmul(g.matmul(dvh, v), vh))
+    return g.add(g.matmul(left, vh), g.matmul(_columns(g, u, over), outside))
 
 
 op(

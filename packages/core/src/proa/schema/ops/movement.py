@@ -1,4 +1,4 @@
-"""Ops that move elements or only say where they lie (views)."""
+"""Ops that move elements or only change how they are addressed (views)."""
 
 from __future__ import annotations
 
