@@ -52,14 +52,14 @@ def counting(steps: Sequence[int] = (-1, 4)) -> Builder:
     b = Builder()
     carried: list[Spec] = [("float32", steps), ("int64", ())]
     x, n = b.input("x", "float32", steps), b.input("n", "int64", ())
-    ask, cond, (_, i, last) = new_block(b.program, *carried, ("int64", ()))
+    test, cond, (_, i, last) = new_block(b.program, *carried, ("int64", ()))
     cond.output(cond.less_than(i, last))
     make, body, (y, i, _) = new_block(b.program, *carried, ("int64", ()))
     weight = body.parameter("weight", WEIGHT)
     body.output(body.tanh(body.matmul(y, weight)), body.add(i, scalar(body, 1)))
     results = flow(
         b, "loop", [x, scalar(b, 0), n], carried,
-        cond_block=ask, body_block=make, carried=2,
+        cond_block=test, body_block=make, carried=2,
     )  # fmt: skip
     b.output(*results)
     return b
@@ -76,14 +76,14 @@ def growing() -> Builder:
     b = Builder()
     specs: list[Spec] = [("float32", (-1,)), ("int64", ()), ("int64", ())]
     x, n = b.input("x", "float32", (-1,)), b.input("n", "int64", ())
-    ask, cond, (_, i, last) = new_block(b.program, *specs)
+    test, cond, (_, i, last) = new_block(b.program, *specs)
     cond.output(cond.less_than(i, last))
     make, body, (y, i, _) = new_block(b.program, *specs)
     total = body.sum(y, axis=(0,), keepdim=True)
     body.output(body.concat(y, total, axis=0), body.add(i, scalar(body, 1)))
     results = flow(
         b, "loop", [x, scalar(b, 0), n], specs[:2],
-        cond_block=ask, body_block=make, carried=2,
+        cond_block=test, body_block=make, carried=2,
     )  # fmt: skip
     b.output(results[0])
     return b
@@ -102,7 +102,7 @@ def collatz() -> Builder:
     three = [one, one, one]
     n = b.input("n", *one)
     start, zero = n, scalar(b, 0)
-    ask, cond, (k, _, _) = new_block(b.program, *three)
+    test, cond, (k, _, _) = new_block(b.program, *three)
     cond.output(cond.greater_than(k, scalar(cond, 1)))
     make, body, (k, steps, top) = new_block(b.program, *three)
     odd, b_odd, (x,) = new_block(b.program, one)
@@ -122,7 +122,7 @@ def collatz() -> Builder:
     body.output(following, steps, top)
     _, steps, top = flow(
         b, "loop", [start, zero, n], three,
-        cond_block=ask, body_block=make, carried=3,
+        cond_block=test, body_block=make, carried=3,
     )  # fmt: skip
     b.output(steps, top)
     return b

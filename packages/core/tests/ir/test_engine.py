@@ -195,7 +195,7 @@ def test_errors_name_the_input() -> None:
         _core.Engine.load("/nowhere/m.proa")
 
 
-def test_shapes_that_do_not_fit_are_told_with_the_op() -> None:
+def test_an_error_about_shapes_names_the_op() -> None:
     b = Builder()
     x, y = b.input("x", "float32", [-1, -1]), b.input("y", "float32", [-1, -1])
     b.output(b.matmul(x, y))

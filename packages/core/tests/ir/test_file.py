@@ -194,7 +194,7 @@ def test_a_weight_used_twice_is_stored_once(tmp_path: Path) -> None:
     assert sum(k.startswith("fc.") for k in load_file(tmp_path / "m.proa")) == 2
 
 
-def test_weights_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_weights_of_one_name_are_distinguished(tmp_path: Path) -> None:
     program = hand_made()
     weight, bias = program.main.nodes[0].inputs[1:]
     assert weight is not None and bias is not None

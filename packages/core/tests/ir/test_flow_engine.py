@@ -208,11 +208,11 @@ def take_no_value(b: Builder) -> None:
     b.block.nodes[-1].inputs[0] = None
 
 
-def ask_for_more(b: Builder) -> None:
+def condition_of_two_outputs(b: Builder) -> None:
     b.program.blocks[1].outputs.append(b.program.blocks[1].inputs[1])
 
 
-def ask_a_number(b: Builder) -> None:
+def condition_that_is_a_number(b: Builder) -> None:
     b.program.blocks[1].outputs[:] = [b.program.blocks[1].inputs[1]]
 
 
@@ -246,8 +246,8 @@ ALONE = "refers to later blocks"
         (change_dtype, "agree in dtype"),
         (change_size, "agree in dtype and shape"),
         (take_no_value, "every required input of the op is given"),
-        (ask_for_more, "a condition block has one output"),
-        (ask_a_number, "a bool of one element"),
+        (condition_of_two_outputs, "a condition block has one output"),
+        (condition_that_is_a_number, "a bool of one element"),
         (mix, "control flow alone or none"),
         (nest_in_body, "control flow alone or none"),
     ],
@@ -262,7 +262,7 @@ def test_a_model_whose_control_flow_is_unsound_is_refused(
 
 
 @pytest.mark.parametrize("depth", [65, 66])
-def test_blocks_nest_at_most_64_deep_in_the_model(depth: int) -> None:
+def test_blocks_nest_up_to_64_deep_in_the_model(depth: int) -> None:
     b = Builder()
     spec: Spec = ("float32", (2,))
     outer, value = b, b.input("x", *spec)
@@ -296,11 +296,11 @@ def test_a_condition_of_several_elements_ends_the_run() -> None:
     b = Builder()
     spec: Spec = ("float32", (-1,))
     x = b.input("x", *spec)
-    ask, cond, (y,) = new_block(b.program, spec)
+    test, cond, (y,) = new_block(b.program, spec)
     cond.output(cond.greater_than(y, scalar(cond, 0, "float32")))
     make, body, (y,) = new_block(b.program, spec)
     body.output(body.sub(y, scalar(body, 1, "float32")))
-    b.output(*flow(b, "loop", [x], [spec], cond_block=ask, body_block=make, carried=1))
+    b.output(*flow(b, "loop", [x], [spec], cond_block=test, body_block=make, carried=1))
     engine = engine_of(b)
     np.testing.assert_array_equal(engine.run([np.full(1, 2.5, np.float32)])[0], [-0.5])
     message = r"the condition of op 'loop' \('loop_0'\) must be a bool of one element"

@@ -207,7 +207,7 @@ def test_a_variable_of_one_way_is_an_error_where_it_is_read():
     assert "only" in line
 
 
-def test_ways_that_leave_other_kinds_are_told_by_the_variables_name():
+def test_an_error_about_branches_of_other_kinds_names_the_variable():
     def mixed(x: Any) -> Any:
         if x.sum() > 0:
             y: Any = x

@@ -35,17 +35,17 @@ def counts(x: Any) -> Any:
 
 
 def of_a_parameter(x: Any) -> Any:
-    def turn() -> None:
+    def negate() -> None:
         nonlocal x
         x = -x
 
     if x[0] > 0:
-        turn()
+        negate()
         if x[1] > 0:
-            turn()
+            negate()
     return x
 
 
 @pytest.mark.parametrize("function", [counts, of_a_parameter])
-def test_what_called_functions_change_is_handed_on(function: Any):
+def test_what_called_functions_change_is_returned(function: Any):
     agree(function, INPUTS)

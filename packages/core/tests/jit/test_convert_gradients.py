@@ -1,4 +1,4 @@
-"""Recorded functions whose gradients are handed on, or flow through loops."""
+"""Recorded functions whose gradients are propagated, or flow through loops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_results_whose_gradients_take_no_computation(takes: bool):
         if takes:
             np.testing.assert_array_equal(x.grad.numpy(), np.ones(3))
         del x
-        [proa.full([3], -9.0) for _ in range(4)]  # takes memory that was given back
+        [proa.full([3], -9.0) for _ in range(4)]  # reuses released memory
     for k, (x, twice, weight) in enumerate(found):
         np.testing.assert_array_equal(x.numpy(), np.full(3, k))
         np.testing.assert_array_equal(twice.numpy(), np.full(3, 2 * (k + 1)))

@@ -297,7 +297,7 @@ def test_tensors_and_lists_are_iterated_over(function: Any, known: bool):
         agree(function, ROWS, [InputSpec([None, 2])], flow)
 
 
-def test_a_list_that_grows_in_a_tensors_loop_is_told_by_name():
+def test_an_error_about_a_list_that_grows_in_a_tensors_loop_names_it():
     @to_static(input_spec=SPEC)
     def growing(x: Any, n: Any) -> Any:
         found = []
@@ -320,7 +320,7 @@ def grows_on_one_way(x: Any) -> Any:
     return parts[0]
 
 
-def turns_into_none(x: Any) -> Any:
+def becomes_none(x: Any) -> Any:
     y: Any = x
     while x.sum() < 9:
         if x[1] > 0:
@@ -329,7 +329,7 @@ def turns_into_none(x: Any) -> Any:
     return x if y is None else y
 
 
-@pytest.mark.parametrize("function", [grows_on_one_way, turns_into_none])
+@pytest.mark.parametrize("function", [grows_on_one_way, becomes_none])
 def test_what_a_round_loses_is_not_made_up(function: Any):
     with pytest.raises(InvalidTypeError, match="must be of one kind"):
         to_static(function)(proa.to_tensor([1.0, 2.0, 3.0]))

@@ -77,7 +77,7 @@ def test_prints_come_whenever_the_program_runs(capsys: Any, tmp_path: Any):
 
 
 @pytest.mark.feature("L188")
-def test_asserts_are_asked_whenever_the_program_runs():
+def test_asserts_are_checked_whenever_the_program_runs():
     @to_static(input_spec=[InputSpec([None])])
     def checked(x: Any) -> Any:
         assert isinstance(x, proa.Tensor), "never"

@@ -278,7 +278,7 @@ def test_a_tensor_of_a_branch_is_not_to_be_read_behind_it() -> None:
         ((lambda x: x, lambda x: x.sum()), InvalidArgumentError, "as many axes"),
     ],
 )
-def test_branches_that_do_not_fit_are_told(
+def test_branches_of_different_results_are_rejected(
     branches: Any, error: Any, message: str
 ) -> None:
     def f(x: Any, n: Any) -> Any:
@@ -313,7 +313,7 @@ def test_branches_that_do_not_fit_are_told(
         ),
     ],
 )
-def test_loops_that_do_not_fit_are_told(
+def test_loops_that_change_the_carried_values_are_rejected(
     condition: Any, body: Any, error: Any, message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -195,17 +195,17 @@ class Transposed(nn.Layer):
 
 
 @pytest.mark.parametrize("how", ["layer", "step"])
-def test_gradients_of_transposed_weights_are_made_as_these_lie(how: str) -> None:
+def test_gradients_of_transposed_weights_have_the_layout_of_these(how: str) -> None:
     shape = (11, 9, 20)
     want, _ = train(Transposed, shape, "eager")
     got, compiled = train(Transposed, shape, how)
     same(got, want)
     nodes = compiled.program.main.nodes
-    turned = [n.inputs[0] for n in nodes if n.op == "swap_last"]
+    transposed = [n.inputs[0] for n in nodes if n.op == "swap_last"]
     products = [n.outputs[0] for n in nodes if n.op == "linear_grad_weight"]
     assert [40, 20] in [list(v.shape) for v in products]
     assert [96, 40] in [list(v.shape) for v in products]
-    assert not set(turned) & set(products)
+    assert not set(transposed) & set(products)
 
 
 def test_gradients_of_transposed_weights_are_those_of_the_formula() -> None:

@@ -69,7 +69,7 @@ def quiet() -> Iterator[None]:
     set_code_level(0)
 
 
-def _told(caplog: Any) -> list[str]:
+def _messages(caplog: Any) -> list[str]:
     with caplog.at_level(logging.INFO, logger="proa.jit"):
         caplog.clear()
         to_static(_double)(proa.ones([3]))
@@ -79,11 +79,11 @@ def _told(caplog: Any) -> list[str]:
 @pytest.mark.feature("L198")
 @pytest.mark.usefixtures("quiet")
 def test_verbosity_logs_recordings(caplog: Any) -> None:
-    assert _told(caplog) == []
+    assert _messages(caplog) == []
     set_verbosity(1)
-    assert _told(caplog) == ["recorded _double(%x: float32[3]): 2 ops"]
+    assert _messages(caplog) == ["recorded _double(%x: float32[3]): 2 ops"]
     set_verbosity(3)
-    _, tanh, mul = _told(caplog)
+    _, tanh, mul = _messages(caplog)
     assert tanh.startswith("tanh: ") and "test_looking_inside.py" in mul
 
 
@@ -91,7 +91,7 @@ def test_verbosity_logs_recordings(caplog: Any) -> None:
 @pytest.mark.usefixtures("quiet")
 def test_code_level_logs_programs(caplog: Any, capsys: Any) -> None:
     set_code_level(also_to_stdout=True)
-    code, text = _told(caplog)
+    code, text = _messages(caplog)
     assert code == f"code of _double:\n{to_static(_double).code}"
     assert text.startswith("program of _double:\n") and "tanh" in text
     assert capsys.readouterr().out == f"{code}\n{text}\n"

@@ -161,8 +161,8 @@ def test_a_size_that_is_left_out_is_known_where_all_that_is_open_stays() -> None
         y = x.reshape([batch, length, 2, width // 2])
         batch, length = y.shape[:2]
         whole = y.reshape([batch, length, -1])
-        turned = y.reshape([length, -1, batch])
-        shapes.append([list(t.shape) for t in (whole, turned, y.reshape([batch, -1]))])
+        merged = y.reshape([length, -1, batch])
+        shapes.append([list(t.shape) for t in (whole, merged, y.reshape([batch, -1]))])
         return whole + 1
 
     f = to_static(function, input_spec=[InputSpec([None, None, 4], "float32")])

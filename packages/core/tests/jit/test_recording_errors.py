@@ -148,15 +148,15 @@ def test_a_failed_export_names_the_users_line(
     make: Any, shape: list[int], dtype: str, where: str, line: str
 ) -> None:
     error = raised_by(lambda: export(make(), shape, dtype))
-    told = line or "jit.save(layer, BytesIO(), [InputSpec(shape, dtype)])"
+    reported = line or "jit.save(layer, BytesIO(), [InputSpec(shape, dtype)])"
     assert "test_recording_errors.py:" in notes_of(error)
-    assert told in notes_of(error)
+    assert reported in notes_of(error)
     # What led there is this file's and the recorder's, not the built-in layers' calls.
     files = [f.filename for f in traceback.extract_tb(error.__traceback__)]
     assert not any("/nn/" in name for name in files[-3:])
 
 
-def test_an_open_batch_size_is_told_as_such() -> None:
+def test_an_error_shows_a_symbolic_batch_size_as_such() -> None:
     error = raised_by(
         lambda: jit.save(nn.Linear(3, 4), BytesIO(), [InputSpec([None, 5])])
     )
@@ -208,7 +208,7 @@ def test_the_layer_is_the_one_whose_error_was_not_caught() -> None:
     assert "in layer 'late (Linear)'" in notes_of(error)
 
 
-def test_an_argument_of_a_wrong_kind_is_told_by_the_layer() -> None:
+def test_an_argument_of_a_wrong_kind_is_rejected_by_the_layer() -> None:
     class Passing(nn.Layer):
         def __init__(self) -> None:
             super().__init__()
@@ -233,7 +233,7 @@ def test_a_precondition_is_not_taken_for_a_value_that_is_not_known() -> None:
     assert str(error) == "[Unready] expected fit() first, got none"
 
 
-def test_reading_a_value_is_told_with_its_line() -> None:
+def test_an_error_about_reading_a_value_has_its_line() -> None:
     class Reading(nn.Layer):
         def forward(self, x: Any) -> Any:
             return x * float(x.numpy()[0])

@@ -22,12 +22,12 @@ class Wide(nn.Layer):
 
     def __init__(self, pad: int | None = None, height: int = 30) -> None:
         super().__init__()
-        self.near = nn.Embedding(height, WIDTH, padding_idx=pad, sparse=True)
-        self.far = nn.Embedding(height, WIDTH, sparse=True)
+        self.first = nn.Embedding(height, WIDTH, padding_idx=pad, sparse=True)
+        self.second = nn.Embedding(height, WIDTH, sparse=True)
         self.last = nn.Linear(WIDTH, 3)
 
     def forward(self, x: Any, y: Any) -> Any:
-        return self.last((self.near(x) * self.far(y) + self.near(y)).sum(1))
+        return self.last((self.first(x) * self.second(y) + self.first(y)).sum(1))
 
 
 def make(pad: int | None, height: int = 30) -> Wide:
@@ -153,7 +153,7 @@ def test_a_gradient_that_is_a_result_is_dense() -> None:
     net = make(None)
 
     def by_rows(x: Any) -> Any:
-        return proa.grad(net.near(x).square().sum(), [net.near.weight])[0]
+        return proa.grad(net.first(x).square().sum(), [net.first.weight])[0]
 
     x = proa.to_tensor([[1, 4], [1, 2]])
     got = to_static(by_rows)(x)
@@ -161,7 +161,7 @@ def test_a_gradient_that_is_a_result_is_dense() -> None:
     np.testing.assert_array_equal(got.numpy(), by_rows(x).numpy())
 
 
-def test_a_step_outside_the_table_is_told() -> None:
+def test_a_step_outside_the_table_is_rejected() -> None:
     net = make(None)
     made = optimizer.SGD(0.1, net.parameters())
 

@@ -106,7 +106,7 @@ def test_models_are_exported_by_several_threads(tmp_path: Any) -> None:
 
 
 class Pausing(nn.Layer):
-    """Its recording lasts until it is told to go on."""
+    """Its recording lasts until `go_on` is set."""
 
     def __init__(self) -> None:
         super().__init__()

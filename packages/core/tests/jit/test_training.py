@@ -148,7 +148,7 @@ def test_recorded_training_is_eager_training(name: str, optimizer: str, how: str
     """Weights, running statistics and the random stream, after several steps."""
     losses, state, key = train(name, optimizer, "eager")
     got_losses, got_state, got_key = train(name, optimizer, how)
-    # The mean over labels is had another way where labels are not known: 1 ULP.
+    # The mean over labels is computed otherwise where labels are not known: 1 ULP.
     np.testing.assert_allclose(got_losses, losses, rtol=1e-6)
     close(got_state, state, 2e-6)
     assert got_key == key
@@ -269,7 +269,7 @@ def test_the_tape_sees_one_node_between_eager_ones() -> None:
 
 
 @pytest.mark.parametrize("order", ["row-major", "channels last", "broadcast"])
-def test_gradients_may_lie_in_any_order(order: str) -> None:
+def test_gradients_may_have_any_layout(order: str) -> None:
     net, x = nn.Conv2D(2, 4, 3), proa.ones([2, 2, 5, 5])
     x.stop_gradient = False
     shape = {"broadcast": [1, 4, 1, 1], "channels last": [2, 3, 3, 4]}

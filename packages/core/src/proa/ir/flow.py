@@ -195,7 +195,7 @@ def _called(program: Program, nodes: list[Node], read_later: set[Value]) -> Node
 
 def _outline_block(program: Program, block: Block) -> None:
     nodes: list[Node] = []
-    stands_for: dict[Value, Value] = {}
+    outer_values: dict[Value, Value] = {}
     runs = list(_runs(block))
     later = set(block.outputs)
     read_later: list[set[Value]] = []
@@ -205,7 +205,7 @@ def _outline_block(program: Program, block: Block) -> None:
     for run, read in zip(runs, reversed(read_later), strict=True):
         for node in run:
             node.inputs = [
-                v if v is None else stands_for.get(v, v) for v in node.inputs
+                v if v is None else outer_values.get(v, v) for v in node.inputs
             ]
         if is_flow(run[0]):
             nodes.append(run[0])
@@ -214,11 +214,11 @@ def _outline_block(program: Program, block: Block) -> None:
         for inner in program.blocks[-1].outputs:
             outer = Value(inner.name, inner.dtype, inner.shape, "node", producer=call)
             call.outputs.append(outer)
-            stands_for[inner] = outer
+            outer_values[inner] = outer
         if call.outputs:
             nodes.append(call)
     block.nodes = nodes
-    block.outputs = [stands_for.get(v, v) for v in block.outputs]
+    block.outputs = [outer_values.get(v, v) for v in block.outputs]
 
 
 def _sink_constants(program: Program, block: Block) -> None:

@@ -31,9 +31,9 @@ def _check_value(value: Value) -> None:
 def _check_arity(node: Node) -> None:
     row = row_of(node.op)
     variadic = bool(row.arrays) and row.arrays[-1].variadic
-    least = sum(not a.optional and not a.variadic for a in row.arrays)
+    required = sum(not a.optional and not a.variadic for a in row.arrays)
     count = len(node.inputs)
-    if count < least or (count > len(row.arrays) and not variadic):
+    if count < required or (count > len(row.arrays) and not variadic):
         raise _fail(f"{node.op} must have {len(row.arrays)} inputs, got {count}")
     if len(node.outputs) != len(row.outputs):
         raise _fail(

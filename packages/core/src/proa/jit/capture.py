@@ -225,7 +225,7 @@ class Capture(Recorder):
         if self.scalars.stepped != stepped:
             raise UnimplementedError(
                 f"[to_static] {type(optimizer).__name__} must step each parameter by "
-                "an operator that is told the learning rate, got another"
+                "an operator that takes the learning rate, got another"
             )
 
     @contextmanager

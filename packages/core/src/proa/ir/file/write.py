@@ -255,20 +255,20 @@ def _data(array: Array) -> bytes | memoryview:
 
 
 def encode(program: Program) -> list[bytes | bytearray | memoryview]:
-    """The pieces of the program's file, in order."""
+    """The program's file, as consecutive chunks."""
     from proa import _core
 
     header, graph, arrays, gaps = _lay_out(program)
-    pieces: list[bytes | bytearray | memoryview] = [header, graph]
+    chunks: list[bytes | bytearray | memoryview] = [header, graph]
     for array, gap in zip(arrays, gaps, strict=True):
         if gap:
-            pieces.append(bytes(gap))
-        pieces.append(_data(array))
+            chunks.append(bytes(gap))
+        chunks.append(_data(array))
     checksum = 0
-    for piece in pieces:
-        checksum = _core.crc32(piece, checksum)
+    for chunk in chunks:
+        checksum = _core.crc32(chunk, checksum)
     struct.pack_into("<I", graph, CHECKSUM_AT, checksum)
-    return pieces
+    return chunks
 
 
 def to_parts(program: Program) -> tuple[bytes, list[bytes | memoryview]]:

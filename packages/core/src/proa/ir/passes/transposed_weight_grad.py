@@ -11,7 +11,7 @@ def _swaps(node: Node) -> bool:
 
 
 def fuse_transposed_weight_grad(program: Program) -> bool:
-    """Make the gradient of weights that are kept transposed as they lie.
+    """Compute the gradient of weights that are stored transposed in their layout.
 
     1. swap_last(linear_grad_weight(x, dy)) -> linear_grad_weight(dy, x).
     2. The same of transpose.

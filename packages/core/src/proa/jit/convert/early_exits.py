@@ -71,9 +71,9 @@ class EarlyExits:
         return self._without_unread(made)
 
     def _without_unread(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """The statements but for what sets flags that nothing asks for."""
-        asked = reads(body).union(*self.stops.values())
-        flags = {n for n in bound(body) if n.startswith(_FLAGS)} - asked
+        """The statements but for what sets flags that nothing reads."""
+        read = reads(body).union(*self.stops.values())
+        flags = {n for n in bound(body) if n.startswith(_FLAGS)} - read
         kept = [_WithoutFlags(flags).visit(node) for node in body]
         return [node for node in kept if node is not None]
 

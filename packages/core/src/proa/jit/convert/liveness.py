@@ -1,4 +1,4 @@
-"""Which names are read after a branch or loop: what it has to hand on.
+"""Which names are read after a branch or loop: what it has to return.
 
 A name that is not live may have another abstract value in each branch.
 """
