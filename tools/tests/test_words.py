@@ -83,15 +83,3 @@ def test_the_tree_uses_none_of_the_words() -> None:
     page = (words.ROOT / words.GLOSSARY).read_text()
     uses = list(words.uses(words.ROOT, words.tracked(words.ROOT), page))
     assert not uses, "\n".join(map(str, uses))
-
-
-def test_every_folder_that_is_not_converted_still_has_uses() -> None:
-    page = (words.ROOT / words.GLOSSARY).read_text()
-    files = words.tracked(words.ROOT)
-    unconverted, words.UNCONVERTED = words.UNCONVERTED, ()
-    try:
-        for folder in unconverted:
-            inside = [name for name in files if name.startswith(folder)]
-            assert any(words.uses(words.ROOT, inside, page)), folder
-    finally:
-        words.UNCONVERTED = unconverted

@@ -113,8 +113,8 @@ py::list run(Engine& engine, const py::sequence& given) {
   }
   py::list results;
   // With control flow shapes are known after the run: results are copied from the engine's memory.
-  const bool told = !engine.has_control_flow();
-  if (told) {
+  const bool known = !engine.has_control_flow();
+  if (known) {
     const std::vector<IoSpec> wanted = engine.output_specs(inputs.data());
     for (size_t i = 0; i < wanted.size(); ++i) results.append(array_for(wanted[i], &outputs[i]));
   }
@@ -124,12 +124,12 @@ py::list run(Engine& engine, const py::sequence& given) {
     engine.run(inputs.data(), outputs.data());
   });
   for (const View& v : outputs) {
-    if (!told) results.append(array_of(v));
+    if (!known) results.append(array_of(v));
   }
   return results;
 }
 
-// Lets Ctrl-C and other signals end a run, as if Python ran. Python hears of them in its main
+// Lets Ctrl-C and other signals end a run, as if Python ran. Python handles them in its main
 // thread alone; others, which may outlive the interpreter, must not acquire its lock.
 std::function<void()> signal_taker() {
   const py::object main = py::module_::import("threading").attr("main_thread")();

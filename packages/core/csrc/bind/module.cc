@@ -94,8 +94,8 @@ thread_local std::unique_ptr<Generator> t_generator;
 
 Generator& generator() { return t_generator ? *t_generator : Generator::global(); }
 
-// own_generator(on): in this thread a copy of the generator takes its place, until it is turned
-// off. Whether one did.
+// own_generator(on): whether this thread uses a copy of the generator from now on. Returns whether
+// it did before.
 PyObject* py_own_generator(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;

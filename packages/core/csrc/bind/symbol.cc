@@ -346,8 +346,8 @@ PyMethodDef symbol_functions[] = {
      "begin_epoch(): tensors that this thread makes from now on have this number as _epoch, higher "
      "than that of any tensor so far."},
     {"set_binds_changes", set_binds_changes, METH_O,
-     "set_binds_changes(on): in this thread the binder is told of any plain tensor that is about "
-     "to change; returns what was set."},
+     "set_binds_changes(on): in this thread the binder is called for any plain tensor that is "
+     "about to change; returns what was set."},
     {"hold_no_grads", hold_no_grads, METH_O,
      "hold_no_grads(tensors): whether none of a list has a gradient with memory."},
     {"zero_grads", zero_grads, METH_O,

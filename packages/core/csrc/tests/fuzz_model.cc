@@ -67,11 +67,11 @@ std::vector<proa::View> inputs_of(const proa::ModelView& model) {
 
 /// The same of a model with control flow, block by block.
 int try_blocks(const proa::ModelView& model) {
-  int far = 1;
+  int stage = 1;
   try {
     const proa::FlowProgram program(model);
     proa::FlowRun run(program, 1);
-    far = 2;
+    stage = 2;
     for (const proa::FlowBlock& block : program.blocks) {
       if (block.computing == nullptr) continue;
       proa::PlanOptions how;
@@ -83,7 +83,7 @@ int try_blocks(const proa::ModelView& model) {
     return 3;
   } catch (const proa::EngineError& error) {
     if (error.what()[0] == 0) abort();
-    return far;
+    return stage;
   }
 }
 
@@ -194,8 +194,8 @@ int main(int argc, char** argv) {
       fprintf(stderr, "the golden file %s%s must exist\n", golden.c_str(), name);
       return 1;
     }
-    if (const int far = try_model(seeds.back().data(), seeds.back().size()); far != 3) {
-      fprintf(stderr, "the golden file %s must be planned, got step %d\n", name, far);
+    if (const int stage = try_model(seeds.back().data(), seeds.back().size()); stage != 3) {
+      fprintf(stderr, "the golden file %s must be planned, got stage %d\n", name, stage);
       return 1;
     }
     // Every shorter file is refused: its size is not the one it names.

@@ -86,8 +86,8 @@ void test_axes() {
   GIVES("softmax", {of({})}, &last, of({}));
   REFUSES("softmax", {of({2, 3})}, &off);
   REFUSES("softmax_grad", {of({2, 3}), of({2, 4})}, &last);
-  const CumsumAttrs far{5, 0};
-  REFUSES("cumsum", {of({2, 3})}, &far);
+  const CumsumAttrs outside{5, 0};
+  REFUSES("cumsum", {of({2, 3})}, &outside);
   REFUSES("tril", {of({3})}, nullptr);
 }
 

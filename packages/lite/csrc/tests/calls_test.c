@@ -43,8 +43,8 @@ static void test_names_and_specs(void) {
   proa_lite_close(model);
 }
 
-/* Every row of a batch is what the row gives alone, in whatever order sizes come. */
-static void test_shapes_in_turn(void) {
+/* Every row of a batch is what the row gives alone, for batch sizes in any order. */
+static void test_shapes_in_sequence(void) {
   enum { kRows = 40 };
   static float x[kRows * 8], alone[kRows * 5];
   for (int i = 0; i < kRows * 8; ++i) x[i] = (float)(i % 17) / 8.0f - 1.0f;
@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
   CHECK(argc > 1);
   folder = argv[1];
   test_names_and_specs();
-  test_shapes_in_turn();
+  test_shapes_in_sequence();
   test_memory_stays();
   test_caller_memory();
   test_wrong_inputs();

@@ -42,8 +42,8 @@ Status shape_broadcast(const Call& c) {
   View& out = c.out[0];
   copy_shape(c.in[0], &out);
   for (int i = 1; i < c.n_in; ++i) {
-    View so_far = out;
-    if (!broadcast_leading(so_far, so_far.rank, c.in[i], c.in[i].rank, &out)) {
+    View previous = out;
+    if (!broadcast_leading(previous, previous.rank, c.in[i], c.in[i].rank, &out)) {
       return Status::kInvalidArgument;
     }
   }

@@ -85,13 +85,13 @@ struct Attention {
   const Call& c;
   AttentionShape shape;
   Scoring<C> scoring;
-  Dropping dropping;
+  Dropout dropout;
 
   explicit Attention(const Call& call) : c(call), shape(c.in[0], c.in[1], c.in[2]) {
     const auto& a = c.attr<AttentionAttrs>();
     scoring = {static_cast<C>(a.scale), a.causal != 0, c.n_in > 3 ? &c.in[3] : nullptr,
                shape.heads};
-    dropping = {a.p, a.seed, a.offset};
+    dropout = {a.p, a.seed, a.offset};
   }
 
   void load_head(const Buffers<C>& w, int64_t head) const {
@@ -116,9 +116,9 @@ struct Attention {
     }
     w.peak[r] = peak;
     w.total[r] += sum;
-    if (!dropping.any()) return;
+    if (!dropout.any()) return;
     C factors[kTileSide];
-    dropping.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
+    dropout.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
     for (int64_t j = 0; j < seen; ++j) s[j] *= factors[j];
   }
 

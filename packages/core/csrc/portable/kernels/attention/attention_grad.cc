@@ -72,14 +72,14 @@ struct AttentionGrad {
   const Call& c;  // dy, q, k, v, y, kept, mask -> dq, dk, dv
   AttentionShape shape;
   Scoring<C> scoring;
-  Dropping dropping;
+  Dropout dropout;
   int64_t pitch, wide;
 
   explicit AttentionGrad(const Call& call) : c(call), shape(c.in[1], c.in[2], c.in[3]) {
     const auto& a = c.attr<AttentionGradAttrs>();
     scoring = {static_cast<C>(a.scale), a.causal != 0, c.n_in > 6 ? &c.in[6] : nullptr,
                shape.heads};
-    dropping = {a.p, a.seed, a.offset};
+    dropout = {a.p, a.seed, a.offset};
     pitch = pitch_of<C>(shape.width);
     wide = pitch_of<C>(shape.value_width);
   }
@@ -110,13 +110,13 @@ struct AttentionGrad {
     const C peak = w.peak[query], inverse = w.inverse[query], dot = w.dot[query];
     scoring.finish(s, head, query, first, seen);
     C factors[kTileSide];
-    if (dropping.any())
-      dropping.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
+    if (dropout.any())
+      dropout.factors((head * shape.queries + query) * shape.keys + first, seen, factors);
     for (int64_t j = 0; j < seen; j += lanes) {
       const int64_t some = min(lanes, seen - j);
       const Vec<C> weight = exp_of(load_n(s + j, some) - peak) * inverse;
       Vec<C> g = load_n(d + j, some), used = weight;
-      if (dropping.any()) {
+      if (dropout.any()) {
         const Vec<C> factor = load_n(factors + j, some);
         g *= factor;
         used *= factor;

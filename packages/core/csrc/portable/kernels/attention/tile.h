@@ -221,7 +221,7 @@ struct Scoring {
 /// Which weights are dropped: weight i, counted in row-major order over (batch, heads, queries,
 /// keys), is dropped if word i of the stream, as a number in [0, 1), is below p. Like the row
 /// `dropout`.
-struct Dropping {
+struct Dropout {
   double p;
   int64_t seed, offset;
 

@@ -381,7 +381,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
   t.ldc = ld;
   t.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
   // Pointwise patches as wide as a panel are one in place.
-  const bool lies = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
+  const bool in_place = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
   const bool spreads =
       m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_with_prefetch != nullptr;
   const int64_t tiles = j.cols * m.blocks * m.rows;
@@ -390,7 +390,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
     t.k = s.steps(block);
     t.accumulate = block > 0;
     if (fetches) fetch_block<T>(s, block);
-    if (lies)
+    if (in_place)
       t.b = static_cast<const T*>(j.x.data) + (s.first * j.c.cols + s.begin(block)) * j.x.pixel;
     else
       pack_patches(s, col, block, t.ldb, panel);

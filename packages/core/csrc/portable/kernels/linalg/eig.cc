@@ -50,15 +50,15 @@ C128 shift_of(const C128* h, int64_t n, int64_t hi) {
 }
 
 /// One QR step on rows and columns lo..hi of h, the rotations are applied to all of h and q.
-void step(C128* h, int64_t n, int64_t lo, int64_t hi, C128 shift, C128* q, C128* turns) {
+void step(C128* h, int64_t n, int64_t lo, int64_t hi, C128 shift, C128* q, C128* rotations) {
   for (int64_t i = lo; i <= hi; ++i) h[i * n + i] -= shift;
   for (int64_t k = lo; k < hi; ++k) {
     C128 *one = h + k * n, *two = one + n;
     const double a = modulus(one[k]), b = modulus(two[k]), r = modulus(C128{a, b});
     const C128 c = r == 0 ? C128{1, 0} : scaled(one[k], 1 / r);
     const C128 s = r == 0 ? C128{0, 0} : scaled(two[k], 1 / r);
-    turns[2 * k] = c;
-    turns[2 * k + 1] = s;
+    rotations[2 * k] = c;
+    rotations[2 * k + 1] = s;
     for (int64_t j = k; j < n; ++j) {
       const C128 x = one[j], y = two[j];
       one[j] = conj_of(c) * x + conj_of(s) * y;
@@ -66,7 +66,7 @@ void step(C128* h, int64_t n, int64_t lo, int64_t hi, C128 shift, C128* q, C128*
     }
   }
   for (int64_t k = lo; k < hi; ++k) {
-    const C128 c = turns[2 * k], s = turns[2 * k + 1];
+    const C128 c = rotations[2 * k], s = rotations[2 * k + 1];
     const auto from_right = [&](C128* row) {
       const C128 x = row[k], y = row[k + 1];
       row[k] = x * c + y * s;
@@ -78,7 +78,7 @@ void step(C128* h, int64_t n, int64_t lo, int64_t hi, C128 shift, C128* q, C128*
   for (int64_t i = lo; i <= hi; ++i) h[i * n + i] += shift;
 }
 
-bool to_triangle(C128* h, int64_t n, C128* q, C128* turns) {
+bool to_triangle(C128* h, int64_t n, C128* q, C128* rotations) {
   int64_t hi = n - 1;
   for (int tries = 0; hi > 0;) {
     int64_t lo = hi;
@@ -100,7 +100,7 @@ bool to_triangle(C128* h, int64_t n, C128* q, C128* turns) {
     if (odd - odd != 0) return false;
     C128 shift = shift_of(h, n, hi);
     if (tries % 10 == 0) shift = h[hi * n + hi] + C128{odd, 0};  // out of a cycle
-    step(h, n, lo, hi, shift, q, turns);
+    step(h, n, lo, hi, shift, q, rotations);
   }
   return true;
 }

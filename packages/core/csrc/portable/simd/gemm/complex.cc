@@ -18,11 +18,11 @@ enum class Form { kSame, kTimesI, kConjugate, kSwapped };
 
 template <class T, Form kForm>
 void copy_as(const T* from, int64_t stride, int64_t n, T* to) {
-  constexpr bool kTurns = kForm == Form::kTimesI || kForm == Form::kSwapped;
+  constexpr bool kSwaps = kForm == Form::kTimesI || kForm == Form::kSwapped;
   for (int64_t j = 0; j < n; ++j, from += 2 * stride, to += 2) {
     const T re = from[0], im = from[1];
-    to[0] = kForm == Form::kTimesI ? -im : kTurns ? im : re;
-    to[1] = kForm == Form::kConjugate ? -im : kTurns ? re : im;
+    to[0] = kForm == Form::kTimesI ? -im : kSwaps ? im : re;
+    to[1] = kForm == Form::kConjugate ? -im : kSwaps ? re : im;
   }
 }
 
