@@ -29,7 +29,7 @@ class Bernoulli(Distribution):
         probs: In [0, 1]: a number, an array or a tensor.
     """
 
-    def __init__(self, probs: Any, name: Any = None) -> None:
+    def __init__(self, probs: Any, name: str | None = None) -> None:
         (self.p,) = parameters(probs)
         super().__init__(self.p.shape)
 

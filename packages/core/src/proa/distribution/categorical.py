@@ -27,7 +27,7 @@ class Categorical(Distribution):
         logits: (.., classes): a list, an array or a tensor.
     """
 
-    def __init__(self, logits: Any, name: Any = None) -> None:
+    def __init__(self, logits: Any, name: str | None = None) -> None:
         (self.logits,) = parameters(logits)
         if self.logits.ndim < 1:
             raise ShapeError("Categorical", "logits must be (.., classes)", [])

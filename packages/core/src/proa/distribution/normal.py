@@ -23,7 +23,7 @@ class Normal(Distribution):
         scale: Standard deviation, positive; broadcast with loc.
     """
 
-    def __init__(self, loc: Any, scale: Any, name: Any = None) -> None:
+    def __init__(self, loc: Any, scale: Any, name: str | None = None) -> None:
         self.loc, self.scale = parameters(loc, scale)
         super().__init__(self.loc.shape)
 

@@ -22,7 +22,7 @@ class Uniform(Distribution):
         high: Upper end, above low; broadcast with it.
     """
 
-    def __init__(self, low: Any, high: Any, name: Any = None) -> None:
+    def __init__(self, low: Any, high: Any, name: str | None = None) -> None:
         self.low, self.high = parameters(low, high)
         super().__init__(self.low.shape)
 

@@ -25,7 +25,7 @@ def send_u_recv(
     dst_index: Tensor,
     reduce_op: str = "sum",
     out_size: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """y[v] = the sum (mean, max, min) of x[u] over the edges from u to v.
 
@@ -59,7 +59,7 @@ def send_ue_recv(
     message_op: str = "add",
     reduce_op: str = "sum",
     out_size: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The same of messages x[u] + y[e] over the edges e from u to v.
 
@@ -85,7 +85,7 @@ def send_uv(
     src_index: Tensor,
     dst_index: Tensor,
     message_op: str = "add",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """z[e] = x[u] + y[v] for the edges e from u to v.
 

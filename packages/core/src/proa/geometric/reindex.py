@@ -21,7 +21,7 @@ def reindex_graph(
     count: Tensor,
     value_buffer: Any = None,
     index_buffer: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Number vertices and their neighbours anew, in the order in which they appear.
 
@@ -49,7 +49,7 @@ def reindex_heter_graph(
     count: Sequence[Tensor],
     value_buffer: Any = None,
     index_buffer: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same for several kinds of edges, whose edges follow one another.
 

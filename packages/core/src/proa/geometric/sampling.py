@@ -21,7 +21,7 @@ def sample_neighbors(
     eids: Tensor | None = None,
     return_eids: bool = False,
     perm_buffer: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, ...]:
     """At most sample_size neighbours of each vertex, each as likely, none twice.
 
@@ -54,7 +54,7 @@ def weighted_sample_neighbors(
     sample_size: int = -1,
     eids: Tensor | None = None,
     return_eids: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, ...]:
     """The same with chances in proportion to the edges' weights.
 

@@ -15,7 +15,7 @@ from proa.tensor.associative_scan import associative_scan
 from proa.tensor.search import index_add, scatter
 
 
-def segment_sum(data: Tensor, segment_ids: Tensor, name: Any = None) -> Tensor:
+def segment_sum(data: Tensor, segment_ids: Tensor, name: str | None = None) -> Tensor:
     """y[k] = the sum of the rows i of data with segment_ids[i] == k.
 
     Args:
@@ -29,7 +29,7 @@ def segment_sum(data: Tensor, segment_ids: Tensor, name: Any = None) -> Tensor:
     return cast_if(_sums(data, _numbers("segment_sum", data, segment_ids)), data.dtype)
 
 
-def segment_mean(data: Tensor, segment_ids: Tensor, name: Any = None) -> Tensor:
+def segment_mean(data: Tensor, segment_ids: Tensor, name: str | None = None) -> Tensor:
     """The same of means; see `segment_sum`."""
     numbers = _numbers("segment_mean", data, segment_ids)
     total = _sums(data, numbers)
@@ -39,12 +39,12 @@ def segment_mean(data: Tensor, segment_ids: Tensor, name: Any = None) -> Tensor:
     return cast_if(ops.div(total, cast_if(share, total.dtype)), data.dtype)
 
 
-def segment_max(data: Tensor, segment_ids: Tensor, name: Any = None) -> Tensor:
+def segment_max(data: Tensor, segment_ids: Tensor, name: str | None = None) -> Tensor:
     """The same of greatest elements; see `segment_sum`."""
     return _greatest("segment_max", data, segment_ids, ops.maximum)
 
 
-def segment_min(data: Tensor, segment_ids: Tensor, name: Any = None) -> Tensor:
+def segment_min(data: Tensor, segment_ids: Tensor, name: str | None = None) -> Tensor:
     """The same of least elements; see `segment_sum`."""
     return _greatest("segment_min", data, segment_ids, ops.minimum)
 

@@ -228,7 +228,7 @@ def accuracy(
     k: int = 1,
     correct: Any = None,
     total: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The share of rows whose label is among the k greatest, a 0-d tensor."""
     hit = Accuracy(topk=(k,)).compute(input, label)

@@ -66,7 +66,9 @@ def _normal(shape: list[int], dtype: Any, mean: float, std: float) -> Tensor:
 class Uniform(Initializer):
     """Uniform in [low, high)."""
 
-    def __init__(self, low: float = -1.0, high: float = 1.0, name: Any = None) -> None:
+    def __init__(
+        self, low: float = -1.0, high: float = 1.0, name: str | None = None
+    ) -> None:
         self.low, self.high = low, high
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
@@ -76,7 +78,9 @@ class Uniform(Initializer):
 class Normal(Initializer):
     """Normal with a mean and standard deviation."""
 
-    def __init__(self, mean: float = 0.0, std: float = 1.0, name: Any = None) -> None:
+    def __init__(
+        self, mean: float = 0.0, std: float = 1.0, name: str | None = None
+    ) -> None:
         self.mean, self.std = mean, std
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
@@ -92,7 +96,7 @@ class TruncatedNormal(Initializer):
         std: float = 1.0,
         a: float = -2.0,
         b: float = 2.0,
-        name: Any = None,
+        name: str | None = None,
     ) -> None:
         self.mean, self.std, self.a, self.b = mean, std, a, b
 
@@ -147,7 +151,7 @@ class _Xavier(Initializer):
         fan_in: float | None = None,
         fan_out: float | None = None,
         gain: float = 1.0,
-        name: Any = None,
+        name: str | None = None,
     ) -> None:
         self.fan_in, self.fan_out, self.gain = fan_in, fan_out, gain
 
@@ -206,7 +210,7 @@ class KaimingNormal(_Kaiming):
 class Assign(Initializer):
     """A given value: an array, a list or a Tensor, of the parameter's shape or flat."""
 
-    def __init__(self, value: Any, name: Any = None) -> None:
+    def __init__(self, value: Any, name: str | None = None) -> None:
         self.value = value
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
@@ -226,7 +230,7 @@ class Assign(Initializer):
 class Orthogonal(Initializer):
     """A matrix with orthonormal rows or columns times ``gain`` (Saxe et al., 2013)."""
 
-    def __init__(self, gain: float = 1.0, name: Any = None) -> None:
+    def __init__(self, gain: float = 1.0, name: str | None = None) -> None:
         self.gain = float(gain)
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
@@ -243,7 +247,7 @@ class Orthogonal(Initializer):
 class Dirac(Initializer):
     """Convolution kernels that hand each channel on unchanged."""
 
-    def __init__(self, groups: int = 1, name: Any = None) -> None:
+    def __init__(self, groups: int = 1, name: str | None = None) -> None:
         self.groups = groups
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:

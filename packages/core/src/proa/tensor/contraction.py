@@ -193,7 +193,7 @@ def _contracted(axes: Any, x_rank: int, y_rank: int) -> tuple[list[int], list[in
     )
 
 
-def tensordot(x: Tensor, y: Tensor, axes: Any = 2, name: Any = None) -> Tensor:
+def tensordot(x: Tensor, y: Tensor, axes: Any = 2, name: str | None = None) -> Tensor:
     """Sum of products over axes of x and y.
 
     Args:

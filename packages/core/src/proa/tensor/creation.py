@@ -139,7 +139,10 @@ def _number(value: Any) -> Any:
 
 
 def full(
-    shape: IntsLike, fill_value: Any, dtype: DTypeLike | None = None, name: Any = None
+    shape: IntsLike,
+    fill_value: Any,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """``shape`` filled with one value; the dtype is that of the value by default."""
     value = _number(fill_value)
@@ -153,17 +156,23 @@ def full(
     return _filled(shape, value, dtype)
 
 
-def zeros(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def zeros(
+    shape: IntsLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """``shape`` filled with 0."""
     return _filled(shape, 0, dtype)
 
 
-def ones(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def ones(
+    shape: IntsLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """``shape`` filled with 1."""
     return _filled(shape, 1, dtype)
 
 
-def empty(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def empty(
+    shape: IntsLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """``shape`` with values that mean nothing (zeros at present)."""
     return _filled(shape, 0, dtype)
 
@@ -176,23 +185,29 @@ def _like(x: Tensor, value: Any, dtype: DTypeLike | None) -> Tensor:
 
 
 def full_like(
-    x: Tensor, fill_value: Any, dtype: DTypeLike | None = None, name: Any = None
+    x: Tensor, fill_value: Any, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Tensor:
     """The shape (and dtype) of x filled with one value."""
     return _like(x, _number(fill_value), dtype)
 
 
-def zeros_like(x: Tensor, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def zeros_like(
+    x: Tensor, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """The shape (and dtype) of x filled with 0."""
     return _like(x, 0, dtype)
 
 
-def ones_like(x: Tensor, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def ones_like(
+    x: Tensor, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """The shape (and dtype) of x filled with 1."""
     return _like(x, 1, dtype)
 
 
-def empty_like(x: Tensor, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def empty_like(
+    x: Tensor, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """The shape (and dtype) of x with values that mean nothing."""
     return _like(x, 0, dtype)
 
@@ -202,7 +217,7 @@ def arange(
     end: Any = None,
     step: Any = 1,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """start, start + step, … before end; int64 if all three are integers."""
     start, end, step = _number(start), _number(end), _number(step)
@@ -245,7 +260,11 @@ def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
 
 
 def linspace(
-    start: Any, stop: Any, num: Any, dtype: DTypeLike | None = None, name: Any = None
+    start: Any,
+    stop: Any,
+    num: Any,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """``num`` numbers evenly from start to stop, both included."""
     if isinstance(num, SymbolicDim):
@@ -270,7 +289,7 @@ def logspace(
     num: Any,
     base: Any = 10.0,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """``base``, greater than 0, to the powers evenly from start to stop."""
     if not _number(base) > 0:
@@ -286,7 +305,7 @@ def eye(
     num_rows: Any,
     num_columns: Any = None,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """1 on the diagonal, 0 elsewhere."""
     rows = as_int("eye", num_rows)
@@ -295,13 +314,13 @@ def eye(
 
 
 @renamed(x="input")
-def tril(x: Tensor, diagonal: int = 0, name: Any = None) -> Tensor:
+def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """The part on and below the diagonal; zeros elsewhere."""
     return ops.tril(x, diagonal=diagonal)
 
 
 @renamed(x="input")
-def triu(x: Tensor, diagonal: int = 0, name: Any = None) -> Tensor:
+def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """The part on and above the diagonal; zeros elsewhere."""
     return ops.triu(x, diagonal=diagonal)
 
@@ -359,7 +378,11 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
 
 
 def diag_embed(
-    input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1, name: Any = None
+    input: Tensor,
+    offset: int = 0,
+    dim1: int = -2,
+    dim2: int = -1,
+    name: str | None = None,
 ) -> Tensor:
     """Matrices with the last axis of ``input`` on a diagonal, zeros elsewhere."""
     check_rank("diag_embed", "input", input, 1)
@@ -396,7 +419,7 @@ def diag_embed(
 
 
 def diag(
-    x: Tensor, offset: int = 0, padding_value: float = 0, name: Any = None
+    x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None = None
 ) -> Tensor:
     """Of a vector the matrix with it on a diagonal; of a matrix its diagonal."""
     if x.ndim == 2:
@@ -411,7 +434,7 @@ def diag(
     return matrix
 
 
-def diagflat(x: Tensor, offset: int = 0, name: Any = None) -> Tensor:
+def diagflat(x: Tensor, offset: int = 0, name: str | None = None) -> Tensor:
     """The matrix with the elements of x, flattened, on a diagonal."""
     return diag_embed(ops.reshape(x, shape=[-1]), offset)
 
@@ -431,7 +454,7 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
     return output
 
 
-def clone(x: Tensor, name: Any = None) -> Tensor:
+def clone(x: Tensor, name: str | None = None) -> Tensor:
     """A copy of x through which gradients flow."""
     return x.clone()
 
@@ -441,6 +464,6 @@ def tolist(x: Tensor) -> Any:
     return x.tolist()
 
 
-def complex(real: Tensor, imag: Tensor, name: Any = None) -> Tensor:
+def complex(real: Tensor, imag: Tensor, name: str | None = None) -> Tensor:
     """real + i * imag."""
     return ops.make_complex(real, imag)

@@ -13,7 +13,7 @@ from proa.tensor.associative_scan import associative_scan
 __all__ = ["cummax", "cummin", "logaddexp", "logcumsumexp"]
 
 
-def logaddexp(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def logaddexp(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """log(exp(x) + exp(y)) without overflow."""
     peak = ops.maximum(x, y)
     # Where the peak is infinite the difference may be NaN, and the peak is right.
@@ -29,7 +29,7 @@ def logcumsumexp(
     x: Tensor,
     axis: int | None = None,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """log of the running sum of exp(x) along an axis, or over all elements in a row.
 
@@ -81,14 +81,20 @@ def _extreme(
 
 
 def cummax(
-    x: Tensor, axis: int | None = None, dtype: DTypeLike = "int64", name: Any = None
+    x: Tensor,
+    axis: int | None = None,
+    dtype: DTypeLike = "int64",
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The greatest element so far along an axis, and its place (the last of equals)."""
     return _extreme("cummax", x, axis, dtype, ops.greater_equal)
 
 
 def cummin(
-    x: Tensor, axis: int | None = None, dtype: DTypeLike = "int64", name: Any = None
+    x: Tensor,
+    axis: int | None = None,
+    dtype: DTypeLike = "int64",
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The least element so far along an axis, and its place (the last of equals)."""
     return _extreme("cummin", x, axis, dtype, ops.less_equal)

@@ -47,7 +47,7 @@ def as_complex_numbers(x: Tensor) -> Tensor:
     return ops.cast(x, dtype=as_dtype(wide))
 
 
-def cholesky(x: Tensor, upper: bool = False, name: Any = None) -> Tensor:
+def cholesky(x: Tensor, upper: bool = False, name: str | None = None) -> Tensor:
     """The triangular factor of Hermitian positive definite matrices.
 
     x = L L^H with L lower triangular, or x = U^H U with U upper triangular.
@@ -64,7 +64,7 @@ def cholesky(x: Tensor, upper: bool = False, name: Any = None) -> Tensor:
 
 
 def lu(
-    x: Tensor, pivot: bool = True, get_infos: bool = False, name: Any = None
+    x: Tensor, pivot: bool = True, get_infos: bool = False, name: str | None = None
 ) -> tuple[Tensor, ...]:
     """P L U factors with row exchanges.
 
@@ -89,7 +89,7 @@ def lu_unpack(
     y: Tensor,
     unpack_ludata: bool = True,
     unpack_pivots: bool = True,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """P, L and U of what `lu` gave; None for those not asked for.
 
@@ -115,7 +115,7 @@ def lu_unpack(
     return places, lower, upper
 
 
-def qr(x: Tensor, mode: str = "reduced", name: Any = None) -> Any:
+def qr(x: Tensor, mode: str = "reduced", name: str | None = None) -> Any:
     """x = Q R with orthonormal columns in Q and R upper triangular.
 
     Args:
@@ -144,7 +144,7 @@ def qr(x: Tensor, mode: str = "reduced", name: Any = None) -> Any:
 
 @renamed(full_matrices="full_matrics")
 def svd(
-    x: Tensor, full_matrices: bool = False, name: Any = None
+    x: Tensor, full_matrices: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Singular values: x = U diag(S) VH.
 
@@ -160,7 +160,7 @@ def svd(
     return found
 
 
-def eigh(x: Tensor, UPLO: str = "L", name: Any = None) -> tuple[Tensor, Tensor]:
+def eigh(x: Tensor, UPLO: str = "L", name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices.
 
     Args:
@@ -177,12 +177,12 @@ def eigh(x: Tensor, UPLO: str = "L", name: Any = None) -> tuple[Tensor, Tensor]:
     return pair
 
 
-def eigvalsh(x: Tensor, UPLO: str = "L", name: Any = None) -> Tensor:
+def eigvalsh(x: Tensor, UPLO: str = "L", name: str | None = None) -> Tensor:
     """The eigenvalues that `eigh` gives."""
     return eigh(x, UPLO)[0]
 
 
-def eig(x: Tensor, name: Any = None) -> tuple[Tensor, Tensor]:
+def eig(x: Tensor, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of any square matrices, always complex.
 
     Args:
@@ -196,12 +196,12 @@ def eig(x: Tensor, name: Any = None) -> tuple[Tensor, Tensor]:
     return pair
 
 
-def eigvals(x: Tensor, name: Any = None) -> Tensor:
+def eigvals(x: Tensor, name: str | None = None) -> Tensor:
     """The eigenvalues that `eig` gives."""
     return eig(x)[0]
 
 
-def householder_product(x: Tensor, tau: Tensor, name: Any = None) -> Tensor:
+def householder_product(x: Tensor, tau: Tensor, name: str | None = None) -> Tensor:
     """The first n columns of H1 H2 .. Hk with Hi = 1 - tau[i] v v^H.
 
     Args:
@@ -232,7 +232,7 @@ def pca_lowrank(
     q: int | None = None,
     center: bool = True,
     niter: int = 2,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The q greatest singular values of x with its column means taken off.
 

@@ -159,7 +159,7 @@ def fft(
     n: int | None = None,
     axis: int = -1,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """y[k] = sum over j of x[j] exp(-2 pi i j k / n) along an axis; complex."""
     return _complex("fft", x, n, axis, norm, False)
@@ -170,7 +170,7 @@ def ifft(
     n: int | None = None,
     axis: int = -1,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The inverse of `fft`."""
     return _complex("ifft", x, n, axis, norm, True)
@@ -181,7 +181,7 @@ def rfft(
     n: int | None = None,
     axis: int = -1,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The first n // 2 + 1 elements of `fft` of a real x, which settle the others."""
     return _half("rfft", x, n, axis, norm)
@@ -192,7 +192,7 @@ def irfft(
     n: int | None = None,
     axis: int = -1,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The inverse of `rfft`: n real numbers, by default 2 * (size - 1)."""
     return _whole("irfft", x, n, axis, norm)
@@ -203,7 +203,7 @@ def hfft(
     n: int | None = None,
     axis: int = -1,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`fft` of a signal with Hermitian symmetry, given by its first half; real."""
     _scale("hfft", norm, False)
@@ -215,7 +215,7 @@ def ihfft(
     n: int | None = None,
     axis: int = -1,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The inverse of `hfft`: the first half of a signal with Hermitian symmetry."""
     _scale("ihfft", norm, False)
@@ -231,7 +231,7 @@ def fftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`fft` along several axes, all by default; s are their lengths."""
     return _many("fftn", x, s, axes, norm, False)
@@ -242,7 +242,7 @@ def ifftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The inverse of `fftn`."""
     return _many("ifftn", x, s, axes, norm, True)
@@ -253,7 +253,7 @@ def rfftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`fftn` of a real x, of the last axis the first half."""
     return _half_many("rfftn", x, s, axes, norm)
@@ -264,7 +264,7 @@ def irfftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The inverse of `rfftn`; real."""
     return _whole_many("irfftn", x, s, axes, norm)
@@ -275,7 +275,7 @@ def hfftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`fftn` of a signal with Hermitian symmetry along the last axis; real."""
     _scale("hfftn", norm, False)
@@ -287,7 +287,7 @@ def ihfftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The inverse of `hfftn`."""
     _scale("ihfftn", norm, False)
@@ -299,7 +299,7 @@ def fft2(
     s: Sequence[int] | None = None,
     axes: Sequence[int] = (-2, -1),
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`fftn` along two axes."""
     return _many("fft2", x, s, axes, norm, False)
@@ -310,7 +310,7 @@ def ifft2(
     s: Sequence[int] | None = None,
     axes: Sequence[int] = (-2, -1),
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`ifftn` along two axes."""
     return _many("ifft2", x, s, axes, norm, True)
@@ -321,7 +321,7 @@ def rfft2(
     s: Sequence[int] | None = None,
     axes: Sequence[int] = (-2, -1),
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`rfftn` along two axes."""
     return _half_many("rfft2", x, s, axes, norm)
@@ -332,7 +332,7 @@ def irfft2(
     s: Sequence[int] | None = None,
     axes: Sequence[int] = (-2, -1),
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`irfftn` along two axes."""
     return _whole_many("irfft2", x, s, axes, norm)
@@ -343,7 +343,7 @@ def hfft2(
     s: Sequence[int] | None = None,
     axes: Sequence[int] = (-2, -1),
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`hfftn` along two axes."""
     return hfftn(x, s, axes, norm)
@@ -354,7 +354,7 @@ def ihfft2(
     s: Sequence[int] | None = None,
     axes: Sequence[int] = (-2, -1),
     norm: str = "backward",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`ihfftn` along two axes."""
     return ihfftn(x, s, axes, norm)
@@ -368,7 +368,7 @@ def _check_samples(where: str, n: Any, d: Any) -> None:
 
 
 def fftfreq(
-    n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: Any = None
+    n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Tensor:
     """The frequencies of `fft`: [0, 1, .., (n - 1) // 2, -(n // 2), .., -1] / (d n)."""
     _check_samples("fftfreq", n, d)
@@ -377,7 +377,7 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: Any = None
+    n: int, d: float = 1.0, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Tensor:
     """The frequencies of `rfft`: [0, 1, .., n // 2] / (d n)."""
     _check_samples("rfftfreq", n, d)
@@ -392,11 +392,11 @@ def _shifted(where: str, x: Tensor, axes: Any, sign: int) -> Tensor:
     return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
 
-def fftshift(x: Tensor, axes: Any = None, name: Any = None) -> Tensor:
+def fftshift(x: Tensor, axes: Any = None, name: str | None = None) -> Tensor:
     """The zero frequency moved to the middle of axes, all by default."""
     return _shifted("fftshift", x, axes, 1)
 
 
-def ifftshift(x: Tensor, axes: Any = None, name: Any = None) -> Tensor:
+def ifftshift(x: Tensor, axes: Any = None, name: str | None = None) -> Tensor:
     """The inverse of `fftshift`."""
     return _shifted("ifftshift", x, axes, -1)

@@ -25,7 +25,11 @@ def _counted(place: Tensor, values: Tensor, size: int) -> Tensor:
 
 
 def histogram(
-    input: Tensor, bins: int = 100, min: float = 0, max: float = 0, name: Any = None
+    input: Tensor,
+    bins: int = 100,
+    min: float = 0,
+    max: float = 0,
+    name: str | None = None,
 ) -> Tensor:
     """How many elements are in each of ``bins`` equal parts of [min, max].
 
@@ -67,7 +71,10 @@ def histogram(
 
 
 def bincount(
-    x: Tensor, weights: Tensor | None = None, minlength: int = 0, name: Any = None
+    x: Tensor,
+    weights: Tensor | None = None,
+    minlength: int = 0,
+    name: str | None = None,
 ) -> Tensor:
     """How often each number 0, 1, … occurs, or the sum of its weights.
 
@@ -106,7 +113,7 @@ def bincount(
 
 
 def mode(
-    x: Tensor, axis: int = -1, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: int = -1, keepdim: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """The most frequent element along an axis (the least of equals), and its last
     place. The gradient goes to that place.
@@ -169,7 +176,7 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
     dtype: DTypeLike = "int64",
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """The different elements (or entries along axis) in order.
 
@@ -215,7 +222,7 @@ def unique_consecutive(
     return_counts: bool = False,
     axis: int | None = None,
     dtype: DTypeLike = "int64",
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """x without the repetitions of a neighbour; arguments as those of `unique`."""
     rows, along = _rows_of(x, axis, "unique_consecutive")

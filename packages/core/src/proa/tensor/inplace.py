@@ -28,7 +28,7 @@ def scale_(
     bias: float = 0.0,
     bias_after_scale: bool = True,
     act: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x = scale * x + bias, or scale * (x + bias)."""
     offset = bias if bias_after_scale else bias * scale
@@ -38,7 +38,9 @@ def scale_(
     return x
 
 
-def clip_(x: Tensor, min: Any = None, max: Any = None, name: Any = None) -> Tensor:
+def clip_(
+    x: Tensor, min: Any = None, max: Any = None, name: str | None = None
+) -> Tensor:
     """x limited to [min, max] in place."""
     low, high = math.clip_bounds(x, min, max)
     return ops.clip_(x, min=low, max=high)
@@ -70,13 +72,13 @@ def _filled(where: str, x: Tensor, values: Tensor) -> Tensor:
     return x
 
 
-def reshape_(x: Tensor, shape: Any, name: Any = None) -> Tensor:
+def reshape_(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
     """x under another shape, on the same memory."""
     return _reshaped("reshape_", x, ops.reshape(x, shape=as_ints("reshape_", shape)))
 
 
 def flatten_(
-    x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: Any = None
+    x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | None = None
 ) -> Tensor:
     """x with the axes start to stop merged, on the same memory."""
     return _reshaped(
@@ -84,12 +86,12 @@ def flatten_(
     )
 
 
-def squeeze_(x: Tensor, axis: Any = None, name: Any = None) -> Tensor:
+def squeeze_(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     """x without axes of size 1, on the same memory."""
     return _reshaped("squeeze_", x, manipulation.squeeze(x, axis))
 
 
-def unsqueeze_(x: Tensor, axis: Any, name: Any = None) -> Tensor:
+def unsqueeze_(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
     """x with axes of size 1 put in, on the same memory."""
     return _reshaped("unsqueeze_", x, manipulation.unsqueeze(x, axis))
 
@@ -146,7 +148,11 @@ def put_along_axis_(
 
 
 def scatter_(
-    x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: Any = None
+    x: Tensor,
+    index: Tensor,
+    updates: Tensor,
+    overwrite: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """`scatter` in place."""
     if overwrite:

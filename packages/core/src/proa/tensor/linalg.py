@@ -44,7 +44,7 @@ def norm(
     p: float | str = "fro",
     axis: Any = None,
     keepdim: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The p-norm (sum of abs(x) ** p) ** (1 / p) over axes.
 
@@ -95,7 +95,7 @@ def _operator_norm(x: Tensor, p: float | str) -> Tensor:
     return ops.max(sums, axis=last) if p > 0 else ops.min(sums, axis=last)
 
 
-def cond(x: Tensor, p: float | str | None = None, name: Any = None) -> Tensor:
+def cond(x: Tensor, p: float | str | None = None, name: str | None = None) -> Tensor:
     """Condition numbers norm(x) * norm(x^-1) of matrices: (.., m, n) -> (..).
 
     Args:
@@ -125,7 +125,7 @@ def cov(
     ddof: bool = True,
     fweights: Tensor | None = None,
     aweights: Tensor | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Covariances of variables, weighted as `numpy.cov` does.
 
@@ -165,7 +165,7 @@ def cov(
     return ops.reshape(product, shape=[]) if x.ndim < 2 else product
 
 
-def corrcoef(x: Tensor, rowvar: bool = True, name: Any = None) -> Tensor:
+def corrcoef(x: Tensor, rowvar: bool = True, name: str | None = None) -> Tensor:
     """Correlations of variables, the covariances over their standard deviations."""
     c = cov(x, rowvar)
     if c.ndim == 0:
@@ -175,19 +175,21 @@ def corrcoef(x: Tensor, rowvar: bool = True, name: Any = None) -> Tensor:
     return ops.div(c, over)
 
 
-def dist(x: Tensor, y: Tensor, p: float = 2, name: Any = None) -> Tensor:
+def dist(x: Tensor, y: Tensor, p: float = 2, name: str | None = None) -> Tensor:
     """The p-norm of x - y."""
     return _p_norm(ops.sub(x, y), float(p), [], False)
 
 
-def t(input: Tensor, name: Any = None) -> Tensor:
+def t(input: Tensor, name: str | None = None) -> Tensor:
     """The transpose of a matrix; vectors and scalars as they are."""
     if input.ndim > 2:
         raise InvalidArgumentError(f"[t] rank must be at most 2, got {input.ndim}")
     return ops.swap_last(input) if input.ndim == 2 else ops.assign(input)
 
 
-def cross(x: Tensor, y: Tensor, axis: int | None = None, name: Any = None) -> Tensor:
+def cross(
+    x: Tensor, y: Tensor, axis: int | None = None, name: str | None = None
+) -> Tensor:
     """Cross product along an axis of size 3 (by default the first such)."""
     if axis is None or axis == 9:
         found = [i for i, n in enumerate(x.shape) if n == 3]

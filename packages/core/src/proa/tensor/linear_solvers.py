@@ -32,7 +32,7 @@ def _solved(z: Tensor, vector: bool) -> Tensor:
     return ops.squeeze(z, axis=[-1]) if vector else z
 
 
-def solve(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def solve(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The z with x z = y.
 
     Args:
@@ -53,7 +53,7 @@ def triangular_solve(
     upper: bool = True,
     transpose: bool = False,
     unitriangular: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The z with x z = y (or x^T z = y) for a triangular x.
 
@@ -71,7 +71,7 @@ def triangular_solve(
 
 
 def cholesky_solve(
-    x: Tensor, y: Tensor, upper: bool = False, name: Any = None
+    x: Tensor, y: Tensor, upper: bool = False, name: str | None = None
 ) -> Tensor:
     """The z with A z = x, where y is the Cholesky factor of A.
 
@@ -87,7 +87,7 @@ def cholesky_solve(
     return _solved(z, vector)
 
 
-def inverse(x: Tensor, name: Any = None) -> Tensor:
+def inverse(x: Tensor, name: str | None = None) -> Tensor:
     """The inverse of (.., n, n).
 
     Raises:
@@ -99,12 +99,12 @@ def inverse(x: Tensor, name: Any = None) -> Tensor:
 inv = inverse
 
 
-def det(x: Tensor, name: Any = None) -> Tensor:
+def det(x: Tensor, name: str | None = None) -> Tensor:
     """Determinants: (.., n, n) -> (..)."""
     return ops.det(square_of("det", x))
 
 
-def slogdet(x: Tensor, name: Any = None) -> Tensor:
+def slogdet(x: Tensor, name: str | None = None) -> Tensor:
     """Sign and logarithm of the modulus of determinants: (.., n, n) -> (2, ..)."""
     sign, logdet = ops.slogdet(square_of("slogdet", x))
     if sign.dtype != logdet.dtype:
@@ -112,7 +112,7 @@ def slogdet(x: Tensor, name: Any = None) -> Tensor:
     return ops.stack(sign, logdet, axis=0)
 
 
-def matrix_power(x: Tensor, n: int, name: Any = None) -> Tensor:
+def matrix_power(x: Tensor, n: int, name: str | None = None) -> Tensor:
     """x multiplied n times; of the inverse if n is negative; (.., k, k)."""
     square_of("matrix_power", x)
     if not isinstance(n, int):
@@ -148,7 +148,7 @@ def _best_splits(sizes: Sequence[int]) -> list[list[int]]:
     return split
 
 
-def multi_dot(x: Sequence[Tensor], name: Any = None) -> Tensor:
+def multi_dot(x: Sequence[Tensor], name: str | None = None) -> Tensor:
     """The product of a chain of matrices in the cheapest order.
 
     Args:
@@ -184,7 +184,7 @@ def _rounding(x: Tensor) -> float:
 
 
 def matrix_rank(
-    x: Tensor, tol: Any = None, hermitian: bool = False, name: Any = None
+    x: Tensor, tol: Any = None, hermitian: bool = False, name: str | None = None
 ) -> Tensor:
     """How many singular values exceed ``tol``: int64, (.., m, n) -> (..).
 
@@ -215,7 +215,7 @@ def _safe_reciprocal(s: Tensor, share: Any) -> Tensor:
 
 
 def pinv(
-    x: Tensor, rcond: Any = 1e-15, hermitian: bool = False, name: Any = None
+    x: Tensor, rcond: Any = 1e-15, hermitian: bool = False, name: str | None = None
 ) -> Tensor:
     """The Moore-Penrose inverse: (.., m, n) -> (.., n, m).
 
@@ -243,7 +243,7 @@ def lstsq(
     y: Tensor,
     rcond: float | None = None,
     driver: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The z that makes the norm of x z - y least, and of those the shortest.
 

@@ -16,27 +16,29 @@ __all__ = [
 
 
 def logical_and(
-    x: Tensor, y: Tensor, out: Tensor | None = None, name: Any = None
+    x: Tensor, y: Tensor, out: Tensor | None = None, name: str | None = None
 ) -> Tensor:
     """True where both are non-zero."""
     return written(ops.logical_and(x, y), out)
 
 
 def logical_or(
-    x: Tensor, y: Tensor, out: Tensor | None = None, name: Any = None
+    x: Tensor, y: Tensor, out: Tensor | None = None, name: str | None = None
 ) -> Tensor:
     """True where either is non-zero."""
     return written(ops.logical_or(x, y), out)
 
 
 def logical_xor(
-    x: Tensor, y: Tensor, out: Tensor | None = None, name: Any = None
+    x: Tensor, y: Tensor, out: Tensor | None = None, name: str | None = None
 ) -> Tensor:
     """True where exactly one is non-zero."""
     return written(ops.logical_xor(x, y), out)
 
 
-def logical_not(x: Tensor, out: Tensor | None = None, name: Any = None) -> Tensor:
+def logical_not(
+    x: Tensor, out: Tensor | None = None, name: str | None = None
+) -> Tensor:
     """True where x is zero or False."""
     return written(ops.logical_not(x), out)
 
@@ -47,7 +49,7 @@ def isclose(
     rtol: float = 1e-05,
     atol: float = 1e-08,
     equal_nan: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Where |x - y| <= atol + rtol * |y|."""
     y = as_tensor(y, x)
@@ -67,13 +69,13 @@ def allclose(
     rtol: float = 1e-05,
     atol: float = 1e-08,
     equal_nan: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Whether all elements are close, a 0-d bool."""
     return ops.all(isclose(x, y, rtol, atol, equal_nan))
 
 
-def equal_all(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Whether shapes and all elements agree, a 0-d bool."""
     if x.shape != y.shape:
         return ops.full(shape=[], value=False, dtype=as_dtype("bool"))
@@ -85,7 +87,7 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor)
 
 
-def is_empty(x: Tensor, name: Any = None) -> Tensor:
+def is_empty(x: Tensor, name: str | None = None) -> Tensor:
     """Whether x has no element, a 0-d bool."""
     return ops.full(shape=[], value=x.size == 0, dtype=as_dtype("bool"))
 

@@ -41,7 +41,7 @@ TO_START = -(2**63)
 _VIEW_BYTES = 256
 
 
-def reshape(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
+def reshape(x: Tensor, shape: IntsLike, name: str | None = None) -> Tensor:
     """The same elements in another shape. One -1 is inferred; 0 keeps a size."""
     if is_open(shape):
         return _open_reshape(x, shape)
@@ -78,7 +78,7 @@ def _infer_known(x: Tensor, shape: list[Any]) -> None:
         shape[left[0]] = held // rest
 
 
-def view(x: Tensor, shape_or_dtype: Any, name: Any = None) -> Tensor:
+def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
     """x under another shape, on the same memory."""
     if isinstance(shape_or_dtype, (list, tuple, Tensor)):
         return reshape(x, shape_or_dtype)
@@ -87,12 +87,14 @@ def view(x: Tensor, shape_or_dtype: Any, name: Any = None) -> Tensor:
     )
 
 
-def transpose(x: Tensor, perm: Sequence[int], name: Any = None) -> Tensor:
+def transpose(x: Tensor, perm: Sequence[int], name: str | None = None) -> Tensor:
     """Axis i of the result is axis perm[i] of x."""
     return ops.transpose(x, perm=as_ints("transpose", perm))
 
 
-def moveaxis(x: Tensor, source: Any, destination: Any, name: Any = None) -> Tensor:
+def moveaxis(
+    x: Tensor, source: Any, destination: Any, name: str | None = None
+) -> Tensor:
     """Axes moved to new places; the others keep their order."""
     rank = x.ndim
     old = [normal_axis("moveaxis", a, rank) for a in as_ints("moveaxis", source)]
@@ -108,7 +110,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any, name: Any = None) -> Tens
     return ops.transpose(x, perm=perm)
 
 
-def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
+def swapaxes(x: Tensor, axis0: int, axis1: int, name: str | None = None) -> Tensor:
     """Two axes exchanged."""
     first = present_axis("swapaxes", axis0, x.ndim)
     second = present_axis("swapaxes", axis1, x.ndim)
@@ -117,7 +119,9 @@ def swapaxes(x: Tensor, axis0: int, axis1: int, name: Any = None) -> Tensor:
     return ops.transpose(x, perm=perm)
 
 
-def concat(x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None) -> Tensor:
+def concat(
+    x: Sequence[Tensor], axis: int | Tensor = 0, name: str | None = None
+) -> Tensor:
     """Tensors joined along an axis; `LoDTensor`s keep their lengths on axis 0.
 
     0-d tensors count as having one axis, of one number: Paddle 2.1 has such in places
@@ -140,7 +144,7 @@ def concat(x: Sequence[Tensor], axis: int | Tensor = 0, name: Any = None) -> Ten
     return joined
 
 
-def stack(x: Sequence[Tensor], axis: int = 0, name: Any = None) -> Tensor:
+def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     if not isinstance(x, Tensor) and not x:
         raise InvalidArgumentError("[stack] x must hold a tensor, got none")
@@ -165,7 +169,7 @@ def split(
     x: Tensor,
     num_or_sections: int | Sequence[int],
     axis: int | Tensor = 0,
-    name: Any = None,
+    name: str | None = None,
 ) -> list[Tensor]:
     """Views of x cut along an axis into equal parts or parts of given sizes."""
     along = present_axis("split", as_int("split", axis), x.ndim)
@@ -213,7 +217,7 @@ def _open_split(x: Tensor, parts: Any, axis: int, total: Any) -> list[Tensor]:
 
 
 def chunk(
-    x: Tensor, chunks: int, axis: int | Tensor = 0, name: Any = None
+    x: Tensor, chunks: int, axis: int | Tensor = 0, name: str | None = None
 ) -> list[Tensor]:
     """`split` into equal parts."""
     return split(x, chunks, axis)
@@ -234,12 +238,12 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
     return parts
 
 
-def squeeze(x: Tensor, axis: AxisLike = None, name: Any = None) -> Tensor:
+def squeeze(x: Tensor, axis: AxisLike = None, name: str | None = None) -> Tensor:
     """Axes of size 1 removed: all, or those named that have size 1."""
     return ops.squeeze(x, axis=[] if axis is None else as_ints("squeeze", axis))
 
 
-def unsqueeze(x: Tensor, axis: IntsLike, name: Any = None) -> Tensor:
+def unsqueeze(x: Tensor, axis: IntsLike, name: str | None = None) -> Tensor:
     """Axes of size 1 put in one after another at the given places."""
     axes = as_ints("unsqueeze", axis)
     if len(axes) <= 1:
@@ -250,13 +254,13 @@ def unsqueeze(x: Tensor, axis: IntsLike, name: Any = None) -> Tensor:
 
 
 def flatten(
-    x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: Any = None
+    x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | None = None
 ) -> Tensor:
     """The axes start to stop (included) merged into one."""
     return ops.flatten(x, start_axis=start_axis, stop_axis=stop_axis)
 
 
-def expand(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
+def expand(x: Tensor, shape: IntsLike, name: str | None = None) -> Tensor:
     """x repeated without copying to ``shape``; -1 keeps a dimension."""
     if is_open(shape):
         lead = len(shape) - x.ndim
@@ -271,7 +275,7 @@ def expand(x: Tensor, shape: IntsLike, name: Any = None) -> Tensor:
 broadcast_to = expand
 
 
-def expand_as(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def expand_as(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """x repeated without copying to the shape of y."""
     return ops.broadcast_like(x, y)
 
@@ -289,7 +293,7 @@ def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]
 
 
 @renamed(input="inputs")
-def broadcast_tensors(input: Sequence[Tensor], name: Any = None) -> list[Tensor]:
+def broadcast_tensors(input: Sequence[Tensor], name: str | None = None) -> list[Tensor]:
     """All tensors broadcast to their common shape."""
     shape: list[int] = []
     for x in input:
@@ -297,7 +301,7 @@ def broadcast_tensors(input: Sequence[Tensor], name: Any = None) -> list[Tensor]
     return [ops.broadcast_to(x, shape=shape) for x in input]
 
 
-def tile(x: Tensor, repeat_times: IntsLike, name: Any = None) -> Tensor:
+def tile(x: Tensor, repeat_times: IntsLike, name: str | None = None) -> Tensor:
     """x repeated along each axis, aligned at the last."""
     if is_open(repeat_times):
         return _open_tile(x, list(cast(Any, repeat_times)))
@@ -318,7 +322,7 @@ def _open_tile(x: Tensor, repeats: list[Any]) -> Tensor:
 
 
 def repeat_interleave(
-    x: Tensor, repeats: int | Tensor, axis: int | None = None, name: Any = None
+    x: Tensor, repeats: int | Tensor, axis: int | None = None, name: str | None = None
 ) -> Tensor:
     """Each entry along an axis repeated in place."""
     if axis is None:
@@ -335,7 +339,7 @@ def repeat_interleave(
     )
 
 
-def flip(x: Tensor, axis: IntsLike, name: Any = None) -> Tensor:
+def flip(x: Tensor, axis: IntsLike, name: str | None = None) -> Tensor:
     """The order along the axes reversed."""
     axes = [normal_axis("flip", a, x.ndim) for a in as_ints("flip", axis)]
     n = len(axes)
@@ -349,7 +353,7 @@ reverse = flip
 
 
 def roll(
-    x: Tensor, shifts: IntsLike, axis: AxisLike = None, name: Any = None
+    x: Tensor, shifts: IntsLike, axis: AxisLike = None, name: str | None = None
 ) -> Tensor:
     """Elements moved cyclically along axes, or over all elements if axis is None."""
     moves = as_ints("roll", shifts)
@@ -392,7 +396,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 
 
 def rot90(
-    x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: Any = None
+    x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: str | None = None
 ) -> Tensor:
     """Rotate the plane of two axes k times by 90 degrees, first towards second."""
     if len(axes) != 2:
@@ -427,7 +431,7 @@ def strided_slice(
     starts: IntsLike,
     ends: IntsLike,
     strides: IntsLike,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x[start:end:stride] along each of the axes; a view."""
     return ops.slice(
@@ -443,7 +447,7 @@ def crop(
     x: Tensor,
     shape: IntsLike | None = None,
     offsets: IntsLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The block of ``shape`` that starts at ``offsets``; -1 takes all that is left."""
     size = list(x.shape) if shape is None else as_ints("crop", shape)
@@ -461,7 +465,7 @@ def crop(
 
 
 def diagonal(
-    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: Any = None
+    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
 ) -> Tensor:
     """A diagonal of the planes of two axes, as a last axis; a view."""
     return ops.diagonal(x, offset=offset, axis1=axis1, axis2=axis2)

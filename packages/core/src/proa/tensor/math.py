@@ -55,7 +55,7 @@ def scale(
     bias: float = 0.0,
     bias_after_scale: bool = True,
     act: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """scale * x + bias, or scale * (x + bias)."""
     if isinstance(scale, Tensor):
@@ -68,7 +68,9 @@ def scale(
     return y if act is None else activated("scale", y, act)
 
 
-def clip(x: Tensor, min: Any = None, max: Any = None, name: Any = None) -> Tensor:
+def clip(
+    x: Tensor, min: Any = None, max: Any = None, name: str | None = None
+) -> Tensor:
     """x limited to [min, max]; a bound that is None does not limit."""
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         y = x if min is None else ops.maximum(x, min)
@@ -100,7 +102,7 @@ def clip_bounds(x: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
     )
 
 
-def add_n(inputs: Tensor | Sequence[Tensor | None], name: Any = None) -> Tensor:
+def add_n(inputs: Tensor | Sequence[Tensor | None], name: str | None = None) -> Tensor:
     """The sum of tensors of one shape; those that are None are passed over."""
     if isinstance(inputs, Tensor):
         return ops.assign(inputs)
@@ -117,12 +119,12 @@ def add_n(inputs: Tensor | Sequence[Tensor | None], name: Any = None) -> Tensor:
     return total
 
 
-def increment(x: Tensor, value: float = 1.0, name: Any = None) -> Tensor:
+def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
     """Add ``value`` to x in place."""
     return ops.add_(x, value)
 
 
-def fmax(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def fmax(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The greater of x and y; the other where one is NaN."""
     greater = ops.maximum(x, y)
     inner = ops.where(ops.isnan(y), _spread(x, greater), greater)
@@ -133,14 +135,14 @@ def _spread(x: Tensor, like: Tensor) -> Tensor:
     return ops.broadcast_like(cast_if(x, like.dtype), like)
 
 
-def fmin(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def fmin(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The lesser of x and y; the other where one is NaN."""
     lesser = ops.minimum(x, y)
     inner = ops.where(ops.isnan(y), _spread(x, lesser), lesser)
     return ops.where(ops.isnan(x), _spread(y, lesser), inner)
 
 
-def frac(x: Tensor, name: Any = None) -> Tensor:
+def frac(x: Tensor, name: str | None = None) -> Tensor:
     """x minus its integer part.
 
     Raises:
@@ -153,18 +155,18 @@ def frac(x: Tensor, name: Any = None) -> Tensor:
     return ops.sub(x, ops.trunc(x))
 
 
-def lerp(x: Tensor, y: Tensor, weight: Any, name: Any = None) -> Tensor:
+def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
     """x + weight * (y - x)."""
     return ops.add(x, ops.mul(ops.sub(y, x), weight))
 
 
-def logit(x: Tensor, eps: float | None = None, name: Any = None) -> Tensor:
+def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Tensor:
     """log(x / (1 - x)), x first limited to [eps, 1 - eps] if eps is given."""
     p = x if eps is None else ops.clip(x, min=eps, max=1.0 - eps)
     return ops.log(ops.div(p, ops.sub(1.0, p)))
 
 
-def heaviside(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def heaviside(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """0 where x < 0, y where x == 0, 1 where x > 0."""
     total = ops.add(ops.mul(x, 0), ops.mul(y, 0))
     step = cast_if(ops.greater_than(x, 0), total.dtype)
@@ -173,24 +175,24 @@ def heaviside(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
     return ops.where(zero, at_zero, ops.broadcast_like(step, total))
 
 
-def deg2rad(x: Tensor, name: Any = None) -> Tensor:
+def deg2rad(x: Tensor, name: str | None = None) -> Tensor:
     """Degrees to radians."""
     return ops.mul(x, 0.017453292519943295)
 
 
-def rad2deg(x: Tensor, name: Any = None) -> Tensor:
+def rad2deg(x: Tensor, name: str | None = None) -> Tensor:
     """Radians to degrees."""
     return ops.mul(x, 57.29577951308232)
 
 
 def stanh(
-    x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: Any = None
+    x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None
 ) -> Tensor:
     """scale_b * tanh(scale_a * x)."""
     return ops.scale(ops.tanh(ops.scale(x, scale=scale_a)), scale=scale_b)
 
 
-def angle(x: Tensor, name: Any = None) -> Tensor:
+def angle(x: Tensor, name: str | None = None) -> Tensor:
     """The argument of complex numbers; of real ones 0 or pi."""
     if x.dtype.is_complex:
         return ops.atan2(ops.imag(x), ops.real(x))
@@ -201,7 +203,7 @@ def cumsum(
     x: Tensor,
     axis: int | None = None,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Running sum along an axis, or over all elements if axis is None."""
     y = cast_if(x, dtype)
@@ -214,7 +216,7 @@ def cumprod(
     x: Tensor,
     dim: int | None = None,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Running product along an axis, or over all elements if dim is None."""
     y = cast_if(x, dtype)
@@ -229,7 +231,7 @@ def diff(
     axis: int = -1,
     prepend: Tensor | None = None,
     append: Tensor | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Differences of neighbours along an axis, n times; none are left of n elements."""
     order = as_count("diff", "n", n)  # no array is longer
@@ -251,7 +253,7 @@ def matmul(
     y: Tensor,
     transpose_x: bool = False,
     transpose_y: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Matrix product over the last two axes, the axes before broadcast.
 
@@ -274,13 +276,13 @@ def matmul(
 
 
 def mm(
-    input: Tensor, mat2: Tensor, name: Any = None, *, out: Tensor | None = None
+    input: Tensor, mat2: Tensor, name: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """Matrix product without transposition, written into ``out`` if given."""
     return written(matmul(input, mat2), out)
 
 
-def bmm(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def bmm(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Batched product of (b, n, k) and (b, k, m)."""
     if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0]:
         raise ShapeError(
@@ -289,12 +291,12 @@ def bmm(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
     return ops.matmul(x, y)
 
 
-def mv(x: Tensor, vec: Tensor, name: Any = None) -> Tensor:
+def mv(x: Tensor, vec: Tensor, name: str | None = None) -> Tensor:
     """Matrix times vector."""
     return matmul(x, vec)
 
 
-def dot(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def dot(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Inner product over the last axis of vectors or batches of vectors."""
     if x.ndim != y.ndim or x.ndim not in (1, 2):
         raise ShapeError(
@@ -303,7 +305,7 @@ def dot(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
     return ops.sum(ops.mul(x, y), axis=[-1])
 
 
-def inner(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def inner(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Sum of products over the last axes of x and y."""
     if x.ndim == 0 or y.ndim == 0:
         return ops.mul(x, y)
@@ -315,7 +317,7 @@ def inner(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
     return ops.reshape(flat, shape=[*x.shape[:-1], *y.shape[:-1]])
 
 
-def outer(x: Tensor, y: Tensor, name: Any = None) -> Tensor:
+def outer(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Every product of an element of x with one of y, (n, m)."""
     return ops.mul(ops.reshape(x, shape=[-1, 1]), ops.reshape(y, shape=[1, -1]))
 
@@ -326,7 +328,7 @@ def addmm(
     y: Tensor,
     beta: float = 1.0,
     alpha: float = 1.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """beta * input + alpha * (x @ y)."""
     product = matmul(x, y)
@@ -335,7 +337,7 @@ def addmm(
 
 
 def kron(
-    x: Tensor, y: Tensor, name: Any = None, *, out: Tensor | None = None
+    x: Tensor, y: Tensor, name: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """Kronecker product, written into ``out`` if given."""
     x, y = as_tensor(x), as_tensor(y)
@@ -350,7 +352,7 @@ def kron(
 
 
 def trace(
-    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: Any = None
+    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
 ) -> Tensor:
     """Sum of a diagonal."""
     line = ops.diagonal(x, offset=offset, axis1=axis1, axis2=axis2)

@@ -180,7 +180,7 @@ def _dim(self: Tensor) -> int:
     return self.ndim
 
 
-def _expand(self: Tensor, shape: Any, *more: int, name: Any = None) -> Tensor:
+def _expand(self: Tensor, shape: Any, *more: int, name: str | None = None) -> Tensor:
     """`expand` to a list of sizes, or to sizes given one by one."""
     return manipulation.expand(self, [shape, *more] if more else shape)
 
@@ -189,7 +189,7 @@ def _where(
     self: Tensor,
     x: Any = None,
     y: Any = None,
-    name: Any = None,
+    name: str | None = None,
     *,
     condition: Tensor | None = None,
 ) -> Any:

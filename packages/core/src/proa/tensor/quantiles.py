@@ -73,7 +73,7 @@ def _ranked(
 
 
 def quantile(
-    x: Tensor, q: Any, axis: Any = None, keepdim: bool = False, name: Any = None
+    x: Tensor, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """The q-quantile of the elements, interpolated between neighbours.
 
@@ -87,14 +87,14 @@ def quantile(
 
 
 def nanquantile(
-    x: Tensor, q: Any, axis: Any = None, keepdim: bool = False, name: Any = None
+    x: Tensor, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """`quantile` of the elements that are not NaN; NaN if there is none."""
     return _ranked("nanquantile", x, q, axis, keepdim, True)
 
 
 def nanmedian(
-    x: Tensor, axis: Any = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """The median of the elements that are not NaN; NaN if there is none."""
     return _ranked("nanmedian", x, 0.5, axis, keepdim, True)

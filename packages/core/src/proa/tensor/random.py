@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
@@ -24,7 +23,7 @@ def uniform(
     min: float = -1.0,
     max: float = 1.0,
     seed: int = 0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Uniform in [min, max). A ``seed`` other than 0 always gives the same."""
     size = as_ints("uniform", shape)
@@ -41,7 +40,7 @@ def gaussian(
     std: float = 1.0,
     seed: int = 0,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Normally distributed numbers."""
     size = as_ints("gaussian", shape)
@@ -52,12 +51,16 @@ def gaussian(
     )  # fmt: skip
 
 
-def rand(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def rand(
+    shape: IntsLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """Uniform in [0, 1)."""
     return uniform(shape, dtype, 0.0, 1.0)
 
 
-def randn(shape: IntsLike, dtype: DTypeLike | None = None, name: Any = None) -> Tensor:
+def randn(
+    shape: IntsLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """Standard normal."""
     return gaussian(shape, dtype=dtype)
 
@@ -69,7 +72,7 @@ def normal(
     mean: float | Tensor = 0.0,
     std: float | Tensor = 1.0,
     shape: IntsLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Normal with a mean and deviation, which may be tensors (then they give the
     shape).
@@ -89,7 +92,7 @@ def randint(
     high: int | None = None,
     shape: IntsLike = (1,),
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Uniform integers in [low, high), or [0, low) if high is None."""
     if high is None:
@@ -112,21 +115,21 @@ def randint_like(
     low: int = 0,
     high: int | None = None,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Uniform integers in the shape (and dtype) of x."""
     drawn = randint(low, high, x.shape, "int64")
     return ops.cast(drawn, dtype=x.dtype if dtype is None else as_dtype(dtype))
 
 
-def randperm(n: int, dtype: DTypeLike = "int64", name: Any = None) -> Tensor:
+def randperm(n: int, dtype: DTypeLike = "int64", name: str | None = None) -> Tensor:
     """A random order of 0 .. n - 1."""
     count = as_count("randperm", "n", n, 8)
     key, offset = next_key(2 * count)
     return ops.randperm(count=count, dtype=as_dtype(dtype), seed=key, offset=offset)
 
 
-def bernoulli(x: Tensor, name: Any = None) -> Tensor:
+def bernoulli(x: Tensor, name: str | None = None) -> Tensor:
     """1 with probability x, else 0."""
     key, offset = next_key(x.size)
     return ops.bernoulli(x, seed=key, offset=offset)
@@ -143,7 +146,7 @@ def _check_weights(x: Tensor) -> None:
 
 
 def multinomial(
-    x: Tensor, num_samples: int = 1, replacement: bool = False, name: Any = None
+    x: Tensor, num_samples: int = 1, replacement: bool = False, name: str | None = None
 ) -> Tensor:
     """Indices drawn by the (unnormalised) probabilities in the last axis of x.
 

@@ -24,7 +24,7 @@ def sum(
     axis: AxisLike = None,
     dtype: DTypeLike | None = None,
     keepdim: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Sum of elements; bool and integers add up in int64."""
     y = ops.sum(cast_if(x, dtype), axis=as_axes("sum", axis), keepdim=keepdim)
@@ -35,7 +35,7 @@ def mean(
     x: Tensor,
     axis: AxisLike = None,
     keepdim: bool = False,
-    name: Any = None,
+    name: str | None = None,
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
@@ -44,14 +44,14 @@ def mean(
 
 
 def max(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """Greatest element; equal ones share the gradient."""
     return ops.max(x, axis=as_axes("max", axis), keepdim=keepdim)
 
 
 def min(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """Least element; equal ones share the gradient."""
     return ops.min(x, axis=as_axes("min", axis), keepdim=keepdim)
@@ -66,7 +66,7 @@ def prod(
     axis: AxisLike = None,
     keepdim: bool = False,
     dtype: DTypeLike | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Product of elements; integers multiply in int64."""
     y = ops.prod(cast_if(x, dtype), axis=as_axes("prod", axis), keepdim=keepdim)
@@ -74,21 +74,21 @@ def prod(
 
 
 def all(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """Whether all are non-zero."""
     return ops.all(x, axis=as_axes("all", axis), keepdim=keepdim)
 
 
 def any(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """Whether any is non-zero."""
     return ops.any(x, axis=as_axes("any", axis), keepdim=keepdim)
 
 
 def logsumexp(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """log(sum(exp(x))), safe from overflow."""
     return ops.logsumexp(x, axis=as_axes("logsumexp", axis), keepdim=keepdim)
@@ -99,7 +99,7 @@ def var(
     axis: AxisLike = None,
     unbiased: bool = True,
     keepdim: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Variance; unbiased divides by n - 1."""
     axes = as_axes("var", axis)
@@ -121,7 +121,7 @@ def std(
     axis: AxisLike = None,
     unbiased: bool = True,
     keepdim: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Standard deviation; unbiased divides by n - 1."""
     return ops.sqrt(var(x, axis, unbiased, keepdim))
@@ -131,7 +131,7 @@ def median(
     x: Tensor,
     axis: int | None = None,
     keepdim: bool = False,
-    name: Any = None,
+    name: str | None = None,
     *,
     mode: str = "avg",
 ) -> Any:
@@ -178,7 +178,7 @@ def nansum(
     axis: AxisLike = None,
     dtype: DTypeLike | None = None,
     keepdim: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Sum with NaN counted as 0."""
     zero = ops.full(shape=[], value=0, dtype=x.dtype)
@@ -186,7 +186,7 @@ def nansum(
 
 
 def nanmean(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """Mean of the elements that are not NaN."""
     there = ops.cast(ops.logical_not(ops.isnan(x)), dtype=x.dtype)
@@ -195,14 +195,14 @@ def nanmean(
 
 
 def count_nonzero(
-    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: Any = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """Number of non-zero elements."""
     hit = ops.not_equal(x, 0) if x.dtype != "bool" else x
     return ops.sum(hit, axis=as_axes("count_nonzero", axis), keepdim=keepdim)
 
 
-def numel(x: Tensor, name: Any = None) -> Tensor:
+def numel(x: Tensor, name: str | None = None) -> Tensor:
     """Number of elements, as a 0-d int64 tensor."""
     return ops.full(shape=[], value=x.size, dtype=as_dtype("int64"))
 

@@ -42,7 +42,7 @@ def argmax(
     axis: int | None = None,
     keepdim: bool = False,
     dtype: DTypeLike = "int64",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Index of the greatest element (the first of equals); in the flat x if no axis."""
     return _arg("argmax", x, axis, keepdim, dtype)
@@ -53,7 +53,7 @@ def argmin(
     axis: int | None = None,
     keepdim: bool = False,
     dtype: DTypeLike = "int64",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Index of the least element (the first of equals); in the flat x if no axis."""
     return _arg("argmin", x, axis, keepdim, dtype)
@@ -70,7 +70,7 @@ def sort(
     x: Tensor,
     axis: int = -1,
     descending: bool = False,
-    name: Any = None,
+    name: str | None = None,
     *,
     stable: bool = True,
 ) -> Tensor:
@@ -82,7 +82,7 @@ def argsort(
     x: Tensor,
     axis: int = -1,
     descending: bool = False,
-    name: Any = None,
+    name: str | None = None,
     *,
     stable: bool = True,
 ) -> Tensor:
@@ -96,7 +96,7 @@ def topk(
     axis: int | None = None,
     largest: bool = True,
     sorted: bool = True,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The k greatest (or least) elements in order, and where they were."""
     along = -1 if axis is None else as_int("topk", axis)
@@ -108,7 +108,11 @@ def topk(
 
 
 def kthvalue(
-    x: Tensor, k: int, axis: int | None = None, keepdim: bool = False, name: Any = None
+    x: Tensor,
+    k: int,
+    axis: int | None = None,
+    keepdim: bool = False,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The k-th least element along an axis, and where it was; k counts from 1."""
     along = normal_axis("kthvalue", -1 if axis is None else axis, x.ndim)
@@ -120,19 +124,21 @@ def kthvalue(
 
 
 def gather(
-    x: Tensor, index: Tensor, axis: int | Tensor | None = None, name: Any = None
+    x: Tensor, index: Tensor, axis: int | Tensor | None = None, name: str | None = None
 ) -> Tensor:
     """Entries of x along an axis (0) at a vector of indices."""
     flat = ops.squeeze(index, axis=[1]) if index.ndim == 2 else index
     return ops.gather(x, flat, axis=0 if axis is None else as_int("gather", axis))
 
 
-def index_select(x: Tensor, index: Tensor, axis: int = 0, name: Any = None) -> Tensor:
+def index_select(
+    x: Tensor, index: Tensor, axis: int = 0, name: str | None = None
+) -> Tensor:
     """Entries of x along an axis at a vector of indices."""
     return ops.gather(x, index, axis=axis)
 
 
-def gather_nd(x: Tensor, index: Tensor, name: Any = None) -> Tensor:
+def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
     """x at the coordinates in the last axis of index."""
     return ops.gather_nd(x, index)
 
@@ -225,7 +231,11 @@ def _last(x: Tensor, axis: int) -> Tensor:
 
 
 def scatter(
-    x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: Any = None
+    x: Tensor,
+    index: Tensor,
+    updates: Tensor,
+    overwrite: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """x with rows replaced by updates, or (not overwrite) set to the sum of updates."""
     rows = ops.reshape(index, shape=[-1, 1])
@@ -237,14 +247,14 @@ def scatter(
 
 
 def scatter_nd_add(
-    x: Tensor, index: Tensor, updates: Tensor, name: Any = None
+    x: Tensor, index: Tensor, updates: Tensor, name: str | None = None
 ) -> Tensor:
     """x with updates added at the coordinates in the last axis of index."""
     return ops.add(x, ops.scatter_nd_like(updates, index, x))
 
 
 def scatter_nd(
-    index: Tensor, updates: Tensor, shape: Sequence[int], name: Any = None
+    index: Tensor, updates: Tensor, shape: Sequence[int], name: str | None = None
 ) -> Tensor:
     """Zeros of ``shape`` with updates added at the coordinates in index."""
     size = as_ints("scatter_nd", shape)
@@ -253,7 +263,7 @@ def scatter_nd(
 
 
 def index_add(
-    x: Tensor, index: Tensor, axis: int, value: Tensor, name: Any = None
+    x: Tensor, index: Tensor, axis: int, value: Tensor, name: str | None = None
 ) -> Tensor:
     """x with the entries of value added along axis at a vector of indices."""
     along = present_axis("index_add", axis, x.ndim)
@@ -263,7 +273,7 @@ def index_add(
     return ops.scatter_add_axis(x, spread, value, axis=along)
 
 
-def masked_select(x: Tensor, mask: Tensor, name: Any = None) -> Tensor:
+def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     """The elements of x where mask holds, in row-major order."""
     if x.shape != mask.shape:
         x = ops.broadcast_to(x, shape=broadcast_shape(x.shape, mask.shape))
@@ -280,7 +290,7 @@ def entries_where(x: Tensor, mask: Tensor) -> Tensor:
     return ops.gather(entries, places, axis=0)
 
 
-def masked_fill(x: Tensor, mask: Tensor, value: Any, name: Any = None) -> Tensor:
+def masked_fill(x: Tensor, mask: Tensor, value: Any, name: str | None = None) -> Tensor:
     """x with value where mask holds."""
     fill = cast_if(as_tensor(value, x), x.dtype)
     return ops.where(mask, fill, x)
@@ -298,7 +308,9 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     )
 
 
-def where(condition: Tensor, x: Any = None, y: Any = None, name: Any = None) -> Any:
+def where(
+    condition: Tensor, x: Any = None, y: Any = None, name: str | None = None
+) -> Any:
     """x where condition holds, else y; the coordinates where it holds if neither is
     given.
     """
@@ -323,7 +335,7 @@ def searchsorted(
     values: Tensor,
     out_int32: bool = False,
     right: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Where values would be put into a sorted last axis; by comparison with every
     entry.
@@ -348,13 +360,15 @@ def bucketize(
     sorted_sequence: Tensor,
     out_int32: bool = False,
     right: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`searchsorted` with one sequence for all of x."""
     return searchsorted(sorted_sequence, x, out_int32, right)
 
 
-def multiplex(inputs: Sequence[Tensor], index: Tensor, name: Any = None) -> Tensor:
+def multiplex(
+    inputs: Sequence[Tensor], index: Tensor, name: str | None = None
+) -> Tensor:
     """Row i of the tensor that index[i] names, for every i.
 
     Args:
@@ -378,7 +392,7 @@ def shard_index(
     nshards: int,
     shard_id: int,
     ignore_value: int = -1,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Indices relative to the shard that holds them; elsewhere ``ignore_value``.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike
@@ -22,7 +21,7 @@ __all__ = [
 ACTIVATIONS = (*operators.__all__, *__all__)
 
 
-def elu_(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:
+def elu_(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """`elu` in place."""
     if x.stop_gradient:
         return ops.elu_(x, alpha=alpha)
@@ -30,12 +29,12 @@ def elu_(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:
     return x._become(ops.elu(ops.assign(x), alpha=alpha))
 
 
-def gelu(x: Tensor, approximate: bool = False, name: Any = None) -> Tensor:
+def gelu(x: Tensor, approximate: bool = False, name: str | None = None) -> Tensor:
     """x * Phi(x), or its approximation by tanh."""
     return ops.gelu_tanh(x) if approximate else ops.gelu(x)
 
 
-def silu(x: Tensor, name: Any = None) -> Tensor:
+def silu(x: Tensor, name: str | None = None) -> Tensor:
     """x * sigmoid(x), of real and complex x."""
     if x.dtype.is_complex:
         return ops.mul(x, ops.sigmoid(x))
@@ -46,7 +45,7 @@ swish = silu
 
 
 def hardsigmoid(
-    x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: Any = None
+    x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: str | None = None
 ) -> Tensor:
     """min(max(slope * x + offset, 0), 1); of complex x the real part decides."""
     if x.dtype.is_complex:
@@ -54,7 +53,7 @@ def hardsigmoid(
     return ops.hard_sigmoid(x, slope=slope, offset=offset)
 
 
-def hardswish(x: Tensor, name: Any = None) -> Tensor:
+def hardswish(x: Tensor, name: str | None = None) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6; of complex x the real part decides."""
     if x.dtype.is_complex:
         gate = _limited(ops.scale(x, scale=1.0, bias=3.0), 6.0)
@@ -70,7 +69,7 @@ def _limited(z: Tensor, high: float) -> Tensor:
 
 
 def softplus(
-    x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: Any = None
+    x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: str | None = None
 ) -> Tensor:
     """log(1 + exp(beta * x)) / beta; x where beta * x > threshold.
 
@@ -88,7 +87,7 @@ def softplus(
 
 
 def hardtanh(
-    x: Tensor, min: float = -1.0, max: float = 1.0, name: Any = None
+    x: Tensor, min: float = -1.0, max: float = 1.0, name: str | None = None
 ) -> Tensor:
     """x limited to [min, max]."""
     return ops.clip(x, min=float(min), max=float(max))
@@ -98,38 +97,40 @@ def _filled_where(condition: Tensor, value: float, x: Tensor) -> Tensor:
     return ops.where(condition, ops.full(shape=[], value=value, dtype=x.dtype), x)
 
 
-def hardshrink(x: Tensor, threshold: float = 0.5, name: Any = None) -> Tensor:
+def hardshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x where |x| > threshold, else 0."""
     return _filled_where(ops.less_equal(ops.abs(x), float(threshold)), 0.0, x)
 
 
-def softshrink(x: Tensor, threshold: float = 0.5, name: Any = None) -> Tensor:
+def softshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x moved towards 0 by threshold; 0 where |x| <= threshold."""
     t = float(threshold)
     return ops.sub(x, ops.clip(x, min=-t, max=t))
 
 
-def tanhshrink(x: Tensor, name: Any = None) -> Tensor:
+def tanhshrink(x: Tensor, name: str | None = None) -> Tensor:
     """x - tanh(x)."""
     return ops.sub(x, ops.tanh(x))
 
 
-def thresholded_relu(x: Tensor, threshold: float = 1.0, name: Any = None) -> Tensor:
+def thresholded_relu(
+    x: Tensor, threshold: float = 1.0, name: str | None = None
+) -> Tensor:
     """x where x > threshold, else 0."""
     return _filled_where(ops.less_equal(x, float(threshold)), 0.0, x)
 
 
-def softsign(x: Tensor, name: Any = None) -> Tensor:
+def softsign(x: Tensor, name: str | None = None) -> Tensor:
     """x / (1 + |x|)."""
     return ops.div(x, ops.add(ops.abs(x), 1.0))
 
 
-def log_sigmoid(x: Tensor, name: Any = None) -> Tensor:
+def log_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
     """log(1 / (1 + exp(-x))), of real and complex x."""
     return ops.neg(softplus(ops.neg(x)))
 
 
-def mish(x: Tensor, name: Any = None) -> Tensor:
+def mish(x: Tensor, name: str | None = None) -> Tensor:
     """x * tanh(softplus(x)) (Misra, 2019), of real and complex x."""
     if x.dtype.is_complex:
         return ops.mul(x, ops.tanh(softplus(x)))
@@ -140,13 +141,13 @@ def selu(
     x: Tensor,
     scale: float = 1.0507009873554804934193349852946,
     alpha: float = 1.6732632423543772848170429916717,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """scale * elu(x, alpha)."""
     return ops.scale(ops.elu(x, alpha=alpha), scale=scale)
 
 
-def celu(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:
+def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
     if alpha == 0:
         raise InvalidArgumentError("[celu] alpha must not be 0, got 0")
@@ -155,7 +156,7 @@ def celu(x: Tensor, alpha: float = 1.0, name: Any = None) -> Tensor:
 
 
 def prelu(
-    x: Tensor, weight: Tensor, data_format: str = "NCHW", name: Any = None
+    x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None = None
 ) -> Tensor:
     """x where x > 0, else weight * x; weight is one number or one per channel."""
     w = weight
@@ -178,7 +179,7 @@ def rrelu(
     lower: float = 1.0 / 8.0,
     upper: float = 1.0 / 3.0,
     training: bool = True,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Leaky ReLU whose slope is drawn from [lower, upper) while training.
 
@@ -201,7 +202,7 @@ def rrelu(
     return ops.where(ops.greater_than(x, 0.0), x, ops.mul(x, slope))
 
 
-def maxout(x: Tensor, groups: int, axis: int = 1, name: Any = None) -> Tensor:
+def maxout(x: Tensor, groups: int, axis: int = 1, name: str | None = None) -> Tensor:
     """The greatest of each group of channels."""
     axis = present_axis("maxout", axis, x.ndim)
     if groups < 1 or x.shape[axis] % groups:
@@ -214,7 +215,7 @@ def maxout(x: Tensor, groups: int, axis: int = 1, name: Any = None) -> Tensor:
     return ops.max(ops.reshape(x, shape=shape), axis=[axis + 1])
 
 
-def glu(x: Tensor, axis: int = -1, name: Any = None) -> Tensor:
+def glu(x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
     """a * sigmoid(b), a and b the halves of x along axis."""
     axis = present_axis("glu", axis, x.ndim)
     size = x.shape[axis]
@@ -230,21 +231,21 @@ def glu(x: Tensor, axis: int = -1, name: Any = None) -> Tensor:
 
 
 def softmax(
-    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: Any = None
+    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Tensor:
     """exp(x) / sum(exp(x)) along axis."""
     return ops.softmax(cast_if(x, dtype), axis=axis)
 
 
 def softmax_(
-    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: Any = None
+    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Tensor:
     """`softmax` in place."""
     return x._become(softmax(x, axis, dtype))
 
 
 def log_softmax(
-    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: Any = None
+    x: Tensor, axis: int = -1, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Tensor:
     """x - log(sum(exp(x))) along axis."""
     return ops.log_softmax(cast_if(x, dtype), axis=axis)
@@ -255,7 +256,7 @@ def gumbel_softmax(
     temperature: float = 1.0,
     hard: bool = False,
     axis: int = -1,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Softmax of (x + Gumbel noise) / temperature; if hard, one-hot going forward."""
     if not temperature > 0:

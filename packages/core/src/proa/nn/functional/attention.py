@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from proa._core import Tensor, ops
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, ShapeError
@@ -20,7 +18,7 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     training: bool = True,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """softmax(q k^T / sqrt(d) + mask) v, head by head, without the matrix of scores
     (Vaswani et al., 2017).

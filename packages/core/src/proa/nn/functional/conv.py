@@ -103,7 +103,7 @@ def conv1d(
     dilation: Any = 1,
     groups: int = 1,
     data_format: str = "NCL",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Cross-correlation of (N, C, L) with kernels (O, C / groups, K), plus a bias.
 
@@ -123,7 +123,7 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Cross-correlation of images with kernels, plus a bias.
 
@@ -159,7 +159,7 @@ def conv3d(
     dilation: Any = 1,
     groups: int = 1,
     data_format: str = "NCDHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Cross-correlation of (N, C, D, H, W) with (O, C / groups, KD, KH, KW).
 
@@ -298,7 +298,7 @@ def conv1d_transpose(
     dilation: Any = 1,
     output_size: Any = None,
     data_format: str = "NCL",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of conv1d: (N, C, L) with weight (C, O / groups, K).
 
@@ -321,7 +321,7 @@ def conv2d_transpose(
     dilation: Any = 1,
     data_format: str = "NCHW",
     output_size: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of conv2d: every x[n, c, i, j] adds itself times kernel c.
 
@@ -360,7 +360,7 @@ def conv3d_transpose(
     dilation: Any = 1,
     data_format: str = "NCDHW",
     output_size: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of conv3d: (N, C, D, H, W) with (C, O / groups, KD, KH, KW).
 

@@ -149,7 +149,7 @@ def cross_entropy(
     axis: int = -1,
     use_softmax: bool = True,
     label_smoothing: float = 0.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """-log of the probability that ``input`` gives to the label.
 
@@ -217,7 +217,7 @@ def nll_loss(
     weight: Tensor | None = None,
     ignore_index: int = -100,
     reduction: str = "mean",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """-input at the label, input being log-probabilities with classes on axis 1."""
     flat = _flat_label("nll_loss", label, input, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from proa._core import Tensor, ops
 from proa.tensor.linalg import norm
 
@@ -11,7 +9,11 @@ __all__ = ["cosine_similarity", "normalize"]
 
 
 def normalize(
-    x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12, name: Any = None
+    x: Tensor,
+    p: float = 2,
+    axis: int = 1,
+    epsilon: float = 1e-12,
+    name: str | None = None,
 ) -> Tensor:
     """x divided by its p-norm along axis, or by epsilon where the norm is less."""
     size = norm(x, float(p), 0 if x.ndim == 1 else axis, keepdim=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.random import next_key
@@ -20,7 +19,7 @@ def dropout(
     axis: int | Sequence[int] | None = None,
     training: bool = True,
     mode: str = "upscale_in_train",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Elements (or whole entries of other axes than ``axis``) set to 0 with probability
     p.
@@ -61,7 +60,7 @@ def dropout2d(
     p: float = 0.5,
     training: bool = True,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Whole channels set to 0 with probability p."""
     return _drop_channels("dropout2d", x, p, training, data_format, 2)
@@ -72,7 +71,7 @@ def dropout3d(
     p: float = 0.5,
     training: bool = True,
     data_format: str = "NCDHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Whole channels of volumes set to 0 with probability p."""
     return _drop_channels("dropout3d", x, p, training, data_format, 3)
@@ -86,7 +85,7 @@ def _drop_channels(
 
 
 def alpha_dropout(
-    x: Tensor, p: float = 0.5, training: bool = True, name: Any = None
+    x: Tensor, p: float = 0.5, training: bool = True, name: str | None = None
 ) -> Tensor:
     """Dropout that keeps mean and variance of SELU activations."""
     if not training or p == 0:

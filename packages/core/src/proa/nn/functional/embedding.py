@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from proa import _core
@@ -20,7 +18,7 @@ def embedding(
     weight: Tensor,
     padding_idx: int | None = None,
     sparse: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Rows of weight at the integers x; zeros where x is padding_idx.
 
@@ -82,7 +80,7 @@ def _without(rows: Tensor, values: Tensor, pad: int) -> tuple[Tensor, Tensor]:
     return ops.where(kept, rows, other), ops.where(along, values, 0.0)
 
 
-def one_hot(x: Tensor, num_classes: int | Tensor, name: Any = None) -> Tensor:
+def one_hot(x: Tensor, num_classes: int | Tensor, name: str | None = None) -> Tensor:
     """A last axis with 1 at the index and 0 elsewhere."""
     return ops.one_hot(x, depth=as_int("one_hot", num_classes))
 
@@ -91,7 +89,7 @@ def label_smooth(
     label: Tensor,
     prior_dist: Tensor | None = None,
     epsilon: float = 0.1,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """(1 - epsilon) * label + epsilon * prior, by default even over the classes."""
     if prior_dist is None:

@@ -45,7 +45,7 @@ def unfold(
     strides: Any = 1,
     paddings: Any = 0,
     dilations: Any = 1,
-    name: Any = None,
+    name: str | None = None,
     *,
     kernel_size: Any = None,
     dilation: Any = None,
@@ -89,7 +89,7 @@ def fold(
     strides: Any = 1,
     paddings: Any = 0,
     dilations: Any = 1,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Columns (N, C * KH * KW, windows) added up where `unfold` takes them from.
 

@@ -13,7 +13,7 @@ __all__ = ["bilinear", "linear"]
 
 
 def linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, name: Any = None
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | None = None
 ) -> Tensor:
     """x @ weight + bias, weight being (in, out), or (in,) for one number a row."""
     if getattr(weight, "ndim", 2) == 1 or _is_complex(x) or _is_complex(weight):
@@ -30,7 +30,11 @@ def _is_complex(x: Any) -> bool:
 
 
 def bilinear(
-    x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None, name: Any = None
+    x1: Tensor,
+    x2: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """x1^T W_k x2 + b_k for each output k.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from proa._core import Tensor, ops
 from proa.errors import ShapeError
 from proa.nn.functional.cross_entropy import cross_entropy
@@ -20,7 +18,7 @@ __all__ = [
 
 
 def mse_loss(
-    input: Tensor, label: Tensor, reduction: str = "mean", name: Any = None
+    input: Tensor, label: Tensor, reduction: str = "mean", name: str | None = None
 ) -> Tensor:
     """(input - label) ** 2."""
     return reduced("mse_loss", ops.square(ops.sub(input, label)), reduction)
@@ -32,7 +30,7 @@ def square_error_cost(input: Tensor, label: Tensor) -> Tensor:
 
 
 def l1_loss(
-    input: Tensor, label: Tensor, reduction: str = "mean", name: Any = None
+    input: Tensor, label: Tensor, reduction: str = "mean", name: str | None = None
 ) -> Tensor:
     """|input - label|."""
     return reduced("l1_loss", ops.abs(ops.sub(input, label)), reduction)
@@ -43,7 +41,7 @@ def smooth_l1_loss(
     label: Tensor,
     reduction: str = "mean",
     delta: float = 1.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """0.5 d ** 2 where d = |input - label| < delta, else delta * (d - 0.5 delta)."""
     d = ops.abs(ops.sub(input, label))
@@ -57,7 +55,7 @@ def kl_div(
     input: Tensor,
     label: Tensor,
     reduction: str = "mean",
-    name: Any = None,
+    name: str | None = None,
     *,
     log_target: bool = False,
 ) -> Tensor:
@@ -83,7 +81,7 @@ def _kl_reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def log_loss(
-    input: Tensor, label: Tensor, epsilon: float = 0.0001, name: Any = None
+    input: Tensor, label: Tensor, epsilon: float = 0.0001, name: str | None = None
 ) -> Tensor:
     """-label * log(input + e) - (1 - label) * log(1 - input + e)."""
     on = ops.mul(label, ops.log(ops.add(input, epsilon)))
@@ -96,7 +94,7 @@ def binary_cross_entropy(
     label: Tensor,
     weight: Tensor | None = None,
     reduction: str = "mean",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """-(label * log(input) + (1 - label) * log(1 - input)), logs not below -100."""
     on = ops.maximum(ops.log(input), -100.0)
@@ -112,7 +110,7 @@ def binary_cross_entropy_with_logits(
     weight: Tensor | None = None,
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """binary_cross_entropy of sigmoid(logit), safe for large logits."""
     # -log sigmoid(x) = softplus(-x); -log(1 - sigmoid(x)) = softplus(x).
@@ -135,7 +133,7 @@ def margin_ranking_loss(
     label: Tensor,
     margin: float = 0.0,
     reduction: str = "mean",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """max(0, -label * (input - other) + margin)."""
     gap = ops.neg(ops.mul(label, ops.sub(input, other)))
@@ -148,7 +146,7 @@ def hinge_embedding_loss(
     label: Tensor,
     margin: float = 1.0,
     reduction: str = "mean",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """input where label is 1, max(0, margin - input) where it is -1."""
     other = ops.relu(ops.sub(float(margin), input))
@@ -162,7 +160,7 @@ def cosine_embedding_loss(
     label: Tensor,
     margin: float = 0.0,
     reduction: str = "mean",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """1 - cos where label is 1, max(0, cos - margin) where it is -1."""
     cos = cosine_similarity(input1, input2, axis=-1)
@@ -172,7 +170,7 @@ def cosine_embedding_loss(
 
 
 def dice_loss(
-    input: Tensor, label: Tensor, epsilon: float = 1e-05, name: Any = None
+    input: Tensor, label: Tensor, epsilon: float = 1e-05, name: str | None = None
 ) -> Tensor:
     """1 - 2 |X and Y| / (|X| + |Y|), averaged over the batch (Milletari et al., 2016).
 
@@ -228,7 +226,7 @@ def sigmoid_focal_loss(
     alpha: float = 0.25,
     gamma: float = 2.0,
     reduction: str = "sum",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """-a (1 - p) ** gamma log(p), p the probability of the truth (Lin et al., 2017).
 

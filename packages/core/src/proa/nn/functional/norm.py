@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
@@ -38,7 +37,7 @@ def batch_norm(
     epsilon: float = 1e-05,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x normalised per channel; training takes the batch's statistics and records them.
 
@@ -77,7 +76,7 @@ def layer_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     epsilon: float = 1e-05,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x normalised over its last axes, which have the shape normalized_shape."""
     given = normalized_shape
@@ -103,7 +102,7 @@ def group_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x normalised over each group of channels of each sample.
 
@@ -142,7 +141,7 @@ def instance_norm(
     momentum: float = 0.9,
     eps: float = 1e-05,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x normalised over each channel of each sample."""
     check_rank("instance_norm", "x", x, 2)
@@ -157,7 +156,7 @@ def local_response_norm(
     beta: float = 0.75,
     k: float = 1.0,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x / (k + alpha * mean of squares over near channels) ** beta.
 

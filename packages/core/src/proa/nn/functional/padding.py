@@ -39,7 +39,7 @@ def pad(
     mode: str = "constant",
     value: float = 0.0,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x with elements put around it.
 
@@ -89,7 +89,7 @@ def pad(
 
 
 def zeropad2d(
-    x: Tensor, padding: Any, data_format: str = "NCHW", name: Any = None
+    x: Tensor, padding: Any, data_format: str = "NCHW", name: str | None = None
 ) -> Tensor:
     """Zeros put around the image: left, right, top, bottom."""
     amount = as_ints("zeropad2d", padding)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from proa._core import Tensor, ops
 from proa.errors import ShapeError
 from proa.nn.functional.geometry import channels_first, restored, split_axis
@@ -17,7 +15,7 @@ def _divides(where: str, part: int, whole: int, what: str, x: Tensor) -> None:
 
 
 def pixel_shuffle(
-    x: Tensor, upscale_factor: int, data_format: str = "NCHW", name: Any = None
+    x: Tensor, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
 ) -> Tensor:
     """(N, C r r, H, W) -> (N, C, H r, W r).
 
@@ -42,7 +40,7 @@ def pixel_shuffle(
 
 
 def pixel_unshuffle(
-    x: Tensor, downscale_factor: int, data_format: str = "NCHW", name: Any = None
+    x: Tensor, downscale_factor: int, data_format: str = "NCHW", name: str | None = None
 ) -> Tensor:
     """(N, C, H r, W r) -> (N, C r r, H, W), undoing `pixel_shuffle`."""
     image, r = channels_first(x, data_format, "pixel_unshuffle"), int(downscale_factor)
@@ -55,7 +53,7 @@ def pixel_unshuffle(
 
 
 def channel_shuffle(
-    x: Tensor, groups: int, data_format: str = "NCHW", name: Any = None
+    x: Tensor, groups: int, data_format: str = "NCHW", name: str | None = None
 ) -> Tensor:
     """Channels g * (C / groups) + k of (N, C, H, W) moved to k * groups + g.
 

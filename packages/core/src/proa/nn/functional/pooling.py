@@ -240,7 +240,7 @@ def max_pool1d(
     padding: Any = 0,
     return_mask: bool = False,
     ceil_mode: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Greatest element of each window of (N, C, L).
 
@@ -260,7 +260,7 @@ def max_pool2d(
     return_mask: bool = False,
     ceil_mode: bool = False,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Greatest element of each window of (N, C, H, W).
 
@@ -295,7 +295,7 @@ def max_pool3d(
     return_mask: bool = False,
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Greatest element of each window of (N, C, D, H, W).
 
@@ -314,7 +314,7 @@ def avg_pool1d(
     padding: Any = 0,
     exclusive: bool = True,
     ceil_mode: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Mean of each window of (N, C, L).
 
@@ -335,7 +335,7 @@ def avg_pool2d(
     exclusive: bool = True,
     divisor_override: float | None = None,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Mean of each window of (N, C, H, W).
 
@@ -368,7 +368,7 @@ def avg_pool3d(
     exclusive: bool = True,
     divisor_override: float | None = None,
     data_format: str = "NCDHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Mean of each window of (N, C, D, H, W).
 
@@ -380,13 +380,13 @@ def avg_pool3d(
     )  # fmt: skip
 
 
-def adaptive_avg_pool1d(x: Tensor, output_size: Any, name: Any = None) -> Tensor:
+def adaptive_avg_pool1d(x: Tensor, output_size: Any, name: str | None = None) -> Tensor:
     """Mean over output_size windows that cover (N, C, L); None keeps a size."""
     return _adaptive_avg("adaptive_avg_pool1d", x, 1, output_size, "NCL")
 
 
 def adaptive_avg_pool2d(
-    x: Tensor, output_size: Any, data_format: str = "NCHW", name: Any = None
+    x: Tensor, output_size: Any, data_format: str = "NCHW", name: str | None = None
 ) -> Tensor:
     """Mean over output_size windows that cover (N, C, H, W); None keeps a size.
 
@@ -396,14 +396,14 @@ def adaptive_avg_pool2d(
 
 
 def adaptive_avg_pool3d(
-    x: Tensor, output_size: Any, data_format: str = "NCDHW", name: Any = None
+    x: Tensor, output_size: Any, data_format: str = "NCDHW", name: str | None = None
 ) -> Tensor:
     """Mean over output_size windows that cover (N, C, D, H, W); None keeps a size."""
     return _adaptive_avg("adaptive_avg_pool3d", x, 3, output_size, data_format)
 
 
 def adaptive_max_pool1d(
-    x: Tensor, output_size: Any, return_mask: bool = False, name: Any = None
+    x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, L).
 
@@ -413,7 +413,7 @@ def adaptive_max_pool1d(
 
 
 def adaptive_max_pool2d(
-    x: Tensor, output_size: Any, return_mask: bool = False, name: Any = None
+    x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, H, W).
 
@@ -423,7 +423,7 @@ def adaptive_max_pool2d(
 
 
 def adaptive_max_pool3d(
-    x: Tensor, output_size: Any, return_mask: bool = False, name: Any = None
+    x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, D, H, W).
 

@@ -107,7 +107,7 @@ def interpolate(
     align_corners: bool = False,
     align_mode: int = 0,
     data_format: str = "NCHW",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Lines, images or volumes resized to ``size`` or by ``scale_factor``.
 

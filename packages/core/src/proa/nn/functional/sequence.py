@@ -16,7 +16,7 @@ def sequence_mask(
     x: Tensor,
     maxlen: int | Tensor | None = None,
     dtype: Any = "int64",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """1 in the first x[i] places of row i, else 0.
 

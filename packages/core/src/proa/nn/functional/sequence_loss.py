@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
@@ -171,7 +170,7 @@ def hsigmoid_loss(
     path_table: Tensor | None = None,
     path_code: Tensor | None = None,
     is_sparse: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Hierarchical sigmoid: -log of the probability of a leaf of a binary tree.
 

@@ -65,7 +65,7 @@ def max_unpool1d(
     padding: Any = 0,
     data_format: str = "NCL",
     output_size: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x (N, C, L) put where `max_pool1d` found it; zeros elsewhere."""
     return _unpool(
@@ -82,7 +82,7 @@ def max_unpool2d(
     padding: Any = 0,
     data_format: str = "NCHW",
     output_size: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x (N, C, H, W) put where `max_pool2d` found it; zeros elsewhere.
 
@@ -114,7 +114,7 @@ def max_unpool3d(
     padding: Any = 0,
     data_format: str = "NCDHW",
     output_size: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x (N, C, D, H, W) put where `max_pool3d` found it; zeros elsewhere."""
     return _unpool(

@@ -91,7 +91,7 @@ def grid_sample(
     mode: str = "bilinear",
     padding_mode: str = "zeros",
     align_corners: bool = True,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """x read at the points of grid, whose last axis is (x, y[, z]) in [-1, 1].
 
@@ -153,7 +153,7 @@ def grid_sample(
 
 
 def affine_grid(
-    theta: Tensor, out_shape: Any, align_corners: bool = True, name: Any = None
+    theta: Tensor, out_shape: Any, align_corners: bool = True, name: str | None = None
 ) -> Tensor:
     """The points that `grid_sample` reads to map an image by theta.
 
@@ -196,7 +196,7 @@ def temporal_shift(
     x: Tensor,
     seg_num: int,
     shift_ratio: float = 0.25,
-    name: Any = None,
+    name: str | None = None,
     data_format: str = "NCHW",
 ) -> Tensor:
     """Some channels of each frame taken from the frame before, some from the one after.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError, ShapeError
@@ -37,7 +36,7 @@ class SpectralNorm(Layer):
         dim: int = 0,
         power_iters: int = 1,
         eps: float = 1e-12,
-        name: Any = None,
+        name: str | None = None,
         dtype: str = "float32",
     ) -> None:
         super().__init__(dtype=dtype)

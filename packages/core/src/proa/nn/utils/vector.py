@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
@@ -12,7 +11,9 @@ from proa.errors import InvalidArgumentError, ShapeError
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
-def parameters_to_vector(parameters: Iterable[Tensor], name: Any = None) -> Tensor:
+def parameters_to_vector(
+    parameters: Iterable[Tensor], name: str | None = None
+) -> Tensor:
     """The elements of all parameters in one line."""
     lines = [ops.reshape(p, shape=[-1]) for p in parameters]
     if not lines:
@@ -23,7 +24,7 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: Any = None) -> Tens
 
 
 def vector_to_parameters(
-    vec: Tensor, parameters: Iterable[Tensor], name: Any = None
+    vec: Tensor, parameters: Iterable[Tensor], name: str | None = None
 ) -> None:
     """Fill the parameters, in order, with the elements of a line."""
     targets = list(parameters)

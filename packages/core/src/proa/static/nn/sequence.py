@@ -126,7 +126,7 @@ def sequence_last_step(input: Tensor) -> Tensor:
 
 
 def sequence_softmax(
-    input: Tensor, use_cudnn: bool = False, name: Any = None
+    input: Tensor, use_cudnn: bool = False, name: str | None = None
 ) -> Tensor:
     """Softmax over the rows of each sequence; rows are (n,) or (n, 1)."""
     lengths = lengths_of("sequence_softmax", input)

@@ -35,7 +35,7 @@ def _taken(x: Tensor, rows: list[Any]) -> Tensor:
     return ops.gather(x, index_of(index))
 
 
-def sequence_concat(input: Sequence[Tensor], name: Any = None) -> LoDTensor:
+def sequence_concat(input: Sequence[Tensor], name: str | None = None) -> LoDTensor:
     """Sequence i of every input one after another, for each i."""
     parts = [lengths_of("sequence_concat", x) for x in input]
     if len({len(own) for own in parts}) != 1:
@@ -53,7 +53,7 @@ def sequence_concat(input: Sequence[Tensor], name: Any = None) -> LoDTensor:
 
 
 def sequence_slice(
-    input: Tensor, offset: Tensor, length: Tensor, name: Any = None
+    input: Tensor, offset: Tensor, length: Tensor, name: str | None = None
 ) -> LoDTensor:
     """``length[i]`` rows of sequence i from ``offset[i]`` on."""
     lengths = lengths_of("sequence_slice", input)
@@ -75,7 +75,7 @@ def sequence_slice(
 
 
 def sequence_expand(
-    x: Tensor, y: Tensor, ref_level: int = -1, name: Any = None
+    x: Tensor, y: Tensor, ref_level: int = -1, name: str | None = None
 ) -> Tensor:
     """Sequence i of x as often as level ``ref_level`` of y says.
 
@@ -98,7 +98,7 @@ def sequence_expand(
     return with_lengths(out, [times if own is None else lengths])
 
 
-def sequence_expand_as(x: Tensor, y: Tensor, name: Any = None) -> LoDTensor:
+def sequence_expand_as(x: Tensor, y: Tensor, name: str | None = None) -> LoDTensor:
     """Row i of x as often as sequence i of y has rows."""
     lengths = lengths_of("sequence_expand_as", y)
     if x.shape[0] != len(lengths):
@@ -110,7 +110,7 @@ def sequence_expand_as(x: Tensor, y: Tensor, name: Any = None) -> LoDTensor:
 
 
 def sequence_pad(
-    x: Tensor, pad_value: Any, maxlen: int | None = None, name: Any = None
+    x: Tensor, pad_value: Any, maxlen: int | None = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Sequences side by side (sequences, maxlen, ..), and their lengths (int64).
 
@@ -137,7 +137,7 @@ def sequence_pad(
     return ops.where(mask, wide, pad), to_tensor(lengths)
 
 
-def sequence_unpad(x: Tensor, length: Tensor, name: Any = None) -> LoDTensor:
+def sequence_unpad(x: Tensor, length: Tensor, name: str | None = None) -> LoDTensor:
     """The reverse: the first length[i] rows of x[i], one sequence after another."""
     check_rank("sequence_unpad", "x", x, 2)
     lengths = length.numpy().reshape(-1)
@@ -165,7 +165,7 @@ def sequence_reshape(input: Tensor, new_dim: int) -> LoDTensor:
 
 
 def sequence_scatter(
-    input: Tensor, index: Tensor, updates: Tensor, name: Any = None
+    input: Tensor, index: Tensor, updates: Tensor, name: str | None = None
 ) -> Tensor:
     """input (n, d) with sequence i of updates added to row i at the places in sequence
     i of index.
@@ -184,7 +184,7 @@ def sequence_scatter(
 
 
 def sequence_enumerate(
-    input: Tensor, win_size: int, pad_value: int = 0, name: Any = None
+    input: Tensor, win_size: int, pad_value: int = 0, name: str | None = None
 ) -> LoDTensor:
     """Each id with the win_size - 1 after it in its sequence, (n, win_size)."""
     lengths = lengths_of("sequence_enumerate", input)
@@ -199,7 +199,7 @@ def sequence_enumerate(
     return relaid(ops.where(to_tensor(inside), out, pad), input, lengths)
 
 
-def sequence_reverse(x: Tensor, name: Any = None) -> LoDTensor:
+def sequence_reverse(x: Tensor, name: str | None = None) -> LoDTensor:
     """Each sequence from its end to its beginning."""
     lengths = lengths_of("sequence_reverse", x)
     assert isinstance(x, LoDTensor)

@@ -57,7 +57,7 @@ def prior_box(
     steps: Sequence[float] = (0.0, 0.0),
     offset: float = 0.5,
     min_max_aspect_ratios_order: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The prior boxes of an SSD detector at each cell of a feature map.
 
@@ -129,7 +129,7 @@ def box_coder(
     code_type: str = "encode_center_size",
     box_normalized: bool = True,
     axis: int = 0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Boxes told by their distance from prior boxes, or found from it.
 

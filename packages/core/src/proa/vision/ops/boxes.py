@@ -136,7 +136,7 @@ def matrix_nms(
     normalized: bool = True,
     return_index: bool = False,
     return_rois_num: bool = True,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Boxes whose scores fall with their overlap with better ones, in one step.
 

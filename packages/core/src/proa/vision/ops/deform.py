@@ -51,7 +51,7 @@ def deform_conv2d(
     deformable_groups: int = 1,
     groups: int = 1,
     mask: Tensor | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """conv2d whose taps are moved by learned offsets, and weighted by a mask.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from proa.tensor.arguments import as_tensor
 __all__ = ["decode_jpeg", "read_file"]
 
 
-def read_file(filename: str, name: Any = None) -> Tensor:
+def read_file(filename: str, name: str | None = None) -> Tensor:
     """The bytes of a file, uint8 (n,)."""
     try:
         with open(os.fspath(filename), "rb") as file:
@@ -24,7 +23,7 @@ def read_file(filename: str, name: Any = None) -> Tensor:
         raise MissingFileError(f"[read_file] no file at {filename!r}") from error
 
 
-def decode_jpeg(x: Tensor, mode: str = "unchanged", name: Any = None) -> Tensor:
+def decode_jpeg(x: Tensor, mode: str = "unchanged", name: str | None = None) -> Tensor:
     """The picture in the bytes of a JPEG file, uint8 (C, H, W).
 
     Args:

@@ -38,7 +38,7 @@ def generate_proposals(
     eta: float = 1.0,
     pixel_offset: bool = False,
     return_rois_num: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The best boxes that a region proposal network foretells.
 
@@ -117,7 +117,7 @@ def distribute_fpn_proposals(
     refer_scale: int,
     pixel_offset: bool = False,
     rois_num: Tensor | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[list[Tensor], Tensor, list[Tensor] | None]:
     """Boxes shared out to the levels of a feature pyramid by their size.
 

@@ -116,7 +116,7 @@ def roi_align(
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
     aligned: bool = True,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Means of x, read between its pixels, over the bins of boxes.
 
@@ -182,7 +182,7 @@ def roi_pool(
     boxes_num: Tensor,
     output_size: Any,
     spatial_scale: float = 1.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The greatest element of each bin of boxes, which are rounded to whole pixels.
 
@@ -208,7 +208,7 @@ def psroi_pool(
     boxes_num: Tensor,
     output_size: Any,
     spatial_scale: float = 1.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Means over the bins of boxes, every bin from channels of its own.
 
@@ -309,7 +309,7 @@ def prroi_pool(
     boxes_num: Tensor | None = None,
     output_size: Any = 1,
     spatial_scale: float = 1.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Exact means of x, taken as bilinear between its pixels, over the bins of boxes.
 

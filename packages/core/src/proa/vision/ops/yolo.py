@@ -81,7 +81,7 @@ def yolo_box(
     conf_thresh: float,
     downsample_ratio: int,
     clip_bbox: bool = True,
-    name: Any = None,
+    name: str | None = None,
     scale_x_y: float = 1.0,
     iou_aware: bool = False,
     iou_aware_factor: float = 0.5,
@@ -233,7 +233,7 @@ def yolo_loss(
     downsample_ratio: int,
     gt_score: Tensor | None = None,
     use_label_smooth: bool = True,
-    name: Any = None,
+    name: str | None = None,
     scale_x_y: float = 1.0,
 ) -> Tensor:
     """The loss of a YOLOv3 head on each image.
