@@ -19,7 +19,7 @@ from proa.tensor.arguments import (
 )
 from proa.tensor.creation import to_tensor
 from proa.tensor.decompositions import as_complex_numbers
-from proa.tensor.manipulation import TO_END, roll
+from proa.tensor.manipulation import roll
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft",
@@ -28,6 +28,8 @@ __all__ = [
 ]  # fmt: skip
 
 Scale: TypeAlias = Literal["none", "ortho", "mean"]
+#: (axis, size or None) of each transform, in order.
+_Lengths: TypeAlias = "list[tuple[int, int | None]]"
 _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 #: Norm -> the row's norm of a forward and of an inverse transform.
 _SCALES: dict[str, tuple[Scale, Scale]] = {
@@ -72,48 +74,9 @@ def _sized(where: str, x: Tensor, n: int | None, axis: int) -> Tensor:
     return ops.pad(x, low=[0] * x.ndim, high=high)
 
 
-def _complex(
-    where: str, x: Tensor, n: int | None, axis: int, norm: str, inverse: bool
-) -> Tensor:
-    along = present_axis(where, axis, x.ndim)
-    scale = _scale(where, norm, inverse)
-    y = _sized(where, as_complex_numbers(_floating(x)), n, along)
-    return ops.fft(y, axis=along, inverse=inverse, norm=scale)
-
-
-def _half(where: str, x: Tensor, n: int | None, axis: int, norm: str) -> Tensor:
-    along = present_axis(where, axis, x.ndim)
-    y = _complex(where, _real(where, x), n, along, norm, False)
-    half = y.shape[along] // 2 + 1
-    return ops.slice(y, axes=[along], starts=[0], ends=[half], steps=[1])
-
-
-def _whole(where: str, x: Tensor, n: int | None, axis: int, norm: str) -> Tensor:
-    """The real tensor whose transform begins with x."""
-    along = present_axis(where, axis, x.ndim)
-    size = 2 * (x.shape[along] - 1) if n is None else as_int(where, n)
-    if size < 1:
-        raise InvalidArgumentError(f"[{where}] n must be at least 1, got {size}")
-    half = _sized(where, as_complex_numbers(_floating(x)), size // 2 + 1, along)
-    # Elements 1 .. (size - 1) // 2 once more, conjugated, from the end.
-    count = (size - 1) // 2
-    flipped = ops.slice(
-        half,
-        axes=[along],
-        starts=[count],
-        ends=[0 if count else TO_END],
-        steps=[-1 if count else 1],
-    )
-    parts = [half, ops.conj(flipped)] if count else [half]
-    spectrum = ops.concat(*parts, axis=along) if count else half
-    scale = _scale(where, norm, True)
-    return ops.real(ops.fft(spectrum, axis=along, inverse=True, norm=scale))
-
-
-def _axes_of(
+def _lengths(
     where: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
-) -> list[tuple[int, int | None]]:
-    """(axis, size or None) of each transform."""
+) -> _Lengths:
     sizes = None if s is None else as_ints(where, s)
     if axes is None:
         count = x.ndim if sizes is None else len(sizes)
@@ -133,25 +96,55 @@ def _axes_of(
     return list(zip(places, lengths, strict=True))
 
 
-def _many(where: str, x: Tensor, s: Any, axes: Any, norm: str, inverse: bool) -> Tensor:
-    for axis, n in _axes_of(where, x, s, axes):
-        x = _complex(where, x, n, axis, norm, inverse)
+def _complex_to_complex(
+    where: str, x: Tensor, lengths: _Lengths, norm: str, inverse: bool
+) -> Tensor:
+    for axis, n in lengths:
+        along = present_axis(where, axis, x.ndim)
+        scale = _scale(where, norm, inverse)
+        x = _sized(where, as_complex_numbers(_floating(x)), n, along)
+        x = ops.fft(x, axis=along, inverse=inverse, norm=scale)
     return x
 
 
-def _half_many(where: str, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
-    *others, (last, n) = _axes_of(where, x, s, axes)
-    y = _half(where, x, n, last, norm)
-    for axis, size in others:
-        y = _complex(where, y, size, axis, norm, False)
-    return y
+def _real_to_complex(where: str, x: Tensor, lengths: _Lengths, norm: str) -> Tensor:
+    """The first half along the last axis, which settles the other."""
+    *others, (last, n) = lengths
+    along = present_axis(where, last, x.ndim)
+    y = _complex_to_complex(where, _real(where, x), [(along, n)], norm, False)
+    half = y.shape[along] // 2 + 1
+    y = ops.slice(y, axes=[along], starts=[0], ends=[half], steps=[1])
+    return _complex_to_complex(where, y, others, norm, False)
 
 
-def _whole_many(where: str, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
-    *others, (last, n) = _axes_of(where, x, s, axes)
-    for axis, size in others:
-        x = _complex(where, x, size, axis, norm, True)
-    return _whole(where, x, n, last, norm)
+def _complex_to_real(where: str, x: Tensor, lengths: _Lengths, norm: str) -> Tensor:
+    """The real tensor whose transform begins with x along the last axis."""
+    *others, (last, n) = lengths
+    x = _complex_to_complex(where, x, others, norm, True)
+    along = present_axis(where, last, x.ndim)
+    size = 2 * (x.shape[along] - 1) if n is None else as_int(where, n)
+    if size < 1:
+        raise InvalidArgumentError(f"[{where}] n must be at least 1, got {size}")
+    half = _sized(where, as_complex_numbers(_floating(x)), size // 2 + 1, along)
+    # Elements 1 .. (size - 1) // 2 once more, conjugated, from the end.
+    count = (size - 1) // 2
+    spectrum = half
+    if count:
+        end = ops.slice(half, axes=[along], starts=[count], ends=[0], steps=[-1])
+        spectrum = ops.concat(half, ops.conj(end), axis=along)
+    scale = _scale(where, norm, True)
+    return ops.real(ops.fft(spectrum, axis=along, inverse=True, norm=scale))
+
+
+def _hermitian_to_real(where: str, x: Tensor, lengths: _Lengths, norm: str) -> Tensor:
+    _scale(where, norm, False)
+    conj = ops.conj(x) if x.dtype.is_complex else x
+    return _complex_to_real(where, conj, lengths, _SWAPPED[norm])
+
+
+def _real_to_hermitian(where: str, x: Tensor, lengths: _Lengths, norm: str) -> Tensor:
+    _scale(where, norm, False)
+    return ops.conj(_real_to_complex(where, x, lengths, _SWAPPED[norm]))
 
 
 def fft(
@@ -162,7 +155,7 @@ def fft(
     name: str | None = None,
 ) -> Tensor:
     """y[k] = sum over j of x[j] exp(-2 pi i j k / n) along an axis; complex."""
-    return _complex("fft", x, n, axis, norm, False)
+    return _complex_to_complex("fft", x, [(axis, n)], norm, False)
 
 
 def ifft(
@@ -173,7 +166,7 @@ def ifft(
     name: str | None = None,
 ) -> Tensor:
     """The inverse of `fft`."""
-    return _complex("ifft", x, n, axis, norm, True)
+    return _complex_to_complex("ifft", x, [(axis, n)], norm, True)
 
 
 def rfft(
@@ -184,7 +177,7 @@ def rfft(
     name: str | None = None,
 ) -> Tensor:
     """The first n // 2 + 1 elements of `fft` of a real x, which settle the others."""
-    return _half("rfft", x, n, axis, norm)
+    return _real_to_complex("rfft", x, [(axis, n)], norm)
 
 
 def irfft(
@@ -195,7 +188,7 @@ def irfft(
     name: str | None = None,
 ) -> Tensor:
     """The inverse of `rfft`: n real numbers, by default 2 * (size - 1)."""
-    return _whole("irfft", x, n, axis, norm)
+    return _complex_to_real("irfft", x, [(axis, n)], norm)
 
 
 def hfft(
@@ -206,8 +199,7 @@ def hfft(
     name: str | None = None,
 ) -> Tensor:
     """`fft` of a signal with Hermitian symmetry, given by its first half; real."""
-    _scale("hfft", norm, False)
-    return _whole("hfft", _conj(x), n, axis, _SWAPPED[norm])
+    return _hermitian_to_real("hfft", x, [(axis, n)], norm)
 
 
 def ihfft(
@@ -218,12 +210,7 @@ def ihfft(
     name: str | None = None,
 ) -> Tensor:
     """The inverse of `hfft`: the first half of a signal with Hermitian symmetry."""
-    _scale("ihfft", norm, False)
-    return ops.conj(_half("ihfft", x, n, axis, _SWAPPED[norm]))
-
-
-def _conj(x: Tensor) -> Tensor:
-    return ops.conj(x) if x.dtype.is_complex else x
+    return _real_to_hermitian("ihfft", x, [(axis, n)], norm)
 
 
 def fftn(
@@ -234,7 +221,7 @@ def fftn(
     name: str | None = None,
 ) -> Tensor:
     """`fft` along several axes, all by default; s are their lengths."""
-    return _many("fftn", x, s, axes, norm, False)
+    return _complex_to_complex("fftn", x, _lengths("fftn", x, s, axes), norm, False)
 
 
 def ifftn(
@@ -245,7 +232,7 @@ def ifftn(
     name: str | None = None,
 ) -> Tensor:
     """The inverse of `fftn`."""
-    return _many("ifftn", x, s, axes, norm, True)
+    return _complex_to_complex("ifftn", x, _lengths("ifftn", x, s, axes), norm, True)
 
 
 def rfftn(
@@ -256,7 +243,7 @@ def rfftn(
     name: str | None = None,
 ) -> Tensor:
     """`fftn` of a real x, of the last axis the first half."""
-    return _half_many("rfftn", x, s, axes, norm)
+    return _real_to_complex("rfftn", x, _lengths("rfftn", x, s, axes), norm)
 
 
 def irfftn(
@@ -267,7 +254,7 @@ def irfftn(
     name: str | None = None,
 ) -> Tensor:
     """The inverse of `rfftn`; real."""
-    return _whole_many("irfftn", x, s, axes, norm)
+    return _complex_to_real("irfftn", x, _lengths("irfftn", x, s, axes), norm)
 
 
 def hfftn(
@@ -278,8 +265,7 @@ def hfftn(
     name: str | None = None,
 ) -> Tensor:
     """`fftn` of a signal with Hermitian symmetry along the last axis; real."""
-    _scale("hfftn", norm, False)
-    return _whole_many("hfftn", _conj(x), s, axes, _SWAPPED[norm])
+    return _hermitian_to_real("hfftn", x, _lengths("hfftn", x, s, axes), norm)
 
 
 def ihfftn(
@@ -290,8 +276,7 @@ def ihfftn(
     name: str | None = None,
 ) -> Tensor:
     """The inverse of `hfftn`."""
-    _scale("ihfftn", norm, False)
-    return ops.conj(_half_many("ihfftn", x, s, axes, _SWAPPED[norm]))
+    return _real_to_hermitian("ihfftn", x, _lengths("ihfftn", x, s, axes), norm)
 
 
 def fft2(
@@ -302,7 +287,7 @@ def fft2(
     name: str | None = None,
 ) -> Tensor:
     """`fftn` along two axes."""
-    return _many("fft2", x, s, axes, norm, False)
+    return _complex_to_complex("fft2", x, _lengths("fft2", x, s, axes), norm, False)
 
 
 def ifft2(
@@ -313,7 +298,7 @@ def ifft2(
     name: str | None = None,
 ) -> Tensor:
     """`ifftn` along two axes."""
-    return _many("ifft2", x, s, axes, norm, True)
+    return _complex_to_complex("ifft2", x, _lengths("ifft2", x, s, axes), norm, True)
 
 
 def rfft2(
@@ -324,7 +309,7 @@ def rfft2(
     name: str | None = None,
 ) -> Tensor:
     """`rfftn` along two axes."""
-    return _half_many("rfft2", x, s, axes, norm)
+    return _real_to_complex("rfft2", x, _lengths("rfft2", x, s, axes), norm)
 
 
 def irfft2(
@@ -335,7 +320,7 @@ def irfft2(
     name: str | None = None,
 ) -> Tensor:
     """`irfftn` along two axes."""
-    return _whole_many("irfft2", x, s, axes, norm)
+    return _complex_to_real("irfft2", x, _lengths("irfft2", x, s, axes), norm)
 
 
 def hfft2(
