@@ -167,6 +167,20 @@ def test_a_version_stated_twice_must_agree(tmp_path):
     assert "got 0.1.0" in breach.rule
 
 
+def test_a_circle_of_imports_is_found_even_in_a_function(tmp_path, capfd):
+    root = TOOLS.parent
+    built = shutil.ignore_patterns("*.so", "__pycache__", "lib", "proa.egg-info")
+    for source in [*root.glob("packages/*/src"), root / "packages/core/codegen"]:
+        shutil.copytree(source, tmp_path / source.relative_to(root), ignore=built)
+    shutil.copy(root / "pyproject.toml", tmp_path)
+    assert arch.import_contracts(tmp_path)
+    arguments = tmp_path / "packages/core/src/proa/tensor/arguments.py"
+    with arguments.open("a") as file:
+        file.write("def late():\n    from proa.tensor.creation import to_tensor\n")
+    assert not arch.import_contracts(tmp_path)
+    assert "No cycles are allowed in proa.tensor" in capfd.readouterr().out
+
+
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 def test_a_library_that_needs_the_cxx_runtime_is_found(tmp_path):
     def built(name: str, text: str, *flags: str) -> Path:

@@ -13,7 +13,6 @@ from proa_inference.predictor import (
     Tensor,
     TensorSpec,
     create_predictor,
-    get_version,
 )
 
 __version__ = "0.1.0"
@@ -28,6 +27,11 @@ __all__ = [
     "create_predictor",
     "get_version",
 ]
+
+
+def get_version() -> str:
+    """Version of the package."""
+    return __version__
 
 
 def __dir__() -> list[str]:

@@ -232,10 +232,3 @@ def create_predictor(config: Config) -> Predictor:
     if not config_path:
         config.content()  # says that there is no model
     return Predictor(load_engine(config_path, threads))
-
-
-def get_version() -> str:
-    """Version of the package."""
-    from proa_inference import __version__
-
-    return __version__

@@ -3,8 +3,7 @@
 from proa.base.public import publish as _publish
 from proa.distribution.bernoulli import Bernoulli
 from proa.distribution.categorical import Categorical
-from proa.distribution.distribution import Distribution
-from proa.distribution.divergence import kl_divergence, register_kl
+from proa.distribution.distribution import Distribution, kl_divergence, register_kl
 from proa.distribution.independent import Independent
 from proa.distribution.laplace import Laplace
 from proa.distribution.normal import Normal

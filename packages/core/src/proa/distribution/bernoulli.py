@@ -10,9 +10,9 @@ from proa.distribution.distribution import (
     Distribution,
     as_value,
     parameters,
+    register_kl,
     uniform_noise,
 )
-from proa.distribution.divergence import register_kl
 
 _EPS = 1e-7
 

@@ -8,8 +8,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.base.no_tape import NoTape
-from proa.distribution.distribution import Distribution, parameters, sizes
-from proa.distribution.divergence import register_kl
+from proa.distribution.distribution import Distribution, parameters, register_kl, sizes
 from proa.errors import ShapeError
 from proa.tensor.arguments import check_rank
 from proa.tensor.creation import to_tensor

@@ -1,16 +1,21 @@
-"""What distributions have in common."""
+"""What distributions have in common, and divergences between two of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.base.random import next_key
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.tensor.creation import to_tensor
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+#: Divergences by the types of both distributions.
+_RULES: dict[tuple[type, type], Callable[..., Tensor]] = {}
 
 
 class Distribution:
@@ -87,12 +92,44 @@ class Distribution:
 
     def kl_divergence(self, other: Distribution) -> Tensor:
         """The expected log of this one's probability over the other's."""
-        from proa.distribution.divergence import kl_divergence
-
         return kl_divergence(self, other)
 
     def _extended(self, shape: Any) -> list[int]:
         return [*sizes(type(self).__name__, shape), *self._batch_shape]
+
+
+def register_kl(cls_p: type, cls_q: type) -> Callable[[Rule], Rule]:
+    """Decorate the function that computes KL(p, q) of two types of distributions."""
+    for kind in (cls_p, cls_q):
+        if not issubclass(kind, Distribution):
+            raise InvalidArgumentError(
+                f"[register_kl] it must be a class of distributions, got {kind!r}"
+            )
+
+    def keep(rule: Rule) -> Rule:
+        _RULES[cls_p, cls_q] = rule
+        return rule
+
+    return keep
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """The expected log of p's probability over q's, values drawn from p.
+
+    Of several rules that fit, that of the nearest ancestors of p, then of q, is taken.
+
+    Raises:
+        UnimplementedError: If no rule is registered for the two types.
+    """
+    for kind_p in type(p).__mro__:
+        for kind_q in type(q).__mro__:
+            rule = _RULES.get((kind_p, kind_q))
+            if rule is not None:
+                return rule(p, q)
+    raise UnimplementedError(
+        "[kl_divergence] there must be a rule for both distributions, got "
+        f"{type(p).__name__} and {type(q).__name__}"
+    )
 
 
 def sizes(where: str, shape: Any) -> list[int]:

@@ -11,9 +11,9 @@ from proa.distribution.distribution import (
     Distribution,
     as_value,
     parameters,
+    register_kl,
     uniform_noise,
 )
-from proa.distribution.divergence import register_kl
 
 
 class Laplace(Distribution):

@@ -11,8 +11,8 @@ from proa.distribution.distribution import (
     as_value,
     normal_noise,
     parameters,
+    register_kl,
 )
-from proa.distribution.divergence import register_kl
 
 
 class Normal(Distribution):

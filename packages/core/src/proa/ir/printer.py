@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa.ir.attributes import row_of
-from proa.ir.program import Block, Node, Program, Value
+
+if TYPE_CHECKING:
+    from proa.ir.program import Block, Node, Program, Value
 
 
 def _attribute(value: Any) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa.errors.locations import line_text
+from proa.ir.printer import format_program
 
 Kind = Literal["node", "input", "const", "param"]
 Array = NDArray[Any]
@@ -400,6 +401,4 @@ class Program:
         return Value(name or self.new_name("const"), kind, array.shape, "const", array)
 
     def __str__(self) -> str:
-        from proa.ir.printer import format_program
-
         return format_program(self)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from proa.profiler.trace import write_trace
+
 
 class Event(NamedTuple):
     """A stretch of one thread. Times are in nanoseconds of the steady clock."""
@@ -90,6 +92,4 @@ class ProfilerResult:
 
     def save(self, file_name: str, format: str = "json") -> None:
         """Write a trace; see `Profiler.export`."""
-        from proa.profiler.export import write_trace
-
         write_trace(self, file_name, format)

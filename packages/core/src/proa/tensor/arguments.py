@@ -131,19 +131,6 @@ def as_size(where: str, name: str, value: Any) -> int:
     return count
 
 
-def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
-    """``value`` as a Tensor; a Python number takes the dtype of ``like``."""
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, SymbolicDim):
-        return value.astype("int64" if like is None else like.dtype)
-    if like is not None and isinstance(value, (bool, int, float)):
-        return ops.full(shape=[], value=value, dtype=like.dtype)
-    from proa.tensor.creation import to_tensor
-
-    return to_tensor(value)
-
-
 def cast_if(x: Tensor, dtype: DTypeLike | None) -> Tensor:
     """``x`` in ``dtype``; ``x`` itself if it has that dtype or none is asked."""
     if dtype is None:

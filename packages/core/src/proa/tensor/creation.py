@@ -21,7 +21,6 @@ from proa.tensor.arguments import (
     as_int,
     as_ints,
     as_size,
-    as_tensor,
     cast_if,
     check_rank,
     normal_axis,
@@ -115,6 +114,17 @@ def to_tensor(
         result = cast_if(_core.from_numpy(array, True), dtype)
     result.stop_gradient = stop_gradient
     return result
+
+
+def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
+    """``value`` as a Tensor; a Python number takes the dtype of ``like``."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, SymbolicDim):
+        return value.astype("int64" if like is None else like.dtype)
+    if like is not None and isinstance(value, (bool, int, float)):
+        return ops.full(shape=[], value=value, dtype=like.dtype)
+    return to_tensor(value)
 
 
 def _filled(shape: IntsLike, value: Any, dtype: DTypeLike | None) -> Tensor:

@@ -10,8 +10,9 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_tensor, cast_if, normal_axis, present_axis
+from proa.tensor.arguments import cast_if, normal_axis, present_axis
 from proa.tensor.associative_scan import associative_scan
+from proa.tensor.creation import as_tensor
 
 __all__ = [
     "bincount", "histogram", "mode", "unique", "unique_consecutive",

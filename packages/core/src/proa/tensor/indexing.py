@@ -19,8 +19,8 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidTypeError, OutOfRangeError, ShapeError
-from proa.tensor.arguments import as_tensor, cast_if
-from proa.tensor.creation import arange
+from proa.tensor.arguments import cast_if
+from proa.tensor.creation import arange, as_tensor
 from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape, expand
 from proa.tensor.search import entries_where
 from proa.tensor.symbolic_dims import SymbolicDim, is_open

@@ -11,7 +11,8 @@ from proa._core import Tensor, is_grad_enabled, ops
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 from proa.tensor import manipulation, math, search
-from proa.tensor.arguments import as_int, as_ints, as_tensor, cast_if
+from proa.tensor.arguments import as_int, as_ints, cast_if
+from proa.tensor.creation import as_tensor
 
 #: Those that are functions of `proa` too.
 __all__ = ["reshape_", "scatter_", "squeeze_", "unsqueeze_"]

@@ -10,7 +10,7 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_tensor
+from proa.tensor.creation import as_tensor
 from proa.tensor.decompositions import adjoint, matrix_of, square_of
 from proa.tensor.math import matmul
 

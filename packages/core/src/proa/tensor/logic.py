@@ -6,7 +6,8 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
-from proa.tensor.arguments import as_tensor, written
+from proa.tensor.arguments import written
+from proa.tensor.creation import as_tensor
 
 __all__ = [
     "allclose", "equal_all", "is_complex", "is_empty", "is_floating_point",

@@ -18,11 +18,11 @@ from proa.tensor.arguments import (
     as_count,
     as_int,
     as_ints,
-    as_tensor,
     normal_axis,
     present_axis,
     renamed,
 )
+from proa.tensor.creation import as_tensor
 from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
 from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized
 

@@ -11,13 +11,13 @@ from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor.arguments import (
     as_count,
     as_int,
-    as_tensor,
     cast_if,
     is_floating,
     normal_axis,
     present_axis,
     written,
 )
+from proa.tensor.creation import as_tensor
 
 __all__ = [
     "add_n", "addmm", "angle", "bmm", "cast", "clip", "cumprod", "cumsum", "deg2rad",

@@ -37,7 +37,8 @@ from proa.tensor import (
     reduction,
     search,
 )
-from proa.tensor.arguments import as_int, as_tensor, cast_if
+from proa.tensor.arguments import as_int, cast_if
+from proa.tensor.creation import as_tensor
 
 #: The modules whose `__all__` are functions of `proa`, and methods but for these few.
 FAMILIES = (

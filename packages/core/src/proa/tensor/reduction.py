@@ -10,6 +10,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
+from proa.tensor.creation import to_tensor
 from proa.tensor.symbolic_dims import Sizes, is_open
 
 __all__ = [
@@ -213,8 +214,6 @@ def shape(input: Tensor) -> Tensor:
     While a graph is recorded in which one of them is open, the list of them, which can
     be used as that tensor and whose elements can be part of other shapes.
     """
-    from proa.tensor.creation import to_tensor
-
     sizes = input.shape
     if is_open(sizes):
         return cast(Tensor, Sizes(sizes))

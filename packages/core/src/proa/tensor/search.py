@@ -8,14 +8,8 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import (
-    as_int,
-    as_ints,
-    as_tensor,
-    cast_if,
-    normal_axis,
-    present_axis,
-)
+from proa.tensor.arguments import as_int, as_ints, cast_if, normal_axis, present_axis
+from proa.tensor.creation import as_tensor
 from proa.tensor.manipulation import broadcast_shape
 
 __all__ = [

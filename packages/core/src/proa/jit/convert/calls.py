@@ -9,12 +9,12 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from proa.base.observers import observing_layers
 from proa.errors.locations import is_own_code
-from proa.jit.convert import attributes, source
+from proa.jit.convert import attributes, runtime, source
 from proa.jit.convert.state import recording_state
 from proa.jit.convert.substitutes import SUBSTITUTES
 from proa.jit.convert.tracebacks import BodyError, shown_to_users
@@ -91,12 +91,6 @@ def code_of(function: Any) -> str:
     return ast.unparse(tree)
 
 
-def _runtime_cell() -> CellType:
-    from proa.jit.convert import runtime  # it calls what is here
-
-    return CellType(runtime)
-
-
 def _converted_function(function: FunctionType) -> Callable[..., Any]:
     if getattr(function, "_not_to_static", False):
         return function
@@ -113,7 +107,7 @@ def _converted_function(function: FunctionType) -> Callable[..., Any]:
     cells = dict(
         zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     )
-    cells[RUNTIME] = _runtime_cell()
+    cells[RUNTIME] = _RUNTIME_CELL
     return _like(function, code, tuple(cells[name] for name in code.co_freevars))
 
 
@@ -185,6 +179,14 @@ def call(function: Any) -> Any:
     except TypeError:  # it has no hash
         substitute = None
     return substitute or converted(function)
+
+
+#: What rewritten functions find under the name `_proa`.
+_RUNTIME_CELL = CellType(
+    SimpleNamespace(
+        call=call, **{name: getattr(runtime, name) for name in runtime.__all__}
+    )
+)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What rewritten functions call: `_proa` in their code.
+"""What rewritten functions call: `_proa` in their code, which has `calls.call` too.
 
 Whatever is no symbol is treated as Python does: same order, same laziness, same errors.
 """
@@ -15,7 +15,6 @@ from proa import _core
 from proa._core import ops
 from proa.errors import InvalidTypeError, UnboundVariableError
 from proa.jit import flow
-from proa.jit.convert.calls import call
 from proa.jit.convert.early_exits import RESULT
 from proa.jit.convert.effects import when_run
 from proa.jit.convert.lattice import (
@@ -42,7 +41,7 @@ from proa.jit.pytree import TaggedUnion
 from proa.tensor.symbolic_dims import SymbolicDim
 
 __all__ = [
-    "and_", "assert_", "call", "chain", "either", "for_loop", "go_on", "if_else",
+    "and_", "assert_", "chain", "either", "for_loop", "go_on", "if_else",
     "not_", "or_", "returned", "size", "while_loop",
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.jit import flow
-from proa.tensor.arguments import as_tensor
+from proa.tensor.creation import as_tensor
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
 

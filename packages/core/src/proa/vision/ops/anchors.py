@@ -9,7 +9,7 @@ import numpy as np
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_tensor
+from proa.tensor.creation import as_tensor
 
 __all__ = ["box_coder", "prior_box"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError, ShapeError, SymbolicValueError
-from proa.tensor.arguments import as_tensor
+from proa.tensor.creation import as_tensor
 
 __all__ = ["matrix_nms", "nms"]
 

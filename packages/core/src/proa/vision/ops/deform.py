@@ -13,7 +13,8 @@ from proa.nn.functional.geometry import per_axis, placement, split_axis
 from proa.nn.functional.vision import corners_of, iota, row_index
 from proa.nn.layer import Layer
 from proa.nn.schemes import Normal
-from proa.tensor.arguments import as_tensor, cast_if
+from proa.tensor.arguments import cast_if
+from proa.tensor.creation import as_tensor
 
 __all__ = ["DeformConv2D", "deform_conv2d"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError, MissingFileError, UnavailableError
-from proa.tensor.arguments import as_tensor
+from proa.tensor.creation import as_tensor
 
 __all__ = ["decode_jpeg", "read_file"]
 

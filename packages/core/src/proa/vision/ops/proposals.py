@@ -9,7 +9,7 @@ import numpy as np
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.arguments import as_tensor
+from proa.tensor.creation import as_tensor
 from proa.vision.ops.boxes import suppress, values_of
 
 __all__ = ["distribute_fpn_proposals", "generate_proposals"]

@@ -12,7 +12,8 @@ from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import split_axis
 from proa.nn.functional.vision import iota
-from proa.tensor.arguments import as_tensor, cast_if
+from proa.tensor.arguments import cast_if
+from proa.tensor.creation import as_tensor
 
 __all__ = ["yolo_box", "yolo_loss"]
 
