@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from proa.base import files
+from proa.base.collector import collector_paused
 from proa.base.file_formats import format_of_bytes, starts_safetensors
 from proa.errors import InvalidArgumentError, ResourceExhaustedError, VersionError
 from proa.ir.attributes import row_of, unpack
@@ -239,6 +240,7 @@ class _Reader:
         return program
 
 
+@collector_paused()
 def from_bytes(
     raw: bytes | memoryview, *, where: str = "ir.read", verify: bool = True
 ) -> Program:

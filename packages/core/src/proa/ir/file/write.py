@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from proa.base import files
+from proa.base.collector import collector_paused
 from proa.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
@@ -216,6 +217,7 @@ def _entry(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, Any]
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
+@collector_paused()
 def _lay_out(program: Program) -> tuple[bytes, bytearray, list[Array], list[int]]:
     """The header, the graph, the constants' arrays, and how many bytes of padding are
     before each of them.

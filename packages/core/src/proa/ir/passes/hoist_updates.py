@@ -11,12 +11,13 @@ def storage_owners(block: Block) -> dict[Value, Value]:
         source = node.inputs[0] if node.inputs else None
         if source is None:
             continue
-        if row_of(node.op).kind == "view":
+        row = row_of(node.op)
+        if row.kind == "view":
             for v in node.outputs:
                 owner[v] = owner.get(source, source)
-        elif row_of(node.op).mutates:
-            names = [a.name for a in row_of(node.op).arrays]
-            for v, target in zip(node.outputs, row_of(node.op).inplace, strict=True):
+        elif row.mutates:
+            names = [a.name for a in row.arrays]
+            for v, target in zip(node.outputs, row.inplace, strict=True):
                 changed = node.inputs[names.index(target)]
                 assert changed is not None
                 owner[v] = owner.get(changed, changed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from proa.base.collector import collector_paused
 from proa.errors import NotFoundError
 from proa.ir.passes.base import Pass
 from proa.ir.passes.batch_norm_relu_grad import fuse_batch_norm_relu_grad
@@ -42,6 +43,7 @@ PASSES: dict[str, Pass] = {p.name: p for p in PIPELINE}
 _MAX_ROUNDS = 8
 
 
+@collector_paused()
 def apply(program: Program, names: Sequence[str]) -> bool:
     """Run the passes of these names in order, again until nothing changes."""
     unknown = [name for name in names if name not in PASSES]
