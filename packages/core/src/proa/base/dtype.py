@@ -89,7 +89,7 @@ complex128 = DTYPES["complex128"]
 
 
 #: What names an element type: itself, "float32", or what NumPy takes.
-DTypeLike: TypeAlias = Any
+DTypeLike: TypeAlias = dtype | str | type[object] | np.dtype[Any]
 
 
 def as_dtype(value: DTypeLike) -> dtype:

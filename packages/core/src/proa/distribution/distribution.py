@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.tensor.creation import to_tensor
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -168,7 +171,7 @@ def key_of(count: int, seed: int) -> tuple[int, int]:
     return (seed, 0) if seed else next_key(count)
 
 
-def normal_noise(shape: list[int], dtype: Any, seed: int = 0) -> Tensor:
+def normal_noise(shape: list[int], dtype: DTypeLike, seed: int = 0) -> Tensor:
     """Standard normal numbers."""
     key, offset = key_of(math.prod(shape), seed)
     return ops.gaussian(
@@ -176,7 +179,7 @@ def normal_noise(shape: list[int], dtype: Any, seed: int = 0) -> Tensor:
     )
 
 
-def uniform_noise(shape: list[int], dtype: Any, seed: int = 0) -> Tensor:
+def uniform_noise(shape: list[int], dtype: DTypeLike, seed: int = 0) -> Tensor:
     """Numbers in [0, 1)."""
     key, offset = key_of(math.prod(shape), seed)
     return ops.uniform(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from proa.errors import InvalidArgumentError, OutOfRangeError, ShapeError
 from proa.nn.create import create_parameter
 from proa.tensor.arguments import check_rank
 from proa.tensor.lod import LoDTensor
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
+    from proa.nn.attr import ParamAttrLike
 
 __all__ = ["embedding_seq_pool", "fused_embedding_seq_pool"]
 
@@ -117,8 +121,8 @@ def fused_embedding_seq_pool(
     is_sparse: bool = False,
     padding_idx: int | None = None,
     combiner: str = "sum",
-    param_attr: Any = None,
-    dtype: Any = "float32",
+    param_attr: ParamAttrLike | None = None,
+    dtype: DTypeLike = "float32",
 ) -> Tensor:
     """`embedding_seq_pool` with a table that is made here.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from proa.errors import InvalidArgumentError
 from proa.ir.record import dtype_name
 from proa.schema.dtypes import CODES
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 
 class InputSpec:
@@ -25,7 +28,7 @@ class InputSpec:
     def __init__(
         self,
         shape: Sequence[int | None],
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
         name: str | None = None,
         stop_gradient: bool = False,
     ) -> None:

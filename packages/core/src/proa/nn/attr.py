@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from proa.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from proa.nn.schemes import Initializer
+    from proa.optimizer.regularizer import Regularizer
+
+#: What a layer takes as an attribute of a parameter; see `ParamAttr.of`.
+ParamAttrLike: TypeAlias = Union["ParamAttr", "Initializer", str, bool]
+#: The same for all parts of a layer, or one for each.
+ParamAttrsLike: TypeAlias = ParamAttrLike | Sequence[ParamAttrLike | None]
 
 
 class ParamAttr:
@@ -23,9 +33,9 @@ class ParamAttr:
     def __init__(
         self,
         name: str | None = None,
-        initializer: Any = None,
+        initializer: Initializer | None = None,
         learning_rate: float = 1.0,
-        regularizer: Any = None,
+        regularizer: Regularizer | None = None,
         trainable: bool = True,
         do_model_average: bool = True,
         need_clip: bool = True,
@@ -39,7 +49,7 @@ class ParamAttr:
         self.need_clip = need_clip
 
     @staticmethod
-    def of(value: Any) -> ParamAttr | None:
+    def of(value: ParamAttrLike | None) -> ParamAttr | None:
         """The attribute that ``value`` means; None if it means "no parameter".
 
         None means defaults, a str a name, an initializer that initializer, False none.
@@ -60,7 +70,7 @@ class ParamAttr:
         )
 
     @staticmethod
-    def _to_attr(value: Any) -> Any:
+    def _to_attr(value: ParamAttrLike | None) -> ParamAttr | bool:
         """`of`, for callers that pass the result on: False for "no parameter"."""
         found = ParamAttr.of(value)
         return False if found is None else found

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa.base.dtype import DTypeLike
 from proa.nn.attr import ParamAttr
 from proa.nn.layer import Layer
 from proa.tensor.arguments import as_ints
 
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
+
 
 def create_parameter(
     shape: Any,
     dtype: DTypeLike = "float32",
     name: str | None = None,
-    attr: Any = None,
+    attr: ParamAttrLike | None = None,
     is_bias: bool = False,
     default_initializer: Any = None,
 ) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from proa.tensor.arguments import as_count
 from proa.tensor.creation import to_tensor
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 __all__ = [
     "Assign", "Bilinear", "Constant", "Dirac", "Initializer", "KaimingNormal",
@@ -24,7 +27,7 @@ __all__ = [
 class Initializer:
     """Makes the first value of a parameter; call one with a tensor to fill that."""
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         """The value for a parameter of this shape and dtype."""
         raise UnimplementedError(f"[{type(self).__name__}] a subclass must define make")
 
@@ -45,18 +48,18 @@ class Constant(Initializer):
     def __init__(self, value: float = 0.0) -> None:
         self.value = value
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         return ops.full(shape=shape, value=self.value, dtype=dtype)
 
 
-def _uniform(shape: list[int], dtype: Any, low: float, high: float) -> Tensor:
+def _uniform(shape: list[int], dtype: DTypeLike, low: float, high: float) -> Tensor:
     seed, offset = next_key(math.prod(shape))
     return ops.uniform(
         shape=shape, low=low, high=high, dtype=dtype, seed=seed, offset=offset
     )
 
 
-def _normal(shape: list[int], dtype: Any, mean: float, std: float) -> Tensor:
+def _normal(shape: list[int], dtype: DTypeLike, mean: float, std: float) -> Tensor:
     seed, offset = next_key(math.prod(shape))
     return ops.gaussian(
         shape=shape, mean=mean, std=std, dtype=dtype, seed=seed, offset=offset
@@ -71,7 +74,7 @@ class Uniform(Initializer):
     ) -> None:
         self.low, self.high = low, high
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         return _uniform(shape, dtype, float(self.low), float(self.high))
 
 
@@ -83,7 +86,7 @@ class Normal(Initializer):
     ) -> None:
         self.mean, self.std = mean, std
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         return _normal(shape, dtype, float(self.mean), float(self.std))
 
 
@@ -100,7 +103,7 @@ class TruncatedNormal(Initializer):
     ) -> None:
         self.mean, self.std, self.a, self.b = mean, std, a, b
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         value = _normal(shape, dtype, 0.0, 1.0)
         # Each round leaves about 5 % of the last one's outliers.
         for _ in range(64):
@@ -164,7 +167,7 @@ class _Xavier(Initializer):
 class XavierUniform(_Xavier):
     """Uniform within sqrt(6 / (fan_in + fan_out)) of 0 (Glorot & Bengio, 2010)."""
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         limit = self.gain * math.sqrt(6.0 / self._total(shape))
         return _uniform(shape, dtype, -limit, limit)
 
@@ -172,7 +175,7 @@ class XavierUniform(_Xavier):
 class XavierNormal(_Xavier):
     """Normal with std sqrt(2 / (fan_in + fan_out)) (Glorot & Bengio, 2010)."""
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         std = self.gain * math.sqrt(2.0 / self._total(shape))
         return _normal(shape, dtype, 0.0, std)
 
@@ -195,7 +198,7 @@ class _Kaiming(Initializer):
 class KaimingUniform(_Kaiming):
     """Uniform within gain * sqrt(3 / fan_in) of 0 (He et al., 2015)."""
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         limit = math.sqrt(3.0) * self._std(shape)
         return _uniform(shape, dtype, -limit, limit)
 
@@ -203,7 +206,7 @@ class KaimingUniform(_Kaiming):
 class KaimingNormal(_Kaiming):
     """Normal with std gain / sqrt(fan_in) (He et al., 2015)."""
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         return _normal(shape, dtype, 0.0, self._std(shape))
 
 
@@ -213,7 +216,7 @@ class Assign(Initializer):
     def __init__(self, value: Any, name: str | None = None) -> None:
         self.value = value
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         value = to_tensor(self.value, dtype)
         if list(value.shape) == shape:
             return value
@@ -233,7 +236,7 @@ class Orthogonal(Initializer):
     def __init__(self, gain: float = 1.0, name: str | None = None) -> None:
         self.gain = float(gain)
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         if len(shape) < 2:
             raise ShapeError("Orthogonal", "rank must be at least 2", shape)
         rows, columns = shape[0], math.prod(shape[1:])
@@ -250,7 +253,7 @@ class Dirac(Initializer):
     def __init__(self, groups: int = 1, name: str | None = None) -> None:
         self.groups = groups
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         if len(shape) not in (3, 4, 5) or shape[0] % self.groups:
             raise ShapeError(
                 "Dirac", f"rank must be 3 to 5, channels divide by {self.groups}", shape
@@ -267,7 +270,7 @@ class Dirac(Initializer):
 class Bilinear(Initializer):
     """Kernels of a transposed convolution that upsamples bilinearly."""
 
-    def make(self, shape: list[int], dtype: Any) -> Tensor:
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         if len(shape) != 4 or shape[2] != shape[3]:
             raise ShapeError("Bilinear", "shape must be (O, C, K, K)", shape)
         size = shape[3]

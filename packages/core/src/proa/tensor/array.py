@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from proa._core import Tensor
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError
 from proa.tensor.creation import to_tensor
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 __all__ = ["array_length", "array_read", "array_write", "create_array"]
 
@@ -33,7 +36,7 @@ def _listed(where: str, array: Any) -> list[Any]:
 
 
 def create_array(
-    dtype: Any = "float32", initialized_list: Sequence[Tensor] | None = None
+    dtype: DTypeLike = "float32", initialized_list: Sequence[Tensor] | None = None
 ) -> list[Tensor]:
     """A list for `array_write`, with these tensors in it.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from proa import _core
 from proa._core import Tensor, ops
 from proa.errors import UnimplementedError
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 
 class SymbolicDim(int):
@@ -49,7 +52,7 @@ class SymbolicDim(int):
         """Numbers, open ones among them, as an int32 tensor."""
         return ops.stack(*[number_of(size) for size in sizes], axis=0)
 
-    def astype(self, dtype: Any) -> Tensor:
+    def astype(self, dtype: DTypeLike) -> Tensor:
         """`number` in another dtype."""
         return ops.cast(self.number(), dtype=dtype)
 

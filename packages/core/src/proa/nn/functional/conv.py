@@ -10,7 +10,7 @@ so that one conv2d over it sums over the depth of the kernel as well.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
@@ -22,6 +22,10 @@ from proa.nn.functional.geometry import (
     split_axis,
 )
 from proa.tensor.arguments import as_int
+
+if TYPE_CHECKING:
+    from proa.base.typing import PaddingLike
+    from proa.tensor.arguments import IntsLike
 
 __all__ = [
     "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d",
@@ -58,9 +62,9 @@ def _conv(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: IntsLike,
+    padding: PaddingLike,
+    dilation: IntsLike,
     groups: int,
     data_format: str,
     axes: int,
@@ -98,9 +102,9 @@ def conv1d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: IntsLike = 1,
+    padding: PaddingLike = 0,
+    dilation: IntsLike = 1,
     groups: int = 1,
     data_format: str = "NCL",
     name: str | None = None,
@@ -118,9 +122,9 @@ def conv2d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: IntsLike = 1,
+    padding: PaddingLike = 0,
+    dilation: IntsLike = 1,
     groups: int = 1,
     data_format: str = "NCHW",
     name: str | None = None,
@@ -154,9 +158,9 @@ def conv3d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: IntsLike = 1,
+    padding: PaddingLike = 0,
+    dilation: IntsLike = 1,
     groups: int = 1,
     data_format: str = "NCDHW",
     name: str | None = None,
@@ -172,8 +176,8 @@ def conv3d(
 
 def _left_over(
     where: str,
-    output_padding: Any,
-    output_size: Any,
+    output_padding: IntsLike,
+    output_size: IntsLike | None,
     minimum: list[int],
     steps: list[int],
 ) -> list[int]:
@@ -239,12 +243,12 @@ def _conv_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
-    dilation: Any,
+    stride: IntsLike,
+    padding: PaddingLike,
+    output_padding: IntsLike,
+    dilation: IntsLike,
     groups: int,
-    output_size: Any,
+    output_size: IntsLike | None,
     data_format: str,
     axes: int,
 ) -> Tensor:
@@ -291,12 +295,12 @@ def conv1d_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: IntsLike = 1,
+    padding: PaddingLike = 0,
+    output_padding: IntsLike = 0,
     groups: int = 1,
-    dilation: Any = 1,
-    output_size: Any = None,
+    dilation: IntsLike = 1,
+    output_size: IntsLike | None = None,
     data_format: str = "NCL",
     name: str | None = None,
 ) -> Tensor:
@@ -314,13 +318,13 @@ def conv2d_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: IntsLike = 1,
+    padding: PaddingLike = 0,
+    output_padding: IntsLike = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: IntsLike = 1,
     data_format: str = "NCHW",
-    output_size: Any = None,
+    output_size: IntsLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """The transpose of conv2d: every x[n, c, i, j] adds itself times kernel c.
@@ -353,13 +357,13 @@ def conv3d_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: IntsLike = 1,
+    padding: PaddingLike = 0,
+    output_padding: IntsLike = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: IntsLike = 1,
     data_format: str = "NCDHW",
-    output_size: Any = None,
+    output_size: IntsLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """The transpose of conv3d: (N, C, D, H, W) with (C, O / groups, KD, KH, KW).

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import channels_first, per_axis, split_axis
 from proa.tensor.arguments import as_ints
 
+if TYPE_CHECKING:
+    from proa.tensor.arguments import IntsLike
+
 __all__ = ["fold", "unfold"]
 
 
-def _border(where: str, paddings: Any) -> list[int]:
+def _border(where: str, paddings: IntsLike) -> list[int]:
     """top, left, bottom, right from one, two or four numbers."""
     numbers = as_ints(where, paddings)
     if len(numbers) == 1:
@@ -27,7 +30,7 @@ def _border(where: str, paddings: Any) -> list[int]:
 
 
 def _geometry(
-    where: str, kernel: Any, strides: Any, paddings: Any, dilations: Any
+    where: str, kernel: Any, strides: IntsLike, paddings: IntsLike, dilations: IntsLike
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     if kernel is None:
         raise InvalidArgumentError(f"[{where}] kernel_sizes must be given, got None")
@@ -41,14 +44,14 @@ def _geometry(
 
 def unfold(
     x: Tensor,
-    kernel_sizes: Any = None,
-    strides: Any = 1,
-    paddings: Any = 0,
-    dilations: Any = 1,
+    kernel_sizes: IntsLike | None = None,
+    strides: IntsLike = 1,
+    paddings: IntsLike = 0,
+    dilations: IntsLike = 1,
     name: str | None = None,
     *,
-    kernel_size: Any = None,
-    dilation: Any = None,
+    kernel_size: IntsLike | None = None,
+    dilation: IntsLike | None = None,
 ) -> Tensor:
     """The windows of (N, C, H, W) as columns (N, C * KH * KW, windows).
 
@@ -84,11 +87,11 @@ def unfold(
 
 def fold(
     x: Tensor,
-    output_sizes: Any,
-    kernel_sizes: Any,
-    strides: Any = 1,
-    paddings: Any = 0,
-    dilations: Any = 1,
+    output_sizes: IntsLike,
+    kernel_sizes: IntsLike,
+    strides: IntsLike = 1,
+    paddings: IntsLike = 0,
+    dilations: IntsLike = 1,
     name: str | None = None,
 ) -> Tensor:
     """Columns (N, C * KH * KW, windows) added up where `unfold` takes them from.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_ints
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["pad", "zeropad2d"]
 
@@ -35,7 +38,7 @@ def _check_room(x: Tensor, low: list[int], high: list[int], mode: str) -> None:
 
 def pad(
     x: Tensor,
-    pad: Any,
+    pad: IntsLike,
     mode: str = "constant",
     value: float = 0.0,
     data_format: str = "NCHW",
@@ -89,7 +92,7 @@ def pad(
 
 
 def zeropad2d(
-    x: Tensor, padding: Any, data_format: str = "NCHW", name: str | None = None
+    x: Tensor, padding: IntsLike, data_format: str = "NCHW", name: str | None = None
 ) -> Tensor:
     """Zeros put around the image: left, right, top, bottom."""
     amount = as_ints("zeropad2d", padding)

@@ -10,7 +10,7 @@ along the depth:
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
@@ -21,6 +21,10 @@ from proa.nn.functional.geometry import (
     split_axis,
 )
 from proa.tensor.arguments import as_int
+
+if TYPE_CHECKING:
+    from proa.base.typing import OutputSizeLike, PaddingLike
+    from proa.tensor.arguments import IntsLike
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
@@ -35,9 +39,9 @@ PoolWindow = dict[str, list[int]]
 def _pool_window(
     where: str,
     x: Tensor,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: IntsLike,
+    stride: IntsLike | None,
+    padding: PaddingLike,
     data_format: str = "NCHW",
 ) -> PoolWindow:
     """The windows over x (N, C, spatial axes)."""
@@ -53,7 +57,7 @@ def _pool_window(
     return {"kernel": kernel, "stride": steps, "padding": border}
 
 
-def _adaptive(where: str, x: Tensor, output_size: Any) -> PoolWindow:
+def _adaptive(where: str, x: Tensor, output_size: OutputSizeLike) -> PoolWindow:
     """Windows that cover x; None keeps the size of an axis."""
     axes = x.ndim - 2
     wanted = output_size if isinstance(output_size, (list, tuple)) else [output_size]
@@ -174,9 +178,9 @@ def _max_pool(
     where: str,
     x: Tensor,
     axes: int,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: IntsLike,
+    stride: IntsLike | None,
+    padding: PaddingLike,
     return_mask: bool,
     ceil_mode: bool,
     data_format: str,
@@ -194,9 +198,9 @@ def _avg_pool(
     where: str,
     x: Tensor,
     axes: int,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: IntsLike,
+    stride: IntsLike | None,
+    padding: PaddingLike,
     ceil_mode: bool,
     exclusive: bool,
     divisor_override: float | None,
@@ -217,7 +221,7 @@ def _avg_pool(
 
 
 def _adaptive_avg(
-    where: str, x: Tensor, axes: int, output_size: Any, data_format: str
+    where: str, x: Tensor, axes: int, output_size: OutputSizeLike, data_format: str
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
     window = _adaptive(where, image, output_size)
@@ -225,7 +229,7 @@ def _adaptive_avg(
 
 
 def _adaptive_max(
-    where: str, x: Tensor, axes: int, output_size: Any, return_mask: bool
+    where: str, x: Tensor, axes: int, output_size: OutputSizeLike, return_mask: bool
 ) -> Any:
     return _max(
         where, x, axes, lambda image: _adaptive(where, image, output_size),
@@ -235,9 +239,9 @@ def _adaptive_max(
 
 def max_pool1d(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     return_mask: bool = False,
     ceil_mode: bool = False,
     name: str | None = None,
@@ -254,9 +258,9 @@ def max_pool1d(
 
 def max_pool2d(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     return_mask: bool = False,
     ceil_mode: bool = False,
     data_format: str = "NCHW",
@@ -289,9 +293,9 @@ def max_pool2d(
 
 def max_pool3d(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     return_mask: bool = False,
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
@@ -309,9 +313,9 @@ def max_pool3d(
 
 def avg_pool1d(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     exclusive: bool = True,
     ceil_mode: bool = False,
     name: str | None = None,
@@ -328,9 +332,9 @@ def avg_pool1d(
 
 def avg_pool2d(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     ceil_mode: bool = False,
     exclusive: bool = True,
     divisor_override: float | None = None,
@@ -361,9 +365,9 @@ def avg_pool2d(
 
 def avg_pool3d(
     x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     ceil_mode: bool = False,
     exclusive: bool = True,
     divisor_override: float | None = None,
@@ -380,13 +384,18 @@ def avg_pool3d(
     )  # fmt: skip
 
 
-def adaptive_avg_pool1d(x: Tensor, output_size: Any, name: str | None = None) -> Tensor:
+def adaptive_avg_pool1d(
+    x: Tensor, output_size: OutputSizeLike, name: str | None = None
+) -> Tensor:
     """Mean over output_size windows that cover (N, C, L); None keeps a size."""
     return _adaptive_avg("adaptive_avg_pool1d", x, 1, output_size, "NCL")
 
 
 def adaptive_avg_pool2d(
-    x: Tensor, output_size: Any, data_format: str = "NCHW", name: str | None = None
+    x: Tensor,
+    output_size: OutputSizeLike,
+    data_format: str = "NCHW",
+    name: str | None = None,
 ) -> Tensor:
     """Mean over output_size windows that cover (N, C, H, W); None keeps a size.
 
@@ -396,14 +405,20 @@ def adaptive_avg_pool2d(
 
 
 def adaptive_avg_pool3d(
-    x: Tensor, output_size: Any, data_format: str = "NCDHW", name: str | None = None
+    x: Tensor,
+    output_size: OutputSizeLike,
+    data_format: str = "NCDHW",
+    name: str | None = None,
 ) -> Tensor:
     """Mean over output_size windows that cover (N, C, D, H, W); None keeps a size."""
     return _adaptive_avg("adaptive_avg_pool3d", x, 3, output_size, data_format)
 
 
 def adaptive_max_pool1d(
-    x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None
+    x: Tensor,
+    output_size: OutputSizeLike,
+    return_mask: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, L).
 
@@ -413,7 +428,10 @@ def adaptive_max_pool1d(
 
 
 def adaptive_max_pool2d(
-    x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None
+    x: Tensor,
+    output_size: OutputSizeLike,
+    return_mask: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, H, W).
 
@@ -423,7 +441,10 @@ def adaptive_max_pool2d(
 
 
 def adaptive_max_pool3d(
-    x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None
+    x: Tensor,
+    output_size: OutputSizeLike,
+    return_mask: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Greatest element of output_size windows that cover (N, C, D, H, W).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from proa.nn.functional.pooling import (
     adaptive_avg_pool3d,
 )
 from proa.tensor.arguments import as_ints
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["interpolate", "upsample"]
 
@@ -53,7 +56,7 @@ def _factors(scale_factor: Any, axes: int) -> list[float]:
     return factors
 
 
-def _sizes(size: Any, axes: int) -> list[int]:
+def _sizes(size: IntsLike, axes: int) -> list[int]:
     sizes = as_ints("interpolate", size)
     sizes = sizes * (axes if len(sizes) == 1 else 1)
     if len(sizes) != axes or min(sizes) < 1:
@@ -64,7 +67,13 @@ def _sizes(size: Any, axes: int) -> list[int]:
 
 
 def _check(
-    x: Tensor, size: Any, scale: Any, mode: str, corners: bool, align: int, layout: str
+    x: Tensor,
+    size: IntsLike | None,
+    scale: Any,
+    mode: str,
+    corners: bool,
+    align: int,
+    layout: str,
 ) -> None:
     if mode not in _MODES:
         raise InvalidArgumentError(
@@ -101,7 +110,7 @@ def _check(
 
 def interpolate(
     x: Tensor,
-    size: Any = None,
+    size: IntsLike | None = None,
     scale_factor: Any = None,
     mode: str = "nearest",
     align_corners: bool = False,

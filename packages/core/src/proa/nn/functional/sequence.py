@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidTypeError, ShapeError
 from proa.tensor.arguments import as_count
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 __all__ = ["gather_tree", "sequence_mask"]
 
@@ -15,7 +18,7 @@ __all__ = ["gather_tree", "sequence_mask"]
 def sequence_mask(
     x: Tensor,
     maxlen: int | Tensor | None = None,
-    dtype: Any = "int64",
+    dtype: DTypeLike = "int64",
     name: str | None = None,
 ) -> Tensor:
     """1 in the first x[i] places of row i, else 0.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import channels_first, placement, restored
 from proa.tensor.arguments import as_ints
+
+if TYPE_CHECKING:
+    from proa.base.typing import PaddingLike
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -18,11 +22,11 @@ def _unpool(
     x: Tensor,
     indices: Tensor,
     axes: int,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: IntsLike,
+    stride: IntsLike | None,
+    padding: PaddingLike,
     data_format: str,
-    output_size: Any,
+    output_size: IntsLike | None,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
     places = channels_first(indices, data_format, where, axes)
@@ -60,11 +64,11 @@ def _unpool(
 def max_unpool1d(
     x: Tensor,
     indices: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     data_format: str = "NCL",
-    output_size: Any = None,
+    output_size: IntsLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """x (N, C, L) put where `max_pool1d` found it; zeros elsewhere."""
@@ -77,11 +81,11 @@ def max_unpool1d(
 def max_unpool2d(
     x: Tensor,
     indices: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     data_format: str = "NCHW",
-    output_size: Any = None,
+    output_size: IntsLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """x (N, C, H, W) put where `max_pool2d` found it; zeros elsewhere.
@@ -109,11 +113,11 @@ def max_unpool2d(
 def max_unpool3d(
     x: Tensor,
     indices: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: IntsLike,
+    stride: IntsLike | None = None,
+    padding: PaddingLike = 0,
     data_format: str = "NCDHW",
-    output_size: Any = None,
+    output_size: IntsLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """x (N, C, D, H, W) put where `max_pool3d` found it; zeros elsewhere."""

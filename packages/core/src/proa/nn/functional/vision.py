@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.geometry import channels_first, restored, split_axis
 from proa.tensor.arguments import as_int, as_ints, cast_if
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["affine_grid", "grid_sample", "temporal_shift"]
 
@@ -153,7 +156,10 @@ def grid_sample(
 
 
 def affine_grid(
-    theta: Tensor, out_shape: Any, align_corners: bool = True, name: str | None = None
+    theta: Tensor,
+    out_shape: IntsLike,
+    align_corners: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """The points that `grid_sample` reads to map an image by theta.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 from proa.nn.schemes import Constant
+
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish",
@@ -218,7 +221,7 @@ class PReLU(Layer):
         self,
         num_parameters: int = 1,
         init: float = 0.25,
-        weight_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ) -> None:

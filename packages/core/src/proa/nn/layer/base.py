@@ -7,7 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from proa._core import Tensor
 from proa.base.device import check_place
@@ -21,6 +21,9 @@ from proa.nn.attr import ParamAttr
 from proa.nn.layer.hooks import HookHandle
 from proa.nn.schemes import chosen
 from proa.tensor.parameter import Parameter
+
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
 
 Self = TypeVar("Self", bound="Layer")
 
@@ -132,7 +135,7 @@ class Layer:
     def create_parameter(
         self,
         shape: Any,
-        attr: Any = None,
+        attr: ParamAttrLike | None = None,
         dtype: DTypeLike | None = None,
         is_bias: bool = False,
         default_initializer: Any = None,
@@ -419,13 +422,13 @@ class Layer:
     load_dict = set_state_dict
 
     # -- converting -------------------------------------------------------------------
-    def _convert(self, dtype: Any, keep: tuple[type, ...]) -> None:
+    def _convert(self, dtype: DTypeLike, keep: tuple[type, ...]) -> None:
         for layer in self.sublayers(include_self=True):
             if keep and isinstance(layer, keep):
                 continue
             layer._convert_own(dtype)
 
-    def _convert_own(self, dtype: Any) -> None:
+    def _convert_own(self, dtype: DTypeLike) -> None:
         self.__dict__["_dtype"] = dtype
         for registry in (self._parameters, self._buffers):
             for value in registry.values():

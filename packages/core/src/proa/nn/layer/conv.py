@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
@@ -12,6 +12,11 @@ from proa.nn import functional as F
 from proa.nn.functional.geometry import per_axis, placement, spatial_size
 from proa.nn.layer.base import Layer
 from proa.nn.schemes import Normal
+
+if TYPE_CHECKING:
+    from proa.base.typing import PaddingLike
+    from proa.nn.attr import ParamAttrLike
+    from proa.tensor.arguments import IntsLike
 
 __all__ = [
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",
@@ -41,14 +46,14 @@ class _ConvNd(Layer):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
+        kernel_size: IntsLike,
+        stride: IntsLike,
+        padding: PaddingLike,
+        dilation: IntsLike,
         groups: int,
         padding_mode: str,
-        weight_attr: Any,
-        bias_attr: Any,
+        weight_attr: ParamAttrLike | None,
+        bias_attr: ParamAttrLike | None,
         data_format: str,
     ) -> None:
         super().__init__()
@@ -142,14 +147,14 @@ class Conv1D(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        dilation: IntsLike = 1,
         groups: int = 1,
         padding_mode: str = "zeros",
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCL",
     ) -> None:
         super().__init__(
@@ -183,14 +188,14 @@ class Conv2D(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        dilation: IntsLike = 1,
         groups: int = 1,
         padding_mode: str = "zeros",
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCHW",
     ) -> None:
         super().__init__(
@@ -208,14 +213,14 @@ class Conv3D(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        dilation: IntsLike = 1,
         groups: int = 1,
         padding_mode: str = "zeros",
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCDHW",
     ) -> None:
         super().__init__(
@@ -228,11 +233,11 @@ class _ConvTranspose(_ConvNd):
     _transposed = True
     _output_padding: Any
 
-    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, x: Tensor, output_size: IntsLike | None = None) -> Tensor:
         return self.forward_with_weight(x, self.weight, output_size)
 
     def forward_with_weight(
-        self, x: Tensor, weight: Tensor, output_size: Any = None
+        self, x: Tensor, weight: Tensor, output_size: IntsLike | None = None
     ) -> Tensor:
         """`forward` with another weight than the layer's."""
         return _TRANSPOSE[self._axes - 1](
@@ -254,14 +259,14 @@ class Conv1DTranspose(_ConvTranspose):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        output_padding: IntsLike = 0,
         groups: int = 1,
-        dilation: Any = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        dilation: IntsLike = 1,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCL",
     ) -> None:
         super().__init__(
@@ -297,14 +302,14 @@ class Conv2DTranspose(_ConvTranspose):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        output_padding: IntsLike = 0,
         groups: int = 1,
-        dilation: Any = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        dilation: IntsLike = 1,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCHW",
     ) -> None:
         super().__init__(
@@ -326,14 +331,14 @@ class Conv3DTranspose(_ConvTranspose):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        output_padding: IntsLike = 0,
         groups: int = 1,
-        dilation: Any = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        dilation: IntsLike = 1,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCDHW",
     ) -> None:
         super().__init__(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
+
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
 
 __all__ = ["Embedding"]
 
@@ -33,7 +36,7 @@ class Embedding(Layer):
         embedding_dim: int,
         padding_idx: int | None = None,
         sparse: bool = False,
-        weight_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["Fold", "Unfold"]
 
@@ -16,14 +19,14 @@ class Unfold(Layer):
 
     def __init__(
         self,
-        kernel_sizes: Any = None,
-        dilations: Any = 1,
-        paddings: Any = 0,
-        strides: Any = 1,
+        kernel_sizes: IntsLike | None = None,
+        dilations: IntsLike = 1,
+        paddings: IntsLike = 0,
+        strides: IntsLike = 1,
         name: str | None = None,
         *,
-        kernel_size: Any = None,
-        dilation: Any = None,
+        kernel_size: IntsLike | None = None,
+        dilation: IntsLike | None = None,
     ) -> None:
         super().__init__()
         self.kernel_sizes = kernel_size if kernel_sizes is None else kernel_sizes
@@ -47,11 +50,11 @@ class Fold(Layer):
 
     def __init__(
         self,
-        output_sizes: Any,
-        kernel_sizes: Any,
-        dilations: Any = 1,
-        paddings: Any = 0,
-        strides: Any = 1,
+        output_sizes: IntsLike,
+        kernel_sizes: IntsLike,
+        dilations: IntsLike = 1,
+        paddings: IntsLike = 0,
+        strides: IntsLike = 1,
         name: str | None = None,
     ) -> None:
         super().__init__()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 from proa.nn.schemes import Uniform
+
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss",
@@ -236,8 +239,8 @@ class HSigmoidLoss(Layer):
         self,
         feature_size: int,
         num_classes: int,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         is_custom: bool = False,
         is_sparse: bool = False,
         name: str | None = None,

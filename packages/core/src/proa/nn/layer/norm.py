@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.base.annotations import shown
@@ -12,6 +12,9 @@ from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 from proa.nn.schemes import Constant
 from proa.tensor.creation import ones, zeros
+
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
 
 __all__ = [
     "BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "GroupNorm",
@@ -41,8 +44,8 @@ class _BatchNormBase(Layer):
         num_features: int,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCHW",
         use_global_stats: bool | None = None,
         name: str | None = None,
@@ -87,8 +90,8 @@ class BatchNorm1D(_BatchNormBase):
         num_features: int,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCL",
         use_global_stats: bool | None = None,
         name: str | None = None,
@@ -166,8 +169,8 @@ class BatchNorm(_BatchNormBase):
         is_test: bool = False,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        param_attr: Any = None,
-        bias_attr: Any = None,
+        param_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         dtype: str = "float32",
         data_layout: str = "NCHW",
         in_place: bool = False,
@@ -219,8 +222,8 @@ class LayerNorm(Layer):
         self,
         normalized_shape: int | Sequence[int],
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__()
@@ -247,8 +250,8 @@ class GroupNorm(Layer):
         num_groups: int,
         num_channels: int,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ) -> None:
@@ -287,8 +290,8 @@ class _InstanceNorm(Layer):
         num_features: int,
         epsilon: float = 1e-05,
         momentum: float = 0.9,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 from proa.tensor.arguments import as_ints
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["Pad1D", "Pad2D", "Pad3D", "ZeroPad2D"]
 
@@ -15,7 +18,9 @@ __all__ = ["Pad1D", "Pad2D", "Pad3D", "ZeroPad2D"]
 class _Pad(Layer):
     _axes: int
 
-    def __init__(self, padding: Any, mode: str, value: float, data_format: str) -> None:
+    def __init__(
+        self, padding: IntsLike, mode: str, value: float, data_format: str
+    ) -> None:
         super().__init__()
         amount = as_ints(type(self).__name__, padding)
         self._pad = amount * (2 * self._axes if len(amount) == 1 else 1)
@@ -38,7 +43,7 @@ class Pad1D(_Pad):
 
     def __init__(
         self,
-        padding: Any,
+        padding: IntsLike,
         mode: str = "constant",
         value: float = 0.0,
         data_format: str = "NCL",
@@ -54,7 +59,7 @@ class Pad2D(_Pad):
 
     def __init__(
         self,
-        padding: Any,
+        padding: IntsLike,
         mode: str = "constant",
         value: float = 0.0,
         data_format: str = "NCHW",
@@ -70,7 +75,7 @@ class Pad3D(_Pad):
 
     def __init__(
         self,
-        padding: Any,
+        padding: IntsLike,
         mode: str = "constant",
         value: float = 0.0,
         data_format: str = "NCDHW",
@@ -85,6 +90,6 @@ class ZeroPad2D(_Pad):
     _axes = 2
 
     def __init__(
-        self, padding: Any, data_format: str = "NCHW", name: str | None = None
+        self, padding: IntsLike, data_format: str = "NCHW", name: str | None = None
     ) -> None:
         super().__init__(padding, "constant", 0.0, data_format)

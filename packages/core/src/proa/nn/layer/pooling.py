@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
+
+if TYPE_CHECKING:
+    from proa.base.typing import OutputSizeLike, PaddingLike
+    from proa.tensor.arguments import IntsLike
 
 __all__ = [
     "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D",
@@ -16,9 +20,9 @@ __all__ = [
 
 
 class _Pool(Layer):
-    kernel_size: Any
-    stride: Any
-    padding: Any
+    kernel_size: IntsLike
+    stride: IntsLike | None
+    padding: PaddingLike
 
     def extra_repr(self) -> str:
         return (
@@ -39,9 +43,9 @@ class MaxPool1D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         return_mask: bool = False,
         ceil_mode: bool = False,
         name: str | None = None,
@@ -62,9 +66,9 @@ class MaxPool2D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         return_mask: bool = False,
         ceil_mode: bool = False,
         data_format: str = "NCHW",
@@ -87,9 +91,9 @@ class MaxPool3D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         return_mask: bool = False,
         ceil_mode: bool = False,
         data_format: str = "NCDHW",
@@ -112,9 +116,9 @@ class AvgPool1D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         exclusive: bool = True,
         ceil_mode: bool = False,
         name: str | None = None,
@@ -135,9 +139,9 @@ class AvgPool2D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         ceil_mode: bool = False,
         exclusive: bool = True,
         divisor_override: float | None = None,
@@ -161,9 +165,9 @@ class AvgPool3D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         ceil_mode: bool = False,
         exclusive: bool = True,
         divisor_override: float | None = None,
@@ -185,7 +189,7 @@ class AvgPool3D(_Pool):
 class AdaptiveAvgPool1D(_Adaptive):
     """Mean over output_size windows that cover (N, C, L); None keeps a size."""
 
-    def __init__(self, output_size: Any, name: str | None = None) -> None:
+    def __init__(self, output_size: OutputSizeLike, name: str | None = None) -> None:
         super().__init__()
         self._output_size = output_size
 
@@ -197,7 +201,10 @@ class AdaptiveAvgPool2D(_Adaptive):
     """Mean over output_size windows that cover (N, C, H, W); None keeps a size."""
 
     def __init__(
-        self, output_size: Any, data_format: str = "NCHW", name: str | None = None
+        self,
+        output_size: OutputSizeLike,
+        data_format: str = "NCHW",
+        name: str | None = None,
     ) -> None:
         super().__init__()
         self._output_size, self._data_format = output_size, data_format
@@ -210,7 +217,10 @@ class AdaptiveAvgPool3D(_Adaptive):
     """Mean over output_size windows that cover (N, C, D, H, W); None keeps a size."""
 
     def __init__(
-        self, output_size: Any, data_format: str = "NCDHW", name: str | None = None
+        self,
+        output_size: OutputSizeLike,
+        data_format: str = "NCDHW",
+        name: str | None = None,
     ) -> None:
         super().__init__()
         self._output_size, self._data_format = output_size, data_format
@@ -223,7 +233,10 @@ class AdaptiveMaxPool1D(_Adaptive):
     """Greatest element of output_size windows that cover (N, C, L)."""
 
     def __init__(
-        self, output_size: Any, return_mask: bool = False, name: str | None = None
+        self,
+        output_size: OutputSizeLike,
+        return_mask: bool = False,
+        name: str | None = None,
     ) -> None:
         super().__init__()
         self._output_size, self._return_mask = output_size, return_mask
@@ -236,7 +249,10 @@ class AdaptiveMaxPool2D(_Adaptive):
     """Greatest element of output_size windows that cover (N, C, H, W)."""
 
     def __init__(
-        self, output_size: Any, return_mask: bool = False, name: str | None = None
+        self,
+        output_size: OutputSizeLike,
+        return_mask: bool = False,
+        name: str | None = None,
     ) -> None:
         super().__init__()
         self._output_size, self._return_mask = output_size, return_mask
@@ -249,7 +265,10 @@ class AdaptiveMaxPool3D(_Adaptive):
     """Greatest element of output_size windows that cover (N, C, D, H, W)."""
 
     def __init__(
-        self, output_size: Any, return_mask: bool = False, name: str | None = None
+        self,
+        output_size: OutputSizeLike,
+        return_mask: bool = False,
+        name: str | None = None,
     ) -> None:
         super().__init__()
         self._output_size, self._return_mask = output_size, return_mask
@@ -263,11 +282,11 @@ class MaxUnPool1D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         data_format: str = "NCL",
-        output_size: Any = None,
+        output_size: IntsLike | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__()
@@ -286,11 +305,11 @@ class MaxUnPool2D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         data_format: str = "NCHW",
-        output_size: Any = None,
+        output_size: IntsLike | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__()
@@ -309,11 +328,11 @@ class MaxUnPool3D(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
         data_format: str = "NCDHW",
-        output_size: Any = None,
+        output_size: IntsLike | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["Upsample", "UpsamplingBilinear2D", "UpsamplingNearest2D"]
 
@@ -16,7 +19,7 @@ class Upsample(Layer):
 
     def __init__(
         self,
-        size: Any = None,
+        size: IntsLike | None = None,
         scale_factor: Any = None,
         mode: str = "nearest",
         align_corners: bool = False,
@@ -49,7 +52,7 @@ class UpsamplingNearest2D(Upsample):
 
     def __init__(
         self,
-        size: Any = None,
+        size: IntsLike | None = None,
         scale_factor: Any = None,
         data_format: str = "NCHW",
         name: str | None = None,
@@ -62,7 +65,7 @@ class UpsamplingBilinear2D(Upsample):
 
     def __init__(
         self,
-        size: Any = None,
+        size: IntsLike | None = None,
         scale_factor: Any = None,
         data_format: str = "NCHW",
         name: str | None = None,

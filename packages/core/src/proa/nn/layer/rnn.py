@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, PreconditionNotMetError, ShapeError
@@ -13,6 +13,9 @@ from proa.nn.layer.container import LAYER_BYTES, LayerList
 from proa.nn.layer.rnn_cells import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
 from proa.nn.pytree import tree_map
 from proa.tensor.arguments import as_count
+
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
 
 __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]
 
@@ -307,10 +310,10 @@ class SimpleRNN(_RecurrentStack):
         time_major: bool = False,
         dropout: float = 0.0,
         activation: str = "tanh",
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
@@ -339,10 +342,10 @@ class LSTM(_RecurrentStack):
         direction: str = "forward",
         time_major: bool = False,
         dropout: float = 0.0,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
@@ -364,10 +367,10 @@ class GRU(_RecurrentStack):
         direction: str = "forward",
         time_major: bool = False,
         dropout: float = 0.0,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.autograd.recurrent import Cell, recurrent, step
@@ -13,6 +13,10 @@ from proa.nn.layer.base import Layer
 from proa.nn.schemes import Constant, Uniform
 from proa.tensor.arguments import present_axis
 
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
+    from proa.nn.attr import ParamAttrLike
+
 __all__ = ["GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
 
 
@@ -20,7 +24,9 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(n, int) for n in value)
 
 
-def _filled(shape: Any, batch: Tensor, axis: int, value: float, dtype: Any) -> Any:
+def _filled(
+    shape: Any, batch: Tensor, axis: int, value: float, dtype: DTypeLike
+) -> Any:
     """A tensor (batch, \\*shape), or the same nest of them as of shapes."""
     if not _is_shape(shape):
         return tuple(_filled(s, batch, axis, value, dtype) for s in shape)
@@ -60,7 +66,7 @@ class RNNCellBase(Layer):
         self,
         batch_ref: Any,
         shape: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         init_value: float = 0.0,
         batch_dim_idx: int = 0,
     ) -> Any:
@@ -96,10 +102,10 @@ class _GateCell(RNNCellBase):
         self,
         input_size: int,
         hidden_size: int,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
     ) -> None:
         super().__init__()
         if hidden_size <= 0:
@@ -115,7 +121,11 @@ class _GateCell(RNNCellBase):
         self.bias_hh = self._made([rows], bias_hh_attr, 0.0, is_bias=True)
 
     def _made(
-        self, shape: list[int], attr: Any, fixed: float, is_bias: bool = False
+        self,
+        shape: list[int],
+        attr: ParamAttrLike | None,
+        fixed: float,
+        is_bias: bool = False,
     ) -> Any:
         """A parameter; where attr is False one that stays at ``fixed``."""
         limit = 1.0 / math.sqrt(self.hidden_size)
@@ -204,10 +214,10 @@ class SimpleRNNCell(_GateCell):
         input_size: int,
         hidden_size: int,
         activation: str = "tanh",
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         if activation not in ("tanh", "relu"):
@@ -259,10 +269,10 @@ class LSTMCell(_GateCell):
         self,
         input_size: int,
         hidden_size: int,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(
@@ -313,10 +323,10 @@ class GRUCell(_GateCell):
         self,
         input_size: int,
         hidden_size: int,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(

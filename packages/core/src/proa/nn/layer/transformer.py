@@ -10,7 +10,7 @@ from proa.base.annotations import shown
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.nn import functional as F
-from proa.nn.attr import ParamAttr
+from proa.nn.attr import ParamAttr, ParamAttrLike, ParamAttrsLike
 from proa.nn.functional.attention import add_mask
 from proa.nn.layer.base import Layer
 from proa.nn.layer.container import LAYER_BYTES, LayerList
@@ -61,8 +61,8 @@ class MultiHeadAttention(Layer):
         kdim: int | None = None,
         vdim: int | None = None,
         need_weights: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
     ) -> None:
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
@@ -182,8 +182,8 @@ class _FeedForward(Layer):
         activation: str,
         act_dropout: float | None,
         normalize_before: bool,
-        weight_attr: Any,
-        bias_attr: Any,
+        weight_attr: ParamAttrLike | None,
+        bias_attr: ParamAttrLike | None,
     ) -> None:
         super().__init__()
         self.normalize_before = normalize_before
@@ -263,8 +263,8 @@ class TransformerEncoderLayer(_FeedForward):
         attn_dropout: float | None = None,
         act_dropout: float | None = None,
         normalize_before: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrsLike | None = None,
+        bias_attr: ParamAttrsLike | None = None,
     ) -> None:
         config = {k: v for k, v in locals().items() if k in _SETTINGS}
         super().__init__(
@@ -353,8 +353,8 @@ class TransformerDecoderLayer(_FeedForward):
         attn_dropout: float | None = None,
         act_dropout: float | None = None,
         normalize_before: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrsLike | None = None,
+        bias_attr: ParamAttrsLike | None = None,
     ) -> None:
         config = {k: v for k, v in locals().items() if k in _SETTINGS}
         super().__init__(
@@ -459,8 +459,8 @@ class Transformer(Layer):
         attn_dropout: float | None = None,
         act_dropout: float | None = None,
         normalize_before: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrsLike | None = None,
+        bias_attr: ParamAttrsLike | None = None,
         custom_encoder: Layer | None = None,
         custom_decoder: Layer | None = None,
     ) -> None:

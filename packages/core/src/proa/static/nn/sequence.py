@@ -6,7 +6,7 @@ Only the last level of lengths, that of rows, is looked at.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from proa.nn import functional as F
 from proa.nn.create import create_parameter
 from proa.tensor.creation import to_tensor
 from proa.tensor.lod import LoDTensor, with_lengths
+
+if TYPE_CHECKING:
+    from proa.nn.attr import ParamAttrLike
 
 __all__ = [
     "sequence_conv", "sequence_first_step", "sequence_last_step", "sequence_pool",
@@ -160,8 +163,8 @@ def sequence_conv(
     filter_stride: int = 1,
     padding: bool = True,
     padding_start: int | None = None,
-    bias_attr: Any = None,
-    param_attr: Any = None,
+    bias_attr: ParamAttrLike | None = None,
+    param_attr: ParamAttrLike | None = None,
     act: str | None = None,
     name: str | None = None,
 ) -> Tensor:

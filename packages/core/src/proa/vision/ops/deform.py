@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from proa.nn.layer import Layer
 from proa.nn.schemes import Normal
 from proa.tensor.arguments import cast_if
 from proa.tensor.creation import as_tensor
+
+if TYPE_CHECKING:
+    from proa.base.typing import PaddingLike
+    from proa.nn.attr import ParamAttrLike
+    from proa.tensor.arguments import IntsLike
 
 __all__ = ["DeformConv2D", "deform_conv2d"]
 
@@ -46,9 +51,9 @@ def deform_conv2d(
     offset: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: IntsLike = 1,
+    padding: PaddingLike = 0,
+    dilation: IntsLike = 1,
     deformable_groups: int = 1,
     groups: int = 1,
     mask: Tensor | None = None,
@@ -151,14 +156,14 @@ class DeformConv2D(Layer):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        dilation: IntsLike = 1,
         deformable_groups: int = 1,
         groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
     ) -> None:
         super().__init__()
         if groups < 1 or in_channels % groups or out_channels % groups:
