@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ContextDecorator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa.amp.lists import classes
 from proa.base.autocast import current, switch
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 LEVELS = ("O0", "O1", "O2")
 
@@ -56,7 +59,7 @@ class auto_cast(ContextDecorator):
         custom_white_list: Iterable[str] | None = None,
         custom_black_list: Iterable[str] | None = None,
         level: str = "O1",
-        dtype: Any = "float16",
+        dtype: DTypeLike = "float16",
         use_promote: bool = True,
     ) -> None:
         check_level("auto_cast", level)

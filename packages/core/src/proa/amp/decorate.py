@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar, overload
 
 from proa.amp.autocast import check_level, low_dtype
-from proa.base.dtype import as_dtype
+from proa.base.dtype import DTypeLike, as_dtype
 from proa.errors import InvalidArgumentError
 from proa.nn.layer import Layer
 from proa.optimizer import Optimizer
+
+M = TypeVar("M", bound=Layer | Sequence[Layer])
+S = TypeVar("S", bound=Optimizer | Sequence[Optimizer])
+Excluded: TypeAlias = Layer | type[Layer]
 
 
 def _float32_layers() -> tuple[type, ...]:
@@ -42,16 +47,42 @@ def _save_as(layer: Layer, dtype: Any) -> None:
     layer.register_state_dict_hook(convert)
 
 
+@overload
 def decorate(
-    models: Any,
-    optimizers: Any = None,
+    models: M,
+    optimizers: None = None,
     level: str = "O1",
-    dtype: Any = "float16",
+    dtype: DTypeLike = "float16",
     master_weight: bool | None = None,
-    save_dtype: Any = None,
+    save_dtype: DTypeLike | None = None,
     master_grad: bool = False,
-    excluded_layers: Any = None,
-) -> Any:
+    excluded_layers: Excluded | Sequence[Excluded] | None = None,
+) -> M: ...
+
+
+@overload
+def decorate(
+    models: M,
+    optimizers: S,
+    level: str = "O1",
+    dtype: DTypeLike = "float16",
+    master_weight: bool | None = None,
+    save_dtype: DTypeLike | None = None,
+    master_grad: bool = False,
+    excluded_layers: Excluded | Sequence[Excluded] | None = None,
+) -> tuple[M, S]: ...
+
+
+def decorate(
+    models: M,
+    optimizers: S | None = None,
+    level: str = "O1",
+    dtype: DTypeLike = "float16",
+    master_weight: bool | None = None,
+    save_dtype: DTypeLike | None = None,
+    master_grad: bool = False,
+    excluded_layers: Excluded | Sequence[Excluded] | None = None,
+) -> M | tuple[M, S]:
     """Convert networks to 16-bit parameters (level O2); O1 leaves them as they are.
 
     Batch and layer norms keep float32 parameters. Optimizers train float32 copies of

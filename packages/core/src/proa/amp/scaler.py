@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.tensor.row_sparse import values_of, with_values
+
+if TYPE_CHECKING:
+    from proa.optimizer.optimizer import Optimizer, Pairs
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
 
@@ -58,7 +61,7 @@ class GradScaler:
             return var
         return ops.mul(var, self._scale)
 
-    def unscale_(self, optimizer: Any) -> None:
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the optimizer's gradients by the scale and look for NaN and infinity.
 
         For those who clip or read gradients before `step`, which else does it itself.
@@ -83,7 +86,7 @@ class GradScaler:
                     p.grad = with_values(p.grad, values)
         self._states[id(optimizer)] = _UNSCALED
 
-    def step(self, optimizer: Any) -> None:
+    def step(self, optimizer: Optimizer) -> None:
         """Take the optimizer's step, unless a gradient is NaN or infinite."""
         if not self._enable:
             optimizer.step()
@@ -120,13 +123,15 @@ class GradScaler:
                 self._scale *= self._incr_ratio
                 self._incr_count = 0
 
-    def minimize(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def minimize(
+        self, optimizer: Optimizer, *args: Any, **kwargs: Any
+    ) -> tuple[list[Tensor], Pairs]:
         """`step` and `update` by one call, with the arguments of optimizer.minimize."""
         if not self._enable:
             return optimizer.minimize(*args, **kwargs)
         if self._states.get(id(optimizer), _READY) == _READY:
             self.unscale_(optimizer)
-        result: Any = ([], [])
+        result: tuple[list[Tensor], Pairs] = ([], [])
         if not self._found_inf:
             result = optimizer.minimize(*args, **kwargs)
         self._states[id(optimizer)] = _STEPPED

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from proa._core import Tensor, ops
 from proa.distributed.parallel import check_alone
@@ -76,12 +76,16 @@ class _Done:
         return True
 
 
+T = TypeVar("T")
+
 _numbers = itertools.count(1)
 _groups: dict[int, Group] = {0: Group()}
 
 
 def new_group(
-    ranks: Sequence[int] | None = None, backend: Any = None, timeout: Any = None
+    ranks: Sequence[int] | None = None,
+    backend: str | None = None,
+    timeout: object = None,
 ) -> Group:
     """A group of processes: None, or [0], as there is one.
 
@@ -167,7 +171,7 @@ def _fill(held: list[Any], *found: Tensor) -> None:
 def all_reduce(
     tensor: Tensor,
     op: int = ReduceOp.SUM,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> _Done | None:
@@ -193,7 +197,7 @@ def reduce(
     tensor: Tensor,
     dst: int,
     op: int = ReduceOp.SUM,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> _Done | None:
@@ -206,7 +210,7 @@ def reduce(
 def broadcast(
     tensor: Tensor,
     src: int,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> _Done | None:
@@ -218,7 +222,7 @@ def broadcast(
 def all_gather(
     tensor_list: list[Tensor],
     tensor: Tensor,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> _Done | None:
@@ -232,7 +236,7 @@ def gather(
     tensor: Tensor,
     gather_list: list[Tensor] | None = None,
     dst: int = 0,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
 ) -> _Done | None:
     """`all_gather` for the process dst alone."""
@@ -246,7 +250,7 @@ def scatter(
     tensor: Tensor,
     tensor_list: Sequence[Tensor] | None = None,
     src: int = 0,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> _Done | None:
@@ -261,7 +265,7 @@ def reduce_scatter(
     tensor: Tensor,
     tensor_list: Sequence[Tensor],
     op: int = ReduceOp.SUM,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
 ) -> _Done | None:
     """Copy into each process's tensor the sum (…) of its own of all lists."""
@@ -275,7 +279,7 @@ def reduce_scatter(
 def alltoall(
     in_tensor_list: Sequence[Tensor],
     out_tensor_list: list[Tensor],
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> _Done | None:
@@ -291,7 +295,7 @@ def alltoall_single(
     out_tensor: Tensor,
     in_split_sizes: Sequence[int] | None = None,
     out_split_sizes: Sequence[int] | None = None,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
 ) -> _Done | None:
     """The same of rows of tensors: a copy."""
@@ -306,22 +310,24 @@ def alltoall_single(
     return _done(sync_op)
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: list[T], obj: T, group: Group | None = None) -> None:
     """Fill a list with all processes' objects."""
     _checked("all_gather_object", group)
     object_list[:] = [obj]
 
 
-def broadcast_object_list(object_list: list[Any], src: int, group: Any = None) -> None:
+def broadcast_object_list(
+    object_list: list[T], src: int, group: Group | None = None
+) -> None:
     """Replace a list's objects by those of the process src: themselves."""
     _checked("broadcast_object_list", group, src=src)
 
 
 def scatter_object_list(
-    out_object_list: list[Any],
-    in_object_list: Sequence[Any] | None = None,
+    out_object_list: list[T],
+    in_object_list: Sequence[T] | None = None,
     src: int = 0,
-    group: Any = None,
+    group: Group | None = None,
 ) -> None:
     """Fill a list with this process's own of a list that the process src has."""
     _checked("scatter_object_list", group, src=src)
@@ -337,7 +343,7 @@ def _alone(where: str, name: str, rank: Any) -> UnimplementedError:
 def send(
     tensor: Tensor,
     dst: int = 0,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> None:
@@ -352,7 +358,7 @@ def send(
 def recv(
     tensor: Tensor,
     src: int = 0,
-    group: Any = None,
+    group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = True,
 ) -> None:
@@ -364,23 +370,25 @@ def recv(
     raise _alone("recv", "src", src)
 
 
-def barrier(group: Any = None) -> None:
+def barrier(group: Group | None = None) -> None:
     """Wait for all processes: for none."""
     _checked("barrier", group)
 
 
-def wait(tensor: Tensor, group: Any = None, use_calc_stream: bool = True) -> None:
+def wait(
+    tensor: Tensor, group: Group | None = None, use_calc_stream: bool = True
+) -> None:
     """Wait until a tensor was exchanged: it was."""
     _checked("wait", group, tensor)
 
 
 def spawn(
-    func: Callable[..., Any],
-    args: Sequence[Any] = (),
+    func: Callable[..., object],
+    args: Sequence[object] = (),
     nprocs: int = -1,
     join: bool = True,
     daemon: bool = False,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Run ``func(*args)`` in as many processes as are to train: in this one.
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.errors import InvalidTypeError, UnimplementedError
 from proa.nn.layer import Layer
+
+if TYPE_CHECKING:
+    from proa.distributed.collective import Group
 
 __all__ = [
     "DataParallel", "ParallelEnv", "get_rank", "get_world_size", "init_parallel_env",
@@ -19,12 +22,12 @@ __all__ = [
 _started = False
 
 
-def get_rank(group: Any = None) -> int:
+def get_rank(group: Group | None = None) -> int:
     """Number of this process among those that train together: 0."""
     return 0
 
 
-def get_world_size(group: Any = None) -> int:
+def get_world_size(group: Group | None = None) -> int:
     """How many processes train together: 1."""
     return 1
 
@@ -111,11 +114,11 @@ class DataParallel(Layer):
     def __init__(
         self,
         layers: Layer,
-        strategy: Any = None,
+        strategy: object = None,
         comm_buffer_size: int = 25,
         last_comm_buffer_size: float = 1,
         find_unused_parameters: bool = False,
-        group: Any = None,
+        group: Group | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(layers, Layer):

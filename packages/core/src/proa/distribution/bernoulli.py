@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
@@ -13,6 +13,10 @@ from proa.distribution.distribution import (
     register_kl,
     uniform_noise,
 )
+
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
+    from proa.tensor.arguments import IntsLike
 
 _EPS = 1e-7
 
@@ -29,7 +33,7 @@ class Bernoulli(Distribution):
         probs: In [0, 1]: a number, an array or a tensor.
     """
 
-    def __init__(self, probs: Any, name: str | None = None) -> None:
+    def __init__(self, probs: TensorLike, name: str | None = None) -> None:
         (self.p,) = parameters(probs)
         super().__init__(self.p.shape)
 
@@ -41,12 +45,12 @@ class Bernoulli(Distribution):
     def variance(self) -> Tensor:
         return ops.mul(self.p, ops.sub(1.0, self.p))
 
-    def sample(self, shape: Any = ()) -> Tensor:
+    def sample(self, shape: IntsLike = ()) -> Tensor:
         with NoTape():
             noise = uniform_noise(self._extended(shape), self.p.dtype)
             return ops.cast(ops.less_than(noise, self.p), dtype=self.p.dtype)
 
-    def rsample(self, shape: Any = (), temperature: float = 1.0) -> Tensor:
+    def rsample(self, shape: IntsLike = (), temperature: float = 1.0) -> Tensor:
         """Relaxed values in (0, 1): the sigmoid of (logit + logistic noise) /
         temperature (Maddison et al., 2017).
         """
@@ -56,7 +60,7 @@ class Bernoulli(Distribution):
         noise, odds = (ops.sub(ops.log(t), ops.log(ops.sub(1.0, t))) for t in (u, p))
         return ops.sigmoid(ops.scale(ops.add(odds, noise), scale=1.0 / temperature))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: TensorLike) -> Tensor:
         x = as_value(value, self.p)
         on, off = (
             _entropy_part(a, b)
@@ -64,7 +68,7 @@ class Bernoulli(Distribution):
         )
         return ops.neg(ops.add(on, off))
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: TensorLike) -> Tensor:
         """The probability of at most this value."""
         x = as_value(value, self.p)
         low = ops.where(ops.less_than(x, 0.0), 0.0, ops.sub(1.0, self.p))

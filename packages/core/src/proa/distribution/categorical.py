@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
@@ -13,6 +13,10 @@ from proa.errors import ShapeError
 from proa.tensor.arguments import check_rank
 from proa.tensor.creation import to_tensor
 from proa.tensor.random import multinomial
+
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
+    from proa.tensor.arguments import IntsLike
 
 
 class Categorical(Distribution):
@@ -26,7 +30,7 @@ class Categorical(Distribution):
         logits: (.., classes): a list, an array or a tensor.
     """
 
-    def __init__(self, logits: Any, name: str | None = None) -> None:
+    def __init__(self, logits: TensorLike, name: str | None = None) -> None:
         (self.logits,) = parameters(logits)
         if self.logits.ndim < 1:
             raise ShapeError("Categorical", "logits must be (.., classes)", [])
@@ -34,7 +38,7 @@ class Categorical(Distribution):
         total = ops.sum(self.logits, axis=[-1], keepdim=True)
         self._prob = ops.div(self.logits, total)
 
-    def sample(self, shape: Any = ()) -> Tensor:
+    def sample(self, shape: IntsLike = ()) -> Tensor:
         """Classes (*shape, *batch_shape), int64."""
         front = sizes("Categorical", shape)
         count = math.prod(front)
@@ -44,7 +48,7 @@ class Categorical(Distribution):
             drawn = ops.transpose(drawn, perm=[last, *range(last)])
             return ops.reshape(drawn, shape=[*front, *self._batch_shape])
 
-    def prob(self, value: Any) -> Tensor:
+    def prob(self, value: TensorLike) -> Tensor:
         """Probabilities of classes: of (n,) for each distribution, or of one's own
         (*batch_shape, n).
         """
@@ -59,7 +63,7 @@ class Categorical(Distribution):
             )
         return ops.take_along_axis(self._prob, index, axis=self._prob.ndim - 1)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: TensorLike) -> Tensor:
         return ops.log(self.prob(value))
 
     def entropy(self) -> Tensor:

@@ -14,6 +14,8 @@ from proa.tensor.creation import to_tensor
 
 if TYPE_CHECKING:
     from proa.base.dtype import DTypeLike
+    from proa.base.typing import TensorLike
+    from proa.tensor.arguments import IntsLike
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -66,14 +68,14 @@ class Distribution:
         """The square root of the variance."""
         return ops.sqrt(self.variance)
 
-    def sample(self, shape: Any = ()) -> Tensor:
+    def sample(self, shape: IntsLike = ()) -> Tensor:
         """Values (*shape, *batch_shape, *event_shape).
 
         Without gradients, but for `Normal` and `Uniform`.
         """
         raise self._missing("sample")
 
-    def rsample(self, shape: Any = ()) -> Tensor:
+    def rsample(self, shape: IntsLike = ()) -> Tensor:
         """Values as functions of the parameters, so that gradients flow to these."""
         raise self._missing("rsample")
 
@@ -81,15 +83,15 @@ class Distribution:
         """The expected -log of the probability (density)."""
         raise self._missing("entropy")
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: TensorLike) -> Tensor:
         """log of the probability (density) of a value."""
         raise self._missing("log_prob")
 
-    def prob(self, value: Any) -> Tensor:
+    def prob(self, value: TensorLike) -> Tensor:
         """Probability (density) of a value."""
         return ops.exp(self.log_prob(value))
 
-    def probs(self, value: Any) -> Tensor:
+    def probs(self, value: TensorLike) -> Tensor:
         """Probability (density) of a value."""
         return self.prob(value)
 
@@ -97,7 +99,7 @@ class Distribution:
         """The expected log of this one's probability over the other's."""
         return kl_divergence(self, other)
 
-    def _extended(self, shape: Any) -> list[int]:
+    def _extended(self, shape: IntsLike) -> list[int]:
         return [*sizes(type(self).__name__, shape), *self._batch_shape]
 
 
@@ -135,7 +137,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     )
 
 
-def sizes(where: str, shape: Any) -> list[int]:
+def sizes(where: str, shape: IntsLike) -> list[int]:
     """A sample shape as a list."""
     if isinstance(shape, int):
         return [shape]
@@ -159,7 +161,7 @@ def parameters(*values: Any) -> list[Tensor]:
     return [ops.broadcast_to(t, shape=list(total.shape)) for t in tensors]
 
 
-def as_value(value: Any, like: Tensor) -> Tensor:
+def as_value(value: TensorLike, like: Tensor) -> Tensor:
     """A value in the dtype of the parameters."""
     if not isinstance(value, Tensor):
         return to_tensor(value, like.dtype)

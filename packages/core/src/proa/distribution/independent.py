@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.distribution.distribution import Distribution
 from proa.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
+    from proa.tensor.arguments import IntsLike
 
 
 class Independent(Distribution):
@@ -39,16 +43,16 @@ class Independent(Distribution):
     def variance(self) -> Tensor:
         return self._base.variance
 
-    def sample(self, shape: Any = ()) -> Tensor:
+    def sample(self, shape: IntsLike = ()) -> Tensor:
         return self._base.sample(shape)
 
-    def rsample(self, shape: Any = ()) -> Tensor:
+    def rsample(self, shape: IntsLike = ()) -> Tensor:
         return self._base.rsample(shape)
 
     def _summed(self, x: Tensor) -> Tensor:
         return ops.sum(x, axis=list(range(x.ndim - self._rank, x.ndim)))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: TensorLike) -> Tensor:
         return self._summed(self._base.log_prob(value))
 
     def entropy(self) -> Tensor:

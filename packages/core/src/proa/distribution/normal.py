@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.distribution.distribution import (
@@ -14,6 +14,10 @@ from proa.distribution.distribution import (
     register_kl,
 )
 
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
+    from proa.tensor.arguments import IntsLike
+
 
 class Normal(Distribution):
     """exp(-(x - loc) ** 2 / (2 scale ** 2)) / (scale sqrt(2 pi)).
@@ -23,7 +27,9 @@ class Normal(Distribution):
         scale: Standard deviation, positive; broadcast with loc.
     """
 
-    def __init__(self, loc: Any, scale: Any, name: str | None = None) -> None:
+    def __init__(
+        self, loc: TensorLike, scale: TensorLike, name: str | None = None
+    ) -> None:
         self.loc, self.scale = parameters(loc, scale)
         super().__init__(self.loc.shape)
 
@@ -35,7 +41,7 @@ class Normal(Distribution):
     def variance(self) -> Tensor:
         return ops.square(self.scale)
 
-    def sample(self, shape: Any = (), seed: int = 0) -> Tensor:
+    def sample(self, shape: IntsLike = (), seed: int = 0) -> Tensor:
         """Values (*shape, *batch_shape); a seed other than 0 begins its own stream.
 
         Gradients flow to the parameters, as from `rsample`: programs for Paddle 2.1,
@@ -43,10 +49,10 @@ class Normal(Distribution):
         """
         return self._drawn(shape, seed)
 
-    def rsample(self, shape: Any = ()) -> Tensor:
+    def rsample(self, shape: IntsLike = ()) -> Tensor:
         return self._drawn(shape, 0)
 
-    def _drawn(self, shape: Any, seed: int) -> Tensor:
+    def _drawn(self, shape: IntsLike, seed: int) -> Tensor:
         noise = normal_noise(self._extended(shape), self.loc.dtype, seed)
         return ops.add(ops.mul(noise, self.scale), self.loc)
 
@@ -54,7 +60,7 @@ class Normal(Distribution):
         """1/2 + log(2 pi) / 2 + log(scale)."""
         return ops.add(ops.log(self.scale), 0.5 + 0.5 * math.log(2 * math.pi))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: TensorLike) -> Tensor:
         standardized = ops.div(ops.sub(as_value(value, self.loc), self.loc), self.scale)
         size = ops.add(ops.log(self.scale), 0.5 * math.log(2 * math.pi))
         return ops.sub(ops.scale(ops.square(standardized), scale=-0.5), size)

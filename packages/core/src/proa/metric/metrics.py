@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor.arguments import check_rank
+
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -35,7 +39,7 @@ class Metric:
         """The value over all batches."""
         raise NotImplementedError
 
-    def name(self) -> Any:
+    def name(self) -> str | list[str]:
         """A name, or one for each value."""
         raise NotImplementedError
 
@@ -53,7 +57,11 @@ class Accuracy(Metric):
     """
 
     def __init__(
-        self, topk: Any = (1,), name: str | None = None, *args: Any, **kwargs: Any
+        self,
+        topk: int | Sequence[int] = (1,),
+        name: str | None = None,
+        *args: object,
+        **kwargs: object,
     ) -> None:
         self.topk = tuple(topk) if isinstance(topk, (list, tuple)) else (topk,)
         if not self.topk or min(self.topk) < 1:
@@ -65,7 +73,7 @@ class Accuracy(Metric):
             self._name = [f"{base}_top{k}" for k in self.topk]
         self.reset()
 
-    def compute(self, pred: Tensor, label: Tensor, *args: Any) -> Tensor:
+    def compute(self, pred: Tensor, label: Tensor, *args: object) -> Tensor:
         """Whether each of the likeliest classes is the label, (n, maxk)."""
         check_rank("Accuracy", "pred", pred, 1)
         k = min(self.maxk, pred.shape[-1])
@@ -78,7 +86,7 @@ class Accuracy(Metric):
             label = ops.cast(label, dtype=best.dtype)
         return ops.cast(ops.equal(best, label), dtype=pred.dtype)
 
-    def update(self, correct: Any, *args: Any) -> Any:
+    def update(self, correct: TensorLike, *args: object) -> float | list[float]:
         """Take in what `compute` gave; returns the batch's accuracy for each k."""
         hit = _array(correct)
         if hit.ndim < 1:
@@ -96,7 +104,7 @@ class Accuracy(Metric):
         self.total = [0.0] * len(self.topk)
         self.count = [0] * len(self.topk)
 
-    def accumulate(self) -> Any:
+    def accumulate(self) -> float | list[float]:
         values = [
             t / c if c else 0.0 for t, c in zip(self.total, self.count, strict=True)
         ]
@@ -116,7 +124,7 @@ class _Binary(Metric):
     def reset(self) -> None:
         self.tp = self.fp = self.fn = 0
 
-    def update(self, preds: Any, labels: Any) -> None:
+    def update(self, preds: TensorLike, labels: TensorLike) -> None:
         """Take in probabilities and labels."""
         said, true = _array(preds), _array(labels)
         for each, given in (("preds", said), ("labels", true)):
@@ -143,7 +151,9 @@ class _Binary(Metric):
 class Precision(_Binary):
     """Of what was said to be positive, the share that is."""
 
-    def __init__(self, name: str = "precision", *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, name: str = "precision", *args: object, **kwargs: object
+    ) -> None:
         super().__init__(name)
 
     def accumulate(self) -> float:
@@ -154,7 +164,7 @@ class Precision(_Binary):
 class Recall(_Binary):
     """Of what is positive, the share that was found."""
 
-    def __init__(self, name: str = "recall", *args: Any, **kwargs: Any) -> None:
+    def __init__(self, name: str = "recall", *args: object, **kwargs: object) -> None:
         super().__init__(name)
 
     def accumulate(self) -> float:
@@ -170,8 +180,8 @@ class Auc(Metric):
         curve: str = "ROC",
         num_thresholds: int = 4095,
         name: str = "auc",
-        *args: Any,
-        **kwargs: Any,
+        *args: object,
+        **kwargs: object,
     ) -> None:
         if curve != "ROC":
             raise InvalidArgumentError(f"[Auc] curve must be ROC, got {curve!r}")
@@ -186,7 +196,7 @@ class Auc(Metric):
         self._positive = np.zeros(self._thresholds + 1, np.int64)
         self._negative = np.zeros(self._thresholds + 1, np.int64)
 
-    def update(self, preds: Any, labels: Any) -> None:
+    def update(self, preds: TensorLike, labels: TensorLike) -> None:
         """Take in probabilities, (n,), (n, 1) or (n, 2) with the positive's last;
         labels.
         """
@@ -226,8 +236,8 @@ def accuracy(
     input: Tensor,
     label: Tensor,
     k: int = 1,
-    correct: Any = None,
-    total: Any = None,
+    correct: Tensor | None = None,
+    total: Tensor | None = None,
     name: str | None = None,
 ) -> Tensor:
     """The share of rows whose label is among the k greatest, a 0-d tensor."""

@@ -31,13 +31,13 @@ class Initializer:
         """The value for a parameter of this shape and dtype."""
         raise UnimplementedError(f"[{type(self).__name__}] a subclass must define make")
 
-    def __call__(self, param: Tensor, block: Any = None) -> Tensor:
+    def __call__(self, param: Tensor, block: object = None) -> Tensor:
         """Fill ``param`` in place."""
         with NoTape():
             param[...] = self.make(list(param.shape), param.dtype)
         return param
 
-    def forward(self, var: Tensor, block: Any = None) -> Tensor:
+    def forward(self, var: Tensor, block: object = None) -> Tensor:
         """Fill ``var`` in place."""
         return self(var, block)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
@@ -12,6 +12,11 @@ from proa.optimizer.lr import LRScheduler
 from proa.optimizer.optimizer import Optimizer
 from proa.optimizer.rules import check_share
 from proa.optimizer.state import Step
+
+if TYPE_CHECKING:
+    from proa.nn.clip import ClipGrad
+    from proa.optimizer.optimizer import DecayLike, ParametersLike
+    from proa.tensor.parameter import Parameter
 
 
 def _check_epsilon(where: str, epsilon: float) -> None:
@@ -38,9 +43,9 @@ class Adagrad(Optimizer):
         self,
         learning_rate: float | LRScheduler,
         epsilon: float = 1e-06,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         initial_accumulator_value: float = 0.0,
         multi_precision: bool = False,
@@ -82,9 +87,9 @@ class Adamax(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-08,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         multi_precision: bool = False,
     ) -> None:
@@ -125,9 +130,9 @@ class RMSProp(Optimizer):
         epsilon: float = 1e-06,
         momentum: float = 0.0,
         centered: bool = False,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         multi_precision: bool = False,
     ) -> None:
@@ -170,9 +175,9 @@ class Adadelta(Optimizer):
         learning_rate: float | LRScheduler = 0.001,
         epsilon: float = 1e-06,
         rho: float = 0.95,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         multi_precision: bool = False,
     ) -> None:
@@ -220,9 +225,9 @@ class Lamb(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-06,
-        parameters: Iterable[Any] | None = None,
-        grad_clip: Any = None,
-        exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None,
+        parameters: ParametersLike | None = None,
+        grad_clip: ClipGrad | None = None,
+        exclude_from_weight_decay_fn: Callable[[Parameter], bool] | None = None,
         name: str | None = None,
         multi_precision: bool = False,
         always_adapt: bool = False,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from proa import _core
 from proa._core import Tensor, ops
@@ -16,8 +16,18 @@ from proa.optimizer.regularizer import L2Decay, Regularizer
 from proa.optimizer.state import State, Step
 from proa.tensor.row_sparse import merged, parts
 
+if TYPE_CHECKING:
+    from proa.nn.clip import ClipGrad
+
+    #: What is trained: tensors, or groups of them with settings of their own.
+    ParametersLike: TypeAlias = Iterable[Tensor] | Iterable[Mapping[str, object]]
+    #: Weight decay: a coefficient of L2, or a penalty.
+    DecayLike: TypeAlias = float | Tensor | Regularizer
+
 #: Parameters with their gradients.
-Pairs = list[tuple[Any, Any]]
+Pairs: TypeAlias = list[tuple[Tensor, Tensor]]
+#: The same, None being the gradient of a parameter that got none.
+OptionalPairs: TypeAlias = Sequence[tuple[Tensor, Tensor | None]]
 #: Whether decay applies to the parameter of a name.
 DecayFilter = Callable[[str], bool]
 
@@ -84,12 +94,12 @@ class Optimizer(State):
     def __init__(
         self,
         learning_rate: float | LRScheduler = 0.001,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         multi_precision: bool = False,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         super().__init__(multi_precision)
         where = type(self).__name__
@@ -179,12 +189,12 @@ class Optimizer(State):
         """Change every parameter that has a gradient."""
         self._apply([(p, p.grad) for p in self._parameter_list])
 
-    def apply_gradients(self, params_grads: Pairs) -> list[Any]:
+    def apply_gradients(self, params_grads: OptionalPairs) -> list[Tensor]:
         """Take a step with these gradients: clipped, decay added, then applied."""
         self._apply(list(params_grads))
         return []
 
-    def _apply(self, pairs: Pairs) -> None:
+    def _apply(self, pairs: OptionalPairs) -> None:
         lr = self.get_lr()
         given = {id(p): (p, g) for p, g in pairs if g is not None}
         with NoTape(), phase("Optimization"):
@@ -299,11 +309,13 @@ class Optimizer(State):
         return {"lr": step.lr, "weight_decay": step.decay}
 
     def append_regularization_ops(
-        self, parameters_and_grads: Pairs, regularization: Any = None
-    ) -> Pairs:
+        self,
+        parameters_and_grads: OptionalPairs,
+        regularization: DecayLike | None = None,
+    ) -> list[tuple[Tensor, Tensor | None]]:
         """The pairs with decay added to gradients: each parameter's own, or this."""
         shared = _as_decay("append_regularization_ops", regularization)
-        result = []
+        result: list[tuple[Tensor, Tensor | None]] = []
         with NoTape():
             for p, g in parameters_and_grads:
                 decay = getattr(p, "regularizer", None) or shared
@@ -315,10 +327,10 @@ class Optimizer(State):
     def backward(
         self,
         loss: Tensor,
-        startup_program: Any = None,
-        parameters: Any = None,
-        no_grad_set: Any = None,
-        callbacks: Any = None,
+        startup_program: object = None,
+        parameters: Iterable[Tensor] | None = None,
+        no_grad_set: Iterable[Tensor | str] | None = None,
+        callbacks: object = None,
     ) -> Pairs:
         """Parameters with their gradients, which are computed if there are none yet.
 
@@ -341,10 +353,10 @@ class Optimizer(State):
     def minimize(
         self,
         loss: Tensor,
-        startup_program: Any = None,
-        parameters: Any = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Any], Pairs]:
+        startup_program: object = None,
+        parameters: Iterable[Tensor] | None = None,
+        no_grad_set: Iterable[Tensor | str] | None = None,
+    ) -> tuple[list[Tensor], Pairs]:
         """Take a step with the parameters' gradients, computed if there are none."""
         pairs = self.backward(loss, startup_program, parameters, no_grad_set)
         self._apply(pairs)

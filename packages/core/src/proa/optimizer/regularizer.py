@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from proa._core import Tensor, ops
 from proa.base.public import publish_class
 from proa.errors import UnimplementedError
@@ -15,7 +13,9 @@ class Regularizer:
     def __init__(self, coeff: float = 0.0) -> None:
         self.coeff = float(coeff)
 
-    def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
+    def __call__(
+        self, param: Tensor, grad: object = None, block: object = None
+    ) -> Tensor:
         """The penalty's gradient with respect to ``param``."""
         raise UnimplementedError(
             f"[{type(self).__name__}] a subclass must define __call__"
@@ -28,14 +28,18 @@ class Regularizer:
 class L1Decay(Regularizer):
     """coeff * sum(|w|): adds coeff * sign(w) to the gradient."""
 
-    def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
+    def __call__(
+        self, param: Tensor, grad: object = None, block: object = None
+    ) -> Tensor:
         return ops.mul(ops.sign(param), self.coeff)
 
 
 class L2Decay(Regularizer):
     """0.5 * coeff * sum(w ** 2): adds coeff * w to the gradient."""
 
-    def __call__(self, param: Tensor, grad: Any = None, block: Any = None) -> Tensor:
+    def __call__(
+        self, param: Tensor, grad: object = None, block: object = None
+    ) -> Tensor:
         return ops.mul(param, self.coeff)
 
 

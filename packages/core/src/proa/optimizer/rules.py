@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
 from proa.optimizer.lr import LRScheduler
-from proa.optimizer.optimizer import DecayFilter, Group, Optimizer
+from proa.optimizer.optimizer import (
+    DecayFilter,
+    DecayLike,
+    Group,
+    Optimizer,
+    ParametersLike,
+)
 from proa.optimizer.state import Step
 from proa.tensor.row_sparse import parts
+
+if TYPE_CHECKING:
+    from proa.nn.clip import ClipGrad
+    from proa.optimizer.optimizer import DecayLike, ParametersLike
+    from proa.tensor.parameter import Parameter
 
 
 def check_share(where: str, name: str, value: float) -> None:
@@ -26,9 +37,9 @@ class SGD(Optimizer):
     def __init__(
         self,
         learning_rate: float | LRScheduler = 0.001,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         multi_precision: bool = False,
     ) -> None:
@@ -62,10 +73,10 @@ class Momentum(Optimizer):
         self,
         learning_rate: float | LRScheduler = 0.001,
         momentum: float = 0.9,
-        parameters: Iterable[Any] | None = None,
+        parameters: ParametersLike | None = None,
         use_nesterov: bool = False,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         multi_precision: bool = False,
         rescale_grad: float = 1.0,
@@ -112,9 +123,9 @@ class Adam(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-08,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = None,
+        grad_clip: ClipGrad | None = None,
         name: str | None = None,
         lazy_mode: bool = False,
         multi_precision: bool = False,
@@ -166,13 +177,13 @@ class AdamW(Adam):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-08,
-        parameters: Iterable[Any] | None = None,
-        weight_decay: Any = 0.01,
+        parameters: ParametersLike | None = None,
+        weight_decay: DecayLike | None = 0.01,
         apply_decay_param_fun: DecayFilter | None = None,
-        grad_clip: Any = None,
+        grad_clip: ClipGrad | None = None,
         lazy_mode: bool = False,
         name: str | None = None,
-        lr_ratio: Callable[[Any], float] | None = None,
+        lr_ratio: Callable[[Parameter], float] | None = None,
         multi_precision: bool = False,
     ) -> None:
         if isinstance(weight_decay, Tensor):

@@ -99,7 +99,7 @@ class NaturalExpDecay(LRScheduler):
         gamma: float | None = None,
         last_epoch: int = -1,
         verbose: bool = False,
-        **old_names: Any,
+        **old_names: float,
     ) -> None:
         where = type(self).__name__
         self.gamma = float(_renamed(where, "gamma", gamma, "gama", old_names))
@@ -177,7 +177,7 @@ class LinearWarmup(LRScheduler):
         end_lr: float = 0.0,
         last_epoch: int = -1,
         verbose: bool = False,
-        **old_names: Any,
+        **old_names: float,
     ) -> None:
         learning_rate = _renamed(
             "LinearWarmup", "learning_rate", learning_rate, "learing_rate", old_names

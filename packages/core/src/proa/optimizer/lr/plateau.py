@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from proa._core import Tensor
@@ -73,22 +74,25 @@ class ReduceOnPlateau(LRScheduler):
             return sign * value > sign * (self.best + sign * margin)
         return sign * value > sign * self.best + margin
 
-    def step(self, metrics: Any = None, epoch: int | None = None) -> None:  # type: ignore[override]  # as in Paddle
+    def step(  # type: ignore[override]  # as in Paddle
+        self,
+        metrics: float | Sequence[float] | Tensor | None = None,
+        epoch: int | None = None,
+    ) -> None:
         """Move on with the measure of this epoch."""
         if metrics is None:
             raise InvalidArgumentError(
                 "[ReduceOnPlateau.step] the measure must be given, got None"
             )
-        if isinstance(metrics, Tensor):
-            metrics = metrics.item()
-        elif hasattr(metrics, "__len__"):
-            (metrics,) = metrics
+        value: Any = metrics.item() if isinstance(metrics, Tensor) else metrics
+        if hasattr(value, "__len__"):
+            (value,) = value
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             return
-        if self._better(float(metrics)):
-            self.best, self.num_bad_epochs = float(metrics), 0
+        if self._better(float(value)):
+            self.best, self.num_bad_epochs = float(value), 0
         else:
             self.num_bad_epochs += 1
         if self.num_bad_epochs > self.patience:

@@ -17,7 +17,7 @@ from proa.errors import InvalidArgumentError, InvalidTypeError, UnimplementedErr
 from proa.ir import Program
 from proa.jit.capture import Capture, Retrace
 from proa.optimizer import Optimizer
-from proa.optimizer.optimizer import Pairs
+from proa.optimizer.optimizer import OptionalPairs, Pairs
 from proa.static.amp.guard import casting_where_marked
 from proa.static.amp.lists import AutoMixedPrecisionLists
 from proa.static.amp.rewrite import rewrite, store_low
@@ -180,7 +180,7 @@ class OptimizerWithMixedPrecision:
             grads = _core.grad([scaled], wanted, None, False, False, True, True)
         return [(p, g) for p, g in zip(wanted, grads, strict=True) if g is not None]
 
-    def apply_gradients(self, params_grads: Pairs) -> list[Any]:
+    def apply_gradients(self, params_grads: OptionalPairs) -> list[Tensor]:
         """Take the step with scaled gradients; with zeros if one is not finite."""
         pairs = [(p, g) for p, g in params_grads if g is not None]
         for _, g in pairs[:1]:
@@ -193,8 +193,8 @@ class OptimizerWithMixedPrecision:
             return self._optimizer.apply_gradients(pairs)
 
     def apply_optimize(
-        self, loss: Tensor, startup_program: Any, params_grads: Pairs
-    ) -> list[Any]:
+        self, loss: Tensor, startup_program: object, params_grads: OptionalPairs
+    ) -> list[Tensor]:
         """`apply_gradients`."""
         return self.apply_gradients(params_grads)
 
