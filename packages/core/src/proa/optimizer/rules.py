@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
 from proa.optimizer.lr import LRScheduler
-from proa.optimizer.optimizer import (
-    DecayFilter,
-    DecayLike,
-    Group,
-    Optimizer,
-    ParametersLike,
-)
+from proa.optimizer.optimizer import DecayFilter, Group, Optimizer
 from proa.optimizer.state import Step
 from proa.tensor.row_sparse import parts
 
