@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import grpc
-import numpy.typing as npt
 
-from proa_serving.client.request import make_request
+from proa_serving.client.base import Client
 from proa_serving.protocol import rpc
 from proa_serving.protocol.errors import NotFoundError, error_from_code
 from proa_serving.protocol.generated import open_inference_pb2 as pb
 from proa_serving.protocol.messages import (
     IndexEntry,
+    InferRequest,
     InferResponse,
     ModelMetadata,
-    Parameters,
     ServerMetadata,
 )
 
 
-class GrpcClient:
+class GrpcClient(Client):
     """Asks a server.
 
     Args:
@@ -48,46 +45,12 @@ class GrpcClient:
             for name, (request, response) in rpc.METHODS.items()
         }
 
-    def __enter__(self) -> GrpcClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         self._channel.close()
 
-    def infer(
-        self,
-        model: str,
-        inputs: Mapping[str, npt.ArrayLike],
-        *,
-        outputs: Sequence[str] = (),
-        version: str = "",
-        id: str = "",
-        parameters: Parameters | None = None,
-        binary: bool = True,
-    ) -> InferResponse:
-        """Run ``model`` on ``inputs`` by name; as :meth:`HttpClient.infer`.
-
-        ``binary`` chooses raw contents; typed contents otherwise.
-        """
-        request = make_request(
-            model,
-            inputs,
-            outputs=outputs,
-            version=version,
-            id=id,
-            parameters=parameters,
-            binary=binary,
-        )
-        answer = self._round_trip("ModelInfer", rpc.encode_request(request, binary))
-        return rpc.decode_response(answer)
+    def _infer(self, request: InferRequest) -> InferResponse:
+        message = rpc.encode_request(request, request.binary_output)
+        return rpc.decode_response(self._round_trip("ModelInfer", message))
 
     def live(self) -> bool:
         return bool(self._round_trip("ServerLive", pb.ServerLiveRequest()).live)

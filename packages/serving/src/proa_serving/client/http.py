@@ -5,14 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Mapping, Sequence
-from types import TracebackType
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-import numpy.typing as npt
-
-from proa_serving.client.request import make_request
+from proa_serving.client.base import Client
 from proa_serving.protocol.errors import (
     RequestTimeoutError,
     UnavailableError,
@@ -20,9 +17,9 @@ from proa_serving.protocol.errors import (
 )
 from proa_serving.protocol.messages import (
     IndexEntry,
+    InferRequest,
     InferResponse,
     ModelMetadata,
-    Parameters,
     ServerMetadata,
     TensorSpec,
 )
@@ -35,7 +32,7 @@ from proa_serving.protocol.rest import (
 )
 
 
-class HttpClient:
+class HttpClient(Client):
     """Asks a server. Not thread-safe: give each thread its own.
 
     Args:
@@ -47,60 +44,16 @@ class HttpClient:
         self._address = address
         self._connection = http.client.HTTPConnection(address, timeout=timeout)
 
-    def __enter__(self) -> HttpClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""
         self._connection.close()
 
-    def infer(
-        self,
-        model: str,
-        inputs: Mapping[str, npt.ArrayLike],
-        *,
-        outputs: Sequence[str] = (),
-        version: str = "",
-        id: str = "",
-        parameters: Parameters | None = None,
-        binary: bool = True,
-    ) -> InferResponse:
-        """Run ``model`` on ``inputs`` by name.
-
-        Args:
-            model: The model's name.
-            inputs: Arrays by name, of the dtypes that the model takes.
-            outputs: Which outputs to answer; all if empty.
-            version: The model's version; the newest if empty.
-            id: Comes back with the answer.
-            parameters: Of the protocol, such as ``timeout`` in microseconds.
-            binary: Send and receive raw bytes; JSON otherwise.
-
-        Raises:
-            ServingError: What the server raised, of the same type.
-        """
-        request = make_request(
-            model,
-            inputs,
-            outputs=outputs,
-            version=version,
-            id=id,
-            parameters=parameters,
-            binary=binary,
-        )
-        body, json_size = encode_request(request, binary)
+    def _infer(self, request: InferRequest) -> InferResponse:
+        body, json_size = encode_request(request, request.binary_output)
         headers = {"Content-Type": JSON_TYPE}
         if json_size is not None:
             headers = {"Content-Type": BINARY_TYPE, HEADER_LENGTH: str(json_size)}
-        path = _model_path(model, version, "/infer")
+        path = _model_path(request.model, request.version, "/infer")
         data, length = self._round_trip("POST", path, body, headers)
         return decode_response(data, length)
 
