@@ -16,6 +16,7 @@ from proa.runtime import (
     engine_from_bytes,
     engine_from_parts,
     load_engine,
+    suits_winograd,
 )
 from proa.static import InputSpec
 
@@ -88,3 +89,40 @@ def test_a_layer_computes_with_another_weight(layer, shape):
     x = proa.to_tensor(RNG.standard_normal(shape).astype(np.float32))
     given = one.forward_with_weight(x, other.weight).numpy()
     np.testing.assert_array_equal(given, other(x).numpy())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({}, {"in_channels": 32, "out_channels": 32}, {"in_channels": 31}),
+        *({"out_channels": 31}, {"in_channels": 528, "out_channels": 512}),
+        *({"stride": 2}, {"dilation": 2}, {"groups": 2}, {"kernel_size": 1}),
+    ],
+    ids=str,
+)
+def test_weights_that_suit_winograd_are_packed_for_it(tmp_path: Path, changed):
+    given = {"in_channels": 64, "out_channels": 64, "kernel_size": 3, **changed}
+    layer = nn.Conv2D(**given, bias_attr=False)
+    path, shape = tmp_path / "conv.proa", [1, given["in_channels"], 8, 8]
+    proa.jit.save(layer, str(path), [InputSpec(shape, "float32", "x")])
+    engine = load_engine(path)
+    engine.run([np.zeros(shape, np.float32)])
+    growth = engine.packed_bytes / (4 * layer.weight.size)
+    expected = suits_winograd(
+        "float32",
+        layer.weight.shape,
+        [given.get("stride", 1)] * 2,
+        [given.get("dilation", 1)] * 2,
+        given.get("groups", 1),
+    )
+    # F(2 x 2, 3 x 3) holds 16 transformed numbers for the 9 of a kernel.
+    assert (growth > 1.5) == expected
+    assert expected == (not changed or changed.get("out_channels") == 32)
+
+
+def test_wide_numbers_and_integers_do_not_suit_winograd():
+    for dtype, expected in (
+        *(("float32", True), ("float16", True), ("bfloat16", True)),
+        *(("float64", False), ("int8", False)),
+    ):
+        assert suits_winograd(dtype, [64, 64, 3, 3], [1, 1], [1, 1], 1) == expected

@@ -71,6 +71,22 @@ def test_a_selection_has_the_ops_and_dtypes_of_the_models(models):
     assert not both.depthwise
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [((32, 32, 3), True), ((32, 32, 1), False), ((32, 32, 3, 2), False)],
+)
+def test_a_selection_has_winograd_where_the_kernels_use_it(
+    arguments, expected, tmp_path
+):
+    import proa
+    from proa.static import InputSpec
+
+    path = tmp_path / "conv.proa"
+    spec = InputSpec([None, arguments[0], 8, 8], "float32", "x")
+    proa.jit.save(proa.nn.Conv2D(*arguments), str(path), [spec])
+    assert selection_of([path]).winograd == expected
+
+
 def test_models_with_control_flow_are_refused(tmp_path):
     import proa
     from proa.static import InputSpec

@@ -4,10 +4,13 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
 #include "engine_run.h"
+#include "proa/base/winograd.h"
 #include "proa/runtime/checksum.h"
 #include "proa/runtime/engine.h"
 #include "proa/train/run.h"
@@ -199,6 +202,21 @@ void bind_engine(py::module_& m) {
         return crc32(crc, info.ptr, static_cast<size_t>(info.size * info.itemsize));
       },
       py::arg("bytes"), py::arg("crc") = 0);
+  m.def(
+      "suits_winograd",
+      [](const py::object& dtype, std::array<int64_t, 4> weight, std::array<int64_t, 2> stride,
+         std::array<int64_t, 2> dilation, int64_t groups) {
+        ConvWeightShape shape = {DType::kF32,
+                                 {weight[2], weight[3]},
+                                 {stride[0], stride[1]},
+                                 {dilation[0], dilation[1]},
+                                 groups,
+                                 weight[1],
+                                 weight[0] / std::max<int64_t>(groups, 1)};
+        return bind::parse_dtype(dtype.ptr(), &shape.dtype) && suits_winograd(shape);
+      },
+      py::arg("dtype"), py::arg("weight"), py::arg("stride"), py::arg("dilation"),
+      py::arg("groups"));
   py::class_<TapePlan>(m, "TapePlan")
       .def(py::init<size_t, std::vector<uint32_t>, std::vector<uint32_t>,
                     std::vector<std::pair<uint32_t, uint32_t>>, std::vector<uint32_t>>(),

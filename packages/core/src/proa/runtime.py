@@ -25,6 +25,7 @@ __all__ = [
     "engine_from_bytes",
     "engine_from_parts",
     "load_engine",
+    "suits_winograd",
 ]
 
 
@@ -154,3 +155,25 @@ def call_operator(
         )
     results = operator(*inputs, **attributes)
     return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+def suits_winograd(
+    dtype: str,
+    weight: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> bool:
+    """Whether a convolution is computed by Winograd's algorithm, by its weights alone.
+
+    Args:
+        dtype: Of the weights.
+        weight: Their shape, (out, in / groups, KH, KW), or in and out by turns for a
+            transposed convolution.
+        stride: (height, width); likewise dilation.
+        groups: Blocks of channels that do not mix.
+    """
+    suits: bool = _core.suits_winograd(
+        dtype, list(weight), list(stride), list(dilation), groups
+    )
+    return suits

@@ -29,7 +29,7 @@ class Selection(NamedTuple):
 
     ops: Sequence[str] = ()
     dtypes: Sequence[str] = ()
-    winograd: bool = True  # minimal filtering for wide 3 x 3 convolutions
+    winograd: bool = True  # Winograd's algorithm for wide 3 x 3 convolutions
     depthwise: bool = True  # a way of their own for depthwise convolutions
 
 
@@ -51,18 +51,21 @@ def selection_of(models: Sequence[str | PathLike[str]]) -> Selection:
         for block in program.blocks:
             ops |= {node.op for node in block.nodes}
             dtypes |= {value.dtype for value in block.values()}
-            winograd |= any(_is_wide(node) for node in block.nodes)
+            winograd |= any(_uses_winograd(node) for node in block.nodes)
             depthwise |= any(node.attrs.get("groups", 1) != 1 for node in block.nodes)
     return Selection(sorted(ops), sorted(dtypes), winograd, depthwise)
 
 
-def _is_wide(node: Node) -> bool:
-    """Whether kernels may be of the size that minimal filtering is for."""
-    if not node.op.startswith("conv2d") or node.inputs[1] is None:
+def _uses_winograd(node: Node) -> bool:
+    from proa.runtime import suits_winograd
+
+    weight = node.inputs[1] if node.op.startswith("conv2d") else None
+    if weight is None:
         return False
-    shape = node.inputs[1].shape
-    floats = ("float32", "float16", "bfloat16")
-    return node.inputs[1].dtype in floats and min(shape[:2]) >= 32
+    attrs = node.attrs
+    return suits_winograd(
+        weight.dtype, weight.shape, attrs["stride"], attrs["dilation"], attrs["groups"]
+    )
 
 
 def build(

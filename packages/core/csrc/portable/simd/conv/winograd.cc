@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proa/base/settings.h"
+#include "proa/base/winograd.h"
 #include "proa/simd/conv/winograd_tiles.h"
 #include "proa/simd/tuning.h"
 
@@ -232,9 +233,13 @@ PROA_INLINE void pack_taps(const float* taps, bool back, int64_t point, float* t
 }  // namespace
 
 bool winograd_takes(const Convolution& c) {
-  return settings().winograd && !is_double(c.kernels.dtype) && c.taps_h == 3 && c.taps_w == 3 &&
-         c.tap_h == 1 && c.tap_w == 1 && c.step_h == 1 && c.step_w == 1 && c.groups == 1 &&
-         c.depth >= 32 && c.outs >= 32 && c.depth * c.outs <= 512 * 512;
+  return settings().winograd && suits_winograd({c.kernels.dtype,
+                                                {c.taps_h, c.taps_w},
+                                                {c.step_h, c.step_w},
+                                                {c.tap_h, c.tap_w},
+                                                c.groups,
+                                                c.depth,
+                                                c.outs});
 }
 
 size_t winograd_packed_size(const Convolution& c) {
