@@ -78,6 +78,15 @@ PORTABLE_BANS = [
     (r"\b(?:getenv|system|exit|abort)\s*\(", "no calls of the operating system"),
     (r"\bstd::(?!is_\w+|\w+_[tv]\b)\w+", "of std:: type traits alone"),
 ]
+# What names an instruction set: the compiler's macros, intrinsics, types of vectors and
+# inline assembly. Only the files below may; everything else tests their constants.
+ISA_CODE = re.compile(
+    r"\b__(?:AVX\w*|SSE\w*|FMA__|F16C__|BMI\w*|ARM_\w+|aarch64__|arm__|x86_64__|i386__)"
+    r"|\b_mm\d*_\w+|\b__m(?:mask)?\d+\w*|\bv\w+_[fsu](?:8|16|32|64)\b|\b__asm__\b"
+)
+ISA_FILES = re.compile(
+    r".*/csrc/portable/(?:base/cpu\.cc|simd/vec\w*\.h|.*\.\w+\.(?:cc|h))"
+)
 # Comments, strings and characters, which no ban is about.
 UNCODED = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S
@@ -219,6 +228,9 @@ def portable_code(root: Path, files: list[str]) -> Iterator[Breach]:
             for pattern, rule in PORTABLE_BANS:
                 if found := re.search(pattern, line):
                     yield Breach(name, number, f"{rule} (PORTABLE.md), got {found[0]}")
+            if not ISA_FILES.fullmatch(name) and (found := ISA_CODE.search(line)):
+                rule = "only simd/vec*.h and <name>.<isa>.cc name an instruction set"
+                yield Breach(name, number, f"{rule} (PORTABLE.md), got {found[0]}")
         if component in ("simd", "kernels") and "namespace proa::PROA_ISA" not in code:
             rule = (
                 "what is compiled per ISA is in namespace proa::PROA_ISA (PORTABLE.md)"

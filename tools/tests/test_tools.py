@@ -130,6 +130,31 @@ def test_code_compiled_per_instruction_set_needs_its_namespace(tmp_path, part):
     assert not list(arch.portable_code(tmp_path, right))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#if defined(__AVX512F__)",
+        "#elif defined(__ARM_NEON) && !defined(__aarch64__)",
+        "const __m512i x = y;",
+        "x = _mm256_add_ps(x, y);",
+        "x = vaddq_f32(x, y);",
+        '__asm__("" : "+r"(p));',
+    ],
+)
+def test_an_instruction_set_is_named_in_few_files_alone(tmp_path, line):
+    text = f"namespace proa::PROA_ISA {{\n{line}\n}}\n"
+    folder = f"{CSRC}/portable"
+    for name in ("simd/gemm/x.cc", "simd/x.h", "kernels/norm/x.cc", "base/x.cc"):
+        (breach,) = arch.portable_code(
+            tmp_path, write(tmp_path, f"{folder}/{name}", text)
+        )
+        assert breach.line == 2
+        assert "name an instruction set" in breach.rule
+    for name in ("simd/vec_x.h", "kernels/norm/x.avx2.cc", "base/cpu.cc"):
+        files = write(tmp_path, f"{folder}/{name}", text)
+        assert not list(arch.portable_code(tmp_path, files))
+
+
 def test_vague_names_and_long_files_are_found_outside_tests(tmp_path):
     files = [
         *write(tmp_path, "packages/core/csrc/portable/base/common.h", ""),

@@ -15,18 +15,6 @@ PROA_INLINE VF polynomial(VF x, float c0, C... c) {
   return fma(polynomial(x, c...), x, splat(c0));
 }
 
-/// x * 2**n for integers n in [-300, 300].
-PROA_INLINE VF scale_by_power(VF x, VF n) {
-#if defined(__AVX512F__)
-  return (VF)_mm512_scalef_ps((__m512)x, (__m512)n);
-#else
-  // In two steps, because 2**n itself may be outside the normal range.
-  const VI whole = round_to_int(n), half = whole >> 1;
-  const VF a = bit_cast<VF>((half + 127) << 23), b = bit_cast<VF>((whole - half + 127) << 23);
-  return x * a * b;
-#endif
-}
-
 struct Reduced {
   VF n, r;
 };

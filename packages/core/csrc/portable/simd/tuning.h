@@ -1,11 +1,32 @@
 #pragma once
-// Blocking sizes of matrix products and convolutions: one CacheProfile per kind of CPU, chosen when
-// this is compiled. They affect speed alone, never results. The benchmarks of a change are
+// Blocking sizes of matrix products and convolutions: register tiles of an instruction set, and one
+// CacheProfile per kind of CPU, chosen when this is compiled. The benchmarks of a change are
 // csrc/bench/gemm_bench.cc and conv_bench.cc, before and after; docs/speed.md says how figures are
 // taken.
 #include <stdint.h>
 
+#include "proa/simd/vec_isa.h"
+
 namespace proa::PROA_ISA {
+
+// -- register tiles: as many sums as the vector registers hold -----------------------------------
+// Chosen by csrc/bench/gemm_bench.cc.
+struct RegisterTiles {
+  int rows;                // of a micro-kernel, two vectors wide (mr of BLIS)
+  int unpacked_rows;       // the same of products that are not packed,
+  int unpacked_high_rows;  // and of as many of their tiles as divide the rows well
+  /// Rows of b from this length on defeat the hardware prefetcher if read in tiles; below, products
+  /// of up to 4 rows of a read them in place, else of up to 16.
+  int64_t small_m_columns;
+};
+constexpr RegisterTiles kAvx512Tiles = {14, 8, 14, 960};
+constexpr RegisterTiles kAvx2Tiles = {6, 4, 4, 0};
+constexpr RegisterTiles kArm64Tiles = {8, 8, 8, 0};
+constexpr RegisterTiles kVec128Tiles = {4, 4, 4, 0};
+constexpr RegisterTiles kTiles = kHasAvx512 ? kAvx512Tiles
+                                 : kHasAvx2 ? kAvx2Tiles
+                                 : kIsArm64 ? kArm64Tiles
+                                            : kVec128Tiles;
 
 /// Sizes in bytes.
 struct CacheProfile {

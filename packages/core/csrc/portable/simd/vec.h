@@ -9,30 +9,9 @@
 #include "proa/base/half.h"
 #include "proa/base/inline.h"
 #include "proa/base/settings.h"
-#if defined(__SSE2__) && !defined(__AVX2__)
-#include <emmintrin.h>
-#elif defined(__SSE2__)
-// GCC 12 warns of its own "undefined" placeholders in these headers (GCC bug 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-#elif defined(__ARM_NEON)
-#include <arm_neon.h>
-#endif
+#include "proa/simd/vec_isa.h"
 
 namespace proa::PROA_ISA {
-
-#if defined(__AVX512F__)
-constexpr int kVecBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVecBytes = 32;
-#else
-constexpr int kVecBytes = 16;
-#endif
 
 template <class T>
 struct VecOf {
@@ -58,6 +37,7 @@ using VI = Vec<int32_t>;
 using VU = Vec<uint32_t>;
 using VD = Vec<double>;
 using VL = Vec<int64_t>;
+using VQ = Vec<uint64_t>;
 /// Floats in a vector: 16, 8 or 4.
 constexpr int kLanes = kLanesOf<float>;
 
@@ -111,6 +91,13 @@ PROA_INLINE Vec<T> load(const T* p) {
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
+/// A vector or a number of another type than p's.
+template <class V>
+PROA_INLINE V load_as(const void* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 template <class T>
 PROA_INLINE void store(T* p, Vec<T> v) {
   __builtin_memcpy(p, &v, sizeof v);
@@ -133,7 +120,7 @@ PROA_INLINE void prefetch_ahead(const T* p) {
 // -- the first n lanes, 0 <= n <= lanes; the others are 0 when loaded, untouched when stored --
 template <class T>
 PROA_INLINE Vec<T> load_n(const T* p, int64_t n) {
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) {
     const __mmask16 m = static_cast<__mmask16>((1u << n) - 1);
     return bit_cast<Vec<T>>(_mm512_maskz_loadu_epi32(m, p));
@@ -157,7 +144,7 @@ PROA_INLINE Vec<T> load_n(const T* p, int64_t n) {
 }
 template <class T>
 PROA_INLINE void store_n(T* p, Vec<T> v, int64_t n) {
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) {
     _mm512_mask_storeu_epi32(p, static_cast<__mmask16>((1u << n) - 1), bit_cast<__m512i>(v));
     return;
@@ -190,7 +177,7 @@ PROA_INLINE V select(M mask, V a, V b) {
 PROA_INLINE VF fma(VF a, VF b, VF c) {
 #if defined(__AVX512F__)
   return (VF)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__) && defined(__AVX2__)
+#elif defined(__AVX2__)
   return (VF)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #elif defined(__aarch64__)
   return (VF)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
@@ -254,6 +241,18 @@ PROA_INLINE VF copysign(VF x, VF s) {
   const VI sign = bit_cast<VI>(s) & static_cast<int32_t>(0x80000000);
   return bit_cast<VF>((bit_cast<VI>(x) & 0x7fffffff) | sign);
 }
+/// The products of the low halves of the lanes.
+PROA_INLINE VQ multiply_low_halves(VQ a, VQ b) {
+#if defined(__AVX512F__)
+  return (VQ)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (VQ)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+  return (VQ)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+  return (a & 0xffffffffu) * (b & 0xffffffffu);
+#endif
+}
 
 // -- conversions -------------------------------------------------------------------------------
 PROA_INLINE VF to_float(VI x) { return __builtin_convertvector(x, VF); }
@@ -289,6 +288,17 @@ PROA_INLINE VI round_to_int(VF x) {
   return truncate(round_even(x));
 #endif
 }
+/// x * 2**n for integers n in [-300, 300].
+PROA_INLINE VF scale_by_power(VF x, VF n) {
+#if defined(__AVX512F__)
+  return (VF)_mm512_scalef_ps((__m512)x, (__m512)n);
+#else
+  // In two steps, because 2**n itself may be outside the normal range.
+  const VI whole = round_to_int(n), half = whole >> 1;
+  const VF a = bit_cast<VF>((half + 127) << 23), b = bit_cast<VF>((whole - half + 127) << 23);
+  return x * a * b;
+#endif
+}
 
 PROA_INLINE VF from_bf16(VU16 h) { return bit_cast<VF>(__builtin_convertvector(h, VU) << 16); }
 PROA_INLINE VU16 to_bf16(VF f) {
@@ -300,7 +310,7 @@ PROA_INLINE VU16 to_bf16(VF f) {
 PROA_INLINE VF from_f16(VU16 h) {
 #if defined(__AVX512F__)
   return (VF)_mm512_cvtph_ps((__m256i)h);
-#elif defined(__F16C__) && defined(__AVX2__)
+#elif defined(__AVX2__)
   return (VF)_mm256_cvtph_ps((__m128i)h);
 #else
   // In the position of a float's, the exponent is 112 too small, also for subnormals.
@@ -313,7 +323,7 @@ PROA_INLINE VF from_f16(VU16 h) {
 PROA_INLINE VU16 to_f16(VF f) {
 #if defined(__AVX512F__)
   return (VU16)_mm512_cvtps_ph((__m512)f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#elif defined(__F16C__) && defined(__AVX2__)
+#elif defined(__AVX2__)
   return (VU16)_mm256_cvtps_ph((__m256)f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
   const VU sign = (bit_cast<VU>(f) >> 16) & 0x8000u, u = bit_cast<VU>(f) & 0x7fffffffu;
@@ -405,6 +415,25 @@ PROA_INLINE bool any(M mask) {
   int64_t word[2];
   __builtin_memcpy(word, &mask, sizeof word);
   return (word[0] | word[1]) != 0;
+#endif
+}
+/// Writes 0 or 1 for each lane of a comparison's result.
+template <class T, class M>
+PROA_INLINE void store_bools(uint8_t* p, M mask) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    const uint32_t bits = static_cast<uint32_t>(_mm256_movemask_ps((__m256)mask));
+    const uint64_t bytes = _pdep_u64(bits, 0x0101010101010101u);
+    __builtin_memcpy(p, &bytes, 8);
+  } else {
+    const uint32_t bits = static_cast<uint32_t>(_mm256_movemask_pd((__m256d)mask));
+    const uint32_t bytes = _pdep_u32(bits, 0x01010101u);
+    __builtin_memcpy(p, &bytes, 4);
+  }
+#else
+  typedef int8_t Bytes __attribute__((vector_size(kLanesOf<T>)));
+  const Bytes bytes = __builtin_convertvector(mask, Bytes) & 1;
+  __builtin_memcpy(p, &bytes, sizeof bytes);
 #endif
 }
 

@@ -122,11 +122,7 @@ void add_line(const Job& j, int64_t line, int64_t channel, T* sums) {
 
 // -- 3 x 3 taps: the sums of all nine stay in registers along the lines of a band ---------------
 
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kBandVecs = 2;
-#else
-constexpr int kBandVecs = 1;
-#endif
+constexpr int kBandVecs = kVecRegisters / 16;  // times nine sums, which registers hold
 
 /// True if only the first and the last position of an axis have a tap outside, and but one.
 bool has_thin_edges(int64_t before, int64_t step, int64_t count, int64_t size) {

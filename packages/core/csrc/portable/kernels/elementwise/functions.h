@@ -84,26 +84,6 @@ PROA_INLINE C128 sigmoid(C128 z) {
 PROA_INLINE bool operator==(C128 a, C128 b) { return a.re == b.re && a.im == b.im; }
 PROA_INLINE bool operator!=(C128 a, C128 b) { return !(a == b); }
 
-/// Writes 0 or 1 for each lane of a comparison's result.
-template <class T, class M>
-PROA_INLINE void store_bools(uint8_t* p, M mask) {
-#if defined(__AVX2__) && !defined(__AVX512F__) && defined(__BMI2__)
-  if constexpr (sizeof(T) == 4) {
-    const uint32_t bits = static_cast<uint32_t>(_mm256_movemask_ps((__m256)mask));
-    const uint64_t bytes = _pdep_u64(bits, 0x0101010101010101u);
-    __builtin_memcpy(p, &bytes, 8);
-  } else {
-    const uint32_t bits = static_cast<uint32_t>(_mm256_movemask_pd((__m256d)mask));
-    const uint32_t bytes = _pdep_u32(bits, 0x01010101u);
-    __builtin_memcpy(p, &bytes, 4);
-  }
-#else
-  typedef int8_t Bytes __attribute__((vector_size(kLanesOf<T>)));
-  const Bytes bytes = __builtin_convertvector(mask, Bytes) & 1;
-  __builtin_memcpy(p, &bytes, sizeof bytes);
-#endif
-}
-
 /// Dense loops of functions whose result is a comparison's: the output is bool.
 template <class T, class F>
 void test_loop(void* const* p, int64_t n, const void*) {

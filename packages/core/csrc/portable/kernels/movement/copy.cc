@@ -5,7 +5,7 @@
 #include "proa/base/dispatch.h"
 #include "proa/kernels/elementwise/convert.h"
 #include "proa/kernels/elementwise/nest.h"
-#include "proa/simd/stream.h"
+#include "proa/simd/vec_stream.h"
 
 namespace proa::PROA_ISA {
 

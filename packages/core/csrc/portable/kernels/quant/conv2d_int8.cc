@@ -50,27 +50,6 @@ Geometry geometry_of(const Call& c) {
 }
 
 // -- depthwise -----------------------------------------------------------------------------------
-// On x86 the factors are the low halves of int32, so that one instruction multiplies and adds.
-PROA_INLINE VI add_product(VI acc, VI x, VI w) {
-#if defined(__AVX512VNNI__)
-  return (VI)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)x, (__m512i)w);
-#elif defined(__AVX2__)
-  return acc + (VI)_mm256_madd_epi16((__m256i)x, (__m256i)w);
-#elif defined(__SSE2__)
-  return acc + (VI)_mm_madd_epi16((__m128i)x, (__m128i)w);
-#else
-  return acc + x * w;
-#endif
-}
-
-int32_t factor_of(int8_t w) {
-#if defined(__SSE2__)
-  return static_cast<uint16_t>(w);
-#else
-  return w;
-#endif
-}
-
 int64_t padded(int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
 
 /// An input in place must not be read past its end.
@@ -85,7 +64,7 @@ void pack_depthwise(const Call& c, int32_t* to) {
     for (int64_t q = 0; q < w.shape[3]; ++q, to += width)
       for (int64_t i = 0; i < width; ++i) {
         const int64_t at = i * w.stride[0] + p * w.stride[2] + q * w.stride[3];
-        to[i] = i < channels ? factor_of(w.as<const int8_t>()[at]) : 0;
+        to[i] = i < channels ? int8_factor(w.as<const int8_t>()[at]) : 0;
       }
 }
 
@@ -106,7 +85,7 @@ PROA_INLINE void depthwise_tile(const Call& c, const PaddedInput& f, const int8_
         const VI factor = load(w + v * kLanes);
 #pragma GCC unroll 4
         for (int i = 0; i < count; ++i)
-          acc[i][v] = add_product(acc[i][v], load_int8(from + i * step + v * kLanes), factor);
+          acc[i][v] = multiply_add_int8(acc[i][v], load_int8(from + i * step + v * kLanes), factor);
       }
   }
 #pragma GCC unroll 4

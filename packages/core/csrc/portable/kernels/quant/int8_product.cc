@@ -27,28 +27,16 @@ struct Quantizer {
 
   /// v / scale as the machine divides.
   PROA_INLINE VF quotient(VF v) const {
-#if defined(__FMA__) || defined(__aarch64__)
     // Two corrections of v * (1 / scale) give the correctly rounded quotient (Markstein, 1990).
-    if (PROA_LIKELY(!divides)) {
+    if (kHasFma && PROA_LIKELY(!divides)) {
       VF q = v * inverse;
       q = fma(fma(q, minus, v), inverse, q);
       return fma(fma(q, minus, v), inverse, q);
     }
-#endif
     return v / scale;
   }
   PROA_INLINE VI8 operator()(VF v) const {
-    const VI q = round_to_int(quotient(min(highest, max(lowest, v))));
-#if defined(__AVX512BW__)
-    return bit_cast<VI8>(_mm512_cvtepi32_epi8((__m512i)q));
-#elif defined(__AVX2__)
-    const __m128i low = _mm256_castsi256_si128((__m256i)q);
-    const __m128i half = _mm_packs_epi32(low, _mm256_extracti128_si256((__m256i)q, 1));
-    const int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(half, half));
-    return bit_cast<VI8>(bytes);
-#else
-    return __builtin_convertvector(q, VI8);
-#endif
+    return to_int8(round_to_int(quotient(min(highest, max(lowest, v)))));
   }
 };
 
@@ -65,13 +53,7 @@ PROA_INLINE void quantize_row(const Int8Epilogue& end, const Quantizer& quantize
     memcpy(to + j, &q, sizeof q);
   }
   if (j < cols) {
-    const VI8 q = quantizer(value_of(end, sums + j, channel + j));
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
-    const __mmask16 some = static_cast<__mmask16>((1u << (cols - j)) - 1);
-    _mm_mask_storeu_epi8(to + j, some, bit_cast<__m128i>(q));
-#else
-    memcpy(to + j, &q, static_cast<size_t>(cols - j));
-#endif
+    store_n(to + j, quantizer(value_of(end, sums + j, channel + j)), cols - j);
   }
 }
 

@@ -9,19 +9,6 @@
 
 namespace proa::PROA_ISA {
 
-/// kLanes contiguous elements as int32. (The compiler converts them byte by byte.)
-PROA_INLINE VI load_int8(const int8_t* p) {
-#if defined(__AVX512F__)
-  return (VI)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-#elif defined(__AVX2__)
-  return (VI)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-#else
-  VI8 x;
-  memcpy(&x, p, sizeof x);
-  return __builtin_convertvector(x, VI);
-#endif
-}
-
 /// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
 struct Int8Epilogue {
   const float* scale;

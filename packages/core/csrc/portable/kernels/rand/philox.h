@@ -5,21 +5,6 @@
 
 namespace proa::PROA_ISA {
 
-using VQ = Vec<uint64_t>;
-
-/// The products of the low halves of the lanes.
-PROA_INLINE VQ multiply_low_halves(VQ a, VQ b) {
-#if defined(__AVX512F__)
-  return (VQ)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-#elif defined(__AVX2__)
-  return (VQ)_mm256_mul_epu32((__m256i)a, (__m256i)b);
-#elif defined(__SSE2__)
-  return (VQ)_mm_mul_epu32((__m128i)a, (__m128i)b);
-#else
-  return (a & 0xffffffffu) * (b & 0xffffffffu);
-#endif
-}
-
 /// The four words of as many counters as a vector has 64-bit lanes. The upper halves of
 /// the lanes are neither used nor cleared.
 struct PhiloxState {

@@ -57,20 +57,14 @@ bool takes_tiles(const MatrixRef& out);
 inline const Micro& micro_kernel(DType dtype) { return is_double(dtype) ? kMicroF64 : kMicroF32; }
 /// True of elements that the micro-kernel reads without conversion, by pairs of steps.
 inline bool multiplies_bf16_pairs(DType dtype) {
-#if defined(__AVX512F__)
-  return computes(DType::kBF16) && dtype == DType::kBF16 && settings().bf16 != Bf16::kWidened;
-#else
-  (void)dtype;
-  return false;
-#endif
+  return kHasBf16Pairs && computes(DType::kBF16) && dtype == DType::kBF16 &&
+         settings().bf16 != Bf16::kWidened;
 }
 /// The micro-kernel for BF16 pairs if `by_pairs`, else as above.
 inline const Micro& micro_kernel(DType dtype, bool by_pairs) {
-#if defined(__AVX512F__)
-  if (computes(DType::kBF16) && by_pairs)
-    return settings().bf16 == Bf16::kDots ? kMicroBF16 : kMicroBF16Emulated;
-#endif
-  (void)by_pairs;
+  if constexpr (kHasBf16Pairs && computes(DType::kBF16)) {
+    if (by_pairs) return settings().bf16 == Bf16::kDots ? kMicroBF16 : kMicroBF16Emulated;
+  }
   return micro_kernel(dtype);
 }
 

@@ -9,19 +9,12 @@
 #include <stdint.h>
 
 #include "proa/base/dispatch.h"
-#include "proa/simd/vec.h"
+#include "proa/simd/tuning.h"
+#include "proa/simd/vec_int8.h"
 
 namespace proa::PROA_ISA {
 
-#if defined(__AVX512F__)
-constexpr int kTileRows = 14;
-#elif defined(__AVX2__)
-constexpr int kTileRows = 6;
-#elif defined(__aarch64__)
-constexpr int kTileRows = 8;
-#else
-constexpr int kTileRows = 4;
-#endif
+constexpr int kTileRows = kTiles.rows;
 /// A build without doubles is for small devices: it has no unrolled variants, which saves space.
 constexpr bool kSmallBuild = !computes(DType::kF64);
 constexpr int kTileVecs = 2;  // vectors across a full tile
@@ -74,25 +67,13 @@ struct Micro {
   void (*run_uncached)(int rows, const Tile&);
 };
 
-extern const Micro kMicroF32, kMicroF64, kMicroI8;
-#if defined(__AVX512F__)
-/// Pairs of bfloat16, see micro_bf16.avx512.cc: by the instruction, and the same without it.
-/// (The latter is for tests: builds for models leave it out.)
+extern const Micro kMicroF32, kMicroF64;
+/// Units as in simd/vec_int8.h.
+extern const Micro kMicroI8;
+/// Pairs of bfloat16 (kHasBf16Pairs alone), see micro_bf16.avx512.cc: by the instruction, and the
+/// same without it. (The latter is for tests: builds for models leave it out.)
 extern const Micro kMicroBF16, kMicroBF16Emulated;
-#endif
 
-// How an int8 x is stored for kMicroI8 (see micro_int8.cc).
-#if defined(__AVX512VNNI__)
-typedef uint8_t Int8Step;         // x + 128
-constexpr int kInt8Offset = 128;  // so the sums must start from -128 * (column sum of b)
-#elif defined(__ARM_FEATURE_DOTPROD)
-typedef int8_t Int8Step;
-constexpr int kInt8Offset = 0;
-#else
-typedef int16_t Int8Step;
-constexpr int kInt8Offset = 0;
-#endif
-constexpr int kInt8Steps = 4 / static_cast<int>(sizeof(Int8Step));  // in a unit
 /// Puts whole vectors of b, packed with the steps of a unit adjacent, into kMicroI8's order.
 void arrange_int8(void* packed, size_t bytes);
 

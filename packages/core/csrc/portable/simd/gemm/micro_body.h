@@ -2,15 +2,9 @@
 // The loop nest shared by the micro-kernels, for an `Arith` that defines
 //   Vector, Scalar (the unit of a), and multiply_add(acc, a, b).
 #include "proa/simd/gemm/micro.h"
+#include "proa/simd/vec_row_units.h"
 
 namespace proa::PROA_ISA {
-
-template <class V>
-PROA_INLINE V load_as(const void* p) {
-  V v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
 
 /// The accumulators of a tile: initialization, one step, and the store.
 template <class Arith, int kRows, int kVecs>
@@ -217,75 +211,6 @@ void run_and_pack_b(const Tile& t, void* packed) {
   tile.finish(t);
 }
 
-/// The same unit of kRows rows that are `row` bytes apart.
-template <class Arith, int kRows, bool kSmall>
-struct RowUnits {
-  // Three rows share a pointer: their distances 0, 1 and 2 times `row` are addressing modes.
-  static constexpr int kPointers = (kRows + 2) / 3;
-  const int64_t row;
-  const uint8_t* a[kPointers];
-
-  PROA_INLINE explicit RowUnits(int64_t r) : row(r) {}
-  PROA_INLINE void start(const void* first) {
-    a[0] = static_cast<const uint8_t*>(first);
-#pragma GCC unroll 8
-    for (int i = 1; i < kPointers; ++i) a[i] = a[i - 1] + 3 * row;
-  }
-  /// Row i, `step` units further.
-  PROA_INLINE typename Arith::Scalar at(int i, int step) const {
-    using T = typename Arith::Scalar;
-    return load_as<T>(a[i / 3] + i % 3 * row + step * static_cast<int>(sizeof(T)));
-  }
-  PROA_INLINE void advance(int bytes) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kPointers; ++i) {
-      a[i] += bytes;
-#if defined(__x86_64__)
-      __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
-#endif
-    }
-  }
-};
-// The "i" constraints below need constants that only the optimizer finds; sanitizers prevent it.
-#if defined(__AVX2__) && defined(__OPTIMIZE__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// One pointer addresses all rows: the odd multiples of the row stride are in registers, and scaled
-/// addressing modes produce the even ones. The compiler's own code for this spills registers.
-template <class Arith, int kRows>
-struct RowUnits<Arith, kRows, false> {
-  using V = typename Arith::Vector;
-  int64_t odd[(kRows + 1) / 2];
-  const uint8_t* a;
-
-  PROA_INLINE explicit RowUnits(int64_t row) {
-#pragma GCC unroll 8
-    for (int i = 0; i < (kRows + 1) / 2; ++i) {
-      odd[i] = (2 * i + 1) * row;
-      __asm__("" : "+r"(odd[i]));
-    }
-    __asm__ volatile("" : : : "memory");  // completes the stores that at() reads
-  }
-  PROA_INLINE void start(const void* first) { a = static_cast<const uint8_t*>(first); }
-  /// Broadcast to all lanes.
-  PROA_INLINE V at(int i, int step) const {
-    static_assert(sizeof(typename Arith::Scalar) == 4);
-    const int twice = i == 0 ? 1 : i & -i;
-    V v;
-    if (i == 0)
-      __asm__("vbroadcastss %c2(%1), %0" : "=v"(v) : "r"(a), "i"(step * 4));
-    else
-      __asm__("vbroadcastss %c4(%1,%2,%c3), %0"
-              : "=v"(v)
-              : "r"(a), "r"(odd[i / twice / 2]), "i"(twice), "i"(step * 4));
-    return v;
-  }
-  PROA_INLINE void advance(int bytes) {
-    a += bytes;
-    __asm__("" : "+r"(a));
-  }
-};
-#endif
-
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const Patches& w) {
   using T = typename Arith::Scalar;
@@ -335,17 +260,17 @@ void run_rows(int rows, const Tile& t, const A& a) {
     default:
       break;
   }
-#if defined(__AVX2__) || defined(__aarch64__)
-  if (rows == 6) return run_tile<Arith, 6, kVecs>(t, a);
-#endif
-#if defined(__AVX512F__) || defined(__aarch64__)
-  if (rows == 8) return run_tile<Arith, 8, kVecs>(t, a);
-#endif
-#if defined(__AVX512F__)
-  if (rows == 10) return run_tile<Arith, 10, kVecs>(t, a);
-  if (rows == 12) return run_tile<Arith, 12, kVecs>(t, a);
-  return run_tile<Arith, 14, kVecs>(t, a);
-#endif
+  if constexpr (kTileRows >= 6) {
+    if (rows == 6) return run_tile<Arith, 6, kVecs>(t, a);
+  }
+  if constexpr (kTileRows >= 8) {
+    if (rows == 8) return run_tile<Arith, 8, kVecs>(t, a);
+  }
+  if constexpr (kTileRows >= 14) {
+    if (rows == 10) return run_tile<Arith, 10, kVecs>(t, a);
+    if (rows == 12) return run_tile<Arith, 12, kVecs>(t, a);
+    return run_tile<Arith, 14, kVecs>(t, a);
+  }
 }
 
 template <class Arith>

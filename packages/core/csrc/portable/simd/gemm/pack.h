@@ -43,12 +43,10 @@ struct MatrixOperand {
 PackOperand matrix_operand(MatrixOperand* ctx, const void* data, DType dtype,
                            const CoalescedAxes& lanes, const CoalescedAxes& steps);
 
-#if defined(__AVX512F__)
-/// The same of a BF16 matrix with k steps, for kMicroBF16: a unit is steps 2u and 2u + 1, and the
-/// second is 0 where k is odd.
+/// The same of a BF16 matrix with k steps, for kMicroBF16 (kHasBf16Pairs alone): a unit is steps 2u
+/// and 2u + 1, and the second is 0 where k is odd.
 PackOperand bf16_pair_operand(MatrixOperand* ctx, const void* data, const CoalescedAxes& lanes,
                               const CoalescedAxes& steps, int64_t k);
-#endif
 
 /// Copies n elements of a dtype, `stride` apart, to float (or to double if dtype is kF64).
 void widen(const void* from, DType dtype, int64_t stride, int64_t n, void* to);

@@ -18,6 +18,8 @@ struct Product {
   bool widened = false;  // 16-bit operands are multiplied as floats on every CPU
 };
 
+/// The starts of b's columns.
+CoalescedAxes b_columns(const Product& p);
 size_t product_scratch(const Product& p);
 void multiply(const Call& call, const Product& p, void* scratch);
 

@@ -189,9 +189,9 @@ void multiply_small_m(const Call& call, const Gemm& g, const RowMajorB& b, void*
     case DType::kF16:
       return run<F16>(call, g, b, scratch);
     case DType::kBF16:
-#if defined(__AVX512F__)
-      if (b.by_pairs) return run<BF16, true>(call, g, b, scratch);
-#endif
+      if constexpr (kHasBf16Pairs) {
+        if (b.by_pairs) return run<BF16, true>(call, g, b, scratch);
+      }
       return run<BF16>(call, g, b, scratch);
     case DType::kF64:
       return run<double>(call, g, b, scratch);

@@ -7,21 +7,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kRows = 8;  // of sums in registers
-#else
-constexpr int kRows = 4;
-#endif
-#if defined(__AVX512F__)
-constexpr int kHighRows = 14;  // as many as fit: the fewest loads for a multiply-add
-#else
-constexpr int kHighRows = kRows;
-#endif
-#if defined(__AVX2__)
-constexpr bool kMasks = true;  // parts of vectors are loaded as fast as whole ones
-#else
-constexpr bool kMasks = false;
-#endif
+constexpr int kRows = kTiles.unpacked_rows, kHighRows = kTiles.unpacked_high_rows;
 constexpr int64_t kTransposedSteps = 128;  // of a panel on the stack
 
 template <class T>
@@ -56,7 +42,7 @@ template <class T, int kHigh, int kVecs>
 void run_tile(const UnpackedGemm& s, const Corner<T>& at) {
   using V = Vec<T>;
   constexpr int kWidth = kLanesOf<T>, kPointers = (kHigh + 2) / 3, kEnd = (kVecs - 1) * kWidth;
-  auto get_last = [&](const T* p) { return kMasks ? load_n(p, at.last) : load(p); };
+  auto get_last = [&](const T* p) { return kHasMaskedLoads ? load_n(p, at.last) : load(p); };
   V acc[kHigh][kVecs];
 #pragma GCC unroll 4
   for (int j = 0; j < kVecs; ++j) {
@@ -88,9 +74,7 @@ void run_tile(const UnpackedGemm& s, const Corner<T>& at) {
 #pragma GCC unroll 8
     for (int i = 0; i < kPointers; ++i) {
       a[i] = past(a[i], step);
-#if defined(__x86_64__)
-      __asm__("" : "+r"(a[i]));  // keeps the compiler from holding a pointer for every row
-#endif
+      keep_in_register(a[i]);
     }
   }
   if (kFetches) *at.ahead = ahead;
@@ -202,7 +186,8 @@ bool fits_unpacked(const Product& p, int64_t work) {
   if (p.bias != nullptr && p.bias->given() &&
       (p.bias->dtype != p.dtype || p.bias->stride[p.bias->rank - 1] != 1))
     return false;
-  if (!kMasks && p.n % (kVecBytes / static_cast<int64_t>(size_of(p.dtype))) != 0) return false;
+  if (!kHasMaskedLoads && p.n % (kVecBytes / static_cast<int64_t>(size_of(p.dtype))) != 0)
+    return false;
   const Micro& micro = micro_kernel(p.dtype);
   if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
     return false;

@@ -4,8 +4,6 @@
 #include "proa/base/arith.h"
 #include "proa/simd/gemm/small_m.h"
 
-#if defined(__AVX512F__)
-
 namespace proa::PROA_ISA {
 namespace {
 
@@ -130,5 +128,3 @@ void multiply_small_m_transposed(const Call& call, const Gemm& g, const RowMajor
 }
 
 }  // namespace proa::PROA_ISA
-
-#endif
