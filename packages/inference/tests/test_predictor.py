@@ -244,7 +244,7 @@ def test_wrong_inputs_are_named(predictor):
 def test_wrong_files_are_typed_errors(path, tmp_path):
     with pytest.raises(NotFoundError, match="must be a file"):
         Config(tmp_path / "none.proa")
-    with pytest.raises(InvalidArgumentError, match="model must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected a model"):
         create_predictor(Config())
     content = path.read_bytes()
     flipped = bytearray(content)

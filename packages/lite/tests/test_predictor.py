@@ -170,14 +170,14 @@ def test_a_wrong_input_is_named(mlp, array, message):
 
 
 def test_a_wrong_number_of_inputs_is_named(mlp):
-    with pytest.raises(InvalidArgumentError, match="must be 1 inputs, got 2"):
+    with pytest.raises(InvalidArgumentError, match="expected 1 inputs, got 2"):
         mlp.predictor().run(mlp.inputs * 2)
 
 
 def test_a_missing_file_is_named():
     with pytest.raises(FileNotFoundError, match=r"no/such\.proa"):
         create_predictor(Config("no/such.proa"))
-    with pytest.raises(InvalidArgumentError, match="a model must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected a model"):
         create_predictor(Config())
 
 

@@ -48,7 +48,7 @@ def test_bytes_that_are_no_text_do_not_fit_json(server):
     text = {"text": np.array(["é"])}
     with HttpClient(server.http_address) as client:
         assert client.infer("text", text)["back"].tolist() == ["é".encode()[::-1]]
-        with pytest.raises(InvalidRequestError, match="asked for as raw data"):
+        with pytest.raises(InvalidRequestError, match="requested as raw data"):
             client.infer("text", text, binary=False)
 
 

@@ -52,8 +52,8 @@ def binary(size, raw, **changes):
         ({"inputs": 3}, "list of objects"),
         ({"inputs": [3]}, "list of objects"),
         ({"inputs": []}, "inputs must be"),
-        ({"inputs": [GOOD, GOOD]}, "got it twice"),
-        ({"inputs": [GOOD], "outputs": [{"name": "q"}]}, "outputs must be of"),
+        ({"inputs": [GOOD, GOOD]}, "expected once, got twice"),
+        ({"inputs": [GOOD], "outputs": [{"name": "q"}]}, "outputs must be among"),
         ({"inputs": [GOOD], "outputs": [{"name": "y"}] * 2}, "asked for once"),
         ({"inputs": [GOOD], "id": 4}, "id must be a string"),
         ({"inputs": [GOOD], "parameters": []}, "parameters must be an object"),
@@ -101,7 +101,7 @@ def test_malformed_json(server, body, message):
         (b"{}", {"Inference-Header-Content-Length": "9"}, "at most the body's 2 bytes"),
         (b"{}", {"Inference-Header-Content-Length": "-1"}, "must be a number"),
         (b"{}", {"Inference-Header-Content-Length": "9" * 30}, "must be a number"),
-        (b"{}", {"Content-Encoding": "gzip"}, "compressed body must be whole"),
+        (b"{}", {"Content-Encoding": "gzip"}, "compressed body is damaged"),
     ],
 )
 def test_malformed_binary(server, body, headers, message):

@@ -117,11 +117,11 @@ def test_health_and_metadata(triton):
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [
-        ({"model": "absent"}, ("404", "NOT_FOUND"), "must be one being served"),
+        ({"model": "absent"}, ("404", "NOT_FOUND"), "expected a model that is served"),
         ({"model_version": "7"}, ("404", "NOT_FOUND"), "version must be one of"),
         ({"x": X[:, :3]}, ("400", "INVALID_ARGUMENT"), r"shape must be \[-1, 4\]"),
         ({"x": X[0]}, ("400", "INVALID_ARGUMENT"), r"got \[4\]"),
-        ({"outputs": ("z",)}, ("400", "INVALID_ARGUMENT"), "outputs must be of"),
+        ({"outputs": ("z",)}, ("400", "INVALID_ARGUMENT"), "outputs must be among"),
         ({"x": X * np.nan}, ("500", "INTERNAL"), "got a NaN"),
     ],
 )

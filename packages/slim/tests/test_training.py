@@ -134,7 +134,7 @@ def test_ops_choose_what_is_quantized(tmp_path):
         wrapped = [x for x in student.sublayers() if isinstance(x, QuantizedLayer)]
         assert [type(x.inner) for x in wrapped] == [kind]
     with pytest.raises(
-        InvalidArgumentError, match=r"some of conv2d, linear, got \['lstm"
+        InvalidArgumentError, match=r"among conv2d, linear, got \['lstm"
     ):
         QuantConfig(ops=("lstm",))
 

@@ -14,7 +14,7 @@ class PythonHook final : public GradHook {
     const Ref result =
         checked(PyObject_CallOneArg(static_cast<PyObject*>(function_.get()), argument.get()));
     if (result.get() == Py_None) return {};
-    if (!is_tensor(result.get())) raise_type("[hook] a Tensor or None must be returned");
+    if (!is_tensor(result.get())) raise_type("[hook] expected a Tensor or None to be returned");
     return Tensor::share(impl_of(result.get()));
   }
 
@@ -79,7 +79,7 @@ PyObject* py_backward(PyObject*, PyObject* args) {
     if (grads != Py_None) seeds = to_tensors(grads, "backward", true);
     if (!seeds.empty() && seeds.size() != roots.size()) {
       throw Error(ErrorKind::kInvalidArgument,
-                  "[backward] as many gradients as tensors must be given, got " +
+                  "[backward] expected as many gradients as tensors, got " +
                       std::to_string(seeds.size()) + " for " + std::to_string(roots.size()));
     }
     backward_from(roots, seeds, {retain != 0, create != 0});
@@ -123,7 +123,7 @@ PyObject* py_add_hook(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO", &tensor, &function)) return nullptr;
   return guarded([&]() -> PyObject* {
     if (!is_tensor(tensor) || !PyCallable_Check(function)) {
-      raise_type("[register_hook] a Tensor and a function must be given");
+      raise_type("[register_hook] expected a Tensor and a function");
     }
     TensorImpl& x = *impl_of(tensor);
     if (!x.requires_grad()) {
@@ -213,7 +213,7 @@ PyObject* py_row_sparse(PyObject*, PyObject* args) {
 // (rows, values) of a row-sparse tensor, None of any other.
 PyObject* py_row_sparse_parts(PyObject*, PyObject* x) {
   return guarded([&]() -> PyObject* {
-    if (!is_tensor(x)) raise_type("[row_sparse_parts] a Tensor must be given");
+    if (!is_tensor(x)) raise_type("[row_sparse_parts] expected a Tensor");
     if (!is_row_sparse(impl_of(x))) Py_RETURN_NONE;
     const Ref rows = checked(wrap(impl_of(x)->extras->rows));
     const Ref values = checked(wrap(impl_of(x)->extras->values));

@@ -112,8 +112,7 @@ void refuse_open_size(const char* op, const ArgSpec& spec, PyObject* value) {
   if (!is_open_size(value)) return;
   throw Error(ErrorKind::kUnimplemented,
               std::string("[") + op + "] " + spec.name +
-                  " must be known, got a size that is open while a graph is recorded: give it in "
-                  "InputSpec");
+                  " must be known, got a symbolic dimension: give its size in InputSpec");
 }
 
 }  // namespace
@@ -202,7 +201,7 @@ const OpEntry& entry_named(const char* name) {
   const OpEntry* entry = find_entry(name);
   if (entry == nullptr) {
     throw Error(ErrorKind::kInvalidArgument,
-                std::string("[ops] the operator must exist, got '") + name + "'");
+                std::string("[ops] expected the name of an operator, got '") + name + "'");
   }
   return *entry;
 }
@@ -390,7 +389,7 @@ std::vector<Tensor> to_tensors(PyObject* o, const char* where, bool admit_none) 
   const Ref items(PySequence_Fast(o, ""));
   if (!items) {
     PyErr_Clear();
-    raise_type(std::string("[") + where + "] a Tensor or a list of Tensors must be given, got " +
+    raise_type(std::string("[") + where + "] expected a Tensor or a list of Tensors, got " +
                type_name(o));
   }
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
@@ -400,7 +399,7 @@ std::vector<Tensor> to_tensors(PyObject* o, const char* where, bool admit_none) 
       continue;
     }
     if (!is_tensor(item)) {
-      raise_type(std::string("[") + where + "] a list of Tensors must be given, got one with " +
+      raise_type(std::string("[") + where + "] expected a list of Tensors, got one with " +
                  type_name(item));
     }
     list.push_back(Tensor::share(impl_of(item)));

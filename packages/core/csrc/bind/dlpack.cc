@@ -48,7 +48,7 @@ DType dtype_of(DLDataType code) {
     }
   }
   throw Error(ErrorKind::kInvalidArgument,
-              "[from_dlpack] the element type must be one that tensors have, got code " +
+              "[from_dlpack] expected an element type of tensors, got code " +
                   std::to_string(code.code) + " of " + std::to_string(code.bits) + " bits");
 }
 
@@ -76,7 +76,7 @@ PyObject* to_dlpack(PyObject* self, PyObject*, PyObject*) {
     TensorImpl* x = impl_of(self);
     if (x->storage == nullptr) {
       throw Error(ErrorKind::kPreconditionNotMet,
-                  "[__dlpack__] the tensor must have memory of its own, got none");
+                  "[__dlpack__] expected a tensor with its own memory, got one without");
     }
     auto* exported = new Exported();
     const View& v = x->view;
@@ -112,7 +112,7 @@ PyObject* from_dlpack(PyObject*, PyObject* source) {
     const DLTensor& t = managed->tensor;
     if (t.device.type != 1 || t.ndim > kMaxRank) {
       throw Error(ErrorKind::kInvalidArgument,
-                  "[from_dlpack] the array must lie in host memory and have at most 8 axes, got "
+                  "[from_dlpack] the array must be in host memory and have at most 8 axes, got "
                   "device " +
                       std::to_string(t.device.type) + ", " + std::to_string(t.ndim) + " axes");
     }

@@ -104,7 +104,7 @@ py::array array_of(const View& v) {
 py::list run(Engine& engine, const py::sequence& given) {
   const auto& specs = engine.inputs();
   if (given.size() != specs.size()) {
-    throw EngineError(Status::kInvalidArgument, "[Engine] a run must have " +
+    throw EngineError(Status::kInvalidArgument, "[Engine] expected " +
                                                     std::to_string(specs.size()) + " inputs, got " +
                                                     std::to_string(given.size()));
   }

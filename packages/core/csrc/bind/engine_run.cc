@@ -70,7 +70,7 @@ View view_of(const IoSpec& spec) {
 void take_views(const Engine& engine, TensorRun* run) {
   const size_t count = run->tensors.size();
   if (count != engine.inputs().size()) {
-    throw EngineError(Status::kInvalidArgument, "[Engine] a run must have " +
+    throw EngineError(Status::kInvalidArgument, "[Engine] expected " +
                                                     std::to_string(engine.inputs().size()) +
                                                     " inputs, got " + std::to_string(count));
   }
@@ -80,7 +80,7 @@ void take_views(const Engine& engine, TensorRun* run) {
     run->run.inputs[i] = x ? x->view : view_of(engine.inputs()[i]);
     if (x && x->view.data == nullptr && x->view.numel() > 0) {
       throw EngineError(Status::kInvalidArgument,
-                        "[Engine] inputs must have memory, got a tensor without");
+                        "[Engine] expected inputs with memory, got a tensor without");
     }
   }
 }
@@ -191,8 +191,8 @@ class ProgramBackward final : public CustomBackward {
     for (const auto& [x, version] : watched_) {
       if (x->version() == version) continue;
       throw Error(ErrorKind::kPreconditionNotMet,
-                  "[backward] a tensor that a recorded function's backward reads must not change "
-                  "in place before it, got another version");
+                  "[backward] a tensor that a recorded function's backward pass reads was "
+                  "modified in place");
     }
   }
 

@@ -63,7 +63,7 @@ std::vector<ExtensionValue> values_of(const ExtensionOp& op, PyObject* attrs) {
   std::vector<ExtensionValue> values;
   for (const ExtensionAttribute& a : op.attributes) {
     PyObject* given = PyDict_GetItemString(attrs, a.name.c_str());
-    if (given == nullptr) raise_type("[" + op.name + "] " + a.name + " must be given");
+    if (given == nullptr) raise_type("[" + op.name + "] " + a.name + " is missing");
     values.push_back(value_of(op, a, given));
   }
   return values;
@@ -127,10 +127,10 @@ void parse_flat(const ExtensionOp& op, PyObject* const* args, Py_ssize_t count, 
     total += p->counts.back();
   }
   if (p->counts.size() != op.inputs.size() || total != count) {
-    throw Error(ErrorKind::kInvalidArgument, "[" + op.name + "] the counts of " +
-                                                 std::to_string(op.inputs.size()) +
-                                                 " inputs must add up to the tensors given, got " +
-                                                 std::to_string(count) + " tensors");
+    throw Error(ErrorKind::kInvalidArgument,
+                "[" + op.name + "] the counts of " + std::to_string(op.inputs.size()) +
+                    " inputs must add up to the number of tensors, got " + std::to_string(count) +
+                    " tensors");
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
     p->tensors.push_back(to_tensor(args[i], op.name.c_str(), "input"));
@@ -155,7 +155,7 @@ void parse_named(const ExtensionOp& op, PyObject* const* args, Py_ssize_t count,
   const size_t inputs = op.inputs.size();
   std::vector<PyObject*> given(inputs + op.attributes.size());
   if (static_cast<size_t>(count) > given.size()) {
-    raise_type("[" + op.name + "] arguments must fit " + signature(op) + ", got " +
+    raise_type("[" + op.name + "] expected arguments of " + signature(op) + ", got " +
                std::to_string(count));
   }
   for (Py_ssize_t i = 0; i < count; ++i) given[static_cast<size_t>(i)] = args[i];
@@ -167,7 +167,7 @@ void parse_named(const ExtensionOp& op, PyObject* const* args, Py_ssize_t count,
       if (PyUnicode_CompareWithASCIIString(key, name.c_str()) == 0) break;
     }
     if (i == given.size() || given[i] != nullptr) {
-      raise_type("[" + op.name + "] arguments must fit " + signature(op) + ", got " +
+      raise_type("[" + op.name + "] expected arguments of " + signature(op) + ", got " +
                  (i == given.size() ? "" : "twice ") + "'" + PyUnicode_AsUTF8(key) + "'");
     }
     given[i] = value;
@@ -175,13 +175,13 @@ void parse_named(const ExtensionOp& op, PyObject* const* args, Py_ssize_t count,
   for (size_t i = 0; i < inputs; ++i) {
     const bool optional = op.inputs[i].kind == ExtensionInput::kOptional;
     if (given[i] == nullptr && !optional) {
-      raise_type("[" + op.name + "] " + op.inputs[i].name + " must be given");
+      raise_type("[" + op.name + "] " + op.inputs[i].name + " is missing");
     }
     take_input(op, op.inputs[i], given[i] == nullptr ? Py_None : given[i], p);
   }
   for (size_t i = 0; i < op.attributes.size(); ++i) {
     if (given[inputs + i] == nullptr) {
-      raise_type("[" + op.name + "] " + op.attributes[i].name + " must be given");
+      raise_type("[" + op.name + "] " + op.attributes[i].name + " is missing");
     }
     p->values.push_back(value_of(op, op.attributes[i], given[inputs + i]));
   }
@@ -248,14 +248,14 @@ const ExtensionOp& extension_named(const char* name) {
   const ExtensionOp* op = find_extension_op(name);
   if (op == nullptr) {
     throw Error(ErrorKind::kUnavailable,
-                std::string("[") + name + "] the extension with the operator must be loaded first");
+                std::string("[") + name + "] expected the operator's extension to be loaded first");
   }
   return *op;
 }
 
 std::vector<int64_t> counts_of(PyObject* attrs) {
   PyObject* given = PyDict_GetItemString(attrs, kCounts);
-  if (given == nullptr) raise_type("[extension] input_counts must be given");
+  if (given == nullptr) raise_type("[extension] input_counts is missing");
   const Ref items = checked(PySequence_Fast(given, "[extension] counts must be a sequence"));
   std::vector<int64_t> counts;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {

@@ -15,7 +15,7 @@ void append(std::string* key, int64_t number) {
 PyObject* call_key(PyObject*, PyObject* arguments) {
   return guarded([&]() -> PyObject* {
     if (records_all()) Py_RETURN_NONE;
-    const Ref items = checked(PySequence_Fast(arguments, "[call_key] a sequence must be given"));
+    const Ref items = checked(PySequence_Fast(arguments, "[call_key] expected a sequence"));
     std::string key(1, grad_enabled() ? '1' : '0');
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);

@@ -60,7 +60,7 @@ void take_int(const View& v, int axis, PyObject* item, Basic* b) {
   const int64_t size = v.shape[axis], i = bound(item, 0);
   if (size != kUnknown && (i < -size || i >= size)) {
     throw Error(ErrorKind::kOutOfRange, "[getitem] the index of axis " + std::to_string(axis) +
-                                            " must lie in [" + std::to_string(-size) + ", " +
+                                            " must be in [" + std::to_string(-size) + ", " +
                                             std::to_string(size) + "), got " + std::to_string(i));
   }
   b->is_int[axis] = true;
@@ -94,9 +94,9 @@ bool parse(const View& v, PyObject* key, Basic* b) {
     used += items[i] != Py_None && items[i] != Py_Ellipsis;
   }
   if (used > v.rank) {
-    throw Error(ErrorKind::kOutOfRange, "[getitem] at most " + std::to_string(v.rank) +
-                                            " indices must be given for shape " + shape_text(v) +
-                                            ", got " + std::to_string(used));
+    throw Error(ErrorKind::kOutOfRange, "[getitem] expected at most " + std::to_string(v.rank) +
+                                            " indices for shape " + shape_text(v) + ", got " +
+                                            std::to_string(used));
   }
   int axis = 0;
   bool ellipsis = false;

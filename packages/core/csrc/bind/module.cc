@@ -30,7 +30,7 @@ PyObject* py_from_numpy(PyObject*, PyObject* args, PyObject* keywords) {
       held = checked(PyObject_CallMethod(array, "view", "s", "int16"));
       array = held.get();
     }
-    if (!is_array(array)) raise_type("[from_numpy] a NumPy array must be given");
+    if (!is_array(array)) raise_type("[from_numpy] expected a NumPy array");
     Tensor x = from_numpy(array, copy != 0);
     if (bits) x->view.dtype = DType::kBF16;
     return wrap(std::move(x));
@@ -135,7 +135,7 @@ PyObject* py_set_default_dtype(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     DType dtype;
     if (!parse_dtype(o, &dtype) || !is_floating(dtype)) {
-      raise_type("[set_default_dtype] a floating dtype must be given");
+      raise_type("[set_default_dtype] expected a floating dtype");
     }
     set_default_dtype(dtype);
     Py_RETURN_NONE;

@@ -55,7 +55,8 @@ PyObject* matrix_product(PyObject* a, PyObject* b) {
     if (!x || !y) Py_RETURN_NOTIMPLEMENTED;
     const int rx = x.rank(), ry = y.rank();
     if (rx == 0 || ry == 0) {
-      throw Error(ErrorKind::kInvalidArgument, "[matmul] arrays must have an axis, got a number");
+      throw Error(ErrorKind::kInvalidArgument,
+                  "[matmul] expected arrays with at least 1 axis, got a number");
     }
     if (rx == 1) x = ops::unsqueeze(x, Ints{1, {0}});
     if (ry == 1) y = ops::unsqueeze(y, Ints{1, {-1}});
@@ -93,7 +94,7 @@ PyObject* as_index(PyObject* self) {
   return guarded([&]() -> PyObject* {
     const DType dtype = impl_of(self)->view.dtype;
     if (!is_integer(dtype) && dtype != DType::kBool) {
-      raise_type(std::string("[index] an integer tensor must be given, got ") + name_of(dtype));
+      raise_type(std::string("[index] expected an integer tensor, got ") + name_of(dtype));
     }
     return as_int(self, "index");
   });

@@ -67,8 +67,7 @@ Tensor from_numpy(PyObject* object, bool copy) {
   if (!dtype_of(PyArray_TYPE(array), &dtype)) {
     const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
     const char* name = text ? PyUnicode_AsUTF8(text.get()) : "?";
-    raise_type(std::string("[from_numpy] the array's dtype must be one that tensors have, got ") +
-               name);
+    raise_type(std::string("[from_numpy] expected a dtype of tensors, got ") + name);
   }
   if (PyArray_NDIM(array) > kMaxRank) {
     throw Error(ErrorKind::kInvalidArgument,

@@ -40,8 +40,8 @@ void take_positional(const Binding& b, PyObject* const* args, Py_ssize_t count, 
   if (!is_variadic(b)) {
     if (count == b.host->arg_count + 1 && is_name(args[count - 1])) --count;
     if (count > b.host->arg_count) {
-      raise_type("[" + b.name + "] at most " + std::to_string(b.host->arg_count) +
-                 " arguments must be given, got " + std::to_string(count));
+      raise_type("[" + b.name + "] expected at most " + std::to_string(b.host->arg_count) +
+                 " arguments, got " + std::to_string(count));
     }
     for (Py_ssize_t i = 0; i < count; ++i) p->values[i] = args[i];
     return;
@@ -74,7 +74,7 @@ void take_keyword(const Binding& b, PyObject* name, PyObject* value, Parsed* p) 
   if (i >= 0) {
     if (b.host->args[i].kind == 'V') return take_positional(b, &value, 1, p);
     if (p->values[i] != nullptr) {
-      raise_type("[" + b.name + "] " + b.host->args[i].name + " must be given once, got it twice");
+      raise_type("[" + b.name + "] " + b.host->args[i].name + " is given twice");
     }
     p->values[i] = value;
     return;
@@ -97,7 +97,7 @@ void read_attributes(const Binding& b, const Parsed& p, unsigned char* attrs) {
     if (p.values[i] != nullptr) {
       parse_attribute(b.name.c_str(), spec, p.values[i], attrs);
     } else if (spec.required) {
-      raise_type("[" + b.name + "] " + spec.name + " must be given");
+      raise_type("[" + b.name + "] " + spec.name + " is missing");
     }
   }
 }
@@ -175,7 +175,7 @@ class Column {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple_.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(tuple_.get(), i);
       if (is_tensor(item)) continue;
-      raise_type("[each] " + b.name + " must be given Tensors, got " + Py_TYPE(item)->tp_name);
+      raise_type("[each] " + b.name + " takes Tensors, got " + Py_TYPE(item)->tp_name);
     }
   }
   bool one() const { return one_; }
@@ -204,7 +204,7 @@ Py_ssize_t length_of(const Binding& b, const std::vector<Column>& columns) {
   for (const Column& column : columns) {
     if (column.one()) continue;
     if (length >= 0 && column.size() != length) {
-      raise_type("[each] lists for " + b.name + " must be of one length, got " +
+      raise_type("[each] lists for " + b.name + " must have one length, got " +
                  std::to_string(length) + " and " + std::to_string(column.size()));
     }
     length = column.size();
@@ -214,13 +214,13 @@ Py_ssize_t length_of(const Binding& b, const std::vector<Column>& columns) {
 
 PyObject* call_each(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
-    if (count < 1) raise_type("[each] an operator must be given");
+    if (count < 1) raise_type("[each] expected an operator");
     const Binding& b = binding_of(args[0]);
     if (!b.inplace && b.entry->info->n_out != 1) {
       raise_type("[each] " + b.name + " must have one output");
     }
     if (is_variadic(b) || count - 1 != b.host->array_count) {
-      raise_type("[each] " + b.name + " must be given a list for each of its " +
+      raise_type("[each] " + b.name + " takes a list for each of its " +
                  std::to_string(b.host->array_count) + " arrays, got " + std::to_string(count - 1));
     }
     Parsed parsed;

@@ -39,7 +39,7 @@ std::string take_python_message() {
   const Ref text(value == nullptr ? nullptr : PyObject_Str(value));
   const char* message = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
-  return message == nullptr ? "[operator] a Python function must not fail, got an error" : message;
+  return message == nullptr ? "[operator] a Python function raised an error" : message;
 }
 
 View view_of(const ProaTensor& t) {
@@ -82,7 +82,8 @@ void call(const PythonOperator& op, const ProaArguments& a) {
   PyObject* infers = a.infers != 0 ? Py_True : Py_False;
   const Ref results = checked(
       PyObject_CallFunction(op.function, "LOO", static_cast<long long>(key), inputs.get(), infers));
-  const Ref items = checked(PySequence_Fast(results.get(), "[operator] a list must be returned"));
+  const Ref items =
+      checked(PySequence_Fast(results.get(), "[operator] expected a list to be returned"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
     if (a.infers != 0) {

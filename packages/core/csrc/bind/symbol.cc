@@ -34,7 +34,7 @@ View view_of(PyObject* shape, PyObject* dtype, const char* where) {
   if (rank > kMaxRank) {
     throw Error(
         ErrorKind::kInvalidArgument,
-        std::string("[") + where + "] at most 8 axes must be given, got " + std::to_string(rank));
+        std::string("[") + where + "] expected at most 8 axes, got " + std::to_string(rank));
   }
   view.rank = static_cast<int8_t>(rank);
   for (Py_ssize_t i = 0; i < rank; ++i) {
@@ -79,7 +79,7 @@ PyObject* bind_symbol(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(tensor) || impl_of(tensor)->has(TensorImpl::kSymbolic) ||
         impl_of(tensor)->storage == nullptr) {
-      raise_type("[bind_symbol] a Tensor with memory must be given");
+      raise_type("[bind_symbol] expected a Tensor with memory");
     }
     TensorImpl* x = impl_of(tensor);
     Tensor before = detach(Tensor::share(x));
@@ -138,10 +138,10 @@ PyObject* set_binds_changes(PyObject*, PyObject* on) {
 // Calls visit(tensor) for every one of a list of Tensors, until it returns false.
 template <class F>
 bool for_all(PyObject* list, F visit) {
-  if (!PyList_Check(list)) raise_type("a list of Tensors must be given");
+  if (!PyList_Check(list)) raise_type("expected a list of Tensors");
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     PyObject* item = PyList_GET_ITEM(list, i);
-    if (!is_tensor(item)) raise_type("a list of Tensors must be given");
+    if (!is_tensor(item)) raise_type("expected a list of Tensors");
     if (!visit(impl_of(item))) return false;
   }
   return true;
@@ -224,19 +224,19 @@ void check_arrays(const OpInfo& op, std::vector<View>* in) {
   const std::string where = std::string("[") + op.name + "] ";
   if (op.n_in != kVariadic) {
     if (in->size() > op.n_in) {
-      throw Error(ErrorKind::kInvalidArgument, where + "at most " + std::to_string(op.n_in) +
-                                                   " arrays must be given, got " +
+      throw Error(ErrorKind::kInvalidArgument, where + "expected at most " +
+                                                   std::to_string(op.n_in) + " arrays, got " +
                                                    std::to_string(in->size()));
     }
     in->resize(op.n_in);
   } else if (in->empty()) {
-    throw Error(ErrorKind::kInvalidArgument, where + "at least one array must be given, got none");
+    throw Error(ErrorKind::kInvalidArgument, where + "expected at least one array, got none");
   }
   for (size_t i = 0; i < in->size(); ++i) {
     const bool needed = op.n_in == kVariadic || i < op.n_required;
     if (!needed || (*in)[i].given()) continue;
     throw Error(ErrorKind::kInvalidArgument,
-                where + "array " + std::to_string(i + 1) + " must be given, got None");
+                where + "array " + std::to_string(i + 1) + " must not be None");
   }
 }
 
@@ -302,9 +302,10 @@ void require_value(TensorImpl* x, const std::string& where) {
 std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_in,
                                   PyObject* attrs) {
   if (t_recorder == nullptr) {
-    throw Error(ErrorKind::kPreconditionNotMet,
-                std::string("[") + op +
-                    "] a program must be recorded when a symbolic tensor is used, got none");
+    throw Error(
+        ErrorKind::kPreconditionNotMet,
+        std::string("[") + op +
+            "] expected a program that is being recorded to use a symbolic tensor, got none");
   }
   const Ref inputs = checked(PyList_New(n_in));
   for (int i = 0; i < n_in; ++i) {

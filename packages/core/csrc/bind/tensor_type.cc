@@ -147,7 +147,7 @@ int set_grad(PyObject* self, PyObject* value, void*) {
       if (at(self).extras != nullptr) at(self).extras->grad = Tensor();
       return 0;
     }
-    if (!is_tensor(value)) raise_type("[grad] must be a Tensor or None");
+    if (!is_tensor(value)) raise_type("[grad] expected a Tensor or None");
     at(self).extra().grad = share(value);
     return 0;
   });
@@ -259,7 +259,7 @@ PyObject* item(PyObject* self, PyObject* args) {
     const Ref values = checked(to_numpy(readable(self)));
     if (PyTuple_GET_SIZE(args) == 0 && at(self).view.numel() != 1) {
       throw Error(ErrorKind::kInvalidArgument,
-                  "[item] the tensor must have one element (or an index be given), got shape " +
+                  "[item] expected a tensor of one element, or an index, got shape " +
                       shape_text(at(self).view));
     }
     const Ref method = checked(PyObject_GetAttrString(values.get(), "item"));
@@ -343,7 +343,7 @@ PyObject* clear_grad(PyObject* self, PyObject* const* args, Py_ssize_t count, Py
 
 PyObject* share_from(PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
-    if (!is_tensor(other)) raise_type("[_share_from] a Tensor must be given");
+    if (!is_tensor(other)) raise_type("[_share_from] expected a Tensor");
     TensorImpl &to = at(self), &from = at(other);
     if (from.storage == nullptr) raise_type("[_share_from] the tensor must have memory");
     from.storage->retain();
@@ -359,7 +359,7 @@ PyObject* share_from(PyObject* self, PyObject* other) {
 // that change the shape.
 PyObject* become(PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
-    if (!is_tensor(other)) raise_type("[_become] a Tensor must be given");
+    if (!is_tensor(other)) raise_type("[_become] expected a Tensor");
     TensorImpl &to = at(self), &from = at(other);
     if (from.storage == nullptr) raise_type("[_become] the tensor must have memory");
     if (to.leaf() && to.requires_grad() && grad_enabled()) {
@@ -434,8 +434,8 @@ Py_ssize_t length(PyObject* self) {
     if (at(self).view.rank == 0) raise_type("[len] the tensor must have an axis, got shape ()");
     if (at(self).view.shape[0] < 0) {
       throw Error(ErrorKind::kUnimplemented,
-                  "[len] the size must be known, got one that is open while a graph is recorded: "
-                  "use x.shape[0], or give it in InputSpec");
+                  "[len] the size must be known, got a symbolic dimension: use x.shape[0], or "
+                  "give its size in InputSpec");
     }
     return static_cast<int>(at(self).view.shape[0]);
   });

@@ -67,9 +67,9 @@ def test_state_dicts_may_have_another_dtype() -> None:
 
 
 def test_invalid_arguments_are_rejected() -> None:
-    with pytest.raises(InvalidArgumentError, match="Layers must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected Layers"):
         amp.decorate(3)
-    with pytest.raises(InvalidArgumentError, match="Optimizers must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected Optimizers"):
         amp.decorate(network(), 3)
     with pytest.raises(InvalidArgumentError, match="level must be"):
         amp.decorate(network(), level="O9")

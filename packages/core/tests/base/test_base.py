@@ -78,7 +78,7 @@ def test_an_unknown_instruction_set_is_refused():
         text=True,
         check=False,
     )
-    assert done.returncode != 0 and "must be one of scalar" in done.stderr
+    assert done.returncode != 0 and "expected one of scalar" in done.stderr
 
 
 def test_a_forked_child_computes():

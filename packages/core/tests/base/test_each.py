@@ -47,8 +47,8 @@ def test_each_is_differentiable():
     [
         ((len, []), "must be an operator"),
         ((ops.add, []), "a list for each of its 2 arrays, got 1"),
-        ((ops.add, tensors(), tensors()[:2]), "of one length, got 3 and 2"),
-        ((ops.add, [1.0], [2.0]), "must be given Tensors, got float"),
+        ((ops.add, tensors(), tensors()[:2]), "one length, got 3 and 2"),
+        ((ops.add, [1.0], [2.0]), "takes Tensors, got float"),
         ((ops.concat, tensors()), "a list for each"),
         ((ops.topk, tensors()), "must have one output"),
     ],

@@ -165,7 +165,7 @@ def test_a_parent_that_is_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FileError, match=r"\[save\].*file"):
         save_state(tmp_path / "file" / "x")
-    with pytest.raises(NotFoundError, match=r"must exist"):
+    with pytest.raises(NotFoundError, match=r"no such file"):
         files.read(tmp_path / "nothing")
 
 

@@ -37,7 +37,7 @@ def test_the_error_names_op_output_and_counts():
         proa.log(x)
     text = str(caught.value)
     assert "[log]" in text and "log.y" in text and "float32 of shape (5,)" in text
-    assert "1 NaN and 1 infinite among 5" in text and "other 3 lie in [0, 1]" in text
+    assert "1 NaN and 1 infinite among 5" in text and "other 3 are in [0, 1]" in text
 
 
 @pytest.mark.feature("L271")
@@ -262,7 +262,7 @@ def run(code, variables):
         ({"FLAGS_call_stack_level": 9}, "an int of 0 to 2, got 9"),
         ({"FLAGS_check_nan_inf_skip_ops": "nope"}, "got 'nope'"),
         ({"FLAGS_check_nan_inf_skip_ops": "log:z"}, "one of .*'y'.*, got log:z"),
-        ({"FLAGS_check_nan_inf_skip_ops": 3}, "must be names, .*got 3"),
+        ({"FLAGS_check_nan_inf_skip_ops": 3}, "to be a list of names, .*got 3"),
     ],
 )
 def test_a_bad_flag_changes_nothing(flags, message):

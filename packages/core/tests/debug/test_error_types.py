@@ -200,7 +200,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "negative counts of edges": (
         lambda: proa.geometric.reindex_graph(
             proa.to_tensor([0, 1]), ids, proa.to_tensor([2, -1])
-        ), ValueError, "how many neighbors",
+        ), ValueError, "one number of neighbors",
     ),
     "prroi_pool": (
         lambda: proa.vision.ops.prroi_pool(ones([1, 1, 4, 4]), [ones([])]), ValueError,
@@ -252,6 +252,6 @@ def test_an_error_of_the_callers_function_passes_as_it_is():
 
 
 def test_what_python_raised_is_the_cause():
-    with pytest.raises(Error, match=r"\[arange\] expected arguments") as caught:
+    with pytest.raises(Error, match=r"\[arange\] expected the documented") as caught:
         proa.arange(0, 3, {})
     assert type(caught.value.__cause__) is TypeError

@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "concat": (
         lambda: proa.concat([ones([2, 3]), ones([2, 4])]),
-        "all arrays have its number of axes",
+        "differ along that axis alone",
         "got xs[0] float32 (2, 3), xs[1] float32 (2, 4), axis=0",
     ),
     "topk": (
@@ -161,7 +161,7 @@ def test_an_error_lists_only_some_of_many_arrays():
 
 
 def test_an_irregular_list_is_rejected():
-    with pytest.raises(InvalidArgumentError, match=r"regular nesting, got \[\[1, 2\]"):
+    with pytest.raises(InvalidArgumentError, match=r"nested numbers, got \[\[1, 2\]"):
         proa.to_tensor([[1, 2], [3]])
 
 

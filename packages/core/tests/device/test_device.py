@@ -46,7 +46,7 @@ def test_plugged_devices_are_not_built_in() -> None:
     ],
 )
 def test_unavailable_devices_are_rejected(make: Callable[[], Any]) -> None:
-    with pytest.raises(UnavailableError, match="the device must be there"):
+    with pytest.raises(UnavailableError, match="expected an available device"):
         make()
     with pytest.raises(InvalidArgumentError):
         device.set_device("abacus")

@@ -191,17 +191,21 @@ def test_a_result_has_memory_of_its_own(ops):
     ("call", "kind", "message"),
     [
         (lambda o, x: o.leaky(x, -1.0), ValueError, r"\[leaky\].*negative, got -1"),
-        (lambda o, x: o.leaky(x), TypeError, r"\[leaky\] slope must be given"),
+        (lambda o, x: o.leaky(x), TypeError, r"\[leaky\] slope is missing"),
         (lambda o, x: o.leaky(x, "a"), TypeError, r"slope must be a float, got 'a'"),
         (lambda o, x: o.leaky(None, 1.0), TypeError, r"\[leaky\] X .*got None"),
-        (lambda o, x: o.leaky(x, 1.0, 2.0), TypeError, r"must fit leaky\(X, slope"),
+        (
+            lambda o, x: o.leaky(x, 1.0, 2.0),
+            TypeError,
+            r"arguments of leaky\(X, slope",
+        ),
         (lambda o, x: o.leaky(x, slop=1.0), TypeError, "got 'slop'"),
         (lambda o, x: o.leaky(x, X=x), TypeError, "got twice 'X'"),
         (lambda o, x: o.leaky(x.astype("int64"), 1.0), ValueError, "got int64"),
         (lambda o, x: o.total(x, None, [1.0]), TypeError, "Xs must be a list of Ten"),
         (lambda o, x: o.total([x], None, 1.0), TypeError, "weights must be a list of"),
         (lambda o, x: o.total([x], None, [1, 2]), ValueError, "as many weights"),
-        (lambda o, x: o.cube(x), ValueError, "asked for as float32, got float64"),
+        (lambda o, x: o.cube(x), ValueError, "of float32, got float64"),
     ],
 )
 def test_mistakes_are_typed_errors_that_name_the_operator(ops, call, kind, message):
@@ -430,7 +434,7 @@ def test_setup_builds_a_package(tmp_path):
 def test_an_unknown_operator_names_what_is_missing():
     from proa.ir.attributes import row_of
 
-    with pytest.raises(VersionError, match="extension that was loaded before"):
+    with pytest.raises(VersionError, match="one of a loaded extension"):
         row_of("never_loaded")
 
 

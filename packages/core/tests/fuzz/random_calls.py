@@ -385,7 +385,7 @@ def verdict(name: str, error: BaseException) -> str:
             return "FatalError"
         if not re.match(r"\[[\w.]+[^\]]*\] ", text):
             return "names no API"
-        if "expected arguments as it documents them" in text and not is_of_kinds(
+        if "expected the documented arguments" in text and not is_of_kinds(
             error.__cause__
         ):
             return f"unexplained {type(error.__cause__).__name__}"

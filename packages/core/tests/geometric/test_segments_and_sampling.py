@@ -54,7 +54,7 @@ def test_kinds_of_edges_share_the_numbers() -> None:
     assert begin.tolist() == [3, 4, 0, 5, 6, 7, 6, 0, 2, 8, 9, 1]
     assert end.tolist() == [0, 0, 1, 1, 1, 2, 2, 0, 1, 1, 1, 2]
     assert old.tolist() == [0, 1, 2, 8, 9, 4, 7, 6, 3, 5]
-    with pytest.raises(ShapeError, match="how many neighbors each of x has"):
+    with pytest.raises(ShapeError, match="one number of neighbors for each"):
         geometric.reindex_graph(x, a, n + 1)
 
 
@@ -64,7 +64,7 @@ def test_all_neighbours_are_sampled_without_a_limit() -> None:
     assert near.tolist() == [3, 7, 2, 7, 0, 9] and count.tolist() == [2, 2, 0, 2]
     found = geometric.sample_neighbors(row, colptr, nodes, 5, eids, return_eids=True)
     assert found[2].tolist() == [100, 101, 113, 114, 102, 103]
-    with pytest.raises(InvalidArgumentError, match="eids must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected eids"):
         geometric.sample_neighbors(row, colptr, nodes, return_eids=True)
 
 

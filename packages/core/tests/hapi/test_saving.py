@@ -106,7 +106,7 @@ def test_options_go_by_keywords(tmp_path: Path) -> None:
     assert not hasattr(proa, "SaveLoadConfig")
     with pytest.raises(InvalidArgumentError, match="protocol must be one of"):
         proa.save({}, tmp_path / "x", protocol=1)
-    with pytest.raises(NotFoundError, match="must exist"):
+    with pytest.raises(NotFoundError, match="no such file"):
         proa.load(tmp_path / "nothing")
 
 

@@ -61,7 +61,7 @@ def test_empty_input_has_no_segments():
 
 
 def test_invalid_segment_ids_are_rejected():
-    with pytest.raises(InvalidArgumentError, match="never fall"):
+    with pytest.raises(InvalidArgumentError, match="not decrease"):
         incubate.segment_sum(proa.ones([2, 2]), proa.to_tensor([1, 0]))
     with pytest.raises(ShapeError, match="one number for each row"):
         incubate.segment_max(proa.ones([3, 2]), proa.to_tensor([1, 0]))

@@ -36,7 +36,7 @@ def test_datasets_compose() -> None:
     rows = io.TensorDataset([proa.arange(6).reshape([3, 2]), np.arange(3)])
     assert rows[2][0].tolist() == [4, 5]
     assert len(rows) == 3
-    with pytest.raises(InvalidArgumentError, match="as many rows"):
+    with pytest.raises(InvalidArgumentError, match="the same number of rows"):
         io.TensorDataset([proa.ones([2]), proa.ones([3])])
 
     class Stream(io.IterableDataset[int]):
@@ -105,7 +105,7 @@ def test_batch_sampler() -> None:
     assert len(dropped) == 2
     own = io.BatchSampler(sampler=io.SubsetRandomSampler([1]), batch_size=3)
     assert list(own) == [[1]]
-    with pytest.raises(InvalidArgumentError, match="one of dataset and sampler"):
+    with pytest.raises(InvalidArgumentError, match="either dataset or sampler"):
         io.BatchSampler()
     with pytest.raises(InvalidArgumentError, match="positive"):
         io.BatchSampler(Squares(5), batch_size=0)
@@ -144,7 +144,7 @@ def test_collation_keeps_the_structure() -> None:
     assert batch["y"][1].dtype == np.float32
     assert batch["y"][2] == ["t", "t", "t"]
     assert batch["t"].shape == (3, 1)
-    with pytest.raises(InvalidArgumentError, match="as many fields"):
+    with pytest.raises(InvalidArgumentError, match="the same number of fields"):
         io.default_collate_fn([(1, 2), (1,)])
     with pytest.raises(InvalidArgumentError, match="must hold"):
         io.default_collate_fn([object()])

@@ -206,7 +206,7 @@ def test_chains_are_verified() -> None:
     program, _ = one_chain((512, 256))
     nodes = program.main.nodes
     nodes[1].chain = 2
-    with pytest.raises(InvalidArgumentError, match="must stand together"):
+    with pytest.raises(InvalidArgumentError, match="must be consecutive"):
         verify(program)
     with pytest.raises(InvalidArgumentError, match="expected chains of nodes in order"):
         _core.Engine.from_bytes(to_bytes(program), chains=[(2, 2), (1, 2)])

@@ -189,9 +189,11 @@ def test_errors_name_the_input() -> None:
         engine.run([draw(3, 28)])
     with pytest.raises(InvalidArgumentError, match="'x' must be float32, got float64"):
         engine.run([np.zeros((1, 1, 28, 28))])
-    with pytest.raises(InvalidArgumentError, match="must have 1 inputs, got 2"):
+    with pytest.raises(InvalidArgumentError, match="expected 1 inputs, got 2"):
         engine.run([draw(1), draw(1)])
-    with pytest.raises((NotFoundError, InvalidArgumentError), match="must be readable"):
+    with pytest.raises(
+        (NotFoundError, InvalidArgumentError), match=r"cannot open|no such"
+    ):
         _core.Engine.load("/nowhere/m.proa")
 
 

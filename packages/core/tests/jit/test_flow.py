@@ -272,10 +272,14 @@ def test_a_tensor_of_a_branch_is_not_to_be_read_behind_it() -> None:
 @pytest.mark.parametrize(
     ("branches", "error", "message"),
     [
-        ((lambda x: x, lambda x: (x, x)), InvalidTypeError, "one structure"),
-        ((lambda x: 1, lambda x: 2), InvalidTypeError, "one structure"),
+        ((lambda x: x, lambda x: (x, x)), InvalidTypeError, "one pytree structure"),
+        ((lambda x: 1, lambda x: 2), InvalidTypeError, "one pytree structure"),
         ((lambda x: x, lambda x: x.astype("int32")), InvalidTypeError, "one dtype"),
-        ((lambda x: x, lambda x: x.sum()), InvalidArgumentError, "as many axes"),
+        (
+            (lambda x: x, lambda x: x.sum()),
+            InvalidArgumentError,
+            "same number of axes",
+        ),
     ],
 )
 def test_branches_of_different_results_are_rejected(
@@ -298,7 +302,7 @@ def test_branches_of_different_results_are_rejected(
             InvalidArgumentError,
             "must have one element",
         ),
-        (lambda i, a: i < 3, lambda i, a: i, InvalidTypeError, "one structure"),
+        (lambda i, a: i < 3, lambda i, a: i, InvalidTypeError, "one pytree structure"),
         (
             lambda i, a: i < 3,
             lambda i, a: (i + 1, a.astype("float64")),
@@ -309,7 +313,7 @@ def test_branches_of_different_results_are_rejected(
             lambda i, a: i < 3,
             lambda i, a: (i + 1, a.sum()),
             InvalidArgumentError,
-            "as many axes",
+            "same number of axes",
         ),
     ],
 )

@@ -200,13 +200,13 @@ def test_a_loaded_model_shows_its_program(tmp_path: Path) -> None:
 
 
 def test_saving_needs_to_know_the_shapes(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="input_spec must say"):
+    with pytest.raises(InvalidArgumentError, match="expected input_spec with"):
         save(Dense(), tmp_path / "m")
     assert os.listdir(tmp_path) == []
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"none\.proa must exist"):
+    with pytest.raises(NotFoundError, match=r"no such file: .*none\.proa"):
         load(tmp_path / "none")
 
 
@@ -226,7 +226,7 @@ def test_a_decorated_forward_trains_and_is_saved_as_it_was_called(
     tmp_path: Path, double: bool
 ) -> None:
     net, x = _Decorated(), tensor(4, 3)
-    with pytest.raises(InvalidArgumentError, match="input_spec must be given before"):
+    with pytest.raises(InvalidArgumentError, match="expected an input_spec or"):
         proa.jit.save(net, tmp_path / "never_called")
     sgd = proa.optimizer.SGD(0.1, net.parameters())
     for _ in range(2):

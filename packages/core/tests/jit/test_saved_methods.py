@@ -127,12 +127,12 @@ def test_a_missing_path_is_an_error_that_callers_catch(
     name: str, tmp_path: Path
 ) -> None:
     for kind in (ValueError, FileNotFoundError, NotFoundError, MissingFileError):
-        with pytest.raises(kind, match=r"none\.proa must exist"):
+        with pytest.raises(kind, match=r"no such file: .*none\.proa"):
             jit.load(tmp_path / name)
 
 
 def test_a_missing_method_file_names_it(saved: Any) -> None:
     path = saved[1].parent / "coder.encode.proa"
     path.unlink()
-    with pytest.raises(MissingFileError, match=r"coder\.encode\.proa must exist"):
+    with pytest.raises(MissingFileError, match=r"no such file: .*coder\.encode\.proa"):
         jit.load(saved[1])

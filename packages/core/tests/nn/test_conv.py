@@ -228,7 +228,7 @@ def test_errors_name_the_requirement(axes: int) -> None:
             LAYER[axes](2, 4, 3, **{name: 0})
     with pytest.raises(InvalidArgumentError, match=r"padding must be .* at least 0"):
         CONV[axes](x, w, padding=-1)
-    with pytest.raises(ShapeError, match=r"rank .* and elements"):
+    with pytest.raises(ShapeError, match=r"rank .* and not be empty"):
         CONV[axes](x[:, :0], w[:, :0])
     with pytest.raises(InvalidArgumentError, match="'same' or 'valid'"):
         CONV[axes](x, w, padding="full")

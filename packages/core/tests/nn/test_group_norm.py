@@ -136,7 +136,7 @@ def test_weight_and_bias_may_be_left_out(given):
 
 
 def test_groups_must_divide_the_channels():
-    with pytest.raises(ShapeError, match="channels must divide by 4"):
+    with pytest.raises(ShapeError, match="channels must be divisible by 4"):
         nn.functional.group_norm(proa.ones([2, 6, 3, 3]), 4)
-    with pytest.raises(ShapeError, match="channels must divide by 0"):
+    with pytest.raises(ShapeError, match="channels must be divisible by 0"):
         nn.functional.group_norm(proa.ones([2, 6, 3, 3]), 0)

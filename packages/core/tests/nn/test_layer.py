@@ -94,7 +94,7 @@ def test_names_are_checked() -> None:
     net = Net()
     with pytest.raises(InvalidArgumentError, match="without a dot"):
         net.register_buffer("a.b", proa.ones([1]))
-    with pytest.raises(AlreadyExistsError, match="must be free"):
+    with pytest.raises(AlreadyExistsError, match="expected an unused name"):
         net.register_buffer("fc1", proa.ones([1]))
     with pytest.raises(InvalidArgumentError, match=r"super\(\).__init__"):
 
@@ -240,7 +240,7 @@ def test_to_converts_parameters_and_buffers_in_place() -> None:
     for device in ("cpu", proa.CPUPlace()):
         assert net.to(device=device) is net
         assert all(q.place.is_cpu_place() for q in net.parameters())
-    with pytest.raises(UnavailableError, match="device must be there, got 'gpu"):
+    with pytest.raises(UnavailableError, match="available device, got 'gpu"):
         net.to(device="gpu:0")
 
 

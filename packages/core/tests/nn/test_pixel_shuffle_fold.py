@@ -96,7 +96,7 @@ def test_unfold_by_the_older_names() -> None:
     want = F.unfold(x, 2, dilations=2).numpy()
     same(F.unfold(x, kernel_size=2, dilation=2), want)
     same(nn.Unfold(kernel_size=2, dilation=2)(x), want)
-    with pytest.raises(InvalidArgumentError, match="kernel_sizes must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected kernel_sizes"):
         F.unfold(x)
     with pytest.raises(InvalidArgumentError, match="paddings must be 1, 2 or 4"):
         F.unfold(x, 2, paddings=[1, 2, 3])

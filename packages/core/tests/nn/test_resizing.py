@@ -169,8 +169,8 @@ def test_recorded_with_unknown_sizes(mode: str, axes: int, kind: str) -> None:
     ("given", "message"),
     [
         ({"size": [2, 2], "mode": "cubic"}, "mode must be one of"),
-        ({"size": [2, 2], "scale_factor": 2}, "one of size and scale_factor"),
-        ({}, "one of size and scale_factor"),
+        ({"size": [2, 2], "scale_factor": 2}, "either size or scale_factor"),
+        ({}, "either size or scale_factor"),
         ({"size": [2]}, None),
         ({"size": [2, 2, 2]}, "size must be positive, one number or 2"),
         ({"size": [2, 0]}, "size must be positive"),

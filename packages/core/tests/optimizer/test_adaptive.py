@@ -229,7 +229,7 @@ def test_schedulers_can_be_set() -> None:
     made: optimizer.Optimizer = optimizer.SGD(1.0, [parameter()])
     made.set_lr_scheduler(optimizer.lr.StepDecay(0.5, 1, 0.1))
     assert made.get_lr() == 0.5
-    with pytest.raises(InvalidArgumentError, match="must be an LRScheduler"):
+    with pytest.raises(InvalidArgumentError, match="expected an LRScheduler"):
         made.set_lr_scheduler(0.1)  # type: ignore[arg-type]  # on purpose
     assert optimizer.SGD(proa.to_tensor(0.25), [parameter()]).get_lr() == 0.25  # type: ignore[arg-type]  # a tensor
 

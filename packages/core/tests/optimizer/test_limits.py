@@ -73,7 +73,7 @@ def test_row_sparse_parts_must_fit(rows: Any, values: Any, height: int) -> None:
 @pytest.mark.parametrize("row", [4, -5, 2**40])
 def test_rows_outside_the_table_are_rejected(row: int) -> None:
     x = _core.row_sparse(proa.to_tensor([row]), proa.ones([1, 2]), 4)
-    with pytest.raises(Error, match="index must lie within"):
+    with pytest.raises(Error, match="index must be within"):
         x.numpy()
     p = proa.create_parameter([4, 2], "float32")
     before = p.numpy().copy()

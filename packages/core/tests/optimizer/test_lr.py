@@ -154,7 +154,7 @@ def test_plateau_follows_torch() -> None:
 
 
 def test_a_plateau_needs_a_measure() -> None:
-    with pytest.raises(InvalidArgumentError, match="must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected metrics"):
         lr.ReduceOnPlateau(0.5).step()
 
 

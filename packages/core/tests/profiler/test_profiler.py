@@ -260,7 +260,7 @@ def test_events_are_decorators_and_pairs_of_calls():
         event.end()
     names = [e.name for e in p.profiler_result.events if e.kind == "user"]
     assert names == ["decorated", "paired", "paired"]
-    with pytest.raises(PreconditionNotMetError, match="paired must begin before"):
+    with pytest.raises(PreconditionNotMetError, match=r"begin\(\) of paired before"):
         event.end()
 
 

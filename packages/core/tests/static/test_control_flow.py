@@ -152,7 +152,7 @@ def test_arrays_are_written_and_read_by_number() -> None:
         (
             lambda: snn.while_loop(lambda i: i < 1, lambda i: (i, i), [_t(0)]),
             InvalidArgumentError,
-            "body must give 1 values, got 2",
+            "body must return 1 values, got 2",
         ),
         (lambda: array_read([], _t(0)), OutOfRangeError, "must be below 0"),
         (lambda: array_write(_t(0), _t(1), []), OutOfRangeError, "must be at most 0"),

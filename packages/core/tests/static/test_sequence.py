@@ -110,7 +110,7 @@ def test_concat_of_sequences_one_by_one() -> None:
     got = snn.sequence_concat([_tensor(), _tensor(other, [1, 2, 0, 2])])
     pairs = zip(_parts(), _parts(other, [1, 2, 0, 2]), strict=True)
     _check(got, [np.concatenate(p) for p in pairs])
-    with pytest.raises(InvalidArgumentError, match="as many sequences"):
+    with pytest.raises(InvalidArgumentError, match="the same number of sequences"):
         snn.sequence_concat([_tensor(), _tensor(other, [5])])
 
 

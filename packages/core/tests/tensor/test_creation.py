@@ -54,7 +54,7 @@ def test_to_tensor_takes_nested_lists_with_tensors() -> None:
 def test_to_tensor_rejects_ragged_and_text() -> None:
     with pytest.raises((InvalidArgumentError, ValueError)):
         proa.to_tensor([[1, 2], [3]])
-    with pytest.raises(InvalidArgumentError, match="must be numbers"):
+    with pytest.raises(InvalidArgumentError, match="nested numbers"):
         proa.to_tensor("abc")
 
 

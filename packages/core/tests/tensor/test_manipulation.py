@@ -73,7 +73,7 @@ def test_joining_and_cutting() -> None:
     same(second, A[:, 1:])
     assert [c.shape for c in proa.chunk(x, 3, 1)] == [[2, 1, 4]] * 3
     same(proa.unbind(x, 1)[2], A[:, 2])
-    with pytest.raises(InvalidArgumentError, match="must divide evenly, got 2"):
+    with pytest.raises(InvalidArgumentError, match="that divides the size 3, got 2"):
         proa.split(x, 2, axis=1)
     with pytest.raises(InvalidArgumentError, match="add up to 3"):
         proa.split(x, [1, 1], axis=1)

@@ -90,7 +90,7 @@ def test_objects_are_refused_and_leave_the_old_file(tmp_path: Path) -> None:
 
 
 def test_missing_and_foreign_files_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="must exist"):
+    with pytest.raises(NotFoundError, match="no such file"):
         proa.load(tmp_path / "nothing")
     for content, text in [
         (b"", "at least 8 bytes"),

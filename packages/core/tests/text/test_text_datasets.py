@@ -155,7 +155,7 @@ def test_wmt14(tmp_path: Path) -> None:
     assert data.get_dict(reverse=True)[1][3] == "x"
     with pytest.raises(InvalidArgumentError, match="dict_size must be positive"):
         datasets.WMT14(path)
-    with pytest.raises(InvalidArgumentError, match=r"WMT14.* data set's form"):
+    with pytest.raises(InvalidArgumentError, match=r"WMT14.* data set's format"):
         datasets.WMT14(path, "gen", dict_size=3)
 
 

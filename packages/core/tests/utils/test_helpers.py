@@ -75,7 +75,7 @@ def test_versions_are_required() -> None:
         utils.require_version("3.0")
     with pytest.raises(VersionError, match=r"at most 2\.0"):
         utils.require_version("1.8", "2.0")
-    with pytest.raises(InvalidArgumentError, match="must read like"):
+    with pytest.raises(InvalidArgumentError, match="must have the form"):
         utils.require_version("two")
     with pytest.raises(InvalidArgumentError, match="max_version must be at least"):
         utils.require_version("2.1", "2.0")
@@ -83,7 +83,7 @@ def test_versions_are_required() -> None:
 
 def test_modules_are_tried() -> None:
     assert utils.try_import("math").pi > 3
-    with pytest.raises(ImportError, match="no_such_module_ever must be installed"):
+    with pytest.raises(ImportError, match="no_such_module_ever is not installed"):
         utils.try_import("no_such_module_ever")
     with pytest.raises(ImportError, match="own words"):
         utils.try_import("no_such_module_ever", "own words")
@@ -93,7 +93,7 @@ def test_weights_are_read_only_from_the_cache(tmp_path: Path, monkeypatch: Any) 
     monkeypatch.setenv("PROA_HOME", str(tmp_path))
     url = "https://example.org/models/net.pdparams"
     take = utils.download.get_weights_path_from_url
-    with pytest.raises(UnavailableError, match=r"net\.pdparams must exist"):
+    with pytest.raises(UnavailableError, match=r"no such file: .*net\.pdparams"):
         take(url)
     file = tmp_path / "weights" / "net.pdparams"
     file.parent.mkdir()

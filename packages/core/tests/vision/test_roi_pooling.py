@@ -176,7 +176,7 @@ def test_prroi_pool_takes_boxes_as_one_tensor_or_by_image() -> None:
     few = proa.to_tensor([1, 2])
     smooth = BOXES[:3] + 0.13  # no edge in the middle of a pixel
     slope(lambda b: ops.prroi_pool(x, b, few, SIZE, SCALE), smooth)
-    with pytest.raises(InvalidArgumentError, match="boxes_num must be given"):
+    with pytest.raises(InvalidArgumentError, match="expected boxes_num"):
         ops.prroi_pool(x, boxes)
 
 

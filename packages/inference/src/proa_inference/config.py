@@ -116,7 +116,7 @@ class Config:
             return self._buffer
         if self._path is None:
             raise InvalidArgumentError(
-                "[Config] a model must be given by Config(path), set_model or "
+                "[Config] expected a model from Config(path), set_model or "
                 "set_model_buffer, got none"
             )
         return files.read(self._path, where="Config")

@@ -195,7 +195,7 @@ class Predictor:
         missing = [s.name for s in self._inputs if s.name not in self._feed]
         if missing:
             raise PreconditionNotMetError(
-                f"[Predictor.run] every input must be given, got none for "
+                "[Predictor.run] expected every input, got none for "
                 f"{', '.join(missing)}"
             )
         return [self._feed[s.name] for s in self._inputs]

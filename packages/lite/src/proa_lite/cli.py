@@ -78,9 +78,8 @@ def _convert(options: argparse.Namespace) -> None:
 def _need_tools(command: str) -> None:
     if find_spec("proa") is None:
         raise LiteError(
-            f"[proa-lite {command}] the package proa must be installed "
-            "(in a checkout: nox -s build -- core && pip install dist/proa-*.whl), "
-            "got no such package"
+            f"[proa-lite {command}] the package proa is not installed (in a checkout: "
+            "nox -s build -- core && pip install dist/proa-*.whl)"
         )
 
 

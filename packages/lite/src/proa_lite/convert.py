@@ -27,8 +27,8 @@ def check_no_flow(program: Program, where: str) -> None:
     flow = {n.op for block in program.blocks for n in block.nodes if is_flow(n)}
     if flow:
         raise UnimplementedError(
-            f"[{where}] the model must be without control flow, which the mobile "
-            f"runtime leaves out, got {', '.join(sorted(flow))}"
+            f"[{where}] expected a model without control flow, which the mobile "
+            f"runtime does not support, got {', '.join(sorted(flow))}"
         )
 
 

@@ -114,7 +114,7 @@ class Predictor:
 
     def _open(self, model: str | PathLike[str] | bytes | None) -> None:
         if model is None:
-            raise InvalidArgumentError("[Config] a model must be given, got none")
+            raise InvalidArgumentError("[Config] expected a model, got none")
         target = ctypes.byref(self._model)
         if isinstance(model, bytes):
             # Read in place: 64-aligned memory of our own, kept as long as the model.
@@ -197,8 +197,7 @@ class Predictor:
         given = self._fed() if inputs is None else list(inputs)
         if len(given) != len(self._inputs):
             raise InvalidArgumentError(
-                f"[Predictor.run] there must be {len(self._inputs)} inputs, "
-                f"got {len(given)}"
+                f"[Predictor.run] expected {len(self._inputs)} inputs, got {len(given)}"
             )
         arrays = (library.Array * len(given))()
         kept = [
@@ -218,7 +217,7 @@ class Predictor:
         missing = [s.name for s in self._inputs if s.name not in self._held]
         if missing:
             raise InvalidArgumentError(
-                f"[Predictor.run] every input must be given, got none for "
+                "[Predictor.run] expected every input, got none for "
                 f"{', '.join(missing)}"
             )
         return [self._held[s.name] for s in self._inputs]

@@ -120,9 +120,7 @@ def _toolchain(target: str) -> list[str]:
     c, cxx, processor = TARGETS[target]
     for tool in (c, cxx, "cmake"):
         if shutil.which(tool) is None:
-            raise NotFoundError(
-                f"[select] {tool} must be installed, got no such program"
-            )
+            raise NotFoundError(f"[select] {tool} is not installed")
     options = [f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cxx}"]
     if processor:
         options.append("-DCMAKE_SYSTEM_NAME=Linux")
@@ -136,4 +134,4 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-30:])
-        raise InvalidArgumentError(f"[select] the build must succeed, got:\n{tail}")
+        raise InvalidArgumentError(f"[select] the build failed:\n{tail}")

@@ -53,7 +53,7 @@ class QuantConfig:
         unknown = [op for op in self.ops if op not in get_args(QuantizableOp)]
         if unknown or not self.ops:
             raise InvalidArgumentError(
-                "[QuantConfig] ops must be some of "
+                "[QuantConfig] ops must be among "
                 f"{', '.join(get_args(QuantizableOp))}, got {list(self.ops)}"
             )
         if not 0 <= self.moving_rate < 1:

@@ -44,7 +44,7 @@ void report(int signal, siginfo_t* info, void*) {
   for (Watched& w : g_watched) {
     if (w.signal == signal) found = &w;
   }
-  put("\n[proa] the process must stop, got signal ");
+  put("\n[proa] fatal signal ");
   put(found == nullptr ? "?" : found->text);
   if (signal == SIGSEGV || signal == SIGBUS) {
     put(", at address ");

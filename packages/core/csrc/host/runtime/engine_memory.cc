@@ -15,8 +15,8 @@ Buffer::Buffer(size_t size) : size_(size) {
   const size_t rounded = (size + 63) / 64 * 64 + 64;
   data_.reset(allocate_pages(rounded));
   if (data_ == nullptr) {
-    throw EngineError(Status::kResourceExhausted, "[Engine] memory must suffice, got no block of " +
-                                                      std::to_string(size) + " bytes");
+    throw EngineError(Status::kResourceExhausted,
+                      "[Engine] out of memory for a block of " + std::to_string(size) + " bytes");
   }
 }
 
@@ -33,8 +33,8 @@ class File {
       // A FIFO without a writer does not hold up an open that does not block.
       : path_(path), handle_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (handle_ >= 0) return;
-    throw EngineError(Status::kInvalidArgument, "[Engine] the model file must be readable, got '" +
-                                                    path + "': " + strerror(errno));
+    throw EngineError(Status::kInvalidArgument,
+                      "[Engine] cannot open the model file '" + path + "': " + strerror(errno));
   }
   ~File() { ::close(handle_); }
   File(const File&) = delete;

@@ -137,7 +137,7 @@ std::unique_ptr<ExtensionOp> parse_operator(const ProaOperator& from) {
   if (op->outputs.empty()) fail(op->name, "an operator must have an output, got none");
   const OpInfo* row = find_op(op->name.c_str());
   if (row != nullptr && row->id < op_count()) {
-    fail(op->name, "an extension's operator must have a name that no operator of Proa has");
+    fail(op->name, "expected a name that no operator of Proa has");
   }
   return op;
 }
@@ -176,7 +176,7 @@ std::vector<const ExtensionOp*> load_extension(const std::string& path) {
   const auto known = r.loaded.find(path);
   if (known != r.loaded.end()) return known->second;
   const auto unavailable = [&path](const std::string& what) {
-    throw Error(ErrorKind::kUnavailable, "[load_extension] " + path + " must be " + what);
+    throw Error(ErrorKind::kUnavailable, "[load_extension] " + path + " is not " + what);
   };
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
@@ -221,14 +221,14 @@ ExtensionResults call_extension(const ExtensionOp& op, const ProaTensor* tensors
   for (const ProaTensor& t : sink.results.tensors) {
     const bool sound = t.view.rank >= 0 && t.view.rank <= kMaxRank && t.view.dtype < kDTypeCount;
     if (!sound || (!infer && t.view.data == nullptr)) {
-      fail(op.name, "every tensor that is returned must have memory, got one that has none");
+      fail(op.name, "expected results with memory, got one without");
     }
   }
   const bool lists = !op.plannable;
   const size_t given = sink.results.tensors.size();
   if (lists ? given < op.outputs.size() : given != op.outputs.size()) {
-    fail(op.name, "as many tensors must be returned as there are outputs, " +
-                      std::to_string(op.outputs.size()) + ", got " + std::to_string(given));
+    fail(op.name, "expected " + std::to_string(op.outputs.size()) + " results, got " +
+                      std::to_string(given));
   }
   return std::move(sink.results);
 }

@@ -36,18 +36,18 @@ Isa wanted_isa() {
     if (std::strcmp(text, isa_name(isa)) != 0) continue;
     if (!runs_here(isa)) {
       throw Error(ErrorKind::kUnavailable,
-                  std::string("[PROA_ISA] the CPU must support the instruction set, got ") + text +
+                  std::string("[PROA_ISA] expected an instruction set of this CPU, got ") + text +
                       " on a CPU whose best is " + isa_name(cpu_isa()));
     }
     if (!in_build(isa)) {
       throw Error(ErrorKind::kUnavailable,
-                  std::string("[PROA_ISA] the instruction set must be in this build, got ") + text);
+                  std::string("[PROA_ISA] expected an instruction set of this build, got ") + text);
     }
     return isa;
   }
   throw Error(
       ErrorKind::kInvalidArgument,
-      std::string("[PROA_ISA] must be one of scalar, avx2, avx512, neon, neondot, got ") + text);
+      std::string("[PROA_ISA] expected one of scalar, avx2, avx512, neon, neondot, got ") + text);
 }
 
 std::vector<OpEntry> make_entries() {
@@ -55,10 +55,11 @@ std::vector<OpEntry> make_entries() {
   bool any = false;
   for (int i = 0; i < kIsaTableCount; ++i) any |= runs_here(kIsaTables[i].isa);
   if (!any) {
-    throw Error(ErrorKind::kUnavailable,
-                std::string("[proa] this build must hold kernels for the CPU, got a CPU whose best "
-                            "instruction set is ") +
-                    isa_name(cpu_isa()));
+    throw Error(
+        ErrorKind::kUnavailable,
+        std::string(
+            "[proa] this build has no kernels for this CPU, whose best instruction set is ") +
+            isa_name(cpu_isa()));
   }
   select_isa(isa);
   const char* winograd = std::getenv("PROA_WINOGRAD");
@@ -66,7 +67,7 @@ std::vector<OpEntry> make_entries() {
   const char* bf16 = std::getenv("PROA_BF16");
   if (!choose_bf16(bf16, &settings().bf16)) {
     throw Error(ErrorKind::kInvalidArgument,
-                std::string("[PROA_BF16] must be off, emulate, or native on a CPU that has "
+                std::string("[PROA_BF16] expected off, emulate, or native on a CPU that has "
                             "AVX512_BF16, got ") +
                     bf16);
   }

@@ -198,7 +198,7 @@ std::string report(const OpInfo& op, const View& v, int i, const Tensor* out) {
                      " infinite among " + std::to_string(v.numel()) + " elements of output " +
                      name + ", " + name_of(v.dtype) + " of shape " + shape_text(v);
   if (c.normal > 0) {
-    text += "; the other " + std::to_string(c.normal) + " lie in [" + number_text(c.minimum) +
+    text += "; the other " + std::to_string(c.normal) + " are in [" + number_text(c.minimum) +
             ", " + number_text(c.maximum) + "], their mean is " +
             number_text(c.sum / static_cast<double>(c.normal));
   }

@@ -59,21 +59,20 @@ void check_count(const OpInfo& op, TensorImpl* const* in, int n_in) {
   if (op.n_in == kVariadic) {
     if (n_in > 0) return;
     throw Error(ErrorKind::kInvalidArgument,
-                std::string("[") + op.name + "] at least one array must be given, got none");
+                std::string("[") + op.name + "] expected at least one array, got none");
   }
   for (int i = 0; i < op.n_required; ++i) {
     if (i < n_in && in[i] != nullptr) continue;
     throw Error(ErrorKind::kInvalidArgument, std::string("[") + op.name + "] array " +
-                                                 std::to_string(i + 1) +
-                                                 " must be given, got None");
+                                                 std::to_string(i + 1) + " must not be None");
   }
 }
 
 void record_symbolic(const OpEntry& entry, const Inputs& inputs, const void* attrs, Tensor* out) {
   if (dispatch_hooks.record == nullptr) {
     throw Error(ErrorKind::kPreconditionNotMet, std::string("[") + entry.info->name +
-                                                    "] a program must be recorded when a symbolic "
-                                                    "tensor is used, got none");
+                                                    "] expected a program that is being recorded "
+                                                    "to use a symbolic tensor, got none");
   }
   dispatch_hooks.record(entry, inputs.in, inputs.count, attrs, out);
 }

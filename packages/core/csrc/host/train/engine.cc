@@ -579,8 +579,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   for (auto& capture : pass.captures()) {
     if (!capture.second && !options.allow_unused) {
       throw Error(ErrorKind::kInvalidArgument,
-                  "[grad] every input must be reached from the outputs (or allow_unused be True), "
-                  "got input " +
+                  "[grad] expected outputs that depend on every input (allow_unused=True admits "
+                  "others), got input " +
                       std::to_string(result.size()) + " unused");
     }
     result.push_back(std::move(capture.second));

@@ -153,9 +153,9 @@ class ExtensionBackward final : public CustomBackward {
     }
     if (at != given.size()) {
       throw Error(ErrorKind::kInvalidArgument, "[" + grad_.name +
-                                                   "] as many tensors must be returned as " +
-                                                   op_.name + " had inputs, " + std::to_string(at) +
-                                                   ", got " + std::to_string(given.size()));
+                                                   "] expected as many gradients as " + op_.name +
+                                                   " had inputs, " + std::to_string(at) + ", got " +
+                                                   std::to_string(given.size()));
     }
   }
 
@@ -257,7 +257,7 @@ std::vector<Tensor> call_operator(const ExtensionOp& op, const std::vector<Tenso
     if (extension_recorder == nullptr) {
       throw Error(ErrorKind::kPreconditionNotMet,
                   "[" + op.name +
-                      "] a program must be recorded when a symbolic tensor is used, "
+                      "] expected a program that is being recorded to use a symbolic tensor, "
                       "got none");
     }
     outputs = extension_recorder(op, inputs, counts, values);

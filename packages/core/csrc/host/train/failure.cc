@@ -14,9 +14,9 @@ constexpr int kMaxArrays = 8;  // in the text
 const char* requirement(const OpInfo& op, Status status) {
   switch (status) {
     case Status::kOutOfRange:
-      return "every index must lie within its axis";
+      return "every index must be within its axis";
     case Status::kUnimplemented:
-      return "this build must have a kernel";
+      return "this build has no kernel for these arguments";
     case Status::kResourceExhausted:
       return "expected arrays that fit in memory";
     case Status::kSingular:
@@ -24,7 +24,7 @@ const char* requirement(const OpInfo& op, Status status) {
     case Status::kNotPositive:
       return "every matrix must be Hermitian and positive definite";
     case Status::kNoConvergence:
-      return "the numbers must be finite for the iteration to settle";
+      return "the iteration did not converge, which needs finite numbers";
     default:
       return kHostOps[op.id].requirement;
   }

@@ -12,7 +12,7 @@ Tensor row_sparse(Tensor rows, Tensor values, const Tensor& like) {
                     like.view().shape[0] >= 0;
   if (!fits) {
     throw Error(ErrorKind::kInvalidArgument,
-                "[row_sparse] there must be one int64 row number for each row of values, got " +
+                "[row_sparse] expected one int64 row number for each row of values, got " +
                     shape_text(rows.view()) + " and " + shape_text(values.view()));
   }
   TensorImpl* impl = TensorImpl::create();

@@ -24,7 +24,7 @@ class Arguments {
 
   Tensor tensor() {
     const int64_t count = next_count();
-    PD_CHECK(count == 1, "one tensor must be given, got ", count);
+    PD_CHECK(count == 1, "expected one tensor, got ", count);
     return Tensor::Of(given_.tensors[first_++]);
   }
   std::vector<Tensor> tensors() {
@@ -55,7 +55,7 @@ class Arguments {
     std::vector<std::string> list;
     for (uint32_t n = header(PROA_ATTRIBUTE_TEXTS); n > 0; --n) {
       const auto length = static_cast<size_t>(take<int64_t>());
-      PD_CHECK(length <= static_cast<size_t>(end_ - at_), "attributes must be whole");
+      PD_CHECK(length <= static_cast<size_t>(end_ - at_), "expected complete attributes");
       list.emplace_back(reinterpret_cast<const char*>(at_), length);
       at_ += (length + 7) / 8 * 8;
     }
@@ -64,12 +64,12 @@ class Arguments {
   template <class T>
   T number() {
     const std::vector<T> list = numbers<T>();
-    PD_CHECK(list.size() == 1, "one number must be given, got ", list.size());
+    PD_CHECK(list.size() == 1, "expected one number, got ", list.size());
     return list[0];
   }
   std::string text() {
     const std::vector<std::string> list = texts();
-    PD_CHECK(list.size() == 1, "one text must be given, got ", list.size());
+    PD_CHECK(list.size() == 1, "expected one string, got ", list.size());
     return list[0];
   }
 
@@ -305,7 +305,7 @@ inline int InferOperator(const ProaOperator* self, const ProaArguments* argument
       const Shape shape = i < shapes.size() ? shapes[i] : source->shape();
       ProaTensor raw = {};
       raw.view.rank = static_cast<int8_t>(shape.size());
-      PD_CHECK(shape.size() <= PROA_EXTENSION_MAX_RANK, "a rank of at most 8 must be inferred");
+      PD_CHECK(shape.size() <= PROA_EXTENSION_MAX_RANK, "expected a rank of at most 8");
       for (size_t k = 0; k < shape.size(); ++k) raw.view.shape[k] = shape[k];
       raw.view.dtype = static_cast<uint8_t>(i < dtypes.size() ? dtypes[i] : source->dtype());
       host()->result(arguments->sink, &raw);

@@ -120,7 +120,7 @@ class Tensor {
   /// What the library is given; it lives as long as this tensor.
   ProaTensor raw() const {
     ProaTensor t = {};
-    PD_CHECK(shape_.size() <= PROA_EXTENSION_MAX_RANK, "a rank of at most 8 must be returned");
+    PD_CHECK(shape_.size() <= PROA_EXTENSION_MAX_RANK, "expected a rank of at most 8");
     t.view.data = data_;
     t.view.rank = static_cast<int8_t>(shape_.size());
     t.view.dtype = static_cast<uint8_t>(dtype_);
@@ -148,7 +148,7 @@ class Tensor {
   }
   template <class T>
   void check_type() const {
-    PD_CHECK(DataTypeOf<T>::value == dtype_, "data must be asked for as ", NameOf(dtype_), ", got ",
+    PD_CHECK(DataTypeOf<T>::value == dtype_, "expected data<T>() of ", NameOf(dtype_), ", got ",
              NameOf(DataTypeOf<T>::value));
   }
 

@@ -30,7 +30,7 @@ def _listed(value: Any, kind: type, where: str) -> list[Any]:
     for v in found:
         if not isinstance(v, kind):
             raise InvalidArgumentError(
-                f"[{where}] {kind.__name__}s must be given, got {type(v).__name__}"
+                f"[{where}] expected {kind.__name__}s, got {type(v).__name__}"
             )
     return found
 

@@ -71,12 +71,12 @@ class GradScaler:
         state = self._states.get(id(optimizer), _READY)
         if state == _UNSCALED:
             raise PreconditionNotMetError(
-                "[GradScaler.unscale_] it must be called once before update(), got a "
-                "second call"
+                "[GradScaler.unscale_] expected one call between two of update(), "
+                "got a second one"
             )
         if state == _STEPPED:
             raise PreconditionNotMetError(
-                "[GradScaler.unscale_] it must be called before step(), got it after"
+                "[GradScaler.unscale_] expected a call before step(), got one after it"
             )
         with NoTape():
             for p in optimizer._parameter_list:
@@ -94,7 +94,8 @@ class GradScaler:
         state = self._states.get(id(optimizer), _READY)
         if state == _STEPPED:
             raise PreconditionNotMetError(
-                "[GradScaler.step] update() must be called between steps, got none"
+                "[GradScaler.step] expected update() between two calls of step(), "
+                "got none"
             )
         if state == _READY:
             self.unscale_(optimizer)
@@ -218,8 +219,8 @@ class GradScaler:
         missing = [key for key in self.state_dict() if key not in state_dict]
         if missing:
             raise InvalidArgumentError(
-                "[GradScaler.load_state_dict] the state must be whole, "
-                f"got no {missing}"
+                "[GradScaler.load_state_dict] expected a complete state, got one "
+                f"without {missing}"
             )
         scale = state_dict["scale"]
         self.set_init_loss_scaling(scale.item() if hasattr(scale, "item") else scale)

@@ -19,8 +19,8 @@ def _listed(where: str, value: OptionalTensors | None) -> list[Tensor | None] | 
         return [value]
     if not isinstance(value, Iterable):
         raise InvalidTypeError(
-            f"[{where}] a Tensor or a list of Tensors must be given, "
-            f"got {type(value).__name__!r}"
+            f"[{where}] expected a Tensor or a list of Tensors, got "
+            f"{type(value).__name__!r}"
         )
     return list(value)
 

@@ -86,9 +86,11 @@ def check_place(where: str, place: object) -> None:
         return
     kind = str(device).partition(":")[0]
     if kind in ("gpu", "cuda", "gpu_pinned", "xpu", "npu", "ipu"):
-        raise UnavailableError(f"[{where}] the device must be there, got {device!r}")
+        raise UnavailableError(
+            f"[{where}] expected an available device, got {device!r}"
+        )
     raise InvalidArgumentError(
-        f"[{where}] must be 'cpu' or 'gpu:<number>', got {device!r}"
+        f"[{where}] expected 'cpu' or 'gpu:<number>', got {device!r}"
     )
 
 

@@ -112,7 +112,7 @@ def as_dtype(value: DTypeLike) -> dtype:
     found = DTYPES.get(name.rpartition(".")[2])
     if found is None:
         raise InvalidArgumentError(
-            f"[dtype] must be one of {', '.join(DTYPES)}, got {value!r}"
+            f"[dtype] expected one of {', '.join(DTYPES)}, got {value!r}"
         )
     return found
 
@@ -122,7 +122,7 @@ def set_default_dtype(d: DTypeLike) -> None:
     wanted = as_dtype(d)
     if not wanted.is_floating:
         raise InvalidArgumentError(
-            f"[set_default_dtype] must be a floating dtype, got {wanted}"
+            f"[set_default_dtype] expected a floating dtype, got {wanted}"
         )
     _core.set_default_dtype(wanted)
 

@@ -171,9 +171,7 @@ def _typed(where: str, path: Path) -> Iterator[None]:
     except Error:
         raise
     except FileNotFoundError:
-        raise MissingFileError(
-            f"[{where}] {path} must exist, got no such file"
-        ) from None
+        raise MissingFileError(f"[{where}] no such file: {path}") from None
     except OSError as error:
         raise FileError(
             error.errno or errno.EIO,

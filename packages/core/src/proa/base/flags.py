@@ -57,8 +57,8 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable) or not all(isinstance(i, str) for i in items):
         raise InvalidArgumentError(
-            f"[set_flags] {name} must be names, or text of names with commas between "
-            f"them, got {value!r}"
+            f"[set_flags] expected {name} to be a list of names, or names separated "
+            f"by commas, got {value!r}"
         )
     return tuple(i.strip() for i in items if i.strip())
 

@@ -162,9 +162,7 @@ def _of_arguments(
         for name, value in given.items()
         if name != "self"
     )
-    text = (
-        f"[{where}] expected arguments as it documents them, got {described or 'none'}"
-    )
+    text = f"[{where}] expected the documented arguments, got {described or 'none'}"
     if isinstance(error, MemoryError):
         return errors.ResourceExhaustedError(
             f"[{where}] out of memory, got {described}"

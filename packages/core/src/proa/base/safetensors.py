@@ -58,7 +58,7 @@ def chunks(
     for name, (array, dtype) in tensors.items():
         if name == "__metadata__":
             raise InvalidArgumentError(
-                "[save] a tensor's name must not be '__metadata__', got it"
+                "[save] the name '__metadata__' is reserved, got a tensor of that name"
             )
         header[name] = {
             "dtype": _NAMES[dtype],
@@ -150,7 +150,7 @@ def _check_layout(path: object, header: dict[str, Any], size: int) -> None:
             raise _bad(path, f"tensors must follow one another, got {begin} after {at}")
         at = end
     if at != size:
-        raise _bad(path, f"tensors must take all {size} bytes, got {at}")
+        raise _bad(path, f"tensors must cover all {size} bytes, got {at}")
 
 
 def _tensor(path: object, name: str, entry: Any, body: memoryview) -> Stored:
@@ -164,7 +164,7 @@ def _tensor(path: object, name: str, entry: Any, body: memoryview) -> Stored:
         raise _bad(path, f"the entry of {name!r} is malformed") from None
     if not ok or not begin <= end <= len(body):
         raise _bad(
-            path, f"{name!r} must lie within {len(body)} bytes, got {begin} to {end}"
+            path, f"{name!r} must be within {len(body)} bytes, got {begin} to {end}"
         )
     if count * numpy_type.itemsize != end - begin:
         raise _bad(path, f"{name!r} of shape {shape} cannot take {end - begin} bytes")

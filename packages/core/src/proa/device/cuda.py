@@ -49,7 +49,7 @@ def set_rng_state(state_list: _abc.Sequence[_Tensor]) -> None:
 
 def _refuse(where: str) -> _typing.NoReturn:
     raise _errors.UnavailableError(
-        f"[device.cuda.{where}] a CUDA device must be there, got a build for the CPU"
+        f"[device.cuda.{where}] expected a CUDA device, got a build for the CPU"
     )
 
 

@@ -132,7 +132,7 @@ def _checked(where: str, group: Any, *tensors: Any, **peers: Any) -> None:
     for t in tensors:
         if not isinstance(t, Tensor):
             raise InvalidTypeError(
-                f"[{where}] Tensors must be exchanged, got {type(t).__name__}"
+                f"[{where}] expected Tensors, got {type(t).__name__}"
             )
     if not (group is None or isinstance(group, Group) or group == 0):
         raise InvalidTypeError(
@@ -147,7 +147,9 @@ def _checked(where: str, group: Any, *tensors: Any, **peers: Any) -> None:
 
 def _reducing(where: str, op: Any) -> None:
     if op not in range(5):
-        raise InvalidArgumentError(f"[{where}] op must be of ReduceOp, got {op!r}")
+        raise InvalidArgumentError(
+            f"[{where}] op must be a member of ReduceOp, got {op!r}"
+        )
 
 
 def _done(sync_op: bool) -> _Done | None:
@@ -336,7 +338,8 @@ def scatter_object_list(
 
 def _alone(where: str, name: str, rank: Any) -> UnimplementedError:
     return UnimplementedError(
-        f"[{where}] {name} must be another process, and there is none, got {rank!r}"
+        f"[{where}] expected {name} to be the rank of another process, of which there "
+        f"is none, got {rank!r}"
     )
 
 

@@ -50,7 +50,7 @@ class Distribution:
 
     def _missing(self, what: str) -> NotImplementedError:
         return NotImplementedError(
-            f"[{type(self).__name__}.{what}] the distribution must define it, got none"
+            f"[{type(self).__name__}.{what}] not implemented by this distribution"
         )
 
     @property
@@ -108,7 +108,7 @@ def register_kl(cls_p: type, cls_q: type) -> Callable[[Rule], Rule]:
     for kind in (cls_p, cls_q):
         if not issubclass(kind, Distribution):
             raise InvalidArgumentError(
-                f"[register_kl] it must be a class of distributions, got {kind!r}"
+                f"[register_kl] expected a subclass of Distribution, got {kind!r}"
             )
 
     def keep(rule: Rule) -> Rule:
@@ -132,7 +132,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             if rule is not None:
                 return rule(p, q)
     raise UnimplementedError(
-        "[kl_divergence] there must be a rule for both distributions, got "
+        "[kl_divergence] expected two distributions with a registered rule, got "
         f"{type(p).__name__} and {type(q).__name__}"
     )
 

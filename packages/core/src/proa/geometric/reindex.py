@@ -86,7 +86,7 @@ def _renumbered(
         if not fits or (number < 0).any():
             raise ShapeError(
                 where,
-                "count must say how many neighbors each of x has",
+                "count must have one number of neighbors for each element of x",
                 (tuple(x.shape), tuple(near.shape), tuple(count.shape)),
             )
         targets.append(np.repeat(np.arange(len(vertices)), number))

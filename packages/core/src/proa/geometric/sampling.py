@@ -115,7 +115,7 @@ def _drawn(
 ) -> tuple[Tensor, ...]:
     if return_eids and eids is None:
         raise InvalidArgumentError(
-            f"[{where}] eids must be given where they are asked for, got None"
+            f"[{where}] expected eids with return_eids=True, got None"
         )
     near = _integers(where, "row", row)
     bounds = _integers(where, "colptr", colptr)

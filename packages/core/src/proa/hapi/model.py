@@ -125,7 +125,7 @@ class Model:
         """
         if self._optimizer is None or self._loss is None:
             raise PreconditionNotMetError(
-                "[Model.train_batch] prepare(optimizer, loss) must be called before"
+                "[Model.train_batch] expected a call of prepare(optimizer, loss) before"
             )
         self.network.train()
         given = _tensors(labels)
@@ -252,7 +252,7 @@ class Model:
         """
         loader = self._loader(train_data, batch_size, shuffle, drop_last, num_workers)
         if loader is None:
-            raise InvalidArgumentError("[Model.fit] train_data must be given, got None")
+            raise InvalidArgumentError("[Model.fit] expected train_data, got None")
         evaluation = self._loader(eval_data, batch_size, False, False, num_workers)
         steps = _length(loader)
         calls = self._callbacks(
@@ -416,8 +416,8 @@ class Model:
             return
         if not self._inputs:
             raise PreconditionNotMetError(
-                "[Model.save] Model(network, inputs=[InputSpec]) must say them to "
-                "save it for inference, got none"
+                "[Model.save] saving for inference needs Model(network, "
+                "inputs=[InputSpec]), got no inputs"
             )
         from proa import jit
 
@@ -478,7 +478,7 @@ class Model:
         if size is None:
             if not self._inputs:
                 raise InvalidArgumentError(
-                    "[Model.summary] input_size must be given, got None"
+                    "[Model.summary] expected input_size, got None"
                 )
             size = [tuple(s.shape) for s in self._inputs]
         return summary(self.network, size, dtype)

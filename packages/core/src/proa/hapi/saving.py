@@ -53,8 +53,8 @@ def save(obj: Any, path: Any, protocol: int = 4, **configs: Any) -> None:
     if configs.get("use_binary_format", False):
         if not isinstance(obj, Tensor):
             raise InvalidArgumentError(
-                "[save] use_binary_format must be given with a Tensor, "
-                f"got {type(obj).__name__}"
+                "[save] use_binary_format=True expects a Tensor, got "
+                f"{type(obj).__name__}"
             )
         _put(path, [write_stream(stored(obj))])
         return
@@ -96,7 +96,7 @@ def load(path: Any, **configs: Any) -> Any:
     if not place.exists():
         if place.with_name(place.name + ".pdiparams").exists():
             return _all(read_pair(place), as_numpy)
-        raise MissingFileError(f"[load] {place} must exist, got no such file")
+        raise MissingFileError(f"[load] no such file: {place}")
     return parse(files.read(place), place, as_numpy, configs)
 
 
@@ -127,7 +127,8 @@ def parse(
         tensor, end = read_stream(data)
         if end != len(data):
             raise InvalidArgumentError(
-                f"[load] {path} must hold one tensor, got {len(data) - end} bytes more"
+                f"[load] {path} must hold one tensor, got {len(data) - end} bytes "
+                "after it"
             )
         return restored(tensor, as_numpy)
     contents = safetensors.parse(data, path)

@@ -135,7 +135,7 @@ def summary(
         arguments = inputs = inputs_of(input_size, dtypes)
     else:
         raise InvalidArgumentError(
-            "[summary] input_size or input must be given, got neither"
+            "[summary] expected input_size or input, got neither"
         )
     rows = _run(net, arguments)
     total = sum(p.size for p in net.parameters())

@@ -22,14 +22,16 @@ def _clone(where: str, repo: str, force: bool) -> Path:
     """A copy of a branch of the git repository ``path[:branch]`` in the cache."""
     path, _, branch = repo.partition(":") if not Path(repo).exists() else (repo, "", "")
     if not Path(path).exists():
-        raise NotFoundError(f"[{where}] the git repository must exist, got {path!r}")
+        raise NotFoundError(
+            f"[{where}] expected an existing git repository, got {path!r}"
+        )
     source = str(Path(path).resolve())
     key = hashlib.sha256(f"{source}:{branch}".encode()).hexdigest()[:16]
     target = cache_folder("hub", f"{Path(source).name}_{key}")
     if target.exists() and not force:
         return target
     if shutil.which("git") is None:
-        raise UnavailableError(f"[{where}] git must be installed, got no such program")
+        raise UnavailableError(f"[{where}] git is not installed")
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     command = ["git", "clone", "--quiet", *(["--branch", branch] if branch else [])]
@@ -50,15 +52,15 @@ def _cached(where: str, repo: str, source: str) -> Path:
     name, _, branch = repo.partition(":")
     if name.count("/") != 1:
         raise InvalidArgumentError(
-            f"[{where}] repo_dir must read owner/name[:branch], got {repo!r}"
+            f"[{where}] repo_dir must have the form owner/name[:branch], got {repo!r}"
         )
     default = "main" if source == "github" else "master"
     folder = f"{name.replace('/', '_')}_{(branch or default).replace('/', '_')}"
     path = cache_folder("hub", folder)
     if not path.is_dir():
         raise UnavailableError(
-            f"[{where}] {path} must hold the repository, as nothing is downloaded at "
-            f"run time; got no such folder: clone {repo} there, or use source='local'"
+            f"[{where}] no such folder: {path}; nothing is downloaded at run time: "
+            f"clone {repo} there, or use source='local'"
         )
     return path
 
@@ -78,7 +80,7 @@ def _folder(where: str, repo: str, source: str, force: bool) -> Path:
 def _run(where: str, folder: Path) -> ModuleType:
     file = folder / _FILE
     if not file.is_file():
-        raise NotFoundError(f"[{where}] {folder} must have a {_FILE}, got none")
+        raise NotFoundError(f"[{where}] expected {_FILE} in {folder}, got none")
     spec = importlib.util.spec_from_file_location("hubconf", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -99,7 +101,8 @@ def entry_points(
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise UnavailableError(
-            f"[{where}] the modules {needed} must be installed, got none of {missing}"
+            f"[{where}] expected the modules {needed} to be installed, got none of "
+            f"{missing}"
         )
     return {
         name: value

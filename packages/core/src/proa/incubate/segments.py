@@ -64,8 +64,8 @@ def _numbers(where: str, data: Tensor, segment_ids: Tensor) -> np.ndarray[Any, A
         )
     if numbers.size and (numbers[0] < 0 or (np.diff(numbers) < 0).any()):
         raise InvalidArgumentError(
-            f"[{where}] segment_ids must start from 0 or above and never fall, "
-            f"got {numbers[:8].tolist()}…"
+            f"[{where}] segment_ids must be at least 0 and not decrease, got "
+            f"{numbers[:8].tolist()}…"
         )
     return numbers
 

@@ -84,5 +84,5 @@ def tar_member(archive: tarfile.TarFile, name: str, where: str) -> bytes:
         if file is not None:
             return file.read()
     raise NotFoundError(
-        f"[{where}] {name} must be in {archive.name!r}, got no such file"
+        f"[{where}] expected {name} in {archive.name!r}, got no such file"
     )

@@ -56,7 +56,8 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
         sizes = {len(s) for s in batch}
         if len(sizes) > 1:
             raise InvalidArgumentError(
-                f"[collate] samples must have as many fields, got {sorted(sizes)}"
+                "[collate] samples must have the same number of fields, got "
+                f"{sorted(sizes)}"
             )
         return [default_collate_fn(field) for field in zip(*batch, strict=True)]
     raise InvalidArgumentError(

@@ -69,13 +69,13 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
     def __init__(self, tensors: Sequence[Any]) -> None:
         if not tensors:
             raise InvalidArgumentError(
-                "[TensorDataset] there must be a tensor, got none"
+                "[TensorDataset] expected at least one tensor, got none"
             )
         rows = {len(t) for t in tensors}
         if len(rows) > 1:
             raise InvalidArgumentError(
-                "[TensorDataset] tensors must have as many rows, "
-                f"got {[len(t) for t in tensors]}"
+                "[TensorDataset] tensors must have the same number of rows, got "
+                f"{[len(t) for t in tensors]}"
             )
         self.tensors = tensors
         # The arrays that batches are taken from; a CPU tensor shares its memory.
@@ -137,7 +137,7 @@ class ConcatDataset(Dataset[T]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise InvalidArgumentError(
-                "[ConcatDataset] there must be a dataset, got none"
+                "[ConcatDataset] expected at least one dataset, got none"
             )
         self.cumulative_sizes = np.cumsum([len(d) for d in self.datasets]).tolist()
 

@@ -75,8 +75,8 @@ class DataLoader:
         self._stream = isinstance(dataset, IterableDataset)
         if self._stream and (shuffle or batch_sampler is not None):
             raise InvalidArgumentError(
-                "[DataLoader] shuffle and batch_sampler must not be given with an "
-                "IterableDataset, got one"
+                "[DataLoader] expected neither shuffle nor batch_sampler with an "
+                "IterableDataset, got one of them"
             )
         self.batch_size, self.drop_last = batch_size, drop_last
         self.batch_sampler = batch_sampler
@@ -95,7 +95,7 @@ class DataLoader:
 
     def __len__(self) -> int:
         if self._stream:
-            raise TypeError("[DataLoader] a stream has no length, got len()")
+            raise TypeError("[DataLoader] the length of an IterableDataset is unknown")
         if self._plain:
             return len(self.dataset)
         return len(self.batch_sampler)

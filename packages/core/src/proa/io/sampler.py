@@ -195,8 +195,8 @@ class BatchSampler:
     ) -> None:
         if (dataset is None) == (sampler is None):
             raise InvalidArgumentError(
-                "[BatchSampler] one of dataset and sampler must be given, got "
-                f"{dataset!r} and {sampler!r}"
+                f"[BatchSampler] expected either dataset or sampler, got {dataset!r} "
+                f"and {sampler!r}"
             )
         if sampler is not None and not hasattr(sampler, "__iter__"):
             raise InvalidTypeError(
@@ -205,7 +205,7 @@ class BatchSampler:
             )
         if isinstance(dataset, IterableDataset):
             raise InvalidArgumentError(
-                "[BatchSampler] the dataset must have indices, got an IterableDataset"
+                "[BatchSampler] expected a dataset with indices, got an IterableDataset"
             )
         if batch_size <= 0:
             raise InvalidArgumentError(

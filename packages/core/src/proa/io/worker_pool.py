@@ -140,8 +140,8 @@ class WorkerPool:
         if not ready:
             self.close()
             raise UnavailableError(
-                f"[DataLoader] worker {wanted} must answer within {self._timeout} s, "
-                "got nothing"
+                f"[DataLoader] worker {wanted} timed out: no batch within "
+                f"{self._timeout} s"
             )
         arrived = [sources[r] for r in ready if r in sources]
         for worker in arrived:
@@ -165,6 +165,6 @@ class WorkerPool:
         text = _exit_text(process.exitcode)
         self.close()
         raise UnavailableError(
-            f"[DataLoader] worker {worker} (pid {process.pid}) must stay alive, got "
-            f"{text}; a kill often means that memory ran out"
+            f"[DataLoader] worker {worker} (pid {process.pid}) died: {text}; a kill "
+            "often means that memory ran out"
         )

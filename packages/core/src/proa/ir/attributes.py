@@ -26,8 +26,8 @@ def row_of(op: str) -> Row:
     row = FLOW_ROWS.get(op) or EXTENSION_ROWS.get(op)
     if row is None:
         raise VersionError(
-            f"[ir] the op must be one of this version's {len(ROWS)} rows or of an "
-            f"extension that was loaded before, got {op!r}"
+            f"[ir] expected one of this version's {len(ROWS)} operators or one of a "
+            f"loaded extension, got {op!r}"
         )
     return row
 
@@ -75,7 +75,7 @@ def complete(op: str, attrs: Mapping[str, Any]) -> dict[str, Any]:
         if a.name in attrs:
             found += 1
         elif a.required:
-            raise InvalidArgumentError(f"[{op}] {a.name} must be given, got nothing")
+            raise InvalidArgumentError(f"[{op}] expected a value of {a.name}, got none")
         result[a.name] = _normal(row, a, attrs.get(a.name, a.default))
     if found != len(attrs):
         raise InvalidArgumentError(
@@ -129,7 +129,9 @@ def _unpack_one(a: Attribute, raw: bytes) -> Any:
     if a.type == "ints":
         count, *items = struct.unpack("<9q", raw)
         if not -1 <= count <= _MAX_INTS:
-            raise InvalidArgumentError(f"[ir] {a.name} must count -1 to 8, got {count}")
+            raise InvalidArgumentError(
+                f"[ir] {a.name} must have a count from -1 to 8, got {count}"
+            )
         return None if count < 0 else tuple(items[:count])
     if a.type == "scalar":
         is_int = struct.unpack("<q", raw[:8])[0] != 0

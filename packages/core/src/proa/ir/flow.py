@@ -101,12 +101,12 @@ def _check_node(program: Program, at: int, node: Node) -> None:
     for name, block in bodies_of(node).items():
         if not at < block < len(program.blocks):
             raise InvalidArgumentError(
-                f"[ir.verify] {name} of {node.op} in block {at} must be a block behind "
-                f"it, got {block} of {len(program.blocks)}"
+                f"[ir.verify] {name} of {node.op} in block {at} must be a later "
+                f"block, got {block} of {len(program.blocks)}"
             )
     given = [v for v in node.inputs if v is not None]
     if len(given) != len(node.inputs):
-        raise InvalidArgumentError(f"[ir.verify] inputs of {node.op} must be given")
+        raise InvalidArgumentError(f"[ir.verify] inputs of {node.op} must not be None")
     bodies = {k: program.blocks[i] for k, i in bodies_of(node).items()}
     if node.op == "branch":
         _check_bool(node, given[0] if given else None)
@@ -146,7 +146,7 @@ def check_flow(program: Program) -> None:
         if len(sorts) > 1:
             raise InvalidArgumentError(
                 "[ir.verify] a block must compute or direct, got one with nodes of "
-                "both sorts"
+                "both kinds"
             )
         inner = [
             depth[i] for n in program.blocks[at].nodes for i in bodies_of(n).values()

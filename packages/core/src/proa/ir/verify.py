@@ -41,7 +41,7 @@ def _check_arity(node: Node) -> None:
         )
     for i, value in enumerate(node.inputs):
         if value is None and not row.arrays[min(i, len(row.arrays) - 1)].optional:
-            raise _fail(f"input {i} of {node.op} must be given, got None")
+            raise _fail(f"input {i} of {node.op} must not be None")
     first = node.inputs[0] if node.inputs else None
     if first is not None and first.dtype not in row.dtypes:
         raise _fail(f"{node.op} must have {row.dtypes} first, got {first.dtype}")
@@ -68,7 +68,7 @@ def _check_chains(block: Block) -> None:
         if node.chain != chain:
             ended.add(chain)
         if node.chain and node.chain in ended:
-            raise _fail(f"nodes of chain {node.chain} must stand together")
+            raise _fail(f"nodes of chain {node.chain} must be consecutive")
         if node.chain and not row_of(node.op).elementwise:
             raise _fail(f"nodes of a chain must be elementwise, got {node.op}")
         if last and node.chain and node.chain == chain:

@@ -122,7 +122,7 @@ def _block(recorder: Recorder, part: _RecordedBody, outputs: list[Value]) -> int
 def _merged(a: tuple[int, ...], b: tuple[int, ...], what: str) -> tuple[int, ...]:
     if len(a) != len(b):
         raise InvalidArgumentError(
-            f"{what} must have as many axes, got shapes {a} and {b}"
+            f"{what} must have the same number of axes, got shapes {a} and {b}"
         )
     return merged(a, b)
 
@@ -137,8 +137,8 @@ def _check_dtypes(a: Value, b: Value, what: str) -> None:
 def _check_treedefs(a: Any, b: Any, what: str) -> None:
     if repr(a) != repr(b):
         raise InvalidTypeError(
-            f"{what} must have one structure and the same values that are no tensors, "
-            f"got {_shown(a)} and {_shown(b)}"
+            f"{what} must have one pytree structure and equal values other than "
+            f"tensors, got {_shown(a)} and {_shown(b)}"
         )
 
 
@@ -279,7 +279,9 @@ def while_loop(
 def _recorder() -> Recorder:
     recorder = current_recorder()
     if recorder is None:
-        raise InvalidArgumentError("[while_loop] a program must be recorded, got none")
+        raise InvalidArgumentError(
+            "[while_loop] expected a program that is being recorded, got none"
+        )
     return recorder
 
 
@@ -299,7 +301,7 @@ def _result_of_test(test: _RecordedBody) -> Value:
     predicate = _checked(test.outputs[0], "while_loop")
     if predicate.is_constant:
         raise InvalidArgumentError(
-            "[while_loop] a condition must follow from what the loop changes, got one "
+            "[while_loop] a condition must depend on what the loop changes, got one "
             "that is the same in every round"
         )
     return predicate

@@ -102,8 +102,7 @@ def _dispatch(key: int, inputs: Sequence[Any], infers: bool) -> Any:
         raise
     except Exception as error:
         raise InvalidArgumentError(
-            f"[py_func] {callback.name} must not fail, "
-            f"got {type(error).__name__}: {error}"
+            f"[py_func] {callback.name} raised {type(error).__name__}: {error}"
         ) from error
     finally:
         _core.set_grad_enabled(enabled)

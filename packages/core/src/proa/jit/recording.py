@@ -166,8 +166,8 @@ def _left_grads(
                 left.append((tensor, value))
         elif grad is not bound.first_grad:
             raise UnimplementedError(
-                "[to_static] a gradient must follow from the arguments, got one of "
-                f"{bound.value} that does not"
+                "[to_static] expected gradients that are computed from the "
+                f"arguments, got one of {bound.value} that is not"
             )
     return left, zeroed
 

@@ -73,8 +73,8 @@ class RuntimeScalars:
         if "step" in node.attrs:
             if node.attrs["step"] != state["step"]:
                 raise UnimplementedError(
-                    f"[to_static] {node.op} must be told its parameter's count of "
-                    f"steps, {state['step']}, got {node.attrs['step']}"
+                    f"[to_static] {node.op} must receive its parameter's step count, "
+                    f"{state['step']}, got {node.attrs['step']}"
                 )
             slot = self._slot(("step", id(state)), "step", self._counts, state)
             self._uses.append((node, "step", slot))

@@ -73,7 +73,7 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
     known = static.input_spec if isinstance(static, StaticFunction) else None
     if specs is None and known is None and not isinstance(static, StaticFunction):
         raise InvalidArgumentError(
-            "[jit.save] input_spec must say the inputs' shapes, got None"
+            "[jit.save] expected input_spec with the inputs' shapes, got None"
         )
     function = static.function if isinstance(static, StaticFunction) else static
     owner = static.owner if isinstance(static, StaticFunction) else owner_of(layer)

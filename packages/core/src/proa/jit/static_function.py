@@ -131,15 +131,16 @@ class StaticFunction:
         if all(isinstance(spec, InputSpec) for spec in given):
             if count != len(given):
                 raise InvalidArgumentError(
-                    f"[to_static] the call must have {len(given)} tensors, got {count}"
+                    f"[to_static] expected a call with {len(given)} tensors, got "
+                    f"{count}"
                 )
             return list(given)
         try:
             found = leaves_of((tuple(given), {}), treedef)
         except LookupError as error:
             raise InvalidArgumentError(
-                "[to_static] the call's arguments must be built as input_spec is, "
-                f"got {error.args[0]!r}, which it lacks"
+                "[to_static] the call's arguments must have the structure of "
+                f"input_spec, got {error.args[0]!r}, which it lacks"
             ) from None
         for i in range(count):
             if not isinstance(found[i], InputSpec):
@@ -299,7 +300,7 @@ class StaticFunction:
     def _called(self) -> tuple[Sequence[InputSpec], Any]:
         if self._latest is None:
             raise InvalidArgumentError(
-                "[to_static] input_spec must be given before a call, got None"
+                "[to_static] expected an input_spec or an earlier call, got neither"
             )
         return self._latest
 

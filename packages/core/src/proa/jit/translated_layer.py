@@ -48,7 +48,7 @@ def _output_plan(program: Program) -> Any:
             unflatten([_AnyOutput()] * len(program.main.outputs), treedef)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise InvalidArgumentError(
-            "[jit.load] a model file must say how its outputs are nested, got "
+            "[jit.load] expected the structure of the outputs in the model file, got "
             "damaged metadata"
         ) from None
     return treedef

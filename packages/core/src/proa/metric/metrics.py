@@ -137,8 +137,8 @@ class _Binary(Metric):
         true = true.astype(np.int64).ravel()
         if said.shape != true.shape:
             raise InvalidArgumentError(
-                f"[{type(self).__name__}] there must be a label for each prediction, "
-                f"got {said.size} and {true.size}"
+                f"[{type(self).__name__}] expected one label for each prediction, got "
+                f"{said.size} predictions and {true.size} labels"
             )
         self.tp += int(((said == 1) & (true == 1)).sum())
         self.fp += int(((said == 1) & (true != 1)).sum())

@@ -212,7 +212,7 @@ def dynamic_decode(
             break
     if not steps:
         raise InvalidArgumentError(
-            "[dynamic_decode] a sequence must be unfinished at first, got none"
+            "[dynamic_decode] expected an unfinished sequence at the start, got none"
         )
     outputs = tree_map(lambda *ys: ops.stack(*ys, axis=0), *steps)
     if hasattr(decoder, "finalize"):

@@ -256,7 +256,9 @@ class Dirac(Initializer):
     def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
         if len(shape) not in (3, 4, 5) or shape[0] % self.groups:
             raise ShapeError(
-                "Dirac", f"rank must be 3 to 5, channels divide by {self.groups}", shape
+                "Dirac",
+                f"rank must be 3 to 5 and channels divisible by {self.groups}",
+                shape,
             )
         value = np.zeros(shape)
         centre = tuple(n // 2 for n in shape[2:])
@@ -290,8 +292,8 @@ def set_global_initializer(
     for value in (weight_init, bias_init):
         if value is not None and not isinstance(value, Initializer):
             raise InvalidArgumentError(
-                "[set_global_initializer] it must be an Initializer or None, "
-                f"got {value!r}"
+                "[set_global_initializer] expected an Initializer or None, got "
+                f"{value!r}"
             )
     _global["weight"], _global["bias"] = weight_init, bias_init
 
@@ -303,6 +305,6 @@ def chosen(own: Any, default: Any, is_bias: bool) -> Initializer:
         found = Constant(0.0) if is_bias else XavierUniform()
     if not isinstance(found, Initializer):
         raise InvalidArgumentError(
-            f"[create_parameter] it must be an Initializer, got {found!r}"
+            f"[create_parameter] expected an Initializer, got {found!r}"
         )
     return found

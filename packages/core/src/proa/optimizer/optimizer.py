@@ -170,17 +170,18 @@ class Optimizer(State):
         """Set a learning rate that is a number."""
         if isinstance(self._learning_rate, LRScheduler):
             raise PreconditionNotMetError(
-                "[set_lr] the learning rate must be a number, got an LRScheduler"
+                "[set_lr] expected an optimizer whose learning rate is a number, got "
+                "an LRScheduler"
             )
         if not isinstance(value, (int, float)):
-            raise InvalidArgumentError(f"[set_lr] it must be a number, got {value!r}")
+            raise InvalidArgumentError(f"[set_lr] expected a number, got {value!r}")
         self._learning_rate = float(value)
 
     def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
         """Take the learning rate from a scheduler."""
         if not isinstance(scheduler, LRScheduler):
             raise InvalidArgumentError(
-                f"[set_lr_scheduler] it must be an LRScheduler, got {scheduler!r}"
+                f"[set_lr_scheduler] expected an LRScheduler, got {scheduler!r}"
             )
         self._learning_rate = scheduler
 

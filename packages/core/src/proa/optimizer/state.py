@@ -165,8 +165,8 @@ class State:
                 missing = [keys[s] for s in keys if s not in present]
                 if missing:
                     raise NotFoundError(
-                        f"[{type(self).__name__}.set_state_dict] state must be whole, "
-                        f"got none for {missing}"
+                        f"[{type(self).__name__}.set_state_dict] expected a complete "
+                        f"state, got none for {missing}"
                     )
                 self._restore(p, {s: state_dict[key] for s, key in keys.items()})
             master = self._master_of(p)

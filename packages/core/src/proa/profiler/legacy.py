@@ -30,7 +30,7 @@ _running: list[tuple[int, bool]] = []
 def _one_of(where: str, name: str, value: Any, known: Mapping[Any, Any]) -> Any:
     if value not in known:
         raise InvalidArgumentError(
-            f"[{where}] {name} must be of {list(known)}, got {value!r}"
+            f"[{where}] {name} must be one of {list(known)}, got {value!r}"
         )
     return known[value]
 
@@ -93,7 +93,7 @@ def cuda_profiler(*args: Any, **kwargs: Any) -> NoReturn:
     Raises:
         UnavailableError: Always: this build drives no GPU.
     """
-    raise UnavailableError("[cuda_profiler] a CUDA device must be there, got none")
+    raise UnavailableError("[cuda_profiler] expected a CUDA device, got none")
 
 
 class ProfilerOptions:
@@ -113,8 +113,8 @@ class ProfilerOptions:
         for name, value in (options or {}).items():
             if name not in self.options:
                 raise InvalidArgumentError(
-                    f"[ProfilerOptions] names must be of {list(self.options)}, "
-                    f"got {name!r}"
+                    f"[ProfilerOptions] names must be among {list(self.options)}, got "
+                    f"{name!r}"
                 )
             self.options[name] = value
 

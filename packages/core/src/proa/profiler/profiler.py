@@ -202,7 +202,7 @@ class Profiler:
     def _result(self, where: str) -> ProfilerResult:
         if self.profiler_result is None:
             raise PreconditionNotMetError(
-                f"[Profiler.{where}] a recorded stretch must have ended, got none"
+                f"[Profiler.{where}] expected a finished recording, got none"
             )
         return self.profiler_result
 

@@ -50,7 +50,8 @@ class RecordEvent(ContextDecorator):
         """
         if not self._marks:
             raise PreconditionNotMetError(
-                f"[RecordEvent] {self.name} must begin before it ends, got end() first"
+                f"[RecordEvent] expected begin() of {self.name} before end(), got "
+                "end() first"
             )
         mark = self._marks.pop()
         if mark is not None:

@@ -122,12 +122,13 @@ class Summary:
     ) -> None:
         if time_unit not in _UNITS:
             raise InvalidArgumentError(
-                f"[Profiler.summary] time_unit must be of {list(_UNITS)}, "
-                f"got {time_unit!r}"
+                f"[Profiler.summary] time_unit must be one of {list(_UNITS)}, got "
+                f"{time_unit!r}"
             )
         if not isinstance(sorted_by, SortedKeys):
             raise InvalidArgumentError(
-                f"[Profiler.summary] sorted_by must be of SortedKeys, got {sorted_by!r}"
+                "[Profiler.summary] sorted_by must be a member of SortedKeys, got "
+                f"{sorted_by!r}"
             )
         self.result, self.unit, self.op_detail = result, time_unit, op_detail
         self.order = _ORDER[sorted_by.name[3:]]

@@ -64,8 +64,8 @@ class _Reader:
         size = struct.calcsize("<" + form)
         if self.at + size > len(self.raw):
             raise InvalidArgumentError(
-                f"[ir] attributes of {self.where} must be whole, got {len(self.raw)} "
-                "bytes"
+                f"[ir] expected complete attributes of {self.where}, got "
+                f"{len(self.raw)} bytes"
             )
         found = struct.unpack_from("<" + form, self.raw, self.at)
         self.at += size

@@ -7,11 +7,11 @@ so one sentence serves them all.
 
 from __future__ import annotations
 
-_ENDS = "axis must lie within x's axes"
+_ENDS = "axis must be within x's axes"
 _SQUARE = "the last two axes of x, its matrices, must be of one size"
 _MATRIX = "x must have at least 2 axes"
 _CONVOLVED = (
-    "x (N, C, H, W) and w (O, C / groups, kH, kW) must have 4 axes and fitting "
+    "x (N, C, H, W) and w (O, C / groups, kH, kW) must have 4 axes and matching "
     "channels, groups divide O, kernels fit into the padded image"
 )
 _WINDOW = (
@@ -36,7 +36,7 @@ _CLASS = (
 #: or are of gradients.
 REQUIREMENTS: dict[str, str] = {
     "adaptive_pool2d": "x must have 4 axes with pixels, and size be 2 numbers from 1",
-    "along_axis": "axis must lie within x's axes, and all arrays be of one shape",
+    "along_axis": "axis must be within x's axes, and all arrays be of one shape",
     "arange": "the number of elements must be at least 0",
     "attention": (
         "q, k and v must be of one dtype and of shape (batch, length, heads, width): "
@@ -69,8 +69,8 @@ REQUIREMENTS: dict[str, str] = {
         "channel (axis 1)"
     ),
     "concat": (
-        "there must be an array, axis lie within its axes, and all arrays have its "
-        "number of axes and, but for that axis, its sizes"
+        "expected at least one array, axis within its axes, and arrays whose sizes "
+        "differ along that axis alone"
     ),
     "conv2d": _CONVOLVED + ", and bias have O elements",
     "conv2d_norm": (
@@ -83,13 +83,13 @@ REQUIREMENTS: dict[str, str] = {
         "and bias have O elements"
     ),
     "det": _SQUARE,
-    "diagonal": "axis1 and axis2 must lie within x's axes and differ",
+    "diagonal": "axis1 and axis2 must be within x's axes and differ",
     "eig": _SQUARE,
     "embedding": "weight must have 2 axes: ids and features",
     "expand_last": "like must have x's axes and then as many more as axes says",
     "eye": "rows and columns must be at least 0",
-    "flatten": "start_axis and stop_axis must lie within x's axes, in this order",
-    "gather": "axis must lie within x's axes, and the result have at most 8 axes",
+    "flatten": "start_axis and stop_axis must be within x's axes, in this order",
+    "gather": "axis must be within x's axes, and the result have at most 8 axes",
     "gather_nd": _INDEXED,
     "group_norm": (
         "x must have at least 2 axes, groups divide its channels (axis 1), and scale "
@@ -114,7 +114,7 @@ REQUIREMENTS: dict[str, str] = {
         "x must have at least 2 axes, w (in, out) 2, x's last axis be as long as in, "
         "and bias have out elements"
     ),
-    "linear_recurrence": "x and w must broadcast, and axis lie within their axes",
+    "linear_recurrence": "x and w must broadcast, and axis be within their axes",
     "linspace": "the number of elements must be at least 0",
     "lu": _MATRIX,
     "mask_scores": "x must have 4 axes; " + _MASK,
@@ -138,8 +138,8 @@ REQUIREMENTS: dict[str, str] = {
     "pool2d": _WINDOW,
     "pool_gather": "index must have x's axes, and its batch and channels",
     "put_along_axis": (
-        "axis must lie within x's axes, index have as many and, but for that axis, be "
-        "no longer, and v have index's shape and x's dtype"
+        "axis must be within x's axes, index have as many axes, each no longer than "
+        "x's but that one, and v have index's shape and x's dtype"
     ),
     "qr": _MATRIX,
     "qr_complete": _MATRIX,
@@ -151,8 +151,8 @@ REQUIREMENTS: dict[str, str] = {
         "first five of one dtype and c0 given for an LSTM alone"
     ),
     "reduce": (
-        "every axis must lie within x's axes and be named once, and there be elements "
-        "to choose from"
+        "every axis must be within x's axes and appear once, and x must not be empty "
+        "along them"
     ),
     "reduce_keep": _ENDS,
     "reduce_one": _ENDS + ", and x not be empty",
@@ -161,16 +161,16 @@ REQUIREMENTS: dict[str, str] = {
         "0 keeps the size that x has there"
     ),
     "reshape_like": "x must hold as many elements as like",
-    "resize_axis": "axis must lie within x's axes and not be empty, before or after",
+    "resize_axis": "axis must be within x's axes and not be empty, before or after",
     "roi_max_index": (
         "x must have 4 axes, boxes be (n, 4) of its dtype, image be n int32 or int64, "
         "and size 2 numbers from 1"
     ),
     "same_all": "all arrays must be of one shape and dtype",
-    "select": "axis must lie within x's axes, and index within that axis",
+    "select": "axis must be within x's axes, and index within that axis",
     "sized": "sizes must be at least 0 and hold as many elements as the first array",
     "slice": (
-        "axes must lie within x's axes, each with a start, an end and a step that is "
+        "axes must be within x's axes, each with a start, an end and a step that is "
         "not 0"
     ),
     "slice_assign": "v must have x's dtype and broadcast to the shape of the slice",
@@ -181,9 +181,9 @@ REQUIREMENTS: dict[str, str] = {
     ),
     "sort": _ENDS,
     "square": _SQUARE,
-    "squeeze": "every axis must lie within x's axes and be named once",
+    "squeeze": "every axis must be within x's axes and appear once",
     "stack": (
-        "there must be an array, all be of one shape of at most 7 axes, and axis lie "
+        "expected at least one array, all of one shape of at most 7 axes, and axis "
         "within the result's axes"
     ),
     "sum_channels": _MATRIX,
@@ -192,20 +192,20 @@ REQUIREMENTS: dict[str, str] = {
     "svd_full": _MATRIX,
     "swap_last": _MATRIX,
     "take_along_axis": (
-        "axis must lie within x's axes, index have as many and, but for that axis, "
-        "broadcast with x"
+        "axis must be within x's axes, and index have as many axes, which broadcast "
+        "with x's but for that one"
     ),
     "tile": "repeats must be at most 8 numbers of at least 0",
-    "topk": "axis must lie within x's axes, and k be from 0 to its length",
-    "transpose": "perm must name every axis of x once",
-    "unsqueeze": "every axis must lie within the result's axes, at most 8, once",
+    "topk": "axis must be within x's axes, and k be from 0 to its length",
+    "transpose": "perm must contain every axis of x once",
+    "unsqueeze": "every axis must be within the result's axes, at most 8, once",
     "windows": (
-        "axis must lie within x's axes and be as long as a window; size, step and "
+        "axis must be within x's axes and be as long as a window; size, step and "
         "dilation must be at least 1"
     ),
 }
 
-_GRADIENT = "the arrays must be those that the forward operator took and gave"
+_GRADIENT = "the arrays must be those that the forward operator took and returned"
 
 
 def requirement(rule: str) -> str:

@@ -54,7 +54,7 @@ def part_of(where: str, program: Program, fetches: Sequence[str]) -> Program:
     missing = [name for name in fetches if name not in values]
     if missing:
         raise NotFoundError(
-            f"[static.{where}] what is fetched must be in the program, got {missing}"
+            f"[static.{where}] expected fetches of values in the program, got {missing}"
         )
     part.main.outputs = [values[name] for name in fetches]
     part.metadata.pop("outputs", None)
@@ -125,8 +125,8 @@ class Executor:
         missing = [v.name for v in inputs if v.name not in given]
         if missing:
             raise InvalidArgumentError(
-                f"[static.Executor.run] feed must have {[v.name for v in inputs]}, got "
-                f"no {missing}"
+                f"[static.Executor.run] expected {[v.name for v in inputs]} in feed, "
+                f"got no {missing}"
             )
         results = layer(*(_tensor(given[v.name], v) for v in inputs))
         several = results if isinstance(results, (list, tuple)) else [results]

@@ -63,7 +63,7 @@ class _Call:
             if any(s[1] >= inputs[0].ndim for s in shape if isinstance(s, tuple)):
                 raise ShapeError(
                     "py_func",
-                    "an open size of out must be that of x's axis of that number",
+                    "a symbolic dimension of out must be that of the same axis of x",
                     inputs[0].shape,
                 )
         return call_python(
@@ -93,7 +93,7 @@ class _Call:
         )
         if differentiable and all(t.stop_gradient for t in found):
             raise UnimplementedError(
-                "[py_func] gradients of gradients must follow from tensors that "
+                "[py_func] gradients of gradients must depend on tensors that "
                 f"{back.name} computes with, got create_graph=True and arrays"
             )
         return found
@@ -120,7 +120,8 @@ def _skipped_indices(given: Any, known: Sequence[Any]) -> set[int]:
     numbers = {i for s in skipped for i, t in enumerate(known) if t is s}
     if any(all(t is not s for t in known) for s in skipped):
         raise InvalidArgumentError(
-            "[py_func] skip_vars_in_backward_input must be of x and out, got another"
+            "[py_func] expected skip_vars_in_backward_input among x and out, got "
+            "another tensor"
         )
     return numbers
 
@@ -139,9 +140,9 @@ def _of_graphs(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         if in_dynamic_mode() and not is_in_graph():
             raise PreconditionNotMetError(
-                "[static.py_func] it must be part of a graph, recorded by "
-                "proa.jit.to_static or written in static mode, got a call in dynamic "
-                "mode; there proa.autograd.PyLayer makes operators in Python"
+                "[static.py_func] expected a call while a graph is recorded, by "
+                "proa.jit.to_static or in static mode, got one in dynamic mode; use "
+                "proa.autograd.PyLayer there"
             )
         return function(*args, **kwargs)
 

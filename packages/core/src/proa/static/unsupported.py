@@ -18,6 +18,6 @@ def refuse(name: str) -> NoReturn:
         NotThereError: Always.
     """
     raise NotThereError(
-        f"[static.{name}] graphs must be recorded by proa.jit.to_static in this "
-        f"version, got a use of proa.static.{name}"
+        f"[static.{name}] not supported: this version records graphs by "
+        "proa.jit.to_static"
     )

@@ -38,14 +38,14 @@ def as_int(where: str, value: Any) -> int:
         return int(number)
     if isinstance(value, SymbolicDim):
         raise InvalidArgumentError(
-            f"[{where}] a number must be known here, got a size that is open while a "
-            "graph is recorded: give it in InputSpec"
+            f"[{where}] expected a known number, got a symbolic dimension: give its "
+            "size in InputSpec"
         )
     try:
         return operator.index(value)
     except TypeError:
         raise InvalidArgumentError(
-            f"[{where}] this argument must be an integer, got {value!r}"
+            f"[{where}] expected an integer, got {value!r}"
         ) from None
 
 

@@ -68,7 +68,7 @@ def _single(x: Tensor, labels: str, wanted: set[str]) -> tuple[Tensor, str]:
             i += 1
             continue
         if x.shape[i] != x.shape[j]:
-            raise ShapeError("einsum", f"axes {c!r} must have one size", x.shape)
+            raise ShapeError("einsum", f"axes {c!r} must have equal sizes", x.shape)
         x = ops.diagonal(x, axis1=i, axis2=j)
         labels = labels[:i] + labels[i + 1 : j] + labels[j + 1 :] + c
     gone = [i for i, c in enumerate(labels) if c not in wanted]
@@ -104,7 +104,7 @@ def _pair(x: Tensor, a: str, y: Tensor, b: str, wanted: set[str]) -> tuple[Tenso
     for c in common:
         if size_a[c] != size_b[c] and 1 not in (size_a[c], size_b[c]):
             raise ShapeError(
-                "einsum", f"axes {c!r} must have one size", (x.shape, y.shape)
+                "einsum", f"axes {c!r} must have equal sizes", (x.shape, y.shape)
             )
     inner = [c for c in common if c not in wanted]
     if any(size_a[c] != size_b[c] for c in inner):  # a size of 1 broadcasts
@@ -149,7 +149,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         tensors = operands[0]
     if not tensors:
-        raise InvalidArgumentError("[einsum] there must be an operand, got none")
+        raise InvalidArgumentError("[einsum] expected at least one operand, got none")
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             raise InvalidTypeError(

@@ -53,7 +53,7 @@ def _stacked(data: Any) -> Tensor:
 
 
 def _array(data: Any) -> NDArray[Any]:
-    irregular = "[to_tensor] data must be numbers in a regular nesting, got "
+    irregular = "[to_tensor] expected regularly nested numbers, got "
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -256,8 +256,8 @@ def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
     """`arange` with symbolic ends: the cumulative sum of as many steps."""
     if any(not isinstance(n, int) and n != int(n) for n in (start, end, step)):
         raise InvalidArgumentError(
-            "[arange] all must be integers where an end is open while a graph is "
-            f"recorded, got {start!r}, {end!r} and {step!r}"
+            "[arange] expected integers where a bound is a symbolic dimension, got "
+            f"{start!r}, {end!r} and {step!r}"
         )
     step = int(step)
     span = end - start if step > 0 else start - end

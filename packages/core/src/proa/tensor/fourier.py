@@ -85,12 +85,12 @@ def _lengths(
         along = as_ints(where, axes)
     if sizes is not None and len(sizes) != len(along):
         raise InvalidArgumentError(
-            f"[{where}] s and axes must be of one length, got {sizes} and {along}"
+            f"[{where}] s and axes must have the same length, got {sizes} and {along}"
         )
     places = [present_axis(where, a, x.ndim) for a in along]
     if len(set(places)) < len(places) or not places:
         raise InvalidArgumentError(
-            f"[{where}] axes must differ and there must be one, got {along}"
+            f"[{where}] expected one or more distinct axes, got {along}"
         )
     lengths: Sequence[int | None] = sizes or [None] * len(places)
     return list(zip(places, lengths, strict=True))

@@ -79,7 +79,7 @@ def _nuclear(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
     pair = [normal_axis("norm", a, x.ndim) for a in axes or range(x.ndim)]
     if len(pair) != 2 or pair[0] == pair[1]:
         raise InvalidArgumentError(
-            f"[norm] the nuclear norm must have two axes, got {axes} of {x.shape}"
+            f"[norm] the nuclear norm needs two axes, got {axes} of {x.shape}"
         )
     rest = [a for a in range(x.ndim) if a not in pair]
     total = ops.sum(ops.svd(ops.transpose(x, perm=rest + pair))[1], axis=[-1])

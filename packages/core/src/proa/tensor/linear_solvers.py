@@ -155,7 +155,9 @@ def multi_dot(x: Sequence[Tensor], name: str | None = None) -> Tensor:
         x: Two or more tensors of rank 2; the first and last may be vectors.
     """
     if len(x) < 2:
-        raise InvalidArgumentError(f"[multi_dot] x must hold two tensors, got {len(x)}")
+        raise InvalidArgumentError(
+            f"[multi_dot] expected at least two tensors, got {len(x)}"
+        )
     if any(t.ndim != 2 for t in x[1:-1]) or any(t.ndim not in (1, 2) for t in x):
         raise ShapeError("multi_dot", "all must be matrices", [t.shape for t in x])
     chain = list(x)

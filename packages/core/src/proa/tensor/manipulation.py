@@ -83,7 +83,7 @@ def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
     if isinstance(shape_or_dtype, (list, tuple, Tensor)):
         return reshape(x, shape_or_dtype)
     raise InvalidArgumentError(
-        f"[view] the argument must be a shape, got {shape_or_dtype!r}"
+        f"[view] expected a shape or a dtype, got {shape_or_dtype!r}"
     )
 
 
@@ -101,7 +101,7 @@ def moveaxis(
     new = [normal_axis("moveaxis", a, rank) for a in as_ints("moveaxis", destination)]
     if len(old) != len(new) or len(set(old)) < len(old) or len(set(new)) < len(new):
         raise InvalidArgumentError(
-            "[moveaxis] source and destination must be as many different axes, "
+            "[moveaxis] source and destination must be equally many distinct axes, "
             f"got {source} and {destination}"
         )
     others = iter([a for a in range(rank) if a not in old])
@@ -128,9 +128,9 @@ def concat(
     where they are 0-d here.
     """
     if isinstance(x, Tensor):
-        raise InvalidArgumentError("[concat] x must be a list of tensors, got a Tensor")
+        raise InvalidArgumentError("[concat] expected a list of tensors, got a Tensor")
     if not x:
-        raise InvalidArgumentError("[concat] x must hold a tensor, got none")
+        raise InvalidArgumentError("[concat] expected at least one tensor, got none")
     along = as_int("concat", axis)
     if [None for part in x if getattr(part, "ndim", 1) == 0]:
         x = [
@@ -147,7 +147,7 @@ def concat(
 def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     if not isinstance(x, Tensor) and not x:
-        raise InvalidArgumentError("[stack] x must hold a tensor, got none")
+        raise InvalidArgumentError("[stack] expected at least one tensor, got none")
     return ops.stack(*x, axis=as_int("stack", axis))
 
 
@@ -179,8 +179,8 @@ def split(
     if isinstance(num_or_sections, int):
         if num_or_sections < 1 or total % num_or_sections:
             raise InvalidArgumentError(
-                f"[split] the axis of size {total} must divide evenly, "
-                f"got {num_or_sections} parts"
+                f"[split] expected a number of parts that divides the size {total}, "
+                f"got {num_or_sections}"
             )
         count = as_count("split", "num_or_sections", num_or_sections, _VIEW_BYTES)
         sizes = [total // count] * count
@@ -363,7 +363,7 @@ def roll(
     axes = as_ints("roll", axis)
     if len(axes) != len(moves):
         raise InvalidArgumentError(
-            f"[roll] there must be a shift for each axis, got {moves} and {axes}"
+            f"[roll] expected one shift for each axis, got {moves} and {axes}"
         )
     for shift, a in zip(moves, axes, strict=True):
         x = _rolled(x, shift, normal_axis("roll", a, x.ndim))

@@ -81,7 +81,7 @@ def clip(
 
 def _whole(bound: Any) -> int:
     if bound != bound:
-        raise InvalidArgumentError("[clip] expected bounds of integers, got nan")
+        raise InvalidArgumentError("[clip] expected integer bounds, got nan")
     return int(bound)
 
 
@@ -108,7 +108,7 @@ def add_n(inputs: Tensor | Sequence[Tensor | None], name: str | None = None) -> 
         return ops.assign(inputs)
     given = [t for t in inputs if isinstance(t, Tensor)]
     if not given:
-        raise InvalidArgumentError("[add_n] inputs must hold a tensor, got none")
+        raise InvalidArgumentError("[add_n] expected at least one tensor, got none")
     total = given[0]
     if len(given) == 1:
         return ops.assign(total)

@@ -25,7 +25,9 @@ def _lines(where: str, x: Tensor, axis: Any) -> tuple[Tensor, list[int]]:
     for a in axes:
         count *= x.shape[a]
     if count == 0:
-        raise InvalidArgumentError(f"[{where}] x must hold an element, got {x.shape}")
+        raise InvalidArgumentError(
+            f"[{where}] expected a tensor that is not empty, got {x.shape}"
+        )
     return ops.sort(ops.reshape(y, shape=[*shape, count]), axis=-1)[0], axes
 
 

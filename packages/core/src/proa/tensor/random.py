@@ -140,8 +140,8 @@ def _check_weights(x: Tensor) -> None:
     low, total = ops.min(x, axis=[]).item(), ops.sum(x, axis=[-1])
     if not low >= 0 or not bool(ops.all(ops.greater_than(total, 0.0), axis=[]).item()):
         raise InvalidArgumentError(
-            "[multinomial] expected x of weights of at least 0 with a sum greater than "
-            f"0 in each row, got a least weight of {low}"
+            "[multinomial] expected x of weights of at least 0 with a sum greater "
+            f"than 0 in each row, got a weight of {low}"
         )
 
 

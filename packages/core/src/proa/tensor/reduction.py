@@ -151,7 +151,9 @@ def median(
         along = present_axis("median", as_int("median", axis), y.ndim)
     n = y.shape[along]
     if n == 0:
-        raise InvalidArgumentError("[median] x must hold an element, got none")
+        raise InvalidArgumentError(
+            "[median] expected a tensor that is not empty, got one without elements"
+        )
     lesser = mode == "min"
     wide = cast_if(y, None if lesser or y.dtype.is_floating else as_dtype("default"))
     order, places = ops.sort(wide, axis=along)

@@ -39,7 +39,8 @@ def unpack(contents: Contents, path: object, as_numpy: bool) -> Any:
         return _unpacked(json.loads(metadata[_KEY]), tensors, as_numpy)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidArgumentError(
-            f"[load] {path} must describe its own nesting: the metadata is damaged"
+            f"[load] expected the structure of {path} in its metadata, got damaged "
+            "metadata"
         ) from None
 
 

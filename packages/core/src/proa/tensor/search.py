@@ -311,7 +311,7 @@ def where(
     if x is None and y is None:
         return nonzero(condition, as_tuple=True)
     if x is None or y is None:
-        raise InvalidArgumentError("[where] x and y must both be given, got one")
+        raise InvalidArgumentError("[where] expected both x and y or neither, got one")
     if condition.dtype != "bool":
         condition = ops.not_equal(condition, 0)
     a = as_tensor(x, y if isinstance(y, Tensor) else None)
@@ -373,7 +373,7 @@ def multiplex(
         The shape and dtype of the inputs.
     """
     if not inputs:
-        raise InvalidArgumentError("[multiplex] inputs must hold a tensor, got none")
+        raise InvalidArgumentError("[multiplex] expected at least one tensor, got none")
     which = cast_if(ops.reshape(index, shape=[-1]), "int64")
     row = ops.cumsum(ops.full_like(which, value=1, dtype=which.dtype), axis=0)
     place = ops.stack(which, ops.sub(row, 1), axis=-1)

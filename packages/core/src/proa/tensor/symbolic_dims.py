@@ -166,8 +166,8 @@ class SymbolicDim(int):
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnimplementedError(
-            "[shape] a size that is open while a graph is recorded can be computed "
-            f"with by + - * / // % and **; got one {what}. Give its size in InputSpec"
+            "[shape] a symbolic dimension supports + - * / // % and **, got one "
+            f"{what}; give its size in InputSpec"
         )
 
 

@@ -19,8 +19,7 @@ def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:
         return importlib.import_module(module_name)
     except ImportError as error:
         text = err_msg or (
-            f"[try_import] {module_name} must be installed, got no such module; "
-            "install it with pip"
+            f"[try_import] {module_name} is not installed; install it with pip"
         )
         raise ImportError(text) from error
 
@@ -28,7 +27,7 @@ def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:
 def _parts(name: str, version: object) -> tuple[int, ...]:
     if not isinstance(version, str) or not re.fullmatch(r"\d+(\.\d+){0,3}", version):
         raise InvalidArgumentError(
-            f"[require_version] {name} must read like '2.1.0', got {version!r}"
+            f"[require_version] {name} must have the form '2.1.0', got {version!r}"
         )
     numbers = [int(n) for n in version.split(".")]
     return tuple(numbers + [0] * (4 - len(numbers)))
@@ -75,12 +74,14 @@ def run_check() -> None:
     (net(x) ** 2).mean().backward()
     optimizer.SGD(0.1, net.parameters()).step()
     if not (net.weight.numpy() != before).any():
-        raise RuntimeError("[run_check] a training step must change weights, got none")
+        raise RuntimeError("[run_check] a training step changed no weights")
     net.eval()
     with proa.no_grad():
         eager, recorded = net(x), jit.to_static(net.forward)(x)
     if not proa.allclose(eager, recorded).item():
-        raise RuntimeError("[run_check] the recorded layer must give the eager result")
+        raise RuntimeError(
+            "[run_check] the recorded layer must return the eager result"
+        )
     built = _core.build_info()
     print(
         f"Proa works: one training step and one recorded program done on the CPU "

@@ -47,8 +47,8 @@ def get_path_from_url(url: str, root_dir: str | Path, md5sum: str | None = None)
         path = Path(root_dir) / Path(unquote(parsed.path)).name
     if not path.is_file():
         raise UnavailableError(
-            f"[download] {path} must exist, as nothing is downloaded at run time; "
-            f"got no such file: put what {url} offers there"
+            f"[download] no such file: {path}; nothing is downloaded at run time: put "
+            f"the file of {url} there"
         )
     return _checked(path, md5sum)
 

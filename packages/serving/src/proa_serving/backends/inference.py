@@ -71,8 +71,8 @@ class InferenceBackend:
         except ImportError as error:
             raise ModelLoadError(
                 "backend",
-                "proa-inference must be installed to serve .proa files "
-                f"(in a checkout of Proa: nox -s build, then install it): {error}",
+                "serving .proa files needs proa-inference (in a checkout of Proa: "
+                f"nox -s build, then install it): {error}",
             ) from error
         try:
             config = proa_inference.Config(str(path))
@@ -80,5 +80,5 @@ class InferenceBackend:
             return InferenceModel(proa_inference.create_predictor(config))
         except Exception as error:  # typed by the engine; the message says which
             raise ModelLoadError(
-                f"load {path.name}", f"the model file must be usable: {error}"
+                f"load {path.name}", f"the model file cannot be used: {error}"
             ) from error

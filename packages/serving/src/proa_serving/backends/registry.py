@@ -48,7 +48,7 @@ def find_backend(path: Path) -> Backend:
             made: Backend = entry.load()()
         except ImportError as error:
             raise ModelLoadError(
-                "backend", f"the backend of .{suffix} must import: {error}"
+                "backend", f"the backend of .{suffix} cannot be imported: {error}"
             ) from error
         return made
     if suffix == "proa":  # Also without being installed, from a checkout.

@@ -137,21 +137,21 @@ class HttpClient(Client):
         except TimeoutError as error:
             self.close()
             raise RequestTimeoutError(
-                "client", f"{self._address} must answer in time"
+                "client", f"{self._address} did not answer in time"
             ) from error
         except (http.client.HTTPException, OSError) as error:
             self.close()
             gone = isinstance(error, http.client.RemoteDisconnected | BrokenPipeError)
             if not (reused and gone):
                 raise UnavailableError(
-                    "client", f"{self._address} must answer, got {error!r:.200}"
+                    "client", f"{self._address} did not answer: {error!r:.200}"
                 ) from error
         try:
             return self._exchange(method, path, body, headers)
         except (http.client.HTTPException, OSError) as error:
             self.close()
             raise UnavailableError(
-                "client", f"{self._address} must answer, got {error!r:.200}"
+                "client", f"{self._address} did not answer: {error!r:.200}"
             ) from error
 
     def _exchange(

@@ -35,7 +35,7 @@ class GrpcServer:
         except RuntimeError as error:
             raise AddressInUseError(
                 "grpc",
-                f"must be able to listen on {address}, got: port in use, or {error}",
+                f"cannot listen on {address}: port in use, or {error}",
             ) from error
         if not self.port:
             raise AddressInUseError("grpc", f"must be able to listen on {address}")

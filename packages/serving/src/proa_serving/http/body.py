@@ -100,12 +100,14 @@ def _inflate(body: bytes, limit: int) -> bytes:
         data = unpack.decompress(body, limit + 1)
     except zlib.error as error:
         raise InvalidRequestError(
-            "request", f"compressed body must be whole: {error}"
+            "request", f"compressed body is damaged: {error}"
         ) from error
     if len(data) > limit:
         raise TooLargeError(
             "request", f"body must be at most {limit} bytes when decompressed"
         )
     if not unpack.eof or unpack.unused_data:
-        raise InvalidRequestError("request", "compressed body must be one whole stream")
+        raise InvalidRequestError(
+            "request", "compressed body must be one complete stream"
+        )
     return data

@@ -53,8 +53,12 @@ def find_route(method: str, path: str) -> Route:
             name = parts[4]
             wanted = _REPOSITORY.get(parts[5])
     if wanted is None:
-        raise NotFoundError("http", f"path must be of the protocol, got {path!r:.120}")
+        raise NotFoundError(
+            "http", f"expected a path of the protocol, got {path!r:.120}"
+        )
     allowed, action = wanted
     if method != allowed and not (method == "HEAD" and allowed == "GET"):
-        raise MethodNotAllowedError("http", f"{path:.120} must be a {allowed}")
+        raise MethodNotAllowedError(
+            "http", f"expected {allowed} {path:.120}, got another method"
+        )
     return Route(action, name, version)

@@ -73,7 +73,7 @@ def bind(host: str, port: int) -> socket.socket:
         held.close()
         why = "port in use" if error.errno == errno.EADDRINUSE else str(error)
         raise AddressInUseError(
-            "http", f"must be able to listen on {host}:{port}, got: {why}"
+            "http", f"cannot listen on {host}:{port}: {why}"
         ) from error
     held.setblocking(False)
     return held

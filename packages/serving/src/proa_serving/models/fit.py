@@ -20,7 +20,7 @@ def fit_inputs(request: InferRequest, specs: Sequence[TensorSpec]) -> Arrays:
     for tensor in request.inputs:
         if tensor.name in given:
             raise InvalidRequestError(
-                f"input {tensor.name!r:.80}", "must be given once, got it twice"
+                f"input {tensor.name!r:.80}", "expected once, got twice"
             )
         given[tensor.name] = tensor
     names = [spec.name for spec in specs]
@@ -59,11 +59,11 @@ def fit_outputs(request: InferRequest, specs: Sequence[TensorSpec]) -> list[Tens
         if output.name not in known:
             raise InvalidRequestError(
                 f"model {request.model}",
-                f"outputs must be of {list(known)}, got {output.name!r:.80}",
+                f"outputs must be among {list(known)}, got {output.name!r:.80}",
             )
         if output.name in wanted:
             raise InvalidRequestError(
-                f"output {output.name!r}", "must be asked for once, got it twice"
+                f"output {output.name!r}", "expected once, got twice"
             )
         wanted[output.name] = known[output.name]
     return list(wanted.values())

@@ -68,7 +68,8 @@ class ModelRepository:
             raise
         if not self._entries:
             raise NotFoundError(
-                "repository", f"must hold a model, got {self._config.repository}"
+                "repository",
+                f"expected at least one model, got none in {self._config.repository}",
             )
 
     def names(self) -> list[str]:
@@ -84,7 +85,9 @@ class ModelRepository:
         """
         entry = self._entries.get(name)
         if entry is None:
-            raise NotFoundError("model", f"must be one being served, got {name!r:.80}")
+            raise NotFoundError(
+                "model", f"expected a model that is served, got {name!r:.80}"
+            )
         versions = entry.versions
         if not versions:
             raise UnavailableError(f"model {name}", f"is not ready: {entry.reason}")
@@ -142,7 +145,9 @@ class ModelRepository:
         with self._changing:
             entry = self._entries.get(name)
             if entry is None:
-                raise NotFoundError("model", f"must be known, got {name!r:.80}")
+                raise NotFoundError(
+                    "model", f"expected a known model, got {name!r:.80}"
+                )
             old, entry.versions, entry.reason = entry.versions, {}, "unloaded"
             self._close_all(old, self._config.grace_s)
             log.info("unloaded %s", name)
@@ -171,7 +176,7 @@ class ModelRepository:
         folder = self._config.repository
         if folder is not None:
             if not folder.is_dir():
-                raise NotFoundError("repository", f"must be a folder, got {folder}")
+                raise NotFoundError("repository", f"expected a folder, got {folder}")
             names += [
                 held.name
                 for held in sorted(folder.iterdir())
@@ -186,7 +191,9 @@ class ModelRepository:
             return {FILE_VERSION: self._files[name]}
         folder = self._config.repository
         if folder is None or not (folder / check_name(name)).is_dir():
-            raise NotFoundError("model", f"must be in the repository, got {name!r:.80}")
+            raise NotFoundError(
+                "model", f"expected a model in the repository, got {name!r:.80}"
+            )
         found = {}
         for held in (folder / name).iterdir():
             if held.is_dir() and held.name.isascii() and held.name.isdigit():
@@ -196,7 +203,7 @@ class ModelRepository:
         if not found:
             raise ModelLoadError(
                 f"model {name}",
-                f"must hold VERSION/model.proa, VERSION a number, got {folder / name}",
+                f"expected VERSION/model.proa, VERSION a number, in {folder / name}",
             )
         ordered = sorted(found, key=int)
         chosen = ordered if self._config.all_versions else ordered[-1:]

@@ -40,7 +40,7 @@ class ServedModel:
         metrics: Metrics,
     ) -> None:
         if not path.is_file():
-            raise NotFoundError(f"model {name}", f"must be a file, got {path}")
+            raise NotFoundError(f"model {name}", f"expected a file, got {path}")
         self.name, self.version = name, version
         self._timeout = config.timeout_s
         options = BackendOptions(threads=config.threads)

@@ -62,11 +62,11 @@ def _read_contents(
 ) -> Tensor:
     row = datatype_of(datatype, where)
     if row.contents is None:
-        raise InvalidRequestError(where, f"{datatype} must come in raw contents")
+        raise InvalidRequestError(where, f"{datatype} must be sent as raw contents")
     filled = [field.name for field, _ in held.ListFields()]
     if filled not in ([], [row.contents]):
         raise InvalidRequestError(
-            where, f"{datatype} must come in {row.contents}, got {', '.join(filled)}"
+            where, f"{datatype} must be sent in {row.contents}, got {', '.join(filled)}"
         )
     items = list(getattr(held, row.contents))
     if datatype == "BYTES":
@@ -81,8 +81,7 @@ def _read_tensors(held: Iterable[Any], raw: Any, what: str) -> list[Tensor]:
     if raw and len(raw) != len(items):
         raise InvalidRequestError(
             "request",
-            f"raw contents must be one for each {what}, got {len(raw)} for "
-            f"{len(items)}",
+            f"expected raw contents for each {what}, got {len(raw)} for {len(items)}",
         )
     found = []
     for at, item in enumerate(items):
@@ -138,7 +137,7 @@ def _write_tensors(message: Any, raw: Any, tensors: list[Tensor], binary: bool) 
         row = datatype_of(tensor.datatype, f"tensor {tensor.name!r}")
         if row.contents is None:
             raise InvalidRequestError(
-                f"tensor {tensor.name!r}", f"{row.name} must travel in raw contents"
+                f"tensor {tensor.name!r}", f"{row.name} must be sent as raw contents"
             )
         if row.name == "BYTES":
             items = [

@@ -98,7 +98,7 @@ def tensor_from_list(
     where = f"tensor {name!r:.80}"
     row = datatype_of(datatype, where)
     if not row.kinds:
-        raise InvalidRequestError(where, f"{datatype} must come as raw data")
+        raise InvalidRequestError(where, f"{datatype} must be sent as raw data")
     if not isinstance(data, list):
         raise InvalidRequestError(where, f"data must be a list, got {data!r:.40}")
     if row.name == "BYTES":
@@ -177,7 +177,7 @@ def list_from_tensor(tensor: Tensor) -> list[Any]:
     where = f"tensor {tensor.name!r}"
     row = datatype_of(tensor.datatype, where)
     if not row.kinds:
-        raise InvalidRequestError(where, f"{row.name} must be asked for as raw data")
+        raise InvalidRequestError(where, f"{row.name} must be requested as raw data")
     if row.name != "BYTES":
         flat: list[Any] = tensor.array.ravel().tolist()
         return flat
@@ -188,5 +188,5 @@ def list_from_tensor(tensor: Tensor) -> list[Any]:
         ]
     except UnicodeDecodeError as error:
         raise InvalidRequestError(
-            where, "BYTES that are not UTF-8 must be asked for as raw data"
+            where, "BYTES that are not UTF-8 must be requested as raw data"
         ) from error

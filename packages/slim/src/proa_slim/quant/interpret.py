@@ -28,13 +28,13 @@ def interpret(
     """
     if has_flow(program):
         raise UnimplementedError(
-            "[quant] the network must be without control flow to be measured, got a "
-            "branch or loop that follows from its input"
+            "[quant] expected a network without control flow, got a branch or loop "
+            "that depends on its input"
         )
     block = program.main
     if len(inputs) != len(block.inputs):
         raise InvalidArgumentError(
-            f"[interpret] there must be {len(block.inputs)} inputs, got {len(inputs)}"
+            f"[interpret] expected {len(block.inputs)} inputs, got {len(inputs)}"
         )
     tensors: dict[Value, Any] = {}
     for value in block.constants():

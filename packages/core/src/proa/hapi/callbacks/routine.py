@@ -126,7 +126,7 @@ class LRScheduler(Callback):
         super().__init__()
         if by_step and by_epoch:
             raise InvalidArgumentError(
-                "[LRScheduler] one of by_step and by_epoch must be chosen, got both"
+                "[LRScheduler] expected either by_step or by_epoch, got both"
             )
         self.by_step, self.by_epoch = by_step, by_epoch
 

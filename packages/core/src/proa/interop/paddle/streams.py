@@ -27,7 +27,9 @@ _LOD_TENSOR = 7
 
 
 def _bad(where: str, what: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"[{where}] a tensor stream must be whole, got {what}")
+    return InvalidArgumentError(
+        f"[{where}] expected a complete tensor stream, got {what}"
+    )
 
 
 def _numpy(name: str) -> np.dtype[Any]:
@@ -182,7 +184,7 @@ def read_folder(path: Path, where: str = "load") -> dict[str, Stored]:
         return _all_in_one(model, params, where)
     files = [f for f in sorted(path.iterdir()) if f.is_file() and f.name != "__model__"]
     if not files:
-        raise NotFoundError(f"[{where}] {path} must hold parameter files, got none")
+        raise NotFoundError(f"[{where}] expected parameter files in {path}, got none")
     found = {}
     for file in files:
         data = file.read_bytes()

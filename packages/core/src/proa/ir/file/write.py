@@ -57,7 +57,7 @@ class _Graph:
             raw = text.encode()
             if b"\0" in raw:
                 raise InvalidArgumentError(
-                    f"[ir.write] names must have no NUL, got {text!r}"
+                    f"[ir.write] expected names without NUL characters, got {text!r}"
                 )
             self._strings[text] = len(self._strings)
             self.rows["strings"].append((len(self.text), len(raw)))

@@ -49,7 +49,7 @@ def apply(program: Program, names: Sequence[str]) -> bool:
     unknown = [name for name in names if name not in PASSES]
     if unknown:
         raise NotFoundError(
-            f"[ir.passes] names must be of {list(PASSES)}, got {unknown}"
+            f"[ir.passes] names must be among {list(PASSES)}, got {unknown}"
         )
     changed_ever = False
     unchanged = 0  # passes run since the last change

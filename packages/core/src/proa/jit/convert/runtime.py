@@ -108,8 +108,8 @@ def _attempt(key: Any, avals: list[AbstractValue] | None, run: Function) -> Any:
         recording_state.avals[key] = avals
         return made
     raise InvalidTypeError(
-        "[to_static] the variables of a branch or loop must keep their kinds, got "
-        f"others each time it was recorded: {avals}"
+        "[to_static] expected variables of a branch or loop of the same kinds each "
+        f"time it is recorded, got {avals}"
     )
 
 
@@ -485,7 +485,7 @@ def returned(value: Any) -> Any:
     ):
         raise InvalidTypeError(
             f"[to_static] {sys._getframe(1).f_code.co_name} must return one kind of "
-            "value whichever way its branches go, as a Tensor decides that and "
-            f"another function goes on with it, got {shown(abstract_value(value))}"
+            "value from all its branches, as their condition is a Tensor and another "
+            f"function continues with the value, got {shown(abstract_value(value))}"
         )
     return value

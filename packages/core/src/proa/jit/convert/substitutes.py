@@ -64,7 +64,7 @@ def range_(*args: Any) -> Any:
         return range(*(int(a) if isinstance(a, _core.Tensor) else a for a in args))
     if not 1 <= len(args) <= 3:
         raise InvalidArgumentError(
-            f"[range] there must be one to three numbers, got {len(args)}"
+            f"[range] expected one to three numbers, got {len(args)}"
         )
     first, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     start, pace = _int64(first), _int64(step)

@@ -37,7 +37,7 @@ def _checked(where: str, weight: Tensor, groups: int, axes: int) -> list[int]:
     """The shape of the kernels."""
     shape = weight.shape
     if len(shape) != axes + 2 or 0 in shape:
-        must = f"weight must have rank {axes + 2} and elements"
+        must = f"weight must have rank {axes + 2} and not be empty"
         raise ShapeError(where, must, shape)
     if as_int(where, groups) < 1:
         raise InvalidArgumentError(f"[{where}] groups must be positive, got {groups}")

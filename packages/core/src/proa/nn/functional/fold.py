@@ -33,7 +33,7 @@ def _geometry(
     where: str, kernel: Any, strides: IntsLike, paddings: IntsLike, dilations: IntsLike
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     if kernel is None:
-        raise InvalidArgumentError(f"[{where}] kernel_sizes must be given, got None")
+        raise InvalidArgumentError(f"[{where}] expected kernel_sizes, got None")
     return (
         per_axis(where, kernel, 2, "kernel_sizes"),
         per_axis(where, strides, 2, "strides"),

@@ -85,7 +85,7 @@ def _same(where: str, size: int, reach: int, stride: int) -> list[int]:
     """Padding by which a window of ``reach`` gives ceil(size / stride) positions."""
     if size < 0 and stride != 1:
         raise InvalidArgumentError(
-            f"[{where}] padding 'same' with a stride must know the size of x, got -1"
+            f"[{where}] padding 'same' with a stride needs the size of x, got -1"
         )
     total = (
         reach - 1 if stride == 1 else (-(-size // stride) - 1) * stride + reach - size

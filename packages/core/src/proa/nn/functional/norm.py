@@ -120,7 +120,9 @@ def group_norm(
     image, back = _channels_first(x, data_format)
     channels = image.shape[1]
     if num_groups < 1 or channels % num_groups:
-        raise ShapeError("group_norm", f"channels must divide by {num_groups}", x.shape)
+        raise ShapeError(
+            "group_norm", f"channels must be divisible by {num_groups}", x.shape
+        )
     if weight is None:
         weight = ops.full(shape=[channels], value=1, dtype=x.dtype)
     if bias is None:

@@ -90,7 +90,7 @@ def _check(
         )
     if (size is None) == (scale is None):
         raise InvalidArgumentError(
-            "[interpolate] one of size and scale_factor must be given, got "
+            "[interpolate] expected either size or scale_factor, got "
             f"{size} and {scale}"
         )
     if corners and mode in ("nearest", "area"):

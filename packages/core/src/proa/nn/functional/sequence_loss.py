@@ -127,7 +127,7 @@ def ctc_loss(
                 "[ctc_loss] the number of steps must be known where it is recorded, "
                 f"got shape {log_probs.shape}"
             )
-        raise ShapeError("ctc_loss", "there must be a step", log_probs.shape)
+        raise ShapeError("ctc_loss", "expected at least one step", log_probs.shape)
     input_lengths = ops.cast(ops.reshape(input_lengths, shape=[-1]), dtype=_INT64)
     label_lengths = ops.cast(ops.reshape(label_lengths, shape=[-1]), dtype=_INT64)
     log_p = ops.log_softmax(log_probs, axis=2)
@@ -197,7 +197,7 @@ def hsigmoid_loss(
         )
     if (path_table is None) != (path_code is None):
         raise InvalidArgumentError(
-            "[hsigmoid_loss] path_table and path_code must be given together, got one"
+            "[hsigmoid_loss] expected both path_table and path_code or neither, got one"
         )
     if path_table is None or path_code is None:
         flat = ops.reshape(label, shape=[-1])

@@ -179,14 +179,14 @@ class Layer:
                 f"[Layer] a name must be text without a dot, got {name!r}"
             )
         if hasattr(self, name) and name not in self.__dict__[registry]:
-            raise AlreadyExistsError(f"[Layer] the name must be free, got {name!r}")
+            raise AlreadyExistsError(f"[Layer] expected an unused name, got {name!r}")
 
     def add_parameter(self, name: str, parameter: Any) -> Any:
         """Register a parameter (or None) under a name."""
         self._check_name(name, "_parameters")
         if parameter is not None and not isinstance(parameter, Tensor):
             raise InvalidArgumentError(
-                f"[Layer.add_parameter] it must be a Parameter, got {parameter!r}"
+                f"[Layer.add_parameter] expected a Parameter, got {parameter!r}"
             )
         self._parameters[name] = parameter
         return parameter
@@ -195,7 +195,7 @@ class Layer:
         """Register a layer (or None) under a name."""
         if sublayer is not None and not isinstance(sublayer, Layer):
             raise InvalidArgumentError(
-                f"[Layer.add_sublayer] it must be a Layer, got {sublayer!r}"
+                f"[Layer.add_sublayer] expected a Layer, got {sublayer!r}"
             )
         self._sub_layers[str(name)] = sublayer
         return sublayer

@@ -274,7 +274,7 @@ class HSigmoidLoss(Layer):
     ) -> Tensor:
         if self._is_custom and path_table is None:
             raise InvalidArgumentError(
-                "[HSigmoidLoss] path_table and path_code must be given, got None"
+                "[HSigmoidLoss] expected path_table and path_code, got None"
             )
         return F.hsigmoid_loss(
             input, label, self._num_classes, self.weight, self.bias, path_table,

@@ -27,7 +27,7 @@ def _steps(x: Any, axis: int) -> int:
             raise InvalidArgumentError("[RNN] expected inputs, got an empty list")
         x = x[0]
     if x.ndim < 2:
-        raise ShapeError("RNN", "inputs must have axes of batch and time", x.shape)
+        raise ShapeError("RNN", "inputs must have a batch and a time axis", x.shape)
     count = int(x.shape[axis])
     if count == -1:
         raise PreconditionNotMetError(

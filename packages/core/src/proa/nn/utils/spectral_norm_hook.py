@@ -50,7 +50,8 @@ def spectral_norm(
     w = layer._parameters.get(name)
     if w is None:
         raise InvalidArgumentError(
-            f"[spectral_norm] the layer must have the parameter, got {name!r}"
+            "[spectral_norm] expected the name of a parameter of the layer, got "
+            f"{name!r}"
         )
     if n_power_iterations <= 0:
         raise InvalidArgumentError(

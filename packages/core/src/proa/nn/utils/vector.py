@@ -18,7 +18,7 @@ def parameters_to_vector(
     lines = [ops.reshape(p, shape=[-1]) for p in parameters]
     if not lines:
         raise InvalidArgumentError(
-            "[parameters_to_vector] there must be a parameter, got none"
+            "[parameters_to_vector] expected at least one parameter, got none"
         )
     return ops.concat(*lines, axis=0)
 

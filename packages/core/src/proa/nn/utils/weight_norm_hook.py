@@ -56,12 +56,12 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
     for hook in layer._forward_pre_hooks.values():
         if isinstance(hook, _WeightNorm) and hook.name == name:
             raise InvalidArgumentError(
-                f"[weight_norm] the parameter must have no weight norm, got {name!r}"
+                f"[weight_norm] expected a parameter without weight norm, got {name!r}"
             )
     w = layer._parameters.get(name)
     if w is None:
         raise InvalidArgumentError(
-            f"[weight_norm] the layer must have the parameter, got {name!r}"
+            f"[weight_norm] expected the name of a parameter of the layer, got {name!r}"
         )
     axis = -1 if dim is None else dim
     if not -1 <= axis < w.ndim:
@@ -92,5 +92,5 @@ def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
             layer.add_parameter(name, Parameter(value, name=v.name.removesuffix("_v")))
             return layer
     raise InvalidArgumentError(
-        f"[remove_weight_norm] the layer must have a weight norm of it, got {name!r}"
+        f"[remove_weight_norm] expected a parameter with weight norm, got {name!r}"
     )

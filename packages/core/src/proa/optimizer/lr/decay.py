@@ -68,8 +68,8 @@ class PiecewiseDecay(LRScheduler):
     ) -> None:
         if len(values) != len(boundaries) + 1:
             raise InvalidArgumentError(
-                f"[PiecewiseDecay] values must be {len(boundaries) + 1}, "
-                f"got {len(values)}"
+                f"[PiecewiseDecay] expected {len(boundaries) + 1} values, got "
+                f"{len(values)}"
             )
         self.boundaries, self.values = list(boundaries), list(values)
         super().__init__(values[0], last_epoch, verbose)
@@ -86,7 +86,7 @@ def _renamed(where: str, name: str, value: Any, old: str, keywords: Any) -> Any:
     value = keywords.pop(old, value)
     if value is None or keywords:
         text = f"got {sorted(keywords)} besides" if keywords else "got none"
-        raise InvalidArgumentError(f"[{where}] {name} must be given, {text}")
+        raise InvalidArgumentError(f"[{where}] expected {name}, {text}")
     return value
 
 

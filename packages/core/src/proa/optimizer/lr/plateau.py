@@ -82,7 +82,7 @@ class ReduceOnPlateau(LRScheduler):
         """Move on with the measure of this epoch."""
         if metrics is None:
             raise InvalidArgumentError(
-                "[ReduceOnPlateau.step] the measure must be given, got None"
+                "[ReduceOnPlateau.step] expected metrics, got None"
             )
         value: Any = metrics.item() if isinstance(metrics, Tensor) else metrics
         if hasattr(value, "__len__"):

@@ -140,7 +140,7 @@ def _numbered(branch_fns: Any) -> dict[int, Function]:
             )
         if pair[0] in numbered:
             raise InvalidArgumentError(
-                f"[switch_case] branches must have numbers of their own, got {pair[0]} "
+                f"[switch_case] expected distinct numbers of branches, got {pair[0]} "
                 "twice"
             )
         numbered[pair[0]] = _callable("switch_case", "a branch", pair[1])
@@ -230,6 +230,6 @@ def while_loop(
         made = list(made) if isinstance(made, (list, tuple)) else [made]
         if len(made) != len(values):
             raise InvalidArgumentError(
-                f"[while_loop] body must give {len(values)} values, got {len(made)}"
+                f"[while_loop] body must return {len(values)} values, got {len(made)}"
             )
         values = made

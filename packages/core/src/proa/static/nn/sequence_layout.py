@@ -40,8 +40,8 @@ def sequence_concat(input: Sequence[Tensor], name: str | None = None) -> LoDTens
     parts = [lengths_of("sequence_concat", x) for x in input]
     if len({len(own) for own in parts}) != 1:
         raise InvalidArgumentError(
-            "[sequence_concat] inputs must have as many sequences each, "
-            f"got {[len(own) for own in parts]}"
+            "[sequence_concat] inputs must have the same number of sequences, got "
+            f"{[len(own) for own in parts]}"
         )
     shifts = [0, *accumulate(x.shape[0] for x in input)]
     spans = [_spans(own, shift) for own, shift in zip(parts, shifts, strict=False)]

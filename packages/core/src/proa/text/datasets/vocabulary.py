@@ -52,6 +52,6 @@ def reading(where: str, path: object) -> Iterator[None]:
         raise
     except Exception as error:  # a damaged file raises nearly anything
         raise InvalidArgumentError(
-            f"[{where}] {path} must be in the data set's form, "
-            f"got {type(error).__name__}: {error}"
+            f"[{where}] expected the data set's format in {path}, got "
+            f"{type(error).__name__}: {error}"
         ) from error

@@ -68,8 +68,7 @@ def compiler() -> list[str]:
         if shutil.which(name):
             return [name, *(wanted[1:] if wanted and name == wanted[0] else [])]
     raise UnavailableError(
-        "[cpp_extension] a C++17 compiler must be there (CXX, c++, g++ or clang++), "
-        "got none"
+        "[cpp_extension] expected a C++17 compiler (CXX, c++, g++ or clang++), got none"
     )
 
 
@@ -88,10 +87,12 @@ def check_sources(where: str, sources: object) -> tuple[str, ...]:
     for source in listed:
         if Path(source).suffix == ".cu":
             raise UnavailableError(
-                f"[{where}] a CUDA toolchain must be part of this build, got {source}"
+                f"[{where}] this build has no CUDA toolchain, got {source}"
             )
         if not Path(source).is_file():
-            raise NotFoundError(f"[{where}] a source must exist, got {source}")
+            raise NotFoundError(
+                f"[{where}] expected an existing source file, got {source}"
+            )
     return tuple(str(Path(source).resolve()) for source in listed)
 
 
@@ -112,7 +113,7 @@ def build(recipe: Recipe, output: Path, verbose: bool = False) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise InvalidArgumentError(
-                f"[cpp_extension] the sources must compile, got\n{done.stderr}"
+                f"[cpp_extension] the sources do not compile:\n{done.stderr}"
             )
         if verbose and done.stderr:
             print(done.stderr, file=sys.stderr)

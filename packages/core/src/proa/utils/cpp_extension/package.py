@@ -28,7 +28,7 @@ def _setuptools() -> Any:
         return importlib.import_module("setuptools")
     except ImportError as error:
         raise UnavailableError(
-            "[cpp_extension.setup] setuptools must be installed, got none"
+            "[cpp_extension.setup] setuptools is not installed"
         ) from error
 
 
@@ -48,8 +48,7 @@ def CUDAExtension(sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
         UnavailableError: Always.
     """
     raise UnavailableError(
-        "[CUDAExtension] a CUDA toolchain must be part of this build, got a build for "
-        "the CPU; use CppExtension"
+        "[CUDAExtension] this build has no CUDA toolchain; use CppExtension"
     )
 
 

@@ -28,8 +28,7 @@ def _chooser(
 ) -> Callable[[str], bool]:
     if extensions is not None and is_valid_file is not None:
         raise InvalidArgumentError(
-            f"[{where}] at most one of extensions and is_valid_file must be given, "
-            "got both"
+            f"[{where}] expected at most one of extensions and is_valid_file, got both"
         )
     if is_valid_file is not None:
         return is_valid_file

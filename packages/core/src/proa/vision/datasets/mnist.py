@@ -98,7 +98,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
         self.labels = read_idx(self.label_path)
         if self.images.ndim != 3 or len(self.images) != len(self.labels):
             raise InvalidArgumentError(
-                f"[{type(self).__name__}] there must be a label for each image, got "
+                f"[{type(self).__name__}] expected one label for each image, got "
                 f"{self.images.shape} and {self.labels.shape}"
             )
 

@@ -19,7 +19,7 @@ def values_of(where: str, *tensors: Tensor | None) -> list[Any]:
     """The tensors' values; symbolic ones have none."""
     if any(t is not None and t._is_symbolic for t in tensors):
         raise SymbolicValueError(
-            f"[{where}] the values must be known, as the number of results depends on "
+            f"[{where}] expected known values, as the number of results depends on "
             "them, got a symbolic tensor"
         )
     return [None if t is None else t.numpy() for t in tensors]
@@ -88,7 +88,7 @@ def nms(
             raise ShapeError("nms", f"{name} must have shape (R,)", list(given.shape))
     if kinds is not None and (score is None or categories is None):
         raise InvalidArgumentError(
-            "[nms] scores and categories must be given with category_idxs, got "
+            "[nms] category_idxs needs scores and categories, got "
             f"{'no scores' if score is None else 'no categories'}"
         )
     if top_k is not None and top_k > len(corner):

@@ -340,7 +340,7 @@ def prroi_pool(
         boxes_num = as_tensor(boxes.recursive_sequence_lengths()[-1])
     if boxes_num is None:
         raise InvalidArgumentError(
-            "[prroi_pool] boxes_num must be given with boxes in one Tensor, got None"
+            "[prroi_pool] expected boxes_num with boxes in one Tensor, got None"
         )
     with no_grad():
         image = _image_of_each("prroi_pool", boxes, boxes_num)

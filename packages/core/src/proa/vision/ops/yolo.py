@@ -23,8 +23,8 @@ def _anchors(where: str, anchors: Any) -> Any:
     sizes = np.asarray(anchors, np.float64)
     if sizes.ndim != 1 or sizes.size == 0 or sizes.size % 2 or (sizes <= 0).any():
         raise InvalidArgumentError(
-            f"[{where}] anchors must be positive, by turns width and height, "
-            f"got {anchors}"
+            f"[{where}] anchors must be pairs of a positive width and height, got "
+            f"{anchors}"
         )
     return sizes.reshape(-1, 2)
 
