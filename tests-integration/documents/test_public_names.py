@@ -5,13 +5,20 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import pickle
+import pydoc
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+import proa
+import proa.nn
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,6 +96,65 @@ def test_public_functions_and_classes_have_docstrings(module: ModuleType) -> Non
         if ours and not documented:
             missing.append(name)
     assert not missing
+
+
+def _callables(module: ModuleType) -> Iterator[Any]:
+    for name in module.__all__:
+        value = getattr(module, name)
+        if callable(value) and value.__module__.startswith("proa"):
+            yield value
+
+
+def test_public_functions_and_classes_are_pickled_by_name(module: ModuleType) -> None:
+    changed = []
+    for value in _callables(module):
+        if pickle.loads(pickle.dumps(value)) is not value:
+            changed.append(value.__qualname__)
+    assert not changed
+
+
+def test_a_pickled_function_is_found_by_another_process() -> None:
+    functions = [proa.erf, proa.bmm, proa.load, proa.nn.functional.relu, proa.seed]
+    program = (
+        "import pickle, sys\n"
+        "functions = pickle.load(sys.stdin.buffer)\n"
+        "import proa\n"
+        "from proa.nn.functional import relu\n"
+        "assert functions == [proa.erf, proa.bmm, proa.load, relu, proa.seed]\n"
+    )
+    given = pickle.dumps(functions)
+    subprocess.run([sys.executable, "-c", program], input=given, check=True)
+
+
+def test_public_functions_have_signatures_and_sources(module: ModuleType) -> None:
+    """What `help()`, completion and go-to-definition read of an installed package."""
+    for value in _callables(module):
+        if inspect.isclass(value):
+            continue
+        assert inspect.signature(value), value
+        home = importlib.import_module(value.__module__)
+        assert hasattr(home, value.__name__), value
+        if inspect.isbuiltin(value):  # an operator: its stub is shown instead
+            stub = Path(proa.__file__).with_name("_core") / "ops.pyi"
+            assert f"def {value.__name__}(" in stub.read_text(encoding="utf-8")
+        else:
+            source = inspect.getsourcefile(inspect.unwrap(value))
+            assert source == inspect.getsourcefile(home), value
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (proa.erf, "erf(x, name=None)"),
+        (proa.Tensor.erf, "erf(x, name=None)"),
+        (proa.bmm, "bmm(x: 'Tensor', y: 'Tensor', name: 'str | None' = None)"),
+        (proa.Tensor.bmm, "bmm(x: 'Tensor', y: 'Tensor', name: 'str | None' = None)"),
+    ],
+)
+def test_help_shows_signature_and_doc(function: Any, line: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(function))
+    assert line in text
+    assert inspect.getdoc(function).splitlines()[0] in text
 
 
 def test_the_reference_has_every_public_name(

@@ -6,6 +6,7 @@ import copy
 import importlib
 import inspect
 import pickle
+import re
 import types
 from typing import Any
 
@@ -29,7 +30,8 @@ ALIASES = {
 
 def takes_a_tensor(p: inspect.Parameter) -> bool:
     hint = str(p.annotation)
-    return "Tensor" in hint and "Any" not in hint and "None" not in hint
+    named = re.search(r"\bTensor\b", hint)
+    return bool(named) and not re.search(r"Any|None|Like", hint)
 
 
 def filled(p: inspect.Parameter) -> Any:

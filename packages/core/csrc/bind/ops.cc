@@ -21,6 +21,25 @@ struct Binding {
   PyObject* names[kMaxArgs];  // interned, in the order of host->args
 };
 
+// What an operator's function is bound to: a module, as far as Python can see, so that the function
+// has its own name as its qualified name and is pickled by it. The binding follows the module's own
+// fields, which CPython does not declare.
+PyTypeObject* home_type = nullptr;
+
+const Binding*& bound_to(PyObject* home) {
+  return *reinterpret_cast<const Binding**>(reinterpret_cast<char*>(home) +
+                                            PyModule_Type.tp_basicsize);
+}
+
+bool init_home_type() {
+  static PyType_Slot slots[] = {{0, nullptr}};
+  static PyType_Spec spec = {"proa._core.OperatorHome", 0, 0, Py_TPFLAGS_DEFAULT, slots};
+  spec.basicsize = static_cast<int>(PyModule_Type.tp_basicsize + sizeof(Binding*));
+  PyObject* base = reinterpret_cast<PyObject*>(&PyModule_Type);
+  home_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, base));
+  return home_type != nullptr;
+}
+
 // The Python values of a call by argument, and the arrays of a variadic one.
 struct Parsed {
   PyObject* values[kMaxArgs] = {};
@@ -154,7 +173,7 @@ PyObject* invoke(const Binding& b, const Parsed& p) {
 
 PyObject* call_op(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
-    const auto& b = *static_cast<const Binding*>(PyCapsule_GetPointer(self, nullptr));
+    const Binding& b = *bound_to(self);
     Parsed parsed;
     take_positional(b, args, count, &parsed);
     if (keywords != nullptr) {
@@ -191,11 +210,11 @@ class Column {
 
 const Binding& binding_of(PyObject* function) {
   PyObject* self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : nullptr;
-  if (self == nullptr || !PyCapsule_IsValid(self, nullptr)) {
+  if (self == nullptr || Py_TYPE(self) != home_type) {
     raise_type(std::string("[each] the first argument must be an operator of _core.ops, got ") +
                Py_TYPE(function)->tp_name);
   }
-  return *static_cast<const Binding*>(PyCapsule_GetPointer(self, nullptr));
+  return *bound_to(self);
 }
 
 // The number of calls: the length of every column that is a list.
@@ -267,10 +286,12 @@ bool add(PyObject* module, const OpEntry& entry, bool inplace, const std::string
   b->doc = name + b->host->doc;
   if (inplace) b->doc += "\n\nIn place.";
   b->method = {b->name.c_str(), fast(call_op), METH_FASTCALL | METH_KEYWORDS, b->doc.c_str()};
-  const Ref self(PyCapsule_New(b, nullptr, nullptr));
-  const Ref home(PyUnicode_InternFromString("proa._core.ops"));
-  const Ref function(self && home ? PyCFunction_NewEx(&b->method, self.get(), home.get())
-                                  : nullptr);
+  const Ref path(PyUnicode_InternFromString("proa._core.ops"));
+  const Ref home(path ? PyObject_CallOneArg(reinterpret_cast<PyObject*>(home_type), path.get())
+                      : nullptr);
+  if (!home) return false;
+  bound_to(home.get()) = b;
+  const Ref function(PyCFunction_NewEx(&b->method, home.get(), path.get()));
   return function && PyObject_SetAttrString(module, name.c_str(), function.get()) == 0;
 }
 
@@ -278,7 +299,7 @@ bool add(PyObject* module, const OpEntry& entry, bool inplace, const std::string
 
 bool init_ops(PyObject* core) {
   const Ref module(PyModule_New("proa._core.ops"));
-  if (!module) return false;
+  if (!module || !init_home_type()) return false;
   for (int i = 0; i < op_entry_count(); ++i) {
     const OpEntry& entry = op_entries()[i];
     const HostOp& host = kHostOps[i];

@@ -128,6 +128,13 @@ void destroy(PyObject* object) {
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(PublicFunction, call), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
+// For pydoc, which reads the docstring as one of the type, past `attribute`.
+PyObject* docstring(PyObject* object, void*) {
+  return PyObject_GetAttrString(self_of(object)->function, "__doc__");
+}
+
+PyGetSetDef properties[] = {{"__doc__", docstring, nullptr, nullptr, nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
 PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
@@ -140,6 +147,7 @@ PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
                        {Py_tp_members, members},
                        {Py_tp_methods, methods},
+                       {Py_tp_getset, properties},
                        {0, nullptr}};
 PyType_Spec spec = {"proa._core.PublicFunction", sizeof(PublicFunction), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |

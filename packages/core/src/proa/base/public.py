@@ -9,7 +9,9 @@ What Python or NumPy raised inside the library is the cause of an error of
 
 from __future__ import annotations
 
+import copyreg
 import functools
+import importlib
 import inspect
 import sys
 import sysconfig
@@ -75,6 +77,26 @@ def _published(function: Callable[..., Any]) -> Any:
     if function not in _PUBLIC:
         _PUBLIC[function] = _core.public_function(function, explain)
     return _PUBLIC[function]
+
+
+def _named(module: str, name: str) -> Any:
+    """The public form of a module's function, by its name in a pickle."""
+    return _published(getattr(importlib.import_module(module), name))
+
+
+def _reduced(public: Any) -> Any:
+    """How `public` is pickled: by the name of its module's function.
+
+    That module may call the function itself, not the public form of it.
+    """
+    function = public.__wrapped__
+    module, name = function.__module__, function.__name__
+    if vars(sys.modules.get(module, types)).get(name) is not function:
+        return function.__qualname__
+    return _named, (module, name)
+
+
+copyreg.pickle(type(_core.public_function(_named, _named)), _reduced)
 
 
 def explain(

@@ -37,7 +37,7 @@ def get_rng_state() -> list[_Tensor]:
     return []
 
 
-def set_rng_state(state_list: _abc.Sequence[_Tensor]) -> None:
+def set_rng_state(state_list: _abc.Sequence[object]) -> None:
     """Put the GPUs' generators into states that get_rng_state gave.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
 from proa.base import files, safetensors
@@ -24,11 +24,18 @@ from proa.ir.program import Program
 from proa.nn.layer import Layer
 from proa.tensor.saving import pack, restored, stored, unpack
 
+if TYPE_CHECKING:
+    from typing import IO
+
+    from proa.base.files import PathLike
+
 _GRAPH = "__proa__"
 _PROTOCOLS = (2, 3, 4, 5)
 
 
-def save(obj: Any, path: Any, protocol: int = 4, **configs: Any) -> None:
+def save(
+    obj: object, path: PathLike | IO[bytes], protocol: int = 4, **configs: object
+) -> None:
     """Write a state dict, or any nesting of dicts, lists, tensors and plain values.
 
     Files are safetensors files (of a Program: model files). Nothing is pickled.
@@ -69,7 +76,7 @@ def _put(path: Any, buffers: Any) -> None:
         files.replace(path, buffers)
 
 
-def load(path: Any, **configs: Any) -> Any:
+def load(path: PathLike | IO[bytes], **configs: Any) -> Any:
     """Read what `save` wrote, or any safetensors file (as a flat dict of tensors).
 
     PaddlePaddle's tensor streams are known by their first bytes, and a folder (or the

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from proa._core import Tensor
 from proa.errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError
 from proa.tensor.random import randperm
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "ChainDataset", "ComposeDataset", "ConcatDataset", "Dataset", "IterableDataset",
@@ -66,7 +69,7 @@ def _check_index(dataset: Dataset[Any], idx: int) -> None:
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """Rows of tensors (or arrays) side by side: sample i is row i of each."""
 
-    def __init__(self, tensors: Sequence[Any]) -> None:
+    def __init__(self, tensors: Sequence[Tensor | NDArray[Any]]) -> None:
         if not tensors:
             raise InvalidArgumentError(
                 "[TensorDataset] expected at least one tensor, got none"
@@ -175,7 +178,7 @@ class Subset(Dataset[T]):
 
 
 def random_split(
-    dataset: Dataset[T], lengths: Sequence[int | float], generator: Any = None
+    dataset: Dataset[T], lengths: Sequence[int | float], generator: object = None
 ) -> list[Subset[T]]:
     """Cut a dataset at random into parts of given lengths, or of given shares of it."""
     total = len(dataset)

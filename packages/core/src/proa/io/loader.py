@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from proa.base.observers import reader
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 from proa.io.collate import as_tensors, default_collate_fn, default_convert_fn
-from proa.io.dataset import IterableDataset
+from proa.io.dataset import Dataset, IterableDataset
 from proa.io.sampler import BatchSampler
 from proa.io.worker import Job, WorkerInfo
 
@@ -41,21 +41,21 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Any,
-        feed_list: Any = None,
-        places: Any = None,
+        dataset: Dataset[Any] | IterableDataset[Any],
+        feed_list: object = None,
+        places: object = None,
         return_list: bool = True,
-        batch_sampler: Any = None,
+        batch_sampler: Iterable[Sequence[int]] | None = None,
         batch_size: int | None = 1,
         shuffle: bool = False,
         drop_last: bool = False,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
+        collate_fn: Callable[..., object] | None = None,
         num_workers: int = 0,
         use_buffer_reader: bool = True,
         prefetch_factor: int = 2,
         use_shared_memory: bool = True,
         timeout: float = 0,
-        worker_init_fn: Callable[[int], Any] | None = None,
+        worker_init_fn: Callable[[int], object] | None = None,
         persistent_workers: bool = False,
     ) -> None:
         for name, number, minimum in (
@@ -67,7 +67,7 @@ class DataLoader:
                 raise InvalidArgumentError(
                     f"[DataLoader] {name} must be at least {minimum}, got {number}"
                 )
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
         self.use_shared_memory, self.timeout = use_shared_memory, timeout
         self.worker_init_fn = worker_init_fn
@@ -79,7 +79,7 @@ class DataLoader:
                 "IterableDataset, got one of them"
             )
         self.batch_size, self.drop_last = batch_size, drop_last
-        self.batch_sampler = batch_sampler
+        self.batch_sampler: Any = batch_sampler
         if batch_sampler is not None:
             self.batch_size = getattr(batch_sampler, "batch_size", None)
         elif not self._stream and batch_size is not None:

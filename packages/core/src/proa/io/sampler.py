@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.io.dataset import IterableDataset
 from proa.tensor.arguments import as_int
+
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
 
 __all__ = [
     "BatchSampler", "DistributedBatchSampler", "RandomSampler", "Sampler",
@@ -29,8 +32,8 @@ def _numpy_stream() -> np.random.Generator:
 class Sampler:
     """Yields the indices of samples."""
 
-    def __init__(self, data_source: Any = None) -> None:
-        self.data_source = data_source
+    def __init__(self, data_source: Sized | None = None) -> None:
+        self.data_source: Any = data_source
 
     def __iter__(self) -> Iterator[int]:
         raise NotImplementedError(
@@ -51,7 +54,7 @@ def _check_size(where: str, name: str, source: Any) -> None:
 class SequenceSampler(Sampler):
     """Indices in order."""
 
-    def __init__(self, data_source: Any) -> None:
+    def __init__(self, data_source: Sized) -> None:
         super().__init__(data_source)
         _check_size("SequenceSampler", "data_source", data_source)
 
@@ -64,10 +67,10 @@ class RandomSampler(Sampler):
 
     def __init__(
         self,
-        data_source: Any,
+        data_source: Sized,
         replacement: bool = False,
         num_samples: int | None = None,
-        generator: Any = None,
+        generator: Iterator[int] | None = None,
     ) -> None:
         super().__init__(data_source)
         if not isinstance(replacement, bool):
@@ -141,7 +144,7 @@ class WeightedRandomSampler(Sampler):
     """Indices drawn in proportion to weights."""
 
     def __init__(
-        self, weights: Any, num_samples: int, replacement: bool = True
+        self, weights: TensorLike, num_samples: int, replacement: bool = True
     ) -> None:
         super().__init__()
         weights = weights.numpy() if hasattr(weights, "numpy") else weights
@@ -187,8 +190,8 @@ class BatchSampler:
 
     def __init__(
         self,
-        dataset: Any = None,
-        sampler: Any = None,
+        dataset: Sized | None = None,
+        sampler: Iterable[int] | None = None,
         shuffle: bool = False,
         batch_size: int = 1,
         drop_last: bool = False,
@@ -215,7 +218,8 @@ class BatchSampler:
         self.sampler: Any = sampler
         if sampler is None:
             kind = RandomSampler if shuffle else SequenceSampler
-            self.sampler = kind(dataset)
+            source: Any = dataset
+            self.sampler = kind(source)
         self.batch_size, self.drop_last = batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -244,7 +248,7 @@ class DistributedBatchSampler(BatchSampler):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Sized,
         batch_size: int,
         num_replicas: int | None = None,
         rank: int | None = None,

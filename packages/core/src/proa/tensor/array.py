@@ -27,7 +27,7 @@ def _index(where: str, i: Any) -> int:
     return at
 
 
-def _listed(where: str, array: Any) -> list[Any]:
+def _listed(where: str, array: Any) -> list[Tensor]:
     if not isinstance(array, list):
         raise InvalidTypeError(
             f"[{where}] array must be a list of Tensors, got {type(array).__name__}"
@@ -59,7 +59,9 @@ def create_array(
     return made
 
 
-def array_write(x: Tensor, i: Tensor, array: list[Any] | None = None) -> list[Any]:
+def array_write(
+    x: Tensor, i: Tensor, array: list[Tensor] | None = None
+) -> list[Tensor]:
     """Put x at place i of the list, which must have i tensors at least.
 
     Args:
@@ -80,7 +82,7 @@ def array_write(x: Tensor, i: Tensor, array: list[Any] | None = None) -> list[An
     return held
 
 
-def array_read(array: list[Any], i: Tensor) -> Tensor:
+def array_read(array: list[Tensor], i: Tensor) -> Tensor:
     """The tensor at place i of the list.
 
     Raises:
@@ -96,7 +98,7 @@ def array_read(array: list[Any], i: Tensor) -> Tensor:
     return found
 
 
-def array_length(array: list[Any]) -> Tensor:
+def array_length(array: list[Tensor]) -> Tensor:
     """How many tensors the list has: int64, shape (1,)."""
     count = len(_listed("array_length", array))
     return to_tensor(np.array([count], np.int64))

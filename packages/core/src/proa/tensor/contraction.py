@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from proa.tensor.arguments import as_ints, present_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["einsum", "tensordot"]
 
@@ -127,7 +130,7 @@ def _pair(x: Tensor, a: str, y: Tensor, b: str, wanted: set[str]) -> tuple[Tenso
     return ops.reshape(z, shape=shape), "".join([*batch, *rows, *columns])
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
     """Sum of products over the letters that the result does not name.
 
     ``einsum("ij,jk->ik", x, y)`` is a matrix product, ``"ii->i"`` a diagonal,
@@ -145,9 +148,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         InvalidArgumentError: If the equation is malformed.
         ShapeError: If an operand does not fit it.
     """
-    tensors: Sequence[Tensor] = operands
+    given: Any = operands
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        tensors = operands[0]
+        given = operands[0]
+    tensors: Sequence[Tensor] = given
     if not tensors:
         raise InvalidArgumentError("[einsum] expected at least one operand, got none")
     for i, x in enumerate(tensors):
@@ -193,7 +197,12 @@ def _contracted(axes: Any, x_rank: int, y_rank: int) -> tuple[list[int], list[in
     )
 
 
-def tensordot(x: Tensor, y: Tensor, axes: Any = 2, name: str | None = None) -> Tensor:
+def tensordot(
+    x: Tensor,
+    y: Tensor,
+    axes: int | Tensor | Sequence[int | Sequence[int]] = 2,
+    name: str | None = None,
+) -> Tensor:
     """Sum of products over axes of x and y.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from proa.tensor.arguments import (
     renamed,
 )
 from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized
+
+if TYPE_CHECKING:
+    from proa.base.typing import ScalarLike, TensorLike
 
 __all__ = [
     "arange", "assign", "clone", "complex", "diag", "diag_embed", "diagflat",
@@ -74,7 +77,7 @@ def _array(data: Any) -> NDArray[Any]:
 
 
 def to_tensor(
-    data: Any,
+    data: TensorLike,
     dtype: DTypeLike | None = None,
     place: Place | str | None = None,
     stop_gradient: bool = True,
@@ -91,26 +94,29 @@ def to_tensor(
     """
     if place is not None:
         check_place("to_tensor", place)
-    if type(data) is np.ndarray and data.dtype.kind in "biufcV":
-        result = cast_if(_core.from_numpy(data, True), dtype)
-    elif dtype is None and type(data) in _KINDS and abs(data) < 2**63:
-        kind = _KINDS[type(data)] or get_default_dtype()
-        result = ops.full(shape=[], value=data, dtype=kind)
-    elif isinstance(data, Tensor):
-        result = cast_if(data.detach(), dtype)
-        result = data.detach().clone() if result.dtype == data.dtype else result
-    elif _contains_tensor(data):
-        result = cast_if(_stacked(data).detach(), dtype)
-    elif hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
-        result = _core.from_numpy(np.from_dlpack(data), True)
+    given: Any = data
+    if type(given) is np.ndarray and given.dtype.kind in "biufcV":
+        result = cast_if(_core.from_numpy(given, True), dtype)
+    elif dtype is None and type(given) in _KINDS and abs(given) < 2**63:
+        kind = _KINDS[type(given)] or get_default_dtype()
+        result = ops.full(shape=[], value=given, dtype=kind)
+    elif isinstance(given, Tensor):
+        result = cast_if(given.detach(), dtype)
+        result = given.detach().clone() if result.dtype == given.dtype else result
+    elif _contains_tensor(given):
+        result = cast_if(_stacked(given).detach(), dtype)
+    elif hasattr(given, "__dlpack__") and not isinstance(
+        given, (np.ndarray, np.generic)
+    ):
+        result = _core.from_numpy(np.from_dlpack(given), True)
         result = cast_if(result, dtype)
     else:
-        if dtype is not None and not isinstance(data, (np.ndarray, np.generic)):
-            array = np.asarray(data)
+        if dtype is not None and not isinstance(given, (np.ndarray, np.generic)):
+            array = np.asarray(given)
             if array.dtype.kind not in "biufc":
-                array = _array(data)
+                array = _array(given)
         else:
-            array = _array(data)
+            array = _array(given)
         result = cast_if(_core.from_numpy(array, True), dtype)
     result.stop_gradient = stop_gradient
     return result
@@ -150,7 +156,7 @@ def _number(value: Any) -> Any:
 
 def full(
     shape: IntsLike,
-    fill_value: Any,
+    fill_value: ScalarLike,
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -195,7 +201,10 @@ def _like(x: Tensor, value: Any, dtype: DTypeLike | None) -> Tensor:
 
 
 def full_like(
-    x: Tensor, fill_value: Any, dtype: DTypeLike | None = None, name: str | None = None
+    x: Tensor,
+    fill_value: ScalarLike,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """The shape (and dtype) of x filled with one value."""
     return _like(x, _number(fill_value), dtype)
@@ -223,33 +232,35 @@ def empty_like(
 
 
 def arange(
-    start: Any = 0,
-    end: Any = None,
-    step: Any = 1,
+    start: ScalarLike = 0,
+    end: ScalarLike | None = None,
+    step: ScalarLike = 1,
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """start, start + step, … before end; int64 if all three are integers."""
-    start, end, step = _number(start), _number(end), _number(step)
+    low: Any = _number(start)
+    high: Any = _number(end)
+    by: Any = _number(step)
     if end is None:
-        start, end = 0, start
-    if step == 0:
+        low, high = 0, low
+    if by == 0:
         raise InvalidArgumentError("[arange] step must not be 0, got 0")
-    if is_open([start, end]):
-        return _open_range(start, end, step, dtype or "int64")
-    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+    if is_open([low, high]):
+        return _open_range(low, high, by, dtype or "int64")
+    if isinstance(low, int) and isinstance(high, int) and isinstance(by, int):
         kind = int64 if dtype is None else as_dtype(dtype)
-        count = max(0, -((start - end) // step))
+        count = max(0, -((low - high) // by))
     else:
         kind = get_default_dtype() if dtype is None else as_dtype(dtype)
-        steps = (end - start) / step
+        steps = (high - low) / by
         if not math.isfinite(steps):
             raise InvalidArgumentError(
                 "[arange] expected a finite number of steps, got "
-                f"start={start}, end={end}, step={step}"
+                f"start={low}, end={high}, step={by}"
             )
         count = max(0, math.ceil(steps))
-    return ops.arange(start=start, step=step, count=count, dtype=kind)
+    return ops.arange(start=low, step=by, count=count, dtype=kind)
 
 
 def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
@@ -270,9 +281,9 @@ def _open_range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Tensor:
 
 
 def linspace(
-    start: Any,
-    stop: Any,
-    num: Any,
+    start: ScalarLike,
+    stop: ScalarLike,
+    num: int | Tensor,
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -294,10 +305,10 @@ def linspace(
 
 
 def logspace(
-    start: Any,
-    stop: Any,
-    num: Any,
-    base: Any = 10.0,
+    start: ScalarLike,
+    stop: ScalarLike,
+    num: int | Tensor,
+    base: ScalarLike = 10.0,
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -312,8 +323,8 @@ def logspace(
 
 
 def eye(
-    num_rows: Any,
-    num_columns: Any = None,
+    num_rows: int | Tensor,
+    num_columns: int | Tensor | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -372,7 +383,7 @@ def triu_indices(
     return to_tensor(np.stack(pair), dtype)
 
 
-def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
+def meshgrid(*args: Any, **kwargs: object) -> list[Tensor]:
     """Coordinate grids of 1-D (or 0-d) tensors: result i varies along axis i."""
     given: Sequence[Tensor] = args
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
@@ -449,7 +460,7 @@ def diagflat(x: Tensor, offset: int = 0, name: str | None = None) -> Tensor:
     return diag_embed(ops.reshape(x, shape=[-1]), offset)
 
 
-def assign(x: Any, output: Tensor | None = None) -> Tensor:
+def assign(x: TensorLike, output: Tensor | None = None) -> Tensor:
     """A copy of x (numbers, array or Tensor), put into ``output`` if given.
 
     An output of another shape takes shape and dtype of x.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from proa.tensor.arguments import (
 from proa.tensor.creation import to_tensor
 from proa.tensor.decompositions import as_complex_numbers
 from proa.tensor.manipulation import roll
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import AxisLike
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft",
@@ -377,11 +380,11 @@ def _shifted(where: str, x: Tensor, axes: Any, sign: int) -> Tensor:
     return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
 
-def fftshift(x: Tensor, axes: Any = None, name: str | None = None) -> Tensor:
+def fftshift(x: Tensor, axes: AxisLike = None, name: str | None = None) -> Tensor:
     """The zero frequency moved to the middle of axes, all by default."""
     return _shifted("fftshift", x, axes, 1)
 
 
-def ifftshift(x: Tensor, axes: Any = None, name: str | None = None) -> Tensor:
+def ifftshift(x: Tensor, axes: AxisLike = None, name: str | None = None) -> Tensor:
     """The inverse of `fftshift`."""
     return _shifted("ifftshift", x, axes, -1)

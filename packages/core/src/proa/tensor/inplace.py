@@ -5,7 +5,7 @@ Those that are an operator's in-place form as it stands come from the operator t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, is_grad_enabled, ops
 from proa.base.random import next_key
@@ -13,6 +13,10 @@ from proa.errors import InvalidArgumentError
 from proa.tensor import manipulation, math, search
 from proa.tensor.arguments import as_int, as_ints, cast_if
 from proa.tensor.creation import as_tensor
+
+if TYPE_CHECKING:
+    from proa.base.typing import ScalarLike
+    from proa.tensor.arguments import AxisLike, IntsLike
 
 #: Those that are functions of `proa` too.
 __all__ = ["reshape_", "scatter_", "squeeze_", "unsqueeze_"]
@@ -40,7 +44,10 @@ def scale_(
 
 
 def clip_(
-    x: Tensor, min: Any = None, max: Any = None, name: str | None = None
+    x: Tensor,
+    min: ScalarLike | None = None,
+    max: ScalarLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """x limited to [min, max] in place."""
     low, high = math.clip_bounds(x, min, max)
@@ -73,7 +80,7 @@ def _filled(where: str, x: Tensor, values: Tensor) -> Tensor:
     return x
 
 
-def reshape_(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
+def reshape_(x: Tensor, shape: IntsLike, name: str | None = None) -> Tensor:
     """x under another shape, on the same memory."""
     return _reshaped("reshape_", x, ops.reshape(x, shape=as_ints("reshape_", shape)))
 
@@ -87,12 +94,12 @@ def flatten_(
     )
 
 
-def squeeze_(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
+def squeeze_(x: Tensor, axis: AxisLike = None, name: str | None = None) -> Tensor:
     """x without axes of size 1, on the same memory."""
     return _reshaped("squeeze_", x, manipulation.squeeze(x, axis))
 
 
-def unsqueeze_(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
+def unsqueeze_(x: Tensor, axis: IntsLike, name: str | None = None) -> Tensor:
     """x with axes of size 1 put in, on the same memory."""
     return _reshaped("unsqueeze_", x, manipulation.unsqueeze(x, axis))
 
@@ -103,7 +110,7 @@ def _full(where: str, x: Tensor, value: Any) -> Tensor:
     return _filled(where, x, ops.full_like(x, value=value, dtype=x.dtype))
 
 
-def fill_(x: Tensor, value: Any) -> Tensor:
+def fill_(x: Tensor, value: ScalarLike) -> Tensor:
     """Every element becomes value."""
     return _full("fill_", x, value)
 
@@ -134,7 +141,7 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
 
 
 def put_along_axis_(
-    arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str = "assign"
+    arr: Tensor, indices: Tensor, values: ScalarLike, axis: int, reduce: str = "assign"
 ) -> Tensor:
     """`put_along_axis` in place."""
     if reduce != "assign":

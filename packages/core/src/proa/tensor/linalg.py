@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_ints, cast_if, normal_axis
 from proa.tensor.decompositions import adjoint, cholesky, matrix_of, square_of
 from proa.tensor.linear_solvers import inverse
+
+if TYPE_CHECKING:
+    from proa.tensor.arguments import AxisLike
 
 __all__ = ["cholesky", "cross", "dist", "inverse", "norm", "t"]
 
@@ -42,7 +45,7 @@ def _p_norm(x: Tensor, p: float, axis: list[int], keepdim: bool) -> Tensor:
 def norm(
     x: Tensor,
     p: float | str = "fro",
-    axis: Any = None,
+    axis: AxisLike = None,
     keepdim: bool = False,
     name: str | None = None,
 ) -> Tensor:

@@ -186,7 +186,10 @@ def _rounding(x: Tensor) -> float:
 
 
 def matrix_rank(
-    x: Tensor, tol: Any = None, hermitian: bool = False, name: str | None = None
+    x: Tensor,
+    tol: float | Tensor | None = None,
+    hermitian: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """How many singular values exceed ``tol``: int64, (.., m, n) -> (..).
 
@@ -217,7 +220,10 @@ def _safe_reciprocal(s: Tensor, share: Any) -> Tensor:
 
 
 def pinv(
-    x: Tensor, rcond: Any = 1e-15, hermitian: bool = False, name: str | None = None
+    x: Tensor,
+    rcond: float | Tensor = 1e-15,
+    hermitian: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """The Moore-Penrose inverse: (.., m, n) -> (.., n, m).
 

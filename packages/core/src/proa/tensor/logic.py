@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.tensor.arguments import written
@@ -83,7 +81,7 @@ def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     return ops.all(ops.equal(x, y))
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: object) -> bool:
     """Whether x is a Tensor."""
     return isinstance(x, Tensor)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from proa.tensor.arguments import (
 from proa.tensor.creation import as_tensor
 from proa.tensor.lod import LoDTensor, joined_lengths, with_lengths
 from proa.tensor.symbolic_dims import SymbolicDim, is_open, sized
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 __all__ = [
     "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop",
@@ -78,7 +81,9 @@ def _infer_known(x: Tensor, shape: list[Any]) -> None:
         shape[left[0]] = held // rest
 
 
-def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
+def view(
+    x: Tensor, shape_or_dtype: IntsLike | DTypeLike, name: str | None = None
+) -> Tensor:
     """x under another shape, on the same memory."""
     if isinstance(shape_or_dtype, (list, tuple, Tensor)):
         return reshape(x, shape_or_dtype)
@@ -93,7 +98,10 @@ def transpose(x: Tensor, perm: Sequence[int], name: str | None = None) -> Tensor
 
 
 def moveaxis(
-    x: Tensor, source: Any, destination: Any, name: str | None = None
+    x: Tensor,
+    source: int | Sequence[int],
+    destination: int | Sequence[int],
+    name: str | None = None,
 ) -> Tensor:
     """Axes moved to new places; the others keep their order."""
     rank = x.ndim

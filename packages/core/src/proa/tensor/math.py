@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
@@ -18,6 +18,9 @@ from proa.tensor.arguments import (
     written,
 )
 from proa.tensor.creation import as_tensor
+
+if TYPE_CHECKING:
+    from proa.base.typing import ScalarLike
 
 __all__ = [
     "add_n", "addmm", "angle", "bmm", "cast", "clip", "cumprod", "cumsum", "deg2rad",
@@ -51,7 +54,7 @@ def activated(where: str, x: Tensor, act: str, form: str = "") -> Tensor:
 
 def scale(
     x: Tensor,
-    scale: Any = 1.0,
+    scale: float | Tensor = 1.0,
     bias: float = 0.0,
     bias_after_scale: bool = True,
     act: str | None = None,
@@ -69,7 +72,10 @@ def scale(
 
 
 def clip(
-    x: Tensor, min: Any = None, max: Any = None, name: str | None = None
+    x: Tensor,
+    min: ScalarLike | None = None,
+    max: ScalarLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """x limited to [min, max]; a bound that is None does not limit."""
     if isinstance(min, Tensor) or isinstance(max, Tensor):
@@ -155,7 +161,9 @@ def frac(x: Tensor, name: str | None = None) -> Tensor:
     return ops.sub(x, ops.trunc(x))
 
 
-def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
+def lerp(
+    x: Tensor, y: Tensor, weight: float | Tensor, name: str | None = None
+) -> Tensor:
     """x + weight * (y - x)."""
     return ops.add(x, ops.mul(ops.sub(y, x), weight))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,12 @@ from proa.tensor import (
 )
 from proa.tensor.arguments import as_int, cast_if
 from proa.tensor.creation import as_tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from proa.base.typing import ScalarLike, TensorLike
+    from proa.tensor.arguments import IntsLike
 
 #: The modules whose `__all__` are functions of `proa`, and methods but for these few.
 FAMILIES = (
@@ -97,20 +103,20 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return cast_if(self, dtype)
 
 
-def _same(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _same(self: Tensor, *args: object, **kwargs: object) -> Tensor:
     return self
 
 
-def _cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _cuda(self: Tensor, *args: object, **kwargs: object) -> Tensor:
     check_place("Tensor.cuda", f"gpu:{args[0] if args else 0}")
     return self
 
 
-def _gradient(self: Tensor) -> Any:
+def _gradient(self: Tensor) -> NDArray[Any] | None:
     return None if self.grad is None else self.grad.numpy()
 
 
-def set_value(self: Tensor, value: Any) -> Tensor:
+def set_value(self: Tensor, value: TensorLike) -> Tensor:
     """Copy ``value``, of the same shape, into this tensor's memory; no gradient."""
     given = cast_if(as_tensor(value, self), self.dtype)
     if list(given.shape) != list(self.shape):
@@ -118,6 +124,14 @@ def set_value(self: Tensor, value: Any) -> Tensor:
     with NoTape():
         self[...] = given.detach()
     return self
+
+
+def _rank(self: Tensor) -> Tensor:
+    return reduction.rank(self)
+
+
+def _copy(self: Tensor, other: TensorLike, *args: object) -> Tensor:
+    return set_value(self, other)
 
 
 def _get_tensor(self: Tensor) -> Tensor:
@@ -181,23 +195,27 @@ def _dim(self: Tensor) -> int:
     return self.ndim
 
 
-def _expand(self: Tensor, shape: Any, *more: int, name: str | None = None) -> Tensor:
+def _expand(
+    self: Tensor, shape: IntsLike, *more: int, name: str | None = None
+) -> Tensor:
     """`expand` to a list of sizes, or to sizes given one by one."""
-    return manipulation.expand(self, [shape, *more] if more else shape)
+    sizes: Any = [shape, *more] if more else shape
+    return manipulation.expand(self, sizes)
 
 
 def _where(
     self: Tensor,
-    x: Any = None,
-    y: Any = None,
+    x: ScalarLike | None = None,
+    y: ScalarLike | None = None,
     name: str | None = None,
     *,
     condition: Tensor | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """`where` with this tensor as the condition, or as x if a condition is named."""
+    choose: Callable[..., Tensor | tuple[Tensor, ...]] = search.where
     if condition is None:
-        return search.where(self, x, y)
-    return search.where(condition, self, x if y is None else y)
+        return choose(self, x, y)
+    return choose(condition, self, x if y is None else y)
 
 
 _UFUNCS: dict[str, Callable[..., Tensor]] = {
@@ -249,11 +267,11 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "get_tensor": _get_tensor,
     "gradient": _gradient,
     "set_value": set_value,
-    "copy_": lambda self, other, *args: set_value(self, other),
+    "copy_": _copy,
     "apply": _apply,
     "dim": _dim,
     "ndimension": _dim,
-    "rank": lambda self: reduction.rank(self),
+    "rank": _rank,
     "element_size": _element_size,
     "is_same_shape": _is_same_shape,
     "add_n": math.add_n,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.base.naming import unique_name
 from proa.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from proa.optimizer.regularizer import Regularizer
 
 
 class Parameter(Tensor):
@@ -22,7 +25,7 @@ class Parameter(Tensor):
     """
 
     optimize_attr: dict[str, float]
-    regularizer: Any
+    regularizer: Regularizer | None
     need_clip: bool
 
     def __init__(
@@ -31,7 +34,7 @@ class Parameter(Tensor):
         trainable: bool = True,
         name: str | None = None,
         learning_rate: float = 1.0,
-        regularizer: Any = None,
+        regularizer: Regularizer | None = None,
         need_clip: bool = True,
     ) -> None:
         super().__init__()  # the memory of data was taken over when this was made
@@ -70,7 +73,7 @@ class Parameter(Tensor):
 
     __str__ = __repr__
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+    def __deepcopy__(self, memo: dict[int, object]) -> Parameter:
         copy = Parameter(
             self.detach().clone(),
             self.trainable,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import as_ints, cast_if, normal_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proa.tensor.arguments import AxisLike
 
 __all__ = ["nanmedian", "nanquantile", "quantile"]
 
@@ -75,7 +80,11 @@ def _ranked(
 
 
 def quantile(
-    x: Tensor, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
+    x: Tensor,
+    q: float | Sequence[float] | Tensor,
+    axis: AxisLike = None,
+    keepdim: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """The q-quantile of the elements, interpolated between neighbours.
 
@@ -89,14 +98,18 @@ def quantile(
 
 
 def nanquantile(
-    x: Tensor, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
+    x: Tensor,
+    q: float | Sequence[float] | Tensor,
+    axis: AxisLike = None,
+    keepdim: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """`quantile` of the elements that are not NaN; NaN if there is none."""
     return _ranked("nanquantile", x, q, axis, keepdim, True)
 
 
 def nanmedian(
-    x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None
+    x: Tensor, axis: AxisLike = None, keepdim: bool = False, name: str | None = None
 ) -> Tensor:
     """The median of the elements that are not NaN; NaN if there is none."""
     return _ranked("nanmedian", x, 0.5, axis, keepdim, True)

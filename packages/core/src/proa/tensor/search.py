@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
@@ -11,6 +11,9 @@ from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_int, as_ints, cast_if, normal_axis, present_axis
 from proa.tensor.creation import as_tensor
 from proa.tensor.manipulation import broadcast_shape
+
+if TYPE_CHECKING:
+    from proa.base.typing import ScalarLike
 
 __all__ = [
     "argmax", "argmin", "argsort", "bucketize", "gather", "gather_nd", "index_add",
@@ -152,7 +155,7 @@ def take_along_axis(
 def put_along_axis(
     arr: Tensor,
     indices: Tensor,
-    values: Any,
+    values: ScalarLike,
     axis: int,
     reduce: str = "assign",
     include_self: bool = True,
@@ -284,32 +287,62 @@ def entries_where(x: Tensor, mask: Tensor) -> Tensor:
     return ops.gather(entries, places, axis=0)
 
 
-def masked_fill(x: Tensor, mask: Tensor, value: Any, name: str | None = None) -> Tensor:
+def masked_fill(
+    x: Tensor, mask: Tensor, value: ScalarLike, name: str | None = None
+) -> Tensor:
     """x with value where mask holds."""
     fill = cast_if(as_tensor(value, x), x.dtype)
     return ops.where(mask, fill, x)
 
 
-def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+@overload
+def nonzero(x: Tensor, as_tuple: Literal[False] = False) -> Tensor: ...
+
+
+@overload
+def nonzero(x: Tensor, as_tuple: bool) -> Tensor | tuple[Tensor, ...]: ...
+
+
+def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Coordinates of non-zero elements, (count, rank), or (count, 1) by axis."""
     count = int(ops.count_nonzero(x).item())
     found = ops.nonzero(x, count=count)
     if not as_tuple:
         return found
+    return _by_axis(found)
+
+
+def _by_axis(places: Tensor) -> tuple[Tensor, ...]:
+    """(count, rank) -> a tensor (count, 1) for each axis."""
     return tuple(
-        ops.slice(found, axes=[1], starts=[i], ends=[i + 1], steps=[1])
-        for i in range(x.ndim)
+        ops.slice(places, axes=[1], starts=[i], ends=[i + 1], steps=[1])
+        for i in range(places.shape[1])
     )
 
 
+@overload
 def where(
-    condition: Tensor, x: Any = None, y: Any = None, name: str | None = None
-) -> Any:
+    condition: Tensor, x: None = None, y: None = None, name: str | None = None
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def where(
+    condition: Tensor, x: ScalarLike, y: ScalarLike, name: str | None = None
+) -> Tensor: ...
+
+
+def where(
+    condition: Tensor,
+    x: ScalarLike | None = None,
+    y: ScalarLike | None = None,
+    name: str | None = None,
+) -> Tensor | tuple[Tensor, ...]:
     """x where condition holds, else y; the coordinates where it holds if neither is
     given.
     """
     if x is None and y is None:
-        return nonzero(condition, as_tuple=True)
+        return _by_axis(nonzero(condition))
     if x is None or y is None:
         raise InvalidArgumentError("[where] expected both x and y or neither, got one")
     if condition.dtype != "bool":

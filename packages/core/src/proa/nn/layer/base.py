@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from proa._core import Tensor
-from proa.base.device import check_place
+from proa.base.device import Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype
 from proa.base.naming import unique_name
 from proa.base.observers import layer_observers, observed, observing
@@ -19,13 +19,15 @@ from proa.errors import AlreadyExistsError, InvalidArgumentError
 from proa.ir.record import at_once
 from proa.nn.attr import ParamAttr
 from proa.nn.layer.hooks import HookHandle
-from proa.nn.schemes import chosen
+from proa.nn.schemes import Initializer, chosen
 from proa.tensor.parameter import Parameter
 
 if TYPE_CHECKING:
     from proa.nn.attr import ParamAttrLike
 
 Self = TypeVar("Self", bound="Layer")
+Part = TypeVar("Part", bound="Tensor | Layer | None")
+LayerTypes = type["Layer"] | Sequence[type["Layer"]] | None
 
 
 def _snake(name: str) -> str:
@@ -97,18 +99,18 @@ class Layer:
                 outputs = changed
         return outputs
 
-    def backward(self, *inputs: Any) -> Any:
+    def backward(self, *inputs: object) -> NoReturn:
         """Not for layers: gradients are those of `forward`; see `autograd.PyLayer`."""
         raise InvalidArgumentError(
             f"[{type(self).__name__}] a Layer must not define or call backward: call "
             "it on the loss, got a call on the layer"
         )
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_pre_hook(self, hook: Callable[..., object]) -> HookHandle:
         """Call ``hook(layer, inputs)`` before forward; its result are the inputs."""
         return HookHandle(self._forward_pre_hooks, hook)
 
-    def register_forward_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_post_hook(self, hook: Callable[..., object]) -> HookHandle:
         """Call ``hook(layer, inputs, outputs)`` after; its result are the outputs."""
         return HookHandle(self._forward_post_hooks, hook)
 
@@ -124,7 +126,7 @@ class Layer:
             layer.training = False
         return self
 
-    def apply(self: Self, fn: Callable[[Layer], Any]) -> Self:
+    def apply(self: Self, fn: Callable[[Layer], object]) -> Self:
         """Call ``fn`` with every layer below, then with this one."""
         for child in self.children():
             child.apply(fn)
@@ -134,11 +136,11 @@ class Layer:
     # -- making and registering -------------------------------------------------------
     def create_parameter(
         self,
-        shape: Any,
+        shape: Sequence[int],
         attr: ParamAttrLike | None = None,
         dtype: DTypeLike | None = None,
         is_bias: bool = False,
-        default_initializer: Any = None,
+        default_initializer: Initializer | None = None,
     ) -> Any:
         """A new parameter, or None if ``attr`` is False. Assign it to register it."""
         if (given := ParamAttr.of(attr)) is None:
@@ -181,7 +183,7 @@ class Layer:
         if hasattr(self, name) and name not in self.__dict__[registry]:
             raise AlreadyExistsError(f"[Layer] expected an unused name, got {name!r}")
 
-    def add_parameter(self, name: str, parameter: Any) -> Any:
+    def add_parameter(self, name: str, parameter: Part) -> Part:
         """Register a parameter (or None) under a name."""
         self._check_name(name, "_parameters")
         if parameter is not None and not isinstance(parameter, Tensor):
@@ -191,7 +193,7 @@ class Layer:
         self._parameters[name] = parameter
         return parameter
 
-    def add_sublayer(self, name: str, sublayer: Any) -> Any:
+    def add_sublayer(self, name: str, sublayer: Part) -> Part:
         """Register a layer (or None) under a name."""
         if sublayer is not None and not isinstance(sublayer, Layer):
             raise InvalidArgumentError(
@@ -276,8 +278,7 @@ class Layer:
     # -- walking ----------------------------------------------------------------------
     def full_name(self) -> str:
         """The layer's unique name, such as linear_0."""
-        name: str = self._full_name
-        return name
+        return str(self._full_name)
 
     def named_children(self) -> Iterator[tuple[str, Layer]]:
         """Names and layers right below, each layer once."""
@@ -333,11 +334,11 @@ class Layer:
 
     def named_parameters(
         self, prefix: str = "", include_sublayers: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Parameter]]:
         """Paths and parameters, each parameter once."""
         return self._members("_parameters", prefix, include_sublayers)
 
-    def parameters(self, include_sublayers: bool = True) -> list[Any]:
+    def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
         """The parameters, each once."""
         return [p for _, p in self.named_parameters("", include_sublayers)]
 
@@ -371,13 +372,13 @@ class Layer:
 
     def state_dict(
         self,
-        destination: Any = None,
+        destination: dict[str, Tensor] | None = None,
         include_sublayers: bool = True,
         structured_name_prefix: str = "",
         use_hook: bool = True,
-    ) -> Any:
+    ) -> dict[str, Tensor]:
         """Parameters and persistable buffers by path; the tensors themselves."""
-        out = OrderedDict() if destination is None else destination
+        out: dict[str, Tensor] = OrderedDict() if destination is None else destination
         self._collect_state(out, structured_name_prefix, include_sublayers)
         if use_hook:
             for hook in self._state_hooks.values():
@@ -387,7 +388,7 @@ class Layer:
 
     to_static_state_dict = state_dict
 
-    def register_state_dict_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
+    def register_state_dict_hook(self, hook: Callable[[Any], object]) -> HookHandle:
         """Call ``hook(state)`` on what state_dict returns; its result replaces it."""
         return HookHandle(self._state_hooks, hook)
 
@@ -418,8 +419,7 @@ class Layer:
             own.set_value(value)
         return missing, [k for k in state_dict if k not in used]
 
-    set_dict = set_state_dict
-    load_dict = set_state_dict
+    set_dict = load_dict = set_state_dict
 
     # -- converting -------------------------------------------------------------------
     def _convert(self, dtype: DTypeLike, keep: tuple[type, ...]) -> None:
@@ -437,7 +437,7 @@ class Layer:
 
     def to(
         self: Self,
-        device: Any = None,
+        device: Place | str | None = None,
         dtype: DTypeLike | None = None,
         blocking: bool | None = None,
     ) -> Self:
@@ -456,20 +456,20 @@ class Layer:
         self._convert(as_dtype(dtype), tuple(k for k in kinds if k is not None))
         return self
 
-    def float(self: Self, excluded_layers: Any = None) -> Self:
+    def float(self: Self, excluded_layers: LayerTypes = None) -> Self:
         """Convert to float32, but for layers of the excluded types."""
         return self._to_kind("float32", excluded_layers)
 
-    def float16(self: Self, excluded_layers: Any = None) -> Self:
+    def float16(self: Self, excluded_layers: LayerTypes = None) -> Self:
         """Convert to float16, but for layers of the excluded types."""
         return self._to_kind("float16", excluded_layers)
 
-    def bfloat16(self: Self, excluded_layers: Any = None) -> Self:
+    def bfloat16(self: Self, excluded_layers: LayerTypes = None) -> Self:
         """Convert to bfloat16, but for layers of the excluded types."""
         return self._to_kind("bfloat16", excluded_layers)
 
     # -- copying and printing ---------------------------------------------------------
-    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self: Self, memo: dict[int, object]) -> Self:
         copy = object.__new__(type(self))
         memo[id(self)] = copy
         for key, value in self.__dict__.items():

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from proa.errors import OutOfRangeError
 from proa.nn.layer.base import Layer
+
+if TYPE_CHECKING:
+    from proa.tensor.parameter import Parameter
+
+#: Layers by key.
+LayersLike: TypeAlias = Mapping[str, Layer] | Iterable[tuple[str, Layer]]
 
 __all__ = ["LayerDict", "LayerList", "ParameterList", "Sequential"]
 
@@ -26,11 +32,13 @@ LAYER_BYTES = 1024
 class Sequential(Layer):
     """Layers one after another; given as layers or as (name, layer) pairs."""
 
-    def __init__(self, *layers: Any) -> None:
+    def __init__(
+        self, *layers: Layer | tuple[str, Layer] | list[Any] | Mapping[str, Layer]
+    ) -> None:
         super().__init__()
-        items = layers
+        items: tuple[Any, ...] = layers
         if len(layers) == 1 and isinstance(layers[0], (list, Mapping)):
-            given = layers[0]
+            given: Any = layers[0]
             items = tuple(given.items() if isinstance(given, Mapping) else given)
         for i, item in enumerate(items):
             named = isinstance(item, (tuple, list))
@@ -75,7 +83,7 @@ class Sequential(Layer):
 class LayerList(Layer):
     """A list of layers (entries may be None)."""
 
-    def __init__(self, sublayers: Iterable[Any] | None = None) -> None:
+    def __init__(self, sublayers: Iterable[Layer | None] | None = None) -> None:
         super().__init__()
         self.extend(sublayers or [])
 
@@ -89,7 +97,7 @@ class LayerList(Layer):
             return type(self)(layers[idx])
         return layers[_place("LayerList", idx, len(layers))]
 
-    def __setitem__(self, idx: int, sublayer: Any) -> None:
+    def __setitem__(self, idx: int, sublayer: Layer | None) -> None:
         self.add_sublayer(str(_place("LayerList", idx, len(self))), sublayer)
 
     def __delitem__(self, idx: int | slice) -> None:
@@ -102,15 +110,15 @@ class LayerList(Layer):
     def __len__(self) -> int:
         return len(self._sub_layers)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Layer]:
         return iter(self._sub_layers.values())
 
-    def append(self, sublayer: Any) -> LayerList:
+    def append(self, sublayer: Layer | None) -> LayerList:
         """Add a layer at the end."""
         self.add_sublayer(str(len(self)), sublayer)
         return self
 
-    def insert(self, index: int, sublayer: Any) -> None:
+    def insert(self, index: int, sublayer: Layer | None) -> None:
         """Put a layer before the one at index."""
         size = len(self)
         if not -size <= index <= size:
@@ -121,7 +129,7 @@ class LayerList(Layer):
         layers.insert(index, sublayer)
         self._fill(layers)
 
-    def extend(self, sublayers: Iterable[Any]) -> LayerList:
+    def extend(self, sublayers: Iterable[Layer | None]) -> LayerList:
         """Add layers at the end."""
         for layer in sublayers:
             self.append(layer)
@@ -131,7 +139,7 @@ class LayerList(Layer):
 class LayerDict(Layer):
     """Layers by key."""
 
-    def __init__(self, sublayers: Any = None) -> None:
+    def __init__(self, sublayers: LayersLike | None = None) -> None:
         super().__init__()
         if sublayers is not None:
             self.update(sublayers)
@@ -158,23 +166,23 @@ class LayerDict(Layer):
         """Take all layers out."""
         self._sub_layers.clear()
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Layer:
         """Take a layer out and return it."""
-        return self._sub_layers.pop(key)
+        return self._sub_layers.pop(key)  # type: ignore[no-any-return]  # an OrderedDict
 
     def keys(self) -> Iterable[str]:
         """The keys."""
         return self._sub_layers.keys()  # type: ignore[no-any-return]  # an OrderedDict
 
-    def items(self) -> Iterable[tuple[str, Any]]:
+    def items(self) -> Iterable[tuple[str, Layer]]:
         """Keys and layers."""
         return self._sub_layers.items()  # type: ignore[no-any-return]  # an OrderedDict
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[Layer]:
         """The layers."""
         return self._sub_layers.values()  # type: ignore[no-any-return]  # an OrderedDict
 
-    def update(self, sublayers: Any) -> None:
+    def update(self, sublayers: LayersLike) -> None:
         """Add or replace layers: a mapping or (key, layer) pairs."""
         pairs = sublayers.items() if hasattr(sublayers, "items") else sublayers
         for key, layer in pairs:
@@ -184,7 +192,7 @@ class LayerDict(Layer):
 class ParameterList(Layer):
     """A list of parameters."""
 
-    def __init__(self, parameters: Iterable[Any] | None = None) -> None:
+    def __init__(self, parameters: Iterable[Parameter] | None = None) -> None:
         super().__init__()
         for p in parameters or []:
             self.append(p)
@@ -192,16 +200,16 @@ class ParameterList(Layer):
     def __getitem__(self, idx: int) -> Any:
         return self._parameters[str(_place("ParameterList", idx, len(self)))]
 
-    def __setitem__(self, idx: int, param: Any) -> None:
+    def __setitem__(self, idx: int, param: Parameter) -> None:
         self._parameters[str(_place("ParameterList", idx, len(self)))] = param
 
     def __len__(self) -> int:
         return len(self._parameters)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Parameter]:
         return iter(self._parameters.values())
 
-    def append(self, parameter: Any) -> ParameterList:
+    def append(self, parameter: Parameter) -> ParameterList:
         """Add a parameter at the end."""
         self.add_parameter(str(len(self)), parameter)
         return self

@@ -94,7 +94,7 @@ class Flowers(Dataset[tuple[Any, Any]]):
         label_file: str | None = None,
         setid_file: str | None = None,
         mode: str = "train",
-        transform: Callable[[Any], Any] | None = None,
+        transform: Callable[..., object] | None = None,
         download: bool = True,
         backend: str | None = None,
     ) -> None:
@@ -153,7 +153,7 @@ class VOC2012(Dataset[tuple[Any, Any]]):
         self,
         data_file: str | None = None,
         mode: str = "train",
-        transform: Callable[[Any], Any] | None = None,
+        transform: Callable[..., object] | None = None,
         download: bool = True,
         backend: str | None = None,
     ) -> None:

@@ -43,7 +43,7 @@ class Cifar10(Dataset[tuple[Any, Any]]):
         self,
         data_file: str | None = None,
         mode: str = "train",
-        transform: Callable[[Any], Any] | None = None,
+        transform: Callable[..., object] | None = None,
         download: bool = True,
         backend: str | None = None,
     ) -> None:

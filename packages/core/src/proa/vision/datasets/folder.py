@@ -68,9 +68,9 @@ class DatasetFolder(Dataset[tuple[Any, int]]):
     def __init__(
         self,
         root: str | os.PathLike[str],
-        loader: Callable[[str], Any] | None = None,
+        loader: Callable[[str], object] | None = None,
         extensions: Sequence[str] | None = None,
-        transform: Callable[[Any], Any] | None = None,
+        transform: Callable[..., object] | None = None,
         is_valid_file: Callable[[str], bool] | None = None,
     ) -> None:
         self.root, self.transform = root, transform
@@ -112,9 +112,9 @@ class ImageFolder(Dataset[list[Any]]):
     def __init__(
         self,
         root: str | os.PathLike[str],
-        loader: Callable[[str], Any] | None = None,
+        loader: Callable[[str], object] | None = None,
         extensions: Sequence[str] | None = None,
-        transform: Callable[[Any], Any] | None = None,
+        transform: Callable[..., object] | None = None,
         is_valid_file: Callable[[str], bool] | None = None,
     ) -> None:
         self.root, self.transform = root, transform

@@ -76,7 +76,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
         image_path: str | None = None,
         label_path: str | None = None,
         mode: str = "train",
-        transform: Callable[[Any], Any] | None = None,
+        transform: Callable[..., object] | None = None,
         download: bool = True,
         backend: str | None = None,
     ) -> None:

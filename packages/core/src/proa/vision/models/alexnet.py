@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.nn import Conv2D, Dropout, Layer, Linear, MaxPool2D
 from proa.nn.functional import relu
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 
 class _ConvPool(Layer):
@@ -57,6 +60,6 @@ class AlexNet(Layer):
         return x
 
 
-def alexnet(pretrained: Any = False, **kwargs: Any) -> AlexNet:
+def alexnet(pretrained: bool | PathLike = False, **kwargs: Any) -> AlexNet:
     """AlexNet; ``kwargs`` go to :class:`AlexNet`."""
     return with_weights(AlexNet(**kwargs), pretrained, "alexnet")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
@@ -19,6 +19,9 @@ from proa.nn import (
 from proa.nn.functional import relu
 from proa.tensor.manipulation import concat
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # Layers -> channels of the first convolution, channels a layer adds, layers a block.
 _PLANS = {
@@ -169,26 +172,26 @@ def _densenet(layers: int, pretrained: Any, settings: Any) -> DenseNet:
     return with_weights(network, pretrained, f"densenet{layers}")
 
 
-def densenet121(pretrained: Any = False, **kwargs: Any) -> DenseNet:
+def densenet121(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
     """DenseNet of 121 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(121, pretrained, kwargs)
 
 
-def densenet161(pretrained: Any = False, **kwargs: Any) -> DenseNet:
+def densenet161(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
     """DenseNet of 161 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(161, pretrained, kwargs)
 
 
-def densenet169(pretrained: Any = False, **kwargs: Any) -> DenseNet:
+def densenet169(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
     """DenseNet of 169 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(169, pretrained, kwargs)
 
 
-def densenet201(pretrained: Any = False, **kwargs: Any) -> DenseNet:
+def densenet201(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
     """DenseNet of 201 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(201, pretrained, kwargs)
 
 
-def densenet264(pretrained: Any = False, **kwargs: Any) -> DenseNet:
+def densenet264(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
     """DenseNet of 264 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(264, pretrained, kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.nn import (
@@ -17,6 +17,9 @@ from proa.nn import (
 from proa.nn.functional import relu
 from proa.tensor.manipulation import concat
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # Name -> channels in, of the 1 x 1 path, of the 3 x 3 one (before, after), of the
 # 5 x 5 one (before, after), of the pooled one.
@@ -129,6 +132,6 @@ def _flat(x: Any) -> Any:
     return ops.flatten(x, start_axis=1, stop_axis=-1)
 
 
-def googlenet(pretrained: Any = False, **kwargs: Any) -> GoogLeNet:
+def googlenet(pretrained: bool | PathLike = False, **kwargs: Any) -> GoogLeNet:
     """GoogLeNet; ``kwargs`` go to :class:`GoogLeNet`."""
     return with_weights(GoogLeNet(**kwargs), pretrained, "googlenet")

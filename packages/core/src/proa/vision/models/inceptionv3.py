@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.nn import (
@@ -17,6 +17,9 @@ from proa.nn import (
 from proa.tensor.manipulation import concat
 from proa.vision.models.blocks import conv_norm
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 _ROW, _COLUMN = (1, 7), (7, 1)
 _ACROSS, _DOWN = (0, 3), (3, 0)  # their paddings
@@ -212,6 +215,6 @@ class InceptionV3(Layer):
         return x
 
 
-def inception_v3(pretrained: Any = False, **kwargs: Any) -> InceptionV3:
+def inception_v3(pretrained: bool | PathLike = False, **kwargs: Any) -> InceptionV3:
     """Inception V3; ``kwargs`` go to :class:`InceptionV3`."""
     return with_weights(InceptionV3(**kwargs), pretrained, "inception_v3")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.nn import AdaptiveAvgPool2D, Layer, Linear
 from proa.vision.models.blocks import conv_norm
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # Name, channels in, channels out, stride.
 _BLOCKS = [
@@ -68,7 +71,7 @@ class MobileNetV1(Layer):
 
 
 def mobilenet_v1(
-    pretrained: Any = False, scale: float = 1.0, **kwargs: Any
+    pretrained: bool | PathLike = False, scale: float = 1.0, **kwargs: Any
 ) -> MobileNetV1:
     """MobileNetV1; ``kwargs`` go to :class:`MobileNetV1`."""
     return with_weights(MobileNetV1(scale, **kwargs), pretrained, "mobilenet_v1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.nn import (
@@ -17,6 +17,9 @@ from proa.nn import (
 )
 from proa.vision.models.blocks import conv_norm, divisible
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # Expansion, channels out, blocks, stride of the first.
 _STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
@@ -87,7 +90,7 @@ class MobileNetV2(Layer):
 
 
 def mobilenet_v2(
-    pretrained: Any = False, scale: float = 1.0, **kwargs: Any
+    pretrained: bool | PathLike = False, scale: float = 1.0, **kwargs: Any
 ) -> MobileNetV2:
     """MobileNetV2; ``kwargs`` go to :class:`MobileNetV2`."""
     return with_weights(MobileNetV2(scale, **kwargs), pretrained, "mobilenet_v2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.nn import (
@@ -18,6 +18,9 @@ from proa.nn import (
 )
 from proa.vision.models.blocks import conv_norm, divisible
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # Filter size, expanded channels, channels out, squeeze-excitation, hard swish, stride.
 # The first block's channels in are 16, a later block's those its predecessor gives.
@@ -162,7 +165,7 @@ class MobileNetV3Large(MobileNetV3):
 
 
 def mobilenet_v3_small(
-    pretrained: Any = False, scale: float = 1.0, **kwargs: Any
+    pretrained: bool | PathLike = False, scale: float = 1.0, **kwargs: Any
 ) -> MobileNetV3Small:
     """MobileNetV3 small; ``kwargs`` go to :class:`MobileNetV3Small`."""
     network = MobileNetV3Small(scale, **kwargs)
@@ -170,7 +173,7 @@ def mobilenet_v3_small(
 
 
 def mobilenet_v3_large(
-    pretrained: Any = False, scale: float = 1.0, **kwargs: Any
+    pretrained: bool | PathLike = False, scale: float = 1.0, **kwargs: Any
 ) -> MobileNetV3Large:
     """MobileNetV3 large; ``kwargs`` go to :class:`MobileNetV3Large`."""
     network = MobileNetV3Large(scale, **kwargs)

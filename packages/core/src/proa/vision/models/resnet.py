@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
@@ -18,6 +18,9 @@ from proa.nn import (
     Sequential,
 )
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 
 def _conv(
@@ -197,27 +200,27 @@ def _resnet(
     return with_weights(ResNet(block, depth, **settings), pretrained, name)
 
 
-def resnet18(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnet18(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNet of 18 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet18", BasicBlock, 18, pretrained, kwargs)
 
 
-def resnet34(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnet34(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNet of 34 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet34", BasicBlock, 34, pretrained, kwargs)
 
 
-def resnet50(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnet50(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNet of 50 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet50", BottleneckBlock, 50, pretrained, kwargs)
 
 
-def resnet101(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnet101(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNet of 101 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet101", BottleneckBlock, 101, pretrained, kwargs)
 
 
-def resnet152(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnet152(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNet of 152 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet152", BottleneckBlock, 152, pretrained, kwargs)
 
@@ -230,41 +233,41 @@ def _wider(
     return _resnet(name, BottleneckBlock, depth, pretrained, settings)
 
 
-def resnext50_32x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnext50_32x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 50 layers, 32 groups of width 4."""
     return _wider("resnext50_32x4d", 50, 32, 4, pretrained, kwargs)
 
 
-def resnext50_64x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnext50_64x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 50 layers, 64 groups of width 4."""
     return _wider("resnext50_64x4d", 50, 64, 4, pretrained, kwargs)
 
 
-def resnext101_32x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnext101_32x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 101 layers, 32 groups of width 4."""
     return _wider("resnext101_32x4d", 101, 32, 4, pretrained, kwargs)
 
 
-def resnext101_64x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnext101_64x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 101 layers, 64 groups of width 4."""
     return _wider("resnext101_64x4d", 101, 64, 4, pretrained, kwargs)
 
 
-def resnext152_32x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnext152_32x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 152 layers, 32 groups of width 4."""
     return _wider("resnext152_32x4d", 152, 32, 4, pretrained, kwargs)
 
 
-def resnext152_64x4d(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def resnext152_64x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 152 layers, 64 groups of width 4."""
     return _wider("resnext152_64x4d", 152, 64, 4, pretrained, kwargs)
 
 
-def wide_resnet50_2(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def wide_resnet50_2(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """Wide ResNet (Zagoruyko, 2016) of 50 layers, twice as wide inside."""
     return _wider("wide_resnet50_2", 50, 1, 128, pretrained, kwargs)
 
 
-def wide_resnet101_2(pretrained: Any = False, **kwargs: Any) -> ResNet:
+def wide_resnet101_2(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
     """Wide ResNet (Zagoruyko, 2016) of 101 layers, twice as wide inside."""
     return _wider("wide_resnet101_2", 101, 1, 128, pretrained, kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
@@ -10,6 +10,9 @@ from proa.nn import AdaptiveAvgPool2D, Layer, Linear, MaxPool2D, ReLU, Swish
 from proa.tensor.manipulation import stack
 from proa.vision.models.blocks import conv_norm
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # Scale -> channels of the three stages and of the last convolution.
 _WIDTHS = {
@@ -126,39 +129,53 @@ class ShuffleNetV2(Layer):
         return x
 
 
-def shufflenet_v2_x0_25(pretrained: Any = False, **kwargs: Any) -> ShuffleNetV2:
+def shufflenet_v2_x0_25(
+    pretrained: bool | PathLike = False, **kwargs: Any
+) -> ShuffleNetV2:
     """ShuffleNetV2 of scale 0.25."""
     network = ShuffleNetV2(0.25, **kwargs)
     return with_weights(network, pretrained, "shufflenet_v2_x0_25")
 
 
-def shufflenet_v2_x0_33(pretrained: Any = False, **kwargs: Any) -> ShuffleNetV2:
+def shufflenet_v2_x0_33(
+    pretrained: bool | PathLike = False, **kwargs: Any
+) -> ShuffleNetV2:
     """ShuffleNetV2 of scale 0.33."""
     network = ShuffleNetV2(0.33, **kwargs)
     return with_weights(network, pretrained, "shufflenet_v2_x0_33")
 
 
-def shufflenet_v2_x0_5(pretrained: Any = False, **kwargs: Any) -> ShuffleNetV2:
+def shufflenet_v2_x0_5(
+    pretrained: bool | PathLike = False, **kwargs: Any
+) -> ShuffleNetV2:
     """ShuffleNetV2 of scale 0.5."""
     return with_weights(ShuffleNetV2(0.5, **kwargs), pretrained, "shufflenet_v2_x0_5")
 
 
-def shufflenet_v2_x1_0(pretrained: Any = False, **kwargs: Any) -> ShuffleNetV2:
+def shufflenet_v2_x1_0(
+    pretrained: bool | PathLike = False, **kwargs: Any
+) -> ShuffleNetV2:
     """ShuffleNetV2 of scale 1."""
     return with_weights(ShuffleNetV2(1.0, **kwargs), pretrained, "shufflenet_v2_x1_0")
 
 
-def shufflenet_v2_x1_5(pretrained: Any = False, **kwargs: Any) -> ShuffleNetV2:
+def shufflenet_v2_x1_5(
+    pretrained: bool | PathLike = False, **kwargs: Any
+) -> ShuffleNetV2:
     """ShuffleNetV2 of scale 1.5."""
     return with_weights(ShuffleNetV2(1.5, **kwargs), pretrained, "shufflenet_v2_x1_5")
 
 
-def shufflenet_v2_x2_0(pretrained: Any = False, **kwargs: Any) -> ShuffleNetV2:
+def shufflenet_v2_x2_0(
+    pretrained: bool | PathLike = False, **kwargs: Any
+) -> ShuffleNetV2:
     """ShuffleNetV2 of scale 2."""
     return with_weights(ShuffleNetV2(2.0, **kwargs), pretrained, "shufflenet_v2_x2_0")
 
 
-def shufflenet_v2_swish(pretrained: Any = False, **kwargs: Any) -> ShuffleNetV2:
+def shufflenet_v2_swish(
+    pretrained: bool | PathLike = False, **kwargs: Any
+) -> ShuffleNetV2:
     """ShuffleNetV2 of scale 1 with swish."""
     network = ShuffleNetV2(1.0, "swish", **kwargs)
     return with_weights(network, pretrained, "shufflenet_v2_swish")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
@@ -10,6 +10,9 @@ from proa.nn import AdaptiveAvgPool2D, Conv2D, Dropout, Layer, MaxPool2D
 from proa.nn.functional import relu
 from proa.tensor.manipulation import concat
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # Squeezed and expanded channels (of each of the two paths) of the eight fire modules.
 _FIRES = [(16, 64), (16, 64), (32, 128), (32, 128),
@@ -89,11 +92,11 @@ class SqueezeNet(Layer):
         return x
 
 
-def squeezenet1_0(pretrained: Any = False, **kwargs: Any) -> SqueezeNet:
+def squeezenet1_0(pretrained: bool | PathLike = False, **kwargs: Any) -> SqueezeNet:
     """SqueezeNet 1.0; ``kwargs`` go to :class:`SqueezeNet`."""
     return with_weights(SqueezeNet("1.0", **kwargs), pretrained, "squeezenet1_0")
 
 
-def squeezenet1_1(pretrained: Any = False, **kwargs: Any) -> SqueezeNet:
+def squeezenet1_1(pretrained: bool | PathLike = False, **kwargs: Any) -> SqueezeNet:
     """SqueezeNet 1.1; ``kwargs`` go to :class:`SqueezeNet`."""
     return with_weights(SqueezeNet("1.1", **kwargs), pretrained, "squeezenet1_1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor, ops
 from proa.nn import (
@@ -18,6 +18,9 @@ from proa.nn import (
     Sequential,
 )
 from proa.vision.models.weights import with_weights
+
+if TYPE_CHECKING:
+    from proa.base.files import PathLike
 
 # How many convolutions there are before each halving of the image.
 _COUNTS = {
@@ -92,21 +95,29 @@ def _vgg(depth: int, pretrained: Any, batch_norm: bool, settings: Any) -> VGG:
     return with_weights(network, pretrained, f"vgg{depth}")
 
 
-def vgg11(pretrained: Any = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
+def vgg11(
+    pretrained: bool | PathLike = False, batch_norm: bool = False, **kwargs: Any
+) -> VGG:
     """VGG of 11 layers; ``kwargs`` go to :class:`VGG`."""
     return _vgg(11, pretrained, batch_norm, kwargs)
 
 
-def vgg13(pretrained: Any = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
+def vgg13(
+    pretrained: bool | PathLike = False, batch_norm: bool = False, **kwargs: Any
+) -> VGG:
     """VGG of 13 layers; ``kwargs`` go to :class:`VGG`."""
     return _vgg(13, pretrained, batch_norm, kwargs)
 
 
-def vgg16(pretrained: Any = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
+def vgg16(
+    pretrained: bool | PathLike = False, batch_norm: bool = False, **kwargs: Any
+) -> VGG:
     """VGG of 16 layers; ``kwargs`` go to :class:`VGG`."""
     return _vgg(16, pretrained, batch_norm, kwargs)
 
 
-def vgg19(pretrained: Any = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
+def vgg19(
+    pretrained: bool | PathLike = False, batch_norm: bool = False, **kwargs: Any
+) -> VGG:
     """VGG of 19 layers; ``kwargs`` go to :class:`VGG`."""
     return _vgg(19, pretrained, batch_norm, kwargs)

@@ -113,7 +113,7 @@ def roi_align(
     x: Tensor,
     boxes: Tensor,
     boxes_num: Tensor,
-    output_size: Any,
+    output_size: int | Sequence[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
     aligned: bool = True,
@@ -181,7 +181,7 @@ def roi_pool(
     x: Tensor,
     boxes: Tensor,
     boxes_num: Tensor,
-    output_size: Any,
+    output_size: int | Sequence[int],
     spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> Tensor:
@@ -207,7 +207,7 @@ def psroi_pool(
     x: Tensor,
     boxes: Tensor,
     boxes_num: Tensor,
-    output_size: Any,
+    output_size: int | Sequence[int],
     spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> Tensor:
@@ -308,7 +308,7 @@ def prroi_pool(
     x: Tensor,
     boxes: Tensor | Sequence[Tensor],
     boxes_num: Tensor | None = None,
-    output_size: Any = 1,
+    output_size: int | Sequence[int] = 1,
     spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> Tensor:
@@ -373,7 +373,9 @@ def _hat_integrals(low: Tensor, high: Tensor, bins: int, pixels: int) -> Tensor:
 
 
 class _Pool(Layer):
-    def __init__(self, output_size: Any, spatial_scale: float = 1.0) -> None:
+    def __init__(
+        self, output_size: int | Sequence[int], spatial_scale: float = 1.0
+    ) -> None:
         super().__init__()
         self._output_size, self._spatial_scale = output_size, spatial_scale
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def _boxes_first(t: Tensor) -> Tensor:
 def yolo_box(
     x: Tensor,
     img_size: Tensor,
-    anchors: Any,
+    anchors: Sequence[int],
     class_num: int,
     conf_thresh: float,
     downsample_ratio: int,
@@ -227,8 +228,8 @@ def yolo_loss(
     x: Tensor,
     gt_box: Tensor,
     gt_label: Tensor,
-    anchors: Any,
-    anchor_mask: Any,
+    anchors: Sequence[int],
+    anchor_mask: Sequence[int],
     class_num: int,
     ignore_thresh: float,
     downsample_ratio: int,

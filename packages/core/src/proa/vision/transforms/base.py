@@ -65,7 +65,7 @@ class BaseTransform:
 class Compose:
     """Transforms one after another."""
 
-    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+    def __init__(self, transforms: Sequence[Callable[..., Any]]) -> None:
         self.transforms = list(transforms)
 
     def __call__(self, data: Any) -> Any:

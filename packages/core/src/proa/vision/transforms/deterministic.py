@@ -22,7 +22,9 @@ __all__ = [
 class ToTensor(BaseTransform):
     """An image to a float32 tensor; see :func:`to_tensor`."""
 
-    def __init__(self, data_format: str = "CHW", keys: Any = None) -> None:
+    def __init__(
+        self, data_format: str = "CHW", keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.data_format = data_format
 
@@ -35,11 +37,11 @@ class Normalize(BaseTransform):
 
     def __init__(
         self,
-        mean: Any = 0.0,
-        std: Any = 1.0,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
         data_format: str = "CHW",
         to_rgb: bool = False,
-        keys: Any = None,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.mean, self.std = mean, std
@@ -52,7 +54,9 @@ class Normalize(BaseTransform):
 class Transpose(BaseTransform):
     """The axes in another order; (H, W) first gains a channel. Gives an array."""
 
-    def __init__(self, order: Sequence[int] = (2, 0, 1), keys: Any = None) -> None:
+    def __init__(
+        self, order: Sequence[int] = (2, 0, 1), keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.order = tuple(order)
 
@@ -73,7 +77,10 @@ class Resize(BaseTransform):
     """The image in another size; see :func:`resize`."""
 
     def __init__(
-        self, size: Any, interpolation: str = "bilinear", keys: Any = None
+        self,
+        size: int | Sequence[int],
+        interpolation: str = "bilinear",
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.size, self.interpolation = size, interpolation
@@ -85,7 +92,9 @@ class Resize(BaseTransform):
 class CenterCrop(BaseTransform):
     """The middle of the image; see :func:`center_crop`."""
 
-    def __init__(self, size: Any, keys: Any = None) -> None:
+    def __init__(
+        self, size: int | Sequence[int], keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.size = size
 
@@ -98,10 +107,10 @@ class Pad(BaseTransform):
 
     def __init__(
         self,
-        padding: Any,
-        fill: Any = 0,
+        padding: int | Sequence[int],
+        fill: float | Sequence[float] = 0,
         padding_mode: str = "constant",
-        keys: Any = None,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
@@ -113,7 +122,9 @@ class Pad(BaseTransform):
 class Grayscale(BaseTransform):
     """The image in grey; see :func:`to_grayscale`."""
 
-    def __init__(self, num_output_channels: int = 1, keys: Any = None) -> None:
+    def __init__(
+        self, num_output_channels: int = 1, keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.num_output_channels = num_output_channels
 

@@ -99,7 +99,7 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     return img[top : top + height, left : left + width]
 
 
-def center_crop(img: Any, output_size: Any) -> Any:
+def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
     """The middle of the image.
 
     Raises:
@@ -130,7 +130,12 @@ def vflip(img: Any) -> Any:
     return through(img, lambda a: np.ascontiguousarray(a[::-1]))
 
 
-def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
+def pad(
+    img: Any,
+    padding: int | Sequence[int],
+    fill: float | Sequence[float] = 0,
+    padding_mode: str = "constant",
+) -> Any:
     """Pixels put around the image.
 
     Args:
@@ -191,7 +196,7 @@ def _padded(img: Any, sides: Any, fill: Any, mode: str) -> Any:
     return np.where(inside, taken, values).astype(img.dtype)
 
 
-def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
+def resize(img: Any, size: int | Sequence[int], interpolation: str = "bilinear") -> Any:
     """The image in another size.
 
     Args:
@@ -225,8 +230,8 @@ def rotate(
     interpolation: str = "nearest",
     expand: bool = False,
     center: Sequence[float] | None = None,
-    fill: Any = 0,
-    resample: Any = None,
+    fill: float | Sequence[float] = 0,
+    resample: str | None = None,
 ) -> Any:
     """Rotate the image counter-clockwise.
 
@@ -272,9 +277,9 @@ def affine(
     angle: float,
     translate: Sequence[float],
     scale: float,
-    shear: Any,
+    shear: float | Sequence[float],
     interpolation: str = "nearest",
-    fill: Any = 0,
+    fill: float | Sequence[float] = 0,
     center: Sequence[float] | None = None,
 ) -> Any:
     """Rotate, scale and shear the image about its center, then translate it.
@@ -299,7 +304,7 @@ def affine(
         "affine", angle=angle, translate=translate, scale=scale, shear=shear,
         center=center or 0,
     )  # fmt: skip
-    shears = list(shear) if isinstance(shear, (list, tuple)) else [shear, 0.0]
+    shears: list[Any] = list(shear) if isinstance(shear, (list, tuple)) else [shear]
     theta = math.radians(angle)
     x, y = (math.radians(s) for s in (*shears, 0.0)[:2])
     # Rotation after the shears along y and x; forward, y pointing down.
@@ -321,7 +326,7 @@ def perspective(
     startpoints: Sequence[Sequence[float]],
     endpoints: Sequence[Sequence[float]],
     interpolation: str = "nearest",
-    fill: Any = 0,
+    fill: float | Sequence[float] = 0,
 ) -> Any:
     """The perspective transform that maps four points to four others.
 
@@ -431,8 +436,8 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 def normalize(
     img: Any,
-    mean: Any,
-    std: Any,
+    mean: float | Sequence[float],
+    std: float | Sequence[float],
     data_format: str = "CHW",
     to_rgb: bool = False,
 ) -> Any:

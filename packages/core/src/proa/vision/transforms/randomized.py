@@ -57,7 +57,9 @@ def _interval(
 class BrightnessTransform(BaseTransform):
     """Brightness times a factor from [max(0, 1 - value), 1 + value]."""
 
-    def __init__(self, value: Any, keys: Any = None) -> None:
+    def __init__(
+        self, value: float | Sequence[float], keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.value = _interval(value, "BrightnessTransform")
 
@@ -70,7 +72,9 @@ class BrightnessTransform(BaseTransform):
 class ContrastTransform(BaseTransform):
     """Contrast times a factor from [max(0, 1 - value), 1 + value]."""
 
-    def __init__(self, value: Any, keys: Any = None) -> None:
+    def __init__(
+        self, value: float | Sequence[float], keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.value = _interval(value, "ContrastTransform")
 
@@ -83,7 +87,9 @@ class ContrastTransform(BaseTransform):
 class SaturationTransform(BaseTransform):
     """Saturation times a factor from [max(0, 1 - value), 1 + value]."""
 
-    def __init__(self, value: Any, keys: Any = None) -> None:
+    def __init__(
+        self, value: float | Sequence[float], keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.value = _interval(value, "SaturationTransform")
 
@@ -96,7 +102,9 @@ class SaturationTransform(BaseTransform):
 class HueTransform(BaseTransform):
     """Hue shifted by an amount from [-value, value], value at most 0.5."""
 
-    def __init__(self, value: Any, keys: Any = None) -> None:
+    def __init__(
+        self, value: float | Sequence[float], keys: Sequence[str] | None = None
+    ) -> None:
         super().__init__(keys)
         self.value = _interval(value, "HueTransform", 0.0, -0.5, 0.5)
 
@@ -111,11 +119,11 @@ class ColorJitter(BaseTransform):
 
     def __init__(
         self,
-        brightness: Any = 0,
-        contrast: Any = 0,
-        saturation: Any = 0,
-        hue: Any = 0,
-        keys: Any = None,
+        brightness: float | Sequence[float] = 0,
+        contrast: float | Sequence[float] = 0,
+        saturation: float | Sequence[float] = 0,
+        hue: float | Sequence[float] = 0,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.brightness, self.contrast = brightness, contrast
@@ -136,7 +144,7 @@ class ColorJitter(BaseTransform):
 class RandomHorizontalFlip(BaseTransform):
     """Left and right exchanged with probability prob."""
 
-    def __init__(self, prob: float = 0.5, keys: Any = None) -> None:
+    def __init__(self, prob: float = 0.5, keys: Sequence[str] | None = None) -> None:
         super().__init__(keys)
         if not 0 <= prob <= 1:
             raise InvalidArgumentError(
@@ -169,12 +177,12 @@ class RandomCrop(BaseTransform):
 
     def __init__(
         self,
-        size: Any,
-        padding: Any = None,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
         pad_if_needed: bool = False,
-        fill: Any = 0,
+        fill: float | Sequence[float] = 0,
         padding_mode: str = "constant",
-        keys: Any = None,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.size, self.padding, self.pad_if_needed = (
@@ -214,11 +222,11 @@ class RandomResizedCrop(BaseTransform):
 
     def __init__(
         self,
-        size: Any,
+        size: int | Sequence[int],
         scale: Sequence[float] = (0.08, 1.0),
         ratio: Sequence[float] = (3.0 / 4, 4.0 / 3),
         interpolation: str = "bilinear",
-        keys: Any = None,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.size = F.pair("RandomResizedCrop", size)
@@ -273,12 +281,12 @@ class RandomRotation(BaseTransform):
 
     def __init__(
         self,
-        degrees: Any,
+        degrees: float | Sequence[float],
         interpolation: str = "nearest",
         expand: bool = False,
         center: Sequence[float] | None = None,
-        fill: Any = 0,
-        keys: Any = None,
+        fill: float | Sequence[float] = 0,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.degrees = _degrees(degrees, "RandomRotation")
@@ -310,14 +318,14 @@ class RandomAffine(BaseTransform):
 
     def __init__(
         self,
-        degrees: Any,
+        degrees: float | Sequence[float],
         translate: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
-        shear: Any = None,
+        shear: float | Sequence[float] | None = None,
         interpolation: str = "nearest",
-        fill: Any = 0,
+        fill: float | Sequence[float] = 0,
         center: Sequence[float] | None = None,
-        keys: Any = None,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         self.degrees = _degrees(degrees, "RandomAffine")
@@ -389,8 +397,8 @@ class RandomPerspective(BaseTransform):
         prob: float = 0.5,
         distortion_scale: float = 0.5,
         interpolation: str = "nearest",
-        fill: Any = 0,
-        keys: Any = None,
+        fill: float | Sequence[float] = 0,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         if not (0 <= prob <= 1 and 0 <= distortion_scale <= 1):
@@ -445,9 +453,9 @@ class RandomErasing(BaseTransform):
         prob: float = 0.5,
         scale: Sequence[float] = (0.02, 0.33),
         ratio: Sequence[float] = (0.3, 3.3),
-        value: Any = 0,
+        value: float | str | Sequence[float] = 0,
         inplace: bool = False,
-        keys: Any = None,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keys)
         if not 0 <= prob <= 1 or not 0 <= scale[0] <= scale[1] <= 1:
