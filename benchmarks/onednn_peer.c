@@ -18,7 +18,7 @@ static dnnl_engine_t engine(void) {
   return one;
 }
 
-// Has y, which lies as `form` says, copied to the form the primitive wants.
+// Has y, in the layout `form`, copied to the layout the primitive wants.
 static dnnl_memory_t pack(Product* p, const_dnnl_memory_desc_t wanted, dnnl_memory_desc_t form,
                           void* y) {
   dnnl_memory_t from, to;

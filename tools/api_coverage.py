@@ -5,7 +5,7 @@
 
 TABLE is a TSV with the columns `name` (`paddle.nn.Linear`), `kind`, `signature`,
 `since`, `area`, `priority` and `note`. A name is in scope if Paddle 2.0 or 2.1
-documents it and it belongs to the dynamic graph. Three things are asked of it: that it
+documents it and it belongs to the dynamic graph. Three things are checked: that it
 exists, that it takes the documented parameters (of the signature, or of 2.1's in the
 note), and that a test mentions it. `--missing` lists the names that fall short,
 `--page` writes the page of the documentation.

@@ -127,7 +127,7 @@ def build_environment(python: str) -> Path:
 
 
 def build_requirements() -> list[str]:
-    """The root's `build` group and what each package's build asks for."""
+    """The root's `build` group and what each package's build needs."""
     wanted = listed_strings(ROOT / "pyproject.toml", "build")
     for package in present():
         settings = ROOT / "packages" / package / "pyproject.toml"

@@ -1,6 +1,6 @@
 """The main job: train, compress, export, and run one file in every runtime.
 
-``nox -s quickstart`` builds the packages and calls this. What it makes lies in
+``nox -s quickstart`` builds the packages and calls this. Its results are in
 quickstart/.
 """
 

@@ -1,4 +1,4 @@
-"""A model with a loop is exported once; every runtime takes the rounds asked for."""
+"""A model with a loop is exported once; every runtime takes the requested rounds."""
 
 from __future__ import annotations
 

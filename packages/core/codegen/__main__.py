@@ -72,7 +72,7 @@ def python(rows: list[Row], out: Path) -> None:
 
 
 def selected(options: argparse.Namespace) -> list[Row]:
-    """The rows that the command line asks for."""
+    """The rows that the command line selects."""
     rows = [row for row in load().values() if row.lite or not options.lite]
     if options.ops is None:
         return rows

@@ -229,7 +229,7 @@ def _entry(row: Row, rows: dict[str, Row]) -> tuple[str, str]:
 
 
 def grads(rows: dict[str, Row]) -> str:
-    """All rules, all composites that stand in for a rule or kernel, and the table."""
+    """All rules, all composites that replace a rule or kernel, and the table."""
     entries = [_entry(row, rows) for row in rows.values()]
     functions = "\n".join(text for text, _ in entries if text)
     table = "\n".join(line for _, line in entries)

@@ -35,7 +35,7 @@ def takes_a_tensor(p: inspect.Parameter) -> bool:
 
 
 def filled(p: inspect.Parameter) -> Any:
-    """Some argument of the kind that the annotation asks for."""
+    """Some argument of the annotated kind."""
     hint = str(p.annotation)
     tensor = proa.ones([2, 2])
     if "Tensor" in hint:

@@ -54,7 +54,10 @@ def binary(size, raw, **changes):
         ({"inputs": []}, "inputs must be"),
         ({"inputs": [GOOD, GOOD]}, "expected once, got twice"),
         ({"inputs": [GOOD], "outputs": [{"name": "q"}]}, "outputs must be among"),
-        ({"inputs": [GOOD], "outputs": [{"name": "y"}] * 2}, "asked for once"),
+        (
+            {"inputs": [GOOD], "outputs": [{"name": "y"}] * 2},
+            "expected once, got twice",
+        ),
         ({"inputs": [GOOD], "id": 4}, "id must be a string"),
         ({"inputs": [GOOD], "parameters": []}, "parameters must be an object"),
         ({"inputs": [{**GOOD, "name": "w"}]}, "inputs must be"),

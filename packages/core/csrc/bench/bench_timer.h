@@ -29,7 +29,7 @@ double best_seconds(F run, double budget = 0.15) {
   return best;
 }
 
-/// Seconds of one run of an op, its constant input prepacked if asked.
+/// Seconds of one run of an op, its constant input prepacked if requested.
 inline double seconds_of(const char* name, const proa::View* in, int n_in, proa::View* out,
                          const void* attrs, bool prepack) {
   const proa::KernelEntry& kernel = proa::kernel_of(proa::find_op(name)->id);

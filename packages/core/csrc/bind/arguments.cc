@@ -24,7 +24,7 @@ PyObject* is_open(PyObject*, PyObject* shape) {
   if (!PyList_Check(shape) && !PyTuple_Check(shape)) Py_RETURN_FALSE;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(shape); ++i) {
     PyObject* size = PySequence_Fast_GET_ITEM(shape, i);
-    if (is_open_size(size)) Py_RETURN_TRUE;
+    if (is_symbolic_dim(size)) Py_RETURN_TRUE;
     if (is_tensor(size) && impl_of(size)->has(TensorImpl::kSymbolic)) Py_RETURN_TRUE;
   }
   Py_RETURN_FALSE;

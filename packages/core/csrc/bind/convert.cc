@@ -108,8 +108,8 @@ void parse_choice(const char* op, const ArgSpec& spec, PyObject* value, int64_t*
                                                " must be one of " + names + ", got '" + text + "'");
 }
 
-void refuse_open_size(const char* op, const ArgSpec& spec, PyObject* value) {
-  if (!is_open_size(value)) return;
+void refuse_symbolic_dim(const char* op, const ArgSpec& spec, PyObject* value) {
+  if (!is_symbolic_dim(value)) return;
   throw Error(ErrorKind::kUnimplemented,
               std::string("[") + op + "] " + spec.name +
                   " must be known, got a symbolic dimension: give its size in InputSpec");
@@ -124,7 +124,7 @@ void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void*
       if (!to_int(value, static_cast<int64_t*>(at))) bad_attribute(op, spec, "an int", value);
       return;
     case 'f':
-      refuse_open_size(op, spec, value);
+      refuse_symbolic_dim(op, spec, value);
       if (!to_float(value, static_cast<double*>(at))) bad_attribute(op, spec, "a float", value);
       return;
     case 'b': {
@@ -139,7 +139,7 @@ void parse_attribute(const char* op, const ArgSpec& spec, PyObject* value, void*
     case 'I':
       return parse_ints(op, spec, value, static_cast<Ints*>(at));
     case 's':
-      refuse_open_size(op, spec, value);
+      refuse_symbolic_dim(op, spec, value);
       if (!to_scalar(value, static_cast<Scalar*>(at))) bad_attribute(op, spec, "a number", value);
       return;
     case 'd': {
@@ -277,15 +277,15 @@ bool parse_dtype(PyObject* o, DType* dtype) {
 namespace {
 
 // The symbolic dimensions that `SymbolicDim` returned for unknown sizes.
-Tensor open_number(PyObject* made) {
+Tensor symbolic_number(PyObject* made) {
   const Ref number = checked(made);
   return Tensor::share(impl_of(number.get()));
 }
 
-bool holds_open_size(PyObject* o) {
+bool has_symbolic_dim(PyObject* o) {
   const Ref items(PySequence_Fast(o, ""));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    if (is_open_size(PySequence_Fast_GET_ITEM(items.get(), i))) return true;
+    if (is_symbolic_dim(PySequence_Fast_GET_ITEM(items.get(), i))) return true;
   }
   return false;
 }
@@ -297,7 +297,7 @@ Tensor to_operand(PyObject* o) {
   if (PyFloat_Check(o)) return weak(PyFloat_AS_DOUBLE(o));
   if (PyBool_Check(o)) return weak(o == Py_True);
   if (PyLong_Check(o)) {
-    if (is_open_size(o)) return open_number(PyObject_CallMethod(o, "number", nullptr));
+    if (is_symbolic_dim(o)) return symbolic_number(PyObject_CallMethod(o, "number", nullptr));
     int64_t value = 0;
     to_int(o, &value);
     return weak(value);
@@ -346,9 +346,9 @@ Tensor from_array_like(PyObject* o, const char* where, const char* name) {
 
 // A list of numbers is an array of the default dtype if it holds floats.
 Tensor from_list(PyObject* o, const char* where, const char* name) {
-  if (holds_open_size(o)) {
-    PyObject* const type = open_size_type();
-    return open_number(PyObject_CallMethod(type, "stacked", "(O)", o));
+  if (has_symbolic_dim(o)) {
+    PyObject* const type = symbolic_dim_type();
+    return symbolic_number(PyObject_CallMethod(type, "stacked", "(O)", o));
   }
   Tensor x = from_array_like(o, where, name);
   if (x.dtype() == DType::kF64 && default_dtype() != DType::kF64) {

@@ -24,10 +24,10 @@ struct Basic {
 };
 
 bool simple(PyObject* item) {
-  if (is_open_size(item)) return false;
+  if (is_symbolic_dim(item)) return false;
   if (PySlice_Check(item)) {
     auto* s = reinterpret_cast<PySliceObject*>(item);
-    return !is_open_size(s->start) && !is_open_size(s->stop) && !is_open_size(s->step);
+    return !is_symbolic_dim(s->start) && !is_symbolic_dim(s->stop) && !is_symbolic_dim(s->step);
   }
   return item == Py_None || item == Py_Ellipsis || (PyLong_Check(item) && !PyBool_Check(item)) ||
          (!is_tensor(item) && !is_array(item) && !PyBool_Check(item) && PyIndex_Check(item));

@@ -194,7 +194,7 @@ PyObject* py_build_info(PyObject*, PyObject*) {
 
 PyMethodDef module_functions[] = {
     {"from_numpy", fast(py_from_numpy), METH_VARARGS | METH_KEYWORDS,
-     "A tensor on the array's memory (a copy if asked for, read-only or of foreign byte order)."},
+     "A tensor on the array's memory (a copy if requested, read-only or of foreign byte order)."},
     {"set_dtypes", set_dtypes, METH_O, nullptr},
     {"as_method", py_as_method, METH_O, "The function as one that binds to its instance."},
     {"set_grad_enabled", py_set_grad_enabled, METH_O, "Switch recording; returns what it was."},

@@ -118,11 +118,12 @@ bool parse_dtype(PyObject* o, DType* dtype);
 /// The registered proa.dtype object (borrowed).
 PyObject* dtype_object(DType dtype);
 PyObject* shape_list(const View& view);
-/// The shape of a symbolic tensor: what set_open_size was given makes the sizes a run tells.
+/// The shape of a symbolic tensor: symbolic dimensions are made by the function of
+/// set_symbolic_dim.
 PyObject* symbol_shape(PyObject* tensor);
 /// Whether it is one of those.
-bool is_open_size(PyObject* o);
-PyObject* open_size_type();  // the class of such sizes
+bool is_symbolic_dim(PyObject* o);
+PyObject* symbolic_dim_type();  // the class of such sizes
 /// Tensors of a sequence (None gives an empty one, if admitted).
 std::vector<Tensor> to_tensors(PyObject* o, const char* where, bool admit_none);
 /// Writes the attribute `spec` of a Python value into the struct.
@@ -139,7 +140,7 @@ const OpEntry& entry_named(const char* name);
 // -- NumPy (numpy.cc) -----------------------------------------------------------------------
 bool init_numpy();
 bool is_array(PyObject* o);
-/// Shares the array's memory, or copies if asked to or if it cannot be shared.
+/// Shares the array's memory, or copies if requested or if it cannot be shared.
 Tensor from_numpy(PyObject* array, bool copy);
 /// An array on the tensor's memory (bfloat16 as uint16).
 PyObject* to_numpy(const Tensor& x);
@@ -150,7 +151,7 @@ const ExtensionOp* define_python_operator(const char* name, int outputs, PyObjec
 // -- what the files add to the module -------------------------------------------------------
 extern PyNumberMethods number_methods;
 PyObject* compare(PyObject* a, PyObject* b, int op);
-/// The one element as a Python number; `what` is asked for it, for the error.
+/// The one element as a Python number; `what` names the caller in errors.
 PyObject* as_float(PyObject* self, const char* what);
 PyObject* as_int(PyObject* self, const char* what);
 PyObject* get_item(PyObject* self, PyObject* key);

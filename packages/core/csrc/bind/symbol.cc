@@ -165,11 +165,11 @@ PyObject* zero_grads(PyObject*, PyObject* list) {
   });
 }
 
-PyObject* g_open_size = nullptr;
+PyObject* g_symbolic_dim = nullptr;
 
-PyObject* set_open_size(PyObject*, PyObject* function) {
+PyObject* set_symbolic_dim(PyObject*, PyObject* function) {
   Py_INCREF(function);
-  Py_XDECREF(std::exchange(g_open_size, function));
+  Py_XDECREF(std::exchange(g_symbolic_dim, function));
   Py_RETURN_NONE;
 }
 
@@ -318,17 +318,19 @@ std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_i
 PyObject* symbol_shape(PyObject* tensor) {
   const View& view = impl_of(tensor)->view;
   Ref list = checked(shape_list(view));
-  for (int i = 0; i < view.rank && g_open_size != nullptr; ++i) {
+  for (int i = 0; i < view.rank && g_symbolic_dim != nullptr; ++i) {
     if (view.shape[i] != kUnknown) continue;
-    PyObject* size = PyObject_CallFunction(g_open_size, "Oi", tensor, i);
+    PyObject* size = PyObject_CallFunction(g_symbolic_dim, "Oi", tensor, i);
     PyList_SetItem(list.get(), i, checked(size).release());
   }
   return list.release();
 }
 
-PyObject* open_size_type() { return g_open_size; }
+PyObject* symbolic_dim_type() { return g_symbolic_dim; }
 
-bool is_open_size(PyObject* o) { return reinterpret_cast<PyObject*>(Py_TYPE(o)) == g_open_size; }
+bool is_symbolic_dim(PyObject* o) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(o)) == g_symbolic_dim;
+}
 
 View view_of_spec(PyObject* shape, PyObject* dtype) { return view_of(shape, dtype, "infer"); }
 
@@ -353,8 +355,8 @@ PyMethodDef symbol_functions[] = {
      "hold_no_grads(tensors): whether none of a list has a gradient with memory."},
     {"zero_grads", zero_grads, METH_O,
      "zero_grads(tensors): makes the gradients of a list cleared ones: zeros without memory."},
-    {"set_open_size", set_open_size, METH_O,
-     "set_open_size(fn): fn(tensor, axis) makes the sizes of symbols that only a run tells."},
+    {"set_symbolic_dim", set_symbolic_dim, METH_O,
+     "set_symbolic_dim(fn): fn(tensor, axis) makes the symbolic dimensions of symbols."},
     {"set_await_recording", set_await_recording, METH_O,
      "set_await_recording(fn): fn() waits until no other thread records; whether one did. Called "
      "by a thread that does not record and meets a symbolic tensor."},

@@ -41,7 +41,7 @@ struct Array {
   }
 };
 
-/// Runs the op on the caller's thread, with its constant input prepacked if asked.
+/// Runs the op on the caller's thread, with its constant input prepacked if requested.
 inline void run(const char* name, std::initializer_list<View> in, View* out, const void* attrs,
                 bool prepack) {
   const proa::OpInfo* op = proa::find_op(name);

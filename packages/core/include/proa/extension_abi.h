@@ -43,7 +43,7 @@ typedef struct ProaHost {
   /* Runs body over pieces of [0, n) of at least `grain` on the library's threads. */
   void (*parallel)(int64_t n, int64_t grain, void (*body)(void* arg, int64_t begin, int64_t end),
                    void* arg);
-  /* Hands over the next result of the operator that runs (or of its inference: shape and dtype). */
+  /* Returns the next result of the operator that runs (or of its inference: shape and dtype). */
   void (*result)(void* sink, const ProaTensor* tensor);
   /* Says why a function returns other than 0. */
   void (*fail)(void* sink, const char* message);
@@ -56,7 +56,7 @@ typedef struct ProaArguments {
   const ProaTensor* tensors;
   const int64_t* counts;
   int32_t input_count;
-  int32_t infers; /* tensors have no data: only shapes and dtypes are asked for */
+  int32_t infers; /* tensors have no data: only shapes and dtypes are requested */
   const uint8_t* attributes;
   size_t attribute_bytes;
   void* sink;

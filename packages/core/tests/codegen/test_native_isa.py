@@ -22,7 +22,7 @@ message(STATUS "isas=${{isas}}.")
 
 
 def configured(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Configure a project that asks for the native instruction sets alone."""
+    """Configure a project that selects the native instruction sets alone."""
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")
     (folder / "CMakeLists.txt").write_text(PROJECT.format(module=MODULE.as_posix()))

@@ -14,7 +14,7 @@ from proa.errors import InvalidArgumentError, OutOfRangeError
 from proa.schema import ROWS
 from proa.schema.requirements import REQUIREMENTS
 
-#: Rules that give a shape to whatever they are asked about.
+#: Rules that return a shape for whatever they receive.
 NEVER_REFUSE = {"like", "same", "scalar"}
 #: Rules of gradients, which hold for what the forward operator admitted.
 _OF_GRADIENTS = re.compile(r"_grad(_input|_weight)?$|_scatter$|_dot$")

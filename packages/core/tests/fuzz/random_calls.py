@@ -180,7 +180,7 @@ class Arguments:
         return r.choice(kinds)()
 
     def plausible(self, p: inspect.Parameter) -> Any:
-        """A value of the kind that the annotation or the default asks for."""
+        """A value of the kind of the annotation or the default."""
         r, hint, name = self.r, str(p.annotation), p.name
         if p.default is not p.empty and r.random() < 0.4:
             return p.default

@@ -134,10 +134,10 @@ def test_many_messages_to_one_vertex_keep_their_digits(how: str) -> None:
 @pytest.mark.parametrize("how", REDUCE)
 def test_messages_are_recorded(how: str) -> None:
     # Of sums and means the sizes may stay open; extremes take steps by their number.
-    open_sizes = how in ("sum", "mean")
-    size = None if open_sizes else 8
+    symbolic = how in ("sum", "mean")
+    size = None if symbolic else 8
     spec = [
-        InputSpec([None if open_sizes else 5, 2], "float64"),
+        InputSpec([None if symbolic else 5, 2], "float64"),
         InputSpec([size], "int64"),
         InputSpec([size], "int64"),
     ]
@@ -146,7 +146,7 @@ def test_messages_are_recorded(how: str) -> None:
         x = RNG.standard_normal((5, 2))
         y = run(proa.to_tensor(x), *edges())
         np.testing.assert_allclose(y.numpy(), received(x[SOURCE], how, 5), rtol=1e-12)
-    if open_sizes:
+    if symbolic:
         x = RNG.standard_normal((9, 2))
         y = run(proa.to_tensor(x), *edges())
         np.testing.assert_allclose(y.numpy(), received(x[SOURCE], how, 9), rtol=1e-12)

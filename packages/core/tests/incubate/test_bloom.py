@@ -1,4 +1,4 @@
-"""MurmurHash3 against its published figures, and the filter that asks it."""
+"""MurmurHash3 against its published figures, and the filter that uses it."""
 
 from __future__ import annotations
 

@@ -446,7 +446,7 @@ def test_workers_work_ahead_while_the_caller_is_busy() -> None:
     time.sleep(0.5)
     started = time.time()
     made = [next(iterator).item() for _ in range(3)]
-    assert all(stamp < started for stamp in made)  # before they were asked for
+    assert all(stamp < started for stamp in made)  # before they were requested
 
 
 def test_invalid_settings_are_rejected() -> None:

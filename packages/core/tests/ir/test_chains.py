@@ -264,4 +264,4 @@ def test_every_elementwise_row_gives_its_bits_in_blocks(op: str) -> None:
         chained.add("chain" in steps_of(engine, arrays))
         got = np.asarray(engine.run(arrays)[0])
         np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
-    assert chained == {op != "pow"}  # which asks whether the exponent is one number
+    assert chained == {op != "pow"}  # which tests whether the exponent is one number

@@ -101,7 +101,7 @@ def test_an_output_that_is_the_input_keeps_its_name() -> None:
     assert [v.name for v in b.program.main.outputs] == ["assign_0"]
 
 
-def test_equal_nodes_are_computed_once_but_not_unequal_ones() -> None:
+def test_common_subexpressions_are_computed_once() -> None:
     b = Builder()
     x = image(b)
     same = b.add(b.relu(x), b.relu(x))

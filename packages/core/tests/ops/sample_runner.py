@@ -1,4 +1,4 @@
-"""Runs one call of a record: draws its arrays, makes tensors, asks the reference."""
+"""Runs one call of a record: draws its arrays, makes tensors, calls the reference."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class Probe:
         return weighted(outputs, self.weights)
 
     def slopes(self, create_graph: bool) -> tuple[list[Any], list[Any]]:
-        """The leaves as tensors, in the dtype and layout asked for, and gradients."""
+        """The leaves as tensors, in the requested dtype and layout, and gradients."""
         pairs = zip(self.arrays, self.case.inputs, strict=True)
         tensors = [
             tensor_of(a, self.dtype, layout_of(given, self.layout))

@@ -289,7 +289,7 @@ def test_sums_of_transposed_arrays(dtype, size):
 
 
 #: Parts of a megabyte and more, which is copied with an eye on memory: rows longer and
-#: shorter than what is asked for ahead, of odd lengths and places.
+#: shorter than the prefetch distance, of odd lengths and places.
 PARTS = [((600, 4001), (0, 3)), ((5000, 130), (7, 9)), ((40000, 19), (2, 1))]
 
 

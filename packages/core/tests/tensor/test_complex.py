@@ -314,7 +314,7 @@ def test_what_paddle_computes_with_complex_numbers(name: str, dtype: str):
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-#: Families and rows whose formula asks which of two numbers is the greater, or is only
+#: Families and rows whose formula compares two numbers, or is only
 #: that of real numbers.
 REAL_ALONE = {
     "activation", "attention", "conv", "linear", "loss", "norm", "optimizer", "pool",

@@ -97,12 +97,12 @@ class BackgroundServer:
 
     @property
     def http_address(self) -> str:
-        assert self._server.http_address is not None, "no HTTP port was asked for"
+        assert self._server.http_address is not None, "no HTTP port was requested"
         return self._server.http_address
 
     @property
     def grpc_address(self) -> str:
-        assert self._server.grpc_address is not None, "no gRPC port was asked for"
+        assert self._server.grpc_address is not None, "no gRPC port was requested"
         return self._server.grpc_address
 
     @property

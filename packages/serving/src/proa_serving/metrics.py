@@ -100,7 +100,7 @@ class ModelMetrics:
         self._batch_rows = metrics.batch_rows.labels(*labels)
 
     def watch_queue(self, depth: Callable[[], float]) -> None:
-        """Ask ``depth`` whenever metrics are collected."""
+        """Call ``depth`` whenever metrics are collected."""
         self._queue_depth.set_function(depth)
 
     def began(self, protocol: str) -> None:

@@ -1,4 +1,4 @@
-// Timed events: a list per thread, handed over when collecting stops.
+// Timed events: a list per thread, returned when collecting stops.
 #include <sys/syscall.h>
 #include <unistd.h>
 

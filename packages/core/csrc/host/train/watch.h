@@ -71,7 +71,7 @@ struct Event {
   EventKind kind;
   int64_t start, end;
   int64_t bytes_before, bytes_after;  // allocated by the process
-  /// Dtypes and shapes of an op's inputs, or of a kernel's "inputs -> outputs", if asked for.
+  /// Dtypes and shapes of an op's inputs, or of a kernel's "inputs -> outputs", if requested.
   std::string detail;
 };
 struct ThreadEvents {

@@ -11,7 +11,7 @@ PROA_EXTENSION_BEGIN
 
 enum class PlaceType { kUNK = -1, kCPU, kGPU };
 
-/// Where a tensor lies: on the CPU.
+/// The device of a tensor: the CPU.
 struct Place {
   PlaceType type = PlaceType::kCPU;
   Place() = default;
@@ -45,7 +45,7 @@ class Tensor {
   Tensor(std::vector<int64_t> shape, DataType dtype) : shape_(std::move(shape)), dtype_(dtype) {
     allocate();
   }
-  /// One that the library handed over; without memory it has a shape and a dtype alone.
+  /// One that the library passed; without memory it has a shape and a dtype alone.
   static Tensor Of(const ProaTensor& given) {
     Tensor x;
     x.dtype_ = static_cast<DataType>(given.view.dtype);

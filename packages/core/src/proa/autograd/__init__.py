@@ -1,4 +1,4 @@
-"""Gradients: what records, what does not, and how they are asked for."""
+"""Gradients: what records, what does not, and how they are requested."""
 
 from proa.autograd.backward_mode import backward, grad
 from proa.autograd.grad_mode import (

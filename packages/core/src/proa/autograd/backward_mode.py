@@ -1,4 +1,4 @@
-"""Asking for gradients: into the leaves' `grad`, or returned."""
+"""Computing gradients: into the leaves' `grad`, or returned."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _second(
     reverse: bool,
 ) -> list[Tensor | None]:
     """Gradients that differentiate again: those of the composed computation."""
-    # Copies, because one input may depend on another (a state on the weight): asked for
+    # Copies, because one input may depend on another (a state on the weight): requested
     # by its copy, each gradient is that of this operator alone.
     own = [None if t is None else ops.assign(t) for t in (xg, w, h0, c0, bias)]
     x, weight, h, c, b = own

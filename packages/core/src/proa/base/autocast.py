@@ -1,4 +1,4 @@
-"""The mixed precision of a thread: what the dispatcher was last told of it."""
+"""The mixed precision of a thread: what the dispatcher last received."""
 
 from __future__ import annotations
 

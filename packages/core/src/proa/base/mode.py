@@ -2,7 +2,7 @@
 
 The mode is one flag of the process, as users of Paddle expect: it survives exceptions
 and holds until it is switched again. Functions of tensors compute at once in either
-mode; the flag tells code that asks which kind of program it is building.
+mode; the flag says which kind of program is being built.
 """
 
 from __future__ import annotations

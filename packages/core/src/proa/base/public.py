@@ -176,7 +176,7 @@ def _is_of_a_caller(error: Exception) -> bool:
 def _of_arguments(
     where: str, given: Mapping[str, Any], error: Exception
 ) -> errors.Error:
-    """An error that tells all arguments, as none of them alone is known to be wrong."""
+    """An error that shows all arguments, as none of them alone is known to be wrong."""
     described = ", ".join(
         f"{name} {shown(value)}"
         if isinstance(value, _core.Tensor)

@@ -1,6 +1,6 @@
 """Memory of the host that tensors take.
 
-Blocks come in sizes a little above what is asked for and are kept for reuse:
+Blocks come in sizes a little above what is requested and are kept for reuse:
 *allocated* bytes are in use, *reserved* bytes are allocated or kept.
 """
 

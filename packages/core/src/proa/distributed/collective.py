@@ -404,7 +404,7 @@ def spawn(
         options: See there.
 
     Raises:
-        UnimplementedError: If more are asked for.
+        UnimplementedError: If more are requested.
     """
     if nprocs not in (-1, 1):
         raise UnimplementedError(

@@ -1,4 +1,4 @@
-"""What a program for many processes asks, answered for the one there is."""
+"""The queries of a program for many processes, answered for a single one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error tells beyond its message: the user's line, and the C++ stack."""
+"""What an error shows beyond its message: the user's line, and the C++ stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 from proa import errors
 
-#: How much an error tells beyond its message (FLAGS_call_stack_level): 0 nothing, 1 the
+#: How much an error shows beyond its message (FLAGS_call_stack_level): 0 nothing, 1 the
 #: user's line, 2 also the C++ stack, and of a failed backward where the op was called.
 stack_level = 1
 
@@ -76,7 +76,7 @@ def annotate(error: BaseException, text: str) -> None:
 
 
 def raised(kind: str, message: str, stack: str = "") -> errors.Error:
-    """The error of C++ code, with what FLAGS_call_stack_level asks for."""
+    """The error of C++ code, with what FLAGS_call_stack_level requests."""
     error: errors.Error = getattr(errors, kind)(message)
     line = user_line() if stack_level >= 1 else ""
     if line:

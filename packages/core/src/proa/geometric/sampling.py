@@ -36,7 +36,7 @@ def sample_neighbors(
         name: Ignored.
 
     Returns:
-        (neighbours, count), and the edges' numbers if they are asked for: those of the
+        (neighbours, count), and the edges' numbers if they are requested: those of the
         first vertex, then those of the second; and how many each has.
 
     Raises:

@@ -113,7 +113,7 @@ def read(
 ) -> tuple[dict[str, Any], dict[str, Any] | None, Progress]:
     """The states of network and optimizer, and how far training was.
 
-    The optimizer's state is None if it is not asked for or missing, which warns.
+    The optimizer's state is None if it is not requested or missing, which warns.
 
     Raises:
         MissingFileError: If there are no parameters.

@@ -1,4 +1,4 @@
-"""A set in few bits that never forgets and seldom imagines, and the hash it asks."""
+"""A Bloom filter, a set in few bits without false negatives, and its hash."""
 
 from __future__ import annotations
 

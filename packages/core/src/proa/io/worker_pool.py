@@ -28,7 +28,7 @@ def _exit_text(code: int | None) -> str:
 
 
 def _stop(owner: int, processes: list[Any], connections: list[Connection]) -> None:
-    """End workers: ask, then wait a little, then kill."""
+    """End workers: request it, wait a little, then kill."""
     if os.getpid() != owner:
         return  # a forked child must leave its parent's workers alone
     for c in connections:
@@ -45,7 +45,7 @@ def _stop(owner: int, processes: list[Any], connections: list[Connection]) -> No
 
 
 class WorkerPool:
-    """Workers that turn requests into batches, handed out in the order of requests."""
+    """Workers that turn requests into batches, returned in the order of requests."""
 
     def __init__(self, jobs: list[Job], prefetch: int, timeout: float) -> None:
         context = multiprocessing.get_context("fork")
@@ -118,7 +118,7 @@ class WorkerPool:
                 else:
                     yield value
         finally:
-            # What was asked for and is not wanted any more is thrown away later.
+            # What was requested and is not wanted any more is discarded later.
             self._stale.update(n for n, _ in waiting if n not in done)
 
     def _send(self, worker: int, message: tuple[str, int, Any]) -> None:

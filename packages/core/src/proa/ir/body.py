@@ -14,7 +14,7 @@ class Body:
     Attributes:
         block: Its nodes; its inputs are made where it reads a value of a block around.
         own: The values that it makes, those that it carries among them.
-        given: Values of blocks around it -> the inputs that stand for them.
+        given: Values of blocks around it -> the inputs that represent them.
     """
 
     def __init__(self, program: Program) -> None:

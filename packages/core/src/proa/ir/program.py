@@ -34,7 +34,7 @@ NUMPY_TYPES: dict[str, Any] = {
 
 
 class Value:
-    """An array of the graph. A dimension is -1 where only a run tells.
+    """An array of the graph. A symbolic dimension is -1.
 
     Its uses are the nodes of blocks that read it and the outputs of blocks; they are
     kept up to date by what changes `Node.inputs`, `Block.nodes` and `Block.outputs`.

@@ -17,7 +17,7 @@ from proa.ir.body import Body
 from proa.ir.builder import make_node
 from proa.ir.program import Array, Block, Node, Program, Value
 
-#: Held while a program is recorded: parameters stand for inputs meanwhile, so that
+#: Held while a program is recorded: parameters represent inputs meanwhile, so that
 #: recordings of several threads take turns.
 _lock = threading.RLock()
 
@@ -128,7 +128,7 @@ class Recorder:
         return self.symbol(value)
 
     def symbol(self, value: Value) -> Any:
-        """A symbolic tensor that stands for the value."""
+        """A symbolic tensor that represents the value."""
         return _core.symbol(list(value.shape), value.dtype, (self, value))
 
     def value_of(self, tensor: Any) -> Value:

@@ -49,7 +49,7 @@ class GraphBreak(BaseException):
 
 
 class Bound:
-    """A tensor that stands for an input while a program is recorded.
+    """A tensor that represents an input while a program is recorded.
 
     Attributes:
         tensor: The tensor, a symbol until it is released.
@@ -57,7 +57,7 @@ class Bound:
         value: The input.
         grad_of: The parameter whose gradient it is, or None.
         found_grad: The gradient that it had.
-        first_grad: The same, dense, which stands for an input too.
+        first_grad: The same, dense, which represents an input too.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class Capture(Recorder):
 
     # -- tensors ----------------------------------------------------------------------
     def bind(self, tensor: Any, grad_of: Any = None) -> None:
-        """Let a plain tensor stand for an input until `release`."""
+        """Let a plain tensor represent an input until `release`."""
         if id(tensor) in self.bound or tensor._is_symbolic:
             return
         if not tensor.is_leaf:

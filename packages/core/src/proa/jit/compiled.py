@@ -196,7 +196,7 @@ class TrainingProgram(Compiled):
 
 
 class lines_noted:
-    """While open, an error of a node tells where that was recorded."""
+    """While open, an error of a node names where that was recorded."""
 
     __slots__ = ("_program",)
 

@@ -1,6 +1,6 @@
 """Branches and loops recorded as blocks of a program.
 
-Their parts are Python functions, called once with symbols that stand for what a block
+Their parts are Python functions, called once with symbols that represent what a block
 is given. What a part changes in place of the function around it becomes a result of the
 branch, or is carried by the loop.
 """
@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 
 
 def is_symbolic(thing: Any) -> bool:
-    """Whether it is a tensor that stands for a value of a program being recorded."""
+    """Whether it is a tensor that represents a value of a program being recorded."""
     return is_tensor(thing) and bool(thing._is_symbolic)
 
 

@@ -1,4 +1,4 @@
-"""The log of `to_static`: nothing, unless asked for."""
+"""The log of `to_static`: nothing, unless requested."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
 
 
 def log_code(function: Callable[..., Any], code: Callable[[], str]) -> None:
-    """Log the function as it was rewritten to be recorded, if that was asked for."""
+    """Log the function as it was rewritten to be recorded, if that was requested."""
     if _settings.code_level > 0:
         _emit([f"code of {_name_of(function)}:\n{code()}"])
 
@@ -79,14 +79,14 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def _emit(lines: list[str]) -> None:
     for line in lines:
-        # Shown whatever the levels of the application's own loggers: it was asked for.
+        # Shown whatever the levels of the application's own loggers: it was requested.
         _logger.log(max(_logger.getEffectiveLevel(), logging.INFO), line)
         if _settings.to_stdout:
             print(line, file=sys.stdout)
 
 
 def log_recording(function: Callable[..., Any], program: Program) -> None:
-    """Log a recording of the function, as far as was asked for."""
+    """Log a recording of the function, in the requested detail."""
     if _settings.verbosity <= 0 and _settings.code_level <= 0:
         return
     name, nodes = _name_of(function), program.main.nodes

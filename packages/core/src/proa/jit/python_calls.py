@@ -30,9 +30,9 @@ class Callback:
 
     Attributes:
         function: Called with the first `count` of the inputs.
-        shapes: Of the results; open sizes name an input.
+        shapes: Of the results; symbolic dimensions name an input.
         dtypes: Of the results.
-        count: Further inputs tell sizes alone.
+        count: Further inputs are for their sizes alone.
     """
 
     function: Function

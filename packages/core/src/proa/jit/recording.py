@@ -75,7 +75,7 @@ class Recording:
         stores: Values that a run leaves in inputs.
         grads: Parameters with the gradients that a run leaves in them.
         zeroed: Parameters whose gradients a run leaves cleared to zeros.
-        seeds: Inputs that stand for gradients of results, each with its result's index.
+        seeds: Inputs that represent gradients of results, each with its result's index.
         wanted: Inputs whose gradients follow, with those gradients.
         scalars: What every run is given anew.
         layers: The Layers seen.

@@ -294,7 +294,7 @@ class StaticFunction:
 
     @property
     def has_known_inputs(self) -> bool:
-        """Whether an input_spec or a call tells what the inputs are."""
+        """Whether an input_spec or a call determines what the inputs are."""
         return self.input_spec is not None or self._latest is not None
 
     def _called(self) -> tuple[Sequence[InputSpec], Any]:

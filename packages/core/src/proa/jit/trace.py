@@ -60,7 +60,7 @@ class Trace:
 def owner_of(function: Any) -> Any:
     """The Layer that the function or Layer belongs to, or None."""
     for thing in (function, getattr(function, "__self__", None)):
-        # Of its class: a `forward` that is a static function asks for its owner here.
+        # Of its class: a `forward` that is a static function looks up its owner here.
         if hasattr(type(thing), "named_parameters") and hasattr(type(thing), "forward"):
             return thing
     return None

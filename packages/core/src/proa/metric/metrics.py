@@ -21,7 +21,7 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 class Metric:
-    """What `proa.Model` asks of a measure.
+    """What `proa.Model` expects of a metric.
 
     ``compute(outputs…, labels…)`` works on tensors and gives what `update` takes as
     arrays; `accumulate` gives the value so far, `reset` begins anew.

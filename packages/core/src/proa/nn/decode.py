@@ -189,7 +189,7 @@ def dynamic_decode(
         is_test: Kept for callers; has no meaning here.
         return_length: Whether to return the sequences' lengths too.
 
-    Returns (outputs, final states) and, if asked for, lengths.
+    Returns (outputs, final states) and, if requested, lengths.
     """
     inputs, states, finished = decoder.initialize(inits)
     own = bool(getattr(decoder, "tracks_own_finished", False))

@@ -131,7 +131,7 @@ def fans(shape: list[int]) -> tuple[int, int]:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which a nonlinearity asks to widen the initial weights."""
+    """The factor by which initial weights are scaled for a nonlinearity."""
     fixed = {
         "sigmoid": 1.0, "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,
         "conv1d_transpose": 1.0, "conv2d_transpose": 1.0, "conv3d_transpose": 1.0,

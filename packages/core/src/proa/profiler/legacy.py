@@ -189,7 +189,7 @@ _current: list[Profiler] = []
 
 
 def get_profiler() -> Profiler:
-    """The one Profiler of the process, made when first asked for."""
+    """The one Profiler of the process, made when first requested."""
     if not _current:
         _current.append(Profiler())
     return _current[0]

@@ -92,7 +92,7 @@ class Profiler:
         detail: 0 records ops, 1 kernels too, 2 also how they are prepared.
 
     Raises:
-        UnavailableError: If a device other than the CPU is asked for.
+        UnavailableError: If a device other than the CPU is requested.
     """
 
     def __init__(

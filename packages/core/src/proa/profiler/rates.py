@@ -101,7 +101,7 @@ def _arrays(text: str) -> list[tuple[int, Shape]]:
 
 
 def _moved(name: str, before: list[tuple[int, Shape]]) -> list[tuple[int, Shape]]:
-    """The inputs that are read, not asked for their shape alone."""
+    """The inputs whose elements are read, not their shape alone."""
     row = ROWS.get(name)
     if row is None or len(row.arrays) != len(before):
         return before

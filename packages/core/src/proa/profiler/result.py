@@ -33,7 +33,7 @@ class Event(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name, told from others' of the same name."""
+        """The name, made distinct from others' of the same name."""
         return f"{self.name}.backward" if self.kind == "backward" else self.name
 
 
@@ -67,7 +67,7 @@ class ProfilerResult:
         return list(dict.fromkeys(e.thread for e in self.events))
 
     def spans(self, thread: int | None = None) -> list[Span]:
-        """The outermost events (of one thread), with what lies in them."""
+        """The outermost events (of one thread), with what they contain."""
         roots: list[Span] = []
         stack: list[Span] = []
         for event in self.events:

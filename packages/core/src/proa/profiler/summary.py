@@ -227,7 +227,7 @@ class Summary:
         return _rows("Model", self.head("Phase"), rows)
 
     def operators(self) -> str:
-        """Operators, with what lies directly in them if op_detail."""
+        """Operators, with what they directly contain if op_detail."""
         inner: defaultdict[str, list[Event]] = defaultdict(list)
         events: list[Event] = []
         for root in self.result.spans():
@@ -253,7 +253,7 @@ class Summary:
         return _rows("Operators", self.head("Name"), rows)
 
     def nested(self) -> str:
-        """Layers, phases and events of the user with all that lies in them, added up
+        """Layers, phases and events of the user with all that they contain, added up
         by the path of names.
         """
         paths: dict[tuple[str, ...], Statistics] = {}

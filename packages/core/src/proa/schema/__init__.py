@@ -1,6 +1,6 @@
 """The operator table. Standard library only: the build itself reads it.
 
-The rows are made when a name of this package is first asked for, so that `import proa`,
+The rows are made when a name of this package is first requested, so that `import proa`,
 which needs the element types alone, does not wait for them.
 """
 

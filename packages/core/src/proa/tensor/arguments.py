@@ -132,7 +132,7 @@ def as_size(where: str, name: str, value: Any) -> int:
 
 
 def cast_if(x: Tensor, dtype: DTypeLike | None) -> Tensor:
-    """``x`` in ``dtype``; ``x`` itself if it has that dtype or none is asked."""
+    """``x`` in ``dtype``; ``x`` itself if it has that dtype or none is requested."""
     if dtype is None:
         return x
     wanted = as_dtype(dtype)

@@ -91,7 +91,7 @@ def lu_unpack(
     unpack_pivots: bool = True,
     name: str | None = None,
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """P, L and U of what `lu` gave; None for those not asked for.
+    """P, L and U of what `lu` gave; None for those not requested.
 
     Args:
         x: The factors, (.., m, n).

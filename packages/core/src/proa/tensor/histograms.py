@@ -191,7 +191,7 @@ def unique(
 
     Returns:
         The different elements, through which gradients flow to their first
-        occurrences; a tuple with the further results if any is asked for.
+        occurrences; a tuple with the further results if any is requested.
     """
     if axis is not None:
         axis = present_axis("unique", axis, x.ndim)

@@ -194,9 +194,9 @@ def split(
         sizes = [total // count] * count
         return _split_at(x, sizes, along)
     sizes = as_ints("split", num_or_sections)
-    open_sizes = [i for i, n in enumerate(sizes) if n == -1]
-    if len(open_sizes) == 1:
-        sizes[open_sizes[0]] = total - sum(sizes) - 1
+    unspecified = [i for i, n in enumerate(sizes) if n == -1]
+    if len(unspecified) == 1:
+        sizes[unspecified[0]] = total - sum(sizes) - 1
     if sum(sizes) != total or min(sizes, default=0) < 0:
         raise InvalidArgumentError(
             f"[split] sections must add up to {total}, got {list(num_or_sections)}"

@@ -250,7 +250,7 @@ def _rounded(self: Tensor, digits: int | None = None) -> Tensor:
 
 
 def _contiguous(self: Tensor) -> Tensor:
-    """A copy whose elements lie in row-major order, whatever order theirs is."""
+    """A copy whose elements are in row-major order, whatever order theirs is."""
     if self._is_symbolic or self.is_contiguous():
         return ops.assign(self)
     return ops.reshape(ops.reshape(self, shape=[-1]), shape=self.shape)

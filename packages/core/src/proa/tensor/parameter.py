@@ -61,7 +61,7 @@ class Parameter(Tensor):
 
     @property
     def block(self) -> None:
-        """None: outside a Program it lies in no block.
+        """None: outside a Program it is in no block.
 
         Programs hand it on to initializers, as in ``init(param, param.block)``.
         """

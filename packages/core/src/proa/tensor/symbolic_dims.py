@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SymbolicDim(int):
-    """A size of a symbolic tensor that is open while a graph is recorded.
+    """A size of a symbolic tensor that is unknown while a graph is recorded.
 
     As an integer it is -1, its marker in shapes. It records how it is computed
     from the sizes of the graph's arrays, ``n * factor // divisor + extra + m`` (or - m)
@@ -144,7 +144,7 @@ class SymbolicDim(int):
     def __neg__(self) -> Any:
         return self * -1
 
-    # Asked whether it is more than 1, as for broadcasting, it is: equal to 1 it is not.
+    # It compares greater than 1, as for broadcasting, and not equal to 1.
     # To every other number it compares as -1, by which programs know it.
     def __gt__(self, other: Any) -> bool:
         return other == 1 or int.__gt__(self, other)
@@ -166,7 +166,7 @@ class SymbolicDim(int):
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnimplementedError(
-            "[shape] a symbolic dimension supports + - * / // % and **, got one "
+            "[shape] a symbolic dimension supports + - * / // % and **, got one that is "
             f"{what}; give its size in InputSpec"
         )
 
@@ -174,7 +174,7 @@ class SymbolicDim(int):
 #: Axes that an array has at most; `sized` names axes by it.
 _AXES = 8
 
-_core.set_open_size(SymbolicDim)
+_core.set_symbolic_dim(SymbolicDim)
 
 
 def number_of(size: Any) -> Tensor:
@@ -189,7 +189,7 @@ def number_of(size: Any) -> Tensor:
 class Sizes(list[Any]):
     """Sizes of a shape that is not known whole, which do what tensors do as well.
 
-    A list, so that they can be parts of other shapes; computed with, and asked for what
+    A list, so that they can be parts of other shapes; computed with, and used for what
     tensors have, they are an int32 tensor, as the shape of a known one is.
     """
 
@@ -239,7 +239,7 @@ def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:
 
 
 def sized(shape: Sequence[Any], first: Any = None) -> Tensor:
-    """An array of a shape with open sizes, for its shape alone; it has no memory.
+    """An array with a shape with symbolic dimensions, without memory.
 
     Args:
         shape: Sizes; -1 for one lets the array have as many elements as ``first``.

@@ -36,7 +36,7 @@ def _parts(name: str, version: object) -> tuple[int, ...]:
 def require_version(min_version: str, max_version: str | None = None) -> None:
     """Raise VersionError unless PaddlePaddle's API is followed in a version within.
 
-    Programs for PaddlePaddle ask this of the framework; `API_VERSION` answers.
+    Programs for PaddlePaddle query this; `API_VERSION` answers.
     """
     low = _parts("min_version", min_version)
     high = None if max_version is None else _parts("max_version", max_version)

@@ -21,7 +21,7 @@ Self = TypeVar("Self", bound="Client")
 
 
 class Client(ABC):
-    """Asks a server; closes its connection at the end of a `with` statement."""
+    """Sends requests to a server; a `with` statement closes its connection."""
 
     def __enter__(self: Self) -> Self:
         return self

@@ -20,7 +20,7 @@ from proa_serving.protocol.messages import (
 
 
 class GrpcClient(Client):
-    """Asks a server.
+    """Sends requests to a server.
 
     Args:
         address: host:port.

@@ -33,7 +33,7 @@ from proa_serving.protocol.rest import (
 
 
 class HttpClient(Client):
-    """Asks a server. Not thread-safe: give each thread its own.
+    """Sends requests to a server. Not thread-safe: give each thread its own.
 
     Args:
         address: host:port.

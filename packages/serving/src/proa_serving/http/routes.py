@@ -9,7 +9,7 @@ from proa_serving.protocol.errors import MethodNotAllowedError, NotFoundError
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a request asks for, and of which model."""
+    """The action of a request, and its model."""
 
     action: str
     model: str = ""

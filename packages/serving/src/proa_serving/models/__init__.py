@@ -1,1 +1,1 @@
-"""Models being served, where they come from, and what can be asked of them."""
+"""Models being served, where they come from, and the requests they serve."""

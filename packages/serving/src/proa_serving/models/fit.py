@@ -50,7 +50,7 @@ def _fit(tensor: Tensor, spec: TensorSpec) -> None:
 
 
 def fit_outputs(request: InferRequest, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
-    """The outputs to answer, in the order asked for."""
+    """The outputs to answer, in the requested order."""
     if not request.outputs:
         return list(specs)
     known = {spec.name: spec for spec in specs}

@@ -30,7 +30,7 @@ def __dir__() -> list[str]:
 
 
 class ServingError(Exception):
-    """The server could not do what was asked.
+    """The server could not serve a request.
 
     Args:
         where: The part that is speaking; it is put in brackets before the message.
@@ -134,7 +134,7 @@ class RequestTimeoutError(ServingError, TimeoutError):
 
 
 class AddressInUseError(ServingError, OSError):
-    """The server cannot listen where it was told to."""
+    """The server cannot listen on its address."""
 
 
 _TYPES: tuple[type[ServingError], ...] = (

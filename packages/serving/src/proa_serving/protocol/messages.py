@@ -62,7 +62,7 @@ class RequestedOutput:
 
 @dataclass(slots=True)
 class InferRequest:
-    """Run a model once. No ``outputs`` asks for all of them."""
+    """Run a model once. No ``outputs`` requests all of them."""
 
     model: str
     inputs: list[Tensor]

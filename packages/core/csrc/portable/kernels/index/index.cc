@@ -89,7 +89,7 @@ void add_run(T* to, int64_t ts, const T* from, int64_t fs, int64_t n) {
     }
   }
 }
-/// Asks for what the next run will read and write.
+/// Prefetches what the next run will read and write.
 void add_run_f32(float* to, const float* from, int64_t n, const uint8_t* next_to,
                  const uint8_t* next_from) {
   int64_t i = 0;

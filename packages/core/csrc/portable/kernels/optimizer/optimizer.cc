@@ -294,7 +294,7 @@ struct RowSteps {
     int64_t row, value;
   };
 
-  /// Asks for what the machine does not see coming: where the row begins.
+  /// Prefetches what the hardware does not predict: where the row begins.
   void prefetch_row(int64_t r) const {
     constexpr int64_t kLine = 64 / sizeof(float), kMaxParts = 8 * kLine;
     const float* const p = table.as<float>() + r * table.stride[0];

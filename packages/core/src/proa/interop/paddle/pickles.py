@@ -161,7 +161,7 @@ def read_pickle(
 
     Args:
         data: The file's bytes.
-        where: Who asks, for errors.
+        where: The caller, for errors.
         keep_name_table: Whether a state dict keeps its table of parameter names.
 
     Returns:

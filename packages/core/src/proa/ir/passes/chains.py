@@ -14,7 +14,7 @@ _MAX_ARRAYS = 48
 _MAX_VISITS = 256
 #: Arrays of fewer elements stay in the cache between ops anyway.
 MIN_ELEMENTS = 1 << 15
-#: Its kernel asks whether the exponent is one number, which a block of many may be.
+#: Its kernel tests whether the exponent is one number, which a block of many may be.
 _NOT_BY_BLOCKS = "pow"
 
 

@@ -5,7 +5,7 @@ from proa.ir.program import Block, Node, Program, Value
 
 
 def storage_owners(block: Block) -> dict[Value, Value]:
-    """The value in whose memory each view lies."""
+    """The value whose memory each view shares."""
     owner: dict[Value, Value] = {}
     for node in block.nodes:
         source = node.inputs[0] if node.inputs else None

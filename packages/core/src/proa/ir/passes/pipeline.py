@@ -70,7 +70,7 @@ def optimize(program: Program, level: int = 2) -> bool:
         program: Rewritten in place.
         level: 0 nothing; 1 what keeps every op's result bit-equal; 2 also fusions,
             which may round otherwise; 3 also what changes weights; 4 also chains, of
-            which an engine must be told (`chain_spans`): a file does not keep them.
+            which an engine must receive (`chain_spans`): a file does not keep them.
 
     Returns:
         Whether anything changed.

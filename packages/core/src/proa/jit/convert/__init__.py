@@ -15,7 +15,7 @@ branch and loop became functions that the runtime may call, to record each once:
 
 The new functions share the variables of the old one (`nonlocal`), that is their cells.
 The runtime reads and writes cells: nothing is passed, and a variable that has no value
-is an empty cell, of which Python itself tells whoever reads it. If a condition is no
+is an empty cell, which Python itself reports when it is read. If a condition is no
 symbol, the runtime does what Python does.
 
 If it is one, `jit.flow` records the functions as blocks. Both branches must leave the
@@ -24,7 +24,7 @@ such, numbers that differ become tensors (`lattice`). The abstract values are kn
 the second branch has been recorded; if the first does not fit, both are recorded again.
 Early returns, `break` and `continue` become flags first (`early_exits`).
 
-Calls in rewritten code ask for what to call (`calls`): users' functions and `forward`
+Calls in rewritten code look up what to call (`calls`): users' functions and `forward`
 of their Layers are rewritten likewise, those of libraries are not; a function whose
 source cannot be had is called as it is. Lines are those of the user's file, in errors
 and for the debugger (`source`). Code is rewritten once, functions share it.

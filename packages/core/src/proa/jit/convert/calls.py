@@ -61,7 +61,7 @@ def _rewritten(function: FunctionType) -> CodeType | None:
         if code not in _codes:
             _codes[code] = None
             # What Python does not take when it stands in a function of its own is left
-            # as it is: recording then tells the line, should a tensor decide there.
+            # as it is: recording then reports the line, should a tensor decide there.
             with suppress(SyntaxError, RecursionError):
                 tree = _tree(function)
                 if tree is not None:

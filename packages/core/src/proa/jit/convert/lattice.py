@@ -91,7 +91,7 @@ class Container:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A result of which only a run tells which of these kinds it is."""
+    """A result whose kind, one of these, is known at run time only."""
 
     options: tuple[AbstractValue, ...]
 

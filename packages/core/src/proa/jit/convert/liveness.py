@@ -18,7 +18,7 @@ class Liveness:
 
     Args:
         body: The statements.
-        stops: The flags that each `For` node asks after a round.
+        stops: The flags that each `For` node reads after a round.
 
     Attributes:
         after: Of `If`, `While` and `For` nodes, the names read after them.

@@ -175,7 +175,7 @@ class _Branch:
         Args:
             pred: The condition.
             true, false: The branches.
-            key: The user's function that tells this branch from others.
+            key: The user's function that distinguishes this branch.
         """
 
         def attempt(avals: list[AbstractValue] | None) -> None:
@@ -268,7 +268,7 @@ def while_loop(test: Function, body: Function, names: Any) -> None:
 def _loop(
     test: Function, body: Function, variables: Variables, where: str, key: Any
 ) -> None:
-    """Record a loop until `test` tells that it ends."""
+    """Record a loop until `test` says that it ends."""
     what = f"from round to round of the loop at {where}, which a Tensor ends"
     first = variables.read()
     last: list[Any] = []
@@ -333,7 +333,7 @@ def for_loop(
         items: What is iterated over.
         body: Takes an item; changes the variables of these names.
         names: As `Variables` has them.
-        test: Asked after each round whether to go on.
+        test: Called after each round: whether to go on.
     """
     found = as_symbolic_iterable(items)
     if found is not None:
@@ -440,7 +440,7 @@ def chain(value: Any, *rest: Any) -> Any:
 
 
 def size(value: Any) -> Any:
-    """A value that bounds a loop: a size that is open as a tensor of the run's."""
+    """A value that bounds a loop: a symbolic dimension as a tensor of the run."""
     return value.number() if isinstance(value, SymbolicDim) else value
 
 

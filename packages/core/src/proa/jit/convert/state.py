@@ -16,7 +16,7 @@ class RecordingState(threading.local):
             with when they are recorded again as a part of another.
         lost: Variables that a branch left without a value, each with the error to
             raise where it is read.
-        logged: Code that was logged, if that was asked for.
+        logged: Code that was logged, if that was requested.
         has_effects: Whether what is printed and asserted is recorded.
         layers: By id, Layers that computed, with the attributes that they had.
         first: The code whose results are those of the recorded function.

@@ -60,7 +60,7 @@ def shown_to_users(
     """
     made = _explained(error, lost)
     if isinstance(made, Error) or hasattr(made, "add_note"):
-        # Tracebacks tell the lines of Python's own errors.
+        # Tracebacks show the lines of Python's own errors.
         line = _line_text(error) if isinstance(made, Error) else ""
         for text in (_layer_text(layers), line):
             texts = (str(made), *getattr(made, "__notes__", ()))
@@ -73,7 +73,7 @@ def shown_to_users(
 
 def _line_text(error: Exception) -> str:
     """The user's line: that of the function that was recorded, or, where that has none,
-    as with a Layer of ours, the one that asked for the recording.
+    as with a Layer of ours, the one that requested the recording.
     """
     line = locations.line_of(error) or locations.user_line()
     return f"at {line}" if line else ""

@@ -37,7 +37,7 @@ _OPERATORS = {
 
 
 def is_plain(test: ast.expr) -> bool:
-    """Whether a test is no tensor, as its form tells."""
+    """Whether a test is no tensor, as its form shows."""
     if isinstance(test, ast.Constant):
         return True
     if isinstance(test, ast.BoolOp):
@@ -346,7 +346,7 @@ class Rewriter(ast.NodeTransformer):
 
 
 class _Bounds(ast.NodeTransformer):
-    """Comparisons of a loop's condition, in which open sizes are those of the run."""
+    """Comparisons of a loop's condition, with the run's symbolic dimensions."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if not _binds(node):

@@ -1,7 +1,7 @@
 """Variables of a running function, read and written by the functions made of its parts.
 
 A variable that both a function and those in it use lives in a cell, which the latter
-hold. An empty cell is a variable without a value: Python itself tells who reads it.
+hold. An empty cell is a variable without a value: Python itself reports its use.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def scaled_dot_product_attention(
 
     Returns:
         (batch, n, heads, e). Its memory grows with n + m, not n * m, unless the
-        gradient of a mask or a second derivative is asked for.
+        gradient of a mask or a second derivative is requested.
     """
     if not 0 <= dropout_p <= 1:
         raise InvalidArgumentError(

@@ -181,7 +181,7 @@ def _left_over(
     minimum: list[int],
     steps: list[int],
 ) -> list[int]:
-    """Elements after the last window, from either of the ways to ask for them."""
+    """Elements after the last window, from either of the ways to request them."""
     axes = len(steps)
     extra = per_axis(where, output_padding, axes, "output_padding", 0)
     if output_size is None:

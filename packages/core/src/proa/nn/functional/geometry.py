@@ -163,8 +163,8 @@ def placement(
 ) -> Placement:
     """The windows over axes of these sizes, from what a caller may say of them.
 
-    A stride of None is the kernel's size. Answers are kept, as programs ask the same
-    again and again.
+    A stride of None is the kernel's size. Results are cached, as programs repeat
+    arguments.
     """
     known = tuple(size) if isinstance(padding, str) else (0,) * len(size)
     return _placement(

@@ -120,8 +120,8 @@ def interpolate(
 ) -> Tensor:
     """Lines, images or volumes resized to ``size`` or by ``scale_factor``.
 
-    Element i of an axis of n elements, resized to m, lies at r * (i + 0.5) - 0.5 with
-    r = n / m, or 1 / scale_factor where that is given. With align_corners it lies at
+    Element i of an axis of n elements, resized to m, is at r * (i + 0.5) - 0.5 with
+    r = n / m, or 1 / scale_factor where that is given. With align_corners it is at
     i * (n - 1) / (m - 1), with align_mode 1 (linear modes) and by nearest at r * i. An
     element with weight 0 is not read: a NaN does not spread to where it has no part.
 
@@ -155,7 +155,7 @@ def interpolate(
         return _area(x, sizes, first)
     for i, (new, factor) in enumerate(zip(sizes, factors, strict=True)):
         if factor == 1 or (size is not None and new == x.shape[first + i]):
-            continue  # every element lies where it lay
+            continue  # every element keeps its place
         x = ops.resize_axis(
             x, axis=first + i, size=new, scale=factor, mode=kind,
             corners=align_corners, half=align_mode == 0,

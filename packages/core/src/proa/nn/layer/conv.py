@@ -36,7 +36,7 @@ _TRANSPOSE: tuple[Callable[..., Tensor], ...] = (
 class _ConvNd(Layer):
     """Kernels, bias and geometry; kernels are normal with std sqrt(2 / fan_in).
 
-    Programs for Paddle ask by this name whether a layer is a convolution.
+    Programs for Paddle test by this name whether a layer is a convolution.
     """
 
     _axes: int

@@ -52,7 +52,7 @@ op(
     scratch=True,
     pack="w",
     doc="Cross-correlation of x with the kernels w, plus a bias per output channel. "
-    "The result lies in channels-last memory.",
+    "The result is stored channels-last.",
 )
 op(
     f"conv2d_grad_input(dy, w, like: shape, *, {_GEOMETRY})",

@@ -32,7 +32,7 @@ op(
     "n * sizes[i] // divisors[i] + extras[i], where n is axis axes[i] % 8 of "
     "xs[axes[i] // 8]; plus the axis that plus[i] names likewise, or minus the one "
     "that -2 - plus[i] names, or neither for -1. One number may be -1: then xs[0] "
-    "has as many elements. A graph with open sizes hands the result to `reshape_like`, "
+    "has as many elements. With symbolic dimensions a graph uses it in `reshape_like`, "
     "`broadcast_like` and `full_like`.",
 )
 op(

@@ -77,7 +77,7 @@ op(
     grad=_resize_grad,
     scratch=True,
     doc="x resampled along axis to size elements (size 0: floor(n * scale)). Element i "
-    "lies at r * i; linear with half and cubic: r * (i + 0.5) - 0.5. r is 1 / scale, "
+    "is at r * i; linear with half and cubic: r * (i + 0.5) - 0.5. r is 1 / scale, "
     "n / size without scale, (n - 1) / (size - 1) by corners, 0 for one element. cubic "
     "is Keys's kernel with a = -0.75. Only nearest takes integers.",
 )

@@ -1,7 +1,7 @@
 """`decorate`: an optimizer whose recorded steps compute in 16 bits, with scaled losses.
 
 The step that `to_static` records is recorded as in `proa.amp.auto_cast`: the optimizer
-asks for that when it meets the loss. The scale is state of the step, as weights are.
+requests that when it meets the loss. The scale is state of the step, as weights are.
 """
 
 from __future__ import annotations

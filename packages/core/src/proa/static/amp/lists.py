@@ -11,7 +11,7 @@ from proa.schema import ROWS
 
 
 class AutoMixedPrecisionLists:
-    """Operators by class: the rows' own, and what is asked for.
+    """Operators by class: the rows' own, and what is requested.
 
     Args:
         custom_white_list: Operators (PaddlePaddle's names or the rows') to compute in

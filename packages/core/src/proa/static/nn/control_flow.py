@@ -90,7 +90,7 @@ def case(
     """The result of the first function whose condition holds.
 
     Args:
-        pred_fn_pairs: (condition, function) in the order in which they are asked.
+        pred_fn_pairs: (condition, function) in the order in which they are tested.
         default: Called if none holds; None takes the last pair's function.
         name: Ignored.
 

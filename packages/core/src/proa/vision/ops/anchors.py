@@ -1,4 +1,4 @@
-"""Prior boxes of a detector, and boxes told in their terms."""
+"""Prior boxes of a detector, and boxes encoded relative to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["box_coder", "prior_box"]
 
 
 def _ratios(aspect_ratios: Sequence[float], flip: bool) -> list[float]:
-    """1, then the others once, each with its reciprocal if asked for."""
+    """1, then the others once, each with its reciprocal if requested."""
     found = [1.0]
     for ratio in aspect_ratios:
         if all(abs(ratio - r) > 1e-6 for r in found):
@@ -131,7 +131,7 @@ def box_coder(
     axis: int = 0,
     name: str | None = None,
 ) -> Tensor:
-    """Boxes told by their distance from prior boxes, or found from it.
+    """Boxes encoded as offsets from prior boxes, or decoded from these.
 
     Encoded: (centre - prior centre) / prior size and log(size / prior size), over the
     variances. Decoding is the reverse.

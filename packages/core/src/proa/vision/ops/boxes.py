@@ -160,7 +160,7 @@ def matrix_nms(
 
     Returns:
         (R, 6): class, score, box; then the numbers (N,), then the places (R, 1), or
-        None for what is not asked for.
+        None for what is not requested.
 
     Source: Wang et al., SOLOv2, 2020.
     """

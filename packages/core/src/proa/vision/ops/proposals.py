@@ -133,8 +133,9 @@ def distribute_fpn_proposals(
         rois_num: (N,), the number of boxes of each image.
 
     Returns:
-        The boxes of each level; (R, 1) int32, where in all of them together each box
-        lies; and with rois_num the numbers of each image's boxes by level, else None.
+        The boxes of each level; (R, 1) int32, the place of each box among
+        all of them; and with rois_num the numbers of each image's boxes by level, else
+        None.
 
     Raises:
         ShapeError: If fpn_rois is not (R, 4).

@@ -129,7 +129,7 @@ def roi_align(
         spatial_scale: Pixels of x for one unit of the boxes.
         sampling_ratio: Points of a bin along an axis; <= 0: its pixels, rounded up (in
             a recorded graph for boxes no larger than the image).
-        aligned: Whether boxes are moved by half a pixel, as pixels' middles lie there.
+        aligned: Whether boxes are moved by half a pixel, as pixels' middles are there.
 
     Returns:
         (R, C, height, width).

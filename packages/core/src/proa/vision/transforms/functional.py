@@ -44,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# By these names Paddle's own example of a transform asks what an image is.
+# By these names Paddle's own example of a transform tests what an image is.
 _is_pil_image = is_pil
 
 

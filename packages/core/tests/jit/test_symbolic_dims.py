@@ -1,4 +1,4 @@
-"""Sizes that are open while a graph is recorded, in shapes and sums."""
+"""Symbolic dimensions in shapes and sums."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def test_a_recorded_function_does_what_it_does_eagerly(
 ) -> None:
     function = FUNCTIONS[name]
     spec = [InputSpec([None, None, 4], "float32")]
-    save(to_static(function, input_spec=spec), str(tmp_path / "open"))
-    loaded = proa.jit.load(str(tmp_path / "open"))
+    save(to_static(function, input_spec=spec), str(tmp_path / "f"))
+    loaded = proa.jit.load(str(tmp_path / "f"))
     for shape in [(1, 2, 4), (3, 6, 4), (2, 4, 4), (0, 2, 4)]:
         x = proa.to_tensor(RNG.standard_normal(shape).astype(np.float32))
         if name in ("merged", "mixed", "rest", "tiled") and 0 in shape:
@@ -145,15 +145,15 @@ def test_a_recorded_function_does_what_it_does_eagerly(
         (lambda x: proa.arange(0, x.shape[0], 0.5), InvalidArgumentError),
     ],
 )
-def test_what_open_sizes_cannot_do_is_refused(
+def test_what_symbolic_dims_cannot_do_is_refused(
     function: Callable[[Any], Any], error: type[Exception], tmp_path: Path
 ) -> None:
     spec = [InputSpec([None, None, 4], "float32")]
-    with pytest.raises(error, match="open"):
-        save(to_static(function, input_spec=spec), str(tmp_path / "open"))
+    with pytest.raises(error, match="symbolic dimension"):
+        save(to_static(function, input_spec=spec), str(tmp_path / "f"))
 
 
-def test_a_size_that_is_left_out_is_known_where_all_that_is_open_stays() -> None:
+def test_a_size_that_is_left_out_is_known_where_all_symbolic_dims_stay() -> None:
     shapes = []
 
     def function(x: Any) -> Any:
@@ -192,7 +192,7 @@ def test_lengths_and_counts_must_be_known() -> None:
             to_static(function, input_spec=[spec])(proa.ones([2, 4, 3, 3]))
 
 
-def test_an_open_size_is_more_than_one() -> None:
+def test_a_symbolic_dim_is_more_than_one() -> None:
     seen = []
 
     def function(x: Any) -> Any:
@@ -206,7 +206,7 @@ def test_an_open_size_is_more_than_one() -> None:
     assert seen[-1] == [False, False, True, True, False, False]  # as -1
 
 
-def test_an_open_size_is_minus_one_in_comparisons() -> None:
+def test_a_symbolic_dim_is_minus_one_in_comparisons() -> None:
     seen = []
 
     def function(x: Any) -> Any:

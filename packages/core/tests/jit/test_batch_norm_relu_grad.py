@@ -1,4 +1,4 @@
-"""The gradient of a batch norm and the relu behind it, as one op of a recorded step."""
+"""The gradient of a batch norm and the relu after it, as one op of a recorded step."""
 
 from __future__ import annotations
 
