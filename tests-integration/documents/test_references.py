@@ -152,6 +152,8 @@ def _fault_of(words: list[str]) -> str:
         inner = {"infer": "proa-infer", "lite": "proa-lite", "serve": "proa-serve"}
         if rest[0] in inner:
             return _unknown_option(PROGRAMS[inner[rest[0]]], rest[1:])
+        if rest[0] == "convert":
+            return _unknown_option(ROOT / "packages/core/src/proa/cli.py", rest[1:])
         if rest[0] not in ("info", "version", "help", "--help", "--version"):
             return f"no command {rest[0]}"
     return ""

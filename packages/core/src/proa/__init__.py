@@ -83,8 +83,8 @@ if _typing.TYPE_CHECKING:
 _MODULES = (
     "amp", "autograd", "callbacks", "compat", "device", "distributed", "distribution",
     "errors", "fft", "framework", "geometric", "hapi", "hub", "incubate", "interop",
-    "io", "jit", "linalg", "metric", "nn", "optimizer", "profiler", "regularizer",
-    "static", "sysconfig", "text", "utils", "version", "vision",
+    "io", "jit", "linalg", "metric", "nn", "onnx", "optimizer", "profiler",
+    "regularizer", "static", "sysconfig", "text", "utils", "version", "vision",
 )  # fmt: skip
 #: Submodules for packages that build on this one: not part of the public API.
 _INTERNAL = ("base", "ir", "runtime")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
-from proa.errors import Error
+from proa.errors import Error, InvalidArgumentError
 
 GROUP = "proa.commands"
 
@@ -34,6 +34,7 @@ KNOWN = {
 }
 WHEELS = ("proa", "proa-slim", "proa-inference", "proa-lite", "proa-serving")
 OWN = {
+    "convert": "write an ONNX model as a .proa file",
     "info": "versions, instruction set and packages of this machine",
     "version": "the version of proa",
 }
@@ -118,6 +119,58 @@ def version(arguments: Sequence[str] = ()) -> int:
     return 0
 
 
+def _named(option: str, text: str) -> tuple[str, list[str]]:
+    """``name=1,2`` as the name and its items."""
+    name, equals, items = text.partition("=")
+    if not name or not equals:
+        raise InvalidArgumentError(
+            f"[proa convert] expected {option} NAME=VALUES, got {text!r}"
+        )
+    return name, [item for item in items.split(",") if item]
+
+
+def _number(option: str, text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"[proa convert] expected a number in {option}, got {text!r}"
+        ) from None
+
+
+def convert(arguments: Sequence[str]) -> int:
+    """Write an ONNX model as a .proa file."""
+    parser = argparse.ArgumentParser("proa convert", description=OWN["convert"])
+    parser.add_argument("model", help="the ONNX model")
+    parser.add_argument("output", help="the file to write, named *.proa")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,-1,-1",
+        help="the shape of an input in place of the model's; -1 is symbolic",
+    )
+    parser.add_argument(
+        "--fix", action="append", default=[], metavar="NAME=VALUE",
+        help="the value of an input, which the written model no longer takes",
+    )  # fmt: skip
+    given = parser.parse_args(arguments)
+    onnx, jit = (importlib.import_module(f"proa.{name}") for name in ("onnx", "jit"))
+    fixed: dict[str, Any] = {}
+    for name, items in (_named("--fix", text) for text in given.fix):
+        numbers = [_number("--fix", item) for item in items]
+        fixed[name] = numbers[0] if len(numbers) == 1 else numbers
+    layer = onnx.load(given.model, fixed)
+    shapes = dict(_named("--shape", text) for text in given.shape)
+    sizes = {n: [int(_number("--shape", i)) for i in s] for n, s in shapes.items()}
+    jit.save(layer, given.output, layer.specs(sizes))
+    return 0
+
+
 def _no_arguments(name: str, arguments: Sequence[str]) -> None:
     """Answer --help and refuse everything else, as argparse does."""
     parser = argparse.ArgumentParser(f"proa {name}", description=f"Print {OWN[name]}.")
@@ -186,6 +239,8 @@ def _main(arguments: Sequence[str]) -> int:
         return 0
     if first in ("-V", "--version", "version"):
         return version(rest)
+    if first == "convert":
+        return convert(rest)
     if first == "info":
         return info(rest)
     return run(first, rest)

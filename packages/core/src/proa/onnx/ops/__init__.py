@@ -1,0 +1,24 @@
+"""The rows of the mapping table, by family. Importing this makes them known."""
+
+from proa.onnx.ops import (
+    convolution,
+    elementwise,
+    flow,
+    index,
+    linear,
+    loss,
+    norm,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    resize,
+    sequence,
+    shape,
+    signal,
+)
+
+__all__ = [
+    "convolution", "elementwise", "flow", "index", "linear", "loss", "norm", "pooling",
+    "quantized", "recurrent", "reduction", "resize", "sequence", "shape", "signal",
+]  # fmt: skip

@@ -1,0 +1,289 @@
+"""What `proa.onnx.load` makes of models."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa.cli import main
+from proa.errors import InvalidArgumentError, UnavailableError, UnimplementedError
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+W = np.arange(12, dtype=np.float32).reshape(3, 4) / 10
+B = np.array([0.5, -1.0, 2.0, 0.0], np.float32)
+
+
+def floats(name: str, *shape: Any) -> Any:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
+
+
+def model(
+    nodes: list[Any], inputs: list[Any], outputs: list[Any],
+    constants: dict[str, Any] | None = None, opset: int = 17, **more: Any,
+) -> Any:  # fmt: skip
+    tensors = [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, tensors)
+    opsets = [helper.make_opsetid("", opset), *more.pop("opsets", [])]
+    return helper.make_model(graph, opset_imports=opsets, **more)
+
+
+def linear_model() -> Any:
+    nodes = [
+        helper.make_node("MatMul", ["x", "fc.weight"], ["product"]),
+        helper.make_node("Add", ["product", "fc.bias"], ["y"]),
+    ]
+    constants = {"fc.weight": W, "fc.bias": B}
+    return model(nodes, [floats("x", "n", 3)], [floats("y", "n", 4)], constants)
+
+
+def loaded(message: Any, **more: Any) -> Any:
+    return proa.onnx.load(message.SerializeToString(), **more)
+
+
+def test_weights_are_parameters_under_their_names() -> None:
+    layer = loaded(linear_model())
+    names = {name: p.shape for name, p in layer.named_parameters()}
+    assert names == {"fc_weight": [3, 4], "fc_bias": [4]}
+    assert not layer.training
+    x = np.array([[1, 2, 3], [-1, 0, 1]], np.float32)
+    np.testing.assert_allclose(layer(proa.to_tensor(x)).numpy(), x @ W + B, rtol=1e-6)
+
+
+def test_a_loaded_model_is_trained_further() -> None:
+    layer = loaded(linear_model())
+    x = proa.to_tensor(np.eye(3, dtype=np.float32))
+    step = proa.optimizer.SGD(0.1, parameters=layer.parameters())
+    (layer(x) ** 2).mean().backward()
+    # d mean(y ** 2) / dW = 2 / 12 * y for x = I
+    expected = W - 0.1 * 2 / 12 * (W + B)
+    step.step()
+    np.testing.assert_allclose(layer.fc_weight.numpy(), expected, rtol=1e-5)
+
+
+def test_a_loaded_model_is_saved_with_symbolic_sizes() -> None:
+    layer = loaded(linear_model())
+    file = io.BytesIO()
+    proa.jit.save(layer, file, layer.input_spec)
+    file.seek(0)
+    again = proa.jit.load(file)
+    for n in (1, 5):
+        x = np.full((n, 3), 0.5, np.float32)
+        np.testing.assert_allclose(
+            again(proa.to_tensor(x)).numpy(), x @ W + B, rtol=1e-6
+        )
+
+
+def test_sizes_are_computed_while_a_graph_is_recorded() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["n"], axis=0),
+        helper.make_node("Gather", ["shape", "last"], ["w"], axis=0),
+        helper.make_node("Mul", ["w", "two"], ["w2"]),
+        helper.make_node("Unsqueeze", ["n", "axis"], ["n1"]),
+        helper.make_node("Unsqueeze", ["w2", "axis"], ["w1"]),
+        helper.make_node("Concat", ["n1", "minus", "w1"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["x", "wanted"], ["y"]),
+    ]
+    constants = {
+        "zero": np.array(0), "last": np.array(3), "two": np.array(2),
+        "axis": np.array([0]), "minus": np.array([-1]),
+    }  # fmt: skip
+    x_info, y_info = floats("x", "n", 4, "h", "w"), floats("y", "n", "a", "b")
+    layer = loaded(model(nodes, [x_info], [y_info], constants))
+    file = io.BytesIO()
+    proa.jit.save(layer, file, layer.input_spec)
+    file.seek(0)
+    saved = proa.jit.load(file)
+    for shape in ((1, 4, 2, 3), (2, 4, 3, 5)):
+        x = np.random.default_rng(0).random(shape, np.float32)
+        expected = x.reshape(shape[0], -1, 2 * shape[3])
+        for run in (layer, saved):
+            np.testing.assert_array_equal(run(proa.to_tensor(x)).numpy(), expected)
+
+
+def branching_model() -> Any:
+    def branch(name: str, op: str) -> Any:
+        node = helper.make_node(op, ["x", "one"], [name])
+        return helper.make_graph([node], name, [], [floats(name, 2)])
+
+    nodes = [
+        helper.make_node("Greater", ["k", "zero"], ["up"]),
+        helper.make_node(
+            "If", ["up"], ["y"], then_branch=branch("sum", "Add"),
+            else_branch=branch("difference", "Sub"),
+        ),
+    ]  # fmt: skip
+    constants = {"zero": np.array(0), "one": np.ones(1, np.float32)}
+    k = helper.make_tensor_value_info("k", TensorProto.INT64, [])
+    return model(nodes, [floats("x", 2), k], [floats("y", 2)], constants)
+
+
+def test_a_branch_is_saved_as_a_branch() -> None:
+    layer = loaded(branching_model())
+    file = io.BytesIO()
+    proa.jit.save(layer, file, layer.input_spec)
+    file.seek(0)
+    saved = proa.jit.load(file)
+    x = proa.to_tensor(np.array([1, 2], np.float32))
+    for run in (layer, saved):
+        for k, expected in ((1, [2, 3]), (-1, [0, 1])):
+            found = run(x, proa.to_tensor(np.array(k)))
+            np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_a_fixed_input_is_no_longer_taken() -> None:
+    layer = loaded(branching_model(), fixed={"k": 1})
+    assert [info.name for info in layer.inputs] == ["x"]
+    x = proa.to_tensor(np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(layer(x).numpy(), [2, 3])
+    with pytest.raises(InvalidArgumentError, match="fixed"):
+        loaded(branching_model(), fixed={"nope": 1})
+
+
+def test_all_unknown_operators_are_named_at_once() -> None:
+    nodes = [
+        helper.make_node("Reluu", ["x"], ["a"]),
+        helper.make_node("Conw", ["a"], ["y"]),
+    ]
+    with pytest.raises(UnimplementedError, match="Conw") as caught:
+        loaded(model(nodes, [floats("x", 2)], [floats("y", 2)]))
+    assert "Reluu of opset 17 (nearest: Relu" in str(caught.value)
+    assert "Conw of opset 17 (nearest: Conv" in str(caught.value)
+
+
+def test_a_models_own_function_is_called() -> None:
+    body = [
+        helper.make_node("Mul", ["a", "a"], ["square"]),
+        helper.make_node("LeakyRelu", ["square"], ["out"]),
+    ]
+    attribute = body[1].attribute.add()
+    attribute.name, attribute.ref_attr_name = "alpha", "slope"
+    attribute.type = onnx.AttributeProto.FLOAT
+    function = helper.make_function(
+        "own", "Squared", ["a"], ["out"], body, [helper.make_opsetid("", 17)], ["slope"]
+    )
+    node = helper.make_node("Squared", ["x"], ["y"], domain="own", slope=0.5)
+    message = model(
+        [node], [floats("x", 2)], [floats("y", 2)], functions=[function],
+        opsets=[helper.make_opsetid("own", 1)],
+    )  # fmt: skip
+    found = loaded(message)(proa.to_tensor(np.array([-3, 2], np.float32)))
+    np.testing.assert_array_equal(found.numpy(), [9, 4])
+
+
+def test_a_function_that_calls_itself_is_refused() -> None:
+    node = helper.make_node("Again", ["a"], ["out"], domain="own")
+    function = helper.make_function(
+        "own", "Again", ["a"], ["out"], [node], [helper.make_opsetid("own", 1)]
+    )
+    call = helper.make_node("Again", ["x"], ["y"], domain="own")
+    message = model(
+        [call], [floats("x", 2)], [floats("y", 2)], functions=[function],
+        opsets=[helper.make_opsetid("own", 1)],
+    )  # fmt: skip
+    with pytest.raises(InvalidArgumentError, match="functions inside one another"):
+        loaded(message)
+
+
+def external_model(location: str) -> Any:
+    message = linear_model()
+    tensor = message.graph.initializer[0]
+    data = tensor.raw_data
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", "4"), ("length", "48")):
+        tensor.external_data.add(key=key, value=value)
+    return message, b"\0" * 4 + data
+
+
+def test_external_data_is_read_from_the_models_folder(tmp_path: Path) -> None:
+    message, data = external_model("weights.bin")
+    (tmp_path / "weights.bin").write_bytes(data)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(message.SerializeToString())
+    np.testing.assert_array_equal(proa.onnx.load(path).fc_weight.numpy(), W)
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "link.bin"])
+def test_external_data_outside_the_folder_is_refused(
+    tmp_path: Path, location: str
+) -> None:
+    message, data = external_model(location)
+    (tmp_path / "weights.bin").write_bytes(data)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    path = folder / "model.onnx"
+    path.write_bytes(message.SerializeToString())
+    with pytest.raises(InvalidArgumentError, match="outside"):
+        proa.onnx.load(path)
+    with pytest.raises(InvalidArgumentError, match="without a folder"):
+        loaded(message)
+
+
+def test_external_data_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    message, data = external_model("weights.bin")
+    (tmp_path / "weights.bin").write_bytes(data[:-1])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(message.SerializeToString())
+    with pytest.raises(InvalidArgumentError, match="12 elements at byte 4 of 51"):
+        proa.onnx.load(path)
+
+
+def test_a_model_is_converted_by_the_command(tmp_path: Path) -> None:
+    source, target = tmp_path / "model.onnx", tmp_path / "model.proa"
+    source.write_bytes(branching_model().SerializeToString())
+    assert main(["convert", str(source), str(target), "--fix", "k=-1"]) == 0
+    x = proa.to_tensor(np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(proa.jit.load(str(target))(x).numpy(), [0, 1])
+    source.write_bytes(linear_model().SerializeToString())
+    assert main(["convert", str(source), str(target), "--shape", "x=2,3"]) == 0
+    assert proa.jit.load(str(target))(proa.ones([2, 3])).shape == [2, 4]
+
+
+@pytest.mark.parametrize("option", ["--fix=k", "--fix=k=a", "--shape=z=1,2"])
+def test_the_command_reports_a_wrong_option(
+    tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "model.onnx"
+    source.write_bytes(branching_model().SerializeToString())
+    assert main(["convert", str(source), str(tmp_path / "m.proa"), option]) == 1
+    assert "expected" in capsys.readouterr().err
+
+
+def test_without_the_package_the_error_names_the_extra() -> None:
+    program = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "import proa.onnx\n"
+        "try: proa.onnx.load(b'')\n"
+        f"except proa.errors.{UnavailableError.__name__} as e: print(e)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "proa[onnx]" in done.stdout
+
+
+@pytest.mark.fuzz
+def test_damaged_models_end_in_typed_errors() -> None:
+    rng = np.random.default_rng(0)
+    for message in (linear_model(), branching_model()):
+        good = message.SerializeToString()
+        for _ in range(400):
+            data = bytearray(good)
+            for at in rng.integers(0, len(data), rng.integers(1, 6)):
+                data[at] = rng.integers(0, 256)
+            if rng.random() < 0.2:
+                del data[rng.integers(0, len(data)) :]
+            with contextlib.suppress(proa.errors.Error):
+                proa.onnx.load(bytes(data))
