@@ -47,14 +47,14 @@ class _ConvNd(Layer):
         in_channels: int,
         out_channels: int,
         kernel_size: IntsLike,
-        stride: IntsLike,
-        padding: PaddingLike,
-        dilation: IntsLike,
-        groups: int,
-        padding_mode: str,
-        weight_attr: ParamAttrLike | None,
-        bias_attr: ParamAttrLike | None,
-        data_format: str,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        dilation: IntsLike = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
+        data_format: str = "NCHW",
     ) -> None:
         super().__init__()
         where = type(self).__name__
@@ -184,25 +184,6 @@ class Conv2D(_ConvNd):
 
     _axes = 2
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: IntsLike,
-        stride: IntsLike = 1,
-        padding: PaddingLike = 0,
-        dilation: IntsLike = 1,
-        groups: int = 1,
-        padding_mode: str = "zeros",
-        weight_attr: ParamAttrLike | None = None,
-        bias_attr: ParamAttrLike | None = None,
-        data_format: str = "NCHW",
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
-            padding_mode, weight_attr, bias_attr, data_format,
-        )  # fmt: skip
-
 
 class Conv3D(_ConvNd):
     """Cross-correlation of a volume with learned kernels; arguments as of `Conv2D`."""
@@ -231,7 +212,26 @@ class Conv3D(_ConvNd):
 
 class _ConvTranspose(_ConvNd):
     _transposed = True
-    _output_padding: Any
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: IntsLike,
+        stride: IntsLike = 1,
+        padding: PaddingLike = 0,
+        output_padding: IntsLike = 0,
+        groups: int = 1,
+        dilation: IntsLike = 1,
+        weight_attr: ParamAttrLike | None = None,
+        bias_attr: ParamAttrLike | None = None,
+        data_format: str = "NCHW",
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+            "zeros", weight_attr, bias_attr, data_format,
+        )  # fmt: skip
+        self._output_padding = output_padding
 
     def forward(self, x: Tensor, output_size: IntsLike | None = None) -> Tensor:
         return self.forward_with_weight(x, self.weight, output_size)
@@ -270,10 +270,9 @@ class Conv1DTranspose(_ConvTranspose):
         data_format: str = "NCL",
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
-            "zeros", weight_attr, bias_attr, data_format,
+            in_channels, out_channels, kernel_size, stride, padding, output_padding,
+            groups, dilation, weight_attr, bias_attr, data_format,
         )  # fmt: skip
-        self._output_padding = output_padding
 
 
 class Conv2DTranspose(_ConvTranspose):
@@ -297,26 +296,6 @@ class Conv2DTranspose(_ConvTranspose):
     """
 
     _axes = 2
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: IntsLike,
-        stride: IntsLike = 1,
-        padding: PaddingLike = 0,
-        output_padding: IntsLike = 0,
-        groups: int = 1,
-        dilation: IntsLike = 1,
-        weight_attr: ParamAttrLike | None = None,
-        bias_attr: ParamAttrLike | None = None,
-        data_format: str = "NCHW",
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
-            "zeros", weight_attr, bias_attr, data_format,
-        )  # fmt: skip
-        self._output_padding = output_padding
 
 
 class Conv3DTranspose(_ConvTranspose):
@@ -342,7 +321,6 @@ class Conv3DTranspose(_ConvTranspose):
         data_format: str = "NCDHW",
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
-            "zeros", weight_attr, bias_attr, data_format,
+            in_channels, out_channels, kernel_size, stride, padding, output_padding,
+            groups, dilation, weight_attr, bias_attr, data_format,
         )  # fmt: skip
-        self._output_padding = output_padding

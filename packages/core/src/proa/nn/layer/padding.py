@@ -19,7 +19,12 @@ class _Pad(Layer):
     _axes: int
 
     def __init__(
-        self, padding: IntsLike, mode: str, value: float, data_format: str
+        self,
+        padding: IntsLike,
+        mode: str = "constant",
+        value: float = 0.0,
+        data_format: str = "NCHW",
+        name: str | None = None,
     ) -> None:
         super().__init__()
         amount = as_ints(type(self).__name__, padding)
@@ -56,16 +61,6 @@ class Pad2D(_Pad):
     """Elements put around an image: left, right, top, bottom; see `F.pad`."""
 
     _axes = 2
-
-    def __init__(
-        self,
-        padding: IntsLike,
-        mode: str = "constant",
-        value: float = 0.0,
-        data_format: str = "NCHW",
-        name: str | None = None,
-    ) -> None:
-        super().__init__(padding, mode, value, data_format)
 
 
 class Pad3D(_Pad):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from proa._core import Tensor
@@ -38,6 +39,33 @@ class _Adaptive(Layer):
         return f"output_size={self._output_size}"
 
 
+class _MaxPool(_Pool):
+    """With the arguments of two axes; those of another number state their own."""
+
+    _pool: Callable[..., Any]
+
+    def __init__(
+        self,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.return_mask, self.ceil_mode = return_mask, ceil_mode
+        self.data_format = data_format
+
+    def forward(self, x: Tensor) -> Any:
+        return self._pool(
+            x, self.kernel_size, self.stride, self.padding, self.return_mask,
+            self.ceil_mode, self.data_format,
+        )  # fmt: skip
+
+
 class MaxPool1D(_Pool):
     """Greatest element of each window of (N, C, L); see `F.max_pool2d`."""
 
@@ -61,33 +89,16 @@ class MaxPool1D(_Pool):
         )  # fmt: skip
 
 
-class MaxPool2D(_Pool):
+class MaxPool2D(_MaxPool):
     """Greatest element of each window of (N, C, H, W); see `F.max_pool2d`."""
 
-    def __init__(
-        self,
-        kernel_size: IntsLike,
-        stride: IntsLike | None = None,
-        padding: PaddingLike = 0,
-        return_mask: bool = False,
-        ceil_mode: bool = False,
-        data_format: str = "NCHW",
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.return_mask, self.ceil_mode = return_mask, ceil_mode
-        self.data_format = data_format
-
-    def forward(self, x: Tensor) -> Any:
-        return F.max_pool2d(
-            x, self.kernel_size, self.stride, self.padding, self.return_mask,
-            self.ceil_mode, self.data_format,
-        )  # fmt: skip
+    _pool = staticmethod(F.max_pool2d)
 
 
-class MaxPool3D(_Pool):
+class MaxPool3D(_MaxPool):
     """Greatest element of each window of (N, C, D, H, W); see `F.max_pool2d`."""
+
+    _pool = staticmethod(F.max_pool3d)
 
     def __init__(
         self,
@@ -99,15 +110,36 @@ class MaxPool3D(_Pool):
         data_format: str = "NCDHW",
         name: str | None = None,
     ) -> None:
+        super().__init__(
+            kernel_size, stride, padding, return_mask, ceil_mode, data_format
+        )
+
+
+class _AvgPool(_Pool):
+    """With the arguments of two axes; those of another number state their own."""
+
+    _pool: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: float | None = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
         super().__init__()
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.return_mask, self.ceil_mode = return_mask, ceil_mode
-        self.data_format = data_format
+        self.ceil_mode, self.exclusive = ceil_mode, exclusive
+        self.divisor, self.data_format = divisor_override, data_format
 
-    def forward(self, x: Tensor) -> Any:
-        return F.max_pool3d(
-            x, self.kernel_size, self.stride, self.padding, self.return_mask,
-            self.ceil_mode, self.data_format,
+    def forward(self, x: Tensor) -> Tensor:
+        return self._pool(
+            x, self.kernel_size, self.stride, self.padding,
+            self.ceil_mode, self.exclusive, self.divisor, self.data_format,
         )  # fmt: skip
 
 
@@ -134,34 +166,16 @@ class AvgPool1D(_Pool):
         )  # fmt: skip
 
 
-class AvgPool2D(_Pool):
+class AvgPool2D(_AvgPool):
     """Mean of each window of (N, C, H, W); see `F.avg_pool2d`."""
 
-    def __init__(
-        self,
-        kernel_size: IntsLike,
-        stride: IntsLike | None = None,
-        padding: PaddingLike = 0,
-        ceil_mode: bool = False,
-        exclusive: bool = True,
-        divisor_override: float | None = None,
-        data_format: str = "NCHW",
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.ceil_mode, self.exclusive = ceil_mode, exclusive
-        self.divisor, self.data_format = divisor_override, data_format
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.avg_pool2d(
-            x, self.kernel_size, self.stride, self.padding,
-            self.ceil_mode, self.exclusive, self.divisor, self.data_format,
-        )  # fmt: skip
+    _pool = staticmethod(F.avg_pool2d)
 
 
-class AvgPool3D(_Pool):
+class AvgPool3D(_AvgPool):
     """Mean of each window of (N, C, D, H, W); see `F.avg_pool2d`."""
+
+    _pool = staticmethod(F.avg_pool3d)
 
     def __init__(
         self,
@@ -174,15 +188,9 @@ class AvgPool3D(_Pool):
         data_format: str = "NCDHW",
         name: str | None = None,
     ) -> None:
-        super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.ceil_mode, self.exclusive = ceil_mode, exclusive
-        self.divisor, self.data_format = divisor_override, data_format
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.avg_pool3d(
-            x, self.kernel_size, self.stride, self.padding,
-            self.ceil_mode, self.exclusive, self.divisor, self.data_format,
+        super().__init__(
+            kernel_size, stride, padding, ceil_mode, exclusive, divisor_override,
+            data_format,
         )  # fmt: skip
 
 
@@ -229,79 +237,47 @@ class AdaptiveAvgPool3D(_Adaptive):
         return F.adaptive_avg_pool3d(x, self._output_size, self._data_format)
 
 
-class AdaptiveMaxPool1D(_Adaptive):
+class _AdaptiveMaxPool(_Adaptive):
+    _pool: Callable[..., Any]
+
+    def __init__(
+        self,
+        output_size: OutputSizeLike,
+        return_mask: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._output_size, self._return_mask = output_size, return_mask
+
+    def forward(self, x: Tensor) -> Any:
+        return self._pool(x, self._output_size, self._return_mask)
+
+
+class AdaptiveMaxPool1D(_AdaptiveMaxPool):
     """Greatest element of output_size windows that cover (N, C, L)."""
 
-    def __init__(
-        self,
-        output_size: OutputSizeLike,
-        return_mask: bool = False,
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._output_size, self._return_mask = output_size, return_mask
+    _pool = staticmethod(F.adaptive_max_pool1d)
 
     def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool1d(input, self._output_size, self._return_mask)
+        return super().forward(input)
 
 
-class AdaptiveMaxPool2D(_Adaptive):
+class AdaptiveMaxPool2D(_AdaptiveMaxPool):
     """Greatest element of output_size windows that cover (N, C, H, W)."""
 
-    def __init__(
-        self,
-        output_size: OutputSizeLike,
-        return_mask: bool = False,
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._output_size, self._return_mask = output_size, return_mask
-
-    def forward(self, x: Tensor) -> Any:
-        return F.adaptive_max_pool2d(x, self._output_size, self._return_mask)
+    _pool = staticmethod(F.adaptive_max_pool2d)
 
 
-class AdaptiveMaxPool3D(_Adaptive):
+class AdaptiveMaxPool3D(_AdaptiveMaxPool):
     """Greatest element of output_size windows that cover (N, C, D, H, W)."""
 
-    def __init__(
-        self,
-        output_size: OutputSizeLike,
-        return_mask: bool = False,
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._output_size, self._return_mask = output_size, return_mask
-
-    def forward(self, x: Tensor) -> Any:
-        return F.adaptive_max_pool3d(x, self._output_size, self._return_mask)
+    _pool = staticmethod(F.adaptive_max_pool3d)
 
 
-class MaxUnPool1D(_Pool):
-    """(N, C, L) put where max_pool1d found it; zeros elsewhere."""
+class _MaxUnPool(_Pool):
+    """With the arguments of two axes; those of another number state their own."""
 
-    def __init__(
-        self,
-        kernel_size: IntsLike,
-        stride: IntsLike | None = None,
-        padding: PaddingLike = 0,
-        data_format: str = "NCL",
-        output_size: IntsLike | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.data_format, self.output_size = data_format, output_size
-
-    def forward(self, x: Tensor, indices: Tensor) -> Tensor:
-        return F.max_unpool1d(
-            x, indices, self.kernel_size, self.stride, self.padding, self.data_format,
-            self.output_size,
-        )  # fmt: skip
-
-
-class MaxUnPool2D(_Pool):
-    """(N, C, H, W) put where max_pool2d found it; zeros elsewhere."""
+    _unpool: Callable[..., Tensor]
 
     def __init__(
         self,
@@ -317,14 +293,39 @@ class MaxUnPool2D(_Pool):
         self.data_format, self.output_size = data_format, output_size
 
     def forward(self, x: Tensor, indices: Tensor) -> Tensor:
-        return F.max_unpool2d(
+        return self._unpool(
             x, indices, self.kernel_size, self.stride, self.padding, self.data_format,
             self.output_size,
         )  # fmt: skip
 
 
-class MaxUnPool3D(_Pool):
+class MaxUnPool1D(_MaxUnPool):
+    """(N, C, L) put where max_pool1d found it; zeros elsewhere."""
+
+    _unpool = staticmethod(F.max_unpool1d)
+
+    def __init__(
+        self,
+        kernel_size: IntsLike,
+        stride: IntsLike | None = None,
+        padding: PaddingLike = 0,
+        data_format: str = "NCL",
+        output_size: IntsLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding, data_format, output_size)
+
+
+class MaxUnPool2D(_MaxUnPool):
+    """(N, C, H, W) put where max_pool2d found it; zeros elsewhere."""
+
+    _unpool = staticmethod(F.max_unpool2d)
+
+
+class MaxUnPool3D(_MaxUnPool):
     """(N, C, D, H, W) put where max_pool3d found it; zeros elsewhere."""
+
+    _unpool = staticmethod(F.max_unpool3d)
 
     def __init__(
         self,
@@ -335,12 +336,4 @@ class MaxUnPool3D(_Pool):
         output_size: IntsLike | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.data_format, self.output_size = data_format, output_size
-
-    def forward(self, x: Tensor, indices: Tensor) -> Tensor:
-        return F.max_unpool3d(
-            x, indices, self.kernel_size, self.stride, self.padding, self.data_format,
-            self.output_size,
-        )  # fmt: skip
+        super().__init__(kernel_size, stride, padding, data_format, output_size)
