@@ -29,8 +29,7 @@ from proa.jit.log import log_code
 #: Packages whose functions are no users' code.
 _LIBRARIES = {
     "PIL", "_pytest", "cupy", "cv2", "hypothesis", "jax", "matplotlib", "numpy",
-    "pandas", "pluggy", "proa_inference", "proa_lite", "proa_serving", "pytest",
-    "scipy", "torch",
+    "pandas", "pluggy", "pytest", "scipy", "torch",
 }  # fmt: skip
 _STANDARD = tuple(
     sysconfig.get_paths()[name] + "/" for name in ("stdlib", "platstdlib")
