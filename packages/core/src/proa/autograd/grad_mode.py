@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 from proa import _core
 
 F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S", bound="_Switch")
 
 
 class _Switch:
@@ -69,38 +70,31 @@ def _switched_generator(function: Callable[..., Any], on: bool) -> Callable[...,
     return switched
 
 
-class no_grad(_Switch):
+class _DecoratingSwitch(_Switch):
+    """A switch that decorates a function also without being called first."""
+
+    @overload
+    def __new__(cls: type[S]) -> S: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator too
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        self.__init__()  # type: ignore[misc]
+        return self(function)
+
+
+class no_grad(_DecoratingSwitch):
     """Nothing is recorded: ``with no_grad(): ...``, ``@no_grad()`` or ``@no_grad``."""
 
     _on = False
 
-    @overload
-    def __new__(cls) -> no_grad: ...
-    @overload
-    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator too
-    def __new__(cls, function: Any = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(function)
 
-
-class enable_grad(_Switch):
+class enable_grad(_DecoratingSwitch):
     """Recording goes on inside a `no_grad` block."""
 
     _on = True
-
-    @overload
-    def __new__(cls) -> enable_grad: ...
-    @overload
-    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator too
-    def __new__(cls, function: Any = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(function)
 
 
 class set_grad_enabled(_Switch):

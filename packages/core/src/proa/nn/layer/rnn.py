@@ -325,57 +325,42 @@ class SimpleRNN(_RecurrentStack):
         self.activation = activation
 
 
-class LSTM(_RecurrentStack):
+class _GatedStack(_RecurrentStack):
+    _cell: type[LSTMCell] | type[GRUCell]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        weight_ih_attr: ParamAttrLike | None = None,
+        weight_hh_attr: ParamAttrLike | None = None,
+        bias_ih_attr: ParamAttrLike | None = None,
+        bias_hh_attr: ParamAttrLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(
+            lambda size: self._cell(size, hidden_size, *attrs),
+            input_size, hidden_size, num_layers, direction, time_major, dropout,
+            attrs[2:],
+        )  # fmt: skip
+
+
+class LSTM(_GatedStack):
     """Layers of `LSTMCell`; arguments as `SimpleRNN` but for activation.
 
     Shape:
         As `SimpleRNN`, the states a pair (h, c).
     """
 
-    _components = 2
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        direction: str = "forward",
-        time_major: bool = False,
-        dropout: float = 0.0,
-        weight_ih_attr: ParamAttrLike | None = None,
-        weight_hh_attr: ParamAttrLike | None = None,
-        bias_ih_attr: ParamAttrLike | None = None,
-        bias_hh_attr: ParamAttrLike | None = None,
-        name: str | None = None,
-    ) -> None:
-        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
-        super().__init__(
-            lambda size: LSTMCell(size, hidden_size, *attrs),
-            input_size, hidden_size, num_layers, direction, time_major, dropout,
-            attrs[2:],
-        )  # fmt: skip
+    _cell, _components = LSTMCell, 2
 
 
-class GRU(_RecurrentStack):
+class GRU(_GatedStack):
     """Layers of `GRUCell`; arguments and shapes as `SimpleRNN` but for activation."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        direction: str = "forward",
-        time_major: bool = False,
-        dropout: float = 0.0,
-        weight_ih_attr: ParamAttrLike | None = None,
-        weight_hh_attr: ParamAttrLike | None = None,
-        bias_ih_attr: ParamAttrLike | None = None,
-        bias_hh_attr: ParamAttrLike | None = None,
-        name: str | None = None,
-    ) -> None:
-        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
-        super().__init__(
-            lambda size: GRUCell(size, hidden_size, *attrs),
-            input_size, hidden_size, num_layers, direction, time_major, dropout,
-            attrs[2:],
-        )  # fmt: skip
+    _cell = GRUCell

@@ -106,6 +106,7 @@ class _GateCell(RNNCellBase):
         weight_hh_attr: ParamAttrLike | None = None,
         bias_ih_attr: ParamAttrLike | None = None,
         bias_hh_attr: ParamAttrLike | None = None,
+        name: str | None = None,
     ) -> None:
         super().__init__()
         if hidden_size <= 0:
@@ -265,21 +266,6 @@ class LSTMCell(_GateCell):
 
     _gates = 4
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        weight_ih_attr: ParamAttrLike | None = None,
-        weight_hh_attr: ParamAttrLike | None = None,
-        bias_ih_attr: ParamAttrLike | None = None,
-        bias_hh_attr: ParamAttrLike | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            input_size, hidden_size, weight_ih_attr, weight_hh_attr, bias_ih_attr,
-            bias_hh_attr,
-        )  # fmt: skip
-
     def forward(
         self, inputs: Tensor, states: Any = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -318,21 +304,6 @@ class GRUCell(_GateCell):
     """
 
     _gates = 3
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        weight_ih_attr: ParamAttrLike | None = None,
-        weight_hh_attr: ParamAttrLike | None = None,
-        bias_ih_attr: ParamAttrLike | None = None,
-        bias_hh_attr: ParamAttrLike | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            input_size, hidden_size, weight_ih_attr, weight_hh_attr, bias_ih_attr,
-            bias_hh_attr,
-        )  # fmt: skip
 
     @property
     def _kind(self) -> Cell:
