@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from proa.errors import UnimplementedError
 from proa.onnx.values import Array, as_host
+from proa.tensor.symbolic_dims import SymbolicDim
 
 if TYPE_CHECKING:
     from proa.onnx.graph import Graph, Node
@@ -55,6 +56,12 @@ class Call:
     def number(self, value: Any, default: Any = None) -> Any:
         """The only element of an input that must be known."""
         return default if value is None else self.host(value).reshape(-1)[0].item()
+
+    def known(self, sizes: Sequence[Any]) -> list[int]:
+        """Sizes, none of which may be symbolic."""
+        if any(isinstance(n, SymbolicDim) for n in sizes):
+            raise self.refuse("a symbolic dimension")
+        return [int(n) for n in sizes]
 
     def run(self, graph: Graph, arguments: Sequence[Any] = ()) -> list[Any]:
         """The outputs of a graph among the attributes."""

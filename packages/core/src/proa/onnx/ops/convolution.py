@@ -162,7 +162,7 @@ def center_crop_pad(call: Call, x: Any, wanted: Any) -> Any:
     sizes = call.ints(wanted) or []
     axes = [a % x.ndim for a in call.get("axes", range(x.ndim))]
     for axis, size in zip(axes, sizes, strict=True):
-        n = x.shape[axis]
+        (n,) = call.known([x.shape[axis]])
         if n > size:
             start = (n - size) // 2
             x = proa.slice(x, [axis], [start], [start + size])

@@ -42,9 +42,9 @@ def gather_elements(call: Call, x: Any, index: Any) -> Any:
     return proa.take_along_axis(x, wrapped(index, x.shape[axis]), axis, False)
 
 
-def _wrapped_tuples(index: Any, shape: list[int]) -> Any:
+def _wrapped_tuples(call: Call, index: Any, shape: list[int]) -> Any:
     last = index.shape[-1]
-    sizes = np.array(shape[:last], np.int64)
+    sizes = np.array(call.known(shape[:last]), np.int64)
     zero = proa.zeros_like(index)
     return proa.where(proa.less_than(index, zero), index + proa.to_tensor(sizes), index)
 
@@ -53,12 +53,13 @@ def _wrapped_tuples(index: Any, shape: list[int]) -> Any:
 def gather_nd(call: Call, x: Any, index: Any) -> Any:
     batch = call.get("batch_dims", 0)
     if not batch:
-        return proa.gather_nd(x, _wrapped_tuples(index, x.shape))
+        return proa.gather_nd(x, _wrapped_tuples(call, index, x.shape))
     shape = x.shape
-    rows = math.prod(shape[:batch])
+    rows = math.prod(call.known(shape[:batch]))
+    call.known(index.shape)
     x = proa.reshape(x, [rows, *shape[batch:]])
     index = proa.reshape(index, [rows, *index.shape[batch:]])
-    index = _wrapped_tuples(index, x.shape[1:])
+    index = _wrapped_tuples(call, index, x.shape[1:])
     numbers = np.arange(rows, dtype=np.int64).reshape([-1, *[1] * (index.ndim - 1)])
     numbers = np.broadcast_to(numbers, [*index.shape[:-1], 1]).copy()
     index = proa.concat([proa.to_tensor(numbers), index.astype("int64")], -1)
@@ -66,40 +67,49 @@ def gather_nd(call: Call, x: Any, index: Any) -> Any:
     return proa.reshape(found, [*shape[:batch], *found.shape[1:]])
 
 
-_REDUCED = {"add": "add", "mul": "mul", "max": "amax", "min": "amin"}
+_REDUCED = {"none": "assign", "add": "add", "mul": "mul"}
+
+
+def _put(call: Call, x: Any, index: Any, updates: Any, axis: int) -> Any:
+    how = call.get("reduction", "none")
+    if how in _REDUCED:
+        kind = _REDUCED[how]
+        return proa.put_along_axis(x, index, updates, axis, kind, broadcast=False)
+    # No operator has maxima and minima at indices: they run in NumPy.
+    array, at = call.host(x).copy(), call.host(index)
+    places: list[Any] = list(np.indices(at.shape))
+    places[axis] = at
+    function = {"max": np.maximum, "min": np.minimum}[how]
+    function.at(array, tuple(places), call.host(updates))
+    return proa.to_tensor(array)
 
 
 @onnx_op("Scatter", "ScatterElements")
 def scatter_elements(call: Call, x: Any, index: Any, updates: Any) -> Any:
     axis = call.get("axis", 0) % x.ndim
     index = wrapped(index, x.shape[axis])
-    how = call.get("reduction", "none")
-    if how == "none":
-        return proa.put_along_axis(x, index, updates, axis, broadcast=False)
-    return proa.put_along_axis(x, index, updates, axis, _REDUCED[how], broadcast=False)
+    return _put(call, x, index, updates, axis)
 
 
 @onnx_op("ScatterND")
 def scatter_nd(call: Call, x: Any, index: Any, updates: Any) -> Any:
-    shape, depth = x.shape, index.shape[-1]
+    shape, depth = call.known(x.shape), index.shape[-1]
     sizes = np.array(shape[:depth], np.int64)
     steps = np.array([math.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
-    tuples = _wrapped_tuples(index.astype("int64"), shape)
+    tuples = _wrapped_tuples(call, index.astype("int64"), shape)
     rows = proa.reshape(proa.sum(tuples * proa.to_tensor(steps), -1), [-1])
     width = math.prod(shape[depth:])
     flat = proa.reshape(x, [math.prod(shape[:depth]), width])
     updates = proa.reshape(updates, [-1, width])
     index = proa.expand(proa.unsqueeze(rows, [1]), [rows.shape[0], width])
-    how = call.get("reduction", "none")
-    kind = "assign" if how == "none" else _REDUCED[how]
-    found = proa.put_along_axis(flat, index, updates, 0, kind, broadcast=False)
-    return proa.reshape(found, shape)
+    return proa.reshape(_put(call, flat, index, updates, 0), shape)
 
 
 @onnx_op("TensorScatter")
 def tensor_scatter(call: Call, past: Any, update: Any, start: Any = None) -> Any:
     axis = call.get("axis", -2) % past.ndim
     size, steps = past.shape[axis], update.shape[axis]
+    call.known([*past.shape, *update.shape])
     first = np.zeros(past.shape[0], np.int64) if start is None else call.host(start)
     at = first[:, None] + np.arange(steps)
     if call.get("mode", "linear") == "circular":

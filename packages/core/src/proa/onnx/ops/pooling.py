@@ -49,25 +49,32 @@ class _Window:
 
     def extra(self, sizes: list[int]) -> list[int]:
         """Places added at the end of each axis so that the last window is whole."""
+        if not self.ceil:
+            return [0] * self.rank
         found = []
         for i, n in enumerate(sizes):
             reach = (self.kernel[i] - 1) * self.dilation[i] + 1
             low, high = self.pads[2 * i], self.pads[2 * i + 1]
             free = n + low + high - reach
-            count = -(-free // self.stride[i]) if self.ceil else free // self.stride[i]
-            if self.ceil and count * self.stride[i] >= n + low:
+            count = -(-free // self.stride[i])
+            if count * self.stride[i] >= n + low:
                 count -= 1  # the last window would begin in the padding
             found.append(max(count * self.stride[i] - free, 0))
         return found
 
-    def windows(self, call: Call, x: Any, value: Any, pads: bool = True) -> Any:
-        """Its windows' elements along one new last axis."""
-        extra = self.extra(x.shape[2:])
-        low, high = [0, 0], [0, 0]
-        for i in range(self.rank):
-            low.append(self.pads[2 * i])
-            high.append(self.pads[2 * i + 1] + extra[i])
+    def windows(self, call: Call, x: Any, value: Any, border: Any = None) -> Any:
+        """Its windows' elements along one new last axis.
+
+        Args:
+            value: What the padding holds.
+            border: Likewise, but for what rounding up adds; value if None.
+        """
+        sizes = call.known(x.shape[2:]) if self.ceil else x.shape[2:]
+        low, high = [0, 0, *self.pads[::2]], [0, 0, *self.pads[1::2]]
         x = padded(x, low, high, "constant", value)
+        border = value if border is None else border
+        zeros = [0] * (self.rank + 2)
+        x = padded(x, zeros, [0, 0, *self.extra(sizes)], "constant", border)
         for i in range(self.rank):
             x = _core_ops.windows(
                 x, axis=i + 2, size=self.kernel[i], step=self.stride[i],
@@ -92,7 +99,7 @@ def max_pool(call: Call, x: Any) -> Any:
 
 
 def _max_with_places(call: Call, x: Any, window: _Window) -> Any:
-    shape = x.shape
+    shape = call.known(x.shape)
     places = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
     if call.get("storage_order", 0):
         planes = np.moveaxis(places.reshape(*shape[:2], *shape[:1:-1]), 2, -1)
@@ -115,16 +122,9 @@ def average_pool(call: Call, x: Any) -> Any:
     if window.is_plain and set(window.pads) and window.rank == 2:
         return F.avg_pool2d(x, window.kernel, window.stride, window.pads)
     ones = proa.ones(x.shape, x.dtype)
-    if counts_padding:
-        low = [0, 0, *window.pads[::2]]
-        high = [0, 0, *window.pads[1::2]]
-        x, ones = (
-            padded(t, low, high, "constant", v) for t, v in ((x, 0.0), (ones, 1.0))
-        )
-        # rounding up goes by the sizes without padding
-        window.pads = [0] * 2 * window.rank
     total = proa.sum(window.windows(call, x, 0.0), -1)
-    return total / proa.sum(window.windows(call, ones, 0.0), -1)
+    counted = window.windows(call, ones, float(counts_padding), 0.0)
+    return total / proa.sum(counted, -1)
 
 
 @onnx_op("LpPool")
@@ -157,6 +157,7 @@ def global_lp_pool(call: Call, x: Any) -> Any:
 
 @onnx_op("MaxUnpool", host=(2,))
 def max_unpool(call: Call, x: Any, index: Any, shape: Any = None) -> Any:
+    call.known(x.shape)
     kernel = call.get("kernel_shape")
     stride = call.get("strides", [1] * len(kernel))
     pads = call.get("pads", [0] * 2 * len(kernel))

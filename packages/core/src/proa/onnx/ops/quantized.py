@@ -12,7 +12,7 @@ from proa.onnx.ops.linear import requantized
 from proa.onnx.table import onnx_op
 
 
-def _along(x: Any, v: Any, axis: int) -> Any:
+def _along(call: Call, x: Any, v: Any, axis: int) -> Any:
     """One number for each index of an axis, or for each block of them."""
     if v is None or v.ndim == 0:
         return v
@@ -22,22 +22,23 @@ def _along(x: Any, v: Any, axis: int) -> Any:
         shape = [1] * x.ndim
         shape[axis] = -1
         return proa.reshape(v, shape)
-    repeats = -(-x.shape[axis] // v.shape[axis])
-    index = np.arange(x.shape[axis]) // repeats
+    (size,) = call.known([x.shape[axis]])
+    repeats = -(-size // v.shape[axis])
+    index = np.arange(size) // repeats
     return proa.index_select(v, proa.to_tensor(index.astype(np.int64)), axis)
 
 
 @onnx_op("QuantizeLinear")
 def quantize(call: Call, x: Any, scale: Any, point: Any = None) -> Any:
     axis = call.get("axis", 1)
-    wide = _along(x, scale, axis).astype("float32")
+    wide = _along(call, x, scale, axis).astype("float32")
     if point is None:
         kinds = {0: "uint8", 2: "uint8", 3: "int8", 5: "int16"}
         code = call.get("output_dtype", 0)
         if code not in kinds:
             raise call.refuse(f"elements of type {code}")
         point = proa.zeros([], kinds[code])
-    return requantized(x.astype("float32"), wide, _along(x, point, axis))
+    return requantized(x.astype("float32"), wide, _along(call, x, point, axis))
 
 
 @onnx_op("DequantizeLinear")
@@ -45,8 +46,8 @@ def dequantize(call: Call, x: Any, scale: Any, point: Any = None) -> Any:
     axis = call.get("axis", 1)
     centered = x.astype("int32")
     if point is not None:
-        centered = centered - _along(x, point, axis).astype("int32")
-    return centered.astype(scale.dtype) * _along(x, scale, axis)
+        centered = centered - _along(call, x, point, axis).astype("int32")
+    return centered.astype(scale.dtype) * _along(call, x, scale, axis)
 
 
 @onnx_op("DynamicQuantizeLinear")

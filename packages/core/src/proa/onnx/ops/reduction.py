@@ -110,7 +110,7 @@ def _arg_rule(name: str, function: Callable[..., Any]) -> None:
         if not call.get("select_last_index", 0):
             return function(x, axis, keepdim).astype("int64")
         flipped = function(proa.flip(x, [axis]), axis, keepdim).astype("int64")
-        return x.shape[axis] - 1 - flipped
+        return call.known([x.shape[axis]])[0] - 1 - flipped
 
     onnx_op(name)(rule)
 

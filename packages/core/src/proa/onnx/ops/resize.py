@@ -59,6 +59,7 @@ def _kept_ratio(call: Call, x: Any, axes: list[int], sizes: Any) -> Any:
     policy = call.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return sizes, None
+    call.known(x.shape)
     ratios = [size / x.shape[axis] for size, axis in zip(sizes, axes, strict=True)]
     ratio = min(ratios) if policy == "not_larger" else max(ratios)
     sizes = [math.floor(ratio * x.shape[axis] + 0.5) for axis in axes]
@@ -84,6 +85,10 @@ def _along_axis(
     )
     kernel = _KERNELS.get((mode, where, rounding if mode == "nearest" else ""))
     is_open = type(n) is SymbolicDim or type(size) is SymbolicDim
+    if not is_open:
+        count = math.floor(n * scale) if size is None else size
+        if count == 1 and where == "half_pixel":
+            kernel = None  # it takes the first element of all
     if kernel is not None and not call.get("antialias", 0):
         by_scale = size is None and (where != "align_corners" or scale == int(scale))
         if by_scale:
@@ -92,7 +97,6 @@ def _along_axis(
             return ops.resize_axis(x, axis=axis, size=size, scale=0.0, **kernel)
     if is_open:
         raise call.refuse(f"a symbolic dimension and {mode}, {where}, {rounding}")
-    count = math.floor(n * scale) if size is None else size
     ratio = count / n if scale is None else scale
     at = _places(n, count, ratio, where, roi)
     outside = (at < 0) | (at > n - 1) if where == "tf_crop_and_resize" else None

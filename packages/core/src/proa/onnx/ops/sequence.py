@@ -65,7 +65,7 @@ def concat(call: Call, items: list[Any]) -> Any:
 @onnx_op("SplitToSequence", host=(1,))
 def split(call: Call, x: Any, parts: Any = None) -> Any:
     axis = call.get("axis", 0)
-    n = x.shape[axis]
+    (n,) = call.known([x.shape[axis]])
     squeezed = parts is None and not call.get("keepdims", 1)
     if parts is None:
         sizes = [1] * n
@@ -102,7 +102,19 @@ def get_element(call: Call, value: Any) -> Any:
 
 @onnx_op("StringConcat")
 def string_concat(call: Call, x: Any, y: Any) -> Any:
-    return np.char.add(x, y)
+    return np.asarray(np.char.add(x, y))
+
+
+@onnx_op("StringSplit")
+def string_split(call: Call, x: Any) -> Any:
+    parts = [
+        str(text).split(call.get("delimiter") or None, call.get("maxsplit", -1))
+        for text in x.flat
+    ]
+    width = max(map(len, parts), default=0)
+    rows = np.array([p + [""] * (width - len(p)) for p in parts], np.str_)
+    counts = np.array([len(p) for p in parts], np.int64).reshape(x.shape)
+    return rows.reshape([*x.shape, width]), proa.to_tensor(counts)
 
 
 @onnx_op("StringNormalizer")

@@ -196,7 +196,7 @@ def trilu(call: Call, x: Any, k: Any = None) -> Any:
 @onnx_op("EyeLike")
 def eye_like(call: Call, x: Any) -> Any:
     dtype = dtype_of(call, call.get("dtype")) if call.get("dtype") else x.dtype
-    rows, columns = x.shape
+    rows, columns = call.known(x.shape)
     found = proa.zeros([rows, columns], "float32")
     shift = call.get("k", 0)
     if -rows < shift < columns:
@@ -291,7 +291,7 @@ def one_hot(call: Call, index: Any, depth: Any, values: Any) -> Any:
 @onnx_op("ReverseSequence")
 def reverse_sequence(call: Call, x: Any, lengths: Any) -> Any:
     time, batch = call.get("time_axis", 0), call.get("batch_axis", 1)
-    steps = proa.to_tensor(np.arange(x.shape[time]))
+    steps = proa.to_tensor(np.arange(call.known(x.shape)[time]))
     shape = [1] * x.ndim
     along = list(shape)
     along[time], shape[batch] = -1, -1

@@ -35,7 +35,7 @@ def _discrete_fourier(
 ) -> Any:
     """x (.., n, .., 1 or 2) by a product with the matrix of the transform."""
     axis = axis % x.ndim
-    n = x.shape[axis]
+    (n,) = call.known([x.shape[axis]])
     size = n if length is None else length
     moved = [i for i in range(x.ndim - 1) if i != axis]
     x = proa.transpose(x, [*moved, x.ndim - 1, axis])
@@ -84,7 +84,7 @@ def stft(call: Call, x: Any, step: Any, window: Any = None, length: Any = None) 
     hop = int(call.number(step))
     if x.ndim == 2:
         x = proa.unsqueeze(x, [2])
-    count = (x.shape[1] - size) // hop + 1
+    count = (call.known(x.shape)[1] - size) // hop + 1
     at = (np.arange(count)[:, None] * hop + np.arange(size)).reshape(-1)
     frames = proa.index_select(x, proa.to_tensor(at.astype(np.int64)), 1)
     frames = proa.reshape(frames, [x.shape[0], count, size, x.shape[2]])
