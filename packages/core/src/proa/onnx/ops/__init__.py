@@ -1,6 +1,7 @@
 """The rows of the mapping table, by family. Importing this makes them known."""
 
 from proa.onnx.ops import (
+    attention,
     convolution,
     elementwise,
     flow,
@@ -19,6 +20,8 @@ from proa.onnx.ops import (
 )
 
 __all__ = [
-    "convolution", "elementwise", "flow", "index", "linear", "loss", "norm", "pooling",
+    "attention", "convolution", "elementwise", "flow", "index", "linear", "loss",
+    "norm",
+    "pooling",
     "quantized", "recurrent", "reduction", "resize", "sequence", "shape", "signal",
 ]  # fmt: skip
