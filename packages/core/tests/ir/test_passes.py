@@ -11,6 +11,7 @@ import pytest
 from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.ir import Builder, to_bytes, verify
+from proa.ir.attributes import draws
 from proa.ir.passes import PASSES, apply
 
 RANDOM = np.random.default_rng(3)
@@ -279,3 +280,20 @@ def test_the_verifier_names_what_is_wrong() -> None:
         b.softmax(x, axis="a")
     with pytest.raises(InvalidArgumentError, match="attributes must be"):
         b.relu(x, speed=1)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "drawn"),
+    [
+        ("relu", {}, False),
+        ("gaussian", {"shape": [2]}, True),
+        ("dropout", {"p": 0.5}, True),
+        ("attention", {"p": 0.5}, True),
+        ("attention", {"p": 0.0}, False),
+        ("attention", {}, False),
+    ],
+)
+def test_a_call_draws_numbers_if_its_row_does_and_the_rate_is_not_zero(
+    op: str, attrs: dict[str, Any], drawn: bool
+) -> None:
+    assert draws(op, attrs) is drawn

@@ -37,9 +37,6 @@ _GROUPS = {
     "pool2d": ("max_pool2d", "avg_pool2d"), "gelu": ("gelu", "gelu_tanh"),
     "sync_batch_norm": ("batch_norm", "batch_norm_infer"),
 }  # fmt: skip
-#: Families whose gray ops compute in 16 bits at level O2.
-_ARITHMETIC = ("activation", "binary", "linear", "norm", "pool", "reduce", "unary")
-_AS_THEY_ARE = ("assign", "cast", "cast_like", "where")
 
 
 def rows_of(name: str) -> tuple[str, ...]:
@@ -74,11 +71,10 @@ def _at_o2() -> dict[str, str]:
     return {
         row.name: "white"
         for row in ROWS.values()
-        if row.family in _ARITHMETIC
+        if row.arithmetic
         and row.autocast == "gray"
         and "bfloat16" in row.dtypes
         and row.kind == "kernel"
-        and row.name not in _AS_THEY_ARE
     }
 
 

@@ -32,6 +32,15 @@ def row_of(op: str) -> Row:
     return row
 
 
+def draws(op: str, attrs: Mapping[str, Any]) -> bool:
+    """Whether a call of the operator draws random numbers."""
+    row = row_of(op)
+    if not row.random or not row.draw_rate:
+        return row.random
+    default = row.attribute(row.draw_rate).default
+    return bool(attrs.get(row.draw_rate, default) != 0)
+
+
 def _normal(row: Row, attribute: Attribute, value: Any) -> Any:
     kind = attribute.type
     try:

@@ -35,7 +35,7 @@ def has_flow(program: Program) -> bool:
 def has_effect(program: Program, node: Node) -> bool:
     """Whether the node, or one in the blocks that it names, is there for its effect."""
     if not is_flow(node):
-        return row_of(node.op).family == "effect"
+        return row_of(node.op).effect
     blocks = [program.blocks[i] for i in bodies_of(node).values()]
     return any(has_effect(program, n) for b in blocks for n in b.nodes)
 

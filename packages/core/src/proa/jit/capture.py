@@ -17,7 +17,7 @@ from typing import Any
 from proa import _core
 from proa.base.observers import observing_layers, thread_observers
 from proa.errors import UnimplementedError
-from proa.ir.attributes import row_of
+from proa.ir.attributes import draws, row_of
 from proa.ir.program import Node, Value
 from proa.ir.record import CapturedTensor, Recorder, dtype_name, recording
 from proa.jit.runtime_scalars import RuntimeScalars
@@ -180,12 +180,12 @@ class Capture(Recorder):
     def __call__(self, op: str, inputs: Any, attrs: Any) -> list[Any]:
         result = super().__call__(op, inputs, attrs)
         node: Node = self.block.nodes[-1]
-        random = row_of(op).random
+        random = draws(op, node.attrs)
         if self.bodies and (random or self._steps):
             raise GraphBreak("a branch or loop draws random numbers or steps weights")
         if random:
             self.scalars.record_draw(node)
-        if inputs and self._steps and row_of(op).family == "optimizer":
+        if inputs and self._steps and row_of(op).mutates:
             step = self._step_of(inputs[0])
             if step is not None:
                 self.scalars.record_step(node, *step)

@@ -256,7 +256,7 @@ def _needed(block: Block, outputs: Sequence[Value]) -> set[Node]:
     needed: set[Value | None] = set(outputs)
     nodes = set()
     for node in reversed(block.nodes):
-        effect = row_of(node.op).family == "effect"
+        effect = row_of(node.op).effect
         if effect or not needed.isdisjoint(node.outputs):
             nodes.add(node)
             needed.update(node.inputs)

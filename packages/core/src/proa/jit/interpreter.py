@@ -9,7 +9,7 @@ from typing import Any
 from proa import _core
 from proa.autograd.recurrent import recurrent
 from proa.base.random import next_key
-from proa.ir.attributes import row_of
+from proa.ir.attributes import draws, row_of
 from proa.ir.program import Block, Node, Program, Value
 from proa.jit import flow
 
@@ -51,13 +51,13 @@ def _run_node(node: Node, arrays: list[Any]) -> Results:
     if node.op == "recurrent":
         return (*recurrent(*arrays, **node.attrs), None)
     attrs = node.attrs
-    draws = row_of(node.op).family == "rand"
-    if draws:  # numbers of this run
+    is_random = draws(node.op, attrs)
+    if is_random:  # numbers of this run
         seed, offset = next_key(0)
         attrs = {**attrs, "seed": seed, "offset": offset}
     result = getattr(_core.ops, node.op)(*arrays, **attrs)
     results = result if isinstance(result, (tuple, list)) else (result,)
-    if draws:
+    if is_random:
         next_key(max(t.size for t in (*results, *arrays) if t is not None))
     return results
 

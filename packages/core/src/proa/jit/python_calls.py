@@ -116,8 +116,8 @@ def _operator(outputs: int) -> Any:
         _, _, made, attributes, function = _core.define_operator(
             name, max(outputs, 1), _dispatch
         )
-        family = "python" if outputs else "effect"
-        add_row(name, [output for output, _ in made], attributes, family=family)
+        names = [output for output, _ in made]
+        add_row(name, names, attributes, calls_python=True, effect=not outputs)
         setattr(ops, name, function)
     return getattr(ops, name)
 

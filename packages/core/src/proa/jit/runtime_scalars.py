@@ -11,7 +11,7 @@ from typing import Any
 
 from proa import _core
 from proa.errors import UnimplementedError
-from proa.ir.attributes import row_of
+from proa.ir.attributes import draws, row_of
 from proa.ir.program import Node, Program
 
 #: (node, attribute) -> slot.
@@ -43,7 +43,7 @@ class RuntimeScalars:
 
     def record_draw(self, node: Node) -> None:
         """Note the key of a random op."""
-        if not row_of(node.op).random:
+        if not draws(node.op, node.attrs):
             return
         now = _core.generator_get()[1]
         offset = node.attrs["offset"]

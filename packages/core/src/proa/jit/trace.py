@@ -10,7 +10,7 @@ from typing import Any
 
 from proa.base.observers import observing_layers
 from proa.ir import Program, verify
-from proa.ir.attributes import row_of
+from proa.ir.attributes import draws
 from proa.ir.flow import outline
 from proa.ir.record import CapturedTensor, Recorder, recording, to_array
 from proa.jit.capture import ConstantGuard, GraphBreak, LayerGuard
@@ -40,7 +40,7 @@ class Trace:
     @property
     def is_repeatable(self) -> bool:
         """Whether a run does what the next one should: it draws no random numbers."""
-        return all(row_of(n.op).family != "rand" for n in self.program.nodes())
+        return not any(draws(n.op, n.attrs) for n in self.program.nodes())
 
     def check_guards(self) -> bool:
         """Whether the function would still do what was recorded."""

@@ -10,7 +10,7 @@ from proa import _core
 from proa.base.flags import checks_finite
 from proa.errors import InvalidArgumentError
 from proa.ir import Program
-from proa.ir.attributes import row_of
+from proa.ir.attributes import draws
 from proa.ir.program import Value
 from proa.ir.record import dtype_name, to_array, to_tensor
 from proa.jit.compiled import engine_of, run_engine
@@ -83,7 +83,7 @@ class _Method:
                 else:
                     self._constants[value] = tensor
         #: An engine draws the same numbers in every run.
-        self._is_random = any(row_of(n.op).family == "rand" for n in program.nodes())
+        self._is_random = any(draws(n.op, n.attrs) for n in program.nodes())
         self._engine: Any = None
         self._versions: list[int] = []
         self._treedef = _output_plan(program)

@@ -28,7 +28,8 @@ def add_row(
     name: str,
     outputs: Sequence[str],
     attributes: Sequence[tuple[str, str]],
-    family: str = "extension",
+    calls_python: bool = False,
+    effect: bool = False,
 ) -> None:
     """Let graphs name the operator.
 
@@ -37,8 +38,8 @@ def add_row(
         outputs: Their names.
         attributes: (name, type); types: bool, int, float, text, or a list of the last
             three, as in `LISTS`.
-        family: "python" if it calls functions of this process, which passes leave
-            alone and no file can hold; "effect" if it does so for no result.
+        calls_python: See `graph_row`.
+        effect: See `graph_row`.
     """
     EXTENSION_ROWS[name] = graph_row(
         name=name,
@@ -49,8 +50,9 @@ def add_row(
         ),
         outputs=tuple(outputs),
         kind="extension",
-        family=family,
         doc="An operator of an extension.",
+        calls_python=calls_python,
+        effect=effect,
     )
 
 

@@ -15,7 +15,6 @@ def _row(name: str, attributes: tuple[str, ...], doc: str) -> Row:
         attributes=tuple(Attribute(a, "int") for a in attributes),
         outputs=(),
         kind="flow",
-        family="flow",
         doc=doc,
     )
 

@@ -83,18 +83,22 @@ class Row:
     public: tuple[str, ...]
     public_inplace: tuple[str, ...]
     autocast: AutocastClass
+    arithmetic: bool
     scratch: bool
     pack: str | None
     elementwise: bool
     layout: Layout
     mutates: bool
     random: bool
+    draw_rate: str
     identity_of_real: bool
     extra_isas: tuple[str, ...]
     lite: bool
     version: int
     family: str
     doc: str
+    calls_python: bool = False
+    effect: bool = False
     index: int = field(default=-1, compare=False)
 
     def attribute(self, name: str) -> Attribute:
@@ -115,10 +119,17 @@ def graph_row(
     attributes: tuple[Attribute, ...],
     outputs: tuple[str, ...],
     kind: Literal["extension", "flow"],
-    family: str,
     doc: str,
+    calls_python: bool = False,
+    effect: bool = False,
 ) -> Row:
-    """A row that graphs may name beside the table: no kernel, no gradient."""
+    """A row that graphs may name beside the table: no kernel, no gradient.
+
+    Args:
+        calls_python: It calls functions of this process: passes leave it alone, and no
+            file can hold it.
+        effect: It is run although no result is read.
+    """
     return Row(
         name=name,
         arrays=arrays,
@@ -135,17 +146,21 @@ def graph_row(
         public=(),
         public_inplace=(),
         autocast="gray",
+        arithmetic=False,
         scratch=False,
         pack=None,
         elementwise=False,
         layout="row_major",
         mutates=False,
         random=False,
+        draw_rate="",
         identity_of_real=False,
         extra_isas=(),
         lite=False,
+        calls_python=calls_python,
+        effect=effect,
         version=1,
-        family=family,
+        family=kind,
         doc=doc,
     )
 
@@ -214,12 +229,14 @@ def op(
     public: tuple[str, ...] = (),
     public_inplace: tuple[str, ...] = (),
     autocast: AutocastClass = "gray",
+    arithmetic: bool = False,
     scratch: bool = False,
     pack: str | None = None,
     elementwise: bool = False,
     layout: Layout | None = None,
     mutates: bool = False,
     random: bool = False,
+    draw_rate: str = "",
     identity_of_real: bool = False,
     extra_isas: tuple[str, ...] = (),
     lite: bool = True,
@@ -255,6 +272,8 @@ def op(
         public_inplace: The same of the in-place form: ``Tensor.erf_``.
         autocast: white (low precision wanted), black (kept in float32), gray (as its
             arrays are), mixed (gray, and its parameters may stay in float32).
+        arithmetic: It computes with elements. A gray row that does is white at level O2
+            of autocast.
         scratch: The kernel file also defines ``size_t <name>_scratch(const Call&)``.
         pack: Array that may be prepacked when constant; the kernel file then defines
             ``<name>_pack_size`` and ``<name>_pack``.
@@ -265,6 +284,7 @@ def op(
         mutates: The row changes its arrays `inplace` and has no other form, such as an
             optimizer's step; no gradient passes through it. Its name ends in ``_``.
         random: Draws random numbers, by the key in its attributes seed and offset.
+        draw_rate: The attribute of a random row that, if it is 0, means no draws.
         identity_of_real: Of a real array the C++ function returns the array itself.
         extra_isas: Instruction sets of `EXTRA_ISAS` with a kernel of their own, in
             csrc/portable/kernels/<family>.
@@ -272,35 +292,26 @@ def op(
     """
     name, arrays, attributes = parse_signature(signature)
     row = Row(
-        name=name,
-        arrays=arrays,
-        attributes=attributes,
+        name=name, arrays=arrays, attributes=attributes,
         outputs=outputs,
         out=(out,) * len(outputs) if isinstance(out, str) else out,
-        dtypes=dtypes,
-        shape=shape,
-        kind=kind,
-        grad=grad,
-        composite=composite,
+        dtypes=dtypes, shape=shape, kind=kind,
+        grad=grad, composite=composite,
         promote=promote,
         inplace=(inplace,) if isinstance(inplace, str) else inplace,
-        public=public,
-        public_inplace=public_inplace,
-        autocast=autocast,
-        scratch=scratch,
-        pack=pack,
+        public=public, public_inplace=public_inplace,
+        autocast=autocast, arithmetic=arithmetic,
+        scratch=scratch, pack=pack,
         elementwise=elementwise,
         layout=layout or _default_layout(arrays, elementwise),
         mutates=mutates,
-        random=random,
+        random=random, draw_rate=draw_rate,
         identity_of_real=identity_of_real,
-        extra_isas=extra_isas,
-        lite=lite,
-        version=version,
+        extra_isas=extra_isas, lite=lite, version=version,
         family=_calling_family(),
         doc=doc,
         index=len(ROWS),
-    )
+    )  # fmt: skip
     _add(row)
 
 
@@ -341,6 +352,15 @@ def _check_flags(row: Row) -> None:
         raise ValueError(
             f"[schema] {row.name}: expected the attributes seed and offset of rows "
             f"with random=True alone, got random={row.random} and {sorted(names)}"
+        )
+    if row.kind == "view" and len(row.outputs) != 1:
+        raise ValueError(
+            f"[schema] {row.name}: expected one output of a view, got {row.outputs}"
+        )
+    if row.draw_rate and not (row.random and row.draw_rate in names):
+        raise ValueError(
+            f"[schema] {row.name}: expected draw_rate to name an attribute of a random "
+            f"row, got {row.draw_rate!r}"
         )
     if row.public_inplace and (row.mutates or not row.inplace):
         raise ValueError(

@@ -289,7 +289,7 @@ def to_bytes(program: Program) -> bytes:
 def check_storable(program: Program) -> None:
     """Raise UnimplementedError if the program can run in this process alone."""
     for node in program.nodes():
-        if row_of(node.op).family in ("python", "effect"):
+        if row_of(node.op).calls_python:
             line = f", recorded at {node.line}" if node.line else ""
             raise UnimplementedError(
                 "[save] a model file must hold operators, got a Python function "

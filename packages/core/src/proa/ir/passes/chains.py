@@ -79,7 +79,7 @@ def _dependencies(block: Block) -> list[set[int]]:
             readers.setdefault(held, set()).add(i)
         for v in node.outputs:
             made[v] = i
-        if row_of(node.op).family in ("effect", "python"):
+        if row_of(node.op).calls_python:
             needs |= {call} - {-1}
             call = i
         needs.discard(i)

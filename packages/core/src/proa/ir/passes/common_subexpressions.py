@@ -25,7 +25,7 @@ def eliminate_common_subexpressions(program: Program) -> bool:
             if first is node:
                 nodes.append(node)
                 continue
-            calls = row_of(node.op).family in ("python", "effect")
+            calls = row_of(node.op).calls_python
             is_output = calls or any(v.is_output for v in node.outputs)
             if is_output:
                 nodes.append(node)  # an output keeps a name of its own

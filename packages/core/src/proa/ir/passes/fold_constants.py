@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from proa.errors import Error
-from proa.ir.attributes import row_of
+from proa.ir.attributes import draws, row_of
 from proa.ir.program import NUMPY_TYPES, Array, Node, Program, Value
 
 _LARGEST = 1 << 20  # bytes that folding may add beyond what the inputs hold
@@ -40,7 +40,8 @@ def _foldable(node: Node) -> bool:
     for v in given:
         if not v.is_constant:
             return False
-    if row_of(node.op).family in ("rand", "python", "effect", "flow"):
+    row = row_of(node.op)
+    if row.kind == "flow" or row.calls_python or draws(node.op, node.attrs):
         return False
     if any(v.dtype == "bfloat16" for v in (*given, *node.outputs)):
         return False

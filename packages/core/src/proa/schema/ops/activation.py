@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from proa.schema.dtypes import FLOATING, INEXACT, REAL
-from proa.schema.row import op
+from proa.schema.row import op as any_op
+
+op = functools.partial(any_op, arithmetic=True)
 
 
 def _activation(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from proa.schema.dtypes import ALL, BOOL, FLOATING, INTEGERS, NUMERIC, REAL
-from proa.schema.row import function_and_method, op
+from proa.schema.row import function_and_method
+from proa.schema.row import op as any_op
+
+op = functools.partial(any_op, arithmetic=True)
 
 
 def _binary(
@@ -194,6 +198,7 @@ for _name, _doc in [
 
 op(
     "where(condition: mask, x, y)",
+    arithmetic=False,
     shape="broadcast",
     outputs=("z",),
     out="last",

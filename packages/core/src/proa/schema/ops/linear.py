@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from proa.schema.dtypes import FLOATING, INEXACT
-from proa.schema.row import REFUSED, op
+from proa.schema.row import REFUSED
+from proa.schema.row import op as any_op
+
+op = functools.partial(any_op, arithmetic=True)
 
 _ACT = (
     '"none"|"relu"|"relu6"|"hard_swish"|"hard_sigmoid"|"sigmoid"|"tanh"|"gelu"|"silu"'

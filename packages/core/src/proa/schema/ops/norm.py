@@ -4,11 +4,15 @@ the batch may be float32 beside them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from proa.schema.dtypes import FLOATING
-from proa.schema.row import REFUSED, op
+from proa.schema.row import REFUSED
+from proa.schema.row import op as any_op
+
+op = functools.partial(any_op, arithmetic=True)
 
 
 def _batch_norm_infer(

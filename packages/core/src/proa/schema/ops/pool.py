@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 from proa.schema.dtypes import FLOATING, REAL
-from proa.schema.row import op
+from proa.schema.row import op as any_op
+
+op = functools.partial(any_op, arithmetic=True)
 
 _WINDOW = (
     "kernel: ints, stride: ints, padding: ints = [0, 0, 0, 0], ceil_mode: bool = False"

@@ -68,6 +68,7 @@ op(
     dtypes=FLOATING,
     # The same key gives the same mask: dropout is linear in x.
     random=True,
+    draw_rate="p",
     grad=lambda g, dy, *, p, seed, offset, upscale: g.dropout(
         dy, p=p, seed=seed, offset=offset, upscale=upscale
     ),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from proa.schema.dtypes import ALL, BOOL, FLOATING, INEXACT, NUMERIC, REAL
-from proa.schema.row import REFUSED, op
+from proa.schema.row import REFUSED
+from proa.schema.row import op as any_op
+
+op = functools.partial(any_op, arithmetic=True)
 
 _AXES = "axis: ints = [], keepdim: bool = False"
 

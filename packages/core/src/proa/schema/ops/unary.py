@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from proa.schema.dtypes import ALL, BOOL, FLOATING, INEXACT, INTEGERS, NUMERIC, REAL
-from proa.schema.row import function_and_method, op
+from proa.schema.row import function_and_method
+from proa.schema.row import op as any_op
+
+op = functools.partial(any_op, arithmetic=True)
 
 
 def _unary(
@@ -254,6 +258,7 @@ op(
 # -- with attributes -------------------------------------------------------------------
 op(
     "cast(x, *, dtype: dtype)",
+    arithmetic=False,
     shape="same",
     grad=lambda g, dy, x: g.cast_like(dy, x),
     out="attr",
@@ -263,6 +268,7 @@ op(
 )
 op(
     "cast_like(x, like: shape)",
+    arithmetic=False,
     shape="same",
     grad=lambda g, dy, x: g.cast_like(dy, x),
     out="last",
@@ -272,6 +278,7 @@ op(
 )
 op(
     "assign(x)",
+    arithmetic=False,
     shape="same",
     grad=lambda g, dy: dy,
     elementwise=True,
