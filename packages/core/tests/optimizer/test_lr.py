@@ -228,6 +228,26 @@ def test_a_schedule_without_a_rate_at_an_epoch_says_so(
         schedule.step(epoch)
 
 
+def test_multiplicative_decay_multiplies_once_for_each_step() -> None:
+    called: list[int] = []
+
+    def factor(epoch: int) -> float:
+        called.append(epoch)
+        return 1 + 1 / epoch
+
+    schedule = lr.MultiplicativeDecay(0.5, factor)
+    for _ in range(9):
+        schedule.step()
+    assert called == list(range(1, 10))
+    np.testing.assert_allclose(schedule(), 0.5 * 10)  # 2/1 * 3/2 * … * 10/9
+    schedule.step(4)
+    np.testing.assert_allclose(schedule(), 0.5 * 5)
+    restored = lr.MultiplicativeDecay(0.5, factor)
+    restored.set_state_dict(schedule.state_dict())
+    restored.step()
+    np.testing.assert_allclose(restored(), 0.5 * 6)
+
+
 def test_restarts_of_one_length_are_found_at_once() -> None:
     schedule = lr.CosineAnnealingWarmRestarts(0.1, 4)
     schedule.step(2**50 + 1)

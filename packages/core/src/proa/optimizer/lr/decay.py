@@ -9,7 +9,7 @@ from typing import Any
 from proa.errors import InvalidArgumentError
 from proa.optimizer.lr.base import LRScheduler
 
-#: Epochs that `MultiplicativeDecay` goes through one by one.
+#: Epochs that `MultiplicativeDecay` goes through in one step.
 MAX_FACTORS = 10_000_000
 
 
@@ -290,17 +290,26 @@ class LambdaDecay(LRScheduler):
 
 
 class MultiplicativeDecay(LambdaDecay):
-    """lr * lr_lambda(1) * lr_lambda(2) * … * lr_lambda(epoch)."""
+    """lr * lr_lambda(1) * lr_lambda(2) * … * lr_lambda(epoch).
+
+    A step to the next epoch multiplies once; one back begins with lr again.
+    """
+
+    #: base_lr, an epoch, and the rate there.
+    _known: tuple[float, int, float] | None = None
 
     def get_lr(self) -> float:
-        if self.last_epoch > MAX_FACTORS:
+        base, start, rate = self._known or (self.base_lr, 0, self.base_lr)
+        if base != self.base_lr or self.last_epoch < start:
+            start, rate = 0, self.base_lr
+        if self.last_epoch - start > MAX_FACTORS:
             raise InvalidArgumentError(
-                "[MultiplicativeDecay] expected epoch to be at most "
-                f"{MAX_FACTORS}, a factor each, got {self.last_epoch}"
+                f"[MultiplicativeDecay] expected a step of at most {MAX_FACTORS} "
+                f"epochs, a factor each, got {self.last_epoch} after {start}"
             )
-        rate = self.base_lr
-        for epoch in range(1, self.last_epoch + 1):
+        for epoch in range(start + 1, self.last_epoch + 1):
             rate *= self.lr_lambda(epoch)
+        self._known = (self.base_lr, max(self.last_epoch, 0), rate)
         return rate
 
 
