@@ -158,3 +158,17 @@ def test_steps_of_deep_networks_are_recorded(
     eager, recorded = _two_steps(make, how, shape)
     for a, b in zip(eager, recorded, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("repeats", [2**36, 2**44, 2**60])
+def test_a_run_that_needs_more_than_the_machine_has_is_refused_before_it_allocates(
+    repeats: int,
+) -> None:
+    """As a damaged attribute may want of an axis that is known only at run time."""
+    b = Builder()
+    x = b.input("x", "float32", [-1])
+    b.output(b.relu(b.tile(b.relu(x), repeats=[repeats])))
+    engine = _core.Engine.from_bytes(to_bytes(b.program))
+    with pytest.raises(ResourceExhaustedError, match=r"out of memory|fit"):
+        engine.run([np.ones(4, np.float32)])
+    np.testing.assert_array_equal(engine.run([np.ones(0, np.float32)])[0], [])

@@ -12,6 +12,13 @@
 namespace proa {
 
 Buffer::Buffer(size_t size) : size_(size) {
+  const size_t limit = memory_limit();
+  if (size > limit) {
+    throw EngineError(Status::kResourceExhausted,
+                      "[Engine] out of memory: " + std::to_string(size) +
+                          " bytes are needed for these input shapes, this machine has " +
+                          std::to_string(limit));
+  }
   const size_t rounded = (size + 63) / 64 * 64 + 64;
   data_.reset(allocate_pages(rounded));
   if (data_ == nullptr) {
