@@ -87,6 +87,8 @@ ISA_CODE = re.compile(
 ISA_FILES = re.compile(
     r".*/csrc/portable/(?:base/cpu\.cc|simd/vec\w*\.h|.*\.\w+\.(?:cc|h))"
 )
+# A function of which each instruction set would have a copy under one symbol.
+UNINLINED = re.compile(r"\s*(?:static\s+)?(?:inline|constexpr)\b[^=;]*\(")
 # Comments, strings and characters, which no ban is about.
 UNCODED = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S
@@ -231,6 +233,9 @@ def portable_code(root: Path, files: list[str]) -> Iterator[Breach]:
             if not ISA_FILES.fullmatch(name) and (found := ISA_CODE.search(line)):
                 rule = "only simd/vec*.h and <name>.<isa>.cc name an instruction set"
                 yield Breach(name, number, f"{rule} (PORTABLE.md), got {found[0]}")
+            if Path(name).match("portable/base/*.h") and UNINLINED.match(line):
+                rule = "functions of headers of base/ are PROA_INLINE (PORTABLE.md)"
+                yield Breach(name, number, f"{rule}, got {line.strip()}")
         if component in ("simd", "kernels") and "namespace proa::PROA_ISA" not in code:
             rule = (
                 "what is compiled per ISA is in namespace proa::PROA_ISA (PORTABLE.md)"

@@ -155,6 +155,17 @@ def test_an_instruction_set_is_named_in_few_files_alone(tmp_path, line):
         assert not list(arch.portable_code(tmp_path, files))
 
 
+@pytest.mark.parametrize("line", ["inline int f() {", "constexpr bool g(int x) {"])
+def test_functions_in_headers_of_every_instruction_set_are_always_inlined(
+    tmp_path, line
+):
+    name = f"{CSRC}/portable/base/x.h"
+    (breach,) = arch.portable_code(tmp_path, write(tmp_path, name, line))
+    assert "PROA_INLINE" in breach.rule
+    right = f"PROA_INLINE {line}\nconstexpr int kFour = f(4);\nstruct S {{\n"
+    assert not list(arch.portable_code(tmp_path, write(tmp_path, name, right)))
+
+
 def test_vague_names_and_long_files_are_found_outside_tests(tmp_path):
     files = [
         *write(tmp_path, "packages/core/csrc/portable/base/common.h", ""),

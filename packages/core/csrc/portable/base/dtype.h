@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proa/base/inline.h"
+
 namespace proa {
 
 enum class DType : uint8_t {
@@ -26,18 +28,20 @@ constexpr int kDTypeCount = 12;
 #if !defined(PROA_DTYPES)
 #define PROA_DTYPES 0xfff
 #endif
-constexpr bool computes(DType t) { return ((PROA_DTYPES >> static_cast<int>(t)) & 1) != 0; }
+PROA_INLINE constexpr bool computes(DType t) {
+  return ((PROA_DTYPES >> static_cast<int>(t)) & 1) != 0;
+}
 
 /// True for double, in a build that computes in it; false at compile time in others.
-constexpr bool is_double(DType t) { return computes(DType::kF64) && t == DType::kF64; }
+PROA_INLINE constexpr bool is_double(DType t) { return computes(DType::kF64) && t == DType::kF64; }
 
 /// Bytes of one element.
-constexpr size_t size_of(DType t) {
+PROA_INLINE constexpr size_t size_of(DType t) {
   constexpr uint8_t kSize[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
   return kSize[static_cast<int>(t)];
 }
-constexpr bool is_complex(DType t) { return t >= DType::kC64; }
-constexpr bool is_floating(DType t) { return t >= DType::kF16 && t <= DType::kF64; }
-constexpr bool is_integer(DType t) { return t >= DType::kU8 && t <= DType::kI64; }
+PROA_INLINE constexpr bool is_complex(DType t) { return t >= DType::kC64; }
+PROA_INLINE constexpr bool is_floating(DType t) { return t >= DType::kF16 && t <= DType::kF64; }
+PROA_INLINE constexpr bool is_integer(DType t) { return t >= DType::kU8 && t <= DType::kI64; }
 
 }  // namespace proa

@@ -3,6 +3,8 @@
 // not change: prepacked weights depend on them.
 #include <stdint.h>
 
+#include "proa/base/inline.h"
+
 // A library for given models omits Winograd convolution if none of them uses it.
 #if !defined(PROA_HAS_WINOGRAD)
 #define PROA_HAS_WINOGRAD 1
@@ -26,6 +28,10 @@
 #if !defined(PROA_HAS_LARGE)
 #define PROA_HAS_LARGE 1
 #endif
+// What a refused call did not meet, as a text (base/expect.h).
+#if !defined(PROA_HAS_FAILURES)
+#define PROA_HAS_FAILURES 1
+#endif
 
 namespace proa {
 
@@ -44,9 +50,8 @@ struct Settings {
   Bf16 bf16 = Bf16::kWidened;  // PROA_BF16, see choose_bf16
 };
 
-inline Settings& settings() {
-  static Settings chosen;
-  return chosen;
-}
+/// The process's settings, in base/settings.cc: one object for all instruction sets.
+extern Settings process_settings;
+PROA_INLINE Settings& settings() { return process_settings; }
 
 }  // namespace proa
