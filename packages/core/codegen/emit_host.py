@@ -103,8 +103,6 @@ def _argument(row: Row, i: int, offset: int) -> str:
 
 
 def _host_op(row: Row) -> tuple[str, str]:
-    from proa.schema.requirements import requirement
-
     declarations = []
     for a in row.attributes:
         if a.choices:
@@ -127,7 +125,7 @@ def _host_op(row: Row) -> tuple[str, str]:
     fields = (
         f"{arguments}, {len(entries)}, {len(row.arrays)}, "
         f"AutocastClass::k{row.autocast.capitalize()}, {str(has_inplace).lower()}, "
-        f"{json.dumps(requirement(row.shape))}, {json.dumps(inspected(row))}"
+        f"{json.dumps(inspected(row))}"
     )
     return "\n".join(declarations), f"    {{{fields}}},  // {row.name}"
 

@@ -24,8 +24,7 @@ struct HostOp {
   uint8_t arg_count;
   uint8_t array_count;
   AutocastClass autocast;
-  bool has_inplace;         // `name_` exists besides `name`
-  const char* requirement;  // that a call must meet to have shapes
+  bool has_inplace;  // `name_` exists besides `name`
   const char* doc;
 };
 

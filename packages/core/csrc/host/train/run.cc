@@ -161,6 +161,8 @@ void run_kernel(const OpEntry& entry, Call* call, const Tensor* out, TensorImpl*
   }
   for (int i = 0; i < call->n_out; ++i) work += call->out[i].numel();
   Status status;
+  Failure failure;
+  call->failure = &failure;
   {
     const Timed timed(op.name, EventKind::kKernel, *call);
     const bool unlocks = work > kLongWork;
@@ -186,6 +188,8 @@ Tensor new_output(const OpInfo& op, const Call& call, const View& layout) {
 // Shares the memory of the first input; false if it must be made row-major first.
 bool make_view(const OpEntry& entry, TensorImpl* const* in, Call* call, Tensor* out) {
   const OpInfo& op = *entry.info;
+  int64_t offset = 0;
+  call->view_offset = &offset;
   const Status status = infer(op, *call);
   if (status == Status::kNotAView) return false;
   if (status != Status::kOk) raise_status(op, *call, status);

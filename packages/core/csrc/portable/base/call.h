@@ -1,6 +1,7 @@
 #pragma once
 // The one calling convention of kernels and shape rules: arrays in, arrays out, a plain attribute
 // struct.
+#include "proa/base/failure.h"
 #include "proa/base/status.h"
 #include "proa/base/view.h"
 
@@ -41,6 +42,10 @@ struct Call {
   const void* attrs = nullptr;   // the op's generated struct (proa/gen/attrs)
   void* scratch = nullptr;       // as many bytes as the op's scratch function returned, 64-aligned
   const void* packed = nullptr;  // the op's prepacked constant input, or nullptr
+  /// Where the shape rule of a view op stores how many elements the output starts after in[0], if
+  /// that is not 0. nullptr: nobody reads it.
+  int64_t* view_offset = nullptr;
+  Failure* failure = nullptr;          // what a refused call did not meet; nullptr: nobody reads it
   const Parallel* parallel = nullptr;  // nullptr: run on the calling thread
 
   template <class A>
@@ -51,7 +56,8 @@ struct Call {
 
 using Kernel = Status (*)(const Call&);
 /// Fills rank and shape (dtype is set by the caller from the row) of every output. Dimensions may
-/// be kUnknown. For a view op it also sets `data` and `stride`, or returns kNotAView.
+/// be kUnknown. For a view op it also sets `stride` and *view_offset, or returns kNotAView; `data`
+/// follows from these, see infer().
 using ShapeRule = Status (*)(const Call&);
 /// Bytes of scratch, or of a prepacked input, that a kernel needs for these shapes.
 using SizeRule = size_t (*)(const Call&);

@@ -40,6 +40,7 @@ constexpr bool kHasChains = PROA_HAS_CHAINS != 0;
 constexpr bool kHasStores = PROA_HAS_STORES != 0;
 constexpr bool kHasWinograd = PROA_HAS_WINOGRAD != 0;
 constexpr bool kHasDepthwise = PROA_HAS_DEPTHWISE != 0;
+constexpr bool kHasFailures = PROA_HAS_FAILURES != 0;
 constexpr bool kHasChannelEpilogue = PROA_HAS_CHANNEL_END != 0;
 
 /// How AVX-512 multiplies bfloat16: widened to float, or by the dot product of pairs.

@@ -22,6 +22,11 @@ struct View {
   PROA_INLINE T* as() const {
     return static_cast<T*>(data);
   }
+  /// The element `offset` elements after the first, wherever that is; nullptr without data.
+  PROA_INLINE void* data_at(int64_t offset) const {
+    if (data == nullptr) return nullptr;
+    return as<uint8_t>() + offset * static_cast<int64_t>(size_of(dtype));
+  }
   /// Number of elements; kUnknown if a dimension is unknown.
   PROA_INLINE int64_t numel() const {
     int64_t n = 1;

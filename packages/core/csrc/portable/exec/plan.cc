@@ -10,15 +10,6 @@ namespace proa {
 
 namespace {
 
-// While a plan is built, a buffer has no address yet: its views count from here.
-constexpr uintptr_t kBase = uintptr_t{1} << (sizeof(void*) == 8 ? 46 : 30);
-
-void* at_base(int64_t offset) {
-  return reinterpret_cast<void*>(kBase + static_cast<uintptr_t>(offset));
-}
-int64_t from_base(const void* data) {
-  return static_cast<int64_t>(static_cast<intptr_t>(reinterpret_cast<uintptr_t>(data) - kBase));
-}
 // Up to this many buffers, each is compared with all that were placed before.
 constexpr size_t kMaxBySize = 1024;
 
@@ -26,14 +17,13 @@ size_t aligned(size_t n) { return (n + 63) & ~size_t{63}; }
 
 /// Bytes of a dense array of the view's shape; false if they do not fit an address.
 bool bytes_of(const View& v, size_t* bytes) {
-  constexpr uint64_t kLimit = uint64_t{1} << (sizeof(size_t) == 8 ? 46 : 30);
   uint64_t n = size_of(v.dtype);
   bool empty = false;
   for (int i = 0; i < v.rank; ++i) {
     if (v.shape[i] < 0) return false;
     empty |= v.shape[i] == 0;
     const uint64_t d = v.shape[i] > 0 ? static_cast<uint64_t>(v.shape[i]) : 1;
-    if (n > kLimit / d) return false;
+    if (n > SIZE_MAX / 2 / d) return false;
     n *= d;
   }
   *bytes = empty ? 0 : static_cast<size_t>(n);
@@ -60,7 +50,7 @@ Plan::Sizes Plan::Sizes::of(const Prepared& p) {
 
 size_t Plan::table_size(const Prepared& prepared, uint32_t chain_count) {
   const Sizes s = Sizes::of(prepared);
-  return aligned(s.values * sizeof(View)) + aligned(s.values * 4) +
+  return aligned(s.values * sizeof(View)) + aligned(s.values * sizeof(Ref)) +
          aligned(s.slots * sizeof(View)) + aligned(s.slots * sizeof(Ref)) + aligned(s.slots * 4) +
          aligned(s.roots * sizeof(Root)) + aligned(s.roots * 8) + aligned(s.steps * sizeof(Step)) +
          aligned(s.outputs * sizeof(Output)) + aligned(s.outputs * sizeof(void*)) +
@@ -76,7 +66,7 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
   if (size < table_size(prepared, chains.count)) return Status::kResourceExhausted;
   Arena arena(memory, size);
   values_ = static_cast<View*>(arena.take(s.values * sizeof(View)));
-  value_roots_ = static_cast<uint32_t*>(arena.take(s.values * 4));
+  value_refs_ = static_cast<Ref*>(arena.take(s.values * sizeof(Ref)));
   slots_ = static_cast<View*>(arena.take(s.slots * sizeof(View)));
   refs_ = static_cast<Ref*>(arena.take(s.slots * sizeof(Ref)));
   external_ = static_cast<uint32_t*>(arena.take(s.slots * 4));
@@ -92,7 +82,7 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
   const uint32_t constant = add_root(RootKind::kConstant, 0, 0);
   for (uint32_t i = 0; i < s.values; ++i) {
     values_[i] = prepared.value(i);
-    value_roots_[i] = constant;
+    value_refs_[i] = {constant, 0};
   }
   for (uint32_t i = 0; i < model.input_count(); ++i) {
     const uint32_t id = model.input_value(i);
@@ -105,12 +95,12 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
       if (!fits || inputs[i].shape[a] < 0) return Status::kInvalidArgument;
     }
     values_[id] = inputs[i];
-    values_[id].data = at_base(0);
-    value_roots_[id] = add_root(RootKind::kInput, 0, i);
+    values_[id].data = nullptr;
+    value_refs_[id] = {add_root(RootKind::kInput, 0, i), 0};
   }
   for (uint32_t i = 0; i < model.output_count(); ++i) {
     if (store_of(i) != kNoValue) {
-      roots_[value_roots_[model.input_value(store_of(i))]].stored = true;
+      roots_[value_refs_[model.input_value(store_of(i))].root].stored = true;
     }
   }
   uint32_t made = 0;  // outputs
@@ -150,31 +140,30 @@ uint32_t Plan::add_root(RootKind kind, size_t size, uint32_t index) {
 }
 
 /// A new arena buffer for a view whose shape and dense strides are set.
-Status Plan::add_buffer(View* view, uint32_t* root) {
+Status Plan::add_buffer(View* view, Ref* ref) {
   size_t bytes;
   if (!bytes_of(*view, &bytes)) return Status::kResourceExhausted;
-  view->data = at_base(0);
-  *root = add_root(RootKind::kArena, bytes, 0);
+  view->data = nullptr;
+  *ref = {add_root(RootKind::kArena, bytes, 0), 0};
   return Status::kOk;
 }
 
-/// Records that `step` uses the slots' buffers, and the slots' offsets in them.
+/// Records that `step` uses the slots' buffers.
 void Plan::record_use(uint32_t slot, uint32_t n, uint32_t step) {
   for (uint32_t i = slot; i < slot + n; ++i) {
     if (!slots_[i].given()) continue;
     Root& root = roots_[refs_[i].root];
     if (root.kind == RootKind::kConstant) continue;
     root.last = step;
-    refs_[i].offset = from_base(slots_[i].data);
   }
 }
 
-void Plan::add_copy(uint32_t value, const View& from, uint32_t from_root, const View& to,
-                    uint32_t to_root) {
+void Plan::add_copy(uint32_t value, const View& from, const Ref& from_ref, const View& to,
+                    const Ref& to_ref) {
   slots_[slot_count_] = from;
-  refs_[slot_count_] = {from_root, 0};
+  refs_[slot_count_] = from_ref;
   slots_[slot_count_ + 1] = to;
-  refs_[slot_count_ + 1] = {to_root, 0};
+  refs_[slot_count_ + 1] = to_ref;
   record_use(slot_count_, 2, step_count_);
   steps_[step_count_++] = {kNone, value, slot_count_, 1, 1, kNone};
   slot_count_ += 2;
@@ -191,7 +180,7 @@ Status Plan::add_node(uint32_t i) {
   for (uint32_t k = 0; k < node.n_in; ++k) {
     const bool given = k < record.input_count && ids[k] != kNoValue;
     slots_[slot + k] = given ? values_[ids[k]] : View();
-    refs_[slot + k] = {given ? value_roots_[ids[k]] : 0, 0};
+    refs_[slot + k] = given ? value_refs_[ids[k]] : Ref{0, 0};
   }
   for (uint32_t k = 0; k < record.output_count; ++k) {
     slots_[slot + node.n_in + k] = View();
@@ -212,24 +201,25 @@ Status Plan::add_view(uint32_t i, Call* call, uint32_t slot) {
   const OpInfo& op = *prepared_->node(i).op;
   const uint32_t first = prepared_->model().node(i).output_first;
   if (call->n_in == 0 || !call->in[0].given()) return Status::kInvalidArgument;
-  uint32_t root = refs_[slot].root;
+  Ref ref = refs_[slot];
+  int64_t offset = 0;  // in elements
+  call->view_offset = &offset;
   Status status = infer(op, *call);
   if (status == Status::kNotAView) {
     const View from = slots_[slot];
     View to = from;
     to.set_contiguous();
-    const uint32_t from_root = root;
-    PROA_TRY(add_buffer(&to, &root));
+    const Ref from_ref = ref;
+    PROA_TRY(add_buffer(&to, &ref));
     slot_count_ = slot + static_cast<uint32_t>(call->n_in + call->n_out);
     slots_[slot] = to;
     status = infer(op, *call);
-    add_copy(first, from, from_root, to, root);
+    add_copy(first, from, from_ref, to, ref);
   }
   PROA_TRY(status);
-  for (int k = 0; k < call->n_out; ++k) {
-    values_[first + static_cast<uint32_t>(k)] = call->out[k];
-    value_roots_[first + static_cast<uint32_t>(k)] = root;
-  }
+  ref.offset += offset * static_cast<int64_t>(size_of(call->in[0].dtype));
+  values_[first] = call->out[0];  // a view op has one output
+  value_refs_[first] = ref;
   return Status::kOk;
 }
 
@@ -239,20 +229,20 @@ Status Plan::add_kernel(uint32_t i, Call* call, uint32_t slot) {
   PROA_TRY(infer(*node.op, *call));
   for (int k = 0; k < call->n_out; ++k) {
     View& out = call->out[k];
-    uint32_t root;
+    Ref ref;
     const int target = node.op->mutates ? node.op->alias[k] : -1;
     if (target >= 0) {
-      root = refs_[slot + static_cast<uint32_t>(target)].root;
-      const Root& changed = roots_[root];
+      ref = refs_[slot + static_cast<uint32_t>(target)];
+      const Root& changed = roots_[ref.root];
       if (!changed.stored && changed.kind != RootKind::kArena) return Status::kUnimplemented;
       out = call->in[target];
     } else {
       choose_strides(*node.op, *call, &out);
-      PROA_TRY(add_buffer(&out, &root));
+      PROA_TRY(add_buffer(&out, &ref));
     }
-    refs_[slot + node.n_in + static_cast<uint32_t>(k)].root = root;
+    refs_[slot + node.n_in + static_cast<uint32_t>(k)] = ref;
     values_[first + static_cast<uint32_t>(k)] = out;
-    value_roots_[first + static_cast<uint32_t>(k)] = root;
+    value_refs_[first + static_cast<uint32_t>(k)] = ref;
   }
   uint32_t scratch = kNone;
   const size_t wanted = node.kernel->scratch != nullptr ? node.kernel->scratch(*call) : 0;
@@ -276,16 +266,17 @@ Status Plan::add_output(uint32_t i) {
   output.view = view;
   const bool keeps_strides = options_.given_outputs && is_dense(view);
   if (!keeps_strides) output.view.set_contiguous();
-  output.root = value_roots_[id];
+  Ref ref = value_refs_[id];
   size_t bytes;
   if (!bytes_of(view, &bytes)) return Status::kResourceExhausted;
-  const Root& root = roots_[output.root];
+  const Root& root = roots_[ref.root];
   const bool whole = root.kind == RootKind::kArena && (keeps_strides || view.contiguous()) &&
-                     root.size == bytes && from_base(view.data) == 0;
+                     root.size == bytes && ref.offset == 0;
   if (!whole) {
-    PROA_TRY(add_buffer(&output.view, &output.root));
-    add_copy(id, view, value_roots_[id], output.view, output.root);
+    PROA_TRY(add_buffer(&output.view, &ref));
+    add_copy(id, view, value_refs_[id], output.view, ref);
   }
+  output.root = ref.root;
   roots_[output.root].kind = RootKind::kOutput;
   roots_[output.root].index = i;
   return Status::kOk;
@@ -305,15 +296,15 @@ Status Plan::stage_store(uint32_t i) {
   for (int a = 0; a < output.view.rank; ++a) {
     if (output.view.shape[a] != values_[input].shape[a]) return Status::kInvalidArgument;
   }
-  const uint32_t root = value_roots_[id];
-  if (root == value_roots_[input] || roots_[root].kind != RootKind::kInput) return Status::kOk;
+  const uint32_t root = value_refs_[id].root;
+  if (root == value_refs_[input].root || roots_[root].kind != RootKind::kInput) return Status::kOk;
   View saved = values_[id];
   saved.set_contiguous();
-  uint32_t saved_root;
-  PROA_TRY(add_buffer(&saved, &saved_root));
-  add_copy(id, values_[id], root, saved, saved_root);
+  Ref saved_ref;
+  PROA_TRY(add_buffer(&saved, &saved_ref));
+  add_copy(id, values_[id], value_refs_[id], saved, saved_ref);
   values_[id] = saved;
-  value_roots_[id] = saved_root;
+  value_refs_[id] = saved_ref;
   return Status::kOk;
 }
 
@@ -328,10 +319,10 @@ Status Plan::add_outputs(uint32_t first, uint32_t last) {
   for (uint32_t i = first; i < last; ++i) {
     if (store_of(i) == kNoValue) continue;
     const uint32_t id = model.output_value(i), input = model.input_value(store_of(i));
-    const bool in_place = value_roots_[id] == value_roots_[input] &&
-                          values_[id].data == values_[input].data &&
+    const bool in_place = value_refs_[id].root == value_refs_[input].root &&
+                          value_refs_[id].offset == value_refs_[input].offset &&
                           same_layout(values_[id], values_[input]);
-    if (!in_place) add_copy(id, values_[id], value_roots_[id], values_[input], value_roots_[input]);
+    if (!in_place) add_copy(id, values_[id], value_refs_[id], values_[input], value_refs_[input]);
   }
   for (uint32_t i = first; i < last; ++i) {
     if (outputs_[i].root != kNone) roots_[outputs_[i].root].last = step_count_;

@@ -87,7 +87,8 @@ class Plan {
     bool scratch;
     bool stored;  // an input that the run may change
   };
-  /// What a View of a step points to: a root and the offset in bytes from its start.
+  /// Where a View's elements are stored: a root and the offset in bytes from its start. place() and
+  /// run() resolve it to an address; Views of constants have theirs from the start.
   struct Ref {
     uint32_t root;
     int64_t offset;
@@ -119,10 +120,10 @@ class Plan {
   uint32_t store_of(uint32_t output) const {
     return !kHasStores || options_.stores == nullptr ? kNoValue : options_.stores[output];
   }
-  Status add_buffer(View* view, uint32_t* root);
+  Status add_buffer(View* view, Ref* ref);
   uint32_t add_root(RootKind kind, size_t size, uint32_t index);
-  void add_copy(uint32_t value, const View& from, uint32_t from_root, const View& to,
-                uint32_t to_root);
+  void add_copy(uint32_t value, const View& from, const Ref& from_ref, const View& to,
+                const Ref& to_ref);
   uint32_t resolve(uint32_t root) const;
   void record_use(uint32_t slot, uint32_t n, uint32_t step);
   void merge_in_place();
@@ -150,7 +151,7 @@ class Plan {
   const Prepared* prepared_ = nullptr;
   PlanOptions options_;
   View* values_ = nullptr;
-  uint32_t* value_roots_ = nullptr;
+  Ref* value_refs_ = nullptr;
   View* slots_ = nullptr;
   Ref* refs_ = nullptr;
   uint32_t* external_ = nullptr;  // slots whose address each run sets

@@ -196,9 +196,11 @@ void Prepared::fill_call(uint32_t i, View* in, View* out, Call* call) const {
 Status Prepared::check_node(uint32_t i) {
   const BoundNode& node = nodes_[i];
   Call call;
+  int64_t offset = 0;
   fill_call(i, scratch_, scratch_ + node.n_in, &call);
-  const Status status = infer(*node.op, call);
   const bool is_view = node.op->kind == OpKind::kView && node.n_in > 0;
+  if (is_view) call.view_offset = &offset;
+  const Status status = infer(*node.op, call);
   if (status == Status::kNotAView && is_view) return Status::kOk;
   if (status != Status::kOk) return fail(status, "the op supports the shapes of its inputs");
   bool folds = is_view && call.in[0].data != nullptr;

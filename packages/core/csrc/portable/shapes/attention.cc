@@ -1,42 +1,61 @@
 // Shape rules of attention: arrays (batch, length, heads, width), scores (batch, heads, queries,
 // keys).
 #include "proa/gen/attrs/attention.h"
+#include "proa/base/expect.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 
 namespace proa {
 namespace {
 
-/// Bools, or numbers of the scores' dtype, that broadcast to the scores.
-bool mask_fits(const View& mask, const View& scores, DType dtype) {
-  if (!mask.given()) return true;
-  return (mask.dtype == DType::kBool || mask.dtype == dtype) && broadcasts_to(mask, scores);
+/// Input `i`, if it is given: bools, or numbers of the scores' dtype, that broadcast to the scores.
+Status check_mask(const Call& c, int i, const View& scores, DType dtype) {
+  if (i >= c.n_in || !c.in[i].given()) return Status::kOk;
+  const View& mask = c.in[i];
+  PROA_EXPECT(c, mask.dtype == DType::kBool || mask.dtype == dtype,
+              "a mask of bool or of the scores' dtype", dtype_of(c, i),
+              named("scores.dtype", dtype));
+  PROA_EXPECT(c, broadcasts_to(mask, scores), "a mask that broadcasts to the scores",
+              shape_of(c, i), named("scores.shape", scores));
+  return Status::kOk;
 }
 
-/// q, k, v agree; `scores` gets their shape.
-bool heads_fit(const View& q, const View& k, const View& v, View* scores) {
-  if (q.rank != 4 || k.rank != 4 || v.rank != 4) return false;
-  if (k.dtype != q.dtype || v.dtype != q.dtype) return false;
+/// q, k, v, inputs from `first` on, agree; `scores` gets their shape.
+Status check_heads(const Call& c, int first, View* scores) {
+  const View &q = c.in[first], &k = c.in[first + 1], &v = c.in[first + 2];
+  for (int i = first; i < first + 3; ++i) {
+    PROA_EXPECT(c, c.in[i].rank == 4, "q, k and v with 4 axes (batch, length, heads, width)",
+                shape_of(c, i));
+    PROA_EXPECT(c, c.in[i].dtype == q.dtype, "q, k and v of one dtype", dtype_of(c, first),
+                dtype_of(c, i));
+  }
   const auto equal = [](const View& a, const View& b, int axis) {
     return may_equal(a.shape[axis], b.shape[axis]);
   };
-  if (!equal(q, k, 0) || !equal(q, v, 0) || !equal(k, v, 0) || !equal(k, v, 1)) return false;
-  if (!equal(q, k, 2) || !equal(q, v, 2) || !equal(k, v, 2) || !equal(q, k, 3)) return false;
+  PROA_EXPECT(c, equal(q, k, 0) && equal(q, v, 0) && equal(k, v, 0), "q, k and v of one batch size",
+              shape_of(c, first), shape_of(c, first + 1), shape_of(c, first + 2));
+  PROA_EXPECT(c, equal(k, v, 1), "k and v of one length", shape_of(c, first + 1),
+              shape_of(c, first + 2));
+  PROA_EXPECT(c, equal(q, k, 2) && equal(q, v, 2) && equal(k, v, 2),
+              "q, k and v with one number of heads", shape_of(c, first), shape_of(c, first + 1),
+              shape_of(c, first + 2));
+  PROA_EXPECT(c, equal(q, k, 3), "q and k of one width", shape_of(c, first),
+              shape_of(c, first + 1));
   scores->rank = 4;
   scores->shape[0] = known_of(q.shape[0], known_of(k.shape[0], v.shape[0]));
   scores->shape[1] = known_of(q.shape[2], known_of(k.shape[2], v.shape[2]));
   scores->shape[2] = q.shape[1];
   scores->shape[3] = known_of(k.shape[1], v.shape[1]);
-  return true;
+  return Status::kOk;
 }
 
 }  // namespace
 
 Status shape_attention(const Call& c) {
-  const View &q = c.in[0], none, &mask = c.n_in > 3 ? c.in[3] : none;
+  const View& q = c.in[0];
   View scores;
-  if (!heads_fit(q, c.in[1], c.in[2], &scores) || !mask_fits(mask, scores, q.dtype))
-    return Status::kInvalidArgument;
+  PROA_TRY(check_heads(c, 0, &scores));
+  PROA_TRY(check_mask(c, 3, scores, q.dtype));
   const int64_t shape[4] = {scores.shape[0], q.shape[1], scores.shape[1], c.in[2].shape[3]};
   c.out[0].rank = 4;
   for (int i = 0; i < 4; ++i) c.out[0].shape[i] = shape[i];
@@ -47,10 +66,9 @@ Status shape_attention(const Call& c) {
 
 Status shape_attention_grad(const Call& c) {
   const View &dy = c.in[0], &q = c.in[1], &y = c.in[4], &kept = c.in[5];
-  const View none, &mask = c.n_in > 6 ? c.in[6] : none;
   View scores;
-  if (!heads_fit(q, c.in[2], c.in[3], &scores) || !mask_fits(mask, scores, q.dtype))
-    return Status::kInvalidArgument;
+  PROA_TRY(check_heads(c, 1, &scores));
+  PROA_TRY(check_mask(c, 6, scores, q.dtype));
   View expected[2] = {y, scores};
   expected[0].rank = 4;
   expected[0].shape[0] = scores.shape[0];
@@ -59,18 +77,23 @@ Status shape_attention_grad(const Call& c) {
   expected[0].shape[3] = c.in[3].shape[3];
   expected[1].shape[3] = 2;
   const bool low = q.dtype == DType::kF16 || q.dtype == DType::kBF16;
-  if (y.dtype != q.dtype || dy.dtype != q.dtype || !same_shape(y, expected[0]) ||
-      !same_shape(dy, y) || !same_shape(kept, expected[1]) ||
-      kept.dtype != (low ? DType::kF32 : q.dtype))
-    return Status::kInvalidArgument;
+  PROA_EXPECT(c, y.dtype == q.dtype && dy.dtype == q.dtype, "y and dy of q's dtype", dtype_of(c, 1),
+              dtype_of(c, 4), dtype_of(c, 0));
+  PROA_EXPECT(c, same_shape(y, expected[0]) && same_shape(dy, y), "y and dy of the result's shape",
+              named("result.shape", expected[0]), shape_of(c, 4), shape_of(c, 0));
+  PROA_EXPECT(c, same_shape(kept, expected[1]), "the statistics of the forward operator",
+              named("expected.shape", expected[1]), shape_of(c, 5));
+  PROA_EXPECT(c, kept.dtype == (low ? DType::kF32 : q.dtype),
+              "the statistics of the forward operator", dtype_of(c, 5));
   for (int i = 0; i < 3; ++i) copy_shape(c.in[1 + i], &c.out[i]);
   return Status::kOk;
 }
 
 // x (batch, heads, queries, keys) under a mask.
 Status shape_mask_scores(const Call& c) {
-  const View &x = c.in[0], none, &mask = c.n_in > 1 ? c.in[1] : none;
-  if (x.rank != 4 || !mask_fits(mask, x, x.dtype)) return Status::kInvalidArgument;
+  const View& x = c.in[0];
+  PROA_EXPECT(c, x.rank == 4, "x with 4 axes (batch, heads, queries, keys)", shape_of(c, 0));
+  PROA_TRY(check_mask(c, 1, x, x.dtype));
   copy_shape(x, &c.out[0]);
   return Status::kOk;
 }

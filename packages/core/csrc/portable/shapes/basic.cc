@@ -1,4 +1,5 @@
 // Shape rules that keep, broadcast or state a shape.
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/creation.h"
 #include "proa/gen/attrs/rand.h"
 #include "proa/gen/shapes.h"
@@ -21,8 +22,11 @@ Status shape_like(const Call& c) {
 Status shape_inplace(const Call& c) {
   for (int i = 0; i < c.n_in; ++i) {
     const bool mixed = is_floating(c.in[0].dtype) && is_floating(c.in[i].dtype);
-    if (!same_shape(c.in[0], c.in[i])) return Status::kInvalidArgument;
-    if (!mixed && c.in[0].dtype != c.in[i].dtype) return Status::kInvalidArgument;
+    PROA_EXPECT(c, same_shape(c.in[0], c.in[i]), "gradient and states of the parameter's shape",
+                shape_of(c, 0), shape_of(c, i));
+    PROA_EXPECT(c, mixed || c.in[0].dtype == c.in[i].dtype,
+                "gradient and states of the parameter's dtype, or all floating", dtype_of(c, 0),
+                dtype_of(c, i));
   }
   return shape_same(c);
 }
@@ -30,12 +34,16 @@ Status shape_inplace(const Call& c) {
 // An array, numbers of its rows, and an array of as many rows.
 Status shape_inplace_rows(const Call& c) {
   const View &table = c.in[0], &rows = c.in[1], &values = c.in[2];
-  bool fits = table.rank > 0 && values.rank == table.rank && rows.rank == 1 &&
-              (rows.dtype == DType::kI64 || rows.dtype == DType::kI32) &&
-              (is_floating(values.dtype) || values.dtype == table.dtype) &&
-              may_equal(rows.shape[0], values.shape[0]);
+  PROA_EXPECT(c, rows.rank == 1, "a vector of row numbers", shape_of(c, 1));
+  PROA_EXPECT(c, is_index(rows.dtype), "row numbers of int32 or int64", dtype_of(c, 1));
+  PROA_EXPECT(c, is_floating(values.dtype) || values.dtype == table.dtype,
+              "values that are floating or of the table's dtype", dtype_of(c, 2), dtype_of(c, 0));
+  bool fits = table.rank > 0 && values.rank == table.rank;
+  fits = fits && may_equal(rows.shape[0], values.shape[0]);
   for (int i = 1; fits && i < table.rank; ++i) fits = may_equal(table.shape[i], values.shape[i]);
-  return fits ? shape_same(c) : Status::kInvalidArgument;
+  PROA_EXPECT(c, fits, "a row of the table's shape for each row number", shape_of(c, 0),
+              shape_of(c, 1), shape_of(c, 2));
+  return shape_same(c);
 }
 
 Status shape_broadcast(const Call& c) {
@@ -43,12 +51,12 @@ Status shape_broadcast(const Call& c) {
   copy_shape(c.in[0], &out);
   for (int i = 1; i < c.n_in; ++i) {
     View previous = out;
-    if (!broadcast_leading(previous, previous.rank, c.in[i], c.in[i].rank, &out)) {
-      return Status::kInvalidArgument;
-    }
+    const bool fits = broadcast_leading(previous, previous.rank, c.in[i], c.in[i].rank, &out);
+    PROA_EXPECT(c, fits, "shapes that broadcast", named("shape", previous), shape_of(c, i));
   }
   // After a condition, both branches have one dtype (others were promoted).
-  if (c.n_in == 3 && c.in[1].dtype != c.in[2].dtype) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.n_in != 3 || c.in[1].dtype == c.in[2].dtype, "two arrays of one dtype",
+              dtype_of(c, 1), dtype_of(c, 2));
   return Status::kOk;
 }
 
@@ -59,18 +67,19 @@ Status shape_scalar(const Call& c) {
 
 namespace {
 
-Status stated(const Ints& shape, View* out) {
-  if (shape.count < 0 || shape.count > kMaxRank) return Status::kInvalidArgument;
+Status stated(const Call& c, const Ints& shape, View* out) {
+  PROA_EXPECT(c, shape.count >= 0 && shape.count <= kMaxRank, "at most 8 sizes",
+              named("shape", shape));
   out->rank = static_cast<int8_t>(shape.count);
   for (int i = 0; i < shape.count; ++i) {
-    if (shape[i] < kUnknown) return Status::kInvalidArgument;
+    PROA_EXPECT(c, shape[i] >= kUnknown, "sizes of at least 0", named("shape", shape));
     out->shape[i] = shape[i];
   }
   return Status::kOk;
 }
 
-Status vector_of(int64_t count, View* out) {
-  if (count < 0) return Status::kInvalidArgument;
+Status vector_of(const Call& c, int64_t count, View* out) {
+  PROA_EXPECT(c, count >= 0, "count of at least 0", named("count", count));
   out->rank = 1;
   out->shape[0] = count;
   return Status::kOk;
@@ -79,14 +88,21 @@ Status vector_of(int64_t count, View* out) {
 }  // namespace
 
 // The attribute `shape` comes first in every row of this rule, and `count` is where its row has it.
-Status shape_attr(const Call& c) { return stated(*static_cast<const Ints*>(c.attrs), &c.out[0]); }
-Status shape_arange(const Call& c) { return vector_of(c.attr<ArangeAttrs>().count, &c.out[0]); }
-Status shape_linspace(const Call& c) { return vector_of(c.attr<LinspaceAttrs>().count, &c.out[0]); }
-Status shape_randperm(const Call& c) { return vector_of(c.attr<RandpermAttrs>().count, &c.out[0]); }
+Status shape_attr(const Call& c) {
+  return stated(c, *static_cast<const Ints*>(c.attrs), &c.out[0]);
+}
+Status shape_arange(const Call& c) { return vector_of(c, c.attr<ArangeAttrs>().count, &c.out[0]); }
+Status shape_linspace(const Call& c) {
+  return vector_of(c, c.attr<LinspaceAttrs>().count, &c.out[0]);
+}
+Status shape_randperm(const Call& c) {
+  return vector_of(c, c.attr<RandpermAttrs>().count, &c.out[0]);
+}
 
 Status shape_eye(const Call& c) {
   const auto& a = c.attr<EyeAttrs>();
-  if (a.rows < 0 || a.columns < 0) return Status::kInvalidArgument;
+  PROA_EXPECT(c, a.rows >= 0 && a.columns >= 0, "rows and columns of at least 0",
+              named("rows", a.rows), named("columns", a.columns));
   c.out[0].rank = 2;
   c.out[0].shape[0] = a.rows;
   c.out[0].shape[1] = a.columns;

@@ -13,6 +13,14 @@ inline int normal_axis(int64_t axis, int rank) {
 inline bool may_equal(int64_t a, int64_t b) { return a == b || a == kUnknown || b == kUnknown; }
 inline int64_t known_of(int64_t a, int64_t b) { return a == kUnknown ? b : a; }
 
+/// True if n elements form groups of `divisor`, or may: n is unknown.
+inline bool divides(int64_t divisor, int64_t n) {
+  return n == kUnknown || (divisor > 0 && n % divisor == 0);
+}
+
+/// The dtypes that number elements.
+inline bool is_index(DType t) { return t == DType::kI32 || t == DType::kI64; }
+
 inline void copy_shape(const View& from, View* to) {
   to->rank = from.rank;
   for (int i = 0; i < from.rank; ++i) to->shape[i] = from.shape[i];

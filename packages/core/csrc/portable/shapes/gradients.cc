@@ -1,5 +1,6 @@
 // Shape rules of gradient ops. Each applies the rule of the op whose gradient it is to infer the
 // shape that dy must have; its result has the shape of that op's input.
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/norm.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
@@ -16,8 +17,27 @@ Status fits(const Call& c, ShapeRule rule, const View* in, int n_in, const View&
   forward.n_in = n_in;
   forward.out = &y;
   forward.n_out = 1;
-  PROA_TRY(rule(forward));
-  return same_shape(y, dy) ? Status::kOk : Status::kInvalidArgument;
+  forward.failure = nullptr;  // its inputs are not those of the gradient's row
+  const Status status = rule(forward);
+  PROA_EXPECT(c, status == Status::kOk, "arrays that the forward operator accepts",
+              named("dy.shape", dy));
+  PROA_EXPECT(c, same_shape(y, dy), "dy of the shape of the forward result", named("dy.shape", dy),
+              named("result.shape", y));
+  return Status::kOk;
+}
+
+Status check_dtype(const Call& c, int dy, int like) {
+  PROA_EXPECT(c, c.in[dy].dtype == c.in[like].dtype, "dy of the dtype of the forward input",
+              dtype_of(c, dy), dtype_of(c, like));
+  return Status::kOk;
+}
+
+/// Inputs dy and like have one shape and dtype.
+Status check_alike(const Call& c, int dy, int like) {
+  PROA_TRY(check_dtype(c, dy, like));
+  PROA_EXPECT(c, same_shape(c.in[dy], c.in[like]), "dy of the shape of the forward result",
+              shape_of(c, dy), shape_of(c, like));
+  return Status::kOk;
 }
 
 /// Gradient of an op of one array: (dy, like).
@@ -35,10 +55,21 @@ Status of_indexed(const Call& c, ShapeRule rule) {
   return Status::kOk;
 }
 
-/// A plane's worth of index for each plane of x (N, C, H, W).
-bool planes_match(const View& x, const View& index) {
-  return x.rank == 4 && index.rank == 4 && may_equal(x.shape[0], index.shape[0]) &&
-         may_equal(x.shape[1], index.shape[1]);
+/// Inputs x and index (N, C, H, W) have a plane of indices for each plane of x.
+Status check_planes(const Call& c, int x, int index) {
+  const View &a = c.in[x], &b = c.in[index];
+  PROA_EXPECT(c, a.rank == 4 && b.rank == 4, "x and index with 4 axes", shape_of(c, x),
+              shape_of(c, index));
+  PROA_EXPECT(c, may_equal(a.shape[0], b.shape[0]) && may_equal(a.shape[1], b.shape[1]),
+              "index with x's batch and channels", shape_of(c, x), shape_of(c, index));
+  return Status::kOk;
+}
+
+/// Input i is a vector with an element for each channel (axis 1) of x.
+Status check_channels(const Call& c, int i, const View& x) {
+  PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], x.shape[1]),
+              "a vector of shape (channels,)", shape_of(c, i), named("channels", x.shape[1]));
+  return Status::kOk;
 }
 
 }  // namespace
@@ -60,7 +91,8 @@ Status shape_take_along_axis_grad(const Call& c) { return of_indexed(c, shape_ta
 
 // (x, like): x has the shape that like was broadcast to.
 Status shape_sum_to(const Call& c) {
-  if (!broadcasts_to(c.in[1], c.in[0])) return Status::kInvalidArgument;
+  PROA_EXPECT(c, broadcasts_to(c.in[1], c.in[0]), "a shape that broadcasts to that of x",
+              shape_of(c, 0), shape_of(c, 1));
   copy_shape(c.in[1], &c.out[0]);
   return Status::kOk;
 }
@@ -68,7 +100,7 @@ Status shape_sum_to(const Call& c) {
 // (ids, dy, like)
 Status shape_embedding_grad(const Call& c) {
   const View in[] = {c.in[0], c.in[2]};
-  if (c.in[1].dtype != c.in[2].dtype) return Status::kInvalidArgument;
+  PROA_TRY(check_dtype(c, 1, 2));
   PROA_TRY(fits(c, shape_embedding, in, 2, c.in[1]));
   copy_shape(c.in[2], &c.out[0]);
   return Status::kOk;
@@ -93,7 +125,7 @@ Status shape_conv2d_grad_weight(const Call& c) {
 // (dy, index, weight, like)
 Status shape_blend_rows_scatter(const Call& c) {
   const View in[] = {c.in[3], c.in[1], c.in[2]};
-  if (c.in[0].dtype != c.in[3].dtype) return Status::kInvalidArgument;
+  PROA_TRY(check_dtype(c, 0, 3));
   PROA_TRY(fits(c, shape_blend_rows, in, 3, c.in[0]));
   copy_shape(c.in[3], &c.out[0]);
   return Status::kOk;
@@ -102,7 +134,7 @@ Status shape_blend_rows_scatter(const Call& c) {
 // (dy, x, index)
 Status shape_blend_rows_dot(const Call& c) {
   const View in[] = {c.in[1], c.in[2], c.in[2]};
-  if (c.in[0].dtype != c.in[1].dtype) return Status::kInvalidArgument;
+  PROA_TRY(check_dtype(c, 0, 1));
   PROA_TRY(fits(c, shape_blend_rows, in, 2, c.in[0]));
   copy_shape(c.in[2], &c.out[0]);
   return Status::kOk;
@@ -110,23 +142,24 @@ Status shape_blend_rows_dot(const Call& c) {
 
 // (dy, index, like)
 Status shape_pool_scatter(const Call& c) {
-  if (!same_shape(c.in[0], c.in[1]) || !planes_match(c.in[2], c.in[1])) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, same_shape(c.in[0], c.in[1]), "dy of index's shape", shape_of(c, 0),
+              shape_of(c, 1));
+  PROA_TRY(check_planes(c, 2, 1));
   copy_shape(c.in[2], &c.out[0]);
   return Status::kOk;
 }
 
 // (x, index)
 Status shape_pool_gather(const Call& c) {
-  if (!planes_match(c.in[0], c.in[1])) return Status::kInvalidArgument;
+  PROA_TRY(check_planes(c, 0, 1));
   copy_shape(c.in[1], &c.out[0]);
   return Status::kOk;
 }
 
 // (dy, y, x)
 Status shape_prod_grad(const Call& c) {
-  if (!alike(c.in[0], c.in[1]) || c.in[0].dtype != c.in[2].dtype) return Status::kInvalidArgument;
+  PROA_TRY(check_alike(c, 0, 1));
+  PROA_TRY(check_dtype(c, 0, 2));
   PROA_TRY(fits(c, shape_reduce, &c.in[2], 1, c.in[0]));
   copy_shape(c.in[2], &c.out[0]);
   return Status::kOk;
@@ -135,7 +168,7 @@ Status shape_prod_grad(const Call& c) {
 // (label, dy, logits or like)
 Status shape_label_scatter(const Call& c) {
   const View in[] = {c.in[0], c.in[2]};
-  if (c.in[1].dtype != c.in[2].dtype) return Status::kInvalidArgument;
+  PROA_TRY(check_dtype(c, 1, 2));
   PROA_TRY(fits(c, shape_softmax_cross_entropy, in, 2, c.in[1]));
   copy_shape(c.in[2], &c.out[0]);
   return Status::kOk;
@@ -144,12 +177,9 @@ Status shape_label_scatter(const Call& c) {
 // (dy, x, mean, variance, scale)
 Status shape_batch_norm_grad(const Call& c) {
   const View &x = c.in[1], &scale = c.in[4];
-  if (!alike(c.in[0], x) || x.rank < 2) return Status::kInvalidArgument;
-  for (int i = 2; i < c.n_in; ++i) {
-    if (c.in[i].rank != 1 || !may_equal(c.in[i].shape[0], x.shape[1])) {
-      return Status::kInvalidArgument;
-    }
-  }
+  PROA_TRY(check_alike(c, 0, 1));
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 1));
+  for (int i = 2; i < c.n_in; ++i) PROA_TRY(check_channels(c, i, x));
   copy_shape(x, &c.out[0]);
   copy_shape(scale, &c.out[1]);
   copy_shape(scale, &c.out[2]);
@@ -160,18 +190,19 @@ Status shape_batch_norm_grad(const Call& c) {
 Status shape_layer_norm_grad(const Call& c) {
   const View &x = c.in[1], &scale = c.in[4];
   const int64_t axes = c.attr<LayerNormGradAttrs>().axes;
-  if (!alike(c.in[0], x) || axes < 1 || axes > x.rank || scale.rank != axes) {
-    return Status::kInvalidArgument;
-  }
+  PROA_TRY(check_alike(c, 0, 1));
+  PROA_EXPECT(c, axes >= 1 && axes <= x.rank, "axes from 1 to the number of axes of x",
+              named("axes", axes), shape_of(c, 1));
   const int lead = x.rank - static_cast<int>(axes);
-  for (int i = 0; i < axes; ++i) {
-    if (!may_equal(scale.shape[i], x.shape[lead + i])) return Status::kInvalidArgument;
-  }
+  bool fits = scale.rank == axes;
+  for (int i = 0; fits && i < axes; ++i) fits = may_equal(scale.shape[i], x.shape[lead + i]);
+  PROA_EXPECT(c, fits, "scale of the shape of the last axes of x", shape_of(c, 4),
+              named("axes", axes), shape_of(c, 1));
   for (int k = 2; k < 4; ++k) {
-    if (c.in[k].rank != lead) return Status::kInvalidArgument;
-    for (int i = 0; i < lead; ++i) {
-      if (!may_equal(c.in[k].shape[i], x.shape[i])) return Status::kInvalidArgument;
-    }
+    fits = c.in[k].rank == lead;
+    for (int i = 0; fits && i < lead; ++i) fits = may_equal(c.in[k].shape[i], x.shape[i]);
+    PROA_EXPECT(c, fits, "statistics of the shape of the first axes of x", shape_of(c, k),
+                named("axes", axes), shape_of(c, 1));
   }
   copy_shape(x, &c.out[0]);
   copy_shape(scale, &c.out[1]);
@@ -183,16 +214,17 @@ Status shape_layer_norm_grad(const Call& c) {
 Status shape_group_norm_grad(const Call& c) {
   const View &x = c.in[1], &scale = c.in[4];
   const int64_t groups = c.attr<GroupNormGradAttrs>().groups;
-  if (!alike(c.in[0], x) || x.rank < 2 || scale.rank != 1 || groups < 1) {
-    return Status::kInvalidArgument;
-  }
-  if (!may_equal(scale.shape[0], x.shape[1])) return Status::kInvalidArgument;
-  if (x.shape[1] != kUnknown && x.shape[1] % groups != 0) return Status::kInvalidArgument;
+  PROA_TRY(check_alike(c, 0, 1));
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 1));
+  PROA_TRY(check_channels(c, 4, x));
+  PROA_EXPECT(c, divides(groups, x.shape[1]), "channels divisible by groups",
+              named("channels", x.shape[1]), named("groups", groups));
   for (int i = 2; i < 4; ++i) {
     const View& v = c.in[i];
-    if (v.rank != 2 || !may_equal(v.shape[0], x.shape[0]) || !may_equal(v.shape[1], groups)) {
-      return Status::kInvalidArgument;
-    }
+    const bool fits =
+        v.rank == 2 && may_equal(v.shape[0], x.shape[0]) && may_equal(v.shape[1], groups);
+    PROA_EXPECT(c, fits, "statistics of shape (batch, groups)", shape_of(c, i), shape_of(c, 1),
+                named("groups", groups));
   }
   copy_shape(x, &c.out[0]);
   copy_shape(scale, &c.out[1]);

@@ -42,11 +42,13 @@ inline DType output_dtype(const OpInfo& op, const Call& call, int i) {
   return first;
 }
 
-/// Fills dtype, rank and shape of every output; for a view op also data and strides.
+/// Fills dtype, rank and shape of every output; of a view, which has one, also strides and, if the
+/// caller gave view_offset, data.
 /// kResourceExhausted if the size in bytes of an output does not fit into 63 bits.
 inline Status infer(const OpInfo& op, const Call& call) {
   for (int i = 0; i < call.n_out; ++i) call.out[i].dtype = output_dtype(op, call, i);
   PROA_TRY(op.shape(call));
+  if (call.view_offset != nullptr) call.out[0].data = call.in[0].data_at(*call.view_offset);
   for (int i = 0; i < call.n_out; ++i) {
     int64_t bytes = 16;
     for (int k = 0; k < call.out[i].rank; ++k) {

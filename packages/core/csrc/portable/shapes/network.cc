@@ -1,4 +1,5 @@
 // Shape rules of products, convolution, pooling, normalisation and losses.
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/conv.h"
 #include "proa/gen/attrs/norm.h"
 #include "proa/gen/attrs/pool.h"
@@ -19,30 +20,46 @@ bool is_list(const Ints& v, int count, int64_t lower) {
 
 /// Arrays from the third on. The int8 rows have multiplier and bias, the others bias and residual:
 /// all are vectors over channels but the residual, which has the output's shape.
-bool extras_fit(const Call& c, int64_t channels) {
+Status check_extras(const Call& c, int64_t channels) {
   const bool fused = c.n_in == 4;  // no promotion has made the dtypes equal
   const DType x = c.in[0].dtype, extra = x == DType::kI8 ? DType::kF32 : x;
-  if (fused && c.in[1].dtype != x) return false;
+  PROA_EXPECT(c, !fused || c.in[1].dtype == x, "x and w of one dtype", dtype_of(c, 0),
+              dtype_of(c, 1));
   for (int i = 2; i < c.n_in; ++i) {
     const View& v = c.in[i];
     if (!v.given()) continue;
-    if (fused && v.dtype != extra) return false;
+    PROA_EXPECT(c, !fused || v.dtype == extra,
+                "vectors and residual of x's dtype (float32 of int8)", dtype_of(c, 0),
+                dtype_of(c, i));
     const bool residual = i == 3 && x != DType::kI8;
     const bool fits =
         residual ? same_shape(v, c.out[0]) : v.rank == 1 && may_equal(v.shape[0], channels);
-    if (!fits) return false;
+    PROA_EXPECT(c, fits,
+                residual ? "residual of the result's shape" : "one element for each output channel",
+                shape_of(c, i), named("out_channels", channels), named("result.shape", c.out[0]));
   }
-  return true;
+  return Status::kOk;
+}
+
+/// Input i is a vector with an element for each channel (axis 1) of x.
+Status check_channels(const Call& c, int i) {
+  PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], c.in[0].shape[1]),
+              "a vector of shape (channels,)", shape_of(c, i), named("channels", c.in[0].shape[1]));
+  return Status::kOk;
 }
 
 }  // namespace
 
 Status shape_matmul(const Call& c) {
   const View &x = c.in[0], &y = c.in[1];
-  if (x.rank < 2 || y.rank < 2) return Status::kInvalidArgument;
-  if (!may_equal(x.shape[x.rank - 1], y.shape[y.rank - 2])) return Status::kInvalidArgument;
+  PROA_EXPECT(c, x.rank >= 2 && y.rank >= 2, "x and y with at least 2 axes", shape_of(c, 0),
+              shape_of(c, 1));
+  const int64_t columns = x.shape[x.rank - 1], rows = y.shape[y.rank - 2];
+  PROA_EXPECT(c, may_equal(columns, rows), "x's last axis as long as y's last but one",
+              named("x.shape[-1]", columns), named("y.shape[-2]", rows));
   View& out = c.out[0];
-  if (!broadcast_leading(x, x.rank - 2, y, y.rank - 2, &out)) return Status::kInvalidArgument;
+  PROA_EXPECT(c, broadcast_leading(x, x.rank - 2, y, y.rank - 2, &out),
+              "leading axes of x and y that broadcast", shape_of(c, 0), shape_of(c, 1));
   out.shape[out.rank++] = x.shape[x.rank - 2];
   out.shape[out.rank++] = y.shape[y.rank - 1];
   return Status::kOk;
@@ -51,21 +68,22 @@ Status shape_matmul(const Call& c) {
 // x, w, then any of multiplier, bias (of the output's last dimension) and residual (of its shape).
 Status shape_linear(const Call& c) {
   const View &x = c.in[0], &w = c.in[1];
-  if (x.rank < 2 || w.rank != 2 || !may_equal(x.shape[x.rank - 1], w.shape[0])) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  PROA_EXPECT(c, w.rank == 2, "w with 2 axes (in_features, out_features)", shape_of(c, 1));
+  PROA_EXPECT(c, may_equal(x.shape[x.rank - 1], w.shape[0]), "in_features equal to w.shape[0]",
+              named("in_features", x.shape[x.rank - 1]), named("w.shape[0]", w.shape[0]));
   View& out = c.out[0];
   copy_shape(x, &out);
   out.shape[out.rank - 1] = w.shape[1];
-  return extras_fit(c, w.shape[1]) ? Status::kOk : Status::kInvalidArgument;
+  return check_extras(c, w.shape[1]);
 }
 
 Status shape_linear_grad_weight(const Call& c) {
   const View &x = c.in[0], &dy = c.in[1];
-  if (x.rank < 2 || x.rank != dy.rank) return Status::kInvalidArgument;
-  for (int i = 0; i + 1 < x.rank; ++i) {
-    if (!may_equal(x.shape[i], dy.shape[i])) return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  bool fits = x.rank == dy.rank;
+  for (int i = 0; fits && i + 1 < x.rank; ++i) fits = may_equal(x.shape[i], dy.shape[i]);
+  PROA_EXPECT(c, fits, "x and dy with equal leading axes", shape_of(c, 0), shape_of(c, 1));
   c.out[0].rank = 2;
   c.out[0].shape[0] = x.shape[x.rank - 1];
   c.out[0].shape[1] = dy.shape[dy.rank - 1];
@@ -73,14 +91,14 @@ Status shape_linear_grad_weight(const Call& c) {
 }
 
 Status shape_sum_leading(const Call& c) {
-  if (c.in[0].rank < 1) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[0].rank >= 1, "x with at least 1 axis", shape_of(c, 0));
   c.out[0].rank = 1;
   c.out[0].shape[0] = c.in[0].shape[c.in[0].rank - 1];
   return Status::kOk;
 }
 
 Status shape_sum_channels(const Call& c) {
-  if (c.in[0].rank < 2) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[0].rank >= 2, "x with at least 2 axes", shape_of(c, 0));
   c.out[0].rank = 1;
   c.out[0].shape[0] = c.in[0].shape[1];
   return Status::kOk;
@@ -88,23 +106,43 @@ Status shape_sum_channels(const Call& c) {
 
 namespace {
 
-/// True for an array of rank 4 that has elements: there must be something to sum.
-bool are_kernels(const View& w) {
+/// x and w have 4 axes, and w has elements: there must be something to sum.
+Status check_image_and_kernel(const Call& c) {
+  PROA_EXPECT(c, c.in[0].rank == 4, "x with 4 axes", shape_of(c, 0));
+  const View& w = c.in[1];
   bool full = w.rank == 4;
   for (int i = 0; full && i < 4; ++i) full = w.shape[i] != 0;
-  return full;
+  PROA_EXPECT(c, full, "w with 4 axes, none of them empty", shape_of(c, 1));
+  return Status::kOk;
 }
 
-/// Positions of a window of `reach` elements over `size` elements; kUnknown if size is.
-bool window_count(int64_t size, int64_t reach, int64_t stride, bool ceil, int64_t* out) {
-  if (stride < 1 || reach < 1) return false;
+/// Attributes stride, padding, dilation and groups of convolutions.
+Status check_steps(const Call& c) {
+  const auto& a = c.attr<Conv2dAttrs>();
+  PROA_EXPECT(c, is_list(a.stride, 2, 1), "stride of 2 numbers of at least 1",
+              named("stride", a.stride));
+  PROA_EXPECT(c, is_list(a.padding, 4, 0), "padding of 4 numbers of at least 0",
+              named("padding", a.padding));
+  PROA_EXPECT(c, is_list(a.dilation, 2, 1), "dilation of 2 numbers of at least 1",
+              named("dilation", a.dilation));
+  PROA_EXPECT(c, a.groups >= 1 && a.groups <= INT32_MAX, "groups of at least 1",
+              named("groups", a.groups));
+  return Status::kOk;
+}
+
+/// Positions of a window of `extent` elements over `size` elements along height (side 0) or width;
+/// kUnknown if size is.
+Status count_windows(const Call& c, int side, int64_t size, int64_t extent, int64_t stride,
+                     bool ceil, int64_t* out) {
   if (size == kUnknown) {
     *out = kUnknown;
-    return true;
+    return Status::kOk;
   }
-  if (size < reach) return false;
-  *out = (size - reach + (ceil ? stride - 1 : 0)) / stride + 1;
-  return true;
+  PROA_EXPECT(c, size >= extent, "a kernel no larger than the padded image",
+              named(side == 0 ? "kernel_height" : "kernel_width", extent),
+              named(side == 0 ? "padded_height" : "padded_width", size));
+  *out = (size - extent + (ceil ? stride - 1 : 0)) / stride + 1;
+  return Status::kOk;
 }
 
 }  // namespace
@@ -113,15 +151,16 @@ bool window_count(int64_t size, int64_t reach, int64_t stride, bool ceil, int64_
 Status shape_conv2d(const Call& c) {
   const auto& a = c.attr<Conv2dAttrs>();
   const View &x = c.in[0], &w = c.in[1];
-  if (x.rank != 4 || !are_kernels(w)) return Status::kInvalidArgument;
-  if (!is_list(a.stride, 2, 1) || !is_list(a.padding, 4, 0) || !is_list(a.dilation, 2, 1) ||
-      a.groups < 1 || a.groups > INT32_MAX) {
-    return Status::kInvalidArgument;
-  }
-  if (x.shape[1] != kUnknown && w.shape[1] != kUnknown && x.shape[1] != w.shape[1] * a.groups) {
-    return Status::kInvalidArgument;
-  }
-  if (w.shape[0] != kUnknown && w.shape[0] % a.groups != 0) return Status::kInvalidArgument;
+  PROA_TRY(check_image_and_kernel(c));
+  PROA_TRY(check_steps(c));
+  const int64_t channels = x.shape[1];
+  PROA_EXPECT(
+      c, channels == kUnknown || w.shape[1] == kUnknown || channels == w.shape[1] * a.groups,
+      channels % a.groups != 0 ? "in_channels divisible by groups"
+                               : "in_channels equal to groups * w.shape[1]",
+      named("in_channels", channels), named("groups", a.groups), named("w.shape[1]", w.shape[1]));
+  PROA_EXPECT(c, divides(a.groups, w.shape[0]), "out_channels divisible by groups",
+              named("out_channels", w.shape[0]), named("groups", a.groups));
   View& out = c.out[0];
   out.rank = 4;
   out.shape[0] = x.shape[0];
@@ -133,11 +172,10 @@ Status shape_conv2d(const Call& c) {
       continue;
     }
     const int64_t padded = d == kUnknown ? d : d + a.padding[2 * i] + a.padding[2 * i + 1];
-    if (!window_count(padded, (k - 1) * a.dilation[i] + 1, a.stride[i], false, &out.shape[2 + i])) {
-      return Status::kInvalidArgument;
-    }
+    const int64_t extent = (k - 1) * a.dilation[i] + 1;
+    PROA_TRY(count_windows(c, i, padded, extent, a.stride[i], false, &out.shape[2 + i]));
   }
-  return extras_fit(c, w.shape[0]) ? Status::kOk : Status::kInvalidArgument;
+  return check_extras(c, w.shape[0]);
 }
 
 // x, w, center, factor, shift, then any of bias and residual.
@@ -148,11 +186,14 @@ Status shape_conv2d_norm(const Call& c) {
   for (int i = 1; i < c.n_in; ++i) {
     const View& v = c.in[i];
     if (i > 4 && !v.given()) continue;
-    if (v.dtype != c.in[0].dtype) return Status::kInvalidArgument;
+    PROA_EXPECT(c, v.dtype == c.in[0].dtype, "arrays of x's dtype", dtype_of(c, 0), dtype_of(c, i));
     if (i == 1) continue;
+    const int64_t channels = c.in[1].shape[0];
     const bool fits =
-        i == 6 ? same_shape(v, c.out[0]) : v.rank == 1 && may_equal(v.shape[0], c.in[1].shape[0]);
-    if (!fits) return Status::kInvalidArgument;
+        i == 6 ? same_shape(v, c.out[0]) : v.rank == 1 && may_equal(v.shape[0], channels);
+    PROA_EXPECT(c, fits,
+                i == 6 ? "residual of the result's shape" : "one element for each output channel",
+                shape_of(c, i), named("out_channels", channels), named("result.shape", c.out[0]));
   }
   return Status::kOk;
 }
@@ -160,14 +201,15 @@ Status shape_conv2d_norm(const Call& c) {
 Status shape_conv2d_transpose(const Call& c) {
   const auto& a = c.attr<Conv2dTransposeAttrs>();
   const View &x = c.in[0], &w = c.in[1];
-  if (x.rank != 4 || !are_kernels(w)) return Status::kInvalidArgument;
-  if (!is_list(a.stride, 2, 1) || !is_list(a.padding, 4, 0) || !is_list(a.dilation, 2, 1) ||
-      !is_list(a.output_padding, 2, 0) || a.groups < 1 || a.groups > INT32_MAX) {
-    return Status::kInvalidArgument;
-  }
-  if (!may_equal(x.shape[1], w.shape[0])) return Status::kInvalidArgument;
+  PROA_TRY(check_image_and_kernel(c));
+  PROA_TRY(check_steps(c));
+  PROA_EXPECT(c, is_list(a.output_padding, 2, 0), "output_padding of 2 numbers of at least 0",
+              named("output_padding", a.output_padding));
+  PROA_EXPECT(c, may_equal(x.shape[1], w.shape[0]), "in_channels equal to w.shape[0]",
+              named("in_channels", x.shape[1]), named("w.shape[0]", w.shape[0]));
   const int64_t channels = known_of(x.shape[1], w.shape[0]);
-  if (channels != kUnknown && channels % a.groups != 0) return Status::kInvalidArgument;
+  PROA_EXPECT(c, divides(a.groups, channels), "in_channels divisible by groups",
+              named("in_channels", channels), named("groups", a.groups));
   View& out = c.out[0];
   out.rank = 4;
   out.shape[0] = x.shape[0];
@@ -175,37 +217,45 @@ Status shape_conv2d_transpose(const Call& c) {
   for (int i = 0; i < 2; ++i) {
     const int64_t d = x.shape[2 + i], k = w.shape[2 + i];
     // More would be positions that conv2d answers.
-    if (a.output_padding[i] >= a.stride[i]) return Status::kInvalidArgument;
+    PROA_EXPECT(c, a.output_padding[i] < a.stride[i], "output_padding less than stride",
+                named("output_padding", a.output_padding[i]), named("stride", a.stride[i]));
     int64_t size = kUnknown;
     if (d != kUnknown && k != kUnknown) {
-      if (d < 1 || k < 1 || d > INT32_MAX || k > INT32_MAX) return Status::kInvalidArgument;
+      PROA_EXPECT(c, d >= 1 && k >= 1 && d <= INT32_MAX && k <= INT32_MAX,
+                  "an image and a kernel with pixels", shape_of(c, 0), shape_of(c, 1));
       size = (d - 1) * a.stride[i] + (k - 1) * a.dilation[i] + 1 + a.output_padding[i];
       size -= a.padding[2 * i] + a.padding[2 * i + 1];
-      if (size < 1) return Status::kInvalidArgument;
+      PROA_EXPECT(c, size >= 1, "a result with pixels",
+                  named(i == 0 ? "result_height" : "result_width", size), shape_of(c, 0),
+                  named("padding", a.padding));
     }
     out.shape[2 + i] = size;
   }
-  return extras_fit(c, out.shape[1]) ? Status::kOk : Status::kInvalidArgument;
+  return check_extras(c, out.shape[1]);
 }
 
 // Every row of this rule begins its attributes with kernel, stride, padding, ceil_mode.
 Status shape_pool2d(const Call& c) {
   const auto& a = c.attr<MaxPool2dAttrs>();
   const View& x = c.in[0];
-  if (x.rank != 4 || !is_list(a.kernel, 2, 1) || !is_list(a.stride, 2, 1) ||
-      !is_list(a.padding, 4, 0)) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, x.rank == 4, "x with 4 axes", shape_of(c, 0));
+  PROA_EXPECT(c, is_list(a.kernel, 2, 1), "kernel of 2 numbers of at least 1",
+              named("kernel", a.kernel));
+  PROA_EXPECT(c, is_list(a.stride, 2, 1), "stride of 2 numbers of at least 1",
+              named("stride", a.stride));
+  PROA_EXPECT(c, is_list(a.padding, 4, 0), "padding of 4 numbers of at least 0",
+              named("padding", a.padding));
   View& out = c.out[0];
   copy_shape(x, &out);
   for (int i = 0; i < 2; ++i) {
     const int64_t d = x.shape[2 + i], low = a.padding[2 * i], high = a.padding[2 * i + 1];
     // A window inside the padding alone would have nothing to pool.
-    if (d == 0 || low >= a.kernel[i] || high >= a.kernel[i]) return Status::kInvalidArgument;
+    PROA_EXPECT(c, d != 0, "an image with pixels", shape_of(c, 0));
+    PROA_EXPECT(c, low < a.kernel[i] && high < a.kernel[i], "padding less than the kernel",
+                named("padding", a.padding), named("kernel", a.kernel));
     const int64_t padded = d == kUnknown ? d : d + low + high;
-    if (!window_count(padded, a.kernel[i], a.stride[i], a.ceil_mode != 0, &out.shape[2 + i])) {
-      return Status::kInvalidArgument;
-    }
+    PROA_TRY(
+        count_windows(c, i, padded, a.kernel[i], a.stride[i], a.ceil_mode != 0, &out.shape[2 + i]));
     if (a.ceil_mode && d != kUnknown && (out.shape[2 + i] - 1) * a.stride[i] >= d + low) {
       --out.shape[2 + i];
     }
@@ -215,10 +265,11 @@ Status shape_pool2d(const Call& c) {
 
 Status shape_adaptive_pool2d(const Call& c) {
   const Ints& size = c.attr<AdaptiveAvgPool2dAttrs>().size;
-  if (c.in[0].rank != 4 || !is_list(size, 2, 1)) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[0].rank == 4, "x with 4 axes", shape_of(c, 0));
+  PROA_EXPECT(c, is_list(size, 2, 1), "size of 2 numbers of at least 1", named("size", size));
   copy_shape(c.in[0], &c.out[0]);
   for (int i = 0; i < 2; ++i) {
-    if (c.in[0].shape[2 + i] == 0) return Status::kInvalidArgument;  // windows of nothing
+    PROA_EXPECT(c, c.in[0].shape[2 + i] != 0, "an image with pixels", shape_of(c, 0));
     c.out[0].shape[2 + i] = size[i];
   }
   return Status::kOk;
@@ -226,12 +277,8 @@ Status shape_adaptive_pool2d(const Call& c) {
 
 Status shape_batch_norm(const Call& c) {
   const View& x = c.in[0];
-  if (x.rank < 2) return Status::kInvalidArgument;
-  for (int i = 1; i < c.n_in; ++i) {
-    if (c.in[i].rank != 1 || !may_equal(c.in[i].shape[0], x.shape[1])) {
-      return Status::kInvalidArgument;
-    }
-  }
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  for (int i = 1; i < c.n_in; ++i) PROA_TRY(check_channels(c, i));
   copy_shape(x, &c.out[0]);
   copy_shape(c.in[1], &c.out[1]);
   copy_shape(c.in[1], &c.out[2]);
@@ -240,15 +287,17 @@ Status shape_batch_norm(const Call& c) {
 
 Status shape_channel_moments(const Call& c) {
   const View &x = c.in[0], &scale = c.in[1];
-  const bool fits = x.rank >= 2 && scale.rank == 1 && may_equal(scale.shape[0], x.shape[1]);
-  if (!fits || scale.dtype != x.dtype) return Status::kInvalidArgument;
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  PROA_TRY(check_channels(c, 1));
+  PROA_EXPECT(c, scale.dtype == x.dtype, "scale of x's dtype", dtype_of(c, 0), dtype_of(c, 1));
   for (int k = 0; k < 3; ++k) copy_shape(scale, &c.out[k]);
   return Status::kOk;
 }
 
 Status shape_mean_last(const Call& c) {
   const int64_t axes = c.attr<MeanLastAttrs>().axes;
-  if (axes < 0 || axes > c.in[0].rank) return Status::kInvalidArgument;
+  PROA_EXPECT(c, axes >= 0 && axes <= c.in[0].rank, "axes from 0 to the number of axes of x",
+              named("axes", axes), shape_of(c, 0));
   copy_shape(c.in[0], &c.out[0]);
   c.out[0].rank = static_cast<int8_t>(c.in[0].rank - axes);
   return Status::kOk;
@@ -257,12 +306,15 @@ Status shape_mean_last(const Call& c) {
 Status shape_layer_norm(const Call& c) {
   const View& x = c.in[0];
   const int64_t axes = c.attr<LayerNormAttrs>().axes;
-  if (axes < 1 || axes > x.rank) return Status::kInvalidArgument;
+  PROA_EXPECT(c, axes >= 1 && axes <= x.rank, "axes from 1 to the number of axes of x",
+              named("axes", axes), shape_of(c, 0));
   for (int i = 1; i < c.n_in; ++i) {
-    if (c.in[i].rank != axes) return Status::kInvalidArgument;
-    for (int a = 0; a < axes; ++a) {
-      if (!may_equal(c.in[i].shape[a], x.shape[x.rank - axes + a])) return Status::kInvalidArgument;
+    bool fits = c.in[i].rank == axes;
+    for (int a = 0; fits && a < axes; ++a) {
+      fits = may_equal(c.in[i].shape[a], x.shape[x.rank - axes + a]);
     }
+    PROA_EXPECT(c, fits, "scale and bias of the shape of the last axes of x", shape_of(c, i),
+                named("axes", axes), shape_of(c, 0));
   }
   copy_shape(x, &c.out[0]);
   for (int i = 1; i < 3; ++i) {
@@ -275,13 +327,11 @@ Status shape_layer_norm(const Call& c) {
 Status shape_group_norm(const Call& c) {
   const View& x = c.in[0];
   const int64_t groups = c.attr<GroupNormAttrs>().groups;
-  if (x.rank < 2 || groups < 1) return Status::kInvalidArgument;
-  if (x.shape[1] != kUnknown && x.shape[1] % groups != 0) return Status::kInvalidArgument;
-  for (int i = 1; i < c.n_in; ++i) {
-    if (c.in[i].rank != 1 || !may_equal(c.in[i].shape[0], x.shape[1])) {
-      return Status::kInvalidArgument;
-    }
-  }
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  PROA_EXPECT(c, groups >= 1, "groups of at least 1", named("groups", groups));
+  PROA_EXPECT(c, divides(groups, x.shape[1]), "channels divisible by groups",
+              named("channels", x.shape[1]), named("groups", groups));
+  for (int i = 1; i < c.n_in; ++i) PROA_TRY(check_channels(c, i));
   copy_shape(x, &c.out[0]);
   for (int i = 1; i < 3; ++i) {
     c.out[i].rank = 2;
@@ -293,18 +343,19 @@ Status shape_group_norm(const Call& c) {
 
 Status shape_softmax_cross_entropy(const Call& c) {
   const View &label = c.in[0], &logits = c.in[1];
-  if (logits.rank != label.rank + 1 || logits.shape[label.rank] == 0) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, logits.rank == label.rank + 1, "logits with the axes of label and one of classes",
+              shape_of(c, 0), shape_of(c, 1));
+  PROA_EXPECT(c, logits.shape[label.rank] != 0, "at least one class", shape_of(c, 1));
   for (int i = 0; i < label.rank; ++i) {
-    if (!may_equal(label.shape[i], logits.shape[i])) return Status::kInvalidArgument;
+    PROA_EXPECT(c, may_equal(label.shape[i], logits.shape[i]), "logits and label with equal sizes",
+                shape_of(c, 0), shape_of(c, 1));
   }
   copy_shape(label, &c.out[0]);
   return Status::kOk;
 }
 
 Status shape_label_mask(const Call& c) {
-  if (c.in[0].rank + 1 > kMaxRank) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[0].rank < kMaxRank, "label with at most 7 axes", shape_of(c, 0));
   copy_shape(c.in[0], &c.out[0]);
   c.out[0].shape[c.out[0].rank++] = 1;
   return Status::kOk;

@@ -1,5 +1,6 @@
 // Shape rules of recurrent networks.
 #include "proa/gen/attrs/recurrent.h"
+#include "proa/base/expect.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 
@@ -28,43 +29,71 @@ int64_t times(int64_t count, int64_t dim) {
   return count == 0 ? 0 : (dim == kUnknown ? kUnknown : count * dim);
 }
 
-/// w, h0, c0 and length (those two may be missing) fit a batch; `hidden` becomes w's columns.
-bool states_fit(const CellSize& size, bool lstm, int64_t batch, const View& w, const View& h0,
-                const View& c0, const View& length, int64_t* hidden) {
-  if (w.rank != 2 || !is_matrix(h0, batch, w.shape[1]) || h0.dtype != w.dtype) return false;
+/// Which inputs are w, h0, c0 and length; the last two may be missing.
+struct States {
+  int w, h0, c0, length;
+};
+
+Status check_lengths(const Call& c, int i, int64_t batch) {
+  if (i >= c.n_in || !c.in[i].given()) return Status::kOk;
+  PROA_EXPECT(c, is_index(c.in[i].dtype), "length of int32 or int64", dtype_of(c, i));
+  PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], batch),
+              "length of shape (batch,)", shape_of(c, i), named("batch", batch));
+  return Status::kOk;
+}
+
+/// The states fit a batch; `hidden` becomes w's columns.
+Status check_states(const Call& c, const States& at, const CellSize& size, bool lstm, int64_t batch,
+                    int64_t* hidden) {
+  const View &w = c.in[at.w], &h0 = c.in[at.h0];
+  PROA_EXPECT(c, w.rank == 2, "w with 2 axes (gates * hidden, hidden)", shape_of(c, at.w));
+  PROA_EXPECT(c, is_matrix(h0, batch, w.shape[1]), "h0 of shape (batch, hidden)",
+              shape_of(c, at.h0), named("batch", batch), named("hidden", w.shape[1]));
+  PROA_EXPECT(c, h0.dtype == w.dtype, "states of w's dtype", dtype_of(c, at.h0), dtype_of(c, at.w));
   *hidden = known_of(w.shape[1], h0.shape[1]);
-  if (*hidden == 0 || !may_equal(w.shape[0], times(size.gates, *hidden))) return false;
-  if (c0.given() != lstm) return false;
-  if (lstm && (!is_matrix(c0, batch, *hidden) || c0.dtype != w.dtype)) return false;
-  if (!length.given()) return true;
-  const bool index = length.dtype == DType::kI32 || length.dtype == DType::kI64;
-  return index && length.rank == 1 && may_equal(length.shape[0], batch);
+  PROA_EXPECT(c, *hidden != 0 && may_equal(w.shape[0], times(size.gates, *hidden)),
+              "w of shape (gates * hidden, hidden)", shape_of(c, at.w), named("gates", size.gates));
+  const bool cell_state = at.c0 < c.n_in && c.in[at.c0].given();
+  PROA_EXPECT(c, cell_state == lstm, "c0 for an LSTM, and for no other cell",
+              named("lstm", lstm ? 1 : 0), named("c0", cell_state ? 1 : 0));
+  if (lstm) {
+    PROA_EXPECT(c, is_matrix(c.in[at.c0], batch, *hidden), "c0 of shape (batch, hidden)",
+                shape_of(c, at.c0), named("batch", batch), named("hidden", *hidden));
+    PROA_EXPECT(c, c.in[at.c0].dtype == w.dtype, "states of w's dtype", dtype_of(c, at.c0),
+                dtype_of(c, at.w));
+  }
+  return check_lengths(c, at.length, batch);
+}
+
+/// Input 4 of `recurrent`, if it is given.
+Status check_bias(const Call& c, int64_t gates) {
+  if (c.n_in <= 4 || !c.in[4].given()) return Status::kOk;
+  PROA_EXPECT(c, c.in[4].rank == 1 && may_equal(c.in[4].shape[0], gates),
+              "bias of shape (gates * hidden,)", shape_of(c, 4), named("gates * hidden", gates));
+  PROA_EXPECT(c, c.in[4].dtype == c.in[0].dtype, "bias of the dtype of xg", dtype_of(c, 4),
+              dtype_of(c, 0));
+  return Status::kOk;
 }
 
 }  // namespace
 
 Status shape_recurrent(const Call& c) {
   const View &x = c.in[0], &w = c.in[1], &h0 = c.in[2];
-  const View none;
-  const auto in = [&](int i) -> const View& { return i < c.n_in ? c.in[i] : none; };
   const int64_t cell = c.attr<RecurrentAttrs>().cell;
   const CellSize size = kCells[cell];
-  if (x.rank != 3 || w.dtype != x.dtype) return Status::kInvalidArgument;
+  PROA_EXPECT(c, x.rank == 3, "xg with 3 axes (length, batch, gates * hidden)", shape_of(c, 0));
+  PROA_EXPECT(c, w.dtype == x.dtype, "w of the dtype of xg", dtype_of(c, 1), dtype_of(c, 0));
   const int64_t batch = known_of(x.shape[1], h0.rank == 2 ? h0.shape[0] : kUnknown);
   int64_t hidden;
-  if (!states_fit(size, cell == kLstm, batch, w, h0, in(3), in(5), &hidden)) {
-    return Status::kInvalidArgument;
-  }
+  const States at{1, 2, 3, 5};
+  PROA_TRY(check_states(c, at, size, cell == kLstm, batch, &hidden));
   const int64_t gates = times(size.gates, hidden);
-  const View& bias = in(4);
-  if (!may_equal(x.shape[1], batch) || !may_equal(x.shape[2], gates) ||
-      !may_equal(x.shape[2], w.shape[0])) {
-    return Status::kInvalidArgument;
-  }
-  if (bias.given() &&
-      (bias.rank != 1 || !may_equal(bias.shape[0], gates) || bias.dtype != x.dtype)) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c,
+              may_equal(x.shape[1], batch) && may_equal(x.shape[2], gates) &&
+                  may_equal(x.shape[2], w.shape[0]),
+              "xg of shape (length, batch, gates * hidden)", shape_of(c, 0), named("batch", batch),
+              named("gates * hidden", gates));
+  PROA_TRY(check_bias(c, gates));
   for (int i = 0; i <= 3; i += 3) {
     c.out[i].rank = 3;
     c.out[i].shape[0] = x.shape[0];
@@ -78,25 +107,30 @@ Status shape_recurrent(const Call& c) {
 
 Status shape_recurrent_grad(const Call& c) {
   const View &dy = c.in[0], &dh = c.in[1], &dc = c.in[2], &y = c.in[3], &reserve = c.in[4];
-  const View &w = c.in[5], &h0 = c.in[6], none;
-  const auto in = [&](int i) -> const View& { return i < c.n_in ? c.in[i] : none; };
+  const View& w = c.in[5];
   const int64_t cell = c.attr<RecurrentGradAttrs>().cell;
   const CellSize size = kCells[cell];
-  if (dy.rank != 3 || !alike(dy, y) || reserve.rank != 3) return Status::kInvalidArgument;
+  PROA_EXPECT(c, dy.rank == 3 && reserve.rank == 3, "dy and reserve with 3 axes", shape_of(c, 0),
+              shape_of(c, 4));
+  PROA_EXPECT(c, same_shape(dy, y), "dy of y's shape", shape_of(c, 0), shape_of(c, 3));
   const int64_t batch = dy.shape[1];
   int64_t hidden;
-  if (!states_fit(size, cell == kLstm, batch, w, h0, in(7), in(8), &hidden)) {
-    return Status::kInvalidArgument;
-  }
+  const States at{5, 6, 7, 8};
+  PROA_TRY(check_states(c, at, size, cell == kLstm, batch, &hidden));
   const int64_t columns = cell == kLstm ? hidden : 0;
-  if (!may_equal(dy.shape[2], hidden) || !is_matrix(dh, batch, hidden) ||
-      !is_matrix(dc, batch, columns) || !may_equal(reserve.shape[0], dy.shape[0]) ||
-      !may_equal(reserve.shape[1], batch) ||
-      !may_equal(reserve.shape[2], times(size.kept, hidden))) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, may_equal(dy.shape[2], hidden), "dy of shape (length, batch, hidden)",
+              shape_of(c, 0), named("hidden", hidden));
+  PROA_EXPECT(c, is_matrix(dh, batch, hidden) && is_matrix(dc, batch, columns),
+              "gradients of the states' shapes", shape_of(c, 1), shape_of(c, 2),
+              named("batch", batch), named("hidden", hidden));
+  const bool fits = may_equal(reserve.shape[0], dy.shape[0]) &&
+                    may_equal(reserve.shape[1], batch) &&
+                    may_equal(reserve.shape[2], times(size.kept, hidden));
+  PROA_EXPECT(c, fits, "the reserve of the forward operator", shape_of(c, 4), shape_of(c, 0),
+              named("hidden", hidden));
   for (int i = 1; i < 6; ++i) {
-    if (c.in[i].dtype != dy.dtype) return Status::kInvalidArgument;
+    PROA_EXPECT(c, c.in[i].dtype == dy.dtype, "arrays of one dtype", dtype_of(c, 0),
+                dtype_of(c, i));
   }
   copy_shape(dy, &c.out[0]);
   c.out[0].shape[2] = known_of(w.shape[0], times(size.gates, hidden));

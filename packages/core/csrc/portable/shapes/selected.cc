@@ -1,5 +1,6 @@
 // Shape rules of ops that keep their first array's shape and look at others: what the others must
 // be. Kernels rely on it, and a model file may hold anything.
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/quant.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
@@ -7,72 +8,87 @@
 namespace proa {
 namespace {
 
-bool vector_of(const View& v, int64_t size) { return v.rank == 1 && may_equal(v.shape[0], size); }
-
-/// A scale of one element, or of one for each index of `axis` of x.
-bool scale_fits(const View& scale, const View& x, int64_t axis) {
-  if (scale.dtype != DType::kF32 || scale.rank > 1) return false;
-  if (scale.rank == 0 || scale.shape[0] == 1 || scale.shape[0] == kUnknown) return true;
+/// Input i is a scale of one element, or of one for each index of `axis` of the first input.
+Status check_scale(const Call& c, int i, int64_t axis) {
+  const View &scale = c.in[i], &x = c.in[0];
+  PROA_EXPECT(c, scale.dtype == DType::kF32, "scale of float32", dtype_of(c, i));
+  PROA_EXPECT(c, scale.rank <= 1, "scale with at most 1 axis", shape_of(c, i));
+  if (scale.rank == 0 || scale.shape[0] == 1 || scale.shape[0] == kUnknown) return Status::kOk;
   const int at = normal_axis(axis, x.rank);
-  return at >= 0 && may_equal(scale.shape[0], x.shape[at]);
+  PROA_EXPECT(c, at >= 0 && may_equal(scale.shape[0], x.shape[at]),
+              "scale with one element, or one for each index of `axis`", shape_of(c, i),
+              named("axis", axis), shape_of(c, 0));
+  return Status::kOk;
+}
+
+/// Inputs i and k have one shape and dtype.
+Status check_alike(const Call& c, int i, int k) {
+  PROA_EXPECT(c, c.in[i].dtype == c.in[k].dtype, "arrays of one dtype", dtype_of(c, i),
+              dtype_of(c, k));
+  PROA_EXPECT(c, same_shape(c.in[i], c.in[k]), "arrays of one shape", shape_of(c, i),
+              shape_of(c, k));
+  return Status::kOk;
 }
 
 }  // namespace
 
 Status shape_same_all(const Call& c) {
-  for (int i = 1; i < c.n_in; ++i) {
-    if (!alike(c.in[0], c.in[i])) return Status::kInvalidArgument;
-  }
+  for (int i = 1; i < c.n_in; ++i) PROA_TRY(check_alike(c, 0, i));
   return shape_same(c);
 }
 
 // Numbers of rows, and an array of as many rows.
 Status shape_merge_rows(const Call& c) {
   const View &rows = c.in[0], &values = c.in[1];
-  if (rows.rank != 1 || values.rank < 1 || !may_equal(rows.shape[0], values.shape[0])) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, rows.rank == 1, "a vector of row numbers", shape_of(c, 0));
+  PROA_EXPECT(c, values.rank >= 1 && may_equal(rows.shape[0], values.shape[0]),
+              "a row of values for each row number", shape_of(c, 0), shape_of(c, 1));
+  PROA_EXPECT(c, is_floating(values.dtype), "floating values", dtype_of(c, 1));
   copy_shape(rows, &c.out[0]);
   copy_shape(values, &c.out[1]);
-  return is_floating(values.dtype) ? Status::kOk : Status::kInvalidArgument;
+  return Status::kOk;
 }
 
 // Every row of this rule begins its attributes with `axis: int`.
 Status shape_along_axis(const Call& c) {
   const int64_t axis = *static_cast<const int64_t*>(c.attrs);
   const int rank = c.in[0].rank;
-  if (rank > 0 ? normal_axis(axis, rank) < 0 : axis != 0 && axis != -1) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, rank > 0 ? normal_axis(axis, rank) >= 0 : axis == 0 || axis == -1,
+              "axis within the axes of x", named("axis", axis), shape_of(c, 0));
   return shape_same_all(c);
 }
 
 Status shape_planes(const Call& c) {
-  return c.in[0].rank < 2 ? Status::kInvalidArgument : shape_same(c);
+  PROA_EXPECT(c, c.in[0].rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  return shape_same(c);
 }
 
 Status shape_quantize(const Call& c) {
-  const auto& a = c.attr<QuantizeAttrs>();
-  return scale_fits(c.in[1], c.in[0], a.axis) ? shape_same(c) : Status::kInvalidArgument;
+  PROA_TRY(check_scale(c, 1, c.attr<QuantizeAttrs>().axis));
+  return shape_same(c);
 }
 
 Status shape_fake_quant_grad(const Call& c) {
-  const auto& a = c.attr<FakeQuantGradAttrs>();
-  const bool fits = alike(c.in[0], c.in[1]) && scale_fits(c.in[2], c.in[0], a.axis);
-  return fits ? shape_same(c) : Status::kInvalidArgument;
+  PROA_TRY(check_alike(c, 0, 1));
+  PROA_TRY(check_scale(c, 2, c.attr<FakeQuantGradAttrs>().axis));
+  return shape_same(c);
 }
 
 // Every row of this rule begins its attributes with `axis: int`.
 Status shape_put_along_axis(const Call& c) {
   const View &x = c.in[0], &index = c.in[1], &v = c.in[2];
-  const int axis = normal_axis(*static_cast<const int64_t*>(c.attrs), x.rank);
-  if (axis < 0 || index.rank != x.rank || v.dtype != x.dtype || !same_shape(index, v)) {
-    return Status::kInvalidArgument;
-  }
+  const int64_t given = *static_cast<const int64_t*>(c.attrs);
+  const int axis = normal_axis(given, x.rank);
+  PROA_EXPECT(c, axis >= 0, "axis within the axes of x", named("axis", given), shape_of(c, 0));
+  PROA_EXPECT(c, index.rank == x.rank, "index with as many axes as x", shape_of(c, 1),
+              shape_of(c, 0));
+  PROA_EXPECT(c, v.dtype == x.dtype, "values of x's dtype", dtype_of(c, 2), dtype_of(c, 0));
+  PROA_EXPECT(c, same_shape(index, v), "values of index's shape", shape_of(c, 2), shape_of(c, 1));
   for (int i = 0; i < x.rank; ++i) {
     const bool within =
         index.shape[i] == kUnknown || x.shape[i] == kUnknown || index.shape[i] <= x.shape[i];
-    if (i != axis && !within) return Status::kInvalidArgument;
+    PROA_EXPECT(c, i == axis || within, "index no longer than x along all axes but `axis`",
+                named("axis", given), shape_of(c, 1), shape_of(c, 0));
   }
   return shape_same(c);
 }
@@ -84,8 +100,10 @@ Status shape_index_put(const Call& c) {
   gather.out = &target;
   gather.n_out = 1;
   PROA_TRY(shape_gather_nd(gather));
-  const bool fits = same_shape(target, c.in[2]) && c.in[2].dtype == c.in[0].dtype;
-  return fits ? shape_same(c) : Status::kInvalidArgument;
+  PROA_EXPECT(c, same_shape(target, c.in[2]), "v of the shape of the elements that index names",
+              shape_of(c, 2), named("elements.shape", target));
+  PROA_EXPECT(c, c.in[2].dtype == c.in[0].dtype, "v of x's dtype", dtype_of(c, 2), dtype_of(c, 0));
+  return shape_same(c);
 }
 
 Status shape_slice_assign(const Call& c) {
@@ -95,18 +113,20 @@ Status shape_slice_assign(const Call& c) {
   slice.out = &target;
   slice.n_out = 1;
   PROA_TRY(shape_slice(slice));
-  if (c.in[1].dtype != c.in[0].dtype || !broadcasts_to(c.in[1], target)) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, c.in[1].dtype == c.in[0].dtype, "v of x's dtype", dtype_of(c, 1), dtype_of(c, 0));
+  PROA_EXPECT(c, broadcasts_to(c.in[1], target), "v that broadcasts to the shape of the slice",
+              shape_of(c, 1), named("slice.shape", target));
   return shape_same(c);
 }
 
 Status shape_batch_norm_infer(const Call& c) {
-  if (c.in[0].rank < 2) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[0].rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  const int64_t channels = c.in[0].shape[1];
   for (int i = 1; i < c.n_in; ++i) {
-    if (c.in[i].dtype != c.in[1].dtype || !vector_of(c.in[i], c.in[0].shape[1])) {
-      return Status::kInvalidArgument;
-    }
+    PROA_EXPECT(c, c.in[i].dtype == c.in[1].dtype, "statistics, scale and bias of one dtype",
+                dtype_of(c, 1), dtype_of(c, i));
+    PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], channels),
+                "a vector of shape (channels,)", shape_of(c, i), named("channels", channels));
   }
   return shape_same(c);
 }

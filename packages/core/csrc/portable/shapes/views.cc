@@ -1,6 +1,7 @@
 // Views: the shape, and where the data is known also the strides, over the input's memory.
 #include <limits.h>
 
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/movement.h"
 #include "proa/gen/attrs/norm.h"
 #include "proa/gen/shapes.h"
@@ -9,17 +10,18 @@
 namespace proa {
 namespace {
 
-void* shifted(const View& x, int64_t elements) {
-  if (x.data == nullptr) return nullptr;
-  return static_cast<uint8_t*>(x.data) + elements * static_cast<int64_t>(size_of(x.dtype));
+void set_view_offset(const Call& c, int64_t elements) {
+  if (c.view_offset != nullptr) *c.view_offset = elements;
 }
 
-/// Strides of `out` (shape set, same elements in row-major order) over the memory of x.
-Status regroup(const View& x, View* out) {
-  out->data = x.data;
+/// Strides of the output (shape set, same elements in row-major order) over the memory of x.
+Status regroup(const Call& c) {
+  const View& x = c.in[0];
+  View* out = &c.out[0];
   const int64_t total = x.numel();
   if (total == kUnknown || out->numel() == kUnknown) return Status::kOk;
-  if (total != out->numel()) return Status::kInvalidArgument;
+  PROA_EXPECT(c, total == out->numel(), "a shape with as many elements as x", named("shape", *out),
+              shape_of(c, 0));
   if (total == 0 || x.contiguous()) {
     out->set_contiguous();
     return Status::kOk;
@@ -43,7 +45,8 @@ Status regroup(const View& x, View* out) {
       } else if (made > have) {
         int next = last - 1;
         while (next >= 0 && x.shape[next] == 1) --next;
-        if (next < 0) return Status::kInvalidArgument;
+        PROA_EXPECT(c, next >= 0, "a shape with as many elements as x", named("shape", *out),
+                    shape_of(c, 0));
         if (x.stride[next] != x.stride[last] * x.shape[last]) return Status::kNotAView;
         have *= x.shape[next];
         last = next;
@@ -63,21 +66,21 @@ Status shape_reshape(const Call& c) {
   const Ints& shape = c.attr<ReshapeAttrs>().shape;
   const View& x = c.in[0];
   View& out = c.out[0];
-  if (shape.count < 0) return Status::kInvalidArgument;
+  PROA_EXPECT(c, shape.count >= 0, "a list of sizes", named("shape", shape));
   out.rank = static_cast<int8_t>(shape.count);
   int open = -1;
   for (int i = 0; i < shape.count; ++i) {
     int64_t d = shape[i];
     if (d == 0) {
-      if (i >= x.rank) return Status::kInvalidArgument;
+      PROA_EXPECT(c, i < x.rank, "0 only where x has an axis, whose size it keeps",
+                  named("shape", shape), shape_of(c, 0));
       d = x.shape[i];
     } else if (d == -1) {
-      if (open >= 0) return Status::kInvalidArgument;
+      PROA_EXPECT(c, open < 0, "at most one size of -1", named("shape", shape));
       open = i;
       d = 1;
-    } else if (d < 0) {
-      return Status::kInvalidArgument;
     }
+    PROA_EXPECT(c, d >= 0 || shape[i] == 0, "sizes of at least -1", named("shape", shape));
     out.shape[i] = d;
   }
   if (open >= 0) {
@@ -93,24 +96,20 @@ Status shape_reshape(const Call& c) {
       }
     }
     for (int i = 0; i < shape.count; ++i) {
-      if (shape[i] > 0 && __builtin_mul_overflow(to, shape[i], &to)) {
-        return Status::kInvalidArgument;
-      }
+      PROA_EXPECT(c, shape[i] <= 0 || !__builtin_mul_overflow(to, shape[i], &to),
+                  "a shape with as many elements as x", named("shape", shape), shape_of(c, 0));
     }
-    if (unknown) {
-      out.shape[open] = kUnknown;
-    } else if (to == 0 || from % to != 0) {
-      return Status::kInvalidArgument;
-    } else {
-      out.shape[open] = from / to;
-    }
+    PROA_EXPECT(c, unknown || (to > 0 && from % to == 0),
+                "a shape with as many elements as x, which the other sizes divide",
+                named("shape", shape), shape_of(c, 0));
+    out.shape[open] = unknown ? kUnknown : from / to;
   }
-  return regroup(x, &out);
+  return regroup(c);
 }
 
 Status shape_reshape_like(const Call& c) {
   copy_shape(c.in[1], &c.out[0]);
-  return regroup(c.in[0], &c.out[0]);
+  return regroup(c);
 }
 
 /// The dimension that a number axis + kMaxRank * array names; less than kUnknown if there is none.
@@ -142,12 +141,10 @@ Status shape_sized(const Call& c) {
   const auto& a = c.attr<SizedAttrs>();
   View& out = c.out[0];
   const int64_t rank = a.sizes.count;
-  if (rank < 0 || a.axes.count != rank || a.divisors.count != rank || a.extras.count != rank ||
-      a.plus.count != rank) {
-    return Status::kInvalidArgument;
-  }
+  const bool lists = rank >= 0 && a.axes.count == rank && a.divisors.count == rank &&
+                     a.extras.count == rank && a.plus.count == rank;
+  PROA_EXPECT(c, lists, "lists of one length", named("sizes", a.sizes), named("axes", a.axes));
   out.rank = static_cast<int8_t>(rank);
-  out.data = c.in[0].data;
   const int64_t all = c.in[0].numel();
   int rest = -1;
   int64_t others = 1;
@@ -155,17 +152,21 @@ Status shape_sized(const Call& c) {
   for (int i = 0; i < rank; ++i) {
     out.stride[i] = 0;
     if (a.axes[i] < 0 && a.sizes[i] == -1) {
-      if (rest >= 0) return Status::kInvalidArgument;
+      PROA_EXPECT(c, rest < 0, "at most one size of -1", named("sizes", a.sizes));
       rest = i;
       continue;
     }
     const int64_t n = out.shape[i] = computed_size(c, i);
-    if (n < kUnknown) return Status::kInvalidArgument;
+    PROA_EXPECT(c, n >= kUnknown, "sizes of at least 0, of axes that the arrays have",
+                named("sizes", a.sizes), named("axes", a.axes), shape_of(c, 0));
     unknown |= n == kUnknown;
-    if (n >= 0 && __builtin_mul_overflow(others, n, &others)) return Status::kInvalidArgument;
+    PROA_EXPECT(c, n < 0 || !__builtin_mul_overflow(others, n, &others), "fewer than 2^63 elements",
+                named("sizes", a.sizes));
   }
   if (rest < 0) return Status::kOk;
-  if (!unknown && (others == 0 || all % others != 0)) return Status::kInvalidArgument;
+  PROA_EXPECT(c, unknown || (others > 0 && all % others == 0),
+              "as many elements as the first array, which the other sizes divide",
+              named("elements", all), named("others", others));
   out.shape[rest] = unknown ? kUnknown : all / others;
   return Status::kOk;
 }
@@ -177,16 +178,17 @@ Status shape_flatten(const Call& c) {
   if (x.rank == 0) {
     out.rank = 1;
     out.shape[0] = 1;
-    return regroup(x, &out);
+    return regroup(c);
   }
   const int start = normal_axis(a.start_axis, x.rank), stop = normal_axis(a.stop_axis, x.rank);
-  if (start < 0 || stop < start) return Status::kInvalidArgument;
+  PROA_EXPECT(c, start >= 0 && stop >= start, "start_axis and stop_axis of x, in this order",
+              named("start_axis", a.start_axis), named("stop_axis", a.stop_axis), shape_of(c, 0));
   int rank = 0;
   for (int i = 0; i < start; ++i) out.shape[rank++] = x.shape[i];
   out.shape[rank++] = product(x, start, stop + 1);
   for (int i = stop + 1; i < x.rank; ++i) out.shape[rank++] = x.shape[i];
   out.rank = static_cast<int8_t>(rank);
-  return regroup(x, &out);
+  return regroup(c);
 }
 
 Status shape_squeeze(const Call& c) {
@@ -194,7 +196,8 @@ Status shape_squeeze(const Call& c) {
   const View& x = c.in[0];
   View& out = c.out[0];
   uint32_t mask;
-  if (!axis_mask(axes, x.rank, &mask)) return Status::kInvalidArgument;
+  PROA_EXPECT(c, axis_mask(axes, x.rank, &mask), "axes of x, each named once", named("axis", axes),
+              shape_of(c, 0));
   int rank = 0;
   for (int i = 0; i < x.rank; ++i) {
     if ((mask >> i & 1) && x.shape[i] == 1) continue;
@@ -202,7 +205,6 @@ Status shape_squeeze(const Call& c) {
     out.stride[rank++] = x.stride[i];
   }
   out.rank = static_cast<int8_t>(rank);
-  out.data = x.data;
   return Status::kOk;
 }
 
@@ -211,11 +213,13 @@ Status shape_unsqueeze(const Call& c) {
   const View& x = c.in[0];
   View& out = c.out[0];
   const int rank = x.rank + static_cast<int>(axes.count > 0 ? axes.count : 0);
-  if (rank > kMaxRank) return Status::kInvalidArgument;
+  PROA_EXPECT(c, rank <= kMaxRank, "a result with at most 8 axes", named("axis", axes),
+              shape_of(c, 0));
   uint32_t mask = 0;
   for (int i = 0; i < axes.count; ++i) {
     const int a = normal_axis(axes[i], rank);
-    if (a < 0 || (mask >> a & 1)) return Status::kInvalidArgument;
+    PROA_EXPECT(c, a >= 0 && (mask >> a & 1) == 0, "axes of the result, each named once",
+                named("axis", axes), shape_of(c, 0));
     mask |= 1u << a;
   }
   int from = x.rank - 1;
@@ -231,7 +235,6 @@ Status shape_unsqueeze(const Call& c) {
     }
   }
   out.rank = static_cast<int8_t>(rank);
-  out.data = x.data;
   return Status::kOk;
 }
 
@@ -240,52 +243,47 @@ Status shape_transpose(const Call& c) {
   const View& x = c.in[0];
   View& out = c.out[0];
   uint32_t mask;
-  if (perm.count != x.rank || (x.rank > 0 && !axis_mask(perm, x.rank, &mask))) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, perm.count == x.rank && (x.rank == 0 || axis_mask(perm, x.rank, &mask)),
+              "perm that names every axis of x once", named("perm", perm), shape_of(c, 0));
   for (int i = 0; i < x.rank; ++i) {
     const int from = normal_axis(perm[i], x.rank);
     out.shape[i] = x.shape[from];
     out.stride[i] = x.stride[from];
   }
   out.rank = x.rank;
-  out.data = x.data;
   return Status::kOk;
 }
 
 Status shape_swap_last(const Call& c) {
   const View& x = c.in[0];
   View& out = c.out[0];
-  if (x.rank < 2) return Status::kInvalidArgument;
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
   for (int i = 0; i < x.rank; ++i) {
     const int from = i < x.rank - 2 ? i : 2 * x.rank - 3 - i;
     out.shape[i] = x.shape[from];
     out.stride[i] = x.stride[from];
   }
   out.rank = x.rank;
-  out.data = x.data;
   return Status::kOk;
 }
 
 namespace {
 
-/// Zero strides over the axes along which x is repeated to the shape of out (set).
-Status broadcast_view(const View& x, View* out) {
+/// Zero strides over the axes along which x is repeated to the shape of the output (set).
+Status broadcast_view(const Call& c) {
+  const View& x = c.in[0];
+  View* out = &c.out[0];
+  PROA_EXPECT(c, broadcasts_to(x, *out), "x that broadcasts to the shape", shape_of(c, 0),
+              named("shape", *out));
   const int lead = out->rank - x.rank;
-  if (lead < 0) return Status::kInvalidArgument;
   for (int i = 0; i < out->rank; ++i) {
     const int from = i - lead;
     if (from < 0) {
       out->stride[i] = 0;
-    } else if (x.shape[from] == 1 && out->shape[i] != 1) {
-      out->stride[i] = 0;
-    } else if (may_equal(x.shape[from], out->shape[i])) {
-      out->stride[i] = x.stride[from];
     } else {
-      return Status::kInvalidArgument;
+      out->stride[i] = x.shape[from] == 1 && out->shape[i] != 1 ? 0 : x.stride[from];
     }
   }
-  out->data = x.data;
   return Status::kOk;
 }
 
@@ -295,30 +293,32 @@ Status shape_broadcast_to(const Call& c) {
   const Ints& shape = c.attr<BroadcastToAttrs>().shape;
   const View& x = c.in[0];
   View& out = c.out[0];
-  if (shape.count < x.rank) return Status::kInvalidArgument;
+  PROA_EXPECT(c, shape.count >= x.rank, "a shape with at least the axes of x",
+              named("shape", shape), shape_of(c, 0));
   out.rank = static_cast<int8_t>(shape.count);
   for (int i = 0; i < shape.count; ++i) {
     const int from = i - (out.rank - x.rank);
-    if (shape[i] < -1 || (shape[i] == -1 && from < 0)) return Status::kInvalidArgument;
+    PROA_EXPECT(c, shape[i] >= 0 || (shape[i] == -1 && from >= 0),
+                "sizes of at least 0, or -1 to keep that of x", named("shape", shape),
+                shape_of(c, 0));
     out.shape[i] = shape[i] == -1 ? x.shape[from] : shape[i];
   }
-  return broadcast_view(x, &out);
+  return broadcast_view(c);
 }
 
 Status shape_broadcast_like(const Call& c) {
   copy_shape(c.in[1], &c.out[0]);
-  return broadcast_view(c.in[0], &c.out[0]);
+  return broadcast_view(c);
 }
 
 Status shape_broadcast_channels(const Call& c) {
   const View &x = c.in[0], &like = c.in[1];
   View& out = c.out[0];
-  if (x.rank != 1 || like.rank < 2 || !may_equal(x.shape[0], like.shape[1])) {
-    return Status::kInvalidArgument;
-  }
+  PROA_EXPECT(c, like.rank >= 2, "`like` with at least 2 axes", shape_of(c, 1));
+  PROA_EXPECT(c, x.rank == 1 && may_equal(x.shape[0], like.shape[1]),
+              "x with an element for each channel of `like`", shape_of(c, 0), shape_of(c, 1));
   copy_shape(like, &out);
   for (int i = 0; i < out.rank; ++i) out.stride[i] = i == 1 ? x.stride[0] : 0;
-  out.data = x.data;
   return Status::kOk;
 }
 
@@ -326,13 +326,14 @@ Status shape_expand_last(const Call& c) {
   const View &x = c.in[0], &like = c.in[1];
   View& out = c.out[0];
   const int64_t axes = c.attr<ExpandLastAttrs>().axes;
-  if (axes < 0 || axes != like.rank - x.rank) return Status::kInvalidArgument;
+  PROA_EXPECT(c, axes >= 0 && axes == like.rank - x.rank, "`like` with `axes` more axes than x",
+              named("axes", axes), shape_of(c, 0), shape_of(c, 1));
   copy_shape(like, &out);
   for (int i = 0; i < out.rank; ++i) {
-    if (i < x.rank && !may_equal(x.shape[i], like.shape[i])) return Status::kInvalidArgument;
+    PROA_EXPECT(c, i >= x.rank || may_equal(x.shape[i], like.shape[i]),
+                "x of the shape of the first axes of `like`", shape_of(c, 0), shape_of(c, 1));
     out.stride[i] = i < x.rank ? x.stride[i] : 0;
   }
-  out.data = x.data;
   return Status::kOk;
 }
 
@@ -343,9 +344,8 @@ int64_t limited(int64_t v, int64_t low, int64_t high) {
 }
 
 /// First index and number of elements of start:end:step over a dimension of size d.
-bool slice_range(int64_t d, int64_t start, int64_t end, int64_t step, int64_t* first,
+void slice_range(int64_t d, int64_t start, int64_t end, int64_t step, int64_t* first,
                  int64_t* count) {
-  if (step == 0) return false;
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? d : d - 1;
   const auto place = [&](int64_t v) {
     if (v < 0) v = v < -d ? low : v + d;  // INT64_MIN and the like fall below the range
@@ -356,7 +356,6 @@ bool slice_range(int64_t d, int64_t start, int64_t end, int64_t step, int64_t* f
   const int64_t span = step > 0 ? stop - *first : *first - stop;
   const int64_t stride = step > 0 ? step : -(step + 1) + int64_t{1};
   *count = span > 0 ? (span - 1) / stride + 1 : 0;
-  return true;
 }
 
 }  // namespace
@@ -365,34 +364,33 @@ Status shape_slice(const Call& c) {
   const auto& a = c.attr<SliceAttrs>();
   const View& x = c.in[0];
   View& out = c.out[0];
-  if (a.axes.count != a.starts.count || a.axes.count != a.ends.count ||
-      a.axes.count != a.steps.count) {
-    return Status::kInvalidArgument;
-  }
+  const bool lists = a.axes.count == a.starts.count && a.axes.count == a.ends.count &&
+                     a.axes.count == a.steps.count;
+  PROA_EXPECT(c, lists, "a start, an end and a step for each axis", named("axes", a.axes),
+              named("starts", a.starts), named("ends", a.ends), named("steps", a.steps));
   copy_shape(x, &out);
   for (int i = 0; i < x.rank; ++i) out.stride[i] = x.stride[i];
   int64_t offset = 0;
   uint32_t seen = 0;
   for (int i = 0; i < a.axes.count; ++i) {
     const int axis = normal_axis(a.axes[i], x.rank);
-    if (axis < 0 || a.steps[i] == 0 || a.steps[i] == INT64_MIN || (seen >> axis & 1)) {
-      return Status::kInvalidArgument;
-    }
+    PROA_EXPECT(c, axis >= 0 && (seen >> axis & 1) == 0, "axes of x, each named once",
+                named("axes", a.axes), shape_of(c, 0));
+    PROA_EXPECT(c, a.steps[i] != 0 && a.steps[i] != INT64_MIN, "steps other than 0",
+                named("steps", a.steps));
     seen |= 1u << axis;
     if (x.shape[axis] == kUnknown) {
       out.shape[axis] = kUnknown;
       continue;
     }
     int64_t first, count;
-    if (!slice_range(x.shape[axis], a.starts[i], a.ends[i], a.steps[i], &first, &count)) {
-      return Status::kInvalidArgument;
-    }
+    slice_range(x.shape[axis], a.starts[i], a.ends[i], a.steps[i], &first, &count);
     out.shape[axis] = count;
     // A step over less than two elements may be any number.
     if (count > 1) out.stride[axis] = x.stride[axis] * a.steps[i];
     if (count > 0) offset += first * x.stride[axis];
   }
-  out.data = shifted(x, offset);
+  set_view_offset(c, offset);
   return Status::kOk;
 }
 
@@ -401,10 +399,11 @@ Status shape_select(const Call& c) {
   const View& x = c.in[0];
   View& out = c.out[0];
   const int axis = normal_axis(a.axis, x.rank);
-  if (axis < 0) return Status::kInvalidArgument;
+  PROA_EXPECT(c, axis >= 0, "axis within the axes of x", named("axis", a.axis), shape_of(c, 0));
   int64_t index = a.index;
   if (x.shape[axis] != kUnknown) {
-    if (index < -x.shape[axis] || index >= x.shape[axis]) return Status::kOutOfRange;
+    PROA_EXPECT_RANGE(c, index >= -x.shape[axis] && index < x.shape[axis], "index within its axis",
+                      named("index", index), named("axis", a.axis), shape_of(c, 0));
     if (index < 0) index += x.shape[axis];
   }
   int rank = 0;
@@ -414,7 +413,7 @@ Status shape_select(const Call& c) {
     out.stride[rank++] = x.stride[i];
   }
   out.rank = static_cast<int8_t>(rank);
-  out.data = shifted(x, index * x.stride[axis]);
+  set_view_offset(c, index * x.stride[axis]);
   return Status::kOk;
 }
 
@@ -423,14 +422,16 @@ Status shape_diagonal(const Call& c) {
   const View& x = c.in[0];
   View& out = c.out[0];
   const int row = normal_axis(a.axis1, x.rank), column = normal_axis(a.axis2, x.rank);
-  if (row < 0 || column < 0 || row == column) return Status::kInvalidArgument;
+  PROA_EXPECT(c, row >= 0 && column >= 0 && row != column, "axis1 and axis2 of x that differ",
+              named("axis1", a.axis1), named("axis2", a.axis2), shape_of(c, 0));
   int rank = 0;
   for (int i = 0; i < x.rank; ++i) {
     if (i == row || i == column) continue;
     out.shape[rank] = x.shape[i];
     out.stride[rank++] = x.stride[i];
   }
-  if (a.offset < -INT32_MAX || a.offset > INT32_MAX) return Status::kInvalidArgument;
+  PROA_EXPECT(c, a.offset >= -INT32_MAX && a.offset <= INT32_MAX,
+              "offset from -2147483647 to 2147483647", named("offset", a.offset));
   const int64_t down = a.offset < 0 ? -a.offset : 0, right = a.offset > 0 ? a.offset : 0;
   int64_t length = kUnknown;
   if (x.shape[row] != kUnknown && x.shape[column] != kUnknown) {
@@ -441,7 +442,7 @@ Status shape_diagonal(const Call& c) {
   out.shape[rank] = length;
   out.stride[rank++] = x.stride[row] + x.stride[column];
   out.rank = static_cast<int8_t>(rank);
-  out.data = shifted(x, length == 0 ? 0 : down * x.stride[row] + right * x.stride[column]);
+  set_view_offset(c, length == 0 ? 0 : down * x.stride[row] + right * x.stride[column]);
   return Status::kOk;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proa/base/dispatch.h"
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/index.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/index/line.h"
@@ -344,7 +345,8 @@ Status run_typed(const Call& c, const IndexLoop& w, Mode mode) {
 template <class Prepare>
 Status run_loop(const Call& c, IndexLoop* w, Mode mode, Prepare&& prepare) {
   const bool wide = w->index.dtype == DType::kI64;
-  if (!wide && w->index.dtype != DType::kI32) return Status::kInvalidArgument;
+  PROA_EXPECT(c, wide || w->index.dtype == DType::kI32, "indices of int32 or int64",
+              named("index.dtype", w->index.dtype));
   const int64_t total = w->nest.size();
   w->nest.merge();
   // Lines are checked as they are read: the indices may be largest of what there is to read. An
@@ -492,7 +494,8 @@ Status embedding_grad(const Call& c) {
 }
 
 Status put_rows_(const Call& c) {
-  if (c.in[2].dtype != c.in[0].dtype) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[2].dtype == c.in[0].dtype, "values of the dtype of the array", dtype_of(c, 2),
+              dtype_of(c, 0));
   IndexLoop w = gather_loop(c.in[2], c.in[1], c.out[0], 0);
   return run_loop(c, &w, Mode::kWrite, [&] { return copy(c, c.in[0], c.out[0]); });
 }

@@ -1,4 +1,5 @@
 // Where an array is not zero, by coordinates.
+#include "proa/base/expect.h"
 #include "proa/kernels/reduce/reducer.h"
 
 namespace proa::PROA_ISA {
@@ -21,14 +22,15 @@ Status nonzero(const Call& c) {
     for (int64_t i = 0; i < n; ++i, ++index) {
       const bool is_nonzero = static_cast<const uint8_t*>(run)[i] != 0;
       if (row == rows) {
-        if (is_nonzero) return Status::kInvalidArgument;
+        PROA_EXPECT(c, !is_nonzero, "count of the elements that are not 0", named("count", rows));
         continue;
       }
       last[row * step] = index;
       row += is_nonzero;
     }
   }
-  if (row != rows) return Status::kInvalidArgument;
+  PROA_EXPECT(c, row == rows, "count of the elements that are not 0", named("count", rows),
+              named("nonzero", row));
   for (row = 0; x.rank > 1 && row < rows; ++row) {
     int64_t* coordinates = out.as<int64_t>() + row * step;
     auto rest = static_cast<uint64_t>(last[row * step]);

@@ -1,5 +1,6 @@
 // Ops that copy elements to other places: each is a few calls of copy() on parts of its arrays.
 #include "proa/base/dispatch.h"
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/movement.h"
 #include "proa/gen/attrs/sampling.h"
 #include "proa/gen/shapes.h"
@@ -15,12 +16,16 @@ namespace {
 /// The view that a view op's shape rule makes of x. The struct at `attrs` is the rule's.
 Status view_of(ShapeRule rule, const View& x, const void* attrs, View* part) {
   Call call;
+  int64_t offset = 0;
   *part = x;
   call.in = &x;
   call.out = part;
   call.n_in = call.n_out = 1;
   call.attrs = attrs;
-  return rule(call);
+  call.view_offset = &offset;
+  PROA_TRY(rule(call));
+  part->data = x.data_at(offset);
+  return Status::kOk;
 }
 
 /// out = 0, then the part of it that the rule names = dy.
@@ -277,7 +282,7 @@ namespace {
 /// y = x where keep_low ? column <= row + diagonal : column >= row + diagonal, else 0. Row by row.
 Status triangle(const Call& c, int64_t diagonal, bool keep_low) {
   const View &x = c.in[0], &y = c.out[0];
-  if (x.rank < 2) return Status::kInvalidArgument;
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
   if (y.numel() == 0) return Status::kOk;
   const int64_t rows = x.shape[x.rank - 2], columns = x.shape[x.rank - 1];
   const int64_t xs = x.stride[x.rank - 1], ys = y.stride[y.rank - 1];

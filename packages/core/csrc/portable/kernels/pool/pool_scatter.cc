@@ -3,6 +3,7 @@
 
 #include "proa/base/call.h"
 #include "proa/base/dispatch.h"
+#include "proa/base/expect.h"
 #include "proa/base/inline.h"
 
 namespace proa::PROA_ISA {
@@ -105,14 +106,14 @@ bool indices_fit(const Call& call, const View& index, const View& x) {
 }  // namespace
 
 Status pool_scatter(const Call& c) {
-  if (c.in[1].dtype != DType::kI32) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[1].dtype == DType::kI32, "index of int32", dtype_of(c, 1));
   if (!indices_fit(c, c.in[1], c.out[0])) return Status::kOutOfRange;
   PROA_FLOATING(c.in[0].dtype, T, scatter<T>(c));
   return Status::kOk;
 }
 
 Status pool_gather(const Call& c) {
-  if (c.in[1].dtype != DType::kI32) return Status::kInvalidArgument;
+  PROA_EXPECT(c, c.in[1].dtype == DType::kI32, "index of int32", dtype_of(c, 1));
   if (!indices_fit(c, c.in[1], c.in[0])) return Status::kOutOfRange;
   PROA_FLOATING(c.in[0].dtype, T, gather<T>(c));
   return Status::kOk;

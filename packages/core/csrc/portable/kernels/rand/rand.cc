@@ -1,5 +1,6 @@
 // Random arrays. Element i uses word i of the stream (words 2i and 2i + 1 for 64 bits), counted in
 // logical row-major order, independent of strides and threads.
+#include "proa/base/expect.h"
 #include "proa/kernels/rand/philox.h"
 
 #include "proa/base/dispatch.h"
@@ -139,7 +140,7 @@ Status gaussian(const Call& c) {
 
 Status randint(const Call& c) {
   const auto& a = c.attr<RandintAttrs>();
-  if (a.low >= a.high) return Status::kInvalidArgument;
+  PROA_EXPECT(c, a.low < a.high, "low less than high", named("low", a.low), named("high", a.high));
   const uint64_t width = static_cast<uint64_t>(a.high) - static_cast<uint64_t>(a.low);
   const Stream stream = {a.seed, a.offset};
   return generate<int64_t>(c, stream, DType::kI64, [&](const uint32_t* words, int64_t* block) {

@@ -1,4 +1,5 @@
 // Where an axis is greatest or least: the first of equals, or the first NaN.
+#include "proa/base/expect.h"
 #include "proa/gen/attrs/reduce.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/reduce/reducer.h"
@@ -142,7 +143,7 @@ template <bool kMax>
 Status arg_extremum(const Call& c, int64_t axis) {
   const View &x = c.in[0], &out = c.out[0];
   if (out.numel() == 0) return Status::kOk;
-  if (x.numel() == 0) return Status::kInvalidArgument;
+  PROA_EXPECT(c, x.numel() > 0, "x with elements to choose from", shape_of(c, 0));
   if (is_complex(x.dtype)) return Status::kUnimplemented;
   const uint32_t mask = x.rank == 0 ? 0 : 1u << normalize_axis(axis, x.rank);
   Split s = split_axes(x, mask, out);

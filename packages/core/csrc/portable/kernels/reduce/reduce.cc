@@ -1,6 +1,7 @@
 // Sums, products, extrema and tests over axes. Floats are summed in double: 4 vectors in float,
 // whose sum is then widened, so that speed is that of memory and the error that of one addition.
 #include "proa/gen/attrs/reduce.h"
+#include "proa/base/expect.h"
 #include "proa/kernels/elementwise/functions.h"
 #include "proa/kernels/movement/copy.h"
 #include "proa/kernels/reduce/reducer.h"
@@ -262,7 +263,8 @@ Status over_axes(const Call& c, const Reducer* reducer) {
 Status extremum(const Call& c, const Reducers& reducers, const Ints& axis) {
   const View& x = c.in[0];
   const uint32_t mask = axes_of(axis, x.rank);
-  if (x.numel() == 0 && c.out[0].numel() > 0) return Status::kInvalidArgument;
+  PROA_EXPECT(c, x.numel() > 0 || c.out[0].numel() == 0, "x with elements to choose from",
+              shape_of(c, 0), named("axis", axis));
   return reduce(c, reducers.of(x.dtype), x, mask, c.out[0]);
 }
 

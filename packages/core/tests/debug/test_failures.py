@@ -1,9 +1,8 @@
-"""A refused call says which of an operator's requirements it did not meet, and all it
-was given: each array by name, dtype and shape, and each attribute."""
+"""A refused call says which expectation it did not meet, with the values that show it,
+and all it was given: each array by name, dtype and shape, and each attribute."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,21 +10,6 @@ import pytest
 
 import proa
 from proa.errors import InvalidArgumentError, OutOfRangeError
-from proa.schema import ROWS
-from proa.schema.requirements import REQUIREMENTS
-
-#: Rules that return a shape for whatever they receive.
-NEVER_REFUSE = {"like", "same", "scalar"}
-#: Rules of gradients, which hold for what the forward operator admitted.
-_OF_GRADIENTS = re.compile(r"_grad(_input|_weight)?$|_scatter$|_dot$")
-OF_GRADIENTS = {"expand_reduced", "scatter_nd_like", "sum_to"}
-
-
-def test_every_rule_states_its_requirement():
-    rules = {row.shape for row in ROWS.values()}
-    gradients = {rule for rule in rules if _OF_GRADIENTS.search(rule)} | OF_GRADIENTS
-    assert set(REQUIREMENTS) == rules - gradients - NEVER_REFUSE
-
 
 ones = proa.ones
 CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
@@ -37,33 +21,36 @@ CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "add": (
         lambda: ones([2, 3]) + ones([4]),
-        "must broadcast",
-        "got x float32 (2, 3), y float32 (4,)",
+        "expected shapes that broadcast, got shape=(2, 3), y.shape=(4,)",
+        "(x float32 (2, 3), y float32 (4,))",
     ),
     "reshape": (
         lambda: ones([6]).reshape([4, -1]),
-        "hold as many elements as x",
-        "got x float32 (6,), shape=[4, -1]",
+        "expected a shape with as many elements as x, which the other sizes divide, "
+        "got shape=[4, -1], x.shape=(6,)",
+        "(x float32 (6,), shape=[4, -1])",
     ),
     "concat": (
         lambda: proa.concat([ones([2, 3]), ones([2, 4])]),
-        "differ along that axis alone",
-        "got xs[0] float32 (2, 3), xs[1] float32 (2, 4), axis=0",
+        "expected equal sizes along all axes but `axis`, got axis=0, "
+        "xs[0].shape=(2, 3), xs[1].shape=(2, 4)",
+        "(xs[0] float32 (2, 3), xs[1] float32 (2, 4), axis=0)",
     ),
     "topk": (
         lambda: proa.topk(ones([3]), 5),
-        "k be from 0 to its length",
-        "got x float32 (3,), k=5, axis=-1, largest=True",
+        "expected k from 0 to the length of the axis, got k=5, axis=-1, x.shape=(3,)",
+        "(x float32 (3,), k=5, axis=-1, largest=True)",
     ),
     "pad": (
         lambda: proa._core.ops.pad(ones([2]), low=[1, 1], high=[0], mode="reflect"),
-        "a number for each axis",
-        "got x float32 (2,), low=[1, 1], high=[0], mode='reflect', value=0",
+        "expected low and high with a number for each axis of x, got low=[1, 1], "
+        "high=[0], x.shape=(2,)",
+        "(x float32 (2,), low=[1, 1], high=[0], mode='reflect', value=0)",
     ),
     "conv2d": (
         lambda: proa.nn.functional.conv2d(ones([1, 3, 4, 4]), ones([2, 3, 5, 5])),
-        "expected a kernel no larger than the padded image, got kernel height 5, "
-        "padded height 4",
+        "expected a kernel no larger than the padded image, got kernel_height=5, "
+        "padded_height=4",
         "(x float32 (1, 3, 4, 4), w float32 (2, 3, 5, 5), stride=[1, 1], "
         "padding=[0, 0, 0, 0], dilation=[1, 1], groups=1)",
     ),
@@ -91,7 +78,7 @@ UNMET: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "conv2d bias": (
         lambda: F.conv2d(ones([1, 3, 4, 4]), ones([6, 3, 3, 3]), bias=ones([5])),
-        "[conv2d] expected bias of shape (out_channels,), got shape (5,), "
+        "[conv2d] expected one element for each output channel, got bias.shape=(5,), "
         "out_channels=6",
     ),
     "conv2d_transpose": (
@@ -101,8 +88,8 @@ UNMET: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "matmul batch": (
         lambda: proa.matmul(ones([2, 2, 3]), ones([3, 3, 3])),
-        "[matmul] expected leading axes of x and y that broadcast, got (2, 2, 3) and "
-        "(3, 3, 3)",
+        "[matmul] expected leading axes of x and y that broadcast, got "
+        "x.shape=(2, 2, 3), y.shape=(3, 3, 3)",
     ),
     "linear": (
         lambda: F.linear(ones([2, 3]), ones([2, 3])),
@@ -111,13 +98,13 @@ UNMET: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "linear bias": (
         lambda: F.linear(ones([2, 3]), ones([3, 4]), ones([3])),
-        "[linear] expected bias of shape (out_features,), got shape (3,), "
-        "out_features=4",
+        "[linear] expected one element for each output channel, got bias.shape=(3,), "
+        "out_channels=4",
     ),
     "pool": (
         lambda: F.avg_pool2d(ones([1, 1, 4, 3]), [2, 5]),
-        "[avg_pool2d] expected a kernel no larger than the padded image, got kernel "
-        "width 5, padded width 3",
+        "[avg_pool2d] expected a kernel no larger than the padded image, got "
+        "kernel_width=5, padded_width=3",
     ),
     "group_norm": (
         lambda: raw.group_norm(ones([1, 3, 4]), ones([3]), ones([3]), groups=2),
