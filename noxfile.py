@@ -235,7 +235,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def types(session: nox.Session) -> None:
-    """Check the types of the five packages, as in their wheels, by mypy --strict."""
+    """Check the types of the five packages, as in their wheels, and their stubs."""
     built = wheels(session)
     session.install(*group("types"))
     session.install(*built.values())
@@ -243,6 +243,11 @@ def types(session: nox.Session) -> None:
     chosen = [f"-p{'proa' if p == 'core' else f'proa_{p}'}" for p in built]
     session.run("mypy", "--strict", *chosen, *session.posargs)
     session.run("mypy", "--strict", *sorted(str(p) for p in ROOT.glob("tools/*.py")))
+    # The compiled module and the methods of Tensor, whose stubs are apart from them.
+    session.run("python", "tools/tensor_stub.py", "--check")
+    session.run("stubtest", "proa._core", "--concise", "--allowlist",
+                "tools/stubtest.txt", "--mypy-config-file", "pyproject.toml")  # fmt: skip
+    session.run("python", "tools/annotations.py")
 
 
 @nox.session(reuse_venv=True)

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa._core import Tensor
+from proa.base.dtype import DTypeLike
 
 Array: TypeAlias = Tensor | NDArray[Any] | np.generic | complex
-DType: TypeAlias = Any
+DType: TypeAlias = DTypeLike
 '''
 _TYPES = {
     "int": "int",
@@ -96,8 +97,8 @@ def _function(row: Row, name: str, inplace: bool, method: bool = False) -> str:
     many = len(row.outputs)
     result = "Tensor" if many == 1 else f"tuple[{', '.join(['Tensor'] * many)}]"
     parameters = [_annotated(p) for p in _parameters(row)]
-    if method:
-        parameters[0] = "self"
+    if method:  # the object has the name that it has at run time
+        parameters[0] = row.arrays[0].name
     text = docstring(row) + ("\n\nIn place." if inplace else "")
     paragraphs = [
         textwrap.fill(p, 80, initial_indent=" " * 4, subsequent_indent=" " * 4)

@@ -62,15 +62,40 @@ from proa.tensor.reduction import *  # noqa: F403
 from proa.tensor.search import *  # noqa: F403
 
 if _typing.TYPE_CHECKING:
+    from proa import amp as amp
+    from proa import autograd as autograd
+    from proa import callbacks as callbacks
+    from proa import compat as compat
+    from proa import device as device
+    from proa import distributed as distributed
+    from proa import distribution as distribution
+    from proa import errors as errors
+    from proa import fft as fft
+    from proa import framework as framework
+    from proa import geometric as geometric
     from proa import hapi as hapi
+    from proa import hub as hub
+    from proa import incubate as incubate
+    from proa import interop as interop
     from proa import io as io
     from proa import jit as jit
+    from proa import linalg as linalg
     from proa import metric as metric
     from proa import nn as nn
     from proa import optimizer as optimizer
+    from proa import profiler as profiler
+    from proa import regularizer as regularizer
     from proa import static as static
+    from proa import sysconfig as sysconfig
     from proa import text as text
+    from proa import utils as utils
+    from proa import version as version
     from proa import vision as vision
+    from proa.device import get_cudnn_version as get_cudnn_version
+    from proa.device import is_compiled_with_npu as is_compiled_with_npu
+    from proa.device import is_compiled_with_rocm as is_compiled_with_rocm
+    from proa.device import is_compiled_with_xpu as is_compiled_with_xpu
+    from proa.distributed.parallel import DataParallel as DataParallel
     from proa.hapi import Model as Model
     from proa.hapi import flops as flops  # type: ignore[no-redef]
     from proa.hapi import summary as summary  # type: ignore[no-redef]
@@ -78,6 +103,11 @@ if _typing.TYPE_CHECKING:
     from proa.hapi.saving import save as save
     from proa.io.batching import batch as batch
     from proa.nn import ParamAttr as ParamAttr
+    from proa.nn.create import create_parameter as create_parameter
+
+if _typing.TYPE_CHECKING:
+    get_cuda_rng_state = device.cuda.get_rng_state
+    set_cuda_rng_state = device.cuda.set_rng_state
 
 #: Public submodules; they are imported when they are first named.
 _MODULES = (

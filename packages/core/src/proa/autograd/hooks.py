@@ -29,4 +29,4 @@ def register_hook(
     return RemovableHook(self, _core.add_hook(self, hook))
 
 
-Tensor.register_hook = register_hook  # type: ignore[attr-defined,unused-ignore]
+Tensor.register_hook = register_hook  # type: ignore[method-assign,assignment]

@@ -34,7 +34,7 @@ class PyLayerContext:
         self._materialize = True
         self.needs_input_grad: tuple[bool, ...] = ()
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors; a later change in place is found out."""
         self._saved = tensors
         self._versions = tuple(

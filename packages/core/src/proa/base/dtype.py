@@ -65,7 +65,7 @@ class dtype:
                 return False
         return NotImplemented
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return as_dtype, (self.name,)
 
 

@@ -152,7 +152,7 @@ class DataParallel(Layer):
         state: dict[str, Tensor] = self._layers.state_dict(*args, **kwargs)
         return state
 
-    def set_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+    def set_state_dict(self, *args: Any, **kwargs: Any) -> tuple[list[str], list[str]]:
         """Set that of the wrapped layer."""
         return self._layers.set_state_dict(*args, **kwargs)
 

@@ -24,7 +24,7 @@ def send_u_recv(
     src_index: Tensor,
     dst_index: Tensor,
     reduce_op: str = "sum",
-    out_size: Any = None,
+    out_size: int | Tensor | None = None,
     name: str | None = None,
 ) -> Tensor:
     """y[v] = the sum (mean, max, min) of x[u] over the edges from u to v.
@@ -58,7 +58,7 @@ def send_ue_recv(
     dst_index: Tensor,
     message_op: str = "add",
     reduce_op: str = "sum",
-    out_size: Any = None,
+    out_size: int | Tensor | None = None,
     name: str | None = None,
 ) -> Tensor:
     """The same of messages x[u] + y[e] over the edges e from u to v.

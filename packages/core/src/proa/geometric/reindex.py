@@ -19,8 +19,8 @@ def reindex_graph(
     x: Tensor,
     neighbors: Tensor,
     count: Tensor,
-    value_buffer: Any = None,
-    index_buffer: Any = None,
+    value_buffer: Tensor | None = None,
+    index_buffer: Tensor | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Number vertices and their neighbours anew, in the order in which they appear.
@@ -47,8 +47,8 @@ def reindex_heter_graph(
     x: Tensor,
     neighbors: Sequence[Tensor],
     count: Sequence[Tensor],
-    value_buffer: Any = None,
-    index_buffer: Any = None,
+    value_buffer: Tensor | None = None,
+    index_buffer: Tensor | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same for several kinds of edges, whose edges follow one another.

@@ -20,7 +20,7 @@ def sample_neighbors(
     sample_size: int = -1,
     eids: Tensor | None = None,
     return_eids: bool = False,
-    perm_buffer: Any = None,
+    perm_buffer: Tensor | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, ...]:
     """At most sample_size neighbours of each vertex, each as likely, none twice.

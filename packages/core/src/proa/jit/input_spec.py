@@ -12,6 +12,9 @@ from proa.ir.record import dtype_name
 from proa.schema.dtypes import CODES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from proa._core import Tensor
     from proa.base.dtype import DTypeLike
 
 
@@ -47,12 +50,12 @@ class InputSpec:
         self.stop_gradient = stop_gradient
 
     @classmethod
-    def from_tensor(cls, tensor: Any, name: str | None = None) -> InputSpec:
+    def from_tensor(cls, tensor: Tensor, name: str | None = None) -> InputSpec:
         """The spec of a tensor like this one."""
         return cls(list(tensor.shape), dtype_name(tensor), name or tensor.name or None)
 
     @classmethod
-    def from_numpy(cls, ndarray: Any, name: str | None = None) -> InputSpec:
+    def from_numpy(cls, ndarray: NDArray[Any], name: str | None = None) -> InputSpec:
         """The spec of an array like this one."""
         return cls(list(ndarray.shape), ndarray.dtype, name)
 

@@ -11,15 +11,17 @@ from proa.tensor.arguments import as_ints
 
 if TYPE_CHECKING:
     from proa.nn.attr import ParamAttrLike
+    from proa.nn.schemes import Initializer
+    from proa.tensor.arguments import IntsLike
 
 
 def create_parameter(
-    shape: Any,
+    shape: IntsLike,
     dtype: DTypeLike = "float32",
     name: str | None = None,
     attr: ParamAttrLike | None = None,
     is_bias: bool = False,
-    default_initializer: Any = None,
+    default_initializer: Initializer | None = None,
 ) -> Any:
     """A new parameter that belongs to no layer."""
     given = ParamAttr.of(attr)

@@ -16,6 +16,7 @@ from proa.tensor.creation import to_tensor
 
 if TYPE_CHECKING:
     from proa.base.dtype import DTypeLike
+    from proa.base.typing import TensorLike
 
 __all__ = [
     "Assign", "Bilinear", "Constant", "Dirac", "Initializer", "KaimingNormal",
@@ -213,7 +214,7 @@ class KaimingNormal(_Kaiming):
 class Assign(Initializer):
     """A given value: an array, a list or a Tensor, of the parameter's shape or flat."""
 
-    def __init__(self, value: Any, name: str | None = None) -> None:
+    def __init__(self, value: TensorLike, name: str | None = None) -> None:
         self.value = value
 
     def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:

@@ -146,7 +146,7 @@ class OnnxGraph(Layer):
         results = tuple(as_tensor(value) for value in found)
         return results[0] if len(results) == 1 else results
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> Any:
         memo[id(self._graph)] = self._graph  # never changed, and known by its id
         memo.update({id(g): g for g in self._graph.walk()})
         return super().__deepcopy__(memo)

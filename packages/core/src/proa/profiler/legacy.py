@@ -87,7 +87,7 @@ def profiler(
         stop_profiler(sorted_key, profile_path)
 
 
-def cuda_profiler(*args: Any, **kwargs: Any) -> NoReturn:
+def cuda_profiler(*args: object, **kwargs: object) -> NoReturn:
     """NVIDIA's profiler.
 
     Raises:

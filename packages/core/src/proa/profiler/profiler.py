@@ -100,7 +100,7 @@ class Profiler:
         *,
         targets: Sequence[ProfilerTarget] | None = None,
         scheduler: Scheduler | tuple[int, int] | None = None,
-        on_trace_ready: Callable[[Profiler], Any] | None = None,
+        on_trace_ready: Callable[[Profiler], object] | None = None,
         record_shapes: bool = False,
         profile_memory: bool = False,
         timer_only: bool = False,
@@ -221,7 +221,7 @@ class Profiler:
         op_detail: bool = True,
         thread_sep: bool = False,
         time_unit: str = "ms",
-        views: Any = None,
+        views: object = None,
     ) -> None:
         """Print tables of the last recorded stretch.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ContextDecorator
-from typing import Any
 
 from proa import _core
 from proa.errors import InvalidTypeError, PreconditionNotMetError
@@ -35,7 +34,7 @@ class RecordEvent(ContextDecorator):
         self.begin()
         return self
 
-    def __exit__(self, *args: Any) -> None:
+    def __exit__(self, *args: object) -> None:
         self.end()
 
     def begin(self) -> None:

@@ -74,7 +74,7 @@ class Executor:
         place: The CPU, or None.
     """
 
-    def __init__(self, place: Any = None) -> None:
+    def __init__(self, place: object = None) -> None:
         check_place("static.Executor", place)
         #: By program and what is fetched: the nodes and how they run.
         self._known: dict[

@@ -75,7 +75,9 @@ def with_lengths(value: Tensor, lengths: Lengths) -> LoDTensor:
     return made
 
 
-def create_lod_tensor(data: Any, recursive_seq_lens: Lengths, place: Any = None) -> Any:
+def create_lod_tensor(
+    data: Any, recursive_seq_lens: Lengths, place: object = None
+) -> Any:
     """A `LoDTensor` of an array, a tensor or a list of sequences, and lengths."""
     if isinstance(data, list):
         data = [row for sequence in data for row in sequence]

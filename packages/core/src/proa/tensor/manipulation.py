@@ -135,7 +135,8 @@ def concat(
     0-d tensors count as having one axis, of one number: Paddle 2.1 has such in places
     where they are 0-d here.
     """
-    if isinstance(x, Tensor):
+    given: object = x
+    if isinstance(given, Tensor):
         raise InvalidArgumentError("[concat] expected a list of tensors, got a Tensor")
     if not x:
         raise InvalidArgumentError("[concat] expected at least one tensor, got none")
@@ -152,7 +153,9 @@ def concat(
     return joined
 
 
-def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
+def stack(
+    x: Sequence[Tensor] | Tensor, axis: int = 0, name: str | None = None
+) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     if not isinstance(x, Tensor) and not x:
         raise InvalidArgumentError("[stack] expected at least one tensor, got none")

@@ -32,7 +32,7 @@ class LayerReport:
     sqnr_db: float
     max_abs_error: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The fields as a dictionary."""
         return asdict(self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-Logs = dict[str, Any]
+Logs = dict[str, object]
 
 
 class Callback:
@@ -81,7 +81,7 @@ class CallbackList:
             c.set_model(model)
             c.set_params(params)
 
-    def call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: object) -> None:
         """Call the method of that name on every callback."""
         for c in self.callbacks:
             getattr(c, name)(*args)

@@ -30,7 +30,7 @@ class ProgBarLogger(Callback):
         logs = logs or {}
         return [(k, logs[k]) for k in self.params.get("metrics", []) if k in logs]
 
-    def _begin(self, steps: int | None) -> None:
+    def _begin(self, steps: Any) -> None:
         self._bar = ProgressBar(steps, every_line=self.verbose == 2)
         self._step, self._last = 0, []
 

@@ -16,6 +16,8 @@ from proa.nn.functional.pooling import (
 from proa.tensor.arguments import as_ints
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from proa.tensor.arguments import IntsLike
 
 __all__ = ["interpolate", "upsample"]
@@ -111,7 +113,7 @@ def _check(
 def interpolate(
     x: Tensor,
     size: IntsLike | None = None,
-    scale_factor: Any = None,
+    scale_factor: float | Sequence[float] | Tensor | None = None,
     mode: str = "nearest",
     align_corners: bool = False,
     align_mode: int = 0,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
 from proa.base.random import next_key
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 
 def _unit(x: Tensor, eps: float) -> Tensor:
     return ops.div(x, ops.maximum(ops.sqrt(ops.sum(ops.square(x))), eps))
 
 
-def unit_vector(size: int, dtype: object, eps: float) -> Tensor:
+def unit_vector(size: int, dtype: DTypeLike, eps: float) -> Tensor:
     """A random direction."""
     seed, offset = next_key(size)
     x = ops.gaussian(

@@ -144,8 +144,9 @@ class LayerDict(Layer):
         if sublayers is not None:
             self.update(sublayers)
 
-    def __getitem__(self, key: str) -> Any:
-        return self._sub_layers[key]
+    def __getitem__(self, key: str) -> Layer:
+        found: Layer = self._sub_layers[key]
+        return found
 
     def __setitem__(self, key: str, sublayer: Layer) -> None:
         self.add_sublayer(key, sublayer)
@@ -197,8 +198,11 @@ class ParameterList(Layer):
         for p in parameters or []:
             self.append(p)
 
-    def __getitem__(self, idx: int) -> Any:
-        return self._parameters[str(_place("ParameterList", idx, len(self)))]
+    def __getitem__(self, idx: int) -> Parameter:
+        found: Parameter = self._parameters[
+            str(_place("ParameterList", idx, len(self)))
+        ]
+        return found
 
     def __setitem__(self, idx: int, param: Parameter) -> None:
         self._parameters[str(_place("ParameterList", idx, len(self)))] = param

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout2D", "Dropout3D"]
 
@@ -17,7 +20,7 @@ class Dropout(Layer):
     def __init__(
         self,
         p: float = 0.5,
-        axis: Any = None,
+        axis: int | Sequence[int] | None = None,
         mode: str = "upscale_in_train",
         name: str | None = None,
     ) -> None:

@@ -17,7 +17,7 @@ __all__ = ["Bilinear", "Flatten", "Identity", "Linear"]
 class Identity(Layer):
     """The input as it is; takes and ignores any arguments."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
 
     def forward(self, input: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from proa.tensor.arguments import IntsLike
 
 __all__ = ["Upsample", "UpsamplingBilinear2D", "UpsamplingNearest2D"]
@@ -20,7 +22,7 @@ class Upsample(Layer):
     def __init__(
         self,
         size: IntsLike | None = None,
-        scale_factor: Any = None,
+        scale_factor: float | Sequence[float] | Tensor | None = None,
         mode: str = "nearest",
         align_corners: bool = False,
         align_mode: int = 0,
@@ -53,7 +55,7 @@ class UpsamplingNearest2D(Upsample):
     def __init__(
         self,
         size: IntsLike | None = None,
-        scale_factor: Any = None,
+        scale_factor: float | Sequence[float] | Tensor | None = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ) -> None:
@@ -66,7 +68,7 @@ class UpsamplingBilinear2D(Upsample):
     def __init__(
         self,
         size: IntsLike | None = None,
-        scale_factor: Any = None,
+        scale_factor: float | Sequence[float] | Tensor | None = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ) -> None:

@@ -7,7 +7,7 @@ requests that when it meets the loss. The scale is state of the step, as weights
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa import _core
 from proa._core import Tensor, ops
@@ -22,6 +22,9 @@ from proa.static.amp.guard import casting_where_marked
 from proa.static.amp.lists import AutoMixedPrecisionLists
 from proa.static.amp.rewrite import rewrite, store_low
 from proa.tensor.row_sparse import values_of, with_values
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 
 class LossScaling:
@@ -257,7 +260,7 @@ def decorate(
     use_fp16_guard: bool | None = None,
     *,
     level: str | None = None,
-    dtype: Any = "float16",
+    dtype: DTypeLike = "float16",
     master_weight: bool | None = None,
     master_grad: bool = False,
     use_amp_guard: bool | None = None,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proa.amp.autocast import low_dtype
 from proa.amp.lists import classes
 from proa.schema import ROWS
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 
 class AutoMixedPrecisionLists:
@@ -34,7 +37,7 @@ class AutoMixedPrecisionLists:
         custom_white_list: Iterable[str] | None = None,
         custom_black_list: Iterable[str] | None = None,
         custom_black_varnames: Iterable[str] | None = None,
-        dtype: Any = "float16",
+        dtype: DTypeLike = "float16",
     ) -> None:
         where = type(self).__name__
         self._dtype = low_dtype(where, dtype).name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from proa.ir.program import Node, Value
 from proa.ir.record import to_array
 from proa.ir.shapes import infer
 from proa.static.amp.lists import AutoMixedPrecisionLists
+
+if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
 
 _LOW = ("float16", "bfloat16")
 
@@ -175,7 +178,7 @@ def cast_model_to_fp16(
     program: Any,
     amp_lists: AutoMixedPrecisionLists | None = None,
     use_fp16_guard: bool = True,
-    dest_type: Any = "float16",
+    dest_type: DTypeLike = "float16",
     level: str = "O2",
     use_promote: bool = False,
 ) -> set[str]:
@@ -209,7 +212,7 @@ def cast_parameters_to_fp16(
     program: Program,
     scope: Any = None,
     to_fp16_var_names: Iterable[str] | None = None,
-    dest_type: Any = "float16",
+    dest_type: DTypeLike = "float16",
     rewrite_master_weight: bool = False,
     master_weights: Mapping[str, Any] | None = None,
 ) -> None:

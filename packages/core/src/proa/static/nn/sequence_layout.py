@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from proa.static.nn.sequence import index_of, lengths_of, relaid
 from proa.tensor.arguments import check_rank
 from proa.tensor.creation import to_tensor
 from proa.tensor.lod import LoDTensor, with_lengths
+
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
 
 __all__ = [
     "sequence_concat", "sequence_enumerate", "sequence_expand", "sequence_expand_as",
@@ -110,7 +113,7 @@ def sequence_expand_as(x: Tensor, y: Tensor, name: str | None = None) -> LoDTens
 
 
 def sequence_pad(
-    x: Tensor, pad_value: Any, maxlen: int | None = None, name: str | None = None
+    x: Tensor, pad_value: TensorLike, maxlen: int | None = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Sequences side by side (sequences, maxlen, ..), and their lengths (int64).
 

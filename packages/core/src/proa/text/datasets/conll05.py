@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
 from proa.text.datasets.vocabulary import reading, word_ids
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _UNKNOWN = 0
 _WORDS = "conll05st-release/test.wsj/words/test.wsj.words.gz"
@@ -98,7 +101,7 @@ class Conll05st(Dataset[tuple[Any, ...]]):
             self.predicates.append(predicate)
             self.labels.append(_tags(column))
 
-    def __getitem__(self, idx: int) -> tuple[Any, ...]:
+    def __getitem__(self, idx: int) -> tuple[NDArray[Any], ...]:
         sentence, labels = self.sentences[idx], self.labels[idx]
         size, verb = len(sentence), labels.index("B-V")
         near = range(verb - 2, verb + 3)

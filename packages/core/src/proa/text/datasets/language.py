@@ -6,7 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
 from proa.text.datasets.vocabulary import numbered, one_of, reading, word_ids
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Imdb(Dataset[tuple[Any, Any]]):
@@ -161,7 +164,7 @@ class Imikolov(Dataset[tuple[Any, ...]]):
             return []
         return [([begin, *words], [*words, end])]
 
-    def __getitem__(self, idx: int) -> tuple[Any, ...]:
+    def __getitem__(self, idx: int) -> tuple[NDArray[Any], ...]:
         return tuple(np.array(part) for part in self.data[idx])
 
     def __len__(self) -> int:

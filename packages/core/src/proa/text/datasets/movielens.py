@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import zipfile
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from proa.io import Dataset
 from proa.io.local_files import local_file
 from proa.text.datasets.vocabulary import one_of, reading
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: First years of the age groups; their position is the number of the group.
 AGES = (1, 18, 25, 35, 45, 50, 56)
@@ -126,7 +129,7 @@ class Movielens(Dataset[tuple[Any, ...]]):
             if take
         ]
 
-    def __getitem__(self, idx: int) -> tuple[Any, ...]:
+    def __getitem__(self, idx: int) -> tuple[NDArray[Any], ...]:
         user, film, rating = self.data[idx]
         described = self.movie_info[film].value(
             self.categories_dict, self.movie_title_dict

@@ -23,8 +23,9 @@ class _ConvPool(Layer):
         self._conv = Conv2D(channels, out, size, stride, padding)
         self._pool = MaxPool2D(3, stride=2, padding=0)
 
-    def forward(self, x: Tensor) -> Any:
-        return self._pool(relu(self._conv(x)))
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self._pool(relu(self._conv(x)))
+        return result
 
 
 class AlexNet(Layer):
@@ -50,14 +51,15 @@ class AlexNet(Layer):
             self._fc7 = Linear(4096, 4096)
             self._fc8 = Linear(4096, num_classes)
 
-    def forward(self, inputs: Tensor) -> Any:
+    def forward(self, inputs: Tensor) -> Tensor:
         x = self._conv2(self._conv1(inputs))
         x = self._conv5(relu(self._conv4(relu(self._conv3(x)))))
         if self.num_classes > 0:
             x = ops.flatten(x, start_axis=1, stop_axis=-1)
             x = relu(self._fc6(self._drop1(x)))
             x = self._fc8(relu(self._fc7(self._drop2(x))))
-        return x
+        result: Tensor = x
+        return result
 
 
 def alexnet(pretrained: bool | PathLike = False, **kwargs: Any) -> AlexNet:

@@ -41,8 +41,9 @@ class _NormConv(Layer):
         self._batch_norm = BatchNorm2D(channels)
         self._conv = Conv2D(channels, out, size, padding=size // 2, bias_attr=False)
 
-    def forward(self, x: Tensor) -> Any:
-        return self._conv(relu(self._batch_norm(x)))
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self._conv(relu(self._batch_norm(x)))
+        return result
 
 
 class _First(Layer):
@@ -53,7 +54,7 @@ class _First(Layer):
         self._conv = Conv2D(3, out, 7, stride=2, padding=3, bias_attr=False)
         self._batch_norm = BatchNorm2D(out)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return relu(self._batch_norm(self._conv(x)))
 
 
@@ -66,7 +67,7 @@ class _Dense(Layer):
             Dropout(dropout, mode="downscale_in_infer") if dropout else None
         )
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         new = self.bn_ac_func2(self.bn_ac_func1(x))
         if self.dropout_func is not None:
             new = self.dropout_func(new)
@@ -88,7 +89,7 @@ class _Block(Layer):
             layer = _Dense(channels + i * growth, growth, size, drop)
             self.add_sublayer(f"conv{number}_{i + 1}", layer)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         for layer in self.children():
             x = layer(x)
         return x
@@ -102,8 +103,9 @@ class _Transition(Layer):
         self.conv_ac_func = _NormConv(channels, channels // 2, 1)
         self.pool2d_avg = AvgPool2D(2, stride=2)
 
-    def forward(self, x: Tensor) -> Any:
-        return self.pool2d_avg(self.conv_ac_func(x))
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.pool2d_avg(self.conv_ac_func(x))
+        return result
 
 
 class DenseNet(Layer):
@@ -155,7 +157,7 @@ class DenseNet(Layer):
         self._names.append(name)
         self.add_sublayer(name, layer)
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         x = self.pool2d_max(self.conv1_func(input))
         for name in self._names:
             x = getattr(self, name)(x)
@@ -164,7 +166,8 @@ class DenseNet(Layer):
             x = self.pool2d_avg(x)
         if self.num_classes > 0:
             x = self.out(ops.flatten(x, start_axis=1, stop_axis=-1))
-        return x
+        result: Tensor = x
+        return result
 
 
 def _densenet(layers: int, pretrained: Any, settings: Any) -> DenseNet:
@@ -172,26 +175,26 @@ def _densenet(layers: int, pretrained: Any, settings: Any) -> DenseNet:
     return with_weights(network, pretrained, f"densenet{layers}")
 
 
-def densenet121(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
+def densenet121(pretrained: bool | PathLike = False, **kwargs: float | str) -> DenseNet:
     """DenseNet of 121 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(121, pretrained, kwargs)
 
 
-def densenet161(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
+def densenet161(pretrained: bool | PathLike = False, **kwargs: float | str) -> DenseNet:
     """DenseNet of 161 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(161, pretrained, kwargs)
 
 
-def densenet169(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
+def densenet169(pretrained: bool | PathLike = False, **kwargs: float | str) -> DenseNet:
     """DenseNet of 169 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(169, pretrained, kwargs)
 
 
-def densenet201(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
+def densenet201(pretrained: bool | PathLike = False, **kwargs: float | str) -> DenseNet:
     """DenseNet of 201 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(201, pretrained, kwargs)
 
 
-def densenet264(pretrained: bool | PathLike = False, **kwargs: Any) -> DenseNet:
+def densenet264(pretrained: bool | PathLike = False, **kwargs: float | str) -> DenseNet:
     """DenseNet of 264 layers; ``kwargs`` go to :class:`DenseNet`."""
     return _densenet(264, pretrained, kwargs)

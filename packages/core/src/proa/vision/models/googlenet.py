@@ -43,8 +43,9 @@ class _Conv(Layer):
             channels, out, size, stride, padding=(size - 1) // 2, bias_attr=False
         )
 
-    def forward(self, x: Tensor) -> Any:
-        return self._conv(x)
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self._conv(x)
+        return result
 
 
 class _Inception(Layer):
@@ -61,7 +62,7 @@ class _Inception(Layer):
         self._pool = MaxPool2D(3, stride=1, padding=1)
         self._convprj = _Conv(channels, pooled, 1)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         paths = [
             self._conv1(x),
             self._conv3(self._conv3r(x)),
@@ -108,7 +109,7 @@ class GoogLeNet(Layer):
             self._drop_o2 = Dropout(0.7, mode="downscale_in_infer")
             self._out2 = Linear(1024, num_classes)
 
-    def forward(self, inputs: Tensor) -> Any:
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x = self._pool(self._conv(inputs))
         x = self._pool(self._conv_2(self._conv_1(x)))
         x = self._pool(self._ince3b(self._ince3a(x)))

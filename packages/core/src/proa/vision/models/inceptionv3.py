@@ -43,10 +43,11 @@ class _Stem(Layer):
         self.conv_3b_1x1 = conv_norm(64, 80, 1)
         self.conv_4a_3x3 = conv_norm(80, 192, 3, 1, 0)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self.conv_2b_3x3(self.conv_2a_3x3(self.conv_1a_3x3(x)))
         x = self.conv_4a_3x3(self.conv_3b_1x1(self.max_pool(x)))
-        return self.max_pool(x)
+        result: Tensor = self.max_pool(x)
+        return result
 
 
 class _InceptionA(Layer):
@@ -63,14 +64,15 @@ class _InceptionA(Layer):
         self.branch_pool = _mean_pool()
         self.branch_pool_conv = conv_norm(channels, pooled, 1)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
-        return _joined(
+        result: Tensor = _joined(
             self.branch1x1(x),
             self.branch5x5_2(self.branch5x5_1(x)),
             self.branch3x3dbl_3(double),
             self.branch_pool_conv(self.branch_pool(x)),
         )
+        return result
 
 
 class _InceptionB(Layer):
@@ -84,11 +86,12 @@ class _InceptionB(Layer):
         self.branch3x3dbl_3 = conv_norm(96, 96, 3, 2, 0)
         self.branch_pool = MaxPool2D(3, stride=2)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
-        return _joined(
+        result: Tensor = _joined(
             self.branch3x3(x), self.branch3x3dbl_3(double), self.branch_pool(x)
         )
+        return result
 
 
 class _InceptionC(Layer):
@@ -108,14 +111,15 @@ class _InceptionC(Layer):
         self.branch_pool = _mean_pool()
         self.branch_pool_conv = conv_norm(channels, 192, 1)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         double = self.branch7x7dbl_3(self.branch7x7dbl_2(self.branch7x7dbl_1(x)))
-        return _joined(
+        result: Tensor = _joined(
             self.branch1x1(x),
             self.branch7x7_3(self.branch7x7_2(self.branch7x7_1(x))),
             self.branch7x7dbl_5(self.branch7x7dbl_4(double)),
             self.branch_pool_conv(self.branch_pool(x)),
         )
+        return result
 
 
 class _InceptionD(Layer):
@@ -131,13 +135,14 @@ class _InceptionD(Layer):
         self.branch7x7x3_4 = conv_norm(192, 192, 3, 2, 0)
         self.branch_pool = MaxPool2D(3, stride=2)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         seven = self.branch7x7x3_3(self.branch7x7x3_2(self.branch7x7x3_1(x)))
-        return _joined(
+        result: Tensor = _joined(
             self.branch3x3_2(self.branch3x3_1(x)),
             self.branch7x7x3_4(seven),
             self.branch_pool(x),
         )
+        return result
 
 
 class _InceptionE(Layer):
@@ -158,10 +163,10 @@ class _InceptionE(Layer):
         self.branch_pool = _mean_pool()
         self.branch_pool_conv = conv_norm(channels, 192, 1)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         three = self.branch3x3_1(x)
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
-        return _joined(
+        result: Tensor = _joined(
             self.branch1x1(x),
             self.branch3x3_2a(three),
             self.branch3x3_2b(three),
@@ -169,6 +174,7 @@ class _InceptionE(Layer):
             self.branch3x3dbl_3b(double),
             self.branch_pool_conv(self.branch_pool(x)),
         )
+        return result
 
 
 class InceptionV3(Layer):
@@ -203,7 +209,7 @@ class InceptionV3(Layer):
             self.dropout = Dropout(0.2, mode="downscale_in_infer")
             self.fc = Linear(2048, num_classes)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self.inception_stem(x)
         for block in self.inception_block_list:
             x = block(x)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from proa._core import Tensor, ops
 from proa.nn import Conv2D, Layer, Linear, MaxPool2D, ReLU, Sequential
 
@@ -32,8 +30,9 @@ class LeNet(Layer):
                 Linear(400, 120), Linear(120, 84), Linear(84, num_classes)
             )
 
-    def forward(self, inputs: Tensor) -> Any:
+    def forward(self, inputs: Tensor) -> Tensor:
         x = self.features(inputs)
         if self.num_classes > 0:
             x = self.fc(ops.flatten(x, start_axis=1, stop_axis=-1))
-        return x
+        result: Tensor = x
+        return result

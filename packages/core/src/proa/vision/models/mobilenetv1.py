@@ -29,8 +29,9 @@ class _Separable(Layer):
         self._depthwise_conv = conv_norm(channels, channels, 3, stride, groups=channels)
         self._pointwise_conv = conv_norm(channels, out, 1)
 
-    def forward(self, x: Tensor) -> Any:
-        return self._pointwise_conv(self._depthwise_conv(x))
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self._pointwise_conv(self._depthwise_conv(x))
+        return result
 
 
 class MobileNetV1(Layer):
@@ -59,7 +60,7 @@ class MobileNetV1(Layer):
         if num_classes > 0:
             self.fc = Linear(int(1024 * scale), num_classes)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self.conv1(x)
         for name, *_ in _BLOCKS:
             x = getattr(self, name)(x)

@@ -43,8 +43,9 @@ class _InvertedResidual(Layer):
         ]
         self.conv = Sequential(*layers)
 
-    def forward(self, x: Tensor) -> Any:
-        return x + self.conv(x) if self.use_res_connect else self.conv(x)
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = x + self.conv(x) if self.use_res_connect else self.conv(x)
+        return result
 
 
 class MobileNetV2(Layer):
@@ -80,7 +81,7 @@ class MobileNetV2(Layer):
         if num_classes > 0:
             self.classifier = Sequential(Dropout(0.2), Linear(last, num_classes))
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self.features(x)
         if self.with_pool:
             x = self.pool2d_avg(x)

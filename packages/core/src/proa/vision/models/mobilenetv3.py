@@ -57,9 +57,10 @@ class _SqueezeExcitation(Layer):
         self.fc2 = Conv2D(squeezed, channels, 1)
         self.scale_activation = Hardsigmoid()
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         weight = self.fc2(self.relu(self.fc1(self.avgpool(x))))
-        return self.scale_activation(weight) * x
+        result: Tensor = self.scale_activation(weight) * x
+        return result
 
 
 class _InvertedResidual(Layer):
@@ -82,13 +83,14 @@ class _InvertedResidual(Layer):
         )
         self.linear_conv = conv_norm(expanded, out, 1, activation=None, **_NORM)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         y: Any = x if self.expand_conv is None else self.expand_conv(x)
         y = self.bottleneck_conv(y)
         if self.mid_se is not None:
             y = self.mid_se(y)
         y = self.linear_conv(y)
-        return x + y if self.use_res_connect else y
+        result: Tensor = x + y if self.use_res_connect else y
+        return result
 
 
 class MobileNetV3(Layer):
@@ -137,7 +139,7 @@ class MobileNetV3(Layer):
                 Linear(last_channel, num_classes),
             )
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self.lastconv(self.blocks(self.conv(x)))
         if self.with_pool:
             x = self.avgpool(x)

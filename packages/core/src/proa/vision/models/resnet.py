@@ -62,11 +62,12 @@ class BasicBlock(Layer):
         self.bn2 = norm(planes)
         self.downsample = downsample
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))
         out = self.bn2(self.conv2(out))
         shortcut = x if self.downsample is None else self.downsample(x)
-        return self.relu(out + shortcut)
+        result: Tensor = self.relu(out + shortcut)
+        return result
 
 
 class BottleneckBlock(Layer):
@@ -97,12 +98,13 @@ class BottleneckBlock(Layer):
         self.relu = ReLU()
         self.downsample = downsample
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))
         out = self.relu(self.bn2(self.conv2(out)))
         out = self.bn3(self.conv3(out))
         shortcut = x if self.downsample is None else self.downsample(x)
-        return self.relu(out + shortcut)
+        result: Tensor = self.relu(out + shortcut)
+        return result
 
 
 _DEPTHS = {
@@ -184,7 +186,7 @@ class ResNet(Layer):
         ]
         return Sequential(first, *more)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         if self.with_pool:
@@ -200,27 +202,27 @@ def _resnet(
     return with_weights(ResNet(block, depth, **settings), pretrained, name)
 
 
-def resnet18(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnet18(pretrained: bool | PathLike = False, **kwargs: float | str) -> ResNet:
     """ResNet of 18 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet18", BasicBlock, 18, pretrained, kwargs)
 
 
-def resnet34(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnet34(pretrained: bool | PathLike = False, **kwargs: float | str) -> ResNet:
     """ResNet of 34 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet34", BasicBlock, 34, pretrained, kwargs)
 
 
-def resnet50(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnet50(pretrained: bool | PathLike = False, **kwargs: float | str) -> ResNet:
     """ResNet of 50 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet50", BottleneckBlock, 50, pretrained, kwargs)
 
 
-def resnet101(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnet101(pretrained: bool | PathLike = False, **kwargs: float | str) -> ResNet:
     """ResNet of 101 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet101", BottleneckBlock, 101, pretrained, kwargs)
 
 
-def resnet152(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnet152(pretrained: bool | PathLike = False, **kwargs: float | str) -> ResNet:
     """ResNet of 152 layers; ``kwargs`` go to :class:`ResNet`."""
     return _resnet("resnet152", BottleneckBlock, 152, pretrained, kwargs)
 
@@ -233,41 +235,57 @@ def _wider(
     return _resnet(name, BottleneckBlock, depth, pretrained, settings)
 
 
-def resnext50_32x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnext50_32x4d(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 50 layers, 32 groups of width 4."""
     return _wider("resnext50_32x4d", 50, 32, 4, pretrained, kwargs)
 
 
-def resnext50_64x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnext50_64x4d(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 50 layers, 64 groups of width 4."""
     return _wider("resnext50_64x4d", 50, 64, 4, pretrained, kwargs)
 
 
-def resnext101_32x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnext101_32x4d(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 101 layers, 32 groups of width 4."""
     return _wider("resnext101_32x4d", 101, 32, 4, pretrained, kwargs)
 
 
-def resnext101_64x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnext101_64x4d(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 101 layers, 64 groups of width 4."""
     return _wider("resnext101_64x4d", 101, 64, 4, pretrained, kwargs)
 
 
-def resnext152_32x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnext152_32x4d(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 152 layers, 32 groups of width 4."""
     return _wider("resnext152_32x4d", 152, 32, 4, pretrained, kwargs)
 
 
-def resnext152_64x4d(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def resnext152_64x4d(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """ResNeXt (Xie et al., 2016) of 152 layers, 64 groups of width 4."""
     return _wider("resnext152_64x4d", 152, 64, 4, pretrained, kwargs)
 
 
-def wide_resnet50_2(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def wide_resnet50_2(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """Wide ResNet (Zagoruyko, 2016) of 50 layers, twice as wide inside."""
     return _wider("wide_resnet50_2", 50, 1, 128, pretrained, kwargs)
 
 
-def wide_resnet101_2(pretrained: bool | PathLike = False, **kwargs: Any) -> ResNet:
+def wide_resnet101_2(
+    pretrained: bool | PathLike = False, **kwargs: float | str
+) -> ResNet:
     """Wide ResNet (Zagoruyko, 2016) of 101 layers, twice as wide inside."""
     return _wider("wide_resnet101_2", 101, 1, 128, pretrained, kwargs)

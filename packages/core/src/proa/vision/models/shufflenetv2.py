@@ -42,9 +42,10 @@ class _Block(Layer):
         self._conv_dw = conv_norm(half, half, 3, groups=half, activation=None)
         self._conv_linear = conv_norm(half, half, 1, activation=activation)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         right = self._conv_linear(self._conv_dw(self._conv_pw(x[:, self.half :])))
-        return _shuffled(x[:, : self.half], right)
+        result: Tensor = _shuffled(x[:, : self.half], right)
+        return result
 
 
 class _HalvingBlock(Layer):
@@ -61,10 +62,11 @@ class _HalvingBlock(Layer):
         self._conv_dw_2 = conv_norm(half, half, 3, 2, groups=half, activation=None)
         self._conv_linear_2 = conv_norm(half, half, 1, activation=activation)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         left = self._conv_linear_1(self._conv_dw_1(x))
         right = self._conv_linear_2(self._conv_dw_2(self._conv_pw_2(x)))
-        return _shuffled(left, right)
+        result: Tensor = _shuffled(left, right)
+        return result
 
 
 class ShuffleNetV2(Layer):
@@ -117,7 +119,7 @@ class ShuffleNetV2(Layer):
         if num_classes > 0:
             self._fc = Linear(last, num_classes)
 
-    def forward(self, inputs: Tensor) -> Any:
+    def forward(self, inputs: Tensor) -> Tensor:
         x = self._max_pool(self._conv1(inputs))
         for name in self._names:
             x = getattr(self, name)(x)
@@ -126,7 +128,8 @@ class ShuffleNetV2(Layer):
             x = self._pool2d_avg(x)
         if self.num_classes > 0:
             x = self._fc(ops.flatten(x, start_axis=1, stop_axis=-1))
-        return x
+        result: Tensor = x
+        return result
 
 
 def shufflenet_v2_x0_25(

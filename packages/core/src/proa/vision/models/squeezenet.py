@@ -26,7 +26,7 @@ class _ConvRelu(Layer):
         super().__init__()
         self._conv = Conv2D(channels, out, size, padding=padding)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return relu(self._conv(x))
 
 
@@ -39,7 +39,7 @@ class _Fire(Layer):
         self._conv_path1 = _ConvRelu(squeezed, expanded, 1)
         self._conv_path2 = _ConvRelu(squeezed, expanded, 3, padding=1)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self._conv(x)
         return concat([self._conv_path1(x), self._conv_path2(x)], axis=1)
 
@@ -79,7 +79,7 @@ class SqueezeNet(Layer):
         self._conv9 = Conv2D(512, num_classes, 1) if num_classes > 0 else None
         self._avg_pool = AdaptiveAvgPool2D(1)
 
-    def forward(self, inputs: Tensor) -> Any:
+    def forward(self, inputs: Tensor) -> Tensor:
         x = relu(self._conv(inputs))
         for i in range(1, len(_FIRES) + 1):
             if i in _HALVED[self.version]:

@@ -62,7 +62,7 @@ class VGG(Layer):
                 Linear(4096, num_classes),
             )
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         x = self.features(x)
         if self.with_pool:
             x = self.avgpool(x)

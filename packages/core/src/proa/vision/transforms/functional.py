@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from proa.tensor.manipulation import flip
 from proa.vision.transforms import color
 from proa.vision.transforms.image_types import (
     Array,
+    Img,
     as_numbers,
     checked,
     finite,
@@ -36,6 +37,9 @@ from proa.vision.transforms.sampling import (
     resized,
     warped,
 )
+
+if TYPE_CHECKING:
+    from proa.base.typing import TensorLike
 
 __all__ = [
     "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "affine",
@@ -90,16 +94,16 @@ def to_tensor(pic: Any, data_format: str = "CHW") -> Tensor:
     return _tensor(np.ascontiguousarray(values))
 
 
-def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
+def crop(img: Img, top: int, left: int, height: int, width: int) -> Img:
     """The block of the image that begins at (top, left)."""
     if is_pil(checked(img, "crop")):
-        return img.crop((left, top, left + width, top + height))
+        return cast("Img", img.crop((left, top, left + width, top + height)))
     if isinstance(img, Tensor):
-        return img[..., top : top + height, left : left + width]
-    return img[top : top + height, left : left + width]
+        return cast("Img", img[..., top : top + height, left : left + width])
+    return cast("Img", img[top : top + height, left : left + width])
 
 
-def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
+def center_crop(img: Img, output_size: int | Sequence[int]) -> Img:
     """The middle of the image.
 
     Raises:
@@ -116,26 +120,26 @@ def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
     return crop(img, top, left, height, width)
 
 
-def hflip(img: Any) -> Any:
+def hflip(img: Img) -> Img:
     """Left and right exchanged."""
     if isinstance(checked(img, "hflip"), Tensor):
-        return flip(img, axis=[-1])
+        return cast("Img", flip(img, axis=[-1]))
     return through(img, lambda a: np.ascontiguousarray(a[:, ::-1]))
 
 
-def vflip(img: Any) -> Any:
+def vflip(img: Img) -> Img:
     """Top and bottom exchanged."""
     if isinstance(checked(img, "vflip"), Tensor):
-        return flip(img, axis=[-2])
+        return cast("Img", flip(img, axis=[-2]))
     return through(img, lambda a: np.ascontiguousarray(a[::-1]))
 
 
 def pad(
-    img: Any,
+    img: Img,
     padding: int | Sequence[int],
     fill: float | Sequence[float] = 0,
     padding_mode: str = "constant",
-) -> Any:
+) -> Img:
     """Pixels put around the image.
 
     Args:
@@ -196,7 +200,7 @@ def _padded(img: Any, sides: Any, fill: Any, mode: str) -> Any:
     return np.where(inside, taken, values).astype(img.dtype)
 
 
-def resize(img: Any, size: int | Sequence[int], interpolation: str = "bilinear") -> Any:
+def resize(img: Img, size: int | Sequence[int], interpolation: str = "bilinear") -> Img:
     """The image in another size.
 
     Args:
@@ -221,18 +225,18 @@ def resize(img: Any, size: int | Sequence[int], interpolation: str = "bilinear")
             size = (int(short * height / width), short)
         else:
             size = (short, int(short * width / height))
-    return resized(img, *pair("resize", size), interpolation)
+    return cast("Img", resized(img, *pair("resize", size), interpolation))
 
 
 def rotate(
-    img: Any,
+    img: Img,
     angle: float,
     interpolation: str = "nearest",
     expand: bool = False,
     center: Sequence[float] | None = None,
     fill: float | Sequence[float] = 0,
     resample: str | None = None,
-) -> Any:
+) -> Img:
     """Rotate the image counter-clockwise.
 
     Args:
@@ -273,7 +277,7 @@ def rotate(
 
 
 def affine(
-    img: Any,
+    img: Img,
     angle: float,
     translate: Sequence[float],
     scale: float,
@@ -281,7 +285,7 @@ def affine(
     interpolation: str = "nearest",
     fill: float | Sequence[float] = 0,
     center: Sequence[float] | None = None,
-) -> Any:
+) -> Img:
     """Rotate, scale and shear the image about its center, then translate it.
 
     Args:
@@ -322,12 +326,12 @@ def affine(
 
 
 def perspective(
-    img: Any,
+    img: Img,
     startpoints: Sequence[Sequence[float]],
     endpoints: Sequence[Sequence[float]],
     interpolation: str = "nearest",
     fill: float | Sequence[float] = 0,
-) -> Any:
+) -> Img:
     """The perspective transform that maps four points to four others.
 
     Args:
@@ -366,7 +370,7 @@ def perspective(
     )
 
 
-def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+def to_grayscale(img: Img, num_output_channels: int = 1) -> Img:
     """0.299 red + 0.587 green + 0.114 blue, in 1 or 3 equal channels.
 
     Raises:
@@ -379,8 +383,8 @@ def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
         )
     if is_pil(checked(img, "to_grayscale")):
         one = img.convert("L")
-        return one if num_output_channels == 1 else one.convert("RGB")
-    return color.grey(img, num_output_channels)
+        return cast("Img", one if num_output_channels == 1 else one.convert("RGB"))
+    return cast("Img", color.grey(img, num_output_channels))
 
 
 def _not_negative(factor: float, name: str) -> None:
@@ -390,7 +394,7 @@ def _not_negative(factor: float, name: str) -> None:
         )
 
 
-def adjust_brightness(img: Any, brightness_factor: float) -> Any:
+def adjust_brightness(img: Img, brightness_factor: float) -> Img:
     """factor * img, clipped; 0 gives black, 1 the image."""
     _not_negative(brightness_factor, "brightness")
     return through(
@@ -399,7 +403,7 @@ def adjust_brightness(img: Any, brightness_factor: float) -> Any:
     )
 
 
-def adjust_contrast(img: Any, contrast_factor: float) -> Any:
+def adjust_contrast(img: Img, contrast_factor: float) -> Img:
     """factor * img + (1 - factor) * mean grey, clipped; 1 gives the image."""
     _not_negative(contrast_factor, "contrast")
     return through(
@@ -408,7 +412,7 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
     )
 
 
-def adjust_saturation(img: Any, saturation_factor: float) -> Any:
+def adjust_saturation(img: Img, saturation_factor: float) -> Img:
     """factor * img + (1 - factor) * grey, clipped; 0 gives grey, 1 the image."""
     _not_negative(saturation_factor, "saturation")
 
@@ -421,7 +425,7 @@ def adjust_saturation(img: Any, saturation_factor: float) -> Any:
     return through(checked(img, "adjust_saturation"), change)
 
 
-def adjust_hue(img: Any, hue_factor: float) -> Any:
+def adjust_hue(img: Img, hue_factor: float) -> Img:
     """The hue shifted by hue_factor of a full circle, -0.5 to 0.5.
 
     Raises:
@@ -468,8 +472,8 @@ def normalize(
 
 
 def erase(
-    img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = False
-) -> Any:
+    img: Img, i: int, j: int, h: int, w: int, v: TensorLike, inplace: bool = False
+) -> Img:
     """The block at row i and column j, h by w, replaced by the values v.
 
     Args:
@@ -486,7 +490,7 @@ def erase(
     if isinstance(img, Tensor):
         image = img if inplace else img.clone()
         image[..., i : i + h, j : j + w] = v
-        return image
+        return cast("Img", image)
     pixels = img if inplace else img.copy()
     pixels[i : i + h, j : j + w] = to_array(v)
-    return pixels
+    return cast("Img", pixels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from proa.base.annotations import shown
 from proa.errors import InvalidArgumentError, UnavailableError
 
 Array = NDArray[Any]
+#: A PIL image, an array or a tensor: what a function returns of what it takes.
+Img = TypeVar("Img", bound=Any)
 
 
 def pil() -> Any:
@@ -41,7 +43,7 @@ def to_array(image: Any) -> Array:
     return image.numpy() if isinstance(image, Tensor) else np.asarray(image)
 
 
-def checked(image: Any, where: str) -> Any:
+def checked(image: Img, where: str) -> Img:
     """The image, if it is one.
 
     Raises:
@@ -110,11 +112,11 @@ def channels_of(image: Any) -> int:
     return int(pixels.shape[2]) if pixels.ndim > 2 else 1
 
 
-def through(image: Any, change: Callable[[Any], Any]) -> Any:
+def through(image: Img, change: Callable[[Any], Any]) -> Img:
     """``change`` applied to an array or tensor; PIL images go through an array."""
     if not is_pil(image):
-        return change(image)
+        return cast("Img", change(image))
     done = pil().fromarray(np.ascontiguousarray(change(np.asarray(image))))
     if image.mode == "P":
         done.putpalette(image.getpalette())
-    return done
+    return cast("Img", done)
