@@ -166,8 +166,8 @@ class SymbolicDim(int):
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnimplementedError(
-            "[shape] a symbolic dimension supports + - * / // % and **, got one that is "
-            f"{what}; give its size in InputSpec"
+            "[shape] a symbolic dimension supports + - * / // % and **, got one that "
+            f"is {what}; give its size in InputSpec"
         )
 
 
