@@ -27,7 +27,7 @@ _ORDERS = {
 _running: list[tuple[int, bool]] = []
 
 
-def _one_of(where: str, name: str, value: Any, known: Mapping[Any, Any]) -> Any:
+def _check_choice(where: str, name: str, value: Any, known: Mapping[Any, Any]) -> Any:
     if value not in known:
         raise InvalidArgumentError(
             f"[{where}] {name} must be one of {list(known)}, got {value!r}"
@@ -45,8 +45,8 @@ def start_profiler(state: str, tracer_option: str = "Default") -> None:
     """
     if state == "GPU":
         raise UnavailableError("[start_profiler] state must be 'CPU', got 'GPU'")
-    _one_of("start_profiler", "state", state, {"CPU": 0, "All": 0})
-    level = _one_of("start_profiler", "tracer_option", tracer_option, _LEVELS)
+    _check_choice("start_profiler", "state", state, {"CPU": 0, "All": 0})
+    level = _check_choice("start_profiler", "tracer_option", tracer_option, _LEVELS)
     if not _running:
         start_recording(level)
         _running.append((level, False))
@@ -56,7 +56,7 @@ def stop_profiler(
     sorted_key: str | None = None, profile_path: str = "/tmp/profile"
 ) -> None:
     """Stop, print tables, and write the trace to `profile_path`."""
-    order = _one_of("stop_profiler", "sorted_key", sorted_key, _ORDERS)
+    order = _check_choice("stop_profiler", "sorted_key", sorted_key, _ORDERS)
     if not _running:
         return
     _running.clear()

@@ -47,7 +47,7 @@ def named(where: str, what: str, values: Any) -> list[str]:
     return found
 
 
-def part_of(where: str, program: Program, fetches: Sequence[str]) -> Program:
+def extract_fetches(where: str, program: Program, fetches: Sequence[str]) -> Program:
     """A copy that computes these values alone, of inputs that they follow from."""
     part = from_bytes(to_bytes(program))
     values = {v.name: v for v in part.main.values()}
@@ -135,7 +135,7 @@ class Executor:
     def _layer(self, program: Program, names: tuple[str, ...]) -> TranslatedLayer:
         nodes, layer = self._known.get((program, names), (None, None))
         if layer is None or nodes != program.main.nodes:  # it may have been rewritten
-            part = part_of("Executor.run", program, names)
+            part = extract_fetches("Executor.run", program, names)
             layer = TranslatedLayer(part)
             self._known[program, names] = (list(program.main.nodes), layer)
             while len(self._known) > _CACHE_SIZE:

@@ -9,7 +9,7 @@ from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.ir import Program, read, write
 from proa.ir.program import Value
 from proa.jit.save_load import file_of
-from proa.static.executor import named, part_of, program_of
+from proa.static.executor import extract_fetches, named, program_of
 
 
 def load_inference_model(
@@ -70,7 +70,7 @@ def save_inference_model(
     where = "save_inference_model"
     program = program_of(where, kwargs.get("program"))
     feeds = named(where, "feed_vars", feed_vars)
-    part = part_of(where, program, named(where, "fetch_vars", fetch_vars))
+    part = extract_fetches(where, program, named(where, "fetch_vars", fetch_vars))
     inputs = {v.name: v for v in part.main.inputs}
     if sorted(inputs) != sorted(feeds):
         raise InvalidArgumentError(

@@ -19,14 +19,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def matrix_of(where: str, x: Tensor) -> Tensor:
+def check_matrix(where: str, x: Tensor) -> Tensor:
     """x, if it has two axes at least."""
     if x.ndim < 2:
         raise ShapeError(where, "x must be a matrix or a batch of them", x.shape)
     return x
 
 
-def square_of(where: str, x: Tensor) -> Tensor:
+def check_square(where: str, x: Tensor) -> Tensor:
     """x, if its last two axes are of one size."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(where, "the last two axes of x must be equal", x.shape)
@@ -59,7 +59,7 @@ def cholesky(x: Tensor, upper: bool = False, name: str | None = None) -> Tensor:
     Raises:
         InvalidArgumentError: If a matrix is not positive definite.
     """
-    square_of("cholesky", x)
+    check_square("cholesky", x)
     return adjoint(ops.cholesky(adjoint(x))) if upper else ops.cholesky(x)
 
 
@@ -80,7 +80,7 @@ def lu(
     """
     if not pivot:
         raise UnimplementedError("[lu] pivot must be True, got False")
-    found: tuple[Tensor, ...] = ops.lu(matrix_of("lu", x))
+    found: tuple[Tensor, ...] = ops.lu(check_matrix("lu", x))
     return found if get_infos else found[:2]
 
 
@@ -99,7 +99,7 @@ def lu_unpack(
         unpack_ludata: Whether L (.., m, k) and U (.., k, n) are wanted, k = min(m, n).
         unpack_pivots: Whether P (.., m, m) is wanted.
     """
-    m, n = matrix_of("lu_unpack", x).shape[-2:]
+    m, n = check_matrix("lu_unpack", x).shape[-2:]
     k = min(m, n)
     places = lower = upper = None
     if unpack_pivots:
@@ -123,7 +123,7 @@ def qr(x: Tensor, mode: str = "reduced", name: str | None = None) -> Any:
         mode: "reduced": Q (.., m, k), R (.., k, n); "complete": Q (.., m, m),
             R (.., m, n), without a gradient; "r": R of "reduced" alone.
     """
-    matrix_of("qr", x)
+    check_matrix("qr", x)
     if mode == "complete":
         both: tuple[Tensor, Tensor] = ops.qr_complete(x)
         return both
@@ -156,7 +156,7 @@ def svd(
         U (.., m, k), S (.., k), real and descending, VH (.., k, n).
     """
     row = ops.svd_full if full_matrices else ops.svd
-    found: tuple[Tensor, Tensor, Tensor] = row(matrix_of("svd", x))
+    found: tuple[Tensor, Tensor, Tensor] = row(check_matrix("svd", x))
     return found
 
 
@@ -170,7 +170,7 @@ def eigh(x: Tensor, UPLO: str = "L", name: str | None = None) -> tuple[Tensor, T
     Returns:
         Real values (.., n) and vectors (.., n, n) as columns.
     """
-    square_of("eigh", x)
+    check_square("eigh", x)
     if UPLO not in ("L", "U"):
         raise InvalidArgumentError(f"[eigh] UPLO must be 'L' or 'U', got {UPLO!r}")
     pair: tuple[Tensor, Tensor] = ops.eigh(x if UPLO == "L" else adjoint(x))
@@ -191,7 +191,7 @@ def eig(x: Tensor, name: str | None = None) -> tuple[Tensor, Tensor]:
     Returns:
         Values (.., n), in no order, and vectors (.., n, n) as columns of length 1.
     """
-    square_of("eig", x)
+    check_square("eig", x)
     pair: tuple[Tensor, Tensor] = ops.eig(as_complex_numbers(x))
     return pair
 
@@ -208,7 +208,7 @@ def householder_product(x: Tensor, tau: Tensor, name: str | None = None) -> Tens
         x: (.., m, n), m >= n. Column i holds v below its diagonal, where v is 1.
         tau: (.., k), k <= n.
     """
-    m, n = matrix_of("householder_product", x).shape[-2:]
+    m, n = check_matrix("householder_product", x).shape[-2:]
     check_rank("householder_product", "tau", tau, 1)
     k = tau.shape[-1]
     if m < n or k > n:
@@ -247,7 +247,7 @@ def pca_lowrank(
     Returns:
         U (.., m, q), S (.., q), V (.., n, q).
     """
-    m, n = matrix_of("pca_lowrank", x).shape[-2:]
+    m, n = check_matrix("pca_lowrank", x).shape[-2:]
     count = min(6, m, n) if q is None else q
     if not 0 <= count <= min(m, n):
         raise InvalidArgumentError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_ints, cast_if, normal_axis
-from proa.tensor.decompositions import adjoint, cholesky, matrix_of, square_of
+from proa.tensor.decompositions import adjoint, check_matrix, check_square, cholesky
 from proa.tensor.linear_solvers import inverse
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def cond(x: Tensor, p: float | str | None = None, name: str | None = None) -> Te
         InvalidArgumentError: If a matrix is singular (but for p None, 2, -2).
     """
     if p in (None, 2, -2):
-        s = ops.svd(matrix_of("cond", x))[1]
+        s = ops.svd(check_matrix("cond", x))[1]
         largest, smallest = (ops.select(s, axis=-1, index=i) for i in (0, -1))
         return ops.div(smallest, largest) if p == -2 else ops.div(largest, smallest)
     if p not in (1, -1, math.inf, -math.inf, "fro", "nuc"):
@@ -118,7 +118,7 @@ def cond(x: Tensor, p: float | str | None = None, name: str | None = None) -> Te
             "[cond] p must be None, 1, 2, inf (also negative), 'fro' or 'nuc', "
             f"got {p!r}"
         )
-    y = ops.inverse(square_of("cond", x))
+    y = ops.inverse(check_square("cond", x))
     return ops.mul(_operator_norm(x, p), _operator_norm(y, p))
 
 

@@ -11,7 +11,7 @@ from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.creation import as_tensor
-from proa.tensor.decompositions import adjoint, matrix_of, square_of
+from proa.tensor.decompositions import adjoint, check_matrix, check_square
 from proa.tensor.math import matmul
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
 
 def _columns(where: str, x: Tensor, y: Tensor) -> tuple[Tensor, bool]:
     """y as columns of a right-hand side of x, and whether it was a vector."""
-    square_of(where, x)
+    check_square(where, x)
     if y.ndim == 0 or y.shape[-1 if y.ndim == 1 else -2] != x.shape[-1]:
         raise ShapeError(where, f"y must have {x.shape[-1]} rows", y.shape)
     return (ops.unsqueeze(y, axis=[1]), True) if y.ndim == 1 else (y, False)
@@ -93,7 +93,7 @@ def inverse(x: Tensor, name: str | None = None) -> Tensor:
     Raises:
         InvalidArgumentError: If a matrix is singular.
     """
-    return ops.inverse(square_of("inverse", x))
+    return ops.inverse(check_square("inverse", x))
 
 
 inv = inverse
@@ -101,12 +101,12 @@ inv = inverse
 
 def det(x: Tensor, name: str | None = None) -> Tensor:
     """Determinants: (.., n, n) -> (..)."""
-    return ops.det(square_of("det", x))
+    return ops.det(check_square("det", x))
 
 
 def slogdet(x: Tensor, name: str | None = None) -> Tensor:
     """Sign and logarithm of the modulus of determinants: (.., n, n) -> (2, ..)."""
-    sign, logdet = ops.slogdet(square_of("slogdet", x))
+    sign, logdet = ops.slogdet(check_square("slogdet", x))
     if sign.dtype != logdet.dtype:
         logdet = ops.cast(logdet, dtype=sign.dtype)
     return ops.stack(sign, logdet, axis=0)
@@ -114,7 +114,7 @@ def slogdet(x: Tensor, name: str | None = None) -> Tensor:
 
 def matrix_power(x: Tensor, n: int, name: str | None = None) -> Tensor:
     """x multiplied n times; of the inverse if n is negative; (.., k, k)."""
-    square_of("matrix_power", x)
+    check_square("matrix_power", x)
     if not isinstance(n, int):
         raise InvalidArgumentError(f"[matrix_power] n must be an int, got {n!r}")
     if n == 0:
@@ -199,7 +199,7 @@ def matrix_rank(
             singular value times max(m, n) times the rounding error of the dtype.
         hermitian: Whether x is Hermitian; eigenvalues are cheaper.
     """
-    s = _spectrum(matrix_of("matrix_rank", x), hermitian)
+    s = _spectrum(check_matrix("matrix_rank", x), hermitian)
     if tol is None:
         tolerance = max(x.shape[-2:]) * _rounding(x)
         bound = ops.mul(ops.max(s, axis=[-1], keepdim=True), tolerance)
@@ -233,12 +233,12 @@ def pinv(
             number or a tensor that broadcasts to (..).
         hermitian: Whether x is Hermitian; eigenvalues are cheaper.
     """
-    matrix_of("pinv", x)
+    check_matrix("pinv", x)
     share = rcond
     if isinstance(rcond, Tensor):
         share = ops.unsqueeze(rcond, axis=[-1]) if rcond.ndim else rcond
     if hermitian:
-        w, v = ops.eigh(square_of("pinv", x))
+        w, v = ops.eigh(check_square("pinv", x))
         over = ops.unsqueeze(_safe_reciprocal(w, share), axis=[-2])
         return ops.matmul(ops.mul(v, over), adjoint(v))
     u, s, vh = ops.svd(x)
@@ -268,7 +268,7 @@ def lstsq(
         and x has full rank; the rank (..), int32; the singular values (.., min(m, n)),
         empty for "gels" and "gelsy".
     """
-    m, n = matrix_of("lstsq", x).shape[-2:]
+    m, n = check_matrix("lstsq", x).shape[-2:]
     if y.ndim < 2 or y.shape[-2] != m:
         raise ShapeError("lstsq", f"y must be (.., {m}, k)", y.shape)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):

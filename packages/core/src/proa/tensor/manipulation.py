@@ -70,7 +70,7 @@ def _open_reshape(x: Tensor, shape: Any) -> Tensor:
 def _infer_known(x: Tensor, shape: list[Any]) -> None:
     """Where all that is open in x stays, the size that is left out (-1) is known."""
     known = [n for n in shape if type(n) is int]
-    stays = [n for n in shape if isinstance(n, SymbolicDim) and n.is_of(x)]
+    stays = [n for n in shape if isinstance(n, SymbolicDim) and n.is_axis_of(x)]
     left = [axis for axis, n in enumerate(shape) if type(n) is int and n < 0]
     if len(known) + len(stays) < len(shape) or len(left) != 1:
         return

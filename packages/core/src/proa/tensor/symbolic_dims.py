@@ -64,7 +64,7 @@ class SymbolicDim(int):
             return self
         return SymbolicDim(sized([self]), 0)
 
-    def is_of(self, x: Any) -> bool:
+    def is_axis_of(self, x: Any) -> bool:
         """Whether it is that of an axis of this tensor, without arithmetic."""
         return self.of is x and self.plain() is self
 

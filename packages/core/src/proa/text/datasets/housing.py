@@ -10,7 +10,7 @@ from proa.base.dtype import get_default_dtype
 from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.local_files import local_file
-from proa.text.datasets.vocabulary import one_of, reading
+from proa.text.datasets.vocabulary import check_choice, reading
 
 _COLUMNS = 14
 
@@ -33,7 +33,7 @@ class UCIHousing(Dataset[tuple[Any, Any]]):
     def __init__(
         self, data_file: str | None = None, mode: str = "train", download: bool = True
     ) -> None:
-        self.mode = one_of(mode.lower(), ("train", "test"), "UCIHousing")
+        self.mode = check_choice(mode.lower(), ("train", "test"), "UCIHousing")
         self.data_file = local_file(
             "UCIHousing", "data_file", data_file, "uci_housing", ["housing.data"]
         )

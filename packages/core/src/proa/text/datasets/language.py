@@ -14,7 +14,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.text.datasets.vocabulary import numbered, one_of, reading, word_ids
+from proa.text.datasets.vocabulary import check_choice, numbered, reading, word_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class Imdb(Dataset[tuple[Any, Any]]):
         cutoff: int = 150,
         download: bool = True,
     ) -> None:
-        self.mode = one_of(mode.lower(), ("train", "test"), "Imdb")
+        self.mode = check_choice(mode.lower(), ("train", "test"), "Imdb")
         self.data_file = local_file(
             "Imdb", "data_file", data_file, "imdb",
             ["aclImdb_v1.tar.gz", "imdb%2FaclImdb_v1.tar.gz"],
@@ -120,8 +120,10 @@ class Imikolov(Dataset[tuple[Any, ...]]):
         download: bool = True,
     ) -> None:
         where = "Imikolov"
-        self.data_type = one_of(data_type.upper(), ("NGRAM", "SEQ"), where, "data_type")
-        self.mode = one_of(mode.lower(), ("train", "test"), where)
+        self.data_type = check_choice(
+            data_type.upper(), ("NGRAM", "SEQ"), where, "data_type"
+        )
+        self.mode = check_choice(mode.lower(), ("train", "test"), where)
         if self.data_type == "NGRAM" and window_size < 1:
             raise InvalidArgumentError(
                 f"[{where}] window_size must be positive for NGRAM, got {window_size}"

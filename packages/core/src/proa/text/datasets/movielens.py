@@ -11,7 +11,7 @@ import numpy as np
 
 from proa.io import Dataset
 from proa.io.local_files import local_file
-from proa.text.datasets.vocabulary import one_of, reading
+from proa.text.datasets.vocabulary import check_choice, reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class Movielens(Dataset[tuple[Any, ...]]):
         rand_seed: int = 0,
         download: bool = True,
     ) -> None:
-        self.mode = one_of(mode.lower(), ("train", "test"), "Movielens")
+        self.mode = check_choice(mode.lower(), ("train", "test"), "Movielens")
         self.test_ratio, self.rand_seed = test_ratio, rand_seed
         self.data_file = local_file(
             "Movielens", "data_file", data_file, "movielens", ["ml-1m.zip"],

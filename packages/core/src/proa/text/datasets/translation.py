@@ -11,7 +11,7 @@ from proa.errors import InvalidArgumentError
 from proa.io import Dataset
 from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
-from proa.text.datasets.vocabulary import one_of, reading, word_ids
+from proa.text.datasets.vocabulary import check_choice, reading, word_ids
 
 _BEGIN, _END, _UNKNOWN = "<s>", "<e>", "<unk>"
 
@@ -73,7 +73,7 @@ class WMT14(_Pairs):
         dict_size: int = -1,
         download: bool = True,
     ) -> None:
-        self.mode = one_of(mode.lower(), ("train", "test", "gen"), "WMT14")
+        self.mode = check_choice(mode.lower(), ("train", "test", "gen"), "WMT14")
         _sizes("WMT14", dict_size=dict_size)
         self.dict_size = dict_size
         self.data_file = local_file(
@@ -144,8 +144,8 @@ class WMT16(_Pairs):
         lang: str = "en",
         download: bool = True,
     ) -> None:
-        self.mode = one_of(mode.lower(), ("train", "test", "val"), "WMT16")
-        self.lang = one_of(lang, ("en", "de"), "WMT16", "lang")
+        self.mode = check_choice(mode.lower(), ("train", "test", "val"), "WMT16")
+        self.lang = check_choice(lang, ("en", "de"), "WMT16", "lang")
         _sizes("WMT16", src_dict_size=src_dict_size, trg_dict_size=trg_dict_size)
         self.data_file = local_file(
             "WMT16", "data_file", data_file, "wmt16", ["wmt16.tar.gz"]
@@ -186,6 +186,6 @@ class WMT16(_Pairs):
 
     def get_dict(self, lang: str, reverse: bool = False) -> dict[Any, Any]:
         """The dictionary of "en" or "de": word to number, or in reverse."""
-        one_of(lang, ("en", "de"), "WMT16.get_dict", "lang")
+        check_choice(lang, ("en", "de"), "WMT16.get_dict", "lang")
         words = self.src_dict if lang == self.lang else self.trg_dict
         return _reversed(words, reverse)

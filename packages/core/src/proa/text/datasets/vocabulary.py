@@ -10,7 +10,9 @@ from typing import Any
 from proa.errors import Error, InvalidArgumentError
 
 
-def one_of(value: str, known: Sequence[str], where: str, argument: str = "mode") -> str:
+def check_choice(
+    value: str, known: Sequence[str], where: str, argument: str = "mode"
+) -> str:
     """The value, which must be one of those known.
 
     Raises:
