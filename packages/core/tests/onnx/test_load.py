@@ -141,6 +141,37 @@ def test_a_branch_is_saved_as_a_branch() -> None:
             np.testing.assert_array_equal(found.numpy(), expected)
 
 
+def test_a_loop_whose_count_is_an_input_is_saved_as_a_loop() -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["v", "v"], ["double"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            floats("v", 2),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            floats("double", 2),
+        ],
+    )
+    node = helper.make_node("Loop", ["k", "", "x"], ["y"], body=body)
+    k = helper.make_tensor_value_info("k", TensorProto.INT64, [])
+    layer = loaded(model([node], [floats("x", 2), k], [floats("y", 2)]))
+    file = io.BytesIO()
+    proa.jit.save(layer, file, layer.input_spec)
+    file.seek(0)
+    saved = proa.jit.load(file)
+    x = proa.to_tensor(np.array([1, 3], np.float32))
+    for run in (layer, saved):
+        for count in (0, 1, 4):
+            found = run(x, proa.to_tensor(np.array(count)))
+            np.testing.assert_array_equal(found.numpy(), np.array([1, 3]) * 2**count)
+
+
 def test_a_fixed_input_is_no_longer_taken() -> None:
     layer = loaded(branching_model(), fixed={"k": 1})
     assert [info.name for info in layer.inputs] == ["x"]
@@ -179,6 +210,30 @@ def test_a_models_own_function_is_called() -> None:
     )  # fmt: skip
     found = loaded(message)(proa.to_tensor(np.array([-3, 2], np.float32)))
     np.testing.assert_array_equal(found.numpy(), [9, 4])
+
+
+def test_a_function_with_a_constant_is_called_twice() -> None:
+    shift = numpy_helper.from_array(np.array([1, 2], np.float32))
+    body = [
+        helper.make_node("Constant", [], ["shift"], value=shift),
+        helper.make_node("Add", ["a", "shift"], ["out"]),
+    ]
+    opsets = [helper.make_opsetid("", 17)]
+    function = helper.make_function("own", "Shifted", ["a"], ["out"], body, opsets)
+    nodes = [
+        helper.make_node("Shifted", ["x"], ["b"], domain="own"),
+        helper.make_node("Shifted", ["b"], ["y"], domain="own"),
+    ]
+    message = model(
+        nodes, [floats("x", 2)], [floats("y", 2)], functions=[function],
+        opsets=[helper.make_opsetid("own", 1)],
+    )  # fmt: skip
+    layer = loaded(message)
+    found = layer(proa.to_tensor(np.array([0, 0], np.float32)))
+    np.testing.assert_array_equal(found.numpy(), [2, 4])
+    layer.parameters()[0].set_value(proa.zeros([2]))  # each call has its own
+    found = layer(proa.to_tensor(np.array([0, 0], np.float32)))
+    np.testing.assert_array_equal(found.numpy(), [1, 2])
 
 
 def test_a_function_that_calls_itself_is_refused() -> None:

@@ -105,6 +105,8 @@ class Parser:
         graph = Graph()
         for tensor in proto.initializer:
             graph.initializers[tensor.name] = self.reader.array(tensor)
+            if values is None:  # a function's body is read again at its next call
+                tensor.ClearField("raw_data")
         for sparse in proto.sparse_initializer:
             graph.initializers[sparse.values.name] = self.reader.dense(sparse)
         graph.inputs = [self.reader.info(v) for v in proto.input]

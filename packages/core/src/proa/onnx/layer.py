@@ -68,7 +68,7 @@ class OnnxGraph(Layer):
                 arrays[node.outputs[0]] = node.attributes.pop("value")
         for name, array in arrays.items():
             kind = _kind_of(array, uses.get(name, []))
-            value = constant(array)
+            value = constant(array, owned=True)
             if kind == "constant":
                 plain[name] = value
             else:

@@ -64,14 +64,13 @@ class Reader:
         return "str" if found.kind == "O" else found.name
 
     def array(self, tensor: Any) -> Array:
-        """The elements of a tensor; its data is then dropped from the message."""
+        """The elements of a tensor."""
         shape = list(tensor.dims)
         if min(shape, default=0) < 0:
             raise ValueError(f"a tensor of shape {shape}")
         if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
             return self._external(tensor, shape)
         array: Array = self.onnx.numpy_helper.to_array(tensor)
-        tensor.ClearField("raw_data")
         return array
 
     def _external(self, tensor: Any, shape: list[int]) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import proa
-from proa._core import Tensor
+from proa._core import Tensor, from_numpy
 from proa.errors import InvalidTypeError, UnimplementedError
 from proa.tensor.symbolic_dims import SymbolicDim
 
@@ -37,8 +37,12 @@ def held_dtype(name: str) -> str:
     return _HELD_AS.get(name, name)
 
 
-def constant(array: Array) -> Any:
-    """The value of an array of constants."""
+def constant(array: Array, owned: bool = False) -> Any:
+    """The value of an array of constants.
+
+    Args:
+        owned: Whether nobody else has the array, so that the tensor may share it.
+    """
     if array.dtype.kind in "OSU":
         flat = [t.decode() if isinstance(t, bytes) else str(t) for t in array.flat]
         return np.array(flat, dtype=np.str_).reshape(array.shape)
@@ -48,6 +52,8 @@ def constant(array: Array) -> Any:
     if array.dtype.kind not in "biufc" or name.startswith(("float8", "int4", "uint4")):
         raise InvalidTypeError(f"[onnx] expected a dtype of Proa, got {name}")
     array = np.ascontiguousarray(array, held_dtype(name)).reshape(array.shape)
+    if owned and array.flags.writeable:
+        return from_numpy(array, False)
     return proa.to_tensor(array)
 
 

@@ -21,7 +21,6 @@ from proa.onnx.ops import (
 
 __all__ = [
     "attention", "convolution", "elementwise", "flow", "index", "linear", "loss",
-    "norm",
-    "pooling",
-    "quantized", "recurrent", "reduction", "resize", "sequence", "shape", "signal",
+    "norm", "pooling", "quantized", "recurrent", "reduction", "resize", "sequence",
+    "shape", "signal",
 ]  # fmt: skip
