@@ -195,3 +195,8 @@ def test_info_reports_the_isa_that_was_forced():
     # The lowest one of the build: any CPU that runs the build has it.
     lowest = _info()["built for"].split()[0]
     assert _info(PROA_ISA=lowest)["isa"] == lowest
+
+
+@pytest.mark.parametrize("profile", ["small", "large"])
+def test_info_reports_the_cache_profile_that_was_forced(profile):
+    assert _info(PROA_CACHES=profile)["caches"] == f"blocks for {profile}"

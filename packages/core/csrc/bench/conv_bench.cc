@@ -98,6 +98,7 @@ void bench(const Shape& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  proa_bench::choose_caches();
   proa_test::for_each_isa([&](int isa) {
     printf("isa %d\n", isa);
     for (const Shape& s : kShapes) {

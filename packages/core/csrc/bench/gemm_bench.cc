@@ -1,5 +1,5 @@
 // GFLOP/s of matmul for common shapes on the calling thread, against the machine's measured peak of
-// fused multiply-adds. Times are the best of many runs.
+// fused multiply-adds. See bench_timer.h for how times are taken.
 #include <stdio.h>
 
 #include "bench_timer.h"
@@ -39,8 +39,8 @@ void bench(int64_t m, int64_t k, int64_t n) {
   printf("%5d x %5d x %5d", static_cast<int>(m), static_cast<int>(k), static_cast<int>(n));
   for (bool prepack : {false, true}) {
     const proa::View in[2] = {x.view, y.view};
-    const double best = proa_bench::seconds_of("matmul", in, 2, &z.view, nullptr, prepack);
-    printf("  %s %6.1f", prepack ? "packed" : "plain", work / best * 1e-9);
+    const double seconds = proa_bench::seconds_of("matmul", in, 2, &z.view, nullptr, prepack);
+    printf("  %s %6.1f", prepack ? "packed" : "plain", work / seconds * 1e-9);
   }
   printf("\n");
 }
@@ -48,6 +48,7 @@ void bench(int64_t m, int64_t k, int64_t n) {
 }  // namespace
 
 int main() {
+  proa_bench::choose_caches();
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) printf("peak %.1f GFLOP/s\n", peak_of_fma());
 #endif

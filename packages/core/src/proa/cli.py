@@ -88,6 +88,7 @@ def instruction_set() -> dict[str, str]:
         "isa": str(built["isa"]),
         "built for": " ".join(built["built_isas"]),
         "cpu": f"runs up to {built['cpu']}",
+        "caches": f"blocks for {built['caches']}",
         "engine": f"abi {built['abi']}, file format {built['format']}, "
         f"{built['ops']} ops, compiled by {built['compiler']}",
     }

@@ -69,16 +69,25 @@ def test_results_do_not_depend_on_the_number_of_threads():
         proa.set_num_threads(0)
 
 
-def test_an_unknown_instruction_set_is_refused():
-    environment = {**os.environ, "PROA_ISA": "sse9"}
+@pytest.mark.parametrize(
+    ("variable", "value", "choices"),
+    [
+        ("PROA_ISA", "sse9", "one of scalar"),
+        ("PROA_CACHES", "huge", "one of small, large"),
+    ],
+)
+def test_an_unknown_instruction_set_or_cache_profile_is_refused(
+    variable, value, choices
+):
     done = subprocess.run(
         [sys.executable, "-c", "import proa"],
-        env=environment,
+        env={**os.environ, variable: value},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode != 0 and "expected one of scalar" in done.stderr
+    assert done.returncode != 0
+    assert f"[{variable}] expected {choices}" in done.stderr
 
 
 def test_a_forked_child_computes():

@@ -55,7 +55,7 @@ def test_an_unknown_setting_is_refused():
     done = run("-c", "import proa", PROA_BF16="always")
     assert done.returncode != 0
     assert re.search(
-        r"\[PROA_BF16\] must be off, emulate, or native.*always", done.stderr
+        r"\[PROA_BF16\] expected off, emulate, or native.*always", done.stderr
     )
 
 

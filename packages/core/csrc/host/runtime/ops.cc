@@ -8,6 +8,7 @@
 #include "proa/base/cpu.h"
 #include "proa/base/isa_table.h"
 #include "proa/base/settings.h"
+#include "proa/runtime/cache_size.h"
 #include "proa/runtime/error.h"
 
 namespace proa {
@@ -71,6 +72,11 @@ std::vector<OpEntry> make_entries() {
                             "AVX512_BF16, got ") +
                     bf16);
   }
+  const char* caches = std::getenv("PROA_CACHES");
+  if (!choose_caches(caches, l2_cache_bytes(), &settings().caches)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                std::string("[PROA_CACHES] expected one of small, large, got ") + caches);
+  }
   std::vector<OpEntry> entries(static_cast<size_t>(op_count()));
   for (int i = 0; i < op_count(); ++i) {
     entries[static_cast<size_t>(i)] = {&op_info(i), kernel_of(i)};
@@ -96,6 +102,11 @@ const OpEntry* find_entry(const char* name) {
 Isa active_isa() {
   op_entries();
   return selected_isa();
+}
+
+Caches active_caches() {
+  op_entries();
+  return settings().caches;
 }
 
 }  // namespace proa

@@ -19,4 +19,6 @@ const OpEntry* find_entry(const char* name);
 
 /// The ISA in use.
 Isa active_isa();
+/// The cache profile in use: for this CPU, or what PROA_CACHES names.
+Caches active_caches();
 }  // namespace proa

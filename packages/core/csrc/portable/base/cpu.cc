@@ -63,6 +63,26 @@ bool choose_bf16(const char* text, Bf16* chosen) {
   return emulate || strcmp(text, "off") == 0;
 }
 
+bool choose_caches(const char* text, int64_t l2_bytes, Caches* chosen) {
+  constexpr int64_t kLargeL2 = 768 << 10;
+  if (text == nullptr || *text == 0) {
+    *chosen = l2_bytes < kLargeL2 ? Caches::kSmall : Caches::kLarge;
+    return true;
+  }
+  for (int i = 0; i < kCachesCount; ++i) {
+    const auto caches = static_cast<Caches>(i);
+    if (strcmp(text, caches_name(caches)) != 0) continue;
+    *chosen = caches;
+    return true;
+  }
+  return false;
+}
+
+const char* caches_name(Caches caches) {
+  constexpr const char* kNames[kCachesCount] = {"small", "large"};
+  return kNames[static_cast<int>(caches)];
+}
+
 const char* isa_name(Isa isa) {
   constexpr const char* kNames[kIsaCount] = {"scalar", "avx2", "avx512", "neon", "neondot"};
   return kNames[static_cast<int>(isa)];

@@ -4,7 +4,8 @@
 
 namespace proa {
 
-enum class Bf16 : uint8_t;  // see settings.h
+enum class Bf16 : uint8_t;    // see settings.h
+enum class Caches : uint8_t;  // see settings.h
 
 constexpr int kIsaCount = 5;
 
@@ -17,5 +18,11 @@ bool cpu_dots_bf16();
 /// Settings::bf16 as `text` selects it: "off", "native", "emulate" (not in builds without doubles),
 /// or nothing, which is the best for this CPU. False of other texts and of what the CPU cannot do.
 bool choose_bf16(const char* text, Bf16* chosen);
+
+/// Settings::caches as `text` selects it: "small", "large", or nothing, which is the profile for an
+/// L2 cache of so many bytes (0: unknown). False of other texts.
+bool choose_caches(const char* text, int64_t l2_bytes, Caches* chosen);
+/// The name of a profile, as choose_caches takes it.
+const char* caches_name(Caches caches);
 
 }  // namespace proa

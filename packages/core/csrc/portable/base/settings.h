@@ -46,9 +46,14 @@ constexpr bool kHasChannelEpilogue = PROA_HAS_CHANNEL_END != 0;
 /// How AVX-512 multiplies bfloat16: widened to float, or by the dot product of pairs.
 enum class Bf16 : uint8_t { kWidened, kDots, kEmulatedDots };
 
+/// The data caches that blocks are sized for: the rows of kCacheProfiles (simd/tuning.h).
+enum class Caches : uint8_t { kSmall, kLarge };
+constexpr int kCachesCount = 2;
+
 struct Settings {
-  bool winograd = true;        // PROA_WINOGRAD=0: every convolution by direct summation
-  Bf16 bf16 = Bf16::kWidened;  // PROA_BF16, see choose_bf16
+  bool winograd = true;            // PROA_WINOGRAD=0: every convolution by direct summation
+  Bf16 bf16 = Bf16::kWidened;      // PROA_BF16, see choose_bf16
+  Caches caches = Caches::kSmall;  // PROA_CACHES, see choose_caches
 };
 
 /// The process's settings, in base/settings.cc: one object for all instruction sets.

@@ -1,10 +1,13 @@
 #pragma once
-// Blocking sizes of matrix products and convolutions: register tiles of an instruction set, and one
-// CacheProfile per kind of CPU, chosen when this is compiled. The benchmarks of a change are
-// csrc/bench/gemm_bench.cc and conv_bench.cc, before and after; docs/speed.md says how figures are
-// taken.
+// Blocking sizes of matrix products and convolutions, in three tables: register tiles, one row per
+// instruction set; blocks of sums, which results depend on and which are therefore the same
+// everywhere; and blocks of data, one row per cache profile, which affect speed alone.
+//
+// Each table names the benchmark that chose its values. To change one, run that before and after,
+// interleaved; docs/speed.md says how figures are taken.
 #include <stdint.h>
 
+#include "proa/base/settings.h"
 #include "proa/simd/vec_isa.h"
 
 namespace proa::PROA_ISA {
@@ -28,6 +31,18 @@ constexpr RegisterTiles kTiles = kHasAvx512 ? kAvx512Tiles
                                  : kIsArm64 ? kArm64Tiles
                                             : kVec128Tiles;
 
+// -- blocks of sums ------------------------------------------------------------------------------
+// A sum is rounded anew for every block, and packed weights are laid out by blocks: a model
+// computes the same bits on every CPU of an instruction set, so no profile changes these. Chosen by
+// csrc/bench/gemm_bench.cc and conv_bench.cc on a Cascade Lake.
+constexpr int64_t kFloatSteps = 384;            // k of a block of products (kc of BLIS): floats,
+constexpr int64_t kDoubleSteps = 256;           // doubles,
+constexpr int64_t kInt8Units = 256;             // and units of int8
+constexpr int64_t kImplicitWeight = 768 << 10;  // bytes up to which convolution is implicit GEMM
+constexpr int64_t kGradWeightPanel = 24 << 10;  // bytes of a panel of patches, on the stack, in L1
+constexpr int64_t kGradTileBytes = 512 << 10;   // of transformed tiles in Winograd's gradient
+
+// -- blocks of data ------------------------------------------------------------------------------
 /// Sizes in bytes.
 struct CacheProfile {
   int64_t l1, l2;  // the data caches of one core
@@ -38,7 +53,6 @@ struct CacheProfile {
   int64_t unpacked_b;    // rows of b, gaps included, up to which b is not packed
   int64_t small_m_sums;  // the sums of a chunk of columns, in L1
   // Convolution (simd/conv).
-  int64_t implicit_weight;  // weights up to which the algorithm is implicit GEMM
   int64_t patch_chunk;      // patches per chunk of implicit GEMM
   int64_t panel_strip;      // panels of weights per strip of implicit GEMM
   int64_t uncached_weight;  // weights that do not stay in L2 between chunks
@@ -48,40 +62,75 @@ struct CacheProfile {
   int64_t large_input;      // x from which on depthwise convolution splits it into bands
   int64_t winograd_tiles;   // transformed tiles and products at a time
   // Gradients of weights (kernels/conv).
-  int64_t grad_weight_panel;    // a panel of patches, on the stack, in L1
   int64_t grad_weight_block;    // dy and x per block; as much again of L2 is for the next block
-  int64_t winograd_grad_tiles;  // transformed tiles at a time
   int64_t depthwise_grad_band;  // dy and x per band
 };
 
-/// Cascade Lake: 32 KiB of L1 data cache and 1 MiB of L2 per core.
-constexpr CacheProfile kCascadeLake = {
-    32 << 10,    // l1
-    1 << 20,     // l2
-    512 << 10,   // packed_b
-    4 << 20,     // whole_a
-    1536 << 10,  // uncached_b
-    80 << 10,    // unpacked_b
-    16 << 10,    // small_m_sums
-    768 << 10,   // implicit_weight
-    128 << 10,   // patch_chunk
-    256 << 10,   // panel_strip
-    1 << 20,     // uncached_weight
-    512 << 10,   // uncached_chunk
-    96 << 10,    // input_band
-    256 << 10,   // depthwise_band
-    4 << 20,     // large_input
-    384 << 10,   // winograd_tiles
-    24 << 10,    // grad_weight_panel
-    256 << 10,   // grad_weight_block
-    512 << 10,   // winograd_grad_tiles
-    384 << 10,   // depthwise_grad_band
+// Chosen on a Cascade Lake by csrc/bench/gemm_bench.cc and conv_bench.cc. They hold on a Zen 5
+// (EPYC, 1 MiB of L2; AVX-512, one thread, 23 November 2026): `conv_bench resnet.1x1 resnet.3x3
+// mobilenet.dw`, 3 interleaved rounds. With half or twice the patch_chunk, panel_strip,
+// depthwise_band, winograd_tiles, grad_weight_block and depthwise_grad_band the median ratio to the
+// rates of these values is 0.98 to 1.01, and 0.97 to 1.00 of these values to themselves.
+constexpr CacheProfile kCacheProfiles[] = {
+    // kSmall: the default where the sizes are unknown.
+    {
+        32 << 10,   // l1
+        256 << 10,  // l2
+        128 << 10,  // packed_b
+        1 << 20,    // whole_a
+        384 << 10,  // uncached_b
+        40 << 10,   // unpacked_b
+        16 << 10,   // small_m_sums
+        64 << 10,   // patch_chunk
+        96 << 10,   // panel_strip
+        256 << 10,  // uncached_weight
+        128 << 10,  // uncached_chunk
+        64 << 10,   // input_band
+        96 << 10,   // depthwise_band
+        1 << 20,    // large_input
+        128 << 10,  // winograd_tiles
+        64 << 10,   // grad_weight_block
+        96 << 10,   // depthwise_grad_band
+    },
+    // kLarge: Cascade Lake, and Zen 4 and 5, which have as much L2.
+    {
+        32 << 10,    // l1
+        1 << 20,     // l2
+        512 << 10,   // packed_b
+        4 << 20,     // whole_a
+        1536 << 10,  // uncached_b
+        80 << 10,    // unpacked_b
+        16 << 10,    // small_m_sums
+        128 << 10,   // patch_chunk
+        256 << 10,   // panel_strip
+        1 << 20,     // uncached_weight
+        512 << 10,   // uncached_chunk
+        96 << 10,    // input_band
+        256 << 10,   // depthwise_band
+        4 << 20,     // large_input
+        384 << 10,   // winograd_tiles
+        256 << 10,   // grad_weight_block
+        384 << 10,   // depthwise_grad_band
+    },
 };
 
-/// The profile of every instruction set so far: no other CPU has been measured.
-constexpr CacheProfile kCaches = kCascadeLake;
-static_assert(kCaches.packed_b <= kCaches.l2 / 2 && kCaches.small_m_sums <= kCaches.l1 / 2 &&
-              kCaches.grad_weight_panel <= kCaches.l1 &&
-              kCaches.grad_weight_block <= kCaches.l2 / 4);
+constexpr int64_t max_of(int64_t CacheProfile::* field) {
+  int64_t largest = 0;
+  for (const CacheProfile& p : kCacheProfiles) largest = p.*field > largest ? p.*field : largest;
+  return largest;
+}
+/// Arrays on the stack hold the sums of any profile.
+constexpr int64_t kMaxSmallMSums = max_of(&CacheProfile::small_m_sums);
+
+constexpr bool fit(const CacheProfile& p) {
+  return p.packed_b <= p.l2 / 2 && p.small_m_sums <= p.l1 / 2 && kGradWeightPanel <= p.l1 &&
+         p.grad_weight_block <= p.l2 / 4;
+}
+static_assert(fit(kCacheProfiles[0]) && fit(kCacheProfiles[1]));
+
+/// The profile in use. A library for small devices has but one.
+PROA_INLINE const CacheProfile& caches() {
+  return kCacheProfiles[kHasLarge ? static_cast<int>(settings().caches) : 0];
+}
 
 }  // namespace proa::PROA_ISA

@@ -85,10 +85,10 @@ void set_blocks(Job* j) {
   const bool shared = tiles >= kTasks && !j->direct;
   j->parts = shared ? 1 : max(min(kTasks, j->lines()), 1);
   const int64_t pixels = max(ceil_div(j->lines(), j->parts) * j->c.cols, 1);
-  const int64_t fit = kCaches.grad_weight_panel / (j->width * j->size);
+  const int64_t fit = kGradWeightPanel / (j->width * j->size);
   j->steps = ceil_div(pixels, ceil_div(pixels, fit));
   const int64_t x = j->steps * j->c.step_h * j->c.step_w * j->c.depth;
-  j->taken = max(kCaches.grad_weight_block / ((j->block() + x) * j->size), 1);
+  j->taken = max(caches().grad_weight_block / ((j->block() + x) * j->size), 1);
   j->taken = min(j->taken, ceil_div(pixels, j->steps));
 }
 
@@ -426,7 +426,7 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
       });
       const int64_t work = m.blocks * m.each() * j.height * j.steps * j.width;
       parallel_for(call, j.cols * m.splits, 1 + kGrainMacs / work, [&](int64_t begin, int64_t end) {
-        alignas(64) T panel[kCaches.grad_weight_panel / sizeof(T)];
+        alignas(64) T panel[kGradWeightPanel / sizeof(T)];
         for (int64_t i = begin; i < end; ++i)
           multiply(s, m, i / m.splits, i % m.splits, pointwise && i == begin && block == 0, taken,
                    panel, sums, ld);

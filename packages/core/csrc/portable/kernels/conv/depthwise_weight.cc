@@ -212,7 +212,7 @@ void add_lines(const Job& j, int64_t first, int64_t last, T* sums) {
   const Convolution& c = j.c;
   const int64_t channels = takes_bands(c) ? c.groups / kChannels * kChannels : 0;
   const int64_t line = (c.step_h * j.x.row + j.dy.row) * static_cast<int64_t>(sizeof(T));
-  const int64_t lines = max(kCaches.depthwise_grad_band / max(line, 1), 1);
+  const int64_t lines = max(caches().depthwise_grad_band / max(line, 1), 1);
   for (int64_t i = first; i < last && channels > 0; i += lines)
     for (int64_t channel = 0; channel < channels; channel += kChannels)
       add_band(j, i, min(i + lines, last), channel, sums);

@@ -69,8 +69,8 @@ Layout layout_of(const Convolution& c) {
   l.dy.tile = row_of(c.outs);
   l.sums.tile = row_of(c.depth);
   l.sums.point = c.outs * l.sums.tile;
-  const bool wide = kPoints * l.sums.point * 4 > kCaches.winograd_grad_tiles;
-  const int64_t fit = kCaches.winograd_grad_tiles / 4 / kPoints / (l.x.tile + l.dy.tile);
+  const bool wide = kPoints * l.sums.point * 4 > kGradTileBytes;
+  const int64_t fit = kGradTileBytes / 4 / kPoints / (l.x.tile + l.dy.tile);
   l.taken = max(min(l.tiles, wide ? max(fit, kMinWideTiles) : fit), 1);
   l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time
   l.x.point = l.taken * l.x.tile;

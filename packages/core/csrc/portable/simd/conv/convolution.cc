@@ -41,7 +41,7 @@ Algorithm choose_algorithm(const Convolution& c) {
   if (depthwise_takes(c)) return Algorithm::kDepthwise;
   if (kHasWinograd && winograd_takes(c)) return Algorithm::kWinograd;
   // A padded copy may be read up to 16 pixels past its end.
-  const bool fits = k_units(c) * c.outs * 4 <= kCaches.implicit_weight && c.step_w <= 16;
+  const bool fits = k_units(c) * c.outs * 4 <= kImplicitWeight && c.step_w <= 16;
   return !is_double(c.kernels.dtype) && fits ? Algorithm::kImplicitGemm : Algorithm::kIm2col;
 }
 
@@ -82,7 +82,7 @@ bool in_place(const Convolution& c) {
 // right before they are computed, so that it stays in the cache. Each task has a slot of scratch.
 bool uses_bands(const Convolution& c) {
   if (!is_depthwise(c)) return choose_algorithm(c) == Algorithm::kImplicitGemm;
-  return padded_bytes(c.x, input_region(c)) > static_cast<size_t>(kCaches.large_input);
+  return padded_bytes(c.x, input_region(c)) > static_cast<size_t>(caches().large_input);
 }
 
 struct Bands {
@@ -110,7 +110,7 @@ Bands choose_bands(const Convolution& c) {
   const int64_t all = c.x.shape[0] * c.rows, line = c.cols * c.groups * c.outs * k_units(c);
   const auto first = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 1), pairs));
   const auto more = static_cast<int64_t>(padded_bytes(one, band_region(c, 0, 2), pairs)) - first;
-  const int64_t fit = is_depthwise(c) ? kCaches.depthwise_band : kCaches.input_band;
+  const int64_t fit = is_depthwise(c) ? caches().depthwise_band : caches().input_band;
   Bands b;
   b.lines = 1 + (first < fit && more > 0 ? (fit - first) / more : 0);
   if (b.lines > c.rows) b.lines = c.rows;

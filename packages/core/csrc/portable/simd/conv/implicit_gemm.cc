@@ -42,12 +42,12 @@ Tiling cut(const PatchGemm& p) {
   c.width = kTileVecs * p.g.micro->lanes;
   c.panels = ceil_div(p.g.n, c.width);
   c.k = p.patches.taps_h * p.patches.taps_w * p.run;
-  c.panel_strip = max(kCaches.panel_strip / max(c.k * c.width * 4, 1), 1);
+  c.panel_strip = max(caches().panel_strip / max(c.k * c.width * 4, 1), 1);
   const int64_t work = max(c.height * c.k * c.width, 1) * c.panels;  // of a tile
   const bool uncached =
-      !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > kCaches.uncached_weight;
+      !kSmallBuild && c.panels * c.width * c.k * p.g.micro->size > caches().uncached_weight;
   const int64_t bytes = max(c.height * p.patches.row * p.patches.taps_h, 1);
-  const int64_t fit = (uncached ? kCaches.uncached_chunk : kCaches.patch_chunk) / bytes;
+  const int64_t fit = (uncached ? caches().uncached_chunk : caches().patch_chunk) / bytes;
   const int64_t even =
       uncached ? c.tiles : max(ceil_div(c.tiles, kTasks), ceil_div(kGrainMacs, work));
   c.chunk = max(min(fit, even), 1);

@@ -58,7 +58,7 @@ Layout layout_of(const Convolution& c) {
   // Rows whose distance is a power of two would evict each other.
   l.in = round_up(c.depth, kLanes) + kLanes;
   l.out = round_up(c.outs, kTileVecs * kLanes);
-  const int64_t fit = kCaches.winograd_tiles / 4 / kPoints / (l.in + l.out);
+  const int64_t fit = caches().winograd_tiles / 4 / kPoints / (l.in + l.out);
   const int64_t few = is_wide(c) ? kMinWideTiles : kMinTiles;
   l.taken = min(l.tiles, round_up(fit > few ? fit : few, kTileRows));
   l.taken = ceil_div(l.tiles, ceil_div(l.tiles, l.taken));  // as many each time

@@ -57,7 +57,7 @@ Blocking choose_blocking(const Micro& micro, int64_t m, int64_t n, int64_t k) {
   if (kSmallBuild) c.panels = ceil_div(m, c.mr);
   c.tall_panels = m == 1 ? 1 : (m + 1) / 2 - (c.mr / 2 - 1) * c.panels;
   const int64_t all = round_up(n, c.nr), panel = micro.size * c.kc * c.nr;
-  c.nc = min(max(kCaches.packed_b / panel * c.nr, c.nr), all);
+  c.nc = min(max(caches().packed_b / panel * c.nr, c.nr), all);
   return c;
 }
 
@@ -67,7 +67,7 @@ int64_t panel_bytes(const Micro& micro, const Blocking& c, int64_t k) {
 /// True if a is packed once for all blocks of columns rather than once for each.
 bool packs_whole_a(const Micro& micro, const Blocking& c, int64_t n) {
   if (c.panels <= kFewPanelsA) return true;
-  return n > c.nc && c.panels * panel_bytes(micro, c, c.kc) <= kCaches.whole_a;
+  return n > c.nc && c.panels * panel_bytes(micro, c, c.kc) <= caches().whole_a;
 }
 
 /// How panels of a reach the micro-kernel.
@@ -95,9 +95,9 @@ bool reads_b_in_place(const Gemm& g, const Blocking& c) {
     return false;
   const int64_t step = g.b.step * g.micro->size, bytes = step * c.kc;
   if (g.micro->run_uncached != nullptr &&
-      (c.panels <= 2 || (c.panels <= kFewPanelsA && bytes <= kCaches.uncached_b)))
+      (c.panels <= 2 || (c.panels <= kFewPanelsA && bytes <= caches().uncached_b)))
     return true;
-  return bytes <= kCaches.packed_b && g.n <= c.nc && step % (kAliasBytes / 2) != 0;
+  return bytes <= caches().packed_b && g.n <= c.nc && step % (kAliasBytes / 2) != 0;
 }
 
 /// One block of b, with what run_block needs to multiply it.

@@ -52,7 +52,8 @@ struct EmulatedArith : PairArith {
 
 template <class Arith>
 constexpr Micro micro() {
-  return {4, kLanes, 2, 384, run_any<Arith>, run_any_patches<Arith>, nullptr, nullptr, nullptr};
+  return {4,       kLanes,  2,      kFloatSteps, run_any<Arith>, run_any_patches<Arith>,
+          nullptr, nullptr, nullptr};
 }
 
 }  // namespace

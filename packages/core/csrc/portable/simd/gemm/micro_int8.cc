@@ -16,8 +16,9 @@ struct Int8Arith {
 
 }  // namespace
 
-const Micro kMicroI8 = {4,       kLanes,  kInt8Steps, 256, nullptr, run_any_patches<Int8Arith>,
-                        nullptr, nullptr, nullptr};
+const Micro kMicroI8 = {4,          kLanes,  kInt8Steps,
+                        kInt8Units, nullptr, run_any_patches<Int8Arith>,
+                        nullptr,    nullptr, nullptr};
 
 void arrange_int8(void* packed, size_t bytes) {
   if (!kSeparatesInt8Steps) return;

@@ -139,8 +139,7 @@ void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
 template <class T, bool kPairs>
 void run_chunk(const Chunk<T>& c) {
   using C = Compute<T>;
-  constexpr int64_t kWidth = kLanesOf<C>,
-                    kSums = kCaches.small_m_sums / static_cast<int64_t>(sizeof(C));
+  constexpr int64_t kWidth = kLanesOf<C>, kSums = kMaxSmallMSums / static_cast<int64_t>(sizeof(C));
   const Gemm& g = c.g;
   const int64_t block = c.block;
   alignas(64) C total[kSums + kWidth], part[kSums + kWidth];
@@ -161,11 +160,11 @@ void run_chunk(const Chunk<T>& c) {
 template <class T, bool kPairs = false>
 void run(const Call& call, const Gemm& g, const RowMajorB& rows, void* scratch) {
   using C = Compute<T>;
-  constexpr int64_t kUnit = kWide * kLanesOf<C>,
-                    kSums = kCaches.small_m_sums / static_cast<int64_t>(sizeof(C));
+  constexpr int64_t kUnit = kWide * kLanesOf<C>;
+  const int64_t sums = caches().small_m_sums / static_cast<int64_t>(sizeof(C));
   C* const a = static_cast<C*>(scratch);
   pack_panel(g.a, sizeof(C), 0, static_cast<int>(g.m), static_cast<int>(g.m), 0, g.k, a);
-  const int64_t even = (g.n + kMinChunks - 1) / kMinChunks, fit = kSums / g.m / kUnit * kUnit;
+  const int64_t even = (g.n + kMinChunks - 1) / kMinChunks, fit = sums / g.m / kUnit * kUnit;
   const int64_t pitch = min(fit, (even + kUnit - 1) / kUnit * kUnit);
   const int64_t grain = 1 + kGrainMacs / (pitch * g.k * g.m + 1);
   parallel_for(call, (g.n + pitch - 1) / pitch, grain, [&](int64_t begin, int64_t end) {

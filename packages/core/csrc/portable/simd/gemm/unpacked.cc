@@ -192,7 +192,7 @@ bool fits_unpacked(const Product& p, int64_t work) {
   if (p.k > micro.k_block || !p.a_rows.uniform() || !p.a_steps.uniform() || !p.b_steps.uniform())
     return false;
   if (p.b_stride != 1) return p.b_steps.step() == 1 && p.k <= kTransposedSteps;
-  return p.k * p.b_steps.step() * micro.size <= kCaches.unpacked_b;
+  return p.k * p.b_steps.step() * micro.size <= caches().unpacked_b;
 }
 
 UnpackedGemm unpacked_gemm(const Product& p) {
