@@ -144,11 +144,11 @@ void run_together(const Call& call, const View* bias, const Together& t) {
   if (bias != nullptr) widen(bias->data, bias->dtype, bias->stride[0], dx.shape[1], own);
   const PaddedInput input = pad_input(c, dy, all_of(dy), t.here, rest + t.bias);
   Convolution phases[kPhases];
-  Gemm ends[kPhases] = {};
+  GemmOutput outputs[kPhases] = {};
   int count = 0;
   for_each_phase(c, bias, [&](const Convolution& r, size_t) {
     phases[count] = r;
-    set_output(&ends[count], &phases[count].end);
+    set_output(&outputs[count], &phases[count].end);
     ++count;
   });
   if (doubled_takes(phases, count, dx)) return depthwise_doubled(c, phases, input, own, dx);
@@ -158,7 +158,8 @@ void run_together(const Call& call, const View* bias, const Together& t) {
       for (int i = 0; i < count; ++i) {
         const Convolution& r = phases[i];
         const int64_t n = line / rows, at = n * r.rows + line - n * rows;
-        if (line - n * rows < r.rows) depthwise_lines(r, input, r.packed, own, ends[i], at, at + 1);
+        if (line - n * rows < r.rows)
+          depthwise_lines(r, input, r.packed, own, outputs[i], at, at + 1);
       }
   });
 }

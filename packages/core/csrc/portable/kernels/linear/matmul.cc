@@ -111,8 +111,8 @@ void multiply_small_batch(const Call& c, const Product& p) {
     UnpackedGemm one = s;
     BatchIterator batch_item(batch, begin);
     for (int64_t i = begin; i < end; ++i, batch_item.next()) {
-      one.a = shifted(s.a, batch_item.offset[0], p.dtype);
-      one.b = shifted(s.b, batch_item.offset[1], p.dtype);
+      one.a.data = shifted(s.a.data, batch_item.offset[0], p.dtype);
+      one.b.data = shifted(s.b.data, batch_item.offset[1], p.dtype);
       one.c = const_cast<void*>(shifted(s.c, batch_item.offset[2], p.dtype));
       prefetch_next(p.dtype, ahead[0], ahead[1], &one);
       multiply_unpacked(p.dtype, one);

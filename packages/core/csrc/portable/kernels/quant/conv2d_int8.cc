@@ -132,7 +132,7 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
   p.g.micro = &kMicroI8;
   p.g.m = y.shape[0] * y.shape[2] * y.shape[3];
   p.g.n = g.w.outs;
-  p.g.epilogue = finish_int8;
+  p.g.out.epilogue = finish_int8;
   p.image = f.image * kSize;
   p.line = a.stride[0] * f.row * kSize;
   p.rows = y.shape[2];
@@ -147,7 +147,7 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
     part.shift += first;
     part.out.data = static_cast<uint8_t*>(end.out.data) +
                     first * y.stride[1] * static_cast<int64_t>(size_of(y.dtype));
-    p.g.epilogue_ctx = &part;
+    p.g.out.epilogue_ctx = &part;
     p.g.init = packed;
     p.g.packed = int8_panels(g.w, packed);
     p.a = static_cast<const uint8_t*>(f.data) + i * g.w.depth * kSize;

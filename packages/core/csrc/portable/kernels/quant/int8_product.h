@@ -21,7 +21,7 @@ struct Int8Epilogue {
 size_t int8_epilogue_bytes(int64_t channels);
 Int8Epilogue make_int8_epilogue(const View& multiplier, const View* bias, int64_t channels,
                                 const MatrixRef& out, int64_t act, double out_scale, void* memory);
-/// Gemm::finish; ctx is an Int8Epilogue.
+/// GemmOutput::epilogue; ctx is an Int8Epilogue.
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols);
 

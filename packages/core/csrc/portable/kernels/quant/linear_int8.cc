@@ -75,8 +75,8 @@ Status linear_int8(const Call& c) {
   p.g.n = w.outs;
   p.g.init = packed;
   p.g.packed = int8_panels(w, packed);
-  p.g.epilogue = finish_int8;
-  p.g.epilogue_ctx = &end;
+  p.g.out.epilogue = finish_int8;
+  p.g.out.epilogue_ctx = &end;
   p.a = rest;
   p.rows = 1;
   p.cols = p.g.m;

@@ -285,7 +285,7 @@ struct Job {
   PaddedInput input;
   const uint8_t* packed;
   const uint8_t* init;
-  Gemm g;  // c, ldc and epilogue say where tiles go
+  Gemm g;  // its output says where tiles go
   int64_t run;
   void* out;             // channel 0 of the group in the first pixel
   int64_t images, rows;  // lines of output that the input is for
@@ -311,12 +311,12 @@ void run_patches(const Call& call, const Job& s) {
   p.g.packed = s.packed;
   p.g.init = s.init;
   const MatrixRef& out = c.end.out;
-  if (p.g.c == nullptr && out.dtype == DType::kF32 && out.stride == 1) {
+  if (p.g.out.c == nullptr && out.dtype == DType::kF32 && out.stride == 1) {
     // Pixels are evenly spaced at least within a line.
     p.lines = &out.rows;
-    p.g.c = s.out;
-    p.g.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
-    if (c.end.plain()) p.g.epilogue = nullptr;
+    p.g.out.c = s.out;
+    p.g.out.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
+    if (c.end.plain()) p.g.out.epilogue = nullptr;
   }
   p.patches = {c.step_w * s.input.pixel * 4, c.taps_h, c.taps_w * units_per_pixel(c) / s.run,
                c.tap_h * s.input.row * 4, c.tap_w * s.input.pixel * 4};
@@ -373,17 +373,17 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
   const int64_t first = group * c.outs, size = s.micro.size;
   FloatEpilogue end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
   if (c.end.by_channels()) end.channels = c.end.channels, end.first = first;
-  set_output(&s.g, &end);
+  set_output(&s.g.out, &end);
   s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;
   s.run = run_of(c, s.input);
   s.input.data = static_cast<const uint8_t*>(s.input.data) + group * channels * size;
   if (is_winograd(c))
-    winograd(call, c, s.input, s.packed, reinterpret_cast<const float*>(s.init), s.g, scratch);
+    winograd(call, c, s.input, s.packed, reinterpret_cast<const float*>(s.init), s.g.out, scratch);
   else if (choose_algorithm(c) == Algorithm::kImplicitGemm)
     run_patches(call, s);
   else if (is_depthwise(c))
-    depthwise(call, c, s.input, s.packed, s.init, s.g, s.first, s.images * s.rows);
+    depthwise(call, c, s.input, s.packed, s.init, s.g.out, s.first, s.images * s.rows);
   else
     run_product(call, s, scratch);
 }

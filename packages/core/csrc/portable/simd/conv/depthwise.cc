@@ -25,7 +25,7 @@ struct Job {
   const PaddedInput& input;
   const T* kernels;
   const T* bias;
-  const Gemm& end;
+  const GemmOutput& end;
   int64_t width;              // of a line of kernels
   const CoalescedAxes& rows;  // of the output
   T* out;                     // or nullptr: through end.epilogue
@@ -144,7 +144,7 @@ void run_line(const Job<T>& s, int64_t i) {
 
 template <class T>
 void run_as(const Convolution& c, const PaddedInput& input, const void* packed, const void* bias,
-            const Gemm& end, int64_t first, int64_t last) {
+            const GemmOutput& end, int64_t first, int64_t last) {
   const MatrixRef& out = c.end.out;
   const bool straight = out.stride == 1 && size_of(out.dtype) == sizeof(T) &&
                         (out.dtype == DType::kF32 || is_double(out.dtype));
@@ -174,8 +174,8 @@ size_t depthwise_packed_size(const Convolution& c, int64_t size) {
 }
 
 void depthwise_lines(const Convolution& c, const PaddedInput& input, const void* packed,
-                     const void* bias, const Gemm& end, int64_t first, int64_t last) {
-  Gemm plain = end;
+                     const void* bias, const GemmOutput& end, int64_t first, int64_t last) {
+  GemmOutput plain = end;
   // Without a place of its own an output that is only copied needs no epilogue either.
   if (c.end.plain() && c.end.out.stride == 1 &&
       (c.end.out.dtype == DType::kF32 || is_double(c.end.out.dtype)))
@@ -187,7 +187,7 @@ void depthwise_lines(const Convolution& c, const PaddedInput& input, const void*
 }
 
 void depthwise(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
-               const void* bias, const Gemm& end, int64_t first, int64_t lines) {
+               const void* bias, const GemmOutput& end, int64_t first, int64_t lines) {
   parallel_for(call, lines, depthwise_grain(c), [&](int64_t begin, int64_t stop) {
     depthwise_lines(c, input, packed, bias, end, first + begin, first + stop);
   });

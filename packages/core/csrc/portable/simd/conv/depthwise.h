@@ -14,13 +14,13 @@ inline bool depthwise_takes(const Convolution& c) {
 size_t depthwise_packed_size(const Convolution& c, int64_t size);
 /// `lines` lines of the output from `first` on, counted over all images. `input` is all
 /// of x, without padding, or the region that these lines read; `bias` is padded with whole
-/// vectors or nullptr; `end` describes the output (its c, ldc, relu and epilogue).
+/// vectors or nullptr; `end` describes the output.
 void depthwise(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
-               const void* bias, const Gemm& end, int64_t first, int64_t lines);
+               const void* bias, const GemmOutput& end, int64_t first, int64_t lines);
 
 /// The same for lines [first, last), on the calling thread.
 void depthwise_lines(const Convolution& c, const PaddedInput& input, const void* packed,
-                     const void* bias, const Gemm& end, int64_t first, int64_t last);
+                     const void* bias, const GemmOutput& end, int64_t first, int64_t last);
 /// Minimum lines of one task.
 int64_t depthwise_grain(const Convolution& c);
 

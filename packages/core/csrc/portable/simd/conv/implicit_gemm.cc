@@ -26,7 +26,7 @@ struct Tiling {
 /// Chooses what to prefetch: the next rows of c if results are contiguous and more than the input
 /// still to be read, since a tile would otherwise stall on them; else the input.
 void set_prefetch(const PatchGemm& p, Tiling* c) {
-  const bool dense = p.g.c != nullptr && p.g.ldc == p.g.n && c->panel_strip >= c->panels &&
+  const bool dense = p.g.out.c != nullptr && p.g.out.ldc == p.g.n && c->panel_strip >= c->panels &&
                      c->groups == 1 && (p.lines == nullptr || p.lines->uniform());
   const int64_t own = dense ? c->height * p.g.n * p.g.micro->size : 0;
   c->prefetches_c = !kSmallBuild && own > 0 && own >= p.prefetch.bytes / c->tiles;
@@ -88,23 +88,24 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
   t.a = static_cast<const uint8_t*>(p.a) + at.n * p.image + at.i * p.line + at.j * p.patches.row;
   t.b = static_cast<const uint8_t*>(g.packed) + col * cut.k * size;
   t.ldb = vecs * lanes;
-  const int64_t to = p.lines == nullptr ? row * g.ldc : p.lines->at(row);
-  t.c = g.c == nullptr ? spare : static_cast<uint8_t*>(g.c) + (to + col) * size;
-  t.ldc = g.c == nullptr ? t.ldb : g.ldc;
+  const int64_t to = p.lines == nullptr ? row * g.out.ldc : p.lines->at(row);
+  t.c = g.out.c == nullptr ? spare : static_cast<uint8_t*>(g.out.c) + (to + col) * size;
+  t.ldc = g.out.c == nullptr ? t.ldb : g.out.ldc;
   t.k = p.run;
   t.init = g.init == nullptr ? nullptr : static_cast<const uint8_t*>(g.init) + col * size;
-  t.relu = g.relu;
+  t.relu = g.out.relu;
   t.count = count;
   t.last = static_cast<int>(cols - (vecs - 1) * lanes);
   Patches patches = p.patches;
   if (cut.prefetch > 0) {
-    const int64_t next = (cut.height * g.ldc - col) * size + panel * cut.prefetch;
+    const int64_t next = (cut.height * g.out.ldc - col) * size + panel * cut.prefetch;
     patches.prefetch_step = cut.prefetch_step;
     patches.prefetch = p.prefetch.at((tile * cut.panels + panel) * cut.prefetch);
     if (cut.prefetches_c) patches.prefetch = static_cast<const char*>(t.c) + next;
   }
   g.micro->run_patches(height, vecs, t, patches);
-  if (g.epilogue != nullptr) g.epilogue(g.epilogue_ctx, t.c, t.ldc, row, count, col, cols);
+  if (g.out.epilogue != nullptr)
+    g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, count, col, cols);
 }
 
 }  // namespace

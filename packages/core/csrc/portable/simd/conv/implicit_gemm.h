@@ -27,10 +27,10 @@ struct PatchGemm {
   int64_t image, line;
   int64_t rows, cols;
   Patches patches;
-  int64_t run;  // contiguous units
-  const CoalescedAxes*
-      lines;  // offsets of the rows of g.c unless evenly spaced; g.ldc is the stride within a line
-  int64_t first = 0;  // index of the first patch, for g.c, lines and g.epilogue
+  int64_t run;                 // contiguous units
+  const CoalescedAxes* lines;  // offsets of the rows of g.out.c unless evenly spaced; g.out.ldc is
+                               // the stride within a line
+  int64_t first = 0;           // index of the first patch, for g.out and lines
   Prefetch prefetch;
 };
 

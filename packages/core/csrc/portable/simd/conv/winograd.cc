@@ -74,7 +74,7 @@ struct Job {
   PaddedInput input;
   const float* kernels;
   const float* bias;
-  const Gemm& end;
+  const GemmOutput& end;
   float* in;   // [point][tile][depth]
   float* out;  // [point][tile][outs]
 };
@@ -273,7 +273,7 @@ size_t winograd_scratch(const Convolution& c) {
 }
 
 void winograd(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
-              const float* bias, const Gemm& end, void* scratch) {
+              const float* bias, const GemmOutput& end, void* scratch) {
   const Layout l = layout_of(c);
   float* const in = static_cast<float*>(scratch);
   const Job s = {c,    l,   input, static_cast<const float*>(packed),

@@ -18,8 +18,8 @@ void winograd_pack(const Call& call, const Convolution& c, void* packed);
 /// Bytes of scratch besides the input, the packed weights and the bias.
 size_t winograd_scratch(const Convolution& c);
 /// `input` is all of x, without padding; `bias` is padded with whole vectors or nullptr; `end`
-/// describes the output (its c, ldc, relu and epilogue).
+/// describes the output.
 void winograd(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
-              const float* bias, const Gemm& end, void* scratch);
+              const float* bias, const GemmOutput& end, void* scratch);
 
 }  // namespace proa::PROA_ISA

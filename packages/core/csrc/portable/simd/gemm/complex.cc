@@ -55,7 +55,7 @@ const void* read_columns(const void* ctx, int64_t lane, int64_t k, int64_t count
                        : read_as<T, Form::kSwapped>(m, lane / 2, k, count, buffer);
 }
 
-/// Gemm::epilogue for columns of c that are not contiguous; ctx is a MatrixRef.
+/// GemmOutput::epilogue for columns of c that are not contiguous; ctx is a MatrixRef.
 template <class T>
 void write_pairs(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
@@ -88,11 +88,11 @@ void run(const Call& call, const Product& p, void* scratch) {
     g.a.step = 2 * p.a_rows.step();
   }
   if (writes_straight(p)) {
-    g.c = p.end.out.data;
-    g.ldc = 2 * p.end.out.rows.step();
+    g.out.c = p.end.out.data;
+    g.out.ldc = 2 * p.end.out.rows.step();
   } else {
-    g.epilogue = write_pairs<T>;
-    g.epilogue_ctx = &p.end.out;
+    g.out.epilogue = write_pairs<T>;
+    g.out.epilogue_ctx = &p.end.out;
   }
   gemm(call, g, scratch);
 }

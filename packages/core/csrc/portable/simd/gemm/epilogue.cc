@@ -110,15 +110,15 @@ bool takes_tiles(const MatrixRef& out) {
          out.rows.uniform();
 }
 
-void set_output(Gemm* g, const FloatEpilogue* end) {
+void set_output(GemmOutput* out, const FloatEpilogue* end) {
   if (takes_tiles(end->out)) {
-    g->c = end->out.data;
-    g->ldc = end->out.rows.step();
-    g->relu = end->act == Act::kRelu && end->residual.data == nullptr && !end->by_channels();
-    if (g->relu || end->plain()) return;
+    out->c = end->out.data;
+    out->ldc = end->out.rows.step();
+    out->relu = end->act == Act::kRelu && end->residual.data == nullptr && !end->by_channels();
+    if (out->relu || end->plain()) return;
   }
-  g->epilogue = float_epilogue;
-  g->epilogue_ctx = end;
+  out->epilogue = float_epilogue;
+  out->epilogue_ctx = end;
 }
 
 }  // namespace proa::PROA_ISA

@@ -45,12 +45,13 @@ struct FloatEpilogue {
   /// True if results are only written.
   bool plain() const { return residual.data == nullptr && act == Act::kNone && !by_channels(); }
 };
-/// Gemm::epilogue for float accumulators (double ones if out is kF64); ctx is a FloatEpilogue.
+/// GemmOutput::epilogue for float accumulators (double ones if out is kF64); ctx is a
+/// FloatEpilogue.
 void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                     int cols);
-/// Sets g's output to end.out, written directly or by float_epilogue. Call before gemm().
-void set_output(Gemm* g, const FloatEpilogue* end);
-/// True if set_output makes g write directly to memory of that form.
+/// Sets the output to end->out, written directly or by float_epilogue.
+void set_output(GemmOutput* out, const FloatEpilogue* end);
+/// True if set_output makes products write directly to memory of that form.
 bool takes_tiles(const MatrixRef& out);
 
 /// The micro-kernel that computes a float dtype.

@@ -88,39 +88,57 @@ PackA choose_pack_a(const Gemm& g, const Blocking& c) {
   return packs_whole_a(micro, c, g.n) ? PackA::kWhole : PackA::kPanel;
 }
 
-/// True if full panels of b are read in place: b fits into the second-level cache, or so few panels
-/// of a use it that packing would take longer than reading uncached memory.
-bool reads_b_in_place(const Gemm& g, const Blocking& c) {
-  if (!kHasUnpackedPaths || g.packed != nullptr || !g.b.mn_major || g.b.direct == nullptr)
-    return false;
+/// How panels of b reach the micro-kernel.
+enum class PackB {
+  kPrepacked,  // gemm_pack has packed all of b
+  kBlock,      // a block is packed before it is used
+  kFirstTile,  // a block is packed while the first panel of a is multiplied by it
+  kPanel,      // each panel is packed for all of k right before it is used
+  kInPlace,    // full panels are read from b itself,
+  kUncached    // which is in no cache yet
+};
+PackB choose_pack_b(const Gemm& g, const Blocking& c) {
+  if (g.packed != nullptr) return PackB::kPrepacked;
+  if (!kHasUnpackedPaths) return PackB::kBlock;
+  const bool few_a = c.panels <= kFewPanelsA;
+  if (!g.b.mn_major) return few_a ? PackB::kPanel : PackB::kBlock;
+  if (g.b.direct == nullptr) return PackB::kBlock;
   const int64_t step = g.b.step * g.micro->size, bytes = step * c.kc;
-  if (g.micro->run_uncached != nullptr &&
-      (c.panels <= 2 || (c.panels <= kFewPanelsA && bytes <= caches().uncached_b)))
-    return true;
-  return bytes <= caches().packed_b && g.n <= c.nc && step % (kAliasBytes / 2) != 0;
+  // So few panels of a use b that packing would take longer than reading uncached memory.
+  const bool uncached = g.micro->run_uncached != nullptr;
+  if (uncached && (c.panels <= 2 || (few_a && bytes <= caches().uncached_b)))
+    return PackB::kUncached;
+  // It fits into the second-level cache.
+  if (bytes <= caches().packed_b && g.n <= c.nc && step % (kAliasBytes / 2) != 0)
+    return uncached && few_a ? PackB::kUncached : PackB::kInPlace;
+  const bool fused = !few_a && c.mr == kTileRows && g.micro->run_and_pack_b != nullptr;
+  return fused ? PackB::kFirstTile : PackB::kBlock;
 }
+
+/// How a product is computed.
+struct Strategy {
+  PackA a;
+  PackB b;
+  bool b_in_place() const { return b == PackB::kInPlace || b == PackB::kUncached; }
+};
+
+/// Scratch for the operands, and for sums that are not stored in c.
+struct Buffers {
+  uint8_t* packed_b;
+  uint8_t* packed_a;  // panels of PackA::kWhole
+  uint8_t* sums;      // or nullptr
+  int64_t ld_sums;
+};
 
 /// One block of b, with what run_block needs to multiply it.
 struct Block {
   const Gemm& g;
   const Blocking& blocking;
-  PackA pack_a;
-  bool in_place;                // full panels of b are read in place,
-  bool uncached;                // from memory that is in no cache yet
-  int64_t col = 0, cols = 0;    // columns of c
-  int64_t k0 = 0, k = 0;        // units of k
-  uint8_t* packed_b = nullptr;  // memory for packed panels of b
-  const uint8_t* b = nullptr;   // packed panels of b: there, or in g.packed
-  uint8_t* acc = nullptr;       // accumulators of all of c, if they are not stored in c
-  int64_t ld_acc = 0;
-  uint8_t* packed_a = nullptr;  // panels of PackA::kWhole
-
-  Block(const Gemm& gemm, const Blocking& sizes)
-      : g(gemm),
-        blocking(sizes),
-        pack_a(choose_pack_a(gemm, sizes)),
-        in_place(reads_b_in_place(gemm, sizes)),
-        uncached(in_place && sizes.panels <= kFewPanelsA && gemm.micro->run_uncached != nullptr) {}
+  Strategy strategy;
+  Buffers buffers;
+  const uint8_t* b;           // its packed panels: in buffers.packed_b or g.packed
+  int64_t col = 0, cols = 0;  // columns of c
+  int64_t k0 = 0, k = 0;      // units of k
 };
 
 int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes ? 1 : kTileVecs; }
@@ -147,30 +165,31 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
   t.lda = height;
   t.b = s.b + (col - s.col) * s.k * size;
   t.ldb = width;
-  if (kHasUnpackedPaths && ((s.in_place && cols == s.blocking.nr) || to != nullptr)) {
+  const bool full = cols == s.blocking.nr;
+  if (kHasUnpackedPaths && ((s.strategy.b_in_place() && full) || to != nullptr)) {
     t.b = static_cast<const uint8_t*>(g.b.direct) + (s.k0 * g.b.step + col) * size;
     t.ldb = g.b.step;
   }
   t.c = spare;
   t.ldc = width;
-  if (g.c != nullptr) {
-    t.c = static_cast<uint8_t*>(g.c) + (row * g.ldc + col) * size;
-    t.ldc = g.ldc;
-  } else if (s.acc != nullptr) {
-    t.c = s.acc + (row * s.ld_acc + col) * size;
-    t.ldc = s.ld_acc;
+  if (g.out.c != nullptr) {
+    t.c = static_cast<uint8_t*>(g.out.c) + (row * g.out.ldc + col) * size;
+    t.ldc = g.out.ldc;
+  } else if (s.buffers.sums != nullptr) {
+    t.c = s.buffers.sums + (row * s.buffers.ld_sums + col) * size;
+    t.ldc = s.buffers.ld_sums;
   }
   t.k = s.k;
   t.accumulate = s.k0 > 0;
-  t.relu = g.relu && done;
+  t.relu = g.out.relu && done;
   t.count = rows;
   t.last = cols - (vecs - 1) * micro.lanes;
   // Later blocks of k are added to what the first began with.
   if (g.init != nullptr && s.k0 == 0) t.init = static_cast<const uint8_t*>(g.init) + col * size;
   if (kHasUnpackedPaths && to != nullptr) {
     micro.run_and_pack_b(t, to);
-  } else if (kHasUnpackedPaths && panel.pitch == 0 && s.uncached && row == 0 &&
-             cols == s.blocking.nr) {
+  } else if (kHasUnpackedPaths && panel.pitch == 0 && s.strategy.b == PackB::kUncached &&
+             row == 0 && full) {
     micro.run_uncached(height, t);
   } else if (panel.pitch == 0) {
     micro.run(height, vecs, t);
@@ -178,7 +197,8 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
     const Patches rows_of_a = {panel.pitch, 1, 1, 0, 0};
     micro.run_patches(height, vecs, t, rows_of_a);
   }
-  if (g.epilogue != nullptr && done) g.epilogue(g.epilogue_ctx, t.c, t.ldc, row, rows, col, cols);
+  if (g.out.epilogue != nullptr && done)
+    g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, rows, col, cols);
 }
 
 /// Copies the rows of a panel of a side by side, the last one twice if their number is odd.
@@ -196,12 +216,12 @@ Panel load_panel(const Block& s, int64_t i, uint8_t* buffer) {
   const int64_t size = g.micro->size, row = s.blocking.panel_row(i);
   const int rows = static_cast<int>(min(g.m - row, s.blocking.panel_height(i)));
   Panel p = {buffer, row, 0, rows};
-  if (s.pack_a == PackA::kWhole) {
-    p.data = s.packed_a + i * panel_bytes(*g.micro, s.blocking, s.k);
-  } else if (s.pack_a == PackA::kInPlace && tile_rows(rows) == rows) {
+  if (s.strategy.a == PackA::kWhole) {
+    p.data = s.buffers.packed_a + i * panel_bytes(*g.micro, s.blocking, s.k);
+  } else if (s.strategy.a == PackA::kInPlace && tile_rows(rows) == rows) {
     p.data = static_cast<const uint8_t*>(g.a.direct) + (row * g.a.step + s.k0) * size;
     p.pitch = g.a.step * size;
-  } else if (s.pack_a == PackA::kPanel) {
+  } else if (s.strategy.a == PackA::kPanel) {
     pack_panel(g.a, g.micro->size, row, rows, tile_rows(rows), s.k0, s.k, buffer);
   } else {
     p.pitch = s.k * size + kRowPadding;
@@ -237,26 +257,27 @@ void pack_columns(const Micro& micro, const PackOperand& b, int64_t width, int64
 
 /// Packs panels [first, last) of the block, unless they are prepacked or read in place.
 void pack_block(const Block& s, int64_t first, int64_t last) {
-  if (s.g.packed != nullptr) return;
+  if (s.strategy.b == PackB::kPrepacked) return;
   const int64_t width = s.blocking.nr, end = s.col + min(last * width, s.cols);
   int64_t begin = s.col + first * width;
-  if (kHasUnpackedPaths && s.in_place)
+  if (kHasUnpackedPaths && s.strategy.b_in_place())
     begin = max(begin, s.col + s.cols / width * width);  // only the narrow panel
-  if (begin < end) pack_columns(*s.g.micro, s.g.b, width, s.col, begin, end, s.k0, s.k, s.packed_b);
+  if (begin < end)
+    pack_columns(*s.g.micro, s.g.b, width, s.col, begin, end, s.k0, s.k, s.buffers.packed_b);
 }
 
 /// Packs panels [first, last) of the block while multiplying the first panel of a by them.
 void run_first(const Block& s, int64_t first, int64_t last) {
   const Micro& micro = *s.g.micro;
   alignas(64) uint8_t buffer[kPanelBytes + kVecBytes];
-  Panel p = {s.packed_a, 0, 0, kTileRows};
-  if (s.pack_a != PackA::kWhole) {
+  Panel p = {s.buffers.packed_a, 0, 0, kTileRows};
+  if (s.strategy.a != PackA::kWhole) {
     pack_panel(s.g.a, micro.size, 0, kTileRows, kTileRows, s.k0, s.k, buffer);
     p.data = buffer;
   }
   for (int64_t j = first; j < last; ++j) {
     const int64_t offset = j * s.blocking.nr;
-    uint8_t* const to = s.packed_b + offset * s.k * micro.size;
+    uint8_t* const to = s.buffers.packed_b + offset * s.k * micro.size;
     const bool full = s.cols - offset >= s.blocking.nr;
     if (!full) pack_block(s, j, j + 1);
     run_tile_at(s, p, s.col + offset, full ? to : nullptr);
@@ -275,13 +296,11 @@ void run_block(const Call& call, const Block& s) {
     });
     return;
   }
-  const bool fused = kHasUnpackedPaths && s.g.packed == nullptr && !s.in_place && s.g.b.mn_major &&
-                     s.g.b.direct != nullptr && s.blocking.mr == kTileRows &&
-                     s.g.micro->run_and_pack_b != nullptr;
+  const bool fused = kHasUnpackedPaths && s.strategy.b == PackB::kFirstTile;
   if (fused)
     parallel_for(call, panels, ceil_div(kGrainMacs, tile),
                  [&](int64_t first, int64_t last) { run_first(s, first, last); });
-  else if (s.g.packed == nullptr)
+  else if (s.strategy.b != PackB::kPrepacked)
     parallel_for(call, panels, ceil_div(kGrainMacs / 16, max(s.k * s.blocking.nr, 1)),
                  [&](int64_t first, int64_t last) { pack_block(s, first, last); });
   // With few panels of a the columns are split into tasks too.
@@ -313,25 +332,24 @@ void pack_rows(const Call& call, const Block& s) {
       const int width = tile_rows(rows);
       // Through the stack: packing may write past the end.
       pack_panel(s.g.a, micro.size, row, rows, width, s.k0, s.k, buffer);
-      memcpy(s.packed_a + i * bytes, buffer, static_cast<size_t>(width * s.k * micro.size));
+      memcpy(s.buffers.packed_a + i * bytes, buffer, static_cast<size_t>(width * s.k * micro.size));
     }
   });
 }
 
-/// Few panels of a, and a b that is contiguous along k: each panel of b is packed for all of k and
-/// used at once.
-void run_few_columns(const Call& call, Block s) {
+/// PackB::kPanel: few panels of a, and a b that is contiguous along k.
+void run_panels_of_b(const Call& call, Block s) {
   const Blocking& c = s.blocking;
   const int64_t blocks = ceil_div(max(s.g.k, 1), c.kc);
-  uint8_t* const panels_a = s.packed_a;
+  uint8_t* const panels_a = s.buffers.packed_a;
   auto select = [&](Block* block, int64_t i) {
     block->k0 = i * c.kc;
     block->k = min(s.g.k - block->k0, c.kc);
-    block->packed_a = panels_a + i * c.panels * panel_bytes(*s.g.micro, c, c.kc);
+    block->buffers.packed_a = panels_a + i * c.panels * panel_bytes(*s.g.micro, c, c.kc);
   };
   for (int64_t i = 0; i < blocks; ++i) {
     select(&s, i);
-    if (s.pack_a == PackA::kWhole) pack_rows(call, s);
+    if (s.strategy.a == PackA::kWhole) pack_rows(call, s);
   }
   const int64_t grain = ceil_div(kGrainMacs, max(c.panels * c.mr * s.g.k * c.nr, 1));
   for (s.col = 0; s.col < s.g.n; s.col += c.nc) {
@@ -342,8 +360,8 @@ void run_few_columns(const Call& call, Block s) {
         Block block = s;
         block.col = s.col + j * c.nr;
         block.cols = min(s.cols - j * c.nr, c.nr);
-        block.packed_b = s.packed_b + j * c.nr * c.kc * s.g.micro->size;
-        block.b = block.packed_b;
+        block.buffers.packed_b = s.buffers.packed_b + j * c.nr * c.kc * s.g.micro->size;
+        block.b = block.buffers.packed_b;
         for (int64_t i = 0; i < blocks; ++i) {
           select(&block, i);
           pack_block(block, 0, 1);
@@ -356,13 +374,13 @@ void run_few_columns(const Call& call, Block s) {
 
 /// Byte counts of the parts of scratch, in this order.
 struct ScratchSizes {
-  int64_t packed_b, acc, packed_a;
+  int64_t packed_b, sums, packed_a;
 };
 ScratchSizes scratch_sizes(const Micro& micro, const Blocking& c, int64_t m, int64_t n, int64_t k,
                            bool has_c, bool has_b) {
   ScratchSizes sizes = {};
   if (!has_b) sizes.packed_b = round_up(c.kc * c.nc * micro.size, 64);
-  if (!has_c && k > c.kc) sizes.acc = (m + kTileRows) * gemm_columns(micro, n) * micro.size;
+  if (!has_c && k > c.kc) sizes.sums = (m + kTileRows) * gemm_columns(micro, n) * micro.size;
   if (packs_whole_a(micro, c, n)) sizes.packed_a = c.panels * panel_bytes(micro, c, c.kc);
   if (c.panels <= kFewPanelsA) sizes.packed_a *= ceil_div(max(k, 1), c.kc);
   return sizes;
@@ -380,7 +398,7 @@ int64_t gemm_k_block(const Micro& micro, int64_t k) {
 size_t gemm_scratch(const Micro& micro, int64_t m, int64_t n, int64_t k, bool has_c, bool has_b) {
   const ScratchSizes sizes =
       scratch_sizes(micro, choose_blocking(micro, m, n, k), m, n, k, has_c, has_b);
-  return static_cast<size_t>(sizes.packed_b + sizes.acc + sizes.packed_a) + 128;
+  return static_cast<size_t>(sizes.packed_b + sizes.sums + sizes.packed_a) + 128;
 }
 
 void gemm(const Call& call, const Gemm& g, void* scratch) {
@@ -388,19 +406,16 @@ void gemm(const Call& call, const Gemm& g, void* scratch) {
   if (g.m == 0 || g.n == 0) return;
   const Blocking c = choose_blocking(micro, g.m, g.n, g.k);
   const ScratchSizes sizes =
-      scratch_sizes(micro, c, g.m, g.n, g.k, g.c != nullptr, g.packed != nullptr);
+      scratch_sizes(micro, c, g.m, g.n, g.k, g.out.c != nullptr, g.packed != nullptr);
   const int64_t padded = gemm_columns(micro, g.n);
-  Block s(g, c);
-  s.packed_b = static_cast<uint8_t*>(scratch);
-  s.b = s.packed_b;
-  if (sizes.acc > 0) s.acc = s.packed_b + sizes.packed_b;
-  s.ld_acc = padded;
-  s.packed_a = s.packed_b + sizes.packed_b + sizes.acc;
-  if (kHasUnpackedPaths && c.panels <= kFewPanelsA && g.packed == nullptr && !g.b.mn_major)
-    return run_few_columns(call, s);
+  uint8_t* const packed_b = static_cast<uint8_t*>(scratch);
+  uint8_t* const sums = packed_b + sizes.packed_b;
+  const Buffers buffers = {packed_b, sums + sizes.sums, sizes.sums > 0 ? sums : nullptr, padded};
+  Block s = {g, c, {choose_pack_a(g, c), choose_pack_b(g, c)}, buffers, packed_b};
+  if (kHasUnpackedPaths && s.strategy.b == PackB::kPanel) return run_panels_of_b(call, s);
   do {
     s.k = min(g.k - s.k0, c.kc);
-    if (s.pack_a == PackA::kWhole) pack_rows(call, s);
+    if (s.strategy.a == PackA::kWhole) pack_rows(call, s);
     for (s.col = 0; s.col < g.n; s.col += c.nc) {
       s.cols = min(g.n - s.col, c.nc);
       if (g.packed != nullptr)

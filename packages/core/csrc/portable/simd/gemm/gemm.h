@@ -6,6 +6,17 @@
 
 namespace proa::PROA_ISA {
 
+/// Where the results of a product or convolution go.
+struct GemmOutput {
+  void* c = nullptr;  // rows of n accumulators, `ldc` apart; nullptr: through scratch
+  int64_t ldc = 0;
+  bool relu = false;  // applied to c, before the epilogue
+  /// Called for every finished tile (stored in c if c is given); must be given if c is not.
+  void (*epilogue)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                   int cols) = nullptr;
+  const void* epilogue_ctx = nullptr;
+};
+
 struct Gemm {
   const Micro* micro;
   int64_t m, n, k;  // k in units
@@ -13,13 +24,7 @@ struct Gemm {
   PackOperand b;                 // read if b is not prepacked
   const void* packed = nullptr;  // b as written by gemm_pack
   const void* init = nullptr;    // accumulators that each row starts from, gemm_columns(n) of them
-  void* c = nullptr;             // rows of n accumulators, `ldc` apart; nullptr: through scratch
-  int64_t ldc = 0;
-  bool relu = false;  // applied to c, before the epilogue
-  /// Called for every finished tile (stored in c if c is given); must be given if c is not.
-  void (*epilogue)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                   int cols) = nullptr;
-  const void* epilogue_ctx = nullptr;
+  GemmOutput out = {};
 };
 
 /// n rounded up to whole vectors of accumulators.

@@ -113,7 +113,7 @@ void multiply(const Call& call, const Product& p, void* scratch) {
     g.init = rest;
     rest += bytes;
   }
-  set_output(&g, &p.end);
+  set_output(&g.out, &p.end);
   g.a = matrix_operand(&a, p.a, p.dtype, p.a_rows, p.a_steps);
   RowMajorB lines = {p.dtype, p.b, p.b_stride, block_of(p), by_pairs(p)};
   if constexpr (kHasAvx512) {

@@ -121,18 +121,18 @@ void write_chunk(const Chunk<T>& c, Compute<T>* sums) {
     for (int64_t j = 0; j < c.cols; j += kWidth) {
       C* const at = sums + r * c.pitch + j;
       Vec<C> v = load(at);
-      if (g.relu) v = Vec<C>{} > v ? Vec<C>{} : v;  // NaN stays
+      if (g.out.relu) v = Vec<C>{} > v ? Vec<C>{} : v;  // NaN stays
       store(at, v);
-      if (g.c != nullptr)
-        store_n(static_cast<C*>(g.c) + r * g.ldc + c.col + j, v, min(c.cols - j, kWidth));
+      if (g.out.c != nullptr)
+        store_n(static_cast<C*>(g.out.c) + r * g.out.ldc + c.col + j, v, min(c.cols - j, kWidth));
     }
-  if (g.epilogue == nullptr) return;
+  if (g.out.epilogue == nullptr) return;
   constexpr int64_t kTileCols = kTileVecs * kWidth;
   for (int64_t j = 0; j < c.cols; j += kTileCols) {
     void* place = sums + j;
-    if (g.c != nullptr) place = static_cast<C*>(g.c) + c.col + j;
-    g.epilogue(g.epilogue_ctx, place, g.c != nullptr ? g.ldc : c.pitch, 0, static_cast<int>(g.m),
-               c.col + j, static_cast<int>(min(c.cols - j, kTileCols)));
+    if (g.out.c != nullptr) place = static_cast<C*>(g.out.c) + c.col + j;
+    g.out.epilogue(g.out.epilogue_ctx, place, g.out.c != nullptr ? g.out.ldc : c.pitch, 0,
+                   static_cast<int>(g.m), c.col + j, static_cast<int>(min(c.cols - j, kTileCols)));
   }
 }
 

@@ -82,15 +82,15 @@ void run_columns(const Gemm& g, const RowMajorB& rows, const float* a, int64_t c
   }
   alignas(64) float tile[kRows][kLanes];
   for (int r = 0; r < kRows; ++r) {
-    if (g.relu) total[r] = max(VF{}, total[r]);
+    if (g.out.relu) total[r] = max(VF{}, total[r]);
     store(tile[r], total[r]);
-    if (g.c != nullptr && r < g.m)
-      store_n(static_cast<float*>(g.c) + r * g.ldc + col, total[r], cols);
+    if (g.out.c != nullptr && r < g.m)
+      store_n(static_cast<float*>(g.out.c) + r * g.out.ldc + col, total[r], cols);
   }
-  if (g.epilogue == nullptr) return;
-  void* const place = g.c != nullptr ? static_cast<float*>(g.c) + col : tile[0];
-  g.epilogue(g.epilogue_ctx, place, g.c != nullptr ? g.ldc : int64_t{kLanes}, 0,
-             static_cast<int>(g.m), col, static_cast<int>(cols));
+  if (g.out.epilogue == nullptr) return;
+  void* const place = g.out.c != nullptr ? static_cast<float*>(g.out.c) + col : tile[0];
+  g.out.epilogue(g.out.epilogue_ctx, place, g.out.c != nullptr ? g.out.ldc : int64_t{kLanes}, 0,
+                 static_cast<int>(g.m), col, static_cast<int>(cols));
 }
 
 int64_t padded_rows(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : m <= 8 ? 8 : 16; }

@@ -23,7 +23,7 @@ void transpose_tile(const float* tile, int64_t ldt, int rows, int cols, float* t
     }
 }
 
-/// Gemm::epilogue; ctx is the MatrixRef of c.
+/// GemmOutput::epilogue; ctx is the MatrixRef of c.
 void finish_swapped(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                     int cols) {
   const MatrixRef& out = *static_cast<const MatrixRef*>(ctx);
@@ -43,8 +43,8 @@ void multiply_swapped(const Call& call, const Product& p, void* scratch) {
   Gemm g = {&kMicroF32, p.n, p.m, p.k, {}, {}};
   g.a = matrix_operand(&a, p.b, p.dtype, b_columns(p), p.b_steps);
   g.b = matrix_operand(&b, p.a, p.dtype, p.a_rows, p.a_steps);
-  g.epilogue = finish_swapped;
-  g.epilogue_ctx = &p.end.out;
+  g.out.epilogue = finish_swapped;
+  g.out.epilogue_ctx = &p.end.out;
   gemm(call, g, scratch);
 }
 

@@ -15,18 +15,6 @@ const T* past(const T* p, int64_t bytes) {
   return reinterpret_cast<const T*>(reinterpret_cast<const uint8_t*>(p) + bytes);
 }
 
-/// What is fetched for the next product.
-struct Ahead {
-  const uint8_t *a, *b;
-  int64_t a_bytes, b_bytes;  // each step
-  PROA_INLINE void step() {
-    __builtin_prefetch(a, 0, 2);
-    __builtin_prefetch(b, 0, 2);
-    a += a_bytes;
-    b += b_bytes;
-  }
-};
-
 /// Where one tile is.
 template <class T>
 struct Corner {
@@ -35,7 +23,7 @@ struct Corner {
   const T* init;
   T* c;
   int64_t last;  // columns of the last vector
-  Ahead* ahead;
+  PrefetchStream *next_a, *next_b;
 };
 
 template <class T, int kHigh, int kVecs>
@@ -53,14 +41,17 @@ void run_tile(const UnpackedGemm& s, const Corner<T>& at) {
     for (int i = 0; i < kHigh; ++i) acc[i][j] = first;
   }
   // Three rows share a pointer: their distances are addressing modes.
-  const int64_t size = sizeof(T), row = s.a_row * size, step = s.a_step * size;
+  const int64_t size = sizeof(T), row = s.a.line * size, step = s.a.step * size;
   const T *a[kPointers], *b = at.b;
 #pragma GCC unroll 8
   for (int i = 0; i < kPointers; ++i) a[i] = past(at.a, 3 * i * row);
   constexpr bool kFetches = kHigh > kRows;  // low ones have no time for it
-  Ahead ahead = *at.ahead;
+  PrefetchStream next_a = *at.next_a, next_b = *at.next_b;
   for (int64_t k = s.k; k > 0; --k, b += at.b_step) {
-    if (kFetches) ahead.step();
+    if (kFetches) {
+      next_a.step();
+      next_b.step();
+    }
     V v[kVecs];
 #pragma GCC unroll 4
     for (int j = 0; j < kVecs - 1; ++j) v[j] = load(b + j * kWidth);
@@ -77,7 +68,10 @@ void run_tile(const UnpackedGemm& s, const Corner<T>& at) {
       keep_in_register(a[i]);
     }
   }
-  if (kFetches) *at.ahead = ahead;
+  if (kFetches) {
+    *at.next_a = next_a;
+    *at.next_b = next_b;
+  }
   T* c = at.c;
 #pragma GCC unroll 16
   for (int i = 0; i < kHigh; ++i, c += s.ldc) {
@@ -115,7 +109,7 @@ PROA_INLINE void run_rows(const UnpackedGemm& s, Corner<T> at) {
   const T* const a = at.a;
   T* const c = at.c;
   auto set_row = [&](int64_t row) {
-    at.a = a + row * s.a_row;
+    at.a = a + row * s.a.line;
     at.c = c + row * s.ldc;
   };
   int64_t row = 0;
@@ -142,21 +136,19 @@ template <class T>
 void run(const UnpackedGemm& s, const PackOperand* transposed) {
   constexpr int64_t kWidth = kLanesOf<T>;
   alignas(64) T panel[kTransposedSteps * wide(1) * kWidth];
-  const void* const prefetch_a = s.prefetch_a != nullptr ? s.prefetch_a : s.a;
-  const void* const prefetch_b = s.prefetch_b != nullptr ? s.prefetch_b : s.a;
-  Ahead ahead = {static_cast<const uint8_t*>(prefetch_a), static_cast<const uint8_t*>(prefetch_b),
-                 s.prefetch_a_bytes, s.prefetch_b_bytes};
+  PrefetchStream next_a = s.next_a, next_b = s.next_b;
   for (int64_t col = 0; col < s.n;) {
     const int64_t left = s.n - col, widest = wide(s.m) * kWidth;
     const bool full = left > widest - kWidth;  // the tile's last vector may be a part
     const int64_t width = full ? widest : kWidth, cols = left < width ? left : width;
-    Corner<T> at = {static_cast<const T*>(s.a),
-                    static_cast<const T*>(s.b) + col,
-                    s.b_step,
+    Corner<T> at = {static_cast<const T*>(s.a.data),
+                    static_cast<const T*>(s.b.data) + col,
+                    s.b.step,
                     s.init == nullptr ? nullptr : static_cast<const T*>(s.init) + col,
                     static_cast<T*>(s.c) + col,
                     (cols - 1) % kWidth + 1,
-                    &ahead};
+                    &next_a,
+                    &next_b};
     if (transposed != nullptr) {
       at.b_step = width;
       pack_panel(*transposed, sizeof(T), col, static_cast<int>(cols), static_cast<int>(width), 0,
@@ -196,19 +188,18 @@ bool fits_unpacked(const Product& p, int64_t work) {
 }
 
 UnpackedGemm unpacked_gemm(const Product& p) {
+  const auto* const first = static_cast<const uint8_t*>(p.a);
   UnpackedGemm s = {p.m,
                     p.n,
                     p.k,
-                    p.a,
-                    p.a_rows.step(),
-                    p.a_steps.step(),
-                    p.b,
-                    p.b_steps.step(),
-                    p.b_stride,
+                    {p.a, p.a_rows.step(), p.a_steps.step()},
+                    {p.b, p.b_stride, p.b_steps.step()},
                     p.end.out.data,
                     p.end.out.rows.step(),
                     nullptr,
-                    p.end.act == Act::kRelu};
+                    p.end.act == Act::kRelu,
+                    {first, 0},
+                    {first, 0}};
   if (p.bias != nullptr && p.bias->given()) s.init = p.bias->data;
   return s;
 }
@@ -219,21 +210,19 @@ void prefetch_next(DType dtype, int64_t a, int64_t b, UnpackedGemm* s) {
   const int64_t panels = (s->n + 2 * kVecBytes / size - 1) / (2 * kVecBytes / size);
   const int64_t steps = panels * high_tiles(s->m) * s->k;
   if (steps == 0) return;
-  s->prefetch_a = past(static_cast<const uint8_t*>(s->a), a);
-  s->prefetch_b = past(static_cast<const uint8_t*>(s->b), b);
-  s->prefetch_a_bytes = (a + steps - 1) / steps;
-  s->prefetch_b_bytes = (b + steps - 1) / steps;
+  s->next_a = {past(static_cast<const uint8_t*>(s->a.data), a), (a + steps - 1) / steps};
+  s->next_b = {past(static_cast<const uint8_t*>(s->b.data), b), (b + steps - 1) / steps};
 }
 
 void multiply_unpacked(DType dtype, const UnpackedGemm& s) {
   MatrixOperand lines;
   PackOperand source;
   const PackOperand* transposed = nullptr;
-  if (s.b_stride != 1) {
+  if (s.b.line != 1) {
     CoalescedAxes columns, steps;
-    columns.add(s.n, s.b_stride);
-    steps.add(s.k, s.b_step);
-    source = matrix_operand(&lines, s.b, dtype, columns, steps);
+    columns.add(s.n, s.b.line);
+    steps.add(s.k, s.b.step);
+    source = matrix_operand(&lines, s.b.data, dtype, columns, steps);
     transposed = &source;
   }
   is_double(dtype) ? run<double>(s, transposed) : run<float>(s, transposed);

@@ -5,20 +5,31 @@
 
 namespace proa::PROA_ISA {
 
+/// An operand read in place: unit p of k of line i (a row of a, a column of b) is element
+/// i * line + p * step.
+struct UnpackedOperand {
+  const void* data;
+  int64_t line, step;
+};
+/// What is prefetched into the second-level cache at each step of k.
+struct PrefetchStream {
+  const uint8_t* from;
+  int64_t bytes;  // each step
+  PROA_INLINE void step() {
+    __builtin_prefetch(from, 0, 2);
+    from += bytes;
+  }
+};
+
 /// c (m x n) = init + a * b. Distances are in elements.
 struct UnpackedGemm {
   int64_t m, n, k;
-  const void* a;  // element (i, p) at i * a_row + p * a_step
-  int64_t a_row, a_step;
-  const void* b;  // element (p, j) at p * b_step + j * b_stride, one of which is 1
-  int64_t b_step, b_stride;
+  UnpackedOperand a, b;  // of b line or step is 1
   void* c;
   int64_t ldc;
   const void* init;  // n elements, or nullptr for 0
   bool relu;
-  // Addresses to prefetch into the second-level cache, and how many bytes of each per step of k.
-  const void *prefetch_a = nullptr, *prefetch_b = nullptr;
-  int64_t prefetch_a_bytes = 0, prefetch_b_bytes = 0;
+  PrefetchStream next_a, next_b;
 };
 
 // Multiply-adds up to which packing does not pay. A single product may be split over threads
