@@ -245,8 +245,9 @@ def types(session: nox.Session) -> None:
     session.run("mypy", "--strict", *sorted(str(p) for p in ROOT.glob("tools/*.py")))
     # The compiled module and the methods of Tensor, whose stubs are apart from them.
     session.run("python", "tools/tensor_stub.py", "--check")
-    session.run("stubtest", "proa._core", "--concise", "--allowlist",
-                "tools/stubtest.txt", "--mypy-config-file", "pyproject.toml")  # fmt: skip
+    session.run("stubtest", "proa._core", "--concise",
+                "--allowlist", "tools/stubtest.txt",
+                "--mypy-config-file", "pyproject.toml")  # fmt: skip
     session.run("python", "tools/annotations.py")
 
 

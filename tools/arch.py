@@ -93,6 +93,14 @@ UNINLINED = re.compile(r"\s*(?:static\s+)?(?:inline|constexpr)\b[^=;]*\(")
 UNCODED = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S
 )
+# The line before a declaration begins: blank, a comment or directive, or one that ends
+# a statement, block or label.
+_ENDED = re.compile(r"^\s*$|^\s*(?://|#|/?\*)|[;{}:]\s*$|//")
+# Blocks that are no functions.
+_NO_FUNCTION = re.compile(
+    r"^(?:template <.*> )?(?:namespace|struct|class|union|enum|extern|if|for|while"
+    r"|switch|else|do|return)\b|= [\[{]"
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
 
 # Undefined symbols that mean the C++ runtime library or exceptions are needed.
@@ -139,6 +147,8 @@ def names_and_lengths(root: Path, files: list[str]) -> Iterator[Breach]:
             yield Breach(name, limit, f"at most {limit} lines, got {count}")
         if path.suffix == ".py":
             yield from long_functions(name, text)
+        else:
+            yield from long_cpp_functions(name, text)
 
 
 def leftovers(files: list[str]) -> Iterator[Breach]:
@@ -161,6 +171,28 @@ def long_functions(name: str, text: str) -> Iterator[Breach]:
         if count > FUNCTION_LINES:
             rule = f"a function has at most {FUNCTION_LINES} lines"
             yield Breach(name, node.lineno, f"{rule}, {node.name} has {count}")
+
+
+def long_cpp_functions(name: str, text: str) -> Iterator[Breach]:
+    """A C++ function fits on one screen, found by the indentation of clang-format."""
+    lines = text.splitlines()
+    i = 0
+    while i < len(lines):
+        first = i
+        if lines[i].endswith("{") and "//" not in lines[i]:
+            while first > 0 and not _ENDED.search(lines[first - 1]):
+                first -= 1
+            head = " ".join(line.strip() for line in lines[first : i + 1])
+            if "(" in head and not _NO_FUNCTION.search(head):
+                indent = lines[first][: -len(lines[first].lstrip())]
+                i += 1
+                while i < len(lines) and not lines[i].startswith(indent + "}"):
+                    i += 1
+                count = i - first + 1
+                if count > FUNCTION_LINES:
+                    rule = f"a function has at most {FUNCTION_LINES} lines"
+                    yield Breach(name, first + 1, f"{rule}, got {count}: {head[:60]}")
+        i += 1
 
 
 def component_of(name: str) -> str | None:

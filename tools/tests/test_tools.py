@@ -166,6 +166,26 @@ def test_functions_in_headers_of_every_instruction_set_are_always_inlined(
     assert not list(arch.portable_code(tmp_path, write(tmp_path, name, right)))
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "int f(int x) {",
+        "template <class T>\nvoid f(T x,\n       T y) {",
+        "struct S {\n  void f() const {",
+    ],
+)
+def test_long_cpp_functions_are_found(head: str):
+    indent = "  " if head.startswith("struct") else ""
+    lines = 58 - head.count("\n") + (1 if indent else 0)
+    end = f"\n{indent}}}\n" + ("};\n" if indent else "")
+    body = f"\n{indent}  x += 1;"
+    fits = f"namespace a {{\n\n{head}{body * lines}{end}\n}}\n"
+    assert not list(arch.long_cpp_functions("a.cc", fits))
+    found = list(arch.long_cpp_functions("a.cc", fits.replace(body, body * 2, 1)))
+    assert [breach.line for breach in found] == [4 if indent else 3]
+    assert "got 61" in found[0].rule
+
+
 def test_vague_names_and_long_files_are_found_outside_tests(tmp_path):
     files = [
         *write(tmp_path, "packages/core/csrc/portable/base/common.h", ""),

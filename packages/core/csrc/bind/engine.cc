@@ -172,9 +172,37 @@ py::list specs_of(const std::vector<IoSpec>& specs) {
   return result;
 }
 
-}  // namespace
+using TakeSignals = std::function<void()>;
 
-void bind_engine(py::module_& m) {
+EngineOptions options_of(int threads, int max_plans, bool verify, const TakeSignals& interrupt) {
+  EngineOptions o;
+  o.threads = threads;
+  o.max_plans = max_plans;
+  o.verify_checksum = verify;
+  o.interrupt = interrupt;
+  return o;
+}
+
+// The steps of a run: (op, name, nanoseconds).
+auto profile(Engine& e, const py::sequence& inputs, const py::sequence& numbers) {
+  std::vector<std::tuple<std::string, std::string, int64_t>> steps;
+  e.set_profile(
+      [&steps](const char* op, const char* name, int64_t ns) { steps.emplace_back(op, name, ns); });
+  try {
+    if (e.options().updates.on) {
+      run_whole(e, inputs, numbers);
+    } else {
+      run(e, inputs);
+    }
+  } catch (...) {
+    e.set_profile(nullptr);
+    throw;
+  }
+  e.set_profile(nullptr);
+  return steps;
+}
+
+void bind_errors() {
   // NOLINTNEXTLINE(performance-unnecessary-value-param): what pybind11 takes
   py::register_exception_translator([](std::exception_ptr p) {
     try {
@@ -185,15 +213,9 @@ void bind_engine(py::module_& m) {
       py::set_error(py::module_::import("proa.errors").attr("UnavailableError"), e.what());
     }
   });
-  const std::function<void()> take_signals = signal_taker();
-  const auto options = [take_signals](int threads, int max_plans, bool verify) {
-    EngineOptions o;
-    o.threads = threads;
-    o.max_plans = max_plans;
-    o.verify_checksum = verify;
-    o.interrupt = take_signals;
-    return o;
-  };
+}
+
+void bind_functions(py::module_& m) {
   m.def(
       "crc32",
       [](const py::buffer& bytes, uint32_t crc) {
@@ -217,36 +239,40 @@ void bind_engine(py::module_& m) {
       },
       py::arg("dtype"), py::arg("weight"), py::arg("stride"), py::arg("dilation"),
       py::arg("groups"));
-  py::class_<TapePlan>(m, "TapePlan")
-      .def(py::init<size_t, std::vector<uint32_t>, std::vector<uint32_t>,
-                    std::vector<std::pair<uint32_t, uint32_t>>, std::vector<uint32_t>>(),
-           py::arg("results"), py::arg("read_again"), py::arg("made_again"), py::arg("seeds"),
-           py::arg("parts"));
-  py::class_<Engine>(m, "Engine")
+}
+
+// Engines of a file or of bytes.
+void bind_files(py::class_<Engine>& engine, const TakeSignals& take_signals) {
+  engine
       .def_static(
           "load",
-          [options](const std::string& path, int threads, int max_plans, bool verify) {
+          [take_signals](const std::string& path, int threads, int max_plans, bool verify) {
             const bind::WithoutLock others;
-            return Engine::load(path, options(threads, max_plans, verify));
+            return Engine::load(path, options_of(threads, max_plans, verify, take_signals));
           },
           py::arg("path"), py::arg("threads") = 0, py::arg("max_plans") = 8,
           py::arg("verify") = true)
       .def_static(
           "from_bytes",
-          [options](const py::buffer& given, int threads, int max_plans, bool verify,
-                    const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
+          [take_signals](const py::buffer& given, int threads, int max_plans, bool verify,
+                         const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
             const py::buffer_info info = given.request();
-            EngineOptions o = options(threads, max_plans, verify);
+            EngineOptions o = options_of(threads, max_plans, verify, take_signals);
             o.chains = chains_of(chains);
             return Engine::from_bytes(info.ptr, static_cast<size_t>(info.size * info.itemsize), o);
           },
           py::arg("bytes"), py::arg("threads") = 0, py::arg("max_plans") = 8,
-          py::arg("verify") = true, py::arg("chains") = py::tuple())
+          py::arg("verify") = true, py::arg("chains") = py::tuple());
+}
+
+// Engines of programs in memory, with weights apart or with inputs that a run updates.
+void bind_programs(py::class_<Engine>& engine, const TakeSignals& take_signals) {
+  engine
       .def_static(
           "from_parts",
-          [options](const py::buffer& graph, const py::list& weights, int threads,
-                    const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
-            EngineOptions o = options(threads, 8, false);
+          [take_signals](const py::buffer& graph, const py::list& weights, int threads,
+                         const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
+            EngineOptions o = options_of(threads, 8, false, take_signals);
             o.chains = chains_of(chains);
             std::vector<WeightBytes> parts;
             for (const py::handle weight : weights) {
@@ -280,8 +306,11 @@ void bind_engine(py::module_& m) {
           },
           py::arg("bytes"), py::arg("stores"), py::arg("numbers"),
           py::arg("first_nodes") = py::none(), py::arg("first_outputs") = 0,
-          py::arg("chains") = py::tuple())
-      .def("run", &run, py::arg("inputs"))
+          py::arg("chains") = py::tuple());
+}
+
+void bind_runs(py::class_<Engine>& engine) {
+  engine.def("run", &run, py::arg("inputs"))
       .def("run_tensors", &run_whole, py::arg("inputs"), py::arg("numbers"))
       .def("run_on_tape", &run_on_tape, py::arg("inputs"), py::arg("numbers"), py::arg("wanted"),
            py::arg("plan"))
@@ -297,30 +326,27 @@ void bind_engine(py::module_& m) {
                                  d[py::str(key)] = value;
                                return d;
                              })
-      .def(
-          "profile",
-          [](Engine& e, const py::sequence& inputs, const py::sequence& numbers) {
-            std::vector<std::tuple<std::string, std::string, int64_t>> steps;
-            e.set_profile([&steps](const char* op, const char* name, int64_t ns) {
-              steps.emplace_back(op, name, ns);
-            });
-            try {
-              if (e.options().updates.on) {
-                run_whole(e, inputs, numbers);
-              } else {
-                run(e, inputs);
-              }
-            } catch (...) {
-              e.set_profile(nullptr);
-              throw;
-            }
-            e.set_profile(nullptr);
-            return steps;
-          },
-          py::arg("inputs"), py::arg("numbers") = py::tuple())
+      .def("profile", &profile, py::arg("inputs"), py::arg("numbers") = py::tuple())
       .def_property_readonly("model_bytes", &Engine::model_bytes)
       .def_property_readonly("packed_bytes", &Engine::packed_bytes)
       .def_property_readonly("arena_bytes", &Engine::arena_bytes);
+}
+
+}  // namespace
+
+void bind_engine(py::module_& m) {
+  bind_errors();
+  bind_functions(m);
+  py::class_<TapePlan>(m, "TapePlan")
+      .def(py::init<size_t, std::vector<uint32_t>, std::vector<uint32_t>,
+                    std::vector<std::pair<uint32_t, uint32_t>>, std::vector<uint32_t>>(),
+           py::arg("results"), py::arg("read_again"), py::arg("made_again"), py::arg("seeds"),
+           py::arg("parts"));
+  py::class_<Engine> engine(m, "Engine");
+  const TakeSignals take_signals = signal_taker();
+  bind_files(engine, take_signals);
+  bind_programs(engine, take_signals);
+  bind_runs(engine);
 }
 
 }  // namespace proa

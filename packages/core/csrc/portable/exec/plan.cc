@@ -103,23 +103,7 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
       roots_[value_refs_[model.input_value(store_of(i))].root].stored = true;
     }
   }
-  uint32_t made = 0;  // outputs
-  uint32_t chain = 0, begun = 0;
-  for (uint32_t i = 0; i < prepared.node_count(); ++i) {
-    problem_node_ = i;
-    if (i == options.first_nodes) {
-      PROA_TRY(add_outputs(0, made = options.first_outputs));
-      first_steps_ = step_count_;
-    }
-    const NodeSpan* span = kHasChains && chain < chains.count ? &chains.at[chain] : nullptr;
-    if (span != nullptr && i == span->first) begun = step_count_;
-    PROA_TRY(add_node(i));
-    if (span == nullptr || i + 1 != span->first + span->count) continue;
-    note_chain(begun, span->count);
-    ++chain;
-  }
-  problem_node_ = kNone;
-  PROA_TRY(add_outputs(made, model.output_count()));
+  PROA_TRY(add_nodes(chains));
   if (kHasChains) form_chains();
   merge_in_place();
   if (kHasChains) extend_chain_lifetimes();
@@ -132,6 +116,27 @@ Status Plan::build(const Prepared& prepared, const View* inputs, void* memory, s
     }
   }
   return Status::kOk;
+}
+
+/// The steps of all nodes, and the outputs of the parts.
+Status Plan::add_nodes(NodeSpans chains) {
+  uint32_t made = 0;  // outputs
+  uint32_t chain = 0, begun = 0;
+  for (uint32_t i = 0; i < prepared_->node_count(); ++i) {
+    problem_node_ = i;
+    if (i == options_.first_nodes) {
+      PROA_TRY(add_outputs(0, made = options_.first_outputs));
+      first_steps_ = step_count_;
+    }
+    const NodeSpan* span = kHasChains && chain < chains.count ? &chains.at[chain] : nullptr;
+    if (span != nullptr && i == span->first) begun = step_count_;
+    PROA_TRY(add_node(i));
+    if (span == nullptr || i + 1 != span->first + span->count) continue;
+    note_chain(begun, span->count);
+    ++chain;
+  }
+  problem_node_ = kNone;
+  return add_outputs(made, prepared_->model().output_count());
 }
 
 uint32_t Plan::add_root(RootKind kind, size_t size, uint32_t index) {

@@ -111,6 +111,7 @@ class Plan {
   };
   static size_t chain_table_size(uint32_t chain_count);
 
+  Status add_nodes(NodeSpans chains);
   Status add_node(uint32_t i);
   Status add_view(uint32_t i, Call* call, uint32_t slot);
   Status add_kernel(uint32_t i, Call* call, uint32_t slot);

@@ -1,7 +1,6 @@
-// Reading and writing by index arrays. Every op here is one loop over the elements of a `small`
-// array, each of which belongs to the element of a `big` array that the indices name.
-// All indices are checked before anything is added or put. Work that writes is split by where it
-// writes, so that equal indices are processed in the same order on any number of threads.
+// Reading and writing by index arrays: loops over the elements of a `small` array, each of which
+// belongs to the element of a `big` array that the indices name. All indices are checked before
+// anything changes. Work that writes is split by where it writes, so that its order is fixed.
 #include <string.h>
 
 #include "proa/base/dispatch.h"
@@ -171,6 +170,28 @@ void move_run(const IndexLoop& w, Mode mode, const Run& p, const Run& next, int6
   }
 }
 
+/// n elements of a line, read or added as floats. False if an index that is read is out of range.
+template <class I>
+bool run_line(const IndexLoop& w, Mode mode, const Cursor& at, int64_t n, int64_t low,
+              int64_t high) {
+  const int64_t size = static_cast<int64_t>(size_of(w.big.dtype));
+  const int64_t index_step = w.nest.inner_stride(IndexLoop::kIndex);
+  const int64_t ss = w.nest.inner_stride(IndexLoop::kSmall), bs = w.nest.inner_stride(w.kBig);
+  const Coordinate& q = w.coordinates[0];
+  const I* index = w.index.as<const I>() + at.offset[IndexLoop::kIndex] + q.at;
+  uint8_t* s = w.small.as<uint8_t>() + at.offset[IndexLoop::kSmall] * size;
+  uint8_t* b = w.big.as<uint8_t>() + at.offset[IndexLoop::kBig] * size;
+  if (mode == Mode::kAdd) {
+    add_line(index, index_step, reinterpret_cast<float*>(b), bs, q,
+             reinterpret_cast<const float*>(s), ss, n, low, high);
+    return true;
+  }
+  PROA_MOVED(size, T,
+             return read_line(index, index_step, reinterpret_cast<const T*>(b), bs, q,
+                              reinterpret_cast<T*>(s), ss, n))
+  return true;
+}
+
 /// Elements [begin, end) of the loop whose first coordinate is in [low, high). False if an index is
 /// out of range: indices of lines that are read are checked here.
 template <class I>
@@ -182,6 +203,8 @@ bool run_part(const IndexLoop& w, Mode mode, int64_t begin, int64_t end, int64_t
   const int64_t ss = nest.inner_stride(IndexLoop::kSmall), bs = nest.inner_stride(IndexLoop::kBig);
   Cursor at;
   at.seek(nest, begin);
+  const bool adds = mode == Mode::kAdd && w.big.dtype == DType::kF32;
+  const bool forms_lines = w.in_lines() && (mode == Mode::kRead || adds);
   // A run is copied once the address of the next is known.
   Run last = {};
   int64_t waiting = 0;
@@ -191,23 +214,8 @@ bool run_part(const IndexLoop& w, Mode mode, int64_t begin, int64_t end, int64_t
     // Along the innermost dimension the index is constant, or advances with every element.
     const bool stays = nest.rank > 0 && index_step == 0;
     const int64_t run = stays ? n : 1;
-    // The two commonest forms without their decisions.
-    const bool adds = mode == Mode::kAdd && w.big.dtype == DType::kF32;
-    if (w.in_lines() && (mode == Mode::kRead || adds)) {
-      const Coordinate& q = w.coordinates[0];
-      const I* index = w.index.as<const I>() + at.offset[IndexLoop::kIndex] + q.at;
-      uint8_t* s = w.small.as<uint8_t>() + at.offset[IndexLoop::kSmall] * size;
-      uint8_t* b = w.big.as<uint8_t>() + at.offset[IndexLoop::kBig] * size;
-      if (adds) {
-        add_line(index, index_step, reinterpret_cast<float*>(b), bs, q,
-                 reinterpret_cast<const float*>(s), ss, n, low, high);
-      } else {
-        bool inside = true;
-        PROA_MOVED(size, T,
-                   inside = read_line(index, index_step, reinterpret_cast<const T*>(b), bs, q,
-                                      reinterpret_cast<T*>(s), ss, n))
-        if (!inside) return false;
-      }
+    if (forms_lines) {
+      if (!run_line<I>(w, mode, at, n, low, high)) return false;
       at.advance(nest, n);
       i += n;
       continue;
