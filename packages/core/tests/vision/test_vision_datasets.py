@@ -98,7 +98,7 @@ def test_cifar_archives_cannot_run_code(
     with pytest.raises(InvalidArgumentError, match=r"must hold arrays, got .*print"):
         datasets.Cifar10(path, "test")
     assert "ran" not in capsys.readouterr().out
-    with pytest.raises(NotFoundError, match="expected cifar-10-batches-py/data_batch_1 in"):
+    with pytest.raises(NotFoundError, match=r"expected \S+/data_batch_1 in"):
         datasets.Cifar10(path, "train")
     (tmp_path / "text").write_text("no archive")
     with pytest.raises(InvalidArgumentError, match="must be a tar file"):
