@@ -4,7 +4,6 @@ them too.
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -166,6 +165,8 @@ _FLAGS: dict[str, Flag] = {
 
 
 def _similar(name: Any) -> str:
+    import difflib
+
     close = difflib.get_close_matches(str(name), _FLAGS, 3)
     return f"; similar: {', '.join(close)}" if close else ""
 

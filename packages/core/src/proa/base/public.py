@@ -13,11 +13,10 @@ import copyreg
 import functools
 import importlib
 import inspect
+import os
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,6 @@ from proa.base.annotations import ARRAY_LIKE, got, misfits, shown
 from proa.errors import locations
 
 _PUBLIC: dict[Callable[..., Any], Any] = {}
-#: Where code is whose errors, below a call of ours, are ours to explain.
-_LIBRARIES = (
-    str(Path(np.__file__).parent),
-    sysconfig.get_paths()["stdlib"],
-)
-_INSTALLED = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 #: Methods that are explained besides public ones.
 _SPECIAL = ("__init__", "__call__", "__getitem__", "__len__")
 #: What Python raises on its own where an argument is of the wrong kind.
@@ -164,13 +157,23 @@ def _is_of_a_caller(error: Exception) -> bool:
     trace = error.__traceback__
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        library = path.startswith(_LIBRARIES) and (
-            path.startswith(_LIBRARIES[0]) or not path.startswith(_INSTALLED)
-        )
-        if not library and not locations.is_own_code(path):
+        if not _is_of_a_library(path) and not locations.is_own_code(path):
             return True
         trace = trace.tb_next
     return False
+
+
+def _is_of_a_library(path: str) -> bool:
+    """Whether a file is NumPy's or Python's, whose errors below a call of ours are ours
+    to explain.
+    """
+    import sysconfig  # takes a tenth of the time of `import proa`
+
+    folders = sysconfig.get_paths()
+    return path.startswith(os.path.dirname(np.__file__)) or (
+        path.startswith(folders["stdlib"])
+        and not path.startswith((folders["purelib"], folders["platlib"]))
+    )
 
 
 def _of_arguments(

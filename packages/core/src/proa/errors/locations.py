@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-import traceback
 from types import FrameType
 
 from proa import errors
@@ -61,9 +60,12 @@ def line_of(error: BaseException) -> str:
     error has come through.
     """
     line = ""
-    for frame, number in traceback.walk_tb(error.__traceback__):
-        if not is_own_code(frame.f_code.co_filename):
-            line = line_text(frame.f_code.co_filename, number)
+    trace = error.__traceback__
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if not is_own_code(path):
+            line = line_text(path, trace.tb_lineno)
+        trace = trace.tb_next
     return line
 
 
