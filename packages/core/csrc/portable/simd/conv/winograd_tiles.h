@@ -46,10 +46,10 @@ struct TileRun {
 PROA_INLINE void read_column(const TileRun& s, int64_t w, int count, VF* to) {
   const bool inside = w >= 0 && w < s.width;
   for (int i = 0; i < count; ++i) {
-    const float* const from = s.rows[i] + w * s.pixel;
-    to[i] = !inside || s.rows[i] == nullptr ? VF{}
-            : s.lanes == kLanes             ? load(from)
-                                            : load_n(from, s.lanes);
+    const float* const row = s.rows[i];
+    to[i] = !inside || row == nullptr ? VF{}
+            : s.lanes == kLanes       ? load(row + w * s.pixel)
+                                      : load_n(row + w * s.pixel, s.lanes);
   }
 }
 
