@@ -121,6 +121,64 @@ def test_a_reload_that_fails_leaves_the_old_version(serve, tmp_path):
             client.load_model("..")
 
 
+def test_a_failed_reload_is_logged_and_the_old_version_serves(serve, tmp_path, caplog):
+    path = small_models.write_linear(tmp_path / "m" / "1" / "model.linear")
+    with (
+        serve(repository=tmp_path, model_control=True) as server,
+        HttpClient(server.http_address) as client,
+    ):
+        path.write_text("{")
+        with pytest.raises(ModelLoadError):
+            client.load_model("m")
+        (line,) = (r for r in caplog.records if r.levelname == "ERROR")
+        assert "model m was not reloaded, versions 1 keep serving" in line.message
+        assert "must be a linear model" in line.message
+        with pytest.raises(NotFoundError):
+            client.load_model("absent")
+        assert [entry.name for entry in client.repository_index()] == ["m"]
+        np.testing.assert_allclose(
+            client.infer("m", {"x": X})["y"], small_models.linear(X), rtol=1e-5
+        )
+
+
+def test_a_broken_model_does_not_keep_a_repository_from_starting(
+    serve, tmp_path, caplog
+):
+    small_models.write_linear(tmp_path / "good" / "1" / "model.linear")
+    broken = small_models.write_linear(tmp_path / "broken" / "1" / "model.linear")
+    (tmp_path / "empty" / "1").mkdir(parents=True)
+    broken.write_text("{")
+    with (
+        serve(repository=tmp_path, model_control=True) as server,
+        HttpClient(server.http_address) as client,
+    ):
+        assert client.infer("good", {"x": X})["y"].shape == (6, 3)
+        assert client.ready()
+        lines = {entry.name: entry for entry in client.repository_index()}
+        assert lines["good"].state == "READY"
+        for name, reason in (("broken", "linear model"), ("empty", "VERSION/model")):
+            assert lines[name].state == "UNAVAILABLE"
+            assert reason in lines[name].reason
+            logged = [r.message for r in caplog.records if f"model {name}" in r.message]
+            assert len(logged) == 1
+            assert reason in logged[0]
+        with pytest.raises(UnavailableError, match="must be a linear model"):
+            client.infer("broken", {"x": X})
+        small_models.write_linear(broken)
+        client.load_model("broken")
+        assert client.infer("broken", {"x": X})["y"].shape == (6, 3)
+
+
+def test_a_repository_whose_models_are_all_broken_does_not_start(serve, tmp_path):
+    path = small_models.write_linear(tmp_path / "m" / "1" / "model.linear")
+    path.write_text("{")
+    with (
+        pytest.raises(ModelLoadError, match="must be a linear model"),
+        serve(repository=tmp_path),
+    ):
+        pass
+
+
 def test_all_versions_of_a_repository(serve, tmp_path):
     for version in (1, 2, 10):
         file = tmp_path / "m" / str(version) / "model.linear"
@@ -139,7 +197,8 @@ def test_all_versions_of_a_repository(serve, tmp_path):
 def test_the_http_client_imports_neither_server_nor_grpc():
     code = (
         "import sys, proa_serving.client; "
-        "heavy = {'grpc', 'uvicorn', 'prometheus_client', 'proa', 'proa_serving.app'}; "
+        "heavy = {'grpc', 'httptools', 'prometheus_client', 'proa'}; "
+        "heavy.add('proa_serving.app'); "
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,6 +8,7 @@ import struct
 import grpc
 import numpy as np
 import pytest
+import small_models
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,26 @@ def test_unaligned_binary_tensors(server):
         assert post(server, body, headers)[0] == 200
 
 
+def test_a_head_that_is_known_is_checked_again(server):
+    """The JSON of a request is remembered; its tensors never are."""
+    for at in range(3):
+        x = np.full((1, 4), at, np.float32)
+        body, headers = binary(16, x.tobytes())
+        status, answer = post(server, body, headers)
+        assert status == 200
+        np.testing.assert_allclose(
+            answer["outputs"][0]["data"], small_models.linear(x)[0], rtol=1e-5
+        )
+        for change, message in ((body + b"1", "1 bytes more"), (body[:-1], "15 bytes")):
+            status, answer = post(server, change, headers)
+            assert status == 400
+            assert message in answer["error"]
+        fixed = "/v2/models/fixed/infer"
+        assert (
+            "shape must be [4]" in post(server, body, headers, path=fixed)[1]["error"]
+        )
+
+
 def test_bodies_beyond_the_limit(server):
     with pytest.raises(TooLargeError, match="at most 1048576 bytes"):
         HttpClient(server.http_address).infer(
@@ -192,7 +213,8 @@ def test_a_body_that_ends_early(server):
 def test_a_head_without_end(server):
     line = b"X-Long: " + b"a" * 2**17 + b"\r\n\r\n"
     answer = talk(server, b"GET /v2 HTTP/1.1\r\nHost: x\r\n" + line)
-    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.startswith(b"HTTP/1.1 431")
+    assert b"head must be at most 65536 bytes" in answer
     assert alive(server)
 
 

@@ -1,5 +1,6 @@
 """The command as a process: it starts, says where, ends in order, or says why not."""
 
+import os
 import re
 import signal
 import socket
@@ -59,6 +60,25 @@ def test_one_command_starts_a_service(tmp_path):
                     np.testing.assert_allclose(y, want, rtol=1e-5)
         process.held.send_signal(signal.SIGINT)
         assert process.end() == 0
+
+
+def test_a_server_without_grpc_does_not_import_it(tmp_path):
+    small_models.write_linear(tmp_path / "m.linear")
+    code = (
+        "import sys, small_models; small_models.register(); "
+        "from proa_serving.app import BackgroundServer, ServerConfig; "
+        "from proa_serving.config import ModelSource; "
+        "source = ModelSource.parse('m.linear'); "
+        "held = BackgroundServer(ServerConfig(models=(source,), http_port=0)); "
+        "held.__enter__(); held.stop(); "
+        "assert 'grpc' not in sys.modules and 'google.protobuf' not in sys.modules"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROGRAM.parent)},
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -4,6 +4,11 @@ The client is imported when it is first named, so that the command stays light. 
 server is in ``proa_serving.app``, the command in ``proa_serving.cli``.
 """
 
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from proa_serving import client as client
+
 __version__ = "0.1.0"
 
 __all__ = ["client"]

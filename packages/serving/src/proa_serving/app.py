@@ -7,9 +7,9 @@ import logging
 import threading
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from proa_serving.config import ServerConfig
-from proa_serving.grpc.server import GrpcServer
 from proa_serving.http.app import HttpApp
 from proa_serving.http.server import HttpServer, bind
 from proa_serving.metrics import Metrics
@@ -17,7 +17,20 @@ from proa_serving.models.repository import ModelRepository
 from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import ServingError
 
+if TYPE_CHECKING:
+    from proa_serving.grpc.server import GrpcServer
+
 log = logging.getLogger("proa_serving")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed, which is faster; else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 class Server:
@@ -28,6 +41,7 @@ class Server:
         self.metrics = Metrics()
         self.repository = ModelRepository(config, self.metrics)
         self._service = InferenceService(config, self.repository, self.metrics)
+        self._app: HttpApp | None = None
         self._http: HttpServer | None = None
         self._grpc: GrpcServer | None = None
 
@@ -53,9 +67,12 @@ class Server:
             # Ports first: they fail fast, and a model may take long to load.
             if config.http_port is not None:
                 held = bind(config.host, config.http_port)
-                app = HttpApp(self._service)
-                self._http = HttpServer(app, held, config.max_connections)
+                self._app = HttpApp(self._service)
+                self._http = HttpServer(self._app, held, config, self._service.budget)
             if config.grpc_port is not None:
+                # Half of the start, and not needed for HTTP.
+                from proa_serving.grpc.server import GrpcServer
+
                 self._grpc = GrpcServer(config, self._service)
             await asyncio.to_thread(self.repository.load_all)
             if self._grpc is not None:
@@ -77,6 +94,8 @@ class Server:
         self._service.drain()
         fronts = [front.stop(grace) for front in (self._http, self._grpc) if front]
         await asyncio.gather(*fronts)
+        if self._app is not None:
+            self._app.close()
         left = max(0.0, end - time.monotonic())
         return await asyncio.to_thread(self.repository.close, left)
 
@@ -90,7 +109,7 @@ class BackgroundServer:
 
     def __init__(self, config: ServerConfig) -> None:
         self._server = Server(config)
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="proa-serve", daemon=True
         )

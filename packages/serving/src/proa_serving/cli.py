@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from proa_serving import __version__
-from proa_serving.app import Server
+from proa_serving.app import Server, new_event_loop
 from proa_serving.config import MIB, ModelSource, ServerConfig
 from proa_serving.protocol.errors import ServingError
 from proa_serving.schedule.queue import Limits
@@ -43,12 +43,34 @@ def _parser() -> argparse.ArgumentParser:
         default=limits.max_delay_us,
         help="microseconds that a request waits for others to share its batch",
     )
+    _add_limits(parser, default, limits)
+    add("--verbose", action="store_true", help="log more")
+    add("--version", action="version", version=f"proa-serving {__version__}")
+    return parser
+
+
+def _add_limits(
+    parser: argparse.ArgumentParser, default: ServerConfig, limits: Limits
+) -> None:
+    add = parser.add_argument
     add("--queue", type=int, default=limits.queue, help="requests that may wait")
     add(
         "--max-request-mib",
         type=float,
         default=default.max_request_bytes / MIB,
         help="largest request body",
+    )
+    add(
+        "--max-json-mib",
+        type=float,
+        default=default.max_json_bytes / MIB,
+        help="largest JSON in a request body",
+    )
+    add(
+        "--max-in-flight-mib",
+        type=float,
+        default=default.max_in_flight_bytes / MIB,
+        help="memory of all requests in flight together",
     )
     add("--timeout", type=float, default=default.timeout_s, help="seconds to answer")
     add("--grace", type=float, default=default.grace_s, help="seconds to shut down")
@@ -58,9 +80,18 @@ def _parser() -> argparse.ArgumentParser:
         default=default.max_connections,
         help="HTTP connections, and gRPC calls, at one time",
     )
-    add("--verbose", action="store_true", help="log more")
-    add("--version", action="version", version=f"proa-serving {__version__}")
-    return parser
+    add(
+        "--head-timeout",
+        type=float,
+        default=default.head_timeout_s,
+        help="seconds for the head of an HTTP request to arrive",
+    )
+    add(
+        "--idle-timeout",
+        type=float,
+        default=default.idle_timeout_s,
+        help="seconds until an HTTP connection without a request is closed",
+    )
 
 
 def _port(text: str) -> int:
@@ -84,7 +115,11 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         threads=args.threads,
         limits=Limits(args.max_batch, args.max_delay_us, args.queue),
         max_request_bytes=int(args.max_request_mib * MIB),
+        max_json_bytes=int(args.max_json_mib * MIB),
+        max_in_flight_bytes=int(args.max_in_flight_mib * MIB),
         timeout_s=args.timeout,
+        head_timeout_s=args.head_timeout,
+        idle_timeout_s=args.idle_timeout,
         grace_s=args.grace,
         max_connections=args.max_connections,
     )
@@ -120,6 +155,14 @@ async def _serve(config: ServerConfig) -> bool:
     return clean
 
 
+def _run(config: ServerConfig) -> bool:
+    loop = new_event_loop()
+    try:
+        return loop.run_until_complete(_serve(config))
+    finally:
+        loop.close()
+
+
 def main(argv: list[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM.
 
@@ -132,12 +175,12 @@ def main(argv: list[str] | None = None) -> int:
         level=logging.DEBUG if args.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    for noisy in ("uvicorn", "asyncio", "grpc"):
+    for noisy in ("asyncio", "grpc"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     # The event loop must get its turn quickly when workers run Python.
     sys.setswitchinterval(5e-4)
     try:
-        clean = asyncio.run(_serve(_config(args)))
+        clean = _run(_config(args))
     except ServingError as error:
         print(f"proa-serve: {error}", file=sys.stderr)
         return 1

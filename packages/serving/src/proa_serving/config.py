@@ -55,9 +55,15 @@ class ServerConfig:
         threads: Threads that each instance uses for its mathematics.
         limits: Of queue and batch, for each model.
         max_request_bytes: A request body larger than this is refused.
+        max_json_bytes: As much of a body may be JSON, which costs many times its size.
+        max_in_flight_bytes: Requests that are received and served hold at most this
+            many bytes together; one that would hold more is refused.
         timeout_s: Seconds until a request that is not answered fails.
         grace_s: Seconds that a shutdown waits for requests in flight.
         max_connections: HTTP connections, and gRPC calls, at one time.
+        head_timeout_s: Seconds in which the head of an HTTP request must arrive; its
+            body may take ``timeout_s``.
+        idle_timeout_s: Seconds after which a connection without a request is closed.
     """
 
     models: tuple[ModelSource, ...] = ()
@@ -71,9 +77,13 @@ class ServerConfig:
     threads: int = 1
     limits: Limits = field(default_factory=Limits)
     max_request_bytes: int = 64 * MIB
+    max_json_bytes: int = 16 * MIB
+    max_in_flight_bytes: int = 512 * MIB
     timeout_s: float = 30.0
     grace_s: float = 10.0
     max_connections: int = 1024
+    head_timeout_s: float = 10.0
+    idle_timeout_s: float = 75.0
 
     def __post_init__(self) -> None:
         minimum = {
@@ -83,7 +93,11 @@ class ServerConfig:
             "max_delay_us": (self.limits.max_delay_us, 0),
             "queue": (self.limits.queue, 1),
             "max_request_bytes": (self.max_request_bytes, 1),
+            "max_json_bytes": (self.max_json_bytes, 1),
+            "max_in_flight_bytes": (self.max_in_flight_bytes, self.max_request_bytes),
             "timeout_s": (self.timeout_s, 1e-3),
+            "head_timeout_s": (self.head_timeout_s, 1e-3),
+            "idle_timeout_s": (self.idle_timeout_s, 1e-3),
             "grace_s": (self.grace_s, 0),
             "max_connections": (self.max_connections, 1),
         }

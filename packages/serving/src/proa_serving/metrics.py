@@ -1,11 +1,26 @@
-"""What the server counts and times, for Prometheus to collect."""
+"""What the server counts and times, for Prometheus to collect.
+
+Counting is plain additions on the event loop, as a small request spends longer in
+``prometheus_client``'s counters than in its model; that library writes the text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 
 from proa_serving.schedule.queue import Timing
 
@@ -17,59 +32,81 @@ _SECONDS = (
 )
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _LABELS = ("model", "version")
+_BY_PROTOCOL = (*_LABELS, "protocol")
 
 
-class Metrics:
-    """One registry, shared by all models of one server."""
+class Histogram:
+    """Counts of values up to each of ``bounds``, and their sum."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def add_to(self, family: HistogramMetricFamily, labels: tuple[str, ...]) -> None:
+        """Add its samples to ``family``."""
+        names = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
+        buckets = list(zip(names, accumulate(self._counts), strict=True))
+        family.add_metric(labels, buckets, self._sum)
+
+
+class ModelMetrics:
+    """The metrics of one version of a model; on the event loop, but for ``ran``."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        by_protocol = (*_LABELS, "protocol")
-        self.requests = Counter(
-            "proa_serve_requests",
-            "Inference requests, answered or failed.",
-            by_protocol,
-            registry=registry,
-        )
-        self.failures = Counter(
-            "proa_serve_request_failures",
-            "Inference requests that failed, by reason.",
-            (*by_protocol, "reason"),
-            registry=registry,
-        )
-        self.in_flight = Gauge(
-            "proa_serve_in_flight",
-            "Inference requests that are being served.",
-            _LABELS,
-            registry=registry,
-        )
-        self.queue_depth = Gauge(
-            "proa_serve_queue_depth",
-            "Inference requests that wait for a worker.",
-            _LABELS,
-            registry=registry,
-        )
-        self.request_seconds = self._histogram(
-            "request_seconds", "Time from a decoded request to its outputs.", _SECONDS
-        )
-        self.queue_seconds = self._histogram(
-            "queue_seconds", "Time that a request waited for a worker.", _SECONDS
-        )
-        self.compute_seconds = self._histogram(
-            "compute_seconds", "Time that the model ran, for each batch.", _SECONDS
-        )
-        self.batch_rows = self._histogram(
-            "batch_rows", "Rows that the model ran at one time.", _ROWS
-        )
+        self.requests = dict.fromkeys(PROTOCOLS, 0)
+        self.failures: dict[tuple[str, str], int] = defaultdict(int)
+        self.in_flight = 0
+        self.queue_depth: Callable[[], float] = lambda: 0
+        self.request_seconds = Histogram(_SECONDS)
+        self.queue_seconds = Histogram(_SECONDS)
+        self.compute_seconds = Histogram(_SECONDS)
+        self.batch_rows = Histogram(_ROWS)
+        self._running = threading.Lock()  # of the last two
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(
-            f"proa_serve_{name}",
-            text,
-            _LABELS,
-            registry=self.registry,
-            buckets=buckets,
-        )
+    def watch_queue(self, depth: Callable[[], float]) -> None:
+        """Call ``depth`` whenever metrics are collected."""
+        self.queue_depth = depth
+
+    def began(self, protocol: str) -> None:
+        self.requests[protocol] += 1
+        self.in_flight += 1
+
+    def ended(self, seconds: float) -> None:
+        self.in_flight -= 1
+        self.request_seconds.observe(seconds)
+
+    def failed(self, protocol: str, reason: str) -> None:
+        self.failures[protocol, reason] += 1
+
+    def waited(self, timing: Timing) -> None:
+        self.queue_seconds.observe(timing.queued)
+
+    def ran(self, rows: int, seconds: float) -> None:
+        with self._running:
+            self.batch_rows.observe(rows)
+            self.compute_seconds.observe(seconds)
+
+
+class Metrics(Collector):
+    """The metrics of all models of one server, and its registry."""
+
+    def __init__(self) -> None:
+        self._models: dict[tuple[str, str], ModelMetrics] = {}
+        self.in_flight_bytes: Callable[[], float] = lambda: 0
+        self._refused: dict[tuple[str, str], int] = defaultdict(int)
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def of_model(self, name: str, version: str) -> ModelMetrics:
+        """The metrics of a version, which go on where it is loaded again."""
+        return self._models.setdefault((name, version), ModelMetrics())
 
     def expose(self) -> bytes:
         """All of it, in the text format."""
@@ -77,46 +114,66 @@ class Metrics:
 
     def refused(self, protocol: str, reason: str) -> None:
         """Count a request that reached no model; clients must not make up labels."""
-        self.requests.labels("", "", protocol).inc()
-        self.failures.labels("", "", protocol, reason).inc()
+        self._refused[protocol, reason] += 1
 
+    def collect(self) -> Iterator[Metric]:
+        """The families, for the registry."""
+        yield from self._collect_counters()
+        yield GaugeMetricFamily(
+            "proa_serve_in_flight_bytes",
+            "Memory of the requests that are received and served.",
+            self.in_flight_bytes(),
+        )
+        yield self._gauge(
+            "in_flight",
+            "Inference requests that are being served.",
+            lambda held: held.in_flight,
+        )
+        yield self._gauge(
+            "queue_depth",
+            "Inference requests that wait for a worker.",
+            lambda held: held.queue_depth(),
+        )
+        for name, text in (
+            ("request_seconds", "Time from a decoded request to its outputs."),
+            ("queue_seconds", "Time that a request waited for a worker."),
+            ("compute_seconds", "Time that the model ran, for each batch."),
+            ("batch_rows", "Rows that the model ran at one time."),
+        ):
+            family = HistogramMetricFamily(f"proa_serve_{name}", text, labels=_LABELS)
+            for labels, held in list(self._models.items()):
+                getattr(held, name).add_to(family, labels)
+            yield family
 
-class ModelMetrics:
-    """The metrics of one version of a model, its labels looked up once."""
+    def _gauge(
+        self, name: str, text: str, value: Callable[[ModelMetrics], float]
+    ) -> Metric:
+        family = GaugeMetricFamily(f"proa_serve_{name}", text, labels=_LABELS)
+        for labels, held in list(self._models.items()):
+            family.add_metric(labels, value(held))
+        return family
 
-    def __init__(self, metrics: Metrics, model: str, version: str) -> None:
-        labels = (model, version)
-        self._labels = labels
-        self._failures = metrics.failures
-        self._requests = {
-            protocol: metrics.requests.labels(*labels, protocol)
-            for protocol in PROTOCOLS
-        }
-        self._in_flight = metrics.in_flight.labels(*labels)
-        self._queue_depth = metrics.queue_depth.labels(*labels)
-        self._request_seconds = metrics.request_seconds.labels(*labels)
-        self._queue_seconds = metrics.queue_seconds.labels(*labels)
-        self._compute_seconds = metrics.compute_seconds.labels(*labels)
-        self._batch_rows = metrics.batch_rows.labels(*labels)
-
-    def watch_queue(self, depth: Callable[[], float]) -> None:
-        """Call ``depth`` whenever metrics are collected."""
-        self._queue_depth.set_function(depth)
-
-    def began(self, protocol: str) -> None:
-        self._requests[protocol].inc()
-        self._in_flight.inc()
-
-    def ended(self, seconds: float) -> None:
-        self._in_flight.dec()
-        self._request_seconds.observe(seconds)
-
-    def failed(self, protocol: str, reason: str) -> None:
-        self._failures.labels(*self._labels, protocol, reason).inc()
-
-    def waited(self, timing: Timing) -> None:
-        self._queue_seconds.observe(timing.queued)
-
-    def ran(self, rows: int, seconds: float) -> None:
-        self._batch_rows.observe(rows)
-        self._compute_seconds.observe(seconds)
+    def _collect_counters(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "proa_serve_requests",
+            "Inference requests, answered or failed.",
+            labels=_BY_PROTOCOL,
+        )
+        failures = CounterMetricFamily(
+            "proa_serve_request_failures",
+            "Inference requests that failed, by reason.",
+            labels=(*_BY_PROTOCOL, "reason"),
+        )
+        refused: dict[str, int] = defaultdict(int)
+        for (protocol, reason), count in list(self._refused.items()):
+            refused[protocol] += count
+            failures.add_metric(("", "", protocol, reason), count)
+        for protocol, count in refused.items():
+            requests.add_metric(("", "", protocol), count)
+        for labels, held in list(self._models.items()):
+            for protocol, count in held.requests.items():
+                requests.add_metric((*labels, protocol), count)
+            for (protocol, reason), count in list(held.failures.items()):
+                failures.add_metric((*labels, protocol, reason), count)
+        yield requests
+        yield failures

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import grpc
 
 from proa_serving.config import ServerConfig
@@ -10,6 +13,9 @@ from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import AddressInUseError
 
 _MESSAGE_OVERHEAD = 4096  # A body at the limit, and the fields around it.
+# Seconds in which calls that are on their way still reach the service, which answers
+# UNAVAILABLE: gRPC itself answers CANCELLED, and clients do not retry that.
+_LINGER = 0.1
 
 
 class GrpcServer:
@@ -22,12 +28,16 @@ class GrpcServer:
             options=[
                 ("grpc.max_receive_message_length", min(limit, 2**31 - 1)),
                 ("grpc.max_send_message_length", -1),
+                # Clients open a new one for their next call without being told.
+                ("grpc.max_connection_idle_ms", int(config.idle_timeout_s * 1000)),
+                ("grpc.server_handshake_timeout_ms", int(config.head_timeout_s * 1000)),
                 # Two servers would otherwise share one port and take turns.
                 ("grpc.so_reuseport", 0),
             ],
             maximum_concurrent_rpcs=config.max_connections,
         )
-        self._server.add_generic_rpc_handlers((GrpcService(service).handler(),))
+        self._service = GrpcService(service)
+        self._server.add_generic_rpc_handlers((self._service.handler(),))
         host = f"[{config.host}]" if ":" in config.host else config.host
         address = f"{host}:{config.grpc_port}"
         try:
@@ -44,5 +54,13 @@ class GrpcServer:
         await self._server.start()
 
     async def stop(self, grace: float) -> None:
-        """Accept no more; let what is in flight end within ``grace`` seconds."""
-        await self._server.stop(grace)
+        """Let what is in flight end within ``grace`` seconds, then close.
+
+        The service refuses new calls while it drains, so they are left to it until
+        the last call in flight is answered.
+        """
+        end = time.monotonic() + grace
+        await self._service.drained(grace)
+        async with self._service.last_refusals():
+            await asyncio.sleep(min(_LINGER, max(0.0, end - time.monotonic())))
+        await self._server.stop(max(0.0, end - time.monotonic()))

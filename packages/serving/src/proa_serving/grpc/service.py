@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -13,9 +15,14 @@ from proa_serving.models.service import METADATA, InferenceService
 from proa_serving.protocol import rpc
 from proa_serving.protocol.errors import InvalidRequestError, ServingError
 from proa_serving.protocol.generated import open_inference_pb2 as pb
+from proa_serving.protocol.messages import InferResponse
 
 log = logging.getLogger("proa_serving.grpc")
 Handler = Callable[[Any, Any], Awaitable[Any]]
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+_UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+# Answered while the server drains too, as they say that it does.
+_ALWAYS = frozenset({"ServerLive", "ServerReady", "ModelReady", "ServerMetadata"})
 
 
 class GrpcService:
@@ -23,6 +30,29 @@ class GrpcService:
 
     def __init__(self, service: InferenceService) -> None:
         self._service = service
+        self._calls = 0  # in flight, of those that were not refused
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._refusing: asyncio.Event | None = None
+        self._refused: set[asyncio.Task[Any]] = set()
+
+    async def drained(self, timeout: float) -> None:
+        """Wait until no call is in flight, for ``timeout`` seconds at most."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout)
+
+    @contextlib.asynccontextmanager
+    async def last_refusals(self) -> AsyncIterator[None]:
+        """Answer the calls that come meanwhile together, at the end.
+
+        Clients that try again at once then find the port closed, and do not get
+        in between the last answer and the end of the server.
+        """
+        self._refusing = asyncio.Event()
+        yield
+        self._refusing.set()
+        if self._refused:
+            await asyncio.wait(self._refused, timeout=1.0)
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         """All methods, under the protocol's public name."""
@@ -30,12 +60,58 @@ class GrpcService:
             rpc.SERVICE,
             {
                 name: grpc.unary_unary_rpc_method_handler(
-                    _guarded(getattr(self, name), request.FromString),
+                    self._guarded(name, request.FromString),
                     response_serializer=response.SerializeToString,
                 )
                 for name, (request, response) in rpc.METHODS.items()
             },
         )
+
+    def _guarded(self, name: str, parse: Callable[[bytes], Any]) -> Handler:
+        """The method ``name`` of what ``parse`` makes of the bytes, errors in kind.
+
+        Parsing is done here, for grpc would answer bytes that are no message with
+        UNKNOWN.
+        """
+        method: Callable[[Any], Awaitable[Any]] = getattr(self, name)
+
+        async def call(data: bytes, context: Context) -> Any:
+            if self._service.draining and name not in _ALWAYS:
+                return await self._refuse(context)
+            try:
+                with self._in_flight(len(data)):
+                    return await method(_parsed(data, parse))
+            except ServingError as error:
+                code, text = grpc.StatusCode[error.grpc_code], str(error)
+            except Exception:
+                log.exception("a gRPC call failed inside the server")
+                code = grpc.StatusCode.INTERNAL
+                text = "[server] failed; its log says more"
+            return await _abort(context, code, text)
+
+        return call
+
+    @contextlib.contextmanager
+    def _in_flight(self, size: int) -> Iterator[None]:
+        self._service.budget.take(size)
+        self._calls += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._service.budget.release(size)
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
+
+    async def _refuse(self, context: Context) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        self._refused.add(task)
+        task.add_done_callback(self._refused.discard)
+        if self._refusing is not None:
+            await self._refusing.wait()
+        return await _abort(context, _UNAVAILABLE, "[server] is shutting down")
 
     async def ServerLive(self, _: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
         return pb.ServerLiveResponse(live=True)
@@ -71,7 +147,10 @@ class GrpcService:
         except ServingError as error:
             self._service.metrics.refused("grpc", error.reason)
             raise
-        return rpc.encode_response(await self._service.infer(request, "grpc"), request)
+        answer = self._service.infer(request, "grpc")
+        if not isinstance(answer, InferResponse):
+            answer = await answer
+        return rpc.encode_response(answer, request)
 
     async def RepositoryIndex(
         self, request_message: pb.RepositoryIndexRequest
@@ -99,29 +178,15 @@ class GrpcService:
         return pb.RepositoryModelUnloadResponse()
 
 
-def _guarded(
-    method: Callable[[Any], Awaitable[Any]], parse: Callable[[bytes], Any]
-) -> Handler:
-    """``method`` of what ``parse`` makes of the bytes, its errors answered in kind.
-
-    Parsing is done here, for grpc would answer bytes that are no message with UNKNOWN.
-    """
-
-    async def call(data: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-        try:
-            return await method(_parsed(data, parse))
-        except ServingError as error:
-            code, text = grpc.StatusCode[error.grpc_code], str(error)
-        except Exception:
-            log.exception("a gRPC call failed inside the server")
-            code, text = grpc.StatusCode.INTERNAL, "[server] failed; its log says more"
-        return await context.abort(code, text)
-
-    return call
-
-
 def _parsed(data: bytes, parse: Callable[[bytes], Any]) -> Any:
     try:
         return parse(data)
     except DecodeError as error:
         raise InvalidRequestError("grpc", f"must be a message: {error}") from error
+
+
+async def _abort(context: Context, code: grpc.StatusCode, text: str) -> None:
+    """End the call with an error; a client that is gone is none of ours."""
+    if context.cancelled():
+        raise asyncio.CancelledError
+    await context.abort(code, text)

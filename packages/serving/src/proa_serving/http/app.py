@@ -1,17 +1,19 @@
-"""The REST front end as an ASGI application.
-
-It is written on ASGI itself: a framework's routing and request objects would cost
-more time than all else that a small inference request needs.
-"""
+"""What REST requests are answered with, path by path."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from proa_serving.http.body import ClientGoneError, Message, Receive, read_body
+import httptools
+
+from proa_serving.http.body import IN_PLACE, Buffer, inflate
+from proa_serving.http.messages import Reply, Request
 from proa_serving.http.routes import Route, find_route
 from proa_serving.metrics import CONTENT_TYPE
 from proa_serving.models.service import METADATA, InferenceService
@@ -21,41 +23,24 @@ from proa_serving.protocol.errors import (
     TooLargeError,
     UnavailableError,
 )
+from proa_serving.protocol.messages import InferRequest, InferResponse
 from proa_serving.protocol.rest import (
     BINARY_TYPE,
     HEADER_LENGTH,
-    JSON_TYPE,
     decode_request,
-    dump_json,
     encode_response,
     parse_json,
 )
 
 log = logging.getLogger("proa_serving.http")
-Send = Callable[[Message], Awaitable[None]]
-Headers = dict[bytes, bytes]
+Answer = Reply | Coroutine[Any, Any, Reply]
 _LENGTH = HEADER_LENGTH.lower().encode()
 # Above this many bytes or elements, coding moves to a thread, off the event loop.
-_BIG = 2**16
-
-
-class Reply:
-    """An answer: its status, body and headers."""
-
-    __slots__ = ("body", "headers", "status")
-
-    def __init__(
-        self, body: bytes, *, status: int = 200, content_type: str = JSON_TYPE
-    ) -> None:
-        self.status, self.body = status, body
-        self.headers = [
-            (b"content-type", content_type.encode()),
-            (b"content-length", str(len(body)).encode()),
-        ]
-
-
-def _json(held: Any, status: int = 200) -> Reply:
-    return Reply(dump_json(held), status=status)
+_BIG = IN_PLACE
+# Bytes of Python objects that a byte of JSON may become, about.
+_JSON_COST = 8
+# Threads that code JSON; more would only compete for Python's lock.
+_CODERS = 2
 
 
 class HttpApp:
@@ -64,7 +49,8 @@ class HttpApp:
     def __init__(self, service: InferenceService) -> None:
         self._service = service
         self._config = service.config
-        self._actions: dict[str, Callable[[Route, Headers, Receive], Any]] = {
+        self._coders = ThreadPoolExecutor(_CODERS, "proa-serve-json")
+        self._actions: dict[str, Callable[[Route, Request], Answer]] = {
             "server_metadata": self._server_metadata,
             "live": self._live,
             "ready": self._ready,
@@ -77,75 +63,117 @@ class HttpApp:
             "metrics": self._metrics,
         }
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        assert scope["type"] == "http"
+    def close(self) -> None:
+        """End its threads, once nothing is in flight."""
+        self._coders.shutdown(wait=False, cancel_futures=True)
+
+    def answer(self, request: Request) -> Answer:
+        """The answer, or what will become it where that takes its time."""
         try:
-            reply = await self._answer(scope, receive)
-        except ClientGoneError:
-            return
-        except ServingError as error:
-            reply = _json({"error": str(error)}, error.http_status)
-            if isinstance(error, TooLargeError):  # What is left of it is not read.
-                reply.headers.append((b"connection", b"close"))
+            route = _route(request.method, request.target)
+            answer = self._actions[route.action](route, request)
+        except Exception as error:
+            return _reply_to(error)
+        return answer if isinstance(answer, Reply) else self._guarded(answer)
+
+    async def _guarded(self, answer: Coroutine[Any, Any, Reply]) -> Reply:
+        try:
+            return await answer
         except asyncio.CancelledError:
             if not self._service.draining:
                 raise
-            late = UnavailableError("server", "is shutting down; the request was cut")
-            reply = _json({"error": str(late)}, late.http_status)
-        except Exception:
-            log.exception("an HTTP request failed inside the server")
-            reply = _json({"error": "[server] failed; its log says more"}, 500)
-        await send(
-            {
-                "type": "http.response.start",
-                "status": reply.status,
-                "headers": reply.headers,
-            }
-        )
-        await send({"type": "http.response.body", "body": reply.body})
+            return Reply.of_error(
+                UnavailableError("server", "is shutting down; the request was cut")
+            )
+        except Exception as error:
+            return _reply_to(error)
 
-    async def _answer(self, scope: Message, receive: Receive) -> Reply:
-        route = find_route(scope["method"], scope["path"])
-        reply: Reply = await self._actions[route.action](
-            route, dict(scope["headers"]), receive
-        )
-        return reply
-
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        return await read_body(
-            receive, headers, self._config.max_request_bytes, self._config.timeout_s
-        )
-
-    async def _infer(self, route: Route, headers: Headers, receive: Receive) -> Reply:
-        length = headers.get(_LENGTH)
-        text = None if length is None else length.decode("latin-1")
+    def _infer(self, route: Route, request: Request) -> Answer:
+        if self._service.draining:
+            self._service.metrics.refused("http", UnavailableError.reason)
+            raise UnavailableError("server", "is shutting down")
+        body, headers = request.data(), request.headers
+        said = headers.get(_LENGTH)
+        text = None if said is None else said.decode("latin-1")
+        # Text is slow to decode and raw bytes are not.
+        size = int(text) if text and text.isdigit() and len(text) < 19 else len(body)
+        if size > _BIG or b"content-encoding" in headers:
+            return self._infer_slowly(route, request, text)
         try:
-            body = await self._body(headers, receive)
-            # Text is slow to decode and raw bytes are not.
-            size = int(text) if text and text.isdigit() else len(body)
-            task = (route.model, route.version, body, text)
-            if size > _BIG:
-                request = await asyncio.to_thread(decode_request, *task)
-            else:
-                request = decode_request(*task)
+            decoded = decode_request(route.model, route.version, body, text)
         except ServingError as error:
             self._service.metrics.refused("http", error.reason)
             raise
-        response = await self._service.infer(request, "http")
-        if sum(held.array.size for held in response.outputs) > _BIG:
-            data, json_size = await asyncio.to_thread(
-                encode_response, response, request
+        return self._run(decoded)
+
+    async def _infer_slowly(
+        self, route: Route, request: Request, text: str | None
+    ) -> Reply:
+        try:
+            body = await self._inflated(request)
+            size = int(text) if text and text.isdigit() and len(text) < 19 else 0
+            size = min(size or len(body), len(body))
+            limit = self._config.max_json_bytes
+            if size > limit:
+                raise TooLargeError("request", f"JSON must be at most {limit} bytes")
+            charged = request.charged
+            self._service.budget.take(_JSON_COST * size)
+            request.charged = charged + _JSON_COST * size
+            decoded = await self._coded(
+                decode_request, route.model, route.version, body, text
             )
-        else:
-            data, json_size = encode_response(response, request)
-        if json_size is None:
-            return Reply(data)
-        reply = Reply(data, content_type=BINARY_TYPE)
-        reply.headers.append((_LENGTH, str(json_size).encode()))
+        except ServingError as error:
+            self._service.metrics.refused("http", error.reason)
+            raise
+        answer = self._run(decoded)
+        return answer if isinstance(answer, Reply) else await answer
+
+    async def _inflated(self, request: Request) -> Buffer:
+        body = request.data()
+        encoding = request.headers.get(b"content-encoding", b"").strip().lower()
+        if encoding in (b"", b"identity"):
+            return body
+        limit = self._config.max_request_bytes
+        # Zeros become a thousand times as many; what is not needed is released.
+        bound = min(limit, 1032 * len(body))
+        self._service.budget.take(bound)
+        try:
+            data: Buffer = await self._coded(inflate, body, encoding, limit)
+        except BaseException:
+            self._service.budget.release(bound)
+            raise
+        self._service.budget.release(bound - len(data))
+        request.charged += len(data)
+        return data
+
+    async def _coded(self, function: Callable[..., Any], *given: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._coders, function, *given)
+
+    def _run(self, request: InferRequest) -> Answer:
+        answer = self._service.infer(request, "http")
+        if not isinstance(answer, InferResponse):
+            return self._wait(answer, request)
+        if _text_size(answer, request) > _BIG:
+            return self._encode_slowly(answer, request)
+        return _encoded(answer, request)
+
+    async def _wait(
+        self, answer: Coroutine[Any, Any, InferResponse], request: InferRequest
+    ) -> Reply:
+        response = await answer
+        if _text_size(response, request) > _BIG:
+            return await self._encode_slowly(response, request)
+        return _encoded(response, request)
+
+    async def _encode_slowly(
+        self, response: InferResponse, request: InferRequest
+    ) -> Reply:
+        reply: Reply = await self._coded(_encoded, response, request)
         return reply
 
-    async def _server_metadata(self, *_: Any) -> Reply:
-        return _json(
+    def _server_metadata(self, *_: object) -> Reply:
+        return Reply.of_json(
             {
                 "name": METADATA.name,
                 "version": METADATA.version,
@@ -153,20 +181,22 @@ class HttpApp:
             }
         )
 
-    async def _live(self, *_: Any) -> Reply:
-        return _json({"live": True})
+    def _live(self, *_: object) -> Reply:
+        return Reply.of_json({"live": True})
 
-    async def _ready(self, *_: Any) -> Reply:
+    def _ready(self, *_: object) -> Reply:
         ready = self._service.ready()
-        return _json({"ready": ready}, 200 if ready else 503)
+        return Reply.of_json({"ready": ready}, 200 if ready else 503)
 
-    async def _model_ready(self, route: Route, *_: Any) -> Reply:
+    def _model_ready(self, route: Route, *_: object) -> Reply:
         ready = self._service.model_ready(route.model, route.version)
-        return _json({"name": route.model, "ready": ready}, 200 if ready else 503)
+        return Reply.of_json(
+            {"name": route.model, "ready": ready}, 200 if ready else 503
+        )
 
-    async def _model_metadata(self, route: Route, *_: Any) -> Reply:
+    def _model_metadata(self, route: Route, *_: object) -> Reply:
         held = self._service.model_metadata(route.model, route.version)
-        return _json(
+        return Reply.of_json(
             {
                 "name": held.name,
                 "versions": list(held.versions),
@@ -176,14 +206,16 @@ class HttpApp:
             }
         )
 
-    async def _index(self, _: Route, headers: Headers, receive: Receive) -> Reply:
-        body = await self._body(headers, receive)
+    async def _index(self, _: Route, request: Request) -> Reply:
+        body = await self._inflated(request)
+        if len(body) > _BIG:
+            raise TooLargeError("index", f"body must be at most {_BIG} bytes")
         ready = parse_json(body, "index").get("ready", False) if body else False
         if not isinstance(ready, bool):
             raise InvalidRequestError(
                 "index", f"ready must be a bool, got {ready!r:.40}"
             )
-        return _json(
+        return Reply.of_json(
             [
                 {
                     "name": line.name,
@@ -195,16 +227,56 @@ class HttpApp:
             ]
         )
 
-    async def _load(self, route: Route, headers: Headers, receive: Receive) -> Reply:
-        await self._body(headers, receive)
+    async def _load(self, route: Route, _: Request) -> Reply:
         await self._service.load(route.model)
-        return _json({})
+        return Reply.of_json({})
 
-    async def _unload(self, route: Route, headers: Headers, receive: Receive) -> Reply:
-        await self._body(headers, receive)
+    async def _unload(self, route: Route, _: Request) -> Reply:
         await self._service.unload(route.model)
-        return _json({})
+        return Reply.of_json({})
 
-    async def _metrics(self, *_: Any) -> Reply:
+    async def _metrics(self, *_: object) -> Reply:
         text = await asyncio.to_thread(self._service.metrics.expose)
-        return Reply(text, content_type=CONTENT_TYPE)
+        return Reply([text], content_type=CONTENT_TYPE)
+
+
+@functools.lru_cache(maxsize=256)
+def _route(method: bytes, target: bytes) -> Route:
+    path = target
+    if not path.startswith(b"/") or b"?" in path or b"#" in path:
+        try:
+            path = httptools.parse_url(target).path or b"/"
+        except httptools.HttpParserError:
+            raise InvalidRequestError(
+                "http", f"expected a URL, got {target[:80]!r}"
+            ) from None
+    if b"%" in path:
+        path = unquote_to_bytes(path)
+    return find_route(method.decode("latin-1"), path.decode("utf-8", "replace"))
+
+
+def _reply_to(error: Exception) -> Reply:
+    if isinstance(error, ServingError):
+        return Reply.of_error(error)
+    log.error("an HTTP request failed inside the server", exc_info=error)
+    return Reply.of_json({"error": "[server] failed; its log says more"}, 500)
+
+
+def _text_size(response: InferResponse, request: InferRequest) -> int:
+    """Elements to write as text, or to copy: what takes long."""
+    return sum(
+        held.array.size
+        for held in response.outputs
+        if held.datatype == "BYTES" or not request.wants_binary(held.name)
+    )
+
+
+def _encoded(response: InferResponse, request: InferRequest) -> Reply:
+    text, raw = encode_response(response, request)
+    if not raw:
+        return Reply([text])
+    return Reply(
+        [text, *raw],
+        content_type=BINARY_TYPE,
+        headers=f"{_LENGTH.decode()}: {len(text)}\r\n",
+    )

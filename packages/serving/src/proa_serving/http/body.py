@@ -1,100 +1,83 @@
-"""Reads request bodies within the limits of size and time."""
+"""The bytes of a request body: where they are received, and what they decompress to."""
 
 from __future__ import annotations
 
-import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+
+import numpy as np
 
 from proa_serving.protocol.errors import (
     InvalidRequestError,
-    RequestTimeoutError,
     TooLargeError,
     UnsupportedError,
 )
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-# A client that sends too much is read on to here, so that it can see the answer.
-_DRAIN = 4
-_BIG = 2**16
+Buffer = bytes | bytearray | memoryview
+# Bodies beyond this are received in place; smaller ones come through the parser.
+IN_PLACE = 2**16
+# What kernels like best; NumPy needs no more than the size of an element.
+_ALIGNMENT = 64
 
 
-class ClientGoneError(Exception):
-    """The client closed the connection; there is nobody to answer."""
+class Body:
+    """A body while it arrives.
+
+    Args:
+        length: Of all of it; None where the head does not say.
+        header_length: Of the JSON before the raw tensors, which are aligned in memory
+            so that arrays can be made of them without a copy.
+    """
+
+    __slots__ = ("_parts", "_view", "size")
+
+    def __init__(self, length: int | None, header_length: int) -> None:
+        self.size = 0
+        self._parts: list[bytes] = []
+        self._view: memoryview | None = None
+        if length is not None and length > IN_PLACE:
+            # Not zeroed: pages are touched, and memory used, as bytes arrive.
+            memory = np.empty(length + _ALIGNMENT, np.uint8)
+            start = -(memory.ctypes.data + header_length) % _ALIGNMENT
+            self._view = memory.data[start : start + length]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the rest may be received into :meth:`rest`."""
+        return self._view is not None
+
+    def rest(self) -> memoryview:
+        """Where the next bytes belong; empty at the end."""
+        assert self._view is not None
+        return self._view[self.size :]
+
+    def append(self, data: bytes) -> None:
+        """Take bytes that came elsewhere."""
+        if self._view is None:
+            self._parts.append(data)
+        else:
+            self._view[self.size : self.size + len(data)] = data
+        self.size += len(data)
+
+    def data(self) -> Buffer:
+        """All of it, at the end."""
+        if self._view is not None:
+            return self._view
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
 
-async def read_body(
-    receive: Receive, headers: dict[bytes, bytes], limit: int, timeout: float
-) -> bytes:
-    """The whole body, decompressed.
+def inflate(body: Buffer, encoding: bytes, limit: int) -> Buffer:
+    """``body`` without its Content-Encoding.
 
     Raises:
-        TooLargeError: If it is, or would be, of more than ``limit`` bytes.
-        RequestTimeoutError: If it is not there in ``timeout`` seconds.
-        ClientGoneError: If the client closed before the end.
+        UnsupportedError: If the encoding is neither gzip nor deflate.
+        TooLargeError: If it would be of more than ``limit`` bytes.
+        InvalidRequestError: If it is damaged.
     """
-    task = asyncio.current_task()
-    assert task is not None
-    late = False
-
-    def expire() -> None:
-        nonlocal late
-        late = True
-        task.cancel()
-
-    timer = asyncio.get_running_loop().call_later(timeout, expire)
-    try:
-        body = await _collect(receive, headers, limit)
-    except asyncio.CancelledError:
-        if not late:
-            raise
-        if hasattr(task, "uncancel"):  # Python 3.11 counts cancellations.
-            task.uncancel()
-        raise RequestTimeoutError(
-            "request", f"body must arrive within {timeout:g} s"
-        ) from None
-    finally:
-        timer.cancel()
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding in (b"identity", b""):
-        return body
     if encoding not in (b"gzip", b"deflate"):
         raise UnsupportedError(
             "request",
             f"Content-Encoding must be gzip or deflate, got {encoding[:40]!r}",
         )
-    if len(body) < _BIG:
-        return _inflate(body, limit)
-    return await asyncio.to_thread(_inflate, body, limit)
-
-
-async def _collect(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
-    said = headers.get(b"content-length", b"0")
-    large = said.isdigit() and int(said) > limit
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        part = message.get("body", b"")
-        more = message.get("more_body", False)
-        size += len(part)
-        large = large or size > limit
-        if not large:
-            parts.append(part)
-        elif size > _DRAIN * limit:
-            break
-        else:
-            parts.clear()
-    if large:
-        raise TooLargeError("request", f"body must be at most {limit} bytes")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _inflate(body: bytes, limit: int) -> bytes:
     unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # gzip or zlib
     try:
         data = unpack.decompress(body, limit + 1)

@@ -1,4 +1,4 @@
-"""Listens for HTTP and gives what comes to the application, by uvicorn."""
+"""Listens for HTTP: accepts connections within the limits, and ends in order."""
 
 from __future__ import annotations
 
@@ -7,49 +7,41 @@ import contextlib
 import errno
 import logging
 import math
+import resource
 import socket
-from collections.abc import Iterator
-from typing import Any
+import time
 
-import httptools
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
+from proa_serving.config import ServerConfig
+from proa_serving.http.connection import (
+    BLOCKED,
+    BODY,
+    BUSY,
+    HEAD,
+    IDLE,
+    LINGER,
+    NEW,
+    Answers,
+    Connection,
+)
 from proa_serving.protocol.errors import AddressInUseError
+from proa_serving.schedule.budget import ByteBudget
 
 log = logging.getLogger("proa_serving.http")
-_MAX_HEADER_BYTES = 64 * 1024
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's, with a bound on what a client may send before the body."""
-
-    _head = 0
-
-    def on_message_begin(self) -> None:
-        self._head = 0
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
-
-    def _count(self, size: int) -> None:
-        self._head += size
-        if self._head > _MAX_HEADER_BYTES:
-            raise httptools.HttpParserError("the head of the request is too long")
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's, without its signal handlers: the application has its own."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+_READ_BYTES = 64 * 1024
+_BACKLOG = 2048
+# Descriptors that are left for models, logs, gRPC and the event loop.
+_RESERVED_FILES = 64
+# Connections beyond the limit that are answered health checks alone.
+_HEALTH_CONNECTIONS = 8
+# Accepted in one turn of the event loop.
+_ACCEPTED = 32
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_BACK_OFF = 0.1
+_LOG_SECONDS = 10.0
+_LINGER_SECONDS = 5.0
+# While draining: for requests that are on their way, and for clients to close.
+_DRAIN_SECONDS = 0.1
+_DRAIN_LINGER_SECONDS = 1.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -68,7 +60,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(address)
-        held.listen(2048)
+        held.listen(_BACKLOG)
     except OSError as error:
         held.close()
         why = "port in use" if error.errno == errno.EADDRINUSE else str(error)
@@ -79,40 +71,170 @@ def bind(host: str, port: int) -> socket.socket:
     return held
 
 
-class HttpServer:
-    """An application that listens on a socket until it is stopped."""
-
-    def __init__(self, app: Any, held: socket.socket, max_connections: int) -> None:
-        self._socket = held
-        self.port: int = held.getsockname()[1]
-        self._server = _Server(
-            uvicorn.Config(
-                app,
-                http=_Protocol,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                timeout_keep_alive=75,
-                limit_concurrency=max_connections,
-            )
+def _allowed_connections(wanted: int) -> int:
+    """``wanted``, or as many as there are file descriptors for."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY:
+        return wanted
+    allowed = max(1, files - _RESERVED_FILES - _HEALTH_CONNECTIONS)
+    if allowed < wanted:
+        log.warning(
+            "at most %d connections, not %d: the limit of open files is %d",
+            allowed,
+            wanted,
+            files,
         )
-        self._task: asyncio.Task[None] | None = None
+    return min(wanted, allowed)
+
+
+class HttpServer:
+    """Connections of one socket, until it is stopped.
+
+    At the limit of connections the one that has idled longest makes room. Where none
+    idles a few more are answered health checks, so that a busy server is not taken for
+    a dead one.
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        held: socket.socket,
+        config: ServerConfig,
+        budget: ByteBudget,
+    ) -> None:
+        self.answers, self.budget = answers, budget
+        self.draining = False
+        self.buffer = memoryview(bytearray(_READ_BYTES))
+        self.max_request_bytes = config.max_request_bytes
+        self.seconds = {
+            NEW: config.head_timeout_s,
+            IDLE: config.idle_timeout_s,
+            HEAD: config.head_timeout_s,
+            BODY: config.timeout_s,
+            BUSY: math.inf,  # the service has time-outs of its own
+            BLOCKED: config.timeout_s,
+            LINGER: _LINGER_SECONDS,
+        }
+        self.port: int = held.getsockname()[1]
+        self._socket = held
+        self._limit = _allowed_connections(config.max_connections)
+        self._connections: set[Connection] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._logged = -math.inf
+        self._empty = asyncio.Event()
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started:
-            if self._task.done():
-                await self._task
-                raise AddressInUseError("http", "the HTTP server ended at its start")
-            await asyncio.sleep(0.001)
+        """Accept connections on the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._interval = min(0.5, min(self.seconds.values()) / 4)
+        self._expire()
+        self._listen()
+
+    def forget(self, connection: Connection) -> None:
+        """``connection`` is closed, or about to be."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    def _listen(self) -> None:
+        if not self.draining:
+            self._loop.add_reader(self._socket, self._accept)
+
+    def _accept(self) -> int:
+        """Accept what waits, a few at a time; how many it was."""
+        for count in range(_ACCEPTED):
+            try:
+                held, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return count
+            except OSError as error:
+                self._back_off(error)
+                return count
+            held.setblocking(False)
+            self._open(held)
+        return _ACCEPTED
+
+    def _back_off(self, error: OSError) -> None:
+        """Wait with accepting; the socket would report the same at every turn."""
+        now = time.monotonic()
+        if now - self._logged > _LOG_SECONDS:
+            self._logged = now
+            log.error("cannot accept connections: %s", error)
+        if error.errno in _NO_ROOM:
+            self._make_room()
+        self._loop.remove_reader(self._socket)
+        self._loop.call_later(_BACK_OFF, self._listen)
+
+    def _open(self, held: socket.socket) -> None:
+        checks = [each for each in self._connections if each.health_only]
+        used = len(self._connections) - len(checks)
+        over = used >= self._limit and not self._make_room()
+        if over and len(checks) >= _HEALTH_CONNECTIONS:
+            min(checks, key=lambda each: each.deadline).abort()
+        connection = Connection(self, self._loop, over)
+        self._connections.add(connection)
+        task = self._loop.create_task(self._connect(connection, held))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _connect(self, connection: Connection, held: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, held)
+        except OSError as error:
+            log.debug("a connection was lost as it was accepted: %s", error)
+            self.forget(connection)
+            held.close()
+
+    def _make_room(self) -> bool:
+        """Close the connection that has idled longest, if any does."""
+        idle = [
+            each
+            for each in self._connections
+            if each.phase in (NEW, IDLE) and not each.health_only
+        ]
+        if not idle:
+            return False
+        min(idle, key=lambda each: each.deadline).close()
+        return True
+
+    def _expire(self) -> None:
+        """Close the connections whose clients are too slow; again and again."""
+        self._sweep = self._loop.call_later(self._interval, self._expire)
+        now = self._loop.time()
+        for connection in [each for each in self._connections if each.deadline < now]:
+            connection.expire()
 
     async def stop(self, grace: float) -> None:
         """Accept no more; let what is in flight end within ``grace`` seconds."""
-        self._server.config.timeout_graceful_shutdown = math.ceil(grace)
-        self._server.should_exit = True
-        if self._task is not None:
-            await self._task
+        end = time.monotonic() + grace
+        if self._sweep is None:  # It was not started.
+            self._socket.close()
+            return
+        self._loop.remove_reader(self._socket)
+        # Clients that are connected, as far as they know, must not be reset.
+        while self._accept() == _ACCEPTED:
+            await asyncio.sleep(0)
+        self.draining = True
+        self.seconds[LINGER] = _DRAIN_LINGER_SECONDS
+        self._loop.remove_reader(self._socket)
         self._socket.close()
+        await asyncio.sleep(min(_DRAIN_SECONDS, grace))
+        for connection in list(self._connections):
+            if connection.phase in (NEW, IDLE):
+                connection.close()
+        await self._closed(end - time.monotonic())
+        for connection in list(self._connections):
+            connection.cut()
+        await self._closed(min(_DRAIN_LINGER_SECONDS, grace))
+        for connection in list(self._connections):
+            connection.abort()
+        self._sweep.cancel()
+        await asyncio.sleep(0)  # for the transports to close
+
+    async def _closed(self, seconds: float) -> None:
+        """Wait until no connection is left, or ``seconds``."""
+        self._empty.clear()
+        if self._connections:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), max(0.0, seconds))

@@ -23,29 +23,33 @@ def fit_inputs(request: InferRequest, specs: Sequence[TensorSpec]) -> Arrays:
                 f"input {tensor.name!r:.80}", "expected once, got twice"
             )
         given[tensor.name] = tensor
-    names = [spec.name for spec in specs]
-    if given.keys() != set(names):
+    if len(given) != len(specs) or any(spec.name not in given for spec in specs):
+        names = [spec.name for spec in specs]
         raise InvalidRequestError(
             f"model {request.model}",
             f"inputs must be {names}, got {list(given)!s:.200}",
         )
+    arrays: Arrays = {}
     for spec in specs:
-        _fit(given[spec.name], spec)
-    return {name: given[name].array for name in names}
+        tensor = given[spec.name]
+        _fit(tensor, spec)
+        arrays[spec.name] = tensor.array
+    return arrays
 
 
 def _fit(tensor: Tensor, spec: TensorSpec) -> None:
-    where = f"input {spec.name!r}"
     if tensor.datatype != spec.datatype:
         raise InvalidRequestError(
-            where, f"datatype must be {spec.datatype}, got {tensor.datatype}"
+            f"input {spec.name!r}",
+            f"datatype must be {spec.datatype}, got {tensor.datatype}",
         )
     shape = tensor.array.shape
     if len(shape) != len(spec.shape) or any(
         want not in (-1, size) for want, size in zip(spec.shape, shape, strict=True)
     ):
         raise InvalidRequestError(
-            where, f"shape must be {list(spec.shape)}, got {list(shape)}"
+            f"input {spec.name!r}",
+            f"shape must be {list(spec.shape)}, got {list(shape)}",
         )
 
 

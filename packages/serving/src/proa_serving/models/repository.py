@@ -57,12 +57,24 @@ class ModelRepository:
     def load_all(self) -> None:
         """Load every model there is.
 
+        A model of the repository that cannot be loaded is logged, and listed by
+        ``index`` with the reason; the others are served.
+
         Raises:
-            ServingError: If any cannot be loaded; the others are closed again.
+            ServingError: If a model that was named by its file cannot be loaded, or
+                no model can; what was loaded is closed again.
         """
+        failed: ServingError | None = None
         try:
             for name in self._known():
-                self.load(name)
+                try:
+                    self.load(name)
+                except ServingError as error:
+                    if name in self._files:
+                        raise
+                    failed = error
+            if failed is not None and not self.names():
+                raise failed
         except ServingError:
             self.close(0.0)
             raise
@@ -130,15 +142,29 @@ class ModelRepository:
                     )
             except ServingError as error:
                 self._close_all(loaded, 0.0)
-                entry = self._entries.get(name)
-                if entry is not None and not entry.versions:
-                    entry.reason = str(error)
+                self._record_failure(name, error)
                 raise
             entry = self._entries.setdefault(name, _Entry())
             old, entry.newest = entry.versions, max(loaded, key=int)
             entry.versions = loaded
             log.info("loaded %s, versions %s", name, ", ".join(loaded))
             self._close_all(old, self._config.grace_s)
+
+    def _record_failure(self, name: str, error: ServingError) -> None:
+        """Log why ``name`` was not loaded; the index shows it where nothing serves."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.versions:
+            log.error(
+                "model %s was not reloaded, versions %s keep serving: %s",
+                name,
+                ", ".join(entry.versions),
+                error,
+            )
+            return
+        log.error("model %s was not loaded: %s", name, error)
+        # A client may request any name; only those that exist are remembered.
+        if entry is not None or name in self._known():
+            self._entries.setdefault(name, _Entry()).reason = str(error)
 
     def unload(self, name: str) -> None:
         """Stop serving ``name`` once its requests are answered."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 
 from proa_serving.backends.base import BackendOptions
 from proa_serving.backends.registry import find_backend
 from proa_serving.config import ServerConfig
-from proa_serving.metrics import Metrics, ModelMetrics
+from proa_serving.metrics import Metrics
 from proa_serving.models.fit import fit_inputs, fit_outputs
 from proa_serving.protocol.errors import (
     ModelLoadError,
@@ -17,10 +19,18 @@ from proa_serving.protocol.errors import (
     RequestTimeoutError,
     ServingError,
 )
-from proa_serving.protocol.messages import InferRequest, InferResponse, Tensor
+from proa_serving.protocol.messages import (
+    Array,
+    InferRequest,
+    InferResponse,
+    Tensor,
+    TensorSpec,
+)
 from proa_serving.schedule.merge import Arrays
 from proa_serving.schedule.queue import Timing
 from proa_serving.schedule.scheduler import Scheduler
+
+_NO_WAIT = Timing(0.0, 0.0)
 
 
 class ServedModel:
@@ -44,7 +54,7 @@ class ServedModel:
         self.name, self.version = name, version
         self._timeout = config.timeout_s
         options = BackendOptions(threads=config.threads)
-        self._metrics = ModelMetrics(metrics, name, version)
+        self._metrics = metrics.of_model(name, version)
         try:
             model = find_backend(path).load(path, options)
             self._scheduler = Scheduler(
@@ -66,13 +76,41 @@ class ServedModel:
         """Stop its workers; True if all requests were finished in ``grace``."""
         return self._scheduler.close(grace)
 
-    async def infer(self, request: InferRequest, protocol: str) -> InferResponse:
-        """Answer ``request``; must be called on an event loop, and never blocks it."""
+    def infer(
+        self, request: InferRequest, protocol: str
+    ) -> InferResponse | Coroutine[Any, Any, InferResponse]:
+        """Answer ``request``, at once if no thread is needed for it.
+
+        Must be called on an event loop, and does not block it for longer than it
+        would take to give the request to a worker.
+        """
         began = time.monotonic()
-        self._metrics.began(protocol)
         try:
             inputs = fit_inputs(request, self.inputs)
             wanted = fit_outputs(request, self.outputs)
+            arrays = self._scheduler.run_here(inputs)
+        except ServingError as error:
+            self._metrics.began(protocol)
+            self._metrics.failed(protocol, error.reason)
+            self._metrics.ended(time.monotonic() - began)
+            raise
+        if arrays is None:
+            return self._infer(request, protocol, inputs, wanted)
+        self._metrics.began(protocol)
+        self._metrics.waited(_NO_WAIT)
+        self._metrics.ended(time.monotonic() - began)
+        return self._response(request, wanted, arrays)
+
+    async def _infer(
+        self,
+        request: InferRequest,
+        protocol: str,
+        inputs: Arrays,
+        wanted: list[TensorSpec],
+    ) -> InferResponse:
+        began = time.monotonic()
+        self._metrics.began(protocol)
+        try:
             arrays = await self._run(inputs, self._seconds_for(request))
         except ServingError as error:
             self._metrics.failed(protocol, error.reason)
@@ -82,6 +120,14 @@ class ServedModel:
             raise
         finally:
             self._metrics.ended(time.monotonic() - began)
+        return self._response(request, wanted, arrays)
+
+    def _response(
+        self,
+        request: InferRequest,
+        wanted: list[TensorSpec],
+        arrays: Mapping[str, Array],
+    ) -> InferResponse:
         outputs = [
             Tensor(held.name, held.datatype, arrays[held.name]) for held in wanted
         ]

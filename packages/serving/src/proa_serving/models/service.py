@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from proa_serving import __version__
 from proa_serving.config import ServerConfig
@@ -20,6 +22,7 @@ from proa_serving.protocol.messages import (
     ModelMetadata,
     ServerMetadata,
 )
+from proa_serving.schedule.budget import ByteBudget
 
 METADATA = ServerMetadata(
     "proa-serving",
@@ -36,6 +39,8 @@ class InferenceService:
     ) -> None:
         self.config, self.metrics = config, metrics
         self._repository = repository
+        self.budget = ByteBudget(config.max_in_flight_bytes)
+        metrics.in_flight_bytes = lambda: self.budget.used
         self.draining = False
 
     def drain(self) -> None:
@@ -63,7 +68,10 @@ class InferenceService:
             model.outputs,
         )
 
-    async def infer(self, request: InferRequest, protocol: str) -> InferResponse:
+    def infer(
+        self, request: InferRequest, protocol: str
+    ) -> InferResponse | Coroutine[Any, Any, InferResponse]:
+        """The answer, or where it must wait for a worker what will become it."""
         try:
             if self.draining:
                 raise UnavailableError("server", "is shutting down")
@@ -71,7 +79,7 @@ class InferenceService:
         except ServingError as error:
             self.metrics.refused(protocol, error.reason)
             raise
-        return await model.infer(request, protocol)
+        return model.infer(request, protocol)
 
     async def index(self, ready_only: bool) -> list[IndexEntry]:
         return await asyncio.to_thread(self._repository.index, ready_only)

@@ -9,6 +9,7 @@ from typing import ClassVar as _ClassVar
 __all__ = [
     "AddressInUseError",
     "ForbiddenError",
+    "HeadTooLargeError",
     "InvalidRequestError",
     "MethodNotAllowedError",
     "ModelFailedError",
@@ -17,6 +18,7 @@ __all__ = [
     "QueueFullError",
     "RequestTimeoutError",
     "ServingError",
+    "SlowRequestError",
     "TooLargeError",
     "UnavailableError",
     "UnsupportedError",
@@ -93,6 +95,12 @@ class TooLargeError(ServingError):
     reason = "too_large"
 
 
+class HeadTooLargeError(TooLargeError):
+    """The request line and the headers are larger than the server allows."""
+
+    http_status = 431
+
+
 class UnsupportedError(ServingError, NotImplementedError):
     """The protocol knows it; this server does not."""
 
@@ -133,6 +141,12 @@ class RequestTimeoutError(ServingError, TimeoutError):
     reason = "timeout"
 
 
+class SlowRequestError(RequestTimeoutError):
+    """The head or the body of a request took too long to arrive."""
+
+    http_status = 408
+
+
 class AddressInUseError(ServingError, OSError):
     """The server cannot listen on its address."""
 
@@ -144,11 +158,13 @@ _TYPES: tuple[type[ServingError], ...] = (
     MethodNotAllowedError,
     ModelLoadError,
     TooLargeError,
+    HeadTooLargeError,
     UnsupportedError,
     QueueFullError,
     ModelFailedError,
     UnavailableError,
     RequestTimeoutError,
+    SlowRequestError,
 )
 _BY_STATUS = {kind.http_status: kind for kind in _TYPES}
 _BY_CODE = {kind.grpc_code: kind for kind in reversed(_TYPES)}

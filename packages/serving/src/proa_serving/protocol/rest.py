@@ -7,11 +7,13 @@ With the binary tensor data extension a body is a JSON object of
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from proa_serving.protocol.errors import InvalidRequestError, UnsupportedError
+from proa_serving.protocol.large_json import parse_large_json
 from proa_serving.protocol.messages import (
     InferRequest,
     InferResponse,
@@ -22,7 +24,7 @@ from proa_serving.protocol.messages import (
 from proa_serving.protocol.tensors import (
     Buffer,
     check_shape,
-    list_from_tensor,
+    lists_from_tensor,
     raw_from_tensor,
     tensor_from_list,
     tensor_from_raw,
@@ -30,13 +32,19 @@ from proa_serving.protocol.tensors import (
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 JSON_TYPE = "application/json"
+# Beyond this, JSON is parsed in chunks; it takes longer, but holds no other thread.
+_LARGE = 2**16
+_dump = json.JSONEncoder(separators=(",", ":")).encode
 BINARY_TYPE = "application/octet-stream"
 
 
 def parse_json(data: Buffer, where: str) -> dict[str, Any]:
     """The JSON object in ``data``, or a typed error."""
     try:
-        held = json.loads(bytes(data))
+        if len(data) > _LARGE:
+            held = parse_large_json(str(data, "utf-8"))
+        else:
+            held = json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
         raise InvalidRequestError(
             where, f"body must be a JSON object: {error!s:.200}"
@@ -50,7 +58,7 @@ def parse_json(data: Buffer, where: str) -> dict[str, Any]:
 
 def dump_json(held: Any) -> bytes:
     """Compact JSON; what is not a number is written NaN or Infinity."""
-    return json.dumps(held, separators=(",", ":")).encode()
+    return _dump(held).encode()
 
 
 class _Body:
@@ -172,10 +180,80 @@ def _tensor(held: dict[str, Any], body: _Body, what: str) -> Tensor:
     return tensor_from_list(name, datatype, shape, held["data"])
 
 
+class _Head(NamedTuple):
+    """The JSON of a request whose tensors are all raw, as it was decoded before."""
+
+    inputs: list[tuple[str, str, tuple[int, ...], int]]  # name, datatype, shape, bytes
+    size: int  # of the body
+    outputs: list[RequestedOutput]
+    parameters: Parameters
+    binary_output: bool
+    id: str
+
+
+# Clients send the same JSON again and again; numbers change, and they are raw.
+_heads: dict[bytes, _Head] = {}
+_MAX_HEADS = 256
+_MAX_HEAD_BYTES = 2048
+
+
 def decode_request(
     model: str, version: str, body: Buffer, header_length: str | None
 ) -> InferRequest:
     """The inference request in a body that was posted to a model's ``infer``."""
+    if header_length is None or not 0 < len(header_length) < 5:
+        return _decode_request(model, version, body, header_length)
+    size = int(header_length) if header_length.isdecimal() else 0
+    head = bytes(body[:size])
+    known = _heads.get(head)
+    if known is not None and known.size == len(body):
+        at, inputs = size, []
+        view = memoryview(body)
+        for name, datatype, shape, count in known.inputs:
+            raw = view[at : at + count]
+            inputs.append(tensor_from_raw(name, datatype, shape, raw))
+            at += count
+        return InferRequest(
+            model,
+            inputs,
+            version,
+            known.id,
+            known.outputs,
+            known.parameters,
+            known.binary_output,
+        )
+    request = _decode_request(model, version, body, header_length)
+    _remember(head, len(body), request)
+    return request
+
+
+def _remember(head: bytes, size: int, request: InferRequest) -> None:
+    inputs = []
+    left = size - len(head)
+    for held in request.inputs:
+        if held.datatype == "BYTES":  # Its size is not that of its array.
+            return
+        count = held.array.nbytes
+        inputs.append((held.name, held.datatype, held.array.shape, count))
+        left -= count
+    # What is left would be tensors in the JSON.
+    if left or request.id or len(head) > _MAX_HEAD_BYTES:
+        return
+    if len(_heads) >= _MAX_HEADS:
+        _heads.clear()
+    _heads[head] = _Head(
+        inputs,
+        size,
+        request.outputs,
+        request.parameters,
+        request.binary_output,
+        request.id,
+    )
+
+
+def _decode_request(
+    model: str, version: str, body: Buffer, header_length: str | None
+) -> InferRequest:
     parts = _Body(body, header_length, "request")
     held = parts.json
     if "inputs" not in held:
@@ -203,8 +281,8 @@ def decode_request(
 
 def _encode(
     head: dict[str, Any], key: str, tensors: list[tuple[Tensor, bool]]
-) -> tuple[bytes, int | None]:
-    listed: list[dict[str, Any]] = []
+) -> tuple[bytes, list[Buffer]]:
+    listed: list[str] = []
     raw: list[Buffer] = []
     for tensor, binary in tensors:
         item: dict[str, Any] = {
@@ -216,20 +294,45 @@ def _encode(
             data = raw_from_tensor(tensor)
             item["parameters"] = {"binary_data_size": len(data)}
             raw.append(data)
+            listed.append(_dump(item))
         else:
-            item["data"] = list_from_tensor(tensor)
-        listed.append(item)
-    head[key] = listed
-    text = dump_json(head)
-    if not raw:
-        return text, None
-    return b"".join([text, *raw]), len(text)
+            # In chunks, as each holds Python's lock.
+            text = ",".join(_dump(part)[1:-1] for part in lists_from_tensor(tensor))
+            listed.append(f'{_dump(item)[:-1]},"data":[{text}]}}')
+    start = f"{_dump(head)[:-1]}," if head else "{"
+    return f'{start}"{key}":[{",".join(listed)}]}}'.encode(), raw
+
+
+@functools.lru_cache(maxsize=256)
+def _raw_head(
+    model: str, version: str, outputs: tuple[tuple[str, str, tuple[int, ...], int], ...]
+) -> bytes:
+    """The JSON of an answer without an id whose tensors are all raw."""
+    listed = [
+        {
+            "name": name,
+            "datatype": datatype,
+            "shape": shape,
+            "parameters": {"binary_data_size": size},
+        }
+        for name, datatype, shape, size in outputs
+    ]
+    return dump_json({"model_name": model, "model_version": version, "outputs": listed})
 
 
 def encode_response(
     response: InferResponse, request: InferRequest
-) -> tuple[bytes, int | None]:
-    """The body that answers ``request`` and, if any is binary, its JSON's length."""
+) -> tuple[bytes, list[Buffer]]:
+    """The JSON that answers ``request``, and the raw tensors that follow it."""
+    if not response.id and all(
+        request.wants_binary(held.name) for held in response.outputs
+    ):
+        raw = [raw_from_tensor(held) for held in response.outputs]
+        outputs = tuple(
+            (held.name, held.datatype, held.array.shape, len(data))
+            for held, data in zip(response.outputs, raw, strict=True)
+        )
+        return _raw_head(response.model, response.version, outputs), raw
     head: dict[str, Any] = {
         "model_name": response.model,
         "model_version": response.version,
@@ -252,7 +355,11 @@ def encode_request(request: InferRequest, binary: bool) -> tuple[bytes, int | No
         head["parameters"] = parameters
     if request.outputs:
         head["outputs"] = [_requested(output) for output in request.outputs]
-    return _encode(head, "inputs", [(held, binary) for held in request.inputs])
+    tensors = [(held, binary) for held in request.inputs]
+    text, raw = _encode(head, "inputs", tensors)
+    if not raw:
+        return text, None
+    return b"".join([text, *raw]), len(text)
 
 
 def _requested(output: RequestedOutput) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from proa_serving.protocol.messages import (
 from proa_serving.protocol.rest import reject_extensions
 from proa_serving.protocol.tensors import (
     check_shape,
-    list_from_tensor,
+    lists_from_tensor,
     raw_from_tensor,
     tensor_from_list,
     tensor_from_raw,
@@ -145,7 +145,7 @@ def _write_tensors(message: Any, raw: Any, tensors: list[Tensor], binary: bool) 
                 for held in tensor.array.ravel()
             ]
         else:
-            items = list_from_tensor(tensor)
+            items = [item for part in lists_from_tensor(tensor) for item in part]
         getattr(item.contents, row.contents).extend(items)
 
 

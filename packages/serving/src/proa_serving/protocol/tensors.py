@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ Buffer = bytes | bytearray | memoryview
 MAX_DIMS = 32
 MAX_DIM = 2**48
 _LENGTH = struct.Struct("<I")
+_CHUNK = 2**13  # elements
 
 
 def check_shape(shape: Any, where: str) -> tuple[int, ...]:
@@ -94,17 +95,21 @@ def _object_array(items: list[Any], shape: tuple[int, ...]) -> Array:
 def tensor_from_list(
     name: str, datatype: str, shape: tuple[int, ...], data: Any
 ) -> Tensor:
-    """The tensor of a JSON list, which may be flat or nested as the shape is."""
+    """The tensor of a JSON list, which may be flat or nested as the shape is.
+
+    A long list may come as an array already.
+    """
     where = f"tensor {name!r:.80}"
     row = datatype_of(datatype, where)
     if not row.kinds:
         raise InvalidRequestError(where, f"{datatype} must be sent as raw data")
-    if not isinstance(data, list):
+    if not isinstance(data, list | np.ndarray):
         raise InvalidRequestError(where, f"data must be a list, got {data!r:.40}")
     if row.name == "BYTES":
-        return Tensor(name, datatype, _bytes_from_list(shape, data, where))
+        strings = data if isinstance(data, list) else data.tolist()
+        return Tensor(name, datatype, _bytes_from_list(shape, strings, where))
     try:
-        array = np.array(data)
+        array = np.asarray(data)
     except (ValueError, OverflowError) as error:
         raise InvalidRequestError(where, "data must be a regular list") from error
     if array.size and array.dtype.kind not in row.kinds:
@@ -161,7 +166,10 @@ def _check_range(array: Array, row: Datatype, where: str) -> None:
 
 
 def raw_from_tensor(tensor: Tensor) -> Buffer:
-    """The elements of ``tensor`` as the binary extension carries them."""
+    """The elements of ``tensor`` as the binary extension carries them.
+
+    No copy where they are contiguous: the bytes are valid as long as the array's are.
+    """
     row = datatype_of(tensor.datatype, f"tensor {tensor.name!r}")
     if row.name == "BYTES":
         parts = []
@@ -169,23 +177,27 @@ def raw_from_tensor(tensor: Tensor) -> Buffer:
             held = item if isinstance(item, bytes) else str(item).encode()
             parts += [_LENGTH.pack(len(held)), held]
         return b"".join(parts)
-    return np.ascontiguousarray(tensor.array, dtype=row.dtype).tobytes()
+    if not tensor.array.size:
+        return b""
+    return np.ascontiguousarray(tensor.array, dtype=row.dtype).data.cast("B")
 
 
-def list_from_tensor(tensor: Tensor) -> list[Any]:
-    """The elements of ``tensor`` as a flat list for JSON."""
+def lists_from_tensor(tensor: Tensor) -> Iterator[list[Any]]:
+    """The elements of ``tensor`` for JSON, in flat lists of bounded length."""
     where = f"tensor {tensor.name!r}"
     row = datatype_of(tensor.datatype, where)
     if not row.kinds:
         raise InvalidRequestError(where, f"{row.name} must be requested as raw data")
+    flat = tensor.array.ravel()
+    parts = (flat[at : at + _CHUNK] for at in range(0, flat.size, _CHUNK))
     if row.name != "BYTES":
-        flat: list[Any] = tensor.array.ravel().tolist()
-        return flat
+        yield from (part.tolist() for part in parts)
+        return
     try:
-        return [
-            item.decode() if isinstance(item, bytes) else str(item)
-            for item in tensor.array.ravel()
-        ]
+        for part in parts:
+            yield [
+                item.decode() if isinstance(item, bytes) else str(item) for item in part
+            ]
     except UnicodeDecodeError as error:
         raise InvalidRequestError(
             where, "BYTES that are not UTF-8 must be requested as raw data"

@@ -80,6 +80,11 @@ class JobQueue:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more jobs."""
+        return self._closed
+
     def put(self, job: Job) -> None:
         """Let ``job`` wait.
 

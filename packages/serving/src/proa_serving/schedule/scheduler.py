@@ -24,6 +24,7 @@ from proa_serving.schedule.merge import (
     split,
 )
 from proa_serving.schedule.queue import Done, Job, JobQueue, Limits, Timing
+from proa_serving.schedule.quick import QuickRuns
 
 log = logging.getLogger("proa_serving.schedule")
 
@@ -62,6 +63,8 @@ class Scheduler:
         self._running: dict[Instance, list[Job]] = {}
         self._changing = threading.Lock()  # of what runs
         self._outputs = {spec.name for spec in model.outputs}
+        self._delayed = limits.max_delay_us > 0
+        self._quick = QuickRuns(model.instance)
         # Made here so that an instance that cannot be made fails the load.
         self._threads = [
             threading.Thread(
@@ -95,6 +98,32 @@ class Scheduler:
             job = Job(inputs, rows, batch_key(inputs), done)
         self._queue.put(job)
         return job
+
+    def run_here(self, inputs: Arrays) -> Mapping[str, Array] | None:
+        """The outputs of a request, on the calling thread, if that is faster.
+
+        It is where the model is idle and runs faster than a worker would be woken.
+        Otherwise None, and the request belongs in the queue. One thread alone may
+        call this.
+
+        Raises:
+            ModelFailedError: If the model raised.
+        """
+        if self._delayed or self._running or len(self._queue) or self._queue.closed:
+            return None
+        size = sum(array.nbytes for array in inputs.values())
+        instance = self._quick.instance(size)
+        if instance is None:
+            return None
+        begin = time.monotonic()
+        try:
+            outputs = self._checked(instance(inputs))
+        except Exception as error:
+            raise self._failed(error) from error
+        seconds = time.monotonic() - begin
+        self._quick.ran_here(size, seconds)
+        self._observer.ran(_rows(inputs), seconds)
+        return outputs
 
     def cancel(self, job: Job) -> bool:
         """Take ``job`` back if it has not begun; its ``done`` is then not called.
@@ -144,9 +173,7 @@ class Scheduler:
             if len(jobs) > 1:  # One request must not fail its neighbours.
                 log.info("model %s: a batch failed, running it singly", self._name)
                 return self._run_singly(instance, jobs)
-            log.warning("model %s failed: %s", self._name, error)
-            failed = ModelFailedError(f"model {self._name}", f"failed: {error!s:.500}")
-            jobs[0].done(failed, Timing(begin - jobs[0].arrived, 0.0))
+            jobs[0].done(self._failed(error), Timing(begin - jobs[0].arrived, 0.0))
             return None
         if parts is None:
             if self._batches:
@@ -158,7 +185,10 @@ class Scheduler:
             self._batches = False
             return self._run_singly(instance, jobs)
         seconds = time.monotonic() - begin
-        rows = [_rows(job) for job in jobs]
+        rows = [_rows(job.inputs) for job in jobs]
+        if len(jobs) == 1:
+            size = sum(array.nbytes for array in jobs[0].inputs.values())
+            self._quick.ran_in_worker(size, seconds)
         self._observer.ran(sum(rows), seconds)
         for job, part in zip(jobs, parts, strict=True):
             job.done(part, Timing(begin - job.arrived, seconds))
@@ -177,14 +207,21 @@ class Scheduler:
         finally:
             with self._changing:
                 del self._running[instance]
-        if set(outputs) != self._outputs:
+        return self._checked(outputs)
+
+    def _checked(self, outputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        if outputs.keys() != self._outputs:
             raise ValueError(
                 f"outputs must be {sorted(self._outputs)}, got {sorted(outputs)}"
             )
         return outputs
 
+    def _failed(self, error: Exception) -> ModelFailedError:
+        log.warning("model %s failed: %s", self._name, error)
+        return ModelFailedError(f"model {self._name}", f"failed: {error!s:.500}")
 
-def _rows(job: Job) -> int:
+
+def _rows(inputs: Arrays) -> int:
     """Rows for the metrics, also of a request that is never batched."""
-    array = next(iter(job.inputs.values()), None)
+    array = next(iter(inputs.values()), None)
     return array.shape[0] if array is not None and array.ndim else 1

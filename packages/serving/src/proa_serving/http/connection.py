@@ -1,0 +1,434 @@
+"""One HTTP connection: parses requests, and writes answers in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+import httptools
+
+from proa_serving.http.body import Body
+from proa_serving.http.messages import CONTINUE, Reply, Request
+from proa_serving.protocol.errors import (
+    HeadTooLargeError,
+    InvalidRequestError,
+    ServingError,
+    SlowRequestError,
+    TooLargeError,
+    UnavailableError,
+)
+from proa_serving.protocol.rest import HEADER_LENGTH
+from proa_serving.schedule.budget import ByteBudget
+
+log = logging.getLogger("proa_serving.http")
+MAX_HEAD_BYTES = 64 * 1024
+# Answers up to this are joined, so that they leave in one piece.
+_JOINED = 2**15
+_LENGTH = HEADER_LENGTH.lower().encode()
+_HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
+
+# What a connection waits for, which says how long it may.
+NEW = "new"  # the first byte
+IDLE = "idle"  # the next request
+HEAD = "head"
+BODY = "body"
+BUSY = "busy"  # the answer
+BLOCKED = "blocked"  # the client, to read
+LINGER = "linger"  # the client, to close
+
+
+class Answers(Protocol):
+    """Where requests go; never raises."""
+
+    def answer(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]: ...
+
+
+class Owner(Protocol):
+    """What connections of one server share."""
+
+    answers: Answers
+    budget: ByteBudget
+    draining: bool
+    buffer: memoryview
+    max_request_bytes: int
+    seconds: dict[str, float]
+
+    def forget(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Serves one client.
+
+    Small requests are received into a buffer that all connections share, as parsing
+    ends before the next one is read. A large body is received where its array will be.
+
+    Args:
+        owner: What the connections share.
+        loop: The event loop.
+        health_only: Answer health checks and nothing else, once.
+    """
+
+    __slots__ = (
+        *("_blocked", "_charged", "_deaf", "_head_bytes", "_in_place"),
+        *("_loop", "_owner", "_parser", "_paused", "_request", "_task", "_transport"),
+        *("_unwritten",),
+        *("_waiting", "deadline", "health_only", "phase"),
+    )
+
+    def __init__(
+        self, owner: Owner, loop: asyncio.AbstractEventLoop, health_only: bool
+    ) -> None:
+        self._owner, self._loop = owner, loop
+        self.health_only = health_only
+        self._transport: Any = None  # a Transport once connected
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._request: Request | None = None  # what is being received
+        self._waiting: deque[Request] = deque()  # complete, behind the one in progress
+        self._task: asyncio.Task[Reply] | None = None
+        self._in_place: Body | None = None  # where bytes go instead of to the parser
+        self._head_bytes = 0
+        self._charged = 0  # bytes of the budget, for answers that the client must read
+        self._unwritten = 0  # bytes of them when last looked at
+        self._deaf = False  # what the client writes is not read
+        self._blocked = self._paused = False  # writing, reading
+        self._enter(NEW)
+        self._set_deadline()
+
+    # Time
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        self.deadline = 0.0  # is set when this turn of the loop is over
+
+    def _set_deadline(self) -> None:
+        if not self.deadline:
+            self.deadline = self._loop.time() + self._owner.seconds[self.phase]
+
+    def expire(self) -> None:
+        """The client was too slow."""
+        phase, limit = self.phase, self._owner.seconds[self.phase]
+        if phase in (NEW, IDLE):
+            self.close()
+        elif phase in (HEAD, BODY):
+            self._fail(
+                SlowRequestError("request", f"{phase} must arrive within {limit:g} s")
+            )
+            self._set_deadline()
+        elif not self._reads():
+            self.abort()
+
+    def _reads(self) -> bool:
+        """Whether the client has read of its answer; it has as long again then."""
+        left = self._transport.get_write_buffer_size()
+        if not self._blocked or left >= self._unwritten:
+            return False
+        self._unwritten = left
+        self.deadline = self._loop.time() + self._owner.seconds[BLOCKED]
+        return True
+
+    def close(self) -> None:
+        """Close a connection that has nothing to answer."""
+        self._owner.forget(self)
+        if self._transport is None:
+            self.phase = LINGER
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, whatever is in progress."""
+        self._owner.forget(self)
+        if self._transport is None:
+            self.phase = LINGER
+        else:
+            self._transport.abort()
+
+    def cut(self) -> None:
+        """End the request in progress; it is answered that it was cut."""
+        if self._task is not None:
+            self._task.cancel()
+
+    # The transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        if self.phase is LINGER:  # Closed before it was there.
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._owner.forget(self)
+        self.phase = LINGER
+        if self._task is not None:
+            # Not before it began: what it is to await would never be awaited.
+            self._loop.call_soon(self._task.cancel)
+        self._drop()
+        self._release_answers()
+        self._parser = None  # holds this connection too
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        self._release_answers()
+        if self.phase is BLOCKED:
+            self._enter(IDLE)
+            self._continue()
+        elif self.phase is LINGER:
+            self._enter(LINGER)
+        self._set_deadline()
+
+    def get_buffer(self, size_hint: int) -> memoryview:
+        held = self._in_place
+        return self._owner.buffer if held is None else held.rest()
+
+    def buffer_updated(self, count: int) -> None:
+        if self._in_place is not None:
+            self._received(self._in_place, count)
+        elif not self._deaf:
+            self._parse(self._owner.buffer[:count])
+        self._set_deadline()
+
+    def _received(self, body: Body, count: int) -> None:
+        """Bytes of a body arrived where they belong."""
+        assert self._request is not None
+        body.size += count
+        try:
+            self._charge(self._request, count)
+        except ServingError as error:
+            self._fail(error)
+            return
+        if not body.rest():
+            self._in_place = None
+            self._parser = httptools.HttpRequestParser(self)
+            self.on_message_complete()
+
+    def _parse(self, data: memoryview) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            log.error("an HTTP connection failed inside the server", exc_info=error)
+            self._fail(ServingError("server", "failed; its log says more"))
+            return
+        except httptools.HttpParserUpgrade:
+            return  # Is answered as if it had not been requested, and then closed.
+        except httptools.HttpParserError as error:
+            if not self._deaf:
+                self._fail(InvalidRequestError("http", f"must be HTTP/1.1: {error}"))
+            return
+        request = self._request
+        if request is None:
+            return
+        if request.body is not None:
+            if request.body.in_place:
+                self._in_place = request.body
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._fail(
+                HeadTooLargeError(
+                    "http", f"head must be at most {MAX_HEAD_BYTES} bytes"
+                )
+            )
+
+    # The parser's callbacks; none may raise
+
+    def on_message_begin(self) -> None:
+        if self._deaf:
+            return
+        self._request = Request()
+        self._head_bytes = 0
+        if self.phase in (NEW, IDLE):
+            self._enter(HEAD)
+
+    def on_url(self, url: bytes) -> None:
+        if self._request is not None:
+            self._request.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        request = self._request
+        if request is None:
+            return
+        name = name.lower()
+        if name == b"host" and name in request.headers:
+            self._fail(InvalidRequestError("http", "must have one Host, got two"))
+            return
+        request.headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        request, parser = self._request, self._parser
+        if request is None:
+            return
+        request.method = parser.get_method()
+        request.keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
+        try:
+            self._admit(request, parser.get_http_version())
+        except ServingError as error:
+            self._fail(error)
+
+    def _admit(self, request: Request, version: str) -> None:
+        """Refuse what can be refused by its head alone."""
+        headers = request.headers
+        if b"host" not in headers and version == "1.1":
+            raise InvalidRequestError("http", "must have a Host in HTTP/1.1, got none")
+        if self.health_only:
+            request.keep_alive = False
+            if request.target not in _HEALTH:
+                raise UnavailableError(
+                    "server", "has as many connections as it may; try again later"
+                )
+        said = headers.get(b"content-length")
+        if said is None and b"transfer-encoding" not in headers:
+            return
+        # The parser took it for digits that are in range.
+        length = None if said is None else int(said)
+        limit = self._owner.max_request_bytes
+        if length is not None and length > limit:
+            raise _too_large(limit)
+        text = headers.get(_LENGTH, b"")
+        skip = int(text) if text.isdigit() and len(text) < 10 else 0
+        request.body = Body(length, skip)
+        if length != 0 and self.phase is HEAD:
+            self._enter(BODY)
+        if headers.get(b"expect", b"").lower() == b"100-continue" and (
+            self._task is None and not self._waiting
+        ):
+            self._transport.write(CONTINUE)
+
+    def on_body(self, data: bytes) -> None:
+        request = self._request
+        if request is None:
+            return
+        assert request.body is not None
+        try:
+            self._charge(request, len(data))
+            if request.body.size + len(data) > self._owner.max_request_bytes:
+                raise _too_large(self._owner.max_request_bytes)
+        except ServingError as error:
+            self._fail(error)
+            return
+        request.body.append(data)
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        if request is None:
+            return
+        self._request = None
+        if self._task is not None or self._blocked:
+            self._waiting.append(request)
+            self._read(False)
+            if self._task is None:
+                self._enter(BLOCKED)
+        else:
+            self._start(request)
+
+    # Answers
+
+    def _start(self, request: Request) -> None:
+        self._enter(BUSY)
+        answer = self._owner.answers.answer(request)
+        if isinstance(answer, Reply):
+            self._write(request, answer)
+            return
+        self._task = self._loop.create_task(answer)
+        self._task.add_done_callback(lambda task: self._finish(request, task))
+
+    def _finish(self, request: Request, task: asyncio.Task[Reply]) -> None:
+        self._task = None
+        if task.cancelled() or self.phase is LINGER:  # The client is gone.
+            self._release(request)
+            return
+        self._write(request, task.result())
+        self._continue()
+        self._set_deadline()
+
+    def _continue(self) -> None:
+        """Answer what arrived meanwhile, then read on."""
+        while self._waiting and self.phase is IDLE:
+            self._start(self._waiting.popleft())
+        if self.phase is not IDLE:
+            return
+        self._read(True)
+        if self._request is not None:
+            self._enter(HEAD if self._request.body is None else BODY)
+
+    def _write(self, request: Request, reply: Reply) -> None:
+        """Write an answer; the connection then waits for the next request."""
+        close = (
+            reply.close or self._deaf or not request.keep_alive or self._owner.draining
+        )
+        parts = reply.encode(close=close, body=request.method != b"HEAD")
+        if len(parts) == 1 or sum(map(len, parts)) <= _JOINED:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
+        if self._blocked:
+            size = sum(map(len, parts))
+            self._owner.budget.used += size
+            self._charged += size
+            self._unwritten = self._transport.get_write_buffer_size()
+        self._release(request)
+        if close:
+            self._linger()
+        else:
+            self._enter(BLOCKED if self._blocked else IDLE)
+
+    def _fail(self, error: ServingError) -> None:
+        """Answer a request of which the rest is not read, and close."""
+        self._deaf = True
+        answering = self._task is not None or bool(self._waiting)
+        self._release(self._request)
+        self._request = self._in_place = None
+        # Earlier requests are answered; the connection closes after the last.
+        if not answering:
+            self._write(Request(), Reply.of_error(error, close=True))
+
+    def _linger(self) -> None:
+        """Say that no more is written, and read on until the client closes.
+
+        Closing with bytes unread would reset the connection, and the answer be lost.
+        """
+        self._deaf = True
+        self._enter(LINGER)
+        self._drop()
+        self._transport.write_eof()
+        self._read(True)
+        if self._blocked:  # The answer has to leave first.
+            self.deadline = self._loop.time() + self._owner.seconds[BLOCKED]
+
+    def _read(self, on: bool) -> None:
+        """Read from the client, or let the kernel hold what it sends."""
+        if self._paused is on and not self._transport.is_closing():
+            self._paused = not on
+            if on:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _drop(self) -> None:
+        """Forget the requests that are not answered."""
+        for held in (self._request, *self._waiting):
+            self._release(held)
+        self._request = self._in_place = None
+        self._waiting.clear()
+
+    # Memory
+
+    def _charge(self, request: Request, count: int) -> None:
+        self._owner.budget.take(count)
+        request.charged += count
+
+    def _release_answers(self) -> None:
+        self._owner.budget.release(self._charged)
+        self._charged = 0
+
+    def _release(self, request: Request | None) -> None:
+        if request is not None and request.charged:
+            self._owner.budget.release(request.charged)
+            request.charged = 0
+
+
+def _too_large(limit: int) -> TooLargeError:
+    return TooLargeError("request", f"body must be at most {limit} bytes")

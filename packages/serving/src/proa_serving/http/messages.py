@@ -1,0 +1,70 @@
+"""HTTP requests as they were parsed, and answers before they are written."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from proa_serving.http.body import Body, Buffer
+from proa_serving.protocol.errors import ServingError
+from proa_serving.protocol.rest import JSON_TYPE, dump_json
+
+_LINES = {
+    held.value: f"HTTP/1.1 {held.value} {held.phrase}\r\n".encode()
+    for held in HTTPStatus
+}
+CONTINUE = _LINES[100] + b"\r\n"
+_CLOSE = b"connection: close\r\n"
+
+
+class Request:
+    """A request; its body may still be arriving."""
+
+    __slots__ = ("body", "charged", "headers", "keep_alive", "method", "target")
+
+    def __init__(self) -> None:
+        self.method = self.target = b""
+        self.headers: dict[bytes, bytes] = {}
+        self.body: Body | None = None
+        self.keep_alive = True
+        self.charged = 0  # bytes of the server's budget
+
+    def data(self) -> Buffer:
+        """The body as it came."""
+        return b"" if self.body is None else self.body.data()
+
+
+class Reply:
+    """An answer: its status, its body in parts, and headers beyond the usual."""
+
+    __slots__ = ("close", "content_type", "headers", "parts", "status")
+
+    def __init__(
+        self,
+        parts: list[Buffer],
+        *,
+        status: int = 200,
+        content_type: str = JSON_TYPE,
+        headers: str = "",
+        close: bool = False,
+    ) -> None:
+        self.status, self.parts, self.close = status, parts, close
+        self.content_type, self.headers = content_type, headers
+
+    @classmethod
+    def of_json(cls, held: object, status: int = 200) -> Reply:
+        return cls([dump_json(held)], status=status)
+
+    @classmethod
+    def of_error(cls, error: ServingError, *, close: bool = False) -> Reply:
+        text = dump_json({"error": str(error)})
+        return cls([text], status=error.http_status, close=close)
+
+    def encode(self, *, close: bool, body: bool) -> list[Buffer]:
+        """The bytes to write: the head, then the parts of the body if ``body``."""
+        size = sum(map(len, self.parts))
+        head = (
+            f"content-type: {self.content_type}\r\n"
+            f"content-length: {size}\r\n{self.headers}"
+        ).encode("latin-1")
+        head = b"".join((_LINES[self.status], head, _CLOSE if close else b"", b"\r\n"))
+        return [head, *self.parts] if body else [head]

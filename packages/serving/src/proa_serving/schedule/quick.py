@@ -1,0 +1,82 @@
+"""Tells which requests a model runs faster than a worker thread is woken."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proa_serving.backends.base import Instance
+
+log = logging.getLogger("proa_serving.schedule")
+# Waking a worker and being woken by it costs 60 to 100 us of CPU; a run that is no
+# longer than this may as well be on the event loop, and blocks it no longer.
+_SECONDS = 50e-6
+# Runs by workers until a size is taken for quick, and after it proved to be slow.
+_FIRST_RUNS = 4
+_LATER_RUNS = 64
+_SMOOTHING = 0.1
+
+
+@dataclass(slots=True)
+class _Size:
+    """What is known of requests of about one size."""
+
+    left: int = _FIRST_RUNS  # runs by workers until it may be quick
+    best: float = float("inf")  # of these; others are longer for their wait for the GIL
+    mean: float = 0.0  # of runs on the event loop
+    quick: bool = False
+
+
+class QuickRuns:
+    """Learns the time of a model's runs, by the size of the inputs.
+
+    Sizes are grouped by powers of two. Workers call ``ran_in_worker``; the rest is for
+    the one thread that may run the model beside them.
+
+    Args:
+        make: Makes an instance of the model.
+    """
+
+    def __init__(self, make: Callable[[], Instance]) -> None:
+        self._make = make
+        self._instance: Instance | None = None
+        self._sizes = [_Size() for _ in range(64)]
+
+    def instance(self, size: int) -> Instance | None:
+        """What runs a request of ``size`` bytes here; None if a worker should."""
+        return self._instance if self._sizes[size.bit_length()].quick else None
+
+    def ran_here(self, size: int, seconds: float) -> None:
+        """A run by :meth:`instance` took ``seconds``."""
+        held = self._sizes[size.bit_length()]
+        # Bounded, as one long run says more of the machine than of the model.
+        held.mean += _SMOOTHING * (min(seconds, 2 * _SECONDS) - held.mean)
+        if held.mean > _SECONDS:
+            held.quick = False
+            held.left, held.best = _LATER_RUNS, float("inf")
+
+    def ran_in_worker(self, size: int, seconds: float) -> None:
+        """A run by a worker took ``seconds``."""
+        held = self._sizes[size.bit_length()]
+        if held.quick:
+            return
+        held.best = min(held.best, seconds)
+        held.left -= 1
+        if held.left <= 0:
+            held.left = _FIRST_RUNS
+            if held.best <= _SECONDS:
+                self._start(held)
+            held.best = float("inf")
+
+    def _start(self, held: _Size) -> None:
+        # Here, on a worker, as it may take long.
+        if self._instance is None:
+            try:
+                self._instance = self._make()
+            except Exception as error:
+                log.info("a model stays with its workers: %s", error)
+                held.left = 2**62
+                return
+        held.mean = held.best
+        held.quick = True
