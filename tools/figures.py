@@ -133,7 +133,7 @@ def packages(measured: Figures) -> str:
         ("proa_inference", "predictor for servers, C API", "proa"),
         ("proa_lite", "runtime for small devices: a C library", "NumPy"),
         ("proa_serving", "HTTP and gRPC, Open Inference Protocol",
-         "grpcio, protobuf, uvicorn, httptools, prometheus_client"),
+         "grpcio, protobuf, httptools, prometheus_client"),
     )  # fmt: skip
     lines = ["| package | what it is | wheel | needs |", "|---|---|---|---|"]
     for name, about, needs in rows:

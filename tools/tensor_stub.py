@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import functools
+import importlib
 import inspect
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any
 
 import proa
 
@@ -44,16 +44,41 @@ def methods() -> dict[str, FunctionType]:
     return found
 
 
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(importlib.import_module(module)))
+
+
 def _homes(function: FunctionType) -> dict[str, str]:
     """Where the module of a function imports each name from, or defines it."""
-    module = inspect.getmodule(function)
-    assert module is not None
-    homes = dict.fromkeys(vars(module), module.__name__)
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
+    module = function.__module__
+    homes = dict.fromkeys(vars(importlib.import_module(module)), module)
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 homes[alias.asname or alias.name] = node.module
     return homes
+
+
+def _overloads(function: FunctionType) -> list[ast.FunctionDef]:
+    """The statements that declare what it returns for which arguments, if there are."""
+    return [
+        node
+        for node in _tree(function.__module__).body
+        if isinstance(node, ast.FunctionDef)
+        and node.name == function.__name__
+        and any(ast.unparse(each) == "overload" for each in node.decorator_list)
+    ]
+
+
+def _annotations(function: FunctionType) -> list[str]:
+    """Those of its parameters and results, of all overloads if it has any."""
+    found = []
+    for node in _overloads(function):
+        given = ast.walk(node.args)
+        kinds = [each.annotation for each in given if isinstance(each, ast.arg)]
+        found += [ast.unparse(kind) for kind in (*kinds, node.returns) if kind]
+    return found or list(function.__annotations__.values())
 
 
 def _names(annotation: str) -> set[str]:
@@ -76,22 +101,45 @@ def _parameter(p: inspect.Parameter, first: bool) -> str:
     return f"{star}{p.name}: {p.annotation}{default}"
 
 
-def method(name: str, function: Callable[..., Any]) -> str:
+def _documented(function: FunctionType) -> str:
+    """The body of a stub: the docstring, if there is one."""
+    doc = inspect.getdoc(function)
+    if not doc:
+        return "    ...\n"
+    end = "\n" if "\n" in doc else ""
+    quoted = doc.replace("\\", "\\\\")
+    return textwrap.indent(f'"""{quoted}{end}"""\n', "    ")
+
+
+def _overload(name: str, node: ast.FunctionDef, body: str) -> str:
+    """One overload as it is declared; its first parameter is the object."""
+    node.args.args[0].annotation = None
+    assert node.returns is not None
+    head = f"def {name}({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}"
+    return f"@overload\n{head}:\n{body}"
+
+
+def method(name: str, function: FunctionType) -> str:
     """The stub of one method."""
+    doc = _documented(function)
+    declared = _overloads(function)
+    if declared:
+        bodies = [doc, *["    ...\n"] * (len(declared) - 1)]
+        return "\n".join(
+            _overload(name, node, body)
+            for node, body in zip(declared, bodies, strict=True)
+        )
     signature = inspect.signature(function)
     given = list(signature.parameters.values())
     parameters = [_parameter(p, i == 0) for i, p in enumerate(given)]
+    by_place = [i for i, p in enumerate(given) if p.kind is p.POSITIONAL_ONLY]
+    if by_place:
+        parameters.insert(by_place[-1] + 1, "/")
     by_keyword = [i for i, p in enumerate(given) if p.kind is p.KEYWORD_ONLY]
     if by_keyword and not any(p.kind is p.VAR_POSITIONAL for p in given):
-        parameters.insert(by_keyword[0], "*")
+        parameters.insert(by_keyword[0] + bool(by_place), "*")
     lines = "".join(f"    {each},\n" for each in parameters)
-    doc = inspect.getdoc(function)
-    body = "    ...\n"
-    if doc:
-        end = "\n" if "\n" in doc else ""
-        quoted = doc.replace("\\", "\\\\")
-        body = textwrap.indent(f'"""{quoted}{end}"""\n', "    ")
-    return f"def {name}(\n{lines}) -> {signature.return_annotation}:\n{body}"
+    return f"def {name}(\n{lines}) -> {signature.return_annotation}:\n{doc}"
 
 
 def stub() -> str:
@@ -100,9 +148,11 @@ def stub() -> str:
     parts = []
     for name, function in methods().items():
         homes = _homes(function)
-        for annotation in function.__annotations__.values():
+        for annotation in _annotations(function):
             for each in _names(annotation):
                 imports[homes[each]].add(each)
+        if _overloads(function):
+            imports["typing"].add("overload")
         parts.append(method(name, function))
     lines = [
         f"from {home} import {', '.join(sorted(names))}"

@@ -42,6 +42,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "inference": NATIVE_CORE,  # links against core's runtime library
     "lite": NATIVE_CORE,  # compiles core's portable sources and generated tables
     "serving": (),
+    "alias": (),
 }
 NEEDS_CORE_INSTALLED = ("inference",)
 # Changes here change no wheel.
@@ -155,7 +156,8 @@ def python_tag(python: str) -> str:
 
 
 def distribution(package: str) -> str:
-    return "proa" if package == "core" else f"proa_{package}"
+    names = {"core": "proa", "alias": "proa_paddle_alias"}
+    return names.get(package, f"proa_{package}")
 
 
 def stamp_of(package: str, tag: str) -> Path:

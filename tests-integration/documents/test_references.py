@@ -26,7 +26,13 @@ from .references import (
 
 PAGES = pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
 # What these pages name may be gone: they tell of the past, or of Paddle.
-HISTORY = ("CHANGELOG.md", "docs/decisions/", "docs/migration.md", "docs/coverage.md")
+HISTORY = (
+    "CHANGELOG.md",
+    "docs/decisions/",
+    "docs/migration.md",
+    "docs/migration-names.md",
+    "docs/coverage.md",
+)
 # A variable of a build tool, the end of a name, a program.
 OF_OTHERS = ("SKBUILD_CMAKE_DEFINE", "_VAR", "curl")
 
@@ -152,7 +158,7 @@ def _fault_of(words: list[str]) -> str:
         inner = {"infer": "proa-infer", "lite": "proa-lite", "serve": "proa-serve"}
         if rest[0] in inner:
             return _unknown_option(PROGRAMS[inner[rest[0]]], rest[1:])
-        if rest[0] == "convert":
+        if rest[0] in ("convert", "export"):
             return _unknown_option(ROOT / "packages/core/src/proa/cli.py", rest[1:])
         if rest[0] not in ("info", "version", "help", "--help", "--version"):
             return f"no command {rest[0]}"

@@ -1,4 +1,4 @@
-"""A model whose answer's length only a run tells: its file holds the loop."""
+"""A model whose answer has a length known only at run time: its file holds the loop."""
 
 from __future__ import annotations
 

@@ -91,8 +91,9 @@ MODELS: dict[str, tuple[str, str, Callable[[], Arrays], list[str], Arrays]] = {
 
 def model_file(package: str, file: str) -> Path:
     spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip(f"the wheel of {package} is not installed")
+    assert spec and spec.submodule_search_locations, (
+        f"no package {package}: install the dependency group onnx-models"
+    )
     return Path(next(iter(spec.submodule_search_locations))) / file
 
 

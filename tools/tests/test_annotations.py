@@ -13,7 +13,7 @@ pytest.importorskip("mypy")
 TOOLS = Path(__file__).resolve().parent.parent
 SOURCE = """
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +25,12 @@ def loose(x: Any, settings: Loose) -> list[Any]: ...
 def decorate(function: F) -> F: ...
 def unknown(x): ...
 def _private(x: Any) -> Any: ...
+
+@overload
+def either(x: int, more: Literal[False] = ...) -> int: ...
+@overload
+def either(x: Any, more: bool) -> Any: ...
+def either(x: Any, more: bool = False) -> Any: ...
 
 class Box:
     held: Any
@@ -54,7 +60,8 @@ annotations = tool("annotations")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[annotations.Place]:
     folder = tmp_path_factory.mktemp("source")
     (folder / "made.py").write_text(SOURCE)
-    exported = {"made": ["plain", "loose", "decorate", "unknown", "Box", "missing"]}
+    names = ["plain", "loose", "decorate", "unknown", "either", "Box", "missing"]
+    exported = {"made": names}
     tree = annotations.checked_modules(exported, [str(folder)]).files
     return annotations.places(exported, tree, ("made",))
 
@@ -62,19 +69,28 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[annotations.Place]:
 def test_any_is_found_in_parameters_results_and_aliases(found):
     assert {str(place) for place in found if place.has_any} == {
         "made.loose:x", "made.loose:settings", "made.loose:return",
-        "made.unknown:x", "made.unknown:return", "made.Box.__init__:value",
+        "made.unknown:x", "made.unknown:return", "made.either:x", "made.either:return",
+        "made.Box.__init__:value",
         "made.Box.kind:return", "made.missing:return", "made.Box.held:return",
     }  # fmt: skip
 
 
 def test_parameters_and_results_are_counted(found):
     counted = annotations.shares(found)
-    assert counted["parameters"] == (4, 8)
-    assert counted["results"] == (5, 9)
+    assert counted["parameters"] == (5, 10)
+    assert counted["results"] == (6, 10)
+
+
+def test_overloads_count_as_one_function(found):
+    own = [place for place in found if place.function == "made.either"]
+    assert sorted((place.name, place.has_any) for place in own) == [
+        ("more", False), ("return", True), ("x", True),
+    ]  # fmt: skip
 
 
 def test_every_any_needs_a_reason_and_every_reason_an_any(found):
     text = "# Made for this test.\nmade.loose:*\nmade.Box.*\nmade.gone:x\n"
+    text += "made.either:*\n"
     reasons = annotations.read_reasons(text)
     assert reasons["made.Box.*"] == "Made for this test."
     limits = {"parameters": 1.0, "results": 1.0}
@@ -89,4 +105,4 @@ def test_every_any_needs_a_reason_and_every_reason_an_any(found):
 def test_more_than_the_limit_is_a_fault(found):
     limits = {"parameters": 0.1, "results": 1.0}
     (fault,) = annotations.faults(found, limits, {"made.*": "Made for this test."})
-    assert fault == "4 of 8 parameters contain Any, more than 10.0%"
+    assert fault == "5 of 10 parameters contain Any, more than 10.0%"

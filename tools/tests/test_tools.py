@@ -304,9 +304,10 @@ def test_coverage_finds_parameters_that_are_not_taken():
     assert api_coverage.lacking(lambda axis: 0, method) == ()
 
 
-def test_coverage_leaves_other_graphs_and_devices_out():
+def test_coverage_leaves_distributed_training_and_devices_out():
     row = {"name": "paddle.add", "since": "docs>=2.0", "area": "core"}
     assert api_coverage.in_scope(row)
     assert not api_coverage.in_scope(row | {"since": "docs>=2.4"})
-    assert not api_coverage.in_scope(row | {"area": "static.nn"})
+    assert api_coverage.in_scope(row | {"area": "static.nn"})
+    assert not api_coverage.in_scope(row | {"area": "distributed"})
     assert not api_coverage.in_scope(row | {"name": "paddle.device.cuda.synchronize"})

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,11 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "greeter.py").write_text(
         "def main(argv):\n    print('hello', *argv)\n    return 3 if argv else None\n"
     )
-    facts = tmp_path / "greeter-1.0.dist-info"
+    facts = tmp_path / "proa_greeter-1.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: greeter\nVersion: 1\n"
+        "Metadata-Version: 2.1\nName: proa-greeter\nVersion: 1\n"
+        "Summary: Greets by name\n"
     )
     (facts / "entry_points.txt").write_text(
         "[proa.commands]\ngreet = greeter:main\nlost = greeter_without_module:main\n"
@@ -51,37 +53,27 @@ def test_help_lists_the_commands_found(plugin, capsys):
     assert any(line.split()[:1] == ["info"] for line in listed)
 
 
-def test_help_names_the_package_of_a_missing_command(monkeypatch, capsys):
-    only_these(monkeypatch, "serve")
+def test_help_shows_the_summary_of_the_package_that_brings_a_command(plugin, capsys):
     cli.main(["--help"])
-    here, missing = capsys.readouterr().out.split("not installed:")
-    assert "serve" in here
-    assert "nox -s build -- inference && pip install dist/proa_inference-" in missing
-    assert "serving" not in missing
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = (line for line in lines if line.split()[:1] == ["greet"])
+    assert line.split(maxsplit=1)[1] == "Greets by name"
 
 
 def test_help_offers_no_command_that_no_package_has(monkeypatch, capsys):
     only_these(monkeypatch)
     cli.main(["--help"])
-    assert "slim" not in capsys.readouterr().out  # a library without a command
-    assert cli.main(["slim"]) == 2
-    assert "import proa_slim" in capsys.readouterr().err
+    listed = capsys.readouterr().out
+    assert all(f"  {name} " not in listed for name in ("infer", "lite", "serve"))
 
 
-def test_hints_name_packages_that_this_repository_builds():
-    packages = Path(__file__).parents[3] / "packages"
-    for package, _ in cli.KNOWN.values():
-        script = (packages / package / "pyproject.toml").read_text()
-        assert '[project.entry-points."proa.commands"]' in script
-
-
-@pytest.mark.parametrize(("command", "known"), sorted(cli.KNOWN.items()))
-def test_a_missing_package_is_named(command, known, monkeypatch, capsys):
-    only_these(monkeypatch)
-    assert cli.main([command]) == 2
-    error = capsys.readouterr().err
-    assert cli.install_command(known[0]) in error
-    assert error.count("\n") == 1
+def test_info_names_the_installed_packages_of_proa(plugin, capsys):
+    assert cli.main(["info"]) == 0
+    facts = dict(
+        line.split(":", 1) for line in capsys.readouterr().out.splitlines()
+    )  # fmt: skip
+    assert facts["proa-greeter"].strip() == "1"
+    assert "greet" in facts["commands"].split()
 
 
 def test_an_unknown_command_gets_the_choice(monkeypatch, capsys):
@@ -177,6 +169,18 @@ def test_info_shows_versions_and_the_instruction_set(capsys):
     assert lines["proa"].strip() == metadata.version("proa")
     assert lines["numpy"].strip() == metadata.version("numpy")
     assert lines["isa"].strip() in ("scalar", "avx2", "avx512", "neon", "neondot")
+
+
+def test_info_shows_devices_and_extras():
+    facts = _info()
+    assert facts["devices"].split()[0] == "cpu"
+    assert ("vision" in facts["extras"]) == (find_spec("PIL") is not None)
+
+
+def test_the_package_is_the_command_too():
+    command = [sys.executable, "-m", "proa", "--help"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("usage: proa <command>")
 
 
 def _info(**environment):

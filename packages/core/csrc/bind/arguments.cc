@@ -13,7 +13,7 @@ PyObject* plain_ints(PyObject*, PyObject* value) {
     PyList_SET_ITEM(list, 0, value);
     return list;
   }
-  if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) Py_RETURN_NONE;
+  if (!PyList_Check(value) && !PyTuple_CheckExact(value)) Py_RETURN_NONE;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
     if (!PyLong_CheckExact(PySequence_Fast_GET_ITEM(value, i))) Py_RETURN_NONE;
   }
@@ -33,7 +33,8 @@ PyObject* is_open(PyObject*, PyObject* shape) {
 PyMethodDef functions[] = {
     {"plain_ints", plain_ints, METH_O,
      "A new list of the ints, if an int or a list or tuple of nothing else is given, or None."},
-    {"is_open", is_open, METH_O, "Whether a list or tuple has sizes that only a run tells."},
+    {"is_open", is_open, METH_O,
+     "Whether a list or tuple has sizes that are known only at run time."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -78,6 +78,11 @@ void raise_symbolic_value(const std::string& where) {
   throw PythonError();
 }
 
+void raise_exchange(const std::string& message) {
+  set_error("ExchangeError", message.c_str(), "");
+  throw PythonError();
+}
+
 std::shared_ptr<void> keep(PyObject* object) {
   Py_INCREF(object);
   return std::shared_ptr<void>(object, [](void* o) {

@@ -231,7 +231,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                           nullptr};
 
 bool fill(PyObject* module) {
-  if (!init_numpy() || !init_tensor_type(module)) return false;
+  if (!init_numpy() || !init_shape_type(module) || !init_tensor_type(module)) return false;
   for (PyMethodDef* list :
        {module_functions, autograd_functions, symbol_functions, index_functions, dlpack_functions,
         debug_functions, extension_functions, guard_functions}) {

@@ -87,8 +87,26 @@ int truth(PyObject* self) {
   });
 }
 
-PyObject* float_slot(PyObject* self) { return as_float(self, "float"); }
-PyObject* int_slot(PyObject* self) { return as_int(self, "int"); }
+// A complex number is none of these, even where its imaginary part is 0, as in Python.
+void require_real(PyObject* self, const char* what) {
+  if (!is_complex(impl_of(self)->view.dtype)) return;
+  raise_type(std::string("[") + what + "] expected a tensor of real numbers, got " +
+             name_of(impl_of(self)->view.dtype));
+}
+
+PyObject* float_slot(PyObject* self) {
+  return guarded([&] {
+    require_real(self, "float");
+    return as_float(self, "float");
+  });
+}
+
+PyObject* int_slot(PyObject* self) {
+  return guarded([&] {
+    require_real(self, "int");
+    return as_int(self, "int");
+  });
+}
 
 PyObject* as_index(PyObject* self) {
   return guarded([&]() -> PyObject* {

@@ -15,7 +15,9 @@ struct PublicFunction {
   PyObject* explain;  // explain(function, args, kwargs, error) -> the error to raise
 };
 
-PublicFunction* self_of(PyObject* object) { return reinterpret_cast<PublicFunction*>(object); }
+PublicFunction* as_public_function(PyObject* object) {
+  return reinterpret_cast<PublicFunction*>(object);
+}
 
 PyObject* tuple_of(PyObject* const* items, Py_ssize_t count) {
   PyObject* tuple = PyTuple_New(count);
@@ -62,7 +64,7 @@ void explain_error(const PublicFunction* self, PyObject* const* args, Py_ssize_t
 }
 
 PyObject* call(PyObject* object, PyObject* const* args, size_t flagged, PyObject* names) {
-  const PublicFunction* self = self_of(object);
+  const PublicFunction* self = as_public_function(object);
   PyObject* result = PyObject_Vectorcall(self->function, args, flagged, names);
   if (result == nullptr && PyErr_ExceptionMatches(PyExc_Exception)) {
     explain_error(self, args, PyVectorcall_NARGS(flagged), names);
@@ -85,7 +87,7 @@ PyObject* attribute(PyObject* object, PyObject* name) {
       return PyObject_GenericGetAttr(object, name);
     }
   }
-  PyObject* function = self_of(object)->function;
+  PyObject* function = as_public_function(object)->function;
   if (PyUnicode_CompareWithASCIIString(name, "__wrapped__") == 0) {
     Py_INCREF(function);
     return function;
@@ -94,26 +96,28 @@ PyObject* attribute(PyObject* object, PyObject* name) {
 }
 
 int set_attribute(PyObject* object, PyObject* name, PyObject* value) {
-  return PyObject_SetAttr(self_of(object)->function, name, value);
+  return PyObject_SetAttr(as_public_function(object)->function, name, value);
 }
 
-PyObject* represent(PyObject* object) { return PyObject_Repr(self_of(object)->function); }
+PyObject* represent(PyObject* object) {
+  return PyObject_Repr(as_public_function(object)->function);
+}
 
 // By its name, as functions are pickled.
 PyObject* reduce(PyObject* object, PyObject*) {
-  return PyObject_GetAttrString(self_of(object)->function, "__qualname__");
+  return PyObject_GetAttrString(as_public_function(object)->function, "__qualname__");
 }
 
 int traverse(PyObject* object, visitproc visit, void* arg) {
-  Py_VISIT(self_of(object)->function);
-  Py_VISIT(self_of(object)->explain);
+  Py_VISIT(as_public_function(object)->function);
+  Py_VISIT(as_public_function(object)->explain);
   Py_VISIT(Py_TYPE(object));
   return 0;
 }
 
 int clear(PyObject* object) {
-  Py_CLEAR(self_of(object)->function);
-  Py_CLEAR(self_of(object)->explain);
+  Py_CLEAR(as_public_function(object)->function);
+  Py_CLEAR(as_public_function(object)->explain);
   return 0;
 }
 
@@ -130,7 +134,7 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 // For pydoc, which reads the docstring as one of the type, past `attribute`.
 PyObject* docstring(PyObject* object, void*) {
-  return PyObject_GetAttrString(self_of(object)->function, "__doc__");
+  return PyObject_GetAttrString(as_public_function(object)->function, "__doc__");
 }
 
 PyGetSetDef properties[] = {{"__doc__", docstring, nullptr, nullptr, nullptr},

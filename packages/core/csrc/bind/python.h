@@ -77,6 +77,8 @@ class WithoutLock {
 [[noreturn]] void raise_type(const std::string& message);
 /// Raises SymbolicValueError: `where` needs the value of a symbolic tensor, which has none.
 [[noreturn]] void raise_symbolic_value(const std::string& where);
+/// Raises ExchangeError: memory that two libraries cannot share.
+[[noreturn]] void raise_exchange(const std::string& message);
 /// Raises that error if the tensor is symbolic. If another thread's recording has bound it, waits
 /// for its end first.
 void require_value(TensorImpl* x, const std::string& where);
@@ -118,6 +120,9 @@ bool parse_dtype(PyObject* o, DType* dtype);
 /// The registered proa.dtype object (borrowed).
 PyObject* dtype_object(DType dtype);
 PyObject* shape_list(const View& view);
+/// Makes a new list, of which nobody else has a reference, one of Tensor.shape (shape_type.cc).
+PyObject* as_shape(PyObject* list);
+bool init_shape_type(PyObject* module);
 /// The shape of a symbolic tensor: symbolic dimensions are made by the function of
 /// set_symbolic_dim.
 PyObject* symbol_shape(PyObject* tensor);

@@ -13,6 +13,9 @@ namespace {
 // What a thread records with: a recording in one does not concern the others.
 thread_local PyObject* t_recorder = nullptr;
 thread_local PyObject* t_binder = nullptr;
+// What threads that record nothing else record static programs with, and its binder.
+PyObject* g_static_recorder = nullptr;
+PyObject* g_static_binder = nullptr;
 // Waits until no other thread records; false if none did.
 PyObject* g_await_recording = nullptr;
 
@@ -175,9 +178,11 @@ PyObject* set_symbolic_dim(PyObject*, PyObject* function) {
 
 // Calls the recorder to make a plain tensor a symbol, as an op is about to change it in place.
 void bind_target(TensorImpl* target) {
-  if (t_binder == nullptr) return;
+  PyObject* binder = t_binder;
+  if (binder == nullptr && t_recorder == nullptr && builds_program()) binder = g_static_binder;
+  if (binder == nullptr) return;
   const Ref tensor = checked(wrap(Tensor::share(target)));
-  checked(PyObject_CallOneArg(t_binder, tensor.get()));
+  checked(PyObject_CallOneArg(binder, tensor.get()));
 }
 
 PyObject* set_binder(PyObject*, PyObject* args) {
@@ -218,6 +223,31 @@ PyObject* set_recorder(PyObject*, PyObject* function) {
   if (before == nullptr) Py_RETURN_NONE;
   return before;
 }
+
+// set_static_recorder(record, bind): None and None end static mode.
+PyObject* set_static_recorder(PyObject*, PyObject* args) {
+  PyObject *recorder, *binder;
+  if (!PyArg_ParseTuple(args, "OO", &recorder, &binder)) return nullptr;
+  const bool on = recorder != Py_None;
+  Py_XINCREF(on ? recorder : nullptr);
+  Py_XINCREF(on ? binder : nullptr);
+  Py_XDECREF(std::exchange(g_static_recorder, on ? recorder : nullptr));
+  Py_XDECREF(std::exchange(g_static_binder, on ? binder : nullptr));
+  dispatch_hooks.record = record;
+  dispatch_hooks.bind_target = bind_target;
+  set_builds_program(on);
+  Py_RETURN_NONE;
+}
+
+PyObject* set_builds_here(PyObject*, PyObject* on) {
+  const int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  const bool before = builds_here();
+  proa::set_builds_here(wanted != 0);
+  return PyBool_FromLong(before);
+}
+
+PyObject* builds_program_here(PyObject*, PyObject*) { return PyBool_FromLong(builds_program()); }
 
 // Shape rules read every array of their row: those left out at the end are absent ones.
 void check_arrays(const OpInfo& op, std::vector<View>* in) {
@@ -301,7 +331,8 @@ void require_value(TensorImpl* x, const std::string& where) {
 
 std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_in,
                                   PyObject* attrs) {
-  if (t_recorder == nullptr) {
+  PyObject* recorder = t_recorder == nullptr ? g_static_recorder : t_recorder;
+  if (recorder == nullptr) {
     throw Error(
         ErrorKind::kPreconditionNotMet,
         std::string("[") + op +
@@ -311,7 +342,7 @@ std::vector<Tensor> call_recorder(const char* op, TensorImpl* const* in, int n_i
   for (int i = 0; i < n_in; ++i) {
     PyList_SET_ITEM(inputs.get(), i, checked(wrap(Tensor::share(in[i]))).release());
   }
-  const Ref result = checked(PyObject_CallFunction(t_recorder, "sOO", op, inputs.get(), attrs));
+  const Ref result = checked(PyObject_CallFunction(recorder, "sOO", op, inputs.get(), attrs));
   return to_tensors(result.get(), "recorder", false);
 }
 
@@ -344,7 +375,7 @@ PyMethodDef symbol_functions[] = {
     {"release_symbol", release_symbol, METH_VARARGS,
      "release_symbol(tensor, before, stop_gradient): makes a bound symbol the tensor it was."},
     {"rebind_symbol", rebind_symbol, METH_VARARGS,
-     "rebind_symbol(tensor, symbol): makes a symbol stand for what another stands for."},
+     "rebind_symbol(tensor, symbol): makes a symbol represent the value of another."},
     {"begin_epoch", begin_epoch, METH_NOARGS,
      "begin_epoch(): tensors that this thread makes from now on have this number as _epoch, higher "
      "than that of any tensor so far."},
@@ -363,6 +394,15 @@ PyMethodDef symbol_functions[] = {
     {"set_binder", set_binder, METH_VARARGS,
      "set_binder(fn, all): fn(tensor) is called before a plain tensor changes by symbols; with "
      "`all` this thread's random ops and ops on what takes a gradient are recorded too."},
+    {"set_static_recorder", set_static_recorder, METH_VARARGS,
+     "set_static_recorder(record, bind): threads that record nothing else call record(op, inputs, "
+     "attrs) for ops on symbolic tensors and ops without arrays, and bind(tensor) before symbols "
+     "change a plain tensor. None and None end this."},
+    {"set_builds_here", set_builds_here, METH_O,
+     "set_builds_here(on): whether this thread's ops without arrays go to the static recorder; "
+     "returns what was set."},
+    {"builds_program", builds_program_here, METH_NOARGS,
+     "Whether this thread's ops without arrays go to the static recorder."},
     {"is_recording", is_recording, METH_NOARGS,
      "Whether this thread records a program with all that it does."},
     {"infer", infer_op, METH_VARARGS, "infer(op, inputs, attrs) -> [(shape, dtype)]."},

@@ -83,7 +83,8 @@ Tensor share(PyObject* self) { return Tensor::share(impl_of(self)); }
 
 PyObject* get_shape(PyObject* self, void*) {
   return guarded([&] {
-    return at(self).has(TensorImpl::kSymbolic) ? symbol_shape(self) : shape_list(at(self).view);
+    return as_shape(at(self).has(TensorImpl::kSymbolic) ? symbol_shape(self)
+                                                        : shape_list(at(self).view));
   });
 }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(at(self).view.rank); }
@@ -191,7 +192,8 @@ void* flag(TensorImpl::Flag f) noexcept {
 }
 
 PyGetSetDef attributes[] = {
-    {"shape", get_shape, nullptr, "Sizes of the axes, as a list.", nullptr},
+    {"shape", get_shape, nullptr, "Sizes of the axes: a list that equals a tuple of them.",
+     nullptr},
     {"ndim", get_ndim, nullptr, "Number of axes.", nullptr},
     {"size", get_size, nullptr, "Number of elements.", nullptr},
     {"dtype", get_dtype, nullptr, "Element type.", nullptr},
@@ -212,7 +214,7 @@ PyGetSetDef attributes[] = {
     {"inplace_version", get_version, nullptr, "Number of in-place changes.", nullptr},
     {"_epoch", get_epoch, nullptr, "Creation epoch of the thread that made it.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "Name of the op that made it, or None.", nullptr},
-    {"_handle", get_handle, nullptr, "What a symbolic tensor stands for.", nullptr},
+    {"_handle", get_handle, nullptr, "The value that a symbolic tensor represents.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 // -- methods ----------------------------------------------------------------------------------

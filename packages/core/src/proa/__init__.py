@@ -5,11 +5,12 @@ imported when they are first named.
 """
 
 import importlib as _importlib
+import types as _types
 import typing as _typing
 
 from proa._core import Tensor as Tensor
 from proa.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
-from proa.base import pickling as _pickling  # noqa: F401  (tells pickle of tensors)
+from proa.base import pickling as _pickling  # noqa: F401  (registers tensors)
 from proa.base.device import (
     CPUPlace,
     CUDAPinnedPlace,
@@ -63,6 +64,7 @@ from proa.tensor.search import *  # noqa: F403
 
 if _typing.TYPE_CHECKING:
     from proa import amp as amp
+    from proa import array_api as array_api
     from proa import autograd as autograd
     from proa import callbacks as callbacks
     from proa import compat as compat
@@ -81,7 +83,9 @@ if _typing.TYPE_CHECKING:
     from proa import jit as jit
     from proa import linalg as linalg
     from proa import metric as metric
+    from proa import migrate as migrate
     from proa import nn as nn
+    from proa import onnx as onnx
     from proa import optimizer as optimizer
     from proa import profiler as profiler
     from proa import regularizer as regularizer
@@ -91,6 +95,7 @@ if _typing.TYPE_CHECKING:
     from proa import utils as utils
     from proa import version as version
     from proa import vision as vision
+    from proa.alias import install_as_paddle as install_as_paddle
     from proa.device import get_cudnn_version as get_cudnn_version
     from proa.device import is_compiled_with_npu as is_compiled_with_npu
     from proa.device import is_compiled_with_rocm as is_compiled_with_rocm
@@ -111,10 +116,11 @@ if _typing.TYPE_CHECKING:
 
 #: Public submodules; they are imported when they are first named.
 _MODULES = (
-    "amp", "autograd", "callbacks", "compat", "device", "distributed", "distribution",
-    "errors", "fft", "framework", "geometric", "hapi", "hub", "incubate", "interop",
-    "io", "jit", "linalg", "metric", "nn", "onnx", "optimizer", "profiler",
-    "regularizer", "static", "sysconfig", "text", "utils", "version", "vision",
+    "amp", "array_api", "autograd", "callbacks", "compat", "device", "distributed",
+    "distribution", "errors", "fft", "framework", "geometric", "hapi", "hub",
+    "incubate", "interop", "io", "jit", "linalg", "metric", "migrate", "nn", "onnx",
+    "optimizer", "profiler", "regularizer", "static", "sysconfig", "text", "utils",
+    "version", "vision",
 )  # fmt: skip
 #: Submodules for packages that build on this one: not part of the public API.
 _INTERNAL = ("base", "ir", "runtime")
@@ -128,6 +134,7 @@ _LAZY = {
     "flops": ("proa.hapi", "flops"),
     "get_cuda_rng_state": ("proa.device.cuda", "get_rng_state"),
     "get_cudnn_version": ("proa.device", "get_cudnn_version"),
+    "install_as_paddle": ("proa.alias", "install_as_paddle"),
     "is_compiled_with_npu": ("proa.device", "is_compiled_with_npu"),
     "is_compiled_with_rocm": ("proa.device", "is_compiled_with_rocm"),
     "is_compiled_with_xpu": ("proa.device", "is_compiled_with_xpu"),
@@ -173,5 +180,20 @@ def __getattr__(name: str) -> _typing.Any:
 def __dir__() -> list[str]:
     return __all__
 
+
+def _array_namespace(
+    self: Tensor, /, *, api_version: str | None = None
+) -> _types.ModuleType:
+    """`proa.array_api`, the functions of the Python array API standard.
+
+    Raises:
+        InvalidArgumentError: If it does not follow that version of the standard.
+    """
+    namespace = _importlib.import_module("proa.array_api")
+    namespace.inspection.require_version(api_version)
+    return namespace
+
+
+setattr(Tensor, "__array_namespace__", _array_namespace)  # noqa: B010  (mypy)
 
 _publish(__name__)

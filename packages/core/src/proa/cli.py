@@ -6,7 +6,8 @@ name is the subcommand and whose object is a function ``main(argv) -> int | None
     [project.entry-points."proa.commands"]
     infer = "proa_inference.cli:main"
 
-`proa infer bench lenet.proa` then calls ``main(["bench", "lenet.proa"])``.
+`proa infer bench lenet.proa` then calls ``main(["bench", "lenet.proa"])``. The help
+shows the summary that the package's metadata has.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 from proa.errors import Error, InvalidArgumentError
 
 GROUP = "proa.commands"
 
-# The packages that offer a subcommand: their folder in a checkout, and what the
-# subcommand does. For the messages only; what can be run is what is installed.
-KNOWN = {
-    "infer": ("inference", "run and time a model on this machine"),
-    "lite": ("lite", "convert, inspect and time a model for small devices"),
-    "serve": ("serving", "serve models over HTTP and gRPC"),
-}
-WHEELS = ("proa", "proa-slim", "proa-inference", "proa-lite", "proa-serving")
 OWN = {
-    "convert": "write an ONNX model as a .proa file",
+    "convert": "write an ONNX or Paddle model as a .proa file",
+    "export": "write a .proa file as an ONNX or Paddle model",
+    "migrate": "rewrite programs for Paddle 1.x (fluid) for 2.x",
     "info": "versions, instruction set and packages of this machine",
     "version": "the version of proa",
 }
+
+#: The extras of this package, and a module that each brings.
+EXTRAS = {
+    "vision": "PIL", "onnx": "onnx", "paddle": "google.protobuf", "migrate": "libcst",
+}  # fmt: skip
 
 Command = Callable[[Sequence[str]], int | None]
 
@@ -48,25 +49,30 @@ def installed_commands() -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in sorted(found, key=lambda e: e.name)}
 
 
-def install_command(package: str) -> str:
-    """How to install a package of a checkout (none is on a package index yet)."""
-    return f"nox -s build -- {package} && pip install dist/proa_{package}-*.whl"
+def packages() -> dict[str, str]:
+    """The versions of the installed distributions of Proa, this one first.
+
+    Those are the ones whose name is ``proa-`` and a word.
+    """
+    found = {"proa": version_of("proa")}
+    names = {dist.name or "" for dist in metadata.distributions()}
+    return found | {n: version_of(n) for n in sorted(names) if n.startswith("proa-")}
+
+
+def _summary(entry: metadata.EntryPoint) -> str:
+    """What the package of a command says of itself."""
+    facts = {} if entry.dist is None else entry.dist.metadata.json
+    return str(facts.get("summary") or f"from {entry.value}")
 
 
 def usage() -> str:
-    """The text of `proa --help`: what is here, and what could be installed."""
-    commands = installed_commands()
+    """The text of `proa --help`."""
     lines = ["usage: proa <command> [arguments]", "", "commands:"]
     lines += [f"  {name:10} {about}" for name, about in OWN.items()]
-    for name, entry in commands.items():
-        about = KNOWN[name][1] if name in KNOWN else f"from {entry.value}"
-        lines.append(f"  {name:10} {about}")
-    missing = {name: known[0] for name, known in KNOWN.items() if name not in commands}
-    if missing:
-        lines += ["", "not installed: (run this in a checkout of Proa)"]
-        for name, package in missing.items():
-            lines.append(f"  {name:10} {install_command(package)}")
+    for name, entry in installed_commands().items():
+        lines.append(f"  {name:10} {_summary(entry)}")
     lines += ["", "`proa <command> --help` shows the arguments of one command."]
+    lines += ["Other packages of Proa add commands when they are installed."]
     return "\n".join(lines)
 
 
@@ -97,16 +103,37 @@ def instruction_set() -> dict[str, str]:
     return facts
 
 
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
+
+
+def features() -> dict[str, str]:
+    """The devices, and the extras of which what they need is installed."""
+    there = [name for name, module in EXTRAS.items() if _is_installed(module)]
+    try:
+        gpus: int = importlib.import_module("proa.device.cuda").device_count()
+    except ImportError:
+        gpus = 0
+    return {
+        "devices": " ".join(["cpu", *(f"gpu:{i}" for i in range(gpus))]),
+        "extras": " ".join(there) or "none",
+    }
+
+
 def info(arguments: Sequence[str] = ()) -> int:
     """Print versions, instruction set and packages, one `name: value` a line."""
     _no_arguments("info", arguments)
-    facts = {wheel: version_of(wheel) for wheel in WHEELS}
+    facts = packages()
     facts["python"] = f"{platform.python_version()} ({sys.executable})"
     facts["numpy"] = version_of("numpy")
     facts["machine"] = (
         f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.system()}"
     )
     facts.update(instruction_set())
+    facts.update(features())
     facts["commands"] = " ".join([*OWN, *installed_commands()])
     for name, value in facts.items():
         print(f"{name + ':':16} {value}")
@@ -144,9 +171,11 @@ def _number(option: str, text: str) -> int | float:
 
 
 def convert(arguments: Sequence[str]) -> int:
-    """Write an ONNX model as a .proa file."""
+    """Write an ONNX or Paddle model as a .proa file."""
     parser = argparse.ArgumentParser("proa convert", description=OWN["convert"])
-    parser.add_argument("model", help="the ONNX model")
+    parser.add_argument(
+        "model", help="the ONNX model, PREFIX.pdmodel, or the folder with __model__"
+    )
     parser.add_argument("output", help="the file to write, named *.proa")
     parser.add_argument(
         "--shape",
@@ -160,15 +189,38 @@ def convert(arguments: Sequence[str]) -> int:
         help="the value of an input, which the written model no longer takes",
     )  # fmt: skip
     given = parser.parse_args(arguments)
-    onnx, jit = (importlib.import_module(f"proa.{name}") for name in ("onnx", "jit"))
+    is_paddle = given.model.endswith(".pdmodel") or os.path.isdir(given.model)
+    importer = "interop.paddle" if is_paddle else "onnx"
+    reader, jit = (importlib.import_module(f"proa.{n}") for n in (importer, "jit"))
     fixed: dict[str, Any] = {}
     for name, items in (_named("--fix", text) for text in given.fix):
         numbers = [_number("--fix", item) for item in items]
         fixed[name] = numbers[0] if len(numbers) == 1 else numbers
-    layer = onnx.load(given.model, fixed)
+    layer = reader.load(given.model, fixed)
     shapes = dict(_named("--shape", text) for text in given.shape)
     sizes = {n: [int(_number("--shape", i)) for i in s] for n, s in shapes.items()}
     jit.save(layer, given.output, layer.specs(sizes))
+    return 0
+
+
+def export(arguments: Sequence[str]) -> int:
+    """Write a .proa file as an ONNX or Paddle model."""
+    parser = argparse.ArgumentParser("proa export", description=OWN["export"])
+    parser.add_argument("model", help="the .proa file")
+    parser.add_argument(
+        "output",
+        help="the file to write, named *.onnx; or PREFIX.pdmodel, which gets a "
+        "PREFIX.pdiparams",
+    )
+    parser.add_argument(
+        "--opset", type=int, default=9, help="of the ONNX model: 9 (the default) to 21"
+    )
+    given = parser.parse_args(arguments)
+    onnx, jit = (importlib.import_module(f"proa.{name}") for name in ("onnx", "jit"))
+    if given.output.endswith(".pdmodel"):
+        jit.save(jit.load(given.model), given.output, format="paddle")
+        return 0
+    onnx.export(jit.load(given.model), given.output, opset_version=given.opset)
     return 0
 
 
@@ -179,17 +231,15 @@ def _no_arguments(name: str, arguments: Sequence[str]) -> None:
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    """Run an installed subcommand; say which package brings it if there is none."""
+    """Run an installed subcommand; list those there are if there is none."""
     entry = installed_commands().get(name)
     if entry is None:
-        known = KNOWN.get(name)
-        if known is not None:
-            hint = f"in a checkout of Proa run: {install_command(known[0])}"
-        elif name == "slim":
-            hint = "proa-slim is a Python library without a command: import proa_slim"
-        else:
-            hint = f"choose from {', '.join([*OWN, *installed_commands()])}"
-        print(f"proa: no command `{name}` is installed; {hint}", file=sys.stderr)
+        choice = ", ".join([*OWN, *installed_commands()])
+        print(
+            f"proa: no command `{name}` is installed; choose from {choice}, or install "
+            "the package of Proa that brings it",
+            file=sys.stderr,
+        )
         return 2
     try:
         command: Command = entry.load()
@@ -242,6 +292,11 @@ def _main(arguments: Sequence[str]) -> int:
         return version(rest)
     if first == "convert":
         return convert(rest)
+    if first == "export":
+        return export(rest)
+    if first == "migrate":
+        command: Command = importlib.import_module("proa.migrate.command").main
+        return command(rest) or 0
     if first == "info":
         return info(rest)
     return run(first, rest)

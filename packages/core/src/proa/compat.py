@@ -81,7 +81,7 @@ def to_bytes(obj: _Any, encoding: str = "utf-8", inplace: bool = False) -> _Any:
 
 
 def round(x: float, d: int = 0) -> float:
-    """x to d digits behind the point; halves go away from zero."""
+    """x to d digits after the decimal point; halves go away from zero."""
     if not _math.isfinite(x):
         return x
     scale = 10.0**d

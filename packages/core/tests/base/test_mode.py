@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import proa
-from proa.errors import InvalidArgumentError, UnavailableError, UnimplementedError
+from proa.errors import InvalidArgumentError, UnavailableError
 
 
 @pytest.fixture(autouse=True)
@@ -28,10 +28,7 @@ def test_the_mode_is_dynamic_until_switched():
     assert proa.in_dynamic_mode() and proa.static.in_dynamic_mode()
 
 
-def test_static_graph_building_is_unimplemented():
-    with pytest.raises(UnimplementedError, match=r"\[static.Program\]"):
-        proa.static.Program  # noqa: B018  (the access is what is tested)
-    assert not hasattr(proa.static, "program_guard")
+def test_names_that_static_lacks():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         proa.static.nothing  # noqa: B018
 

@@ -54,7 +54,7 @@ def chosen(x: Any, n: Any) -> Any:
 
 
 def inner_loops(x: Any, n: Any) -> Any:
-    """A loop in a loop, both bounded by what only a run tells."""
+    """A loop in a loop, both bounded by values known only at run time."""
 
     def outer(i: Any, a: Any) -> Any:
         _, a = snn.while_loop(

@@ -201,7 +201,7 @@ def test_bfloat16_has_names_of_its_own() -> None:
 
 
 def test_an_argument_that_is_not_a_program_is_rejected() -> None:
-    with pytest.raises(InvalidArgumentError, match="program must be a recorded Prog"):
+    with pytest.raises(InvalidArgumentError, match="must be a static or recorded Prog"):
         amp.cast_model_to_fp16(nn.Linear(2, 2))
     _, program = _program()
     with pytest.raises(InvalidArgumentError, match="dtype must be float16 or bfloat16"):

@@ -10,12 +10,7 @@ import pytest
 
 import proa
 from proa import nn, static
-from proa.errors import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    NotFoundError,
-    UnimplementedError,
-)
+from proa.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from proa.jit import InputSpec, TracedLayer
 
 RNG = np.random.default_rng(5)
@@ -62,9 +57,9 @@ def test_what_a_traced_layer_saves_is_loaded_with_its_parameters(
     got = exe.run(program, feed={"x": A, "y": B}, fetch_list=fetches)
     for array, wanted in zip(got, want, strict=True):
         assert isinstance(array, np.ndarray)
-        np.testing.assert_allclose(array, wanted, rtol=1e-6)
+        np.testing.assert_allclose(array, wanted, rtol=1e-6, atol=1e-6)
     (one,) = exe.run(program, {"x": A}, [fetches[0].name], return_numpy=False)
-    np.testing.assert_allclose(one.numpy(), want[0], rtol=1e-6)
+    np.testing.assert_allclose(one.numpy(), want[0], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.feature("L208")
@@ -77,7 +72,7 @@ def test_feed_and_fetch_of_a_traced_layer_apply_to_the_loaded_program(
     program, feeds, fetches = static.load_inference_model(tmp_path / "model", exe)
     assert (feeds, len(fetches)) == (["x", "y"], 1)
     (got,) = exe.run(program, feed={"x": A, "y": proa.to_tensor(B)})
-    np.testing.assert_allclose(got, _want(layer)[1], rtol=1e-6)
+    np.testing.assert_allclose(got, _want(layer)[1], rtol=1e-6, atol=1e-6)
 
 
 def test_a_part_of_a_program_is_saved(tmp_path: Path) -> None:
@@ -90,7 +85,7 @@ def test_a_part_of_a_program_is_saved(tmp_path: Path) -> None:
     program, feeds, fetches = static.load_inference_model(tmp_path / "part", exe)
     assert feeds == ["x"] and len(program.main.inputs) == 1
     (got,) = exe.run(program, feed={"x": A}, fetch_list=fetches)
-    np.testing.assert_allclose(got, _want(layer)[0], rtol=1e-6)
+    np.testing.assert_allclose(got, _want(layer)[0], rtol=1e-6, atol=1e-6)
     again = [v.name for v in traced.program.main.inputs]
     assert again == ["x", "y"]  # the program itself stays
     inputs = traced.program.main.inputs[::-1]
@@ -127,10 +122,8 @@ def test_a_program_that_is_rewritten_runs_as_it_is_then() -> None:
 def test_invalid_calls_are_rejected(tmp_path: Path) -> None:
     _, traced = _traced()
     exe, program = static.Executor(), traced.program
-    with pytest.raises(
-        InvalidTypeError, match=r"Executor.run\] program must be .*None"
-    ):
-        exe.run(feed={"x": A})
+    with pytest.raises(InvalidTypeError, match=r"Executor.run\] program must be .*int"):
+        exe.run(3, feed={"x": A})
     with pytest.raises(InvalidArgumentError, match=r"in feed, got no \['y'\]"):
         exe.run(program, {"x": A})
     with pytest.raises(InvalidArgumentError, match="x must be float32, got float64"):
@@ -148,5 +141,5 @@ def test_invalid_calls_are_rejected(tmp_path: Path) -> None:
         save(tmp_path / "a", ["x"], traced.fetch_names[1], exe, program=program)
     with pytest.raises(NotFoundError):
         static.load_inference_model(tmp_path / "a", exe)
-    with pytest.raises(UnimplementedError, match="must be one file"):
+    with pytest.raises(NotFoundError, match="__model__"):
         static.load_inference_model(tmp_path, exe, model_filename="__model__")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from proa.errors import (
     ShapeError,
     UnimplementedError,
 )
+from proa.ir.record import in_graph
 from proa.jit import InputSpec, to_static
 from proa.static import py_func
 
@@ -27,12 +29,11 @@ A, B = RNG.normal(size=(2, 3)), RNG.normal(size=(2, 3))
 
 @pytest.fixture
 def static_mode(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Static mode, for calls at once; cases that record stay in dynamic mode."""
+    """For calls in a graph's place, which are at once; other cases record."""
     case = getattr(request.node, "callspec", None)
-    if case is None or not case.params.get("recorded"):
-        proa.enable_static()
-    yield
-    proa.disable_static()
+    at_once = case is None or not case.params.get("recorded")
+    with in_graph() if at_once else nullcontext():
+        yield
 
 
 in_static_mode = pytest.mark.usefixtures("static_mode")

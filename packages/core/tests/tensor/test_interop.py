@@ -276,3 +276,32 @@ def test_symbols_are_recorded_and_shapes_inferred():
         assert x.grad.shape == [-1, 4] and x.grad._is_symbolic
     finally:
         _core.set_recorder(before)
+
+
+def test_an_index_of_no_elements_reads_nothing():
+    # NumPy gives such an array any strides, here 0.
+    index = np.random.default_rng(0).integers(0, 2, size=0)
+    for axis in (0, 1):
+        shape = [0 if i == axis else n for i, n in enumerate((2, 1))]
+        assert (
+            _core.ops.gather(tensor(np.ones((2, 1))), tensor(index), axis=axis).shape
+            == shape
+        )
+
+
+def test_the_quotient_rounded_down_has_a_signed_zero():
+    # As in Python: the sign of a zero is that of the exact quotient.
+    x, y = np.meshgrid([0.0, -0.0, 0.5, -0.5, 2.0], [1.0, -1.0, np.inf, -np.inf])
+    quotient = (tensor(x) // tensor(y)).numpy()
+    with np.errstate(all="ignore"):
+        wanted = np.floor_divide(x, y)
+    np.testing.assert_array_equal(quotient, wanted)
+    np.testing.assert_array_equal(np.signbit(quotient), np.signbit(wanted))
+
+
+def test_complex_numbers_are_no_real_ones():
+    x = tensor([1 + 2j])
+    assert complex(x) == 1 + 2j and complex(tensor(2.5)) == 2.5
+    for convert in (float, int):
+        with pytest.raises(TypeError, match="expected a tensor of real numbers"):
+            convert(x)

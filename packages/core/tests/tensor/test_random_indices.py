@@ -134,7 +134,7 @@ def agree(want: Any, got: Any) -> bool:
     assert failed[0] == failed[1], f"{want!r} {got!r}"
     if failed[0]:
         kind: Any = next(k for k in KINDS if isinstance(want, k))
-        if " step " in f"{want} {got}":  # with another mistake either may come first
+        if " step" in f"{want} {got}":  # with another mistake either may come first
             kind = (IndexError, ValueError)
         assert isinstance(got, kind), f"{want!r} {got!r}"
         assert isinstance(got, proa.errors.Error), repr(got)

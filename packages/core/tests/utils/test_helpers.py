@@ -65,7 +65,9 @@ def test_deprecated_functions_warn() -> None:
 def test_the_check_of_the_installation_runs(capsys: Any) -> None:
     with pytest.warns(UserWarning, match=r"\[run_check\] no GPU"):
         utils.run_check()
-    assert "one training step and one recorded program" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"NumPy {np.__version__}" in printed
+    assert "one training step and one recorded program" in printed
 
 
 def test_versions_are_required() -> None:

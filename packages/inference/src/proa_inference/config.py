@@ -9,7 +9,7 @@ from proa.base import files
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.ir import passes
 
-#: The pass whose result a file does not keep; it runs behind all others.
+#: The pass whose result a file does not keep; it runs after all others.
 CHAINS = "chain_elementwise"
 
 

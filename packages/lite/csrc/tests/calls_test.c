@@ -80,7 +80,7 @@ static void test_memory_stays(void) {
   proa_lite_close(model);
 }
 
-/* Results land in the caller's memory and nowhere beside it. */
+/* Results are written to the caller's memory and nowhere else. */
 static void test_caller_memory(void) {
   float x[16], y[12];
   for (int i = 0; i < 16; ++i) x[i] = (float)i / 4.0f;

@@ -15,6 +15,11 @@ MAX_RANK = 8
 class Array(ctypes.Structure):
     """proa_lite_array."""
 
+    data: int | None  # the address
+    dtype: int
+    rank: int
+    shape: ctypes.Array[ctypes.c_int64]
+
     _fields_ = [
         ("data", ctypes.c_void_p),
         ("dtype", ctypes.c_int32),

@@ -237,14 +237,14 @@ def _describe(array: AnyArray, spec: TensorSpec, to: library.Array) -> AnyArray:
         )
     to.data, to.rank = held.ctypes.data or None, held.ndim
     to.dtype = 7 if spec.dtype == np.uint16 else _DTYPES.index(spec.dtype)
-    to.shape[: held.ndim] = held.shape
+    to.shape[: held.ndim] = list(held.shape)
     return held
 
 
 def _copy(array: library.Array) -> AnyArray:
     dtype, shape = _DTYPES[array.dtype], tuple(array.shape[: array.rank])
     out = np.empty(shape, dtype)
-    if out.size:
+    if out.size and array.data is not None:
         ctypes.memmove(out.ctypes.data, array.data, out.nbytes)
     return out
 

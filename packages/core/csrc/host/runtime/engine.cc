@@ -205,11 +205,11 @@ struct Engine::Impl {
   }
 
   void take_chains() {
-    uint32_t behind = 0;
+    uint32_t chains_end = 0;
     for (const EngineChain& chain : options.chains) {
       const uint32_t nodes =
           flow.has_value() ? model->view.node_count() : model->main->prepared.node_count();
-      if (chain.first < behind || chain.first > nodes || chain.count > nodes - chain.first) {
+      if (chain.first < chains_end || chain.first > nodes || chain.count > nodes - chain.first) {
         throw EngineError(Status::kInvalidArgument,
                           "[Engine] expected chains of nodes in order, got others");
       }
@@ -218,7 +218,7 @@ struct Engine::Impl {
       } else {
         plans->add_chain({chain.first, chain.count});
       }
-      behind = chain.first + chain.count;
+      chains_end = chain.first + chain.count;
     }
   }
 

@@ -8,7 +8,7 @@ namespace proa {
 
 namespace {
 constexpr size_t kHeader = 64;
-static_assert(sizeof(Storage) <= kHeader, "the data starts right behind the header");
+static_assert(sizeof(Storage) <= kHeader, "the data starts right after the header");
 }  // namespace
 
 Storage* Storage::create(size_t bytes) {

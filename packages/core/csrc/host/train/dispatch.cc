@@ -2,6 +2,7 @@
 // records the call on the tape.
 #include "proa/train/dispatch.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "proa/gen/op_ids.h"
@@ -22,6 +23,8 @@ namespace {
 thread_local bool t_grad_enabled = true;
 thread_local bool t_records_all = false;
 thread_local bool t_binds_all = false;
+std::atomic<bool> g_builds_program{false};
+thread_local bool t_builds_here = true;
 
 // What the inputs of a call have in common.
 struct InputSummary {
@@ -119,6 +122,10 @@ void set_records_all(bool on) { t_records_all = on; }
 void set_binds_all(bool on) { t_binds_all = on; }
 bool binds_all() { return t_binds_all; }
 bool records_all() { return t_records_all; }
+void set_builds_program(bool on) { g_builds_program.store(on, std::memory_order_relaxed); }
+void set_builds_here(bool on) { t_builds_here = on; }
+bool builds_here() { return t_builds_here; }
+bool builds_program() { return g_builds_program.load(std::memory_order_relaxed) && t_builds_here; }
 bool grad_enabled() { return t_grad_enabled; }
 void set_grad_enabled(bool on) { t_grad_enabled = on; }
 
@@ -151,7 +158,8 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   // A promoted number does not require a gradient; another input of the call may.
   const bool tape = (all.all_flags & TensorImpl::kStopGradient) == 0 && t_grad_enabled;
   const bool symbolic = (all.any_flags & TensorImpl::kSymbolic) != 0 ||
-                        (t_records_all && (tape || entry.info->random));
+                        (t_records_all && (tape || entry.info->random)) ||
+                        (n_in == 0 && builds_program());
   if ((all.any_flags & TensorImpl::kSymbolic) != 0 && dispatch_hooks.await_recording != nullptr &&
       dispatch_hooks.await_recording(in, n_in)) {
     dispatch(entry, in, n_in, attrs, out);

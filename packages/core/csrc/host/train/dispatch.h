@@ -29,6 +29,12 @@ bool records_all();
 /// before any change in place?
 void set_binds_all(bool on);
 bool binds_all();
+/// Switch of the process, from which a thread may except itself: while a static program is built,
+/// do ops without arrays go to the recorder?
+void set_builds_program(bool on);
+void set_builds_here(bool on);
+bool builds_here();
+bool builds_program();
 /// Swaps the values that two symbolic tensors refer to: as they have no memory, this is a change in
 /// place of `target`.
 void rebind(TensorImpl* target, TensorImpl* result);

@@ -275,7 +275,7 @@ class RuleCall final : public GradCall {
 };
 
 // The op whose backward failed, and where that op was called if that was recorded.
-std::string in_backward_of(const Node* node) {
+std::string describe_backward(const Node* node) {
   std::string text = std::string("in the backward of ") + node->name();
   if (!node->made_at().empty()) text += ", called at " + node->made_at();
   return text;
@@ -444,9 +444,9 @@ class BackwardPass {
       try {
         run_node(node, number, &result);
       } catch (const Error& error) {
-        throw error.with(std::string(error.what()) + "; " + in_backward_of(node));
+        throw error.with(std::string(error.what()) + "; " + describe_backward(node));
       } catch (...) {  // the code of a hook or PyLayer
-        if (dispatch_hooks.annotate != nullptr) dispatch_hooks.annotate(in_backward_of(node));
+        if (dispatch_hooks.annotate != nullptr) dispatch_hooks.annotate(describe_backward(node));
         throw;
       }
       if (!retain_graph_) node->free_saved();

@@ -8,13 +8,50 @@
 
 namespace proa {
 
+namespace {
+
+int64_t size_along(const Tensor& x, int64_t axis) {
+  const View& v = x.view();
+  return v.shape[axis < 0 ? axis + v.rank : axis];
+}
+
+// Numbers 1, 2, ... along an axis of x, whose size a recorded program does not know.
+Tensor counted_along(const Tensor& x, int64_t axis) {
+  Tensor line = x;
+  const int kept = static_cast<int>(axis < 0 ? axis + x.view().rank : axis);
+  for (int a = x.view().rank - 1; a >= 0; --a) {
+    if (a != kept) line = ops::select(line, a, 0);
+  }
+  Scalar one;
+  one.is_int = 1;
+  one.i = 1;
+  return ops::cumsum(ops::full_like(line, one, static_cast<int64_t>(DType::kI64)), 0, 0);
+}
+
+std::vector<Tensor> gathered_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis) {
+  std::vector<Tensor> parts;
+  Tensor before = weak(int64_t{1});  // the count of rows before, and one
+  for (const Tensor& x : like) {
+    const Tensor numbers = counted_along(x, axis);
+    parts.push_back(ops::gather(dy, ops::add(numbers, ops::sub(before, weak(int64_t{2}))), axis));
+    Ints all;
+    all.count = 0;
+    before = ops::add(before, ops::max(numbers, all, 0));
+  }
+  return parts;
+}
+
+}  // namespace
+
 std::vector<Tensor> split_like(const Tensor& dy, const std::vector<Tensor>& like, int64_t axis) {
+  for (const Tensor& x : like) {
+    if (size_along(x, axis) == kUnknown) return gathered_like(dy, like, axis);
+  }
   std::vector<Tensor> parts;
   int64_t start = 0;
   const auto one = [](int64_t v) { return Ints{1, {v}}; };
   for (const Tensor& x : like) {
-    const View& v = x.view();
-    const int64_t end = start + v.shape[axis < 0 ? axis + v.rank : axis];
+    const int64_t end = start + size_along(x, axis);
     parts.push_back(ops::slice(dy, one(axis), one(start), one(end), one(1)));
     start = end;
   }

@@ -7,7 +7,7 @@
 
 namespace proa {
 
-/// A list attribute of at most kMaxRank integers. `count == -1` stands for None.
+/// A list attribute of at most kMaxRank integers. `count == -1` means None.
 struct Ints {
   int64_t count = 0;
   int64_t v[kMaxRank] = {};

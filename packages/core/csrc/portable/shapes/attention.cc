@@ -42,10 +42,10 @@ Status check_heads(const Call& c, int first, View* scores) {
   PROA_EXPECT(c, equal(q, k, 3), "q and k of one width", shape_of(c, first),
               shape_of(c, first + 1));
   scores->rank = 4;
-  scores->shape[0] = known_of(q.shape[0], known_of(k.shape[0], v.shape[0]));
-  scores->shape[1] = known_of(q.shape[2], known_of(k.shape[2], v.shape[2]));
+  scores->shape[0] = first_known(q.shape[0], first_known(k.shape[0], v.shape[0]));
+  scores->shape[1] = first_known(q.shape[2], first_known(k.shape[2], v.shape[2]));
   scores->shape[2] = q.shape[1];
-  scores->shape[3] = known_of(k.shape[1], v.shape[1]);
+  scores->shape[3] = first_known(k.shape[1], v.shape[1]);
   return Status::kOk;
 }
 

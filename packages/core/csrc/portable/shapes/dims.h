@@ -11,7 +11,8 @@ inline int normal_axis(int64_t axis, int rank) {
 }
 
 inline bool may_equal(int64_t a, int64_t b) { return a == b || a == kUnknown || b == kUnknown; }
-inline int64_t known_of(int64_t a, int64_t b) { return a == kUnknown ? b : a; }
+/// The first of two sizes that is known.
+inline int64_t first_known(int64_t a, int64_t b) { return a == kUnknown ? b : a; }
 
 /// True if n elements form groups of `divisor`, or may: n is unknown.
 inline bool divides(int64_t divisor, int64_t n) {

@@ -63,7 +63,7 @@ Status shape_solve(const Call& c) {
   View& z = c.out[0];
   PROA_EXPECT(c, broadcast_leading(a, a.rank - 2, b, b.rank - 2, &z),
               "leading axes of x and y that broadcast", shape_of(c, 0), shape_of(c, 1));
-  z.shape[z.rank++] = known_of(b.shape[b.rank - 2], a.shape[a.rank - 1]);
+  z.shape[z.rank++] = first_known(b.shape[b.rank - 2], a.shape[a.rank - 1]);
   z.shape[z.rank++] = b.shape[b.rank - 1];
   return Status::kOk;
 }

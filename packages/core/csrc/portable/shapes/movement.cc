@@ -26,7 +26,7 @@ Status shape_concat(const Call& c) {
       }
       PROA_EXPECT(c, may_equal(out.shape[i], x.shape[i]), "equal sizes along all axes but `axis`",
                   named("axis", given), shape_of(c, 0), shape_of(c, k));
-      out.shape[i] = known_of(out.shape[i], x.shape[i]);
+      out.shape[i] = first_known(out.shape[i], x.shape[i]);
     }
   }
   return Status::kOk;
@@ -54,7 +54,7 @@ Status shape_stack(const Call& c) {
     for (int k = 1; k < c.n_in; ++k) {
       PROA_EXPECT(c, may_equal(out.shape[i], c.in[k].shape[from]), "arrays of one shape",
                   shape_of(c, 0), shape_of(c, k));
-      out.shape[i] = known_of(out.shape[i], c.in[k].shape[from]);
+      out.shape[i] = first_known(out.shape[i], c.in[k].shape[from]);
     }
   }
   return Status::kOk;

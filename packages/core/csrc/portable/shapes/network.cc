@@ -207,7 +207,7 @@ Status shape_conv2d_transpose(const Call& c) {
               named("output_padding", a.output_padding));
   PROA_EXPECT(c, may_equal(x.shape[1], w.shape[0]), "in_channels equal to w.shape[0]",
               named("in_channels", x.shape[1]), named("w.shape[0]", w.shape[0]));
-  const int64_t channels = known_of(x.shape[1], w.shape[0]);
+  const int64_t channels = first_known(x.shape[1], w.shape[0]);
   PROA_EXPECT(c, divides(a.groups, channels), "in_channels divisible by groups",
               named("in_channels", channels), named("groups", a.groups));
   View& out = c.out[0];

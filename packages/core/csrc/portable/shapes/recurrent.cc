@@ -50,7 +50,7 @@ Status check_states(const Call& c, const States& at, const CellSize& size, bool 
   PROA_EXPECT(c, is_matrix(h0, batch, w.shape[1]), "h0 of shape (batch, hidden)",
               shape_of(c, at.h0), named("batch", batch), named("hidden", w.shape[1]));
   PROA_EXPECT(c, h0.dtype == w.dtype, "states of w's dtype", dtype_of(c, at.h0), dtype_of(c, at.w));
-  *hidden = known_of(w.shape[1], h0.shape[1]);
+  *hidden = first_known(w.shape[1], h0.shape[1]);
   PROA_EXPECT(c, *hidden != 0 && may_equal(w.shape[0], times(size.gates, *hidden)),
               "w of shape (gates * hidden, hidden)", shape_of(c, at.w), named("gates", size.gates));
   const bool cell_state = at.c0 < c.n_in && c.in[at.c0].given();
@@ -83,7 +83,7 @@ Status shape_recurrent(const Call& c) {
   const CellSize size = kCells[cell];
   PROA_EXPECT(c, x.rank == 3, "xg with 3 axes (length, batch, gates * hidden)", shape_of(c, 0));
   PROA_EXPECT(c, w.dtype == x.dtype, "w of the dtype of xg", dtype_of(c, 1), dtype_of(c, 0));
-  const int64_t batch = known_of(x.shape[1], h0.rank == 2 ? h0.shape[0] : kUnknown);
+  const int64_t batch = first_known(x.shape[1], h0.rank == 2 ? h0.shape[0] : kUnknown);
   int64_t hidden;
   const States at{1, 2, 3, 5};
   PROA_TRY(check_states(c, at, size, cell == kLstm, batch, &hidden));
@@ -133,7 +133,7 @@ Status shape_recurrent_grad(const Call& c) {
                 dtype_of(c, i));
   }
   copy_shape(dy, &c.out[0]);
-  c.out[0].shape[2] = known_of(w.shape[0], times(size.gates, hidden));
+  c.out[0].shape[2] = first_known(w.shape[0], times(size.gates, hidden));
   copy_shape(w, &c.out[1]);
   c.out[2].rank = 1;
   c.out[2].shape[0] = c.out[0].shape[2];

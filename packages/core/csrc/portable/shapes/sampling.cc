@@ -88,7 +88,7 @@ Status shape_roi_max_index(const Call& c) {
   PROA_EXPECT(c, a.size.count == 2, "size of 2 numbers", named("size", a.size));
   View& out = c.out[0];
   out.rank = 4;
-  out.shape[0] = known_of(boxes.shape[0], image.shape[0]);
+  out.shape[0] = first_known(boxes.shape[0], image.shape[0]);
   out.shape[1] = x.shape[1];
   for (int i = 0; i < 2; ++i) {
     PROA_EXPECT(c, a.size[i] >= 1 && a.size[i] <= INT32_MAX, "size of 2 numbers of at least 1",

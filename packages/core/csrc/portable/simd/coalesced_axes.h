@@ -23,6 +23,12 @@ struct CoalescedAxes {
   /// True if one stride describes all offsets.
   bool uniform() const { return rank <= 1; }
   int64_t step() const { return rank == 0 ? 0 : stride[rank - 1]; }
+  /// How many indices of [begin, end) from `begin` on have offsets one step() apart.
+  int64_t evenly_spaced(int64_t begin, int64_t end) const {
+    if (uniform()) return end - begin;
+    const int64_t run = shape[rank - 1], left = run - begin % run;
+    return left < end - begin ? left : end - begin;
+  }
   /// Element offset of index i.
   int64_t at(int64_t i) const {
     if (rank == 1) return i * stride[0];

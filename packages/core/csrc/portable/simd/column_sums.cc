@@ -39,17 +39,10 @@ struct RowChunk {
   Gate gate = {};
 };
 
-/// Rows [begin, end) that `lines` puts at equal distances from `begin` on.
-int64_t run_of(const CoalescedAxes& lines, int64_t begin, int64_t end) {
-  if (lines.rank <= 1) return end - begin;
-  const int64_t run = lines.shape[lines.rank - 1], left = run - begin % run;
-  return left < end - begin ? left : end - begin;
-}
-
 /// The longest run in both arrays.
 template <class T>
 int64_t common_run(const RowChunk<T>& s, int64_t row) {
-  const int64_t one = run_of(s.x.rows, row, s.end), two = run_of(s.y.rows, row, s.end);
+  const int64_t one = s.x.rows.evenly_spaced(row, s.end), two = s.y.rows.evenly_spaced(row, s.end);
   return one < two ? one : two;
 }
 

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from numpy.typing import NDArray
 from proa._core import Tensor
 from proa.autograd.hooks import RemovableHook
+from proa.base.device import Place
 from proa.base.dtype import DTypeLike
-from proa.base.typing import ScalarLike, TensorLike
+from proa.base.typing import MaybeIndices, ScalarLike, TensorLike
 from proa.tensor.arguments import AxisLike, IntsLike
-from typing import Any
+from typing import Any, Literal, overload
 
 class PythonMethods:
     def add_n(
@@ -976,17 +977,23 @@ class PythonMethods:
     ) -> Tensor:
         """Arithmetic mean; dtype is what is summed in and returned."""
 
-    def median(
-        x,
-        axis: int | None = None,
-        keepdim: bool = False,
-        name: str | None = None,
-        *,
-        mode: str = 'avg',
-    ) -> Any:
+    @overload
+    def median(x, axis: int | None=..., keepdim: bool=..., name: str | None=..., *, mode: Literal['avg']=...) -> Tensor:
         """The middle element. Of two middle ones the mean, or by mode "min" the lesser,
         which comes with its index where an axis is given.
         """
+
+    @overload
+    def median(x, axis: None=..., keepdim: bool=..., name: str | None=..., *, mode: str) -> Tensor:
+        ...
+
+    @overload
+    def median(x, axis: int, keepdim: bool=..., name: str | None=..., *, mode: Literal['min']) -> tuple[Tensor, Tensor]:
+        ...
+
+    @overload
+    def median(x, axis: int | None=..., keepdim: bool=..., name: str | None=..., *, mode: str) -> MaybeIndices:
+        ...
 
     def min(
         x,
@@ -1105,11 +1112,13 @@ class PythonMethods:
     ) -> int:
         ...
 
-    def nonzero(
-        x,
-        as_tuple: bool = False,
-    ) -> Tensor | tuple[Tensor, ...]:
+    @overload
+    def nonzero(x, as_tuple: Literal[False]=False) -> Tensor:
         """Coordinates of non-zero elements, (count, rank), or (count, 1) by axis."""
+
+    @overload
+    def nonzero(x, as_tuple: bool) -> Tensor | tuple[Tensor, ...]:
+        ...
 
     def norm(
         x,
@@ -1252,11 +1261,8 @@ class PythonMethods:
     ) -> Tensor:
         """`put_along_axis` in place."""
 
-    def qr(
-        x,
-        mode: str = 'reduced',
-        name: str | None = None,
-    ) -> Any:
+    @overload
+    def qr(x, mode: Literal['reduced', 'complete']=..., name: str | None=...) -> tuple[Tensor, Tensor]:
         """x = Q R with orthonormal columns in Q and R upper triangular.
 
         Args:
@@ -1264,6 +1270,14 @@ class PythonMethods:
             mode: "reduced": Q (.., m, k), R (.., k, n); "complete": Q (.., m, m),
                 R (.., m, n), without a gradient; "r": R of "reduced" alone.
         """
+
+    @overload
+    def qr(x, mode: Literal['r'], name: str | None=...) -> Tensor:
+        ...
+
+    @overload
+    def qr(x, mode: str, name: str | None=...) -> Tensor | tuple[Tensor, Tensor]:
+        ...
 
     def quantile(
         x,
@@ -1624,6 +1638,15 @@ class PythonMethods:
     ) -> Tensor:
         """Convert: ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``."""
 
+    def to_device(
+        self,
+        device: Place,
+        /,
+        *,
+        stream: None = None,
+    ) -> Tensor:
+        """This tensor, which is on the one device, the CPU."""
+
     def topk(
         x,
         k: int | Tensor,
@@ -1696,15 +1719,8 @@ class PythonMethods:
     ) -> Tensor:
         """Every element becomes uniform in [min, max)."""
 
-    def unique(
-        x,
-        return_index: bool = False,
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        axis: int | None = None,
-        dtype: DTypeLike = 'int64',
-        name: str | None = None,
-    ) -> Any:
+    @overload
+    def unique(x, return_index: Literal[False]=..., return_inverse: Literal[False]=..., return_counts: Literal[False]=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> Tensor:
         """The different elements (or entries along axis) in order.
 
         Args:
@@ -1720,15 +1736,37 @@ class PythonMethods:
             occurrences; a tuple with the further results if any is requested.
         """
 
-    def unique_consecutive(
-        x,
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        axis: int | None = None,
-        dtype: DTypeLike = 'int64',
-        name: str | None = None,
-    ) -> Any:
+    @overload
+    def unique(x, return_index: Literal[True]=..., return_inverse: bool=..., return_counts: bool=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> tuple[Tensor, ...]:
+        ...
+
+    @overload
+    def unique(x, return_index: bool=..., return_inverse: Literal[True]=..., return_counts: bool=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> tuple[Tensor, ...]:
+        ...
+
+    @overload
+    def unique(x, return_index: bool=..., return_inverse: bool=..., return_counts: Literal[True]=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> tuple[Tensor, ...]:
+        ...
+
+    @overload
+    def unique(x, return_index: bool=..., return_inverse: bool=..., return_counts: bool=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> Tensor | tuple[Tensor, ...]:
+        ...
+
+    @overload
+    def unique_consecutive(x, return_inverse: Literal[False]=..., return_counts: Literal[False]=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> Tensor:
         """x without the repetitions of a neighbour; arguments as those of `unique`."""
+
+    @overload
+    def unique_consecutive(x, return_inverse: Literal[True]=..., return_counts: bool=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> tuple[Tensor, ...]:
+        ...
+
+    @overload
+    def unique_consecutive(x, return_inverse: bool=..., return_counts: Literal[True]=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> tuple[Tensor, ...]:
+        ...
+
+    @overload
+    def unique_consecutive(x, return_inverse: bool=..., return_counts: bool=..., axis: int | None=..., dtype: DTypeLike=..., name: str | None=...) -> Tensor | tuple[Tensor, ...]:
+        ...
 
     def unsqueeze(
         x,

@@ -74,7 +74,7 @@ class _DecoratingSwitch(_Switch):
     """A switch that decorates a function also without being called first."""
 
     @overload
-    def __new__(cls: type[S]) -> S: ...
+    def __new__(cls: type[S], function: None = None) -> S: ...
     @overload
     def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator too
     def __new__(cls, function: Any = None) -> Any:

@@ -11,6 +11,7 @@ from proa.autograd.py_layer import PyLayer, PyLayerContext
 from proa.base.dtype import as_dtype
 from proa.errors import ShapeError
 from proa.tensor.arguments import cast_if
+from proa.tensor.creation import full
 
 Cell = Literal["tanh", "relu", "lstm", "gru"]
 
@@ -103,7 +104,7 @@ class _Steps(PyLayer):
             found = _second(grads, xg, w, h0, c0, bias, length, cell, reverse)
         else:
             dy, dh = grads[:2]
-            empty = ops.full(shape=[h0.shape[0], 0], value=0, dtype=h0.dtype)
+            empty = full([h0.shape[0], 0], 0, h0.dtype)
             dc = grads[2] if cell == "lstm" else empty
             d = ops.recurrent_grad(
                 dy, dh, dc, y, reserve, w, h0, c0, length, cell=cell, reverse=reverse

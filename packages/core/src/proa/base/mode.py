@@ -1,21 +1,91 @@
 """Which mode programs are written in: dynamic (eager, the default) or static.
 
 The mode is one flag of the process, as users of Paddle expect: it survives exceptions
-and holds until it is switched again. Functions of tensors compute at once in either
-mode; the flag says which kind of program is being built.
+and holds until it is switched again. In static mode operators on Variables, and
+operators without arrays, are recorded into the thread's current program.
 """
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from proa import _core
 from proa.base.device import Place, check_place
 
-_static = False
+if TYPE_CHECKING:
+    from proa._core import Tensor
+
+
+class StaticBuilder(Protocol):
+    """Where networks and optimizers keep their state in static mode."""
+
+    def parameter(
+        self, shape: Sequence[int], dtype: Any, attr: Any, stem: str, init: Any
+    ) -> Tensor:
+        """A parameter of the current program, which `init` fills at startup."""
+
+    def buffer(self, tensor: Tensor, name: str) -> Tensor:
+        """A Variable with the tensor's value at startup, which runs may change."""
+
+    def slot(self, name: str, like: Tensor, dtype: Any, value: float) -> Tensor:
+        """What an optimizer keeps for a parameter: filled with a number at startup."""
+
+    def master(self, name: str, parameter: Tensor) -> Tensor:
+        """The float32 copy of a parameter in 16 bits."""
+
+    def backward(
+        self, optimizer: Any, loss: Tensor, startup: Any, parameters: Any, skip: Any
+    ) -> list[tuple[Any, Any]]:
+        """The optimizer's parameters with the gradients of a loss."""
+
+    def apply(self, optimizer: Any, pairs: Any, startup: Any = None) -> list[Any]:
+        """Record the optimizer's step with these gradients; the operators."""
+
+    def initialize(self, variable: Any, init: Any) -> None:
+        """Let an initializer fill a Variable when the startup program runs."""
+
+    def derived_parameter(self, tensor: Tensor, name: str, trainable: bool) -> Tensor:
+        """A parameter that begins with the value of a Variable; one of that name that
+        exists is given again.
+        """
+
+    def open_shape(self, made: Tensor, shape: Sequence[Any]) -> None:
+        """Say which shape, unknown yet, an operator without arrays gives."""
+
+    def tested_as(self, trained: Tensor, tested: Tensor) -> None:
+        """Let tests of the program have the one tensor in the place of the other."""
+
+    def draw(self, count: int) -> tuple[int, int]:
+        """A placeholder for the key of a random operator, drawn anew by each run."""
+
+
+class _Mode:
+    is_static = False
+    switch: Callable[[bool], None] | None = None
+    builder: StaticBuilder | None = None
+
+
+def set_static_builder(builder: StaticBuilder, switch: Callable[[bool], None]) -> None:
+    """What serves static mode, and what switches recording on and off."""
+    _Mode.builder, _Mode.switch = builder, switch
+
+
+def static_builder() -> StaticBuilder | None:
+    """What serves static mode; None in dynamic mode, and where a thread computes at
+    once.
+    """
+    return _Mode.builder if _core.builds_program() else None
 
 
 def enable_static() -> None:
     """Switch to static mode, until `disable_static`."""
-    global _static
-    _static = True
+    if _Mode.switch is None:  # once: static mode stands above what reads the mode
+        importlib.import_module("proa.static.mode")
+    assert _Mode.switch is not None
+    _Mode.is_static = True
+    _Mode.switch(True)
 
 
 def disable_static(place: Place | str | None = None) -> None:
@@ -24,11 +94,12 @@ def disable_static(place: Place | str | None = None) -> None:
     Args:
         place: The device of tensors from now on; the CPU.
     """
-    global _static
     check_place("disable_static", place)
-    _static = False
+    _Mode.is_static = False
+    if _Mode.switch is not None:
+        _Mode.switch(False)
 
 
 def in_dynamic_mode() -> bool:
     """Whether the mode is dynamic."""
-    return not _static
+    return not _Mode.is_static

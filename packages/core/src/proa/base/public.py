@@ -167,13 +167,21 @@ def _is_of_a_library(path: str) -> bool:
     """Whether a file is NumPy's or Python's, whose errors below a call of ours are ours
     to explain.
     """
-    import sysconfig  # takes a tenth of the time of `import proa`
+    numpy, standard, installed = _library_folders()
+    in_standard = path.startswith(standard) and not path.startswith(installed)
+    return path.startswith(numpy) or in_standard
+
+
+@functools.cache
+def _library_folders() -> tuple[str, str, tuple[str, str]]:
+    """The folders of NumPy, of Python's library, and of installed packages, some of
+    which are inside that.
+    """
+    import sysconfig  # only errors need it
 
     folders = sysconfig.get_paths()
-    return path.startswith(os.path.dirname(np.__file__)) or (
-        path.startswith(folders["stdlib"])
-        and not path.startswith((folders["purelib"], folders["platlib"]))
-    )
+    installed = folders["purelib"], folders["platlib"]
+    return os.path.dirname(np.__file__), folders["stdlib"], installed
 
 
 def _of_arguments(

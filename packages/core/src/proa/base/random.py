@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from proa import _core
+from proa.base.mode import static_builder
 from proa.errors import InvalidArgumentError, ResourceExhaustedError
 
 
@@ -61,7 +62,10 @@ def next_key(count: int, own_seed: int = 0) -> tuple[int, int]:
     """(seed, offset) for ``count`` numbers, which no later call will get again.
 
     With ``own_seed`` other than 0 the stream is left alone: that seed's start is given.
+    In static mode it is a placeholder for the key that each run draws.
     """
+    if own_seed == 0 and (builder := static_builder()) is not None:
+        return builder.draw(count)
     if count > _core.memory_limit():
         raise ResourceExhaustedError(
             f"[random] expected as many numbers as fit in memory, got {count}"

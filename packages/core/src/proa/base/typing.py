@@ -24,3 +24,5 @@ IndexItem: TypeAlias = (
 IndexLike: TypeAlias = IndexItem | tuple[IndexItem, ...]
 #: The sizes of the spatial axes of a result, one or for each axis.
 OutputSizeLike: TypeAlias = Tensor | int | Sequence[int | Tensor] | Sequence[int | None]
+#: A tensor, or with the index of each element where that is requested.
+MaybeIndices: TypeAlias = Tensor | tuple[Tensor, Tensor]

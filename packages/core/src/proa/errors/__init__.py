@@ -6,6 +6,7 @@ Each type also derives from the Python type that fits, so `except ValueError` wo
 __all__ = [
     "AlreadyExistsError",
     "Error",
+    "ExchangeError",
     "FatalError",
     "FileError",
     "InvalidArgumentError",
@@ -21,6 +22,7 @@ __all__ = [
     "UnavailableError",
     "UnboundVariableError",
     "UnimplementedError",
+    "UnsupportedNameError",
     "VersionError",
 ]
 
@@ -94,8 +96,16 @@ class SymbolicValueError(PreconditionNotMetError, UnimplementedError):
     """The value of a symbolic tensor was read: it has none while code is recorded."""
 
 
+class ExchangeError(Error, BufferError):
+    """Memory that two libraries cannot share (DLPack)."""
+
+
 class UnavailableError(Error, RuntimeError):
     """A service, device or optional package that is not there."""
+
+
+class UnsupportedNameError(UnimplementedError, AttributeError):
+    """A name that this build does not have, so that `hasattr` says no."""
 
 
 class VersionError(Error, RuntimeError):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import as_int
 
+T = TypeVar("T")
 #: A function that, called, iterates over samples.
-Reader: TypeAlias = Callable[[], Any]
+Reader: TypeAlias = Callable[[], Iterable[T]]
 
 
 def batch(
-    reader: Reader, batch_size: int, drop_last: bool = False
-) -> Callable[[], Iterator[list[Any]]]:
+    reader: Reader[T], batch_size: int, drop_last: bool = False
+) -> Callable[[], Iterator[list[T]]]:
     """A reader of lists of ``batch_size`` samples of ``reader``.
 
     Args:
@@ -31,7 +32,7 @@ def batch(
             f"[batch] batch_size must be positive, got {batch_size}"
         )
 
-    def batched() -> Iterator[list[Any]]:
+    def batched() -> Iterator[list[T]]:
         samples = iter(reader())
         while found := list(islice(samples, batch_size)):
             if len(found) == batch_size or not drop_last:

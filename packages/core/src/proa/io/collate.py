@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from proa.base.annotations import shown
 from proa.errors import InvalidArgumentError
 
 __all__ = ["as_arrays", "as_tensors", "default_collate_fn", "default_convert_fn"]
+
+T = TypeVar("T")
 
 
 def _stacked(batch: Sequence[Any], dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -66,7 +68,7 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
     )
 
 
-def default_convert_fn(batch: Any) -> Any:
+def default_convert_fn(batch: T) -> T:
     """A single sample, without a batch axis."""
     return batch
 

@@ -122,13 +122,13 @@ class ComposeDataset(Dataset[tuple[Any, ...]]):
         return tuple(fields)
 
 
-class ChainDataset(IterableDataset[Any]):
+class ChainDataset(IterableDataset[T]):
     """Streams one after another."""
 
-    def __init__(self, datasets: Iterable[Iterable[Any]]) -> None:
+    def __init__(self, datasets: Iterable[Iterable[T]]) -> None:
         self.datasets = list(datasets)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         for d in self.datasets:
             yield from d
 

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from proa.base.observers import reader
-from proa.base.random import next_key
+from proa.base.random import default_generator
 from proa.errors import InvalidArgumentError
 from proa.io.collate import as_tensors, default_collate_fn, default_convert_fn
 from proa.io.dataset import Dataset, IterableDataset
 from proa.io.sampler import BatchSampler
 from proa.io.worker import Job, WorkerInfo
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class DataLoader:
+    from proa._core import Tensor
+
+    #: What the collation makes of samples; the default one keeps their structure.
+    Batch = TypeVar("Batch", default=Any)
+else:
+    from typing import TypeVar
+
+    Batch = TypeVar("Batch")  # typing of Python 3.10 knows no defaults
+
+
+class DataLoader(Generic[Batch]):
     """Batches of a dataset as tensors.
 
     Args:
         dataset: A Dataset (or anything with indices and a length) or an
             IterableDataset.
-        feed_list: Kept for callers; has no meaning here.
+        feed_list: The Variables of a static program that batches are for, in the order
+            of a sample's parts.
         places: Kept for callers; batches are on the CPU.
-        return_list: Kept for callers; batches keep the structure of samples.
+        return_list: False with a feed_list lets a batch be a list of one dictionary of
+            tensors by the Variables' names, for `Executor.run`; else batches keep the
+            structure of samples.
         batch_sampler: Yields lists of indices; then batch_size, shuffle and drop_last
             are its affair.
         batch_size: Samples in a batch; None gives samples without a batch axis.
@@ -42,14 +57,14 @@ class DataLoader:
     def __init__(
         self,
         dataset: Dataset[Any] | IterableDataset[Any],
-        feed_list: object = None,
+        feed_list: Sequence[Tensor] | None = None,
         places: object = None,
         return_list: bool = True,
         batch_sampler: Iterable[Sequence[int]] | None = None,
         batch_size: int | None = 1,
         shuffle: bool = False,
         drop_last: bool = False,
-        collate_fn: Callable[..., object] | None = None,
+        collate_fn: Callable[..., Batch] | None = None,
         num_workers: int = 0,
         use_buffer_reader: bool = True,
         prefetch_factor: int = 2,
@@ -68,6 +83,7 @@ class DataLoader:
                     f"[DataLoader] {name} must be at least {minimum}, got {number}"
                 )
         self.dataset: Any = dataset
+        self._names = [v.name for v in feed_list or ()] if not return_list else []
         self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
         self.use_shared_memory, self.timeout = use_shared_memory, timeout
         self.worker_init_fn = worker_init_fn
@@ -100,12 +116,24 @@ class DataLoader:
             return len(self.dataset)
         return len(self.batch_sampler)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         if self.num_workers == 0:
-            return reader.watch(map(as_tensors, self._batches_here()))
-        return reader.watch(self._batches_from_workers())
+            batches: Iterator[Any] = map(as_tensors, self._batches_here())
+        else:
+            batches = self._batches_from_workers()
+        return reader.watch(map(self._as_feed, batches) if self._names else batches)
 
-    def __call__(self) -> Iterator[Any]:
+    def _as_feed(self, batch: Any) -> Any:
+        """The batch as `Executor.run` is fed it."""
+        parts = batch if isinstance(batch, (list, tuple)) else [batch]
+        if len(parts) != len(self._names):
+            raise InvalidArgumentError(
+                f"[DataLoader] samples must have a part for each of {self._names}, got "
+                f"{len(parts)}"
+            )
+        return [dict(zip(self._names, parts, strict=True))]
+
+    def __call__(self) -> Iterator[Batch]:
         return iter(self)
 
     # -- making batches ---------------------------------------------------------------
@@ -139,7 +167,7 @@ class DataLoader:
         return map(self._fetch, self._requests())
 
     def _jobs(self) -> list[Job]:
-        seed, offset = next_key(1)
+        seed, offset = default_generator.next(1)
         base = (seed * 1_000_003 + offset) % 2**62
         return [
             Job(

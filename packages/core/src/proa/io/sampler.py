@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proa.base.random import next_key
+from proa.base.random import default_generator
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.io.dataset import IterableDataset
 from proa.tensor.arguments import as_int
@@ -26,7 +26,7 @@ __all__ = [
 
 def _numpy_stream() -> np.random.Generator:
     """A NumPy generator at the next place of our random stream."""
-    return np.random.Generator(np.random.Philox(key=list(next_key(1))))
+    return np.random.Generator(np.random.Philox(key=list(default_generator.next(1))))
 
 
 class Sampler:

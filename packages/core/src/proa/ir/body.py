@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from proa import _core
@@ -22,13 +23,17 @@ class Body:
         self.block = Block()
         self.own: set[Value] = set()
         self.given: dict[Value, Value] = {}
-        #: The tensors that it read, each with the value that it stood for at first.
+        #: The tensors that it read, each with the value that it had at first.
         self._seen: dict[int, tuple[Any, Value]] = {}
         self._epoch: int = _core.begin_epoch()
 
     def see(self, tensor: Any, value: Value) -> None:
         """Note a tensor that is read, which is not this body's."""
         self._seen.setdefault(id(tensor), (tensor, value))
+
+    def seen(self) -> Iterable[tuple[Any, Value]]:
+        """The tensors that were read, with the values that they stood for at first."""
+        return self._seen.values()
 
     def local(self, value: Value) -> Value:
         """The value itself if it is this body's or a constant, else its input."""
@@ -49,7 +54,7 @@ class Body:
 
     def changed(self) -> list[tuple[Any, Value, Value]]:
         """Tensors made before the body that it changed in place, each with the values
-        that it stood for before and now.
+        that it had before and has now.
         """
         return [
             (tensor, before, tensor._handle[1])

@@ -237,7 +237,7 @@ def _sink_constants(program: Program, block: Block) -> None:
 
 
 def _renumber(program: Program) -> None:
-    """Keep the blocks that are named, each behind those that name it."""
+    """Keep the blocks that are named, each after those that name it."""
     order: list[Block] = []
 
     def visit(block: Block) -> None:
@@ -264,7 +264,7 @@ def outline(program: Program) -> None:
     if not has_flow(program):
         return
     _renumber(program)
-    for block in list(program.blocks):  # bodies behind what names them
+    for block in list(program.blocks):  # bodies after what names them
         if any(map(is_flow, block.nodes)):
             _sink_constants(program, block)
     for block in list(program.blocks):

@@ -353,13 +353,20 @@ class Program:
         """Constants and parameters of all blocks in the order of their first use."""
         return list(dict.fromkeys(v for b in self.blocks for v in b.constants()))
 
-    def copy(self) -> Program:
+    def copy(
+        self,
+        values: dict[Value, Value] | None = None,
+        nodes: dict[Node, Node] | None = None,
+    ) -> Program:
         """The same graph, as a file would keep it, to be changed on its own. Constants
         share their data.
+
+        Args:
+            values, nodes: Filled with the copy of each value and node.
         """
         twin = Program()
         twin.metadata, twin._counts = dict(self.metadata), dict(self._counts)
-        values: dict[Value, Value] = {}
+        values = {} if values is None else values
 
         def new(value: Value) -> Value:
             if value not in values:
@@ -378,6 +385,8 @@ class Program:
                 for value in outputs:
                     value.producer = made
                 fresh.nodes.append(made)
+                if nodes is not None:
+                    nodes[node] = made
             fresh.outputs = [new(v) for v in block.outputs]
             twin.blocks.append(fresh)
         return twin

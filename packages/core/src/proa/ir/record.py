@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -110,6 +110,10 @@ class Recorder:
         self.epoch = 0
         #: Bodies of control flow that are being recorded, the outermost first.
         self.bodies: list[Body] = []
+        #: Where gradients flow through bodies: runs a block of the program on tensors.
+        self.run_block: Callable[[Program, int, Sequence[Any]], list[Any]] | None = None
+        #: How many of the bodies are loops'.
+        self.loops = 0
         #: Whether bodies must not read what takes a gradient: they are on no tape.
         self.needs_tape = False
         self._ended: set[Value] = set()
@@ -194,7 +198,7 @@ class Recorder:
             self._ended |= body.own
 
     def bind(self, tensor: Any) -> None:
-        """Let a plain tensor, which is about to change, stand for its constant until
+        """Let a plain tensor, which is about to change, represent its constant until
         `release`.
         """
         value = self.value_of(tensor)
@@ -208,7 +212,7 @@ class Recorder:
             _core.release_symbol(tensor, before, stop)
 
     def rebind(self, tensor: Any, value: Value) -> None:
-        """Let a symbol stand for another value."""
+        """Let a symbol represent another value."""
         _core.rebind_symbol(tensor, self.symbol(value))
 
     def append(self, node: Node) -> None:
@@ -231,16 +235,20 @@ class Recorder:
 @contextmanager
 def at_once() -> Iterator[None]:
     """While open, what this thread does to plain tensors is done, not recorded."""
-    if not _core.is_recording():
-        yield
-        return
-    binder = _core.set_binder(None, False)
-    changes = _core.set_binds_changes(False)
+    builds = _core.set_builds_here(False)
     try:
-        yield
+        if not _core.is_recording():
+            yield
+            return
+        binder = _core.set_binder(None, False)
+        changes = _core.set_binds_changes(False)
+        try:
+            yield
+        finally:
+            _core.set_binds_changes(changes)
+            _core.set_binder(binder, True)
     finally:
-        _core.set_binds_changes(changes)
-        _core.set_binder(binder, True)
+        _core.set_builds_here(builds)
 
 
 def another_thread_records() -> bool:
@@ -262,9 +270,31 @@ def await_recording() -> bool:
 _core.set_await_recording(await_recording)
 
 
+class _Static:
+    #: Gives the recorder of the program that a thread builds statement by statement.
+    recorder: Callable[[], Recorder] | None = None
+
+
+def set_static_recorder(get: Callable[[], Recorder] | None) -> None:
+    """Let operators on symbols, and operators without arrays, go to the recorder that
+    `get` gives, in all threads that record nothing else; None ends it.
+    """
+    _Static.recorder = get
+    if get is None:
+        _core.set_static_recorder(None, None)
+        return
+    current = get
+    _core.set_static_recorder(
+        lambda op, inputs, attrs: current()(op, inputs, attrs),
+        lambda tensor: current().bind(tensor),
+    )
+
+
 def current_recorder() -> Recorder | None:
     """What this thread's operators on symbols go to."""
-    return _marks.recorder
+    if _marks.recorder is not None or _Static.recorder is None:
+        return _marks.recorder
+    return _Static.recorder()
 
 
 @contextmanager
@@ -278,9 +308,11 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         enabled = _core.set_grad_enabled(False)
         binder = _core.set_binder(recorder.bind, True)
         outer, _marks.recorder = _marks.recorder, recorder
+        builds = _core.set_builds_here(False)
         try:
             yield recorder
         finally:
+            _core.set_builds_here(builds)
             _marks.recorder = outer
             _core.set_binder(binder, binder is not None)
             _core.set_grad_enabled(enabled)

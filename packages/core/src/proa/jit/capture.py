@@ -1,7 +1,7 @@
 """Recording what a function does to tensors that are not its arguments.
 
 While a function is recorded, the parameters and buffers of the Layers it calls, and any
-other tensor that it changes or differentiates by, stand for inputs of the program. What
+other tensor that it changes or differentiates by, become inputs of the program. What
 the function leaves in them becomes outputs that a run writes back.
 """
 
@@ -186,7 +186,8 @@ class Capture(Recorder):
         if random:
             self.scalars.record_draw(node)
         if inputs and self._steps and row_of(op).mutates:
-            step = self._step_of(inputs[0])
+            steps = (self._step_of(x) for x in inputs if x is not None)
+            step = next((s for s in steps if s is not None), None)
             if step is not None:
                 self.scalars.record_step(node, *step)
         return result
@@ -264,8 +265,8 @@ class ConstantGuard:
     """Guard on constants: no tensor that a program has as a constant has changed since
     it was read.
 
-    Only tensors that still exist can be read by another call, but a view stands for the
-    memory that it shares.
+    Only tensors that still exist can be read by another call. A view is kept alive:
+    its memory may be read through another tensor.
     """
 
     __slots__ = ("_versions",)

@@ -25,7 +25,8 @@ from proa.jit.pytree import unflatten
 from proa.jit.recording import Gradient, Recording, Source
 from proa.jit.trace import Trace
 
-_PASSES = (
+#: What a step is rewritten by before its engine is made.
+STEP_PASSES = (
     "remove_identities",
     "fold_constants",
     "eliminate_common_subexpressions",
@@ -119,12 +120,12 @@ class TrainingProgram(Compiled):
         found = [v for _, made in recording.wanted for v in made]
         stored = [v for v, _ in recording.stores]
         block.outputs = [*recording.results, *stored, *left, *found]
-        apply(program, _PASSES)
+        apply(program, STEP_PASSES)
         if not found:  # else a norm's bias may change before its gradient is taken
             apply(program, ["fuse_batch_norm_relu_grad"])
         apply(program, ["split_batch_norm"])
         ahead = len(block.outputs) - len(found)
-        first = _needed(block, block.outputs[:ahead])
+        first = needed_nodes(block, block.outputs[:ahead])
         backward = [n for n in block.nodes if n not in first] if found else []
         if found and not backward:  # only propagated gradients: a part has nodes
             backward = [make_node(program, "assign", [block.outputs[ahead]], {})]
@@ -251,7 +252,7 @@ class _InputBinding:
         return found
 
 
-def _needed(block: Block, outputs: Sequence[Value]) -> set[Node]:
+def needed_nodes(block: Block, outputs: Sequence[Value]) -> set[Node]:
     """The nodes that these outputs follow from, or that are there for their effect."""
     needed: set[Value | None] = set(outputs)
     nodes = set()

@@ -17,8 +17,9 @@ from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.ir.body import Body
 from proa.ir.builder import make_node
 from proa.ir.flow import merged
-from proa.ir.program import Value
+from proa.ir.program import Node, Value
 from proa.ir.record import Recorder, current_recorder
+from proa.jit.flow_gradients import FlowCall
 from proa.jit.pytree import flatten, is_tensor, unflatten
 
 Function = Callable[..., Any]
@@ -36,7 +37,7 @@ class _RecordedBody:
     Attributes:
         outputs: The body's values that the function returned.
         treedef: How tensors made its result.
-        changed: Tensors of the function around, with the values that each stood for
+        changed: Tensors of the function around, with the values that each had
             before and after.
     """
 
@@ -64,7 +65,7 @@ class _Carried:
     Attributes:
         values: In the block around, of the first round.
         treedef: How tensors make the loop's variables; the rest are changed in place.
-        changed: These tensors, with the values that they stood for before the loop.
+        changed: These tensors, with the values that they had before the loop.
     """
 
     values: list[Value]
@@ -73,11 +74,20 @@ class _Carried:
     changed: list[tuple[Any, Value]] = field(default_factory=list)
 
 
+@contextmanager
+def _counted(recorder: Recorder, is_loop: bool) -> Iterator[None]:
+    recorder.loops += is_loop
+    try:
+        yield
+    finally:
+        recorder.loops -= is_loop
+
+
 def _recorded(
     recorder: Recorder, function: Function, carried: _Carried | None
 ) -> _RecordedBody:
     """Call the function in a body, with what a loop carries."""
-    with recorder.body() as body:
+    with recorder.body() as body, _counted(recorder, carried is not None):
         arguments: Sequence[Any] = ()
         if carried is not None:
             inputs = [
@@ -157,10 +167,10 @@ def _shown(treedef: Any) -> Any:
 
 def _append(
     recorder: Recorder, op: str, inputs: list[Value], attrs: dict[str, int]
-) -> list[Value]:
+) -> Node:
     node = make_node(recorder.program, op, inputs, {**attrs})
     recorder.append(node)
-    return node.outputs
+    return node
 
 
 def _condition(recorder: Recorder, pred: Any, where: str) -> Value:
@@ -195,7 +205,7 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
         InvalidTypeError: If pred is not bool, or structures or dtypes differ.
         InvalidArgumentError: If pred has several elements, or numbers of axes differ.
     """
-    recorder: Recorder = pred._handle[0]
+    recorder = _recorder("cond")
     predicate = _condition(recorder, pred, "cond")
     with _off_tape(recorder):
         parts = [_recorded(recorder, f, None) for f in (true_fn, false_fn)]
@@ -218,11 +228,10 @@ def cond(pred: Any, true_fn: Function, false_fn: Function) -> Any:
         "else_block": _block(recorder, other, other.outputs),
     }
     inputs = [predicate, *map(recorder.local, operands)]
-    outputs = _append(recorder, "branch", inputs, attrs)
-    count = len(outputs) - len(before)
-    for (tensor, _), value in zip(before.values(), outputs[count:], strict=True):
-        recorder.rebind(tensor, value)
-    return unflatten([recorder.symbol(v) for v in outputs[:count]], then.treedef)
+    node = _append(recorder, "branch", inputs, attrs)
+    arrays = [pred, *_tensors_of(recorder, operands, parts)]
+    changed = [tensor for tensor, _ in before.values()]
+    return unflatten(_results(recorder, node, arrays, changed), then.treedef)
 
 
 def while_loop(
@@ -247,7 +256,7 @@ def while_loop(
             every round, or numbers of axes differ.
     """
     leaves, treedef = flatten(list(loop_vars), is_tensor)
-    recorder = _recorder()
+    recorder = _recorder("while_loop")
     with _off_tape(recorder):
         values = [recorder.enter(t) for t in leaves]
         carried = _Carried(values, treedef, [v.shape for v in values])
@@ -269,18 +278,45 @@ def while_loop(
         "carried": len(carried.values),
     }
     inputs = [*carried.values, *map(recorder.local, operands)]
-    outputs = _append(recorder, "loop", inputs, attrs)
-    count = len(outputs) - len(carried.changed)
-    for (tensor, _), value in zip(carried.changed, outputs[count:], strict=True):
-        recorder.rebind(tensor, value)
-    return list(unflatten([recorder.symbol(v) for v in outputs[:count]], treedef))
+    node = _append(recorder, "loop", inputs, attrs)
+    changed = [tensor for tensor, _ in carried.changed]
+    arrays = [*leaves, *changed, *_tensors_of(recorder, operands, [test, made])]
+    return list(unflatten(_results(recorder, node, arrays, changed), treedef))
 
 
-def _recorder() -> Recorder:
+def _tensors_of(
+    recorder: Recorder, values: Sequence[Value], parts: Sequence[_RecordedBody]
+) -> list[Any]:
+    """The tensors that stood for values that bodies read."""
+    seen = {value: tensor for part in parts for tensor, value in part.body.seen()}
+    return [
+        seen[v] if v in seen else _core.symbol(list(v.shape), v.dtype, (recorder, v))
+        for v in values
+    ]
+
+
+def _results(
+    recorder: Recorder, node: Node, arrays: list[Any], changed: list[Any]
+) -> list[Any]:
+    """Symbols of what a branch or loop returns; what it changed stands for the rest."""
+    results = [recorder.symbol(v) for v in node.outputs]
+    if recorder.run_block is not None:
+        call = FlowCall(
+            recorder.program, node, arrays, results, recorder.run_block, cond,
+            while_loop,
+        )  # fmt: skip
+        results = call.on_tape()
+    count = len(results) - len(changed)
+    for tensor, result in zip(changed, results[count:], strict=True):
+        _core.rebind_symbol(tensor, result)
+    return results[:count]
+
+
+def _recorder(where: str) -> Recorder:
     recorder = current_recorder()
     if recorder is None:
         raise InvalidArgumentError(
-            "[while_loop] expected a program that is being recorded, got none"
+            f"[{where}] expected a program that is being recorded, got none"
         )
     return recorder
 

@@ -11,13 +11,17 @@ from proa.autograd.recurrent import recurrent
 from proa.base.random import next_key
 from proa.ir.attributes import draws, row_of
 from proa.ir.program import Block, Node, Program, Value
+from proa.ir.record import to_tensor
 from proa.jit import flow
 
 Results = Sequence[Any]
 
 
 def interpret(
-    program: Program, constants: Mapping[Value, Any], inputs: Sequence[Any]
+    program: Program,
+    constants: Mapping[Value, Any],
+    inputs: Sequence[Any],
+    keyed: bool = False,
 ) -> list[Any]:
     """The program's outputs.
 
@@ -25,8 +29,23 @@ def interpret(
         program: What to run.
         constants: A tensor for each constant and parameter.
         inputs: A tensor for each input.
+        keyed: Whether random operators have the keys that they are to draw with.
     """
-    return _run_block(program, program.main, constants, inputs)
+    return _run_block(program, program.main, constants, inputs, keyed)
+
+
+def run_block(program: Program, index: int, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of one of the program's blocks, whose random operators keep their
+    keys.
+    """
+    block = program.blocks[index]
+    known = {v: to_tensor(_data(v), v.dtype) for v in program.constants()}
+    return _run_block(program, block, known, inputs, keyed=True)
+
+
+def _data(value: Value) -> Any:
+    assert value.data is not None
+    return value.data
 
 
 def _run_block(
@@ -34,24 +53,25 @@ def _run_block(
     block: Block,
     constants: Mapping[Value, Any],
     inputs: Sequence[Any],
+    keyed: bool,
 ) -> list[Any]:
     known = dict(constants)
     known.update(zip(block.inputs, inputs, strict=True))
     for node in block.nodes:
         arrays = [None if v is None else known[v] for v in node.inputs]
         if row_of(node.op).kind == "flow":
-            made: Results = _run_flow(program, node, constants, arrays)
+            made: Results = _run_flow(program, node, constants, arrays, keyed)
         else:
-            made = _run_node(node, arrays)
+            made = _run_node(node, arrays, keyed)
         known.update(zip(node.outputs, made, strict=True))
     return [known[v] for v in block.outputs]
 
 
-def _run_node(node: Node, arrays: list[Any]) -> Results:
+def _run_node(node: Node, arrays: list[Any], keyed: bool) -> Results:
     if node.op == "recurrent":
         return (*recurrent(*arrays, **node.attrs), None)
     attrs = node.attrs
-    is_random = draws(node.op, attrs)
+    is_random = not keyed and draws(node.op, attrs)
     if is_random:  # numbers of this run
         seed, offset = next_key(0)
         attrs = {**attrs, "seed": seed, "offset": offset}
@@ -63,11 +83,15 @@ def _run_node(node: Node, arrays: list[Any]) -> Results:
 
 
 def _run_flow(
-    program: Program, node: Node, constants: Mapping[Value, Any], arrays: list[Any]
+    program: Program,
+    node: Node,
+    constants: Mapping[Value, Any],
+    arrays: list[Any],
+    keyed: bool,
 ) -> list[Any]:
     def body(name: str) -> Callable[..., list[Any]]:
         block = program.blocks[node.attrs[name]]
-        return lambda *inputs: _run_block(program, block, constants, inputs)
+        return lambda *inputs: _run_block(program, block, constants, inputs, keyed)
 
     if node.op == "call":
         return body("block")(*arrays)

@@ -53,7 +53,7 @@ class Callback:
         return found
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The function's results; None stands for zeros."""
+        """The function's results; None means zeros."""
         result = self.function(*inputs[: self.count])
         several = isinstance(result, (list, tuple))
         given = list(result) if several else [result]

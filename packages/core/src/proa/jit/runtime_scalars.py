@@ -109,7 +109,7 @@ class RuntimeScalars:
         first = [0, 1, 1 + len(self._offsets)]
         first.append(first[-1] + len(self._rates))
         return [
-            (at[node], _byte_of(node, name), first[slot >> 24] + (slot & 0xFFFFFF))
+            (at[node], byte_of(node, name), first[slot >> 24] + (slot & 0xFFFFFF))
             for node, name, slot in self._uses
             if node in at
         ]
@@ -138,7 +138,8 @@ class RuntimeScalars:
         return bool(self._states)
 
 
-def _byte_of(node: Node, name: str) -> int:
+def byte_of(node: Node, name: str) -> int:
+    """Where an attribute begins in the node's, in bytes."""
     at = 0
     for attribute in row_of(node.op).attributes:
         if attribute.name == name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ from proa.ir.file import check_storable, write_all
 from proa.ir.passes import apply
 from proa.jit.capture import GraphBreak
 from proa.jit.convert.effects import left_out
+from proa.jit.foreign import exporter_of, is_foreign, load_foreign
 from proa.jit.input_spec import as_specs
 from proa.jit.pytree import as_tuples
 from proa.jit.static_function import StaticFunction
@@ -59,16 +60,18 @@ def _version() -> str:
         return "unknown"
 
 
-def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
+def export(
+    layer: Callable[..., object], input_spec: Sequence[object] | None = None
+) -> Trace:
     """The program of a Layer or function in evaluation mode, as `save` writes it.
 
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known, or the function
             returns no tensors.
     """
-    static = layer
+    static: Any = layer
     if owner_of(layer) is layer:
-        static = layer.forward
+        static = static.forward
     specs = None if input_spec is None else as_specs(list(input_spec))
     known = static.input_spec if isinstance(static, StaticFunction) else None
     if specs is None and known is None and not isinstance(static, StaticFunction):
@@ -89,9 +92,8 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
         ) from None
     program = found.program
     program.metadata["framework"] = f"proa {_version()}"
-    program.metadata["name"] = (
-        type(layer).__name__ if owner is layer else layer.__name__
-    )
+    named: Any = type(layer) if owner is layer else layer
+    program.metadata["name"] = named.__name__
     shapes = [[v.name, v.dtype, list(v.shape)] for v in program.main.inputs]
     program.metadata["input_spec"] = json.dumps(shapes)
     # A value that only Python knows cannot be stored: outputs then come as a flat list.
@@ -101,9 +103,9 @@ def export(layer: Any, input_spec: Sequence[Any] | None = None) -> Trace:
 
 
 def save(
-    layer: Any,
+    layer: Callable[..., object],
     path: str | os.PathLike[str] | IO[bytes],
-    input_spec: Sequence[Any] | None = None,
+    input_spec: Sequence[object] | None = None,
     **configs: object,
 ) -> None:
     """Write a Layer or function as one model file.
@@ -121,6 +123,8 @@ def save(
             dictionaries as the call's arguments do; may be left out if `to_static` had
             them or the function was called. The model takes them one after another.
             They are those of ``forward``.
+        configs: ``format="paddle"`` writes ``PATH.pdmodel`` and ``PATH.pdiparams`` for
+            PaddlePaddle, as `proa.interop.paddle.save` does.
 
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known, or the function
@@ -128,6 +132,10 @@ def save(
         UnimplementedError: If the code depends on a tensor's value or calls Python
             functions of `static.py_func`; names the line.
     """
+    kind = configs.get("format", "proa")
+    if kind != "proa":
+        exporter_of("jit.save", kind).save(layer, path, input_spec)
+        return
     program = export(layer, input_spec).program
     apply(program, _SAVED_PASSES)
     if not isinstance(path, (str, os.PathLike)):
@@ -149,7 +157,7 @@ def _methods_path(path: str, method: str) -> str:
     return f"{path.removesuffix(_SUFFIX)}.{method}{_SUFFIX}"
 
 
-def _static_methods(layer: Any) -> dict[str, StaticFunction]:
+def _static_methods(layer: Any) -> dict[str, StaticFunction[..., Any]]:
     """A Layer's static functions other than ``forward`` whose inputs are known: they
     have an input_spec or were called.
     """
@@ -157,18 +165,26 @@ def _static_methods(layer: Any) -> dict[str, StaticFunction]:
     for name in dir(layer):
         attribute = inspect.getattr_static(layer, name, None)
         if name != "forward" and isinstance(attribute, StaticFunction):
-            method: StaticFunction = getattr(layer, name)
+            method: StaticFunction[..., Any] = getattr(layer, name)
             if method.has_known_inputs:
                 found[name] = method
     return found
 
 
-def load(
-    path: str | os.PathLike[str] | IO[bytes], **configs: object
-) -> TranslatedLayer:
+def load(path: str | os.PathLike[str] | IO[bytes], **configs: object) -> Any:
     """The model that `save` wrote, from its path or a file open for reading bytes.
 
-    Static methods that were saved with it are methods of what is loaded.
+    Static methods that were saved with it are methods of what is loaded. A model of
+    PaddlePaddle (``PREFIX.pdmodel`` with ``PREFIX.pdiparams``, or a folder with
+    ``__model__``) is read by `proa.interop.paddle.load`.
+
+    Args:
+        path: The path, which may lack its `.proa` or `.pdmodel`, or the file.
+        configs: ``model_filename`` and ``params_filename``, the names of a Paddle
+            model's two files.
+
+    Returns:
+        A `TranslatedLayer`, or the Layer of a Paddle model. Both can be trained.
 
     Raises:
         MissingFileError: If there is no such file; also a ValueError.
@@ -177,6 +193,9 @@ def load(
     """
     if not isinstance(path, (str, os.PathLike)):
         return TranslatedLayer(from_bytes(path.read()))
+    if is_foreign(path):
+        chosen = ("model_filename", "params_filename")
+        return load_foreign(path, **{k: v for k, v in configs.items() if k in chosen})
     name = os.fspath(path)
     name = name if os.path.exists(name) else file_of(name)
     programs = {"forward": read(name)}

@@ -7,7 +7,16 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from proa import _core
 from proa.base import autocast
@@ -27,6 +36,13 @@ from proa.jit.recording import Recording, record
 from proa.jit.switch import switch
 from proa.jit.trace import Trace, owner_of, trace
 
+P = ParamSpec("P")  # of the function that is made static
+Q = ParamSpec("Q")  # of a method, without its object
+R = TypeVar("R")
+_Object = TypeVar("_Object")
+_Net = TypeVar("_Net", bound="_LayerLike")
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
 #: Signatures in a cache, and programs of one signature (modes, sets of parameters).
 _MAX_TRACES = 32
 _MAX_VARIANTS = 4
@@ -41,7 +57,7 @@ def _stops(tensors: Sequence[Any]) -> tuple[bool, ...]:
     return tuple(t.stop_gradient for t in tensors)
 
 
-class StaticFunction:
+class StaticFunction(Generic[P, R]):
     """What `to_static` makes of a function. Calls are traced once per signature.
 
     Where a gradient may be wanted or the Layer is in training mode, the function is
@@ -51,33 +67,47 @@ class StaticFunction:
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        input_spec: Sequence[Any] | None = None,
-        owner: Any = None,
+        function: Callable[P, R],
+        input_spec: Sequence[object] | None = None,
+        owner: object = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.input_spec = None if input_spec is None else as_specs(list(input_spec))
-        self.owner = owner if owner is not None else owner_of(function)
+        self.owner: Any = owner if owner is not None else owner_of(function)
         #: By call signature, or for inference by input specs; the latest used last.
         self._cache: OrderedDict[Any, list[Compiled]] = OrderedDict()
         self._latest: tuple[Sequence[InputSpec], Any] | None = None
         #: Calls that a graph break keeps from being recorded.
         self._broken: set[Any] = set()
 
-    def __get__(self, instance: Any, kind: Any = None) -> Any:
+    @overload
+    def __get__(
+        self, instance: None, kind: type | None = ...
+    ) -> StaticFunction[P, R]: ...
+    @overload
+    def __get__(
+        self: StaticFunction[Concatenate[_Object, Q], R],
+        instance: _Object,
+        kind: type | None = ...,
+    ) -> StaticFunction[Q, R]: ...
+    def __get__(
+        self, instance: object, kind: type | None = None
+    ) -> StaticFunction[..., R]:
         if instance is None:
             return self
         # With the instance, whose life they share.
-        known = getattr(instance, "__dict__", {}).setdefault("_static_functions", {})
+        known: dict[int, StaticFunction[..., R]] = getattr(
+            instance, "__dict__", {}
+        ).setdefault("_static_functions", {})
         if id(self) not in known:
-            method = self.function.__get__(instance)
+            method = cast(Any, self.function).__get__(instance)
             known[id(self)] = StaticFunction(method, self.input_spec, owner_of(method))
         return known[id(self)]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> StaticFunction:
+    def __deepcopy__(self, memo: dict[int, object]) -> StaticFunction[P, R]:
         """The same function, of the instance's copy; recordings are not copied."""
-        function = self.function
+        function: Any = self.function
         if isinstance(function, MethodType):
             function = MethodType(
                 function.__func__, copy.deepcopy(function.__self__, memo)
@@ -86,7 +116,7 @@ class StaticFunction:
             function, self.input_spec, copy.deepcopy(self.owner, memo)
         )
 
-    def _call_function(self, args: Any, kwargs: Any) -> Any:
+    def _call_function(self, *args: P.args, **kwargs: P.kwargs) -> R:
         with in_graph():
             return self.function(*args, **kwargs)
 
@@ -150,40 +180,43 @@ class StaticFunction:
                 )
         return [found[i] for i in range(count)]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         plain = None if kwargs else _core.call_key(args)
         if plain is not None and switch.records and not checks_finite():
-            tensors: Sequence[Any] = args
+            tensors: Sequence[Any] = args  # call_key has found nothing else
             treedef, key = None, (plain, "", autocast.key())
         else:
             tensors, treedef = flatten((args, kwargs), is_tensor)
             if self._wants_function(tensors):
                 if any(t._is_symbolic for t in tensors):
-                    return recordable(self.function)(*args, **kwargs)
+                    recorded: R = recordable(self.function)(*args, **kwargs)
+                    return recorded
                 return self.function(*args, **kwargs)
             key = (_core.call_key(tensors), repr(treedef), autocast.key())
         known = self._cached(key)
         if known is not None:
-            return known(tensors)
+            cached: R = known(tensors)
+            return cached
         treedef = treedef or _plain_treedef(len(args))
         specs = self._specs(tensors, treedef)
         self._latest = specs, treedef
         records = self._wants_record(tensors, specs, treedef)
         state = (key, records, getattr(self.owner, "training", False), _stops(tensors))
         if state in self._broken:
-            return self._call_function(args, kwargs)
+            return self._call_function(*args, **kwargs)
         try:
             compiled = self._compile(tensors, treedef, specs, records)
         except GraphBreak:
             if len(self._broken) >= _MAX_TRACES:
                 self._broken.clear()
             self._broken.add(state)
-            return self._call_function(args, kwargs)
+            return self._call_function(*args, **kwargs)
         if not compiled.graph.is_repeatable:
-            return self._call_function(args, kwargs)
+            return self._call_function(*args, **kwargs)
         if isinstance(compiled, TrainingProgram):
             self._store(key, compiled)
-        return compiled(tensors)
+        result: R = compiled(tensors)
+        return result
 
     # -- the cache --------------------------------------------------------------------
     def _cached(self, key: Any) -> Compiled | None:
@@ -278,7 +311,7 @@ class StaticFunction:
             owner=self.owner,
         )
 
-    def traced(self, input_spec: Sequence[Any] | None = None) -> Trace:
+    def traced(self, input_spec: Sequence[object] | None = None) -> Trace:
         """The trace for these specs (all arguments tensors), or for the latest call of
         another form than those before.
         """
@@ -288,7 +321,7 @@ class StaticFunction:
         is_spec = lambda s: isinstance(s, InputSpec)  # noqa: E731
         return self._find(*flatten((tuple(given), {}), is_spec)).graph
 
-    def traced_like(self, called: StaticFunction) -> Trace:
+    def traced_like(self, called: StaticFunction[..., object]) -> Trace:
         """The trace for the latest call of another function."""
         return self._find(*called._called()).graph
 
@@ -328,11 +361,11 @@ class StaticFunction:
         return list(self.main_program.main.outputs)
 
     @property
-    def dygraph_function(self) -> Callable[..., Any]:
+    def dygraph_function(self) -> Callable[P, R]:
         """The function itself."""
         return self.function
 
-    def rollback(self) -> Callable[..., Any]:
+    def rollback(self) -> Callable[P, R]:
         """Undo `to_static`: the function, which is the Layer's forward again."""
         if vars(self.owner or self).get("forward") is self:
             del self.owner.forward
@@ -348,13 +381,47 @@ class StaticFunction:
         return code_of(self.function)
 
 
+class _LayerLike(Protocol):
+    """A Layer, which is defined above this package."""
+
+    @property
+    def forward(self) -> Callable[..., object]: ...
+
+    @property
+    def named_parameters(self) -> Callable[..., object]: ...
+
+
+class _ToStatic(Protocol):
+    """`to_static` with its settings, as a decorator."""
+
+    @overload
+    def __call__(self, function: _Net) -> _Net: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> StaticFunction[P, R]: ...
+
+
+@overload
 def to_static(
-    function: Any = None,
-    input_spec: Sequence[Any] | None = None,
+    function: _Net, input_spec: Sequence[object] | None = ...,
+    build_strategy: object = ..., backend: object = ..., **kwargs: object,
+) -> _Net: ...  # fmt: skip
+@overload
+def to_static(
+    function: Callable[P, R], input_spec: Sequence[object] | None = ...,
+    build_strategy: object = ..., backend: object = ..., **kwargs: object,
+) -> StaticFunction[P, R]: ...  # fmt: skip
+@overload
+def to_static(
+    function: None = ..., input_spec: Sequence[object] | None = ...,
+    build_strategy: object = ..., backend: object = ..., **kwargs: object,
+) -> _ToStatic: ...  # fmt: skip
+def to_static(
+    function: Callable[..., object] | _LayerLike | None = None,
+    input_spec: Sequence[object] | None = None,
     build_strategy: object = None,
     backend: object = None,
     **kwargs: object,
-) -> Any:
+) -> object:
     """Run a function or Layer as a planned program.
 
     Args:
@@ -370,22 +437,28 @@ def to_static(
     """
     if function is None:
         return functools.partial(to_static, input_spec=input_spec)
-    if getattr(function, "_not_to_static", False):
-        return function
-    if isinstance(function, StaticFunction):
-        return StaticFunction(function.function, input_spec or function.input_spec)
-    if owner_of(function) is function:
-        forward = function.forward
+    given: Any = function
+    if getattr(given, "_not_to_static", False):
+        return given
+    if isinstance(given, StaticFunction):
+        return StaticFunction(given.function, input_spec or given.input_spec)
+    if owner_of(given) is given:
+        forward = given.forward
         if isinstance(forward, StaticFunction):
             forward = forward.function
-        function.forward = StaticFunction(forward, input_spec, owner=function)
-        return function
-    return StaticFunction(function, input_spec)
+        given.forward = StaticFunction(forward, input_spec, owner=given)
+        return given
+    return StaticFunction(given, input_spec)
 
 
-def not_to_static(function: Any = None) -> Any:
+@overload
+def not_to_static(function: _Function) -> _Function: ...
+@overload
+def not_to_static(function: None = ...) -> Callable[[_Function], _Function]: ...
+def not_to_static(function: Callable[..., object] | None = None) -> object:
     """Mark a function that `to_static` leaves as it is."""
     if function is None:
         return not_to_static
-    function._not_to_static = True
-    return function
+    marked: Any = function
+    marked._not_to_static = True
+    return marked

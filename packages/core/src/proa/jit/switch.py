@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from proa.errors import InvalidTypeError
 from proa.jit.convert import code_of, converted
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass
@@ -49,13 +52,13 @@ def as_functions() -> Iterator[None]:
         switch.records = before
 
 
-def _function(where: str, given: Any) -> Callable[..., Any]:
+def _function(where: str, given: Callable[P, R]) -> Callable[P, R]:
     """The function itself of a static one."""
     if not callable(given):
         raise InvalidTypeError(
             f"[{where}] dygraph_func must be a function, got {type(given).__name__}"
         )
-    found: Callable[..., Any] = getattr(given, "dygraph_function", given)
+    found: Callable[P, R] = getattr(given, "dygraph_function", given)
     return found
 
 
@@ -73,7 +76,7 @@ class ProgramTranslator:
         """Let static functions record, or run op by op."""
         _set(enable_to_static)
 
-    def get_code(self, dygraph_func: Callable[..., Any]) -> str:
+    def get_code(self, dygraph_func: Callable[..., object]) -> str:
         """The source of the function with its control flow converted.
 
         Raises:
@@ -81,14 +84,14 @@ class ProgramTranslator:
         """
         return code_of(_function("get_code", dygraph_func))
 
-    def get_func(self, dygraph_func: Callable[..., Any]) -> Callable[..., Any]:
+    def get_func(self, dygraph_func: Callable[P, R]) -> Callable[P, R]:
         """The function with its control flow converted."""
-        made: Callable[..., Any] = converted(_function("get_func", dygraph_func))
+        made: Callable[P, R] = converted(_function("get_func", dygraph_func))
         return made
 
     def get_output(
-        self, dygraph_func: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Any:
+        self, dygraph_func: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """What the converted function gives for these arguments."""
         if not switch.records:
             return dygraph_func(*args, **kwargs)

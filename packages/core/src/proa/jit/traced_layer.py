@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, from_bytes, to_bytes, write
 from proa.jit.input_spec import InputSpec
 from proa.jit.save_load import export, file_of
 from proa.jit.translated_layer import TranslatedLayer
+
+if TYPE_CHECKING:
+    from proa._core import Tensor
+
+R = TypeVar("R")
 
 
 class TracedLayer:
@@ -26,7 +31,7 @@ class TracedLayer:
     def __init__(
         self,
         program: Program,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Tensor] | None = None,
         feed_names: Sequence[str] | None = None,
         fetch_names: Sequence[str] | None = None,
     ) -> None:
@@ -36,18 +41,20 @@ class TracedLayer:
         self.fetch_names = list(fetch_names or (v.name for v in program.main.outputs))
 
     @staticmethod
-    def trace(layer: Any, inputs: Sequence[Any]) -> tuple[Any, TracedLayer]:
+    def trace(
+        layer: Callable[..., R], inputs: Sequence[Tensor]
+    ) -> tuple[R, TracedLayer]:
         """The Layer's outputs on ``inputs``, and the Layer recorded on their shapes."""
         specs = [InputSpec.from_tensor(t) for t in inputs]
         traced = TracedLayer(export(layer, specs).program)
         return traced(list(inputs)), traced
 
     def set_strategy(
-        self, build_strategy: Any = None, exec_strategy: Any = None
+        self, build_strategy: object = None, exec_strategy: object = None
     ) -> None:
         """Accepted for Paddle's sake; there is one engine."""
 
-    def __call__(self, inputs: Sequence[Any]) -> Any:
+    def __call__(self, inputs: Sequence[Tensor]) -> Any:
         """Run the program on a list with one tensor for each input."""
         return self._run(*inputs)
 
@@ -56,7 +63,7 @@ class TracedLayer:
         path: str | os.PathLike[str],
         feed: Sequence[int] | None = None,
         fetch: Sequence[int] | None = None,
-        **keywords: Any,
+        **keywords: object,
     ) -> None:
         """Write the program as one model file.
 

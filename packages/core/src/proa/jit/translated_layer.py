@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proa import _core
 from proa.base.flags import checks_finite
@@ -16,6 +16,9 @@ from proa.ir.record import dtype_name, to_array, to_tensor
 from proa.jit.compiled import engine_of, run_engine
 from proa.jit.interpreter import interpret
 from proa.jit.pytree import unflatten
+
+if TYPE_CHECKING:
+    from proa._core import Tensor
 
 
 def noted(program: Program, key: str) -> Any:
@@ -35,7 +38,7 @@ def noted(program: Program, key: str) -> Any:
 
 
 class _AnyOutput:
-    """Stands for an output where only the nesting matters."""
+    """A placeholder for an output, where only the nesting matters."""
 
     _is_symbolic = True
 
@@ -64,11 +67,13 @@ class _Method:
             those that this program brings are added.
     """
 
-    def __init__(self, name: str, program: Program, parameters: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, program: Program, parameters: dict[str, Tensor]
+    ) -> None:
         self.name, self.program = name, program
         self.parameters = parameters
         self.values: dict[str, Value] = {}
-        self._constants: dict[Value, Any] = {}
+        self._constants: dict[Value, Tensor] = {}
         for value in program.constants():
             assert value.data is not None
             if value.kind == "param":
@@ -88,7 +93,7 @@ class _Method:
         self._versions: list[int] = []
         self._treedef = _output_plan(program)
 
-    def _tensors(self) -> dict[Value, Any]:
+    def _tensors(self) -> dict[Value, Tensor]:
         """A tensor for each constant and parameter."""
         own = {v: self.parameters[name] for name, v in self.values.items()}
         return {**self._constants, **own}
@@ -97,7 +102,7 @@ class _Method:
         """Parameters were replaced: the engine has others."""
         self._engine = None
 
-    def _run_engine(self, tensors: Sequence[Any]) -> list[Any]:
+    def _run_engine(self, tensors: Sequence[Tensor]) -> list[Any]:
         weights = self._tensors()
         versions = [t.inplace_version for t in weights.values()]
         if self._engine is None or versions != self._versions:
@@ -107,7 +112,7 @@ class _Method:
             self._versions = versions
         return run_engine(self._engine, tensors)
 
-    def run(self, tensors: Sequence[Any], training: bool) -> Any:
+    def run(self, tensors: Sequence[Tensor], training: bool) -> Any:
         """The result for one tensor for each input."""
         inputs = self.program.main.inputs
         if len(tensors) != len(inputs):
@@ -143,30 +148,30 @@ class TranslatedLayer:
     def __init__(
         self,
         programs: Program | Mapping[str, Program],
-        persistable_vars: Mapping[str, Any] | None = None,
+        persistable_vars: Mapping[str, Tensor] | None = None,
     ) -> None:
         named = {"forward": programs} if isinstance(programs, Program) else programs
         self.training = False
-        self._parameters: dict[str, Any] = {}
+        self._parameters: dict[str, Tensor] = {}
         self._methods = {
             name: _Method(name, program, self._parameters)
             for name, program in named.items()
         }
         self.set_state_dict(dict(persistable_vars or {}))
 
-    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Structured names and tensors."""
         yield from self._parameters.items()
 
-    def parameters(self) -> list[Any]:
+    def parameters(self) -> list[Tensor]:
         """The model's weights."""
         return list(self._parameters.values())
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor]:
         """The model's weights by structured name."""
         return dict(self._parameters)
 
-    def set_state_dict(self, state: dict[str, Any]) -> None:
+    def set_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Replace weights of these names.
 
         Raises:
@@ -193,7 +198,7 @@ class TranslatedLayer:
         for method in self._methods.values():
             method.forget_engine()
 
-    def sublayers(self) -> list[Any]:
+    def sublayers(self) -> list[object]:
         """None: the structure was lost in the graph."""
         return []
 
@@ -214,7 +219,7 @@ class TranslatedLayer:
             )
         return self._methods[method_name].program
 
-    def forward(self, *tensors: Any) -> Any:
+    def forward(self, *tensors: Tensor) -> Any:
         """Run the model on one tensor for each input."""
         return self._methods["forward"].run(tensors, self.training)
 
@@ -228,7 +233,7 @@ class TranslatedLayer:
                 f"or an attribute of every loaded model, got {name!r}"
             )
 
-        def method(*tensors: Any) -> Any:
+        def method(*tensors: Tensor) -> Any:
             return methods[name].run(tensors, self.training)
 
         method.__name__ = name

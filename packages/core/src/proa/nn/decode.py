@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
 from proa.nn.pytree import tree_map
+
+if TYPE_CHECKING:
+    from proa.nn.layer.rnn import RecurrentCell
+    from proa.nn.pytree import Nest
 
 __all__ = ["BeamSearchDecoder", "dynamic_decode"]
 
@@ -37,25 +41,25 @@ class BeamSearchDecoder:
     class OutputWrapper(NamedTuple):
         """One step: scores, ids and the beams they go on from, (batch, beam)."""
 
-        scores: Any
-        predicted_ids: Any
-        parent_ids: Any
+        scores: Tensor
+        predicted_ids: Tensor
+        parent_ids: Tensor
 
     class StateWrapper(NamedTuple):
         """The cell's states and each beam's log-probability, end and length."""
 
-        cell_states: Any
-        log_probs: Any
-        finished: Any
-        lengths: Any
+        cell_states: Nest
+        log_probs: Tensor
+        finished: Tensor
+        lengths: Tensor
 
     def __init__(
         self,
-        cell: Any,
+        cell: RecurrentCell,
         start_token: int,
         end_token: int,
         beam_size: int,
-        embedding_fn: Callable[[Tensor], Any] | None = None,
+        embedding_fn: Callable[[Tensor], Nest] | None = None,
         output_fn: Callable[[Any], Tensor] | None = None,
     ) -> None:
         if beam_size < 1:
@@ -76,24 +80,30 @@ class BeamSearchDecoder:
         """True: beams change places, so the states report which have ended."""
         return True
 
-    def initialize(self, initial_cell_states: Any) -> tuple[Any, Any, Tensor]:
+    def initialize(
+        self, initial_cell_states: Nest
+    ) -> tuple[Nest, StateWrapper, Tensor]:
         """First inputs, states and ends, from states (batch, ..) of the cell."""
         states = tree_map(lambda s: _expanded(s, self.beam_size), initial_cell_states)
-        first = initial_cell_states
+        first: Any = initial_cell_states
         while isinstance(first, (list, tuple)):
             first = first[0]
-        shape = [first.shape[0], self.beam_size]
-        start = ops.full(shape=shape, value=self.start_token, dtype=_INT64)
+        # (batch, beam), also where the size of the batch is symbolic.
+        first_column = (slice(None),) + (0,) * (first.ndim - 1)
+        like = _expanded(first[first_column], self.beam_size)
+        start = ops.full_like(like, value=self.start_token, dtype=_INT64)
         places = ops.arange(start=0, step=1, count=self.beam_size, dtype=_INT64)
         # The beams are equal at first; only one of them may go on.
-        low = ops.where(ops.equal(places, 0), 0.0, -_HUGE)
-        log_probs = ops.broadcast_to(ops.cast(low, dtype=first.dtype), shape=shape)
-        finished = ops.full(shape=shape, value=False, dtype=_BOOL)
-        lengths = ops.full(shape=shape, value=0, dtype=_INT64)
+        low = ops.cast(ops.where(ops.equal(places, 0), 0.0, -_HUGE), dtype=first.dtype)
+        log_probs = ops.add(ops.full_like(like, value=0, dtype=first.dtype), low)
+        finished = ops.full_like(like, value=False, dtype=_BOOL)
+        lengths = ops.full_like(like, value=0, dtype=_INT64)
         inputs = start if self.embedding_fn is None else self.embedding_fn(start)
         return inputs, self.StateWrapper(states, log_probs, finished, lengths), finished
 
-    def _chosen(self, logits: Tensor, next_states: Any, state: Any) -> tuple[Any, Any]:
+    def _chosen(
+        self, logits: Tensor, next_states: Nest, state: StateWrapper
+    ) -> tuple[OutputWrapper, StateWrapper]:
         vocabulary = logits.shape[-1]
         step = ops.log_softmax(logits)
         # A beam that has ended goes on with end_token at no cost, and nothing else.
@@ -118,8 +128,8 @@ class BeamSearchDecoder:
         )
 
     def step(
-        self, time: Any, inputs: Any, states: Any, **kwargs: Any
-    ) -> tuple[Any, Any, Any, Tensor]:
+        self, time: Tensor, inputs: Nest, states: StateWrapper, **kwargs: object
+    ) -> tuple[OutputWrapper, StateWrapper, Nest, Tensor]:
         """One step: (output, states, next inputs, which beams have ended)."""
         out, cells = self.cell(
             tree_map(_merged, inputs), tree_map(_merged, states.cell_states), **kwargs
@@ -135,8 +145,11 @@ class BeamSearchDecoder:
         return output, new, inputs, new.finished
 
     def finalize(
-        self, outputs: Any, final_states: Any, sequence_lengths: Any
-    ) -> tuple[Any, Any]:
+        self,
+        outputs: OutputWrapper,
+        final_states: StateWrapper,
+        sequence_lengths: Tensor,
+    ) -> tuple[Tensor, StateWrapper]:
         """Whole sequences (time, batch, beam), the likeliest first."""
         return F.gather_tree(outputs.predicted_ids, outputs.parent_ids), final_states
 
@@ -176,13 +189,17 @@ def dynamic_decode(
 ) -> Any:
     """Call ``decoder.step`` until every sequence has ended.
 
+    Where a graph is recorded, max_step_num + 1 steps are: beams that have ended go on
+    with their last token, so the results are longer than they are otherwise.
+
     Args:
         decoder: Has ``initialize(inits)`` -> (inputs, states, finished),
             ``step(time, inputs, states, **kwargs)`` -> (outputs, states, inputs,
             finished), and may have ``finalize(outputs, states, lengths)`` and
             ``tracks_own_finished``.
         inits: What initialize is given.
-        max_step_num: The last step's number (steps count from 0); None for no end.
+        max_step_num: The last step's number (steps count from 0); None for no end,
+            which a graph needs.
         output_time_major: Whether outputs are (time, batch, ..) and not (batch, time).
         impute_finished: Whether states of ended sequences stay as they are (for
             decoders that do not track ends themselves).
@@ -190,12 +207,20 @@ def dynamic_decode(
         return_length: Whether to return the sequences' lengths too.
 
     Returns (outputs, final states) and, if requested, lengths.
+
+    Raises:
+        InvalidArgumentError: If nothing is to be decoded, or max_step_num is None where
+            a graph is recorded.
     """
     inputs, states, finished = decoder.initialize(inits)
+    if finished._is_symbolic and max_step_num is None:
+        raise InvalidArgumentError(
+            "[dynamic_decode] expected max_step_num where a graph is recorded, got None"
+        )
     own = bool(getattr(decoder, "tracks_own_finished", False))
     lengths = ops.full_like(finished, value=0, dtype=_INT64)
     steps: list[Any] = []
-    while not bool(ops.all(finished).item()):
+    while finished._is_symbolic or not bool(ops.all(finished).item()):
         time = ops.full(shape=[1], value=len(steps), dtype=_INT64)
         output, new, inputs, ended = decoder.step(time, inputs, states, **kwargs)
         if own:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from proa._core import Tensor
+
+#: A tensor, or a nest of lists and tuples of them.
+Nest: TypeAlias = Tensor | Sequence["Nest"]
 
 
 def tree_map(fn: Callable[..., Any], *nests: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from proa._core import Tensor, ops, set_grad_enabled
 from proa.autograd import PyLayer, backward
@@ -12,6 +12,8 @@ from proa.base.random import get_rng_state, set_rng_state
 from proa.errors import InvalidArgumentError
 
 __all__ = ["recompute"]
+
+R = TypeVar("R")
 
 
 class _Block(PyLayer):
@@ -61,7 +63,7 @@ def _fresh(x: Tensor) -> Tensor:
 
 
 class _Run:
-    """The function, with the arguments given by name behind the others."""
+    """The function, with the arguments given by name after the others."""
 
     def __init__(
         self, function: Callable[..., Any], names: list[str], preserves: bool
@@ -74,7 +76,7 @@ class _Run:
         return self.function(*args[:count], **named)
 
 
-def recompute(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def recompute(function: Callable[..., R], *args: object, **kwargs: object) -> R:
     """``function(*args, **kwargs)`` without keeping what its backward pass needs.
 
     The backward pass calls the function again, in the same mode of mixed precision and
@@ -99,4 +101,5 @@ def recompute(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     # Takes a gradient, so that the block is on the tape even if no argument does.
     mark = ops.full(shape=[0], value=0, dtype="float32")
     mark.stop_gradient = False
-    return _Block.apply(run, mark, *args, *kwargs.values())
+    result: R = _Block.apply(run, mark, *args, *kwargs.values())
+    return result

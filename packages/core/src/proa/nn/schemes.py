@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proa._core import Tensor, ops
+from proa.base.mode import static_builder
 from proa.base.no_tape import NoTape
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError, ShapeError, UnimplementedError
@@ -33,7 +34,10 @@ class Initializer:
         raise UnimplementedError(f"[{type(self).__name__}] a subclass must define make")
 
     def __call__(self, param: Tensor, block: object = None) -> Tensor:
-        """Fill ``param`` in place."""
+        """Fill ``param`` in place: in static mode, when the startup program runs."""
+        if param._is_symbolic and (builder := static_builder()) is not None:
+            builder.initialize(param, self)
+            return param
         with NoTape():
             param[...] = self.make(list(param.shape), param.dtype)
         return param

@@ -200,6 +200,15 @@ def _norm(x: Tensor) -> float:
     return math.sqrt(ops.squared_norm(x).item())
 
 
+def _ratio(weights: Tensor, direction: Tensor) -> Tensor:
+    """|weights| / |direction| of a program; 1 if either is 0."""
+    size, length = (ops.sqrt(ops.squared_norm(x)) for x in (weights, direction))
+    one = ops.full_like(size, value=1, dtype=size.dtype)
+    both = ops.greater_than(ops.mul(size, length), 0.0)
+    ratio = ops.where(both, ops.div(size, ops.where(both, length, one)), one)
+    return ops.cast(ratio, dtype=weights.dtype)
+
+
 class Lamb(Optimizer):
     """Adam's direction with each parameter's step in proportion to its own norm: param
     -= lr * |param| / |r| * r, r being Adam's step plus decay (You et al., 2020).
@@ -255,7 +264,13 @@ class Lamb(Optimizer):
             epsilon=settings["epsilon"], step=slots["step"], weight_decay=decay,
         )  # fmt: skip
         ratio = 1.0
-        if decay or self._always_adapt:
+        adapts = decay or self._always_adapt
+        if adapts and weights._is_symbolic:
+            ops.sgd_(
+                weights, ops.mul(direction, _ratio(weights, direction)), lr=step.lr
+            )
+            return
+        if adapts:
             size, length = _norm(weights), _norm(direction)
             ratio = size / length if size > 0 and length > 0 else 1.0
         ops.sgd_(weights, direction, lr=step.lr * ratio)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from proa import _core
 from proa._core import Tensor, ops
+from proa.base.mode import in_dynamic_mode, static_builder
 from proa.base.no_tape import NoTape
 from proa.base.observers import phase, thread_observers
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
@@ -104,6 +105,8 @@ class Optimizer(State):
         super().__init__(multi_precision)
         where = type(self).__name__
         self._learning_rate = _as_rate(where, learning_rate)
+        if parameters is None and not in_dynamic_mode():
+            parameters = ()  # those of the program that is trained
         if isinstance(parameters, (Tensor, Mapping)) or parameters is None:
             raise InvalidArgumentError(
                 f"[{where}] parameters must be a list of tensors or of dicts, "
@@ -191,7 +194,12 @@ class Optimizer(State):
         self._apply([(p, p.grad) for p in self._parameter_list])
 
     def apply_gradients(self, params_grads: OptionalPairs) -> list[Tensor]:
-        """Take a step with these gradients: clipped, decay added, then applied."""
+        """Take a step with these gradients: clipped, decay added, then applied.
+
+        In static mode record it; what is returned are then the operators.
+        """
+        if (builder := static_builder()) is not None:
+            return builder.apply(self, params_grads)
         self._apply(list(params_grads))
         return []
 
@@ -335,13 +343,19 @@ class Optimizer(State):
     ) -> Pairs:
         """Parameters with their gradients, which are computed if there are none yet.
 
+        In static mode they are recorded (see `static.append_backward`).
+
         Args:
             loss: What to differentiate.
-            startup_program: Has no meaning here.
+            startup_program: In static mode what fills this optimizer's state at first.
             parameters: Take these alone.
             no_grad_set: Leave these (tensors or names) out.
             callbacks: Has no meaning here.
         """
+        if (builder := static_builder()) is not None:
+            return builder.backward(
+                self, loss, startup_program, parameters, no_grad_set
+            )
         given = self._parameter_list if parameters is None else list(parameters)
         out = set(no_grad_set or ())
         names = {x for x in out if isinstance(x, str)}
@@ -358,8 +372,16 @@ class Optimizer(State):
         parameters: Iterable[Tensor] | None = None,
         no_grad_set: Iterable[Tensor | str] | None = None,
     ) -> tuple[list[Tensor], Pairs]:
-        """Take a step with the parameters' gradients, computed if there are none."""
+        """Take a step with the parameters' gradients, computed if there are none.
+
+        In static mode record that, so that every run of the program takes a step.
+
+        Returns:
+            (in static mode the step's operators, the parameters with their gradients)
+        """
         pairs = self.backward(loss, startup_program, parameters, no_grad_set)
+        if (builder := static_builder()) is not None:
+            return builder.apply(self, pairs, startup_program), pairs
         self._apply(pairs)
         return [], pairs
 

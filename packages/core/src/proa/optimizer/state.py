@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proa._core import Tensor, ops
+from proa.base.mode import static_builder
 from proa.base.naming import unique_name
 from proa.errors import NotFoundError
 from proa.optimizer.lr import LRScheduler
@@ -98,7 +99,12 @@ class State:
             return None
         name = self._name(p)
         if name not in self._masters:
-            self._masters[name] = ops.cast(p.detach(), dtype="float32")
+            builder = static_builder()
+            self._masters[name] = (
+                ops.cast(p.detach(), dtype="float32")
+                if builder is None
+                else builder.master(f"{name}_fp32_master_0", p)
+            )
         return self._masters[name]
 
     def _first(self, slot: str) -> float:
@@ -111,13 +117,17 @@ class State:
         found = self._state.get(name)
         if found is None:
             dtype = "float32" if self._has_master(p) else p.dtype
-            found = {
-                slot: ops.full(shape=p.shape, value=self._first(slot), dtype=dtype)
-                for slot in self._slots
-            }
+            found = {slot: self._filled(p, slot, dtype) for slot in self._slots}
             found["step"] = 0
             self._state[name] = found
         return found
+
+    def _filled(self, p: Any, slot: str, dtype: Any) -> Tensor:
+        """A slot of a parameter before its first step."""
+        first, builder = self._first(slot), static_builder()
+        if builder is None:
+            return ops.full(shape=p.shape, value=first, dtype=dtype)
+        return builder.slot(f"{self._name(p)}_{slot}_0", p, dtype, first)
 
     def _prepare(self, p: Any, data: Tensor) -> None:
         """Make what is kept for a parameter with this data, before its first step."""

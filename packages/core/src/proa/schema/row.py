@@ -2,7 +2,7 @@
 
 A signature reads ``name(arrays, *, attributes)``. Arrays are positional:
 ``x`` (needed), ``x?`` (may be None), ``xs...`` (any number, last), ``like: shape``
-(only its shape and dtype are used, so nothing keeps its data alive), ``x: mask`` (tells
+(only its shape and dtype are used, so nothing keeps its data alive), ``x: mask`` (marks
 which elements are meant, so that a number given for another array does not take its
 dtype). Attributes are keyword-only, typed ``int float bool ints dtype scalar`` or a
 choice ``"a"|"b"``, and may have defaults; ``None`` is admitted as default of ``ints``
@@ -123,7 +123,7 @@ def graph_row(
     calls_python: bool = False,
     effect: bool = False,
 ) -> Row:
-    """A row that graphs may name beside the table: no kernel, no gradient.
+    """A row outside the table that graphs may name: no kernel, no gradient.
 
     Args:
         calls_python: It calls functions of this process: passes leave it alone, and no

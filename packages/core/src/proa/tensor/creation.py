@@ -14,6 +14,7 @@ from proa import _core
 from proa._core import Tensor, ops
 from proa.base.device import Place, check_place
 from proa.base.dtype import DTypeLike, as_dtype, bool_, get_default_dtype, int32, int64
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import (
     IntsLike,
@@ -394,7 +395,11 @@ def meshgrid(*args: Any, **kwargs: object) -> list[Tensor]:
     for i, v in enumerate(vectors):
         own = [1] * len(shape)
         own[i] = -1
-        grids.append(ops.broadcast_to(ops.reshape(v, shape=own), shape=shape))
+        grid = ops.reshape(v, shape=own)
+        if is_open(shape):
+            grids.append(ops.broadcast_like(grid, sized(shape)))
+        else:
+            grids.append(ops.broadcast_to(grid, shape=shape))
     return grids
 
 
@@ -468,7 +473,10 @@ def assign(x: TensorLike, output: Tensor | None = None) -> Tensor:
     source = as_tensor(x)
     if output is None:
         return ops.assign(source)
-    if output.shape == source.shape:
+    if output._is_symbolic:  # what is recorded is done by every run
+        with NoTape():
+            output[...] = source
+    elif output.shape == source.shape:
         output.set_value(source)
     else:
         output._share_from(ops.assign(source.detach()))

@@ -6,7 +6,7 @@ float64, complex64 and complex128.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, overload
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
@@ -115,7 +115,19 @@ def lu_unpack(
     return places, lower, upper
 
 
-def qr(x: Tensor, mode: str = "reduced", name: str | None = None) -> Any:
+@overload
+def qr(
+    x: Tensor, mode: Literal["reduced", "complete"] = ..., name: str | None = ...
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def qr(x: Tensor, mode: Literal["r"], name: str | None = ...) -> Tensor: ...
+@overload
+def qr(
+    x: Tensor, mode: str, name: str | None = ...
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def qr(
+    x: Tensor, mode: str = "reduced", name: str | None = None
+) -> Tensor | tuple[Tensor, Tensor]:
     """x = Q R with orthonormal columns in Q and R upper triangular.
 
     Args:

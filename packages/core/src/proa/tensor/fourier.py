@@ -32,7 +32,7 @@ __all__ = [
 
 Scale: TypeAlias = Literal["none", "ortho", "mean"]
 #: (axis, size or None) of each transform, in order.
-_Lengths: TypeAlias = "list[tuple[int, int | None]]"
+_Lengths: TypeAlias = list[tuple[int, int | None]]
 _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 #: Norm -> the row's norm of a forward and of an inverse transform.
 _SCALES: dict[str, tuple[Scale, Scale]] = {

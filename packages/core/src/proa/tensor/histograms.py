@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
@@ -170,6 +171,36 @@ def _first_of_runs(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return fresh
 
 
+@overload
+def unique(
+    x: Tensor, return_index: Literal[False] = ..., return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ..., axis: int | None = ..., dtype: DTypeLike = ...,
+    name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def unique(
+    x: Tensor, return_index: Literal[True] = ..., return_inverse: bool = ...,
+    return_counts: bool = ..., axis: int | None = ..., dtype: DTypeLike = ...,
+    name: str | None = ...,
+) -> tuple[Tensor, ...]: ...  # fmt: skip
+@overload
+def unique(
+    x: Tensor, return_index: bool = ..., return_inverse: Literal[True] = ...,
+    return_counts: bool = ..., axis: int | None = ..., dtype: DTypeLike = ...,
+    name: str | None = ...,
+) -> tuple[Tensor, ...]: ...  # fmt: skip
+@overload
+def unique(
+    x: Tensor, return_index: bool = ..., return_inverse: bool = ...,
+    return_counts: Literal[True] = ..., axis: int | None = ..., dtype: DTypeLike = ...,
+    name: str | None = ...,
+) -> tuple[Tensor, ...]: ...  # fmt: skip
+@overload
+def unique(
+    x: Tensor, return_index: bool = ..., return_inverse: bool = ...,
+    return_counts: bool = ..., axis: int | None = ..., dtype: DTypeLike = ...,
+    name: str | None = ...,
+) -> Tensor | tuple[Tensor, ...]: ...  # fmt: skip
 def unique(
     x: Tensor,
     return_index: bool = False,
@@ -178,7 +209,7 @@ def unique(
     axis: int | None = None,
     dtype: DTypeLike = "int64",
     name: str | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """The different elements (or entries along axis) in order.
 
     Args:
@@ -210,13 +241,36 @@ def unique(
     return _with_more(found, requested, dtype)
 
 
-def _with_more(found: Tensor, requested: Sequence[Any], dtype: DTypeLike) -> Any:
+def _with_more(
+    found: Tensor, requested: Sequence[tuple[bool, NDArray[Any]]], dtype: DTypeLike
+) -> Tensor | tuple[Tensor, ...]:
     more = [
         cast_if(as_tensor(a.astype(np.int64)), dtype) for yes, a in requested if yes
     ]
     return (found, *more) if more else found
 
 
+@overload
+def unique_consecutive(
+    x: Tensor, return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ..., axis: int | None = ..., dtype: DTypeLike = ...,
+    name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    x: Tensor, return_inverse: Literal[True] = ..., return_counts: bool = ...,
+    axis: int | None = ..., dtype: DTypeLike = ..., name: str | None = ...,
+) -> tuple[Tensor, ...]: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = ..., return_counts: Literal[True] = ...,
+    axis: int | None = ..., dtype: DTypeLike = ..., name: str | None = ...,
+) -> tuple[Tensor, ...]: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = ..., return_counts: bool = ...,
+    axis: int | None = ..., dtype: DTypeLike = ..., name: str | None = ...,
+) -> Tensor | tuple[Tensor, ...]: ...  # fmt: skip
 def unique_consecutive(
     x: Tensor,
     return_inverse: bool = False,
@@ -224,7 +278,7 @@ def unique_consecutive(
     axis: int | None = None,
     dtype: DTypeLike = "int64",
     name: str | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """x without the repetitions of a neighbour; arguments as those of `unique`."""
     rows, along = _rows_of(x, axis, "unique_consecutive")
     fresh = _first_of_runs(rows.numpy())

@@ -1,11 +1,11 @@
 """x[...] with index arrays, by NumPy's rules; plain ints and slices are handled in C++.
 
 An index is a tuple of slices, ints, None, Ellipsis and index arrays (Tensors, arrays,
-lists). A bool array of rank r must have the shape of the r axes it indexes and stands
-for its r arrays of coordinates; a single bool is an index array, [0] or [], on a new
+lists). A bool array of rank r must have the shape of the r axes it indexes and means
+its r arrays of coordinates; a single bool is an index array, [0] or [], on a new
 axis of size 1. Index arrays broadcast against each other; the result has their axes at
 the place of the first one if they were adjacent, else in front. (Unlike in NumPy, an
-Ellipsis that stands for no axis separates nothing.)
+Ellipsis that covers no axis separates nothing.)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NewAxisIndex:
 
 
 #: One entry of a normalized index: a slice, None (a new axis), or an int64 Tensor.
-Entry: TypeAlias = "slice | Tensor | NewAxisIndex | None"
+Entry: TypeAlias = slice | Tensor | NewAxisIndex | None
 
 
 def _index_tensor(item: Any) -> Tensor:

@@ -399,6 +399,12 @@ def _repeats(repeats: Tensor, size: int) -> NDArray[Any]:
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     axis = present_axis("roll", axis, x.ndim)
     size = x.shape[axis]
+    if isinstance(size, SymbolicDim):
+        # element i is element (i - shift) mod size of x
+        count = ops.cumsum(ops.full_like(sized([size]), value=1, dtype="int32"), axis=0)
+        index = ops.sub(count, as_tensor(shift + 1, count))
+        index = ops.mod(index, size.number())
+        return ops.gather(x, index, axis=axis)
     if size == 0 or shift % size == 0:
         return ops.assign(x)
     cut = size - shift % size

@@ -36,6 +36,7 @@ from proa.tensor import (
     random,
     reduction,
     search,
+    shifts,
 )
 from proa.tensor.arguments import as_int, cast_if
 from proa.tensor.creation import as_tensor
@@ -203,6 +204,12 @@ def _expand(
     return manipulation.expand(self, sizes)
 
 
+def to_device(self: Tensor, device: Place, /, *, stream: None = None) -> Tensor:
+    """This tensor, which is on the one device, the CPU."""
+    check_place("Tensor.to_device", device)
+    return self
+
+
 def _where(
     self: Tensor,
     x: ScalarLike | None = None,
@@ -226,7 +233,8 @@ _UFUNCS: dict[str, Callable[..., Tensor]] = {
     "greater": ops.greater_than, "greater_equal": ops.greater_equal,
     "matmul": math.matmul, "maximum": ops.maximum, "minimum": ops.minimum,
     "bitwise_and": ops.bitwise_and, "bitwise_or": ops.bitwise_or,
-    "bitwise_xor": ops.bitwise_xor,
+    "bitwise_xor": ops.bitwise_xor, "left_shift": shifts.left_shift,
+    "right_shift": shifts.right_shift,
 }  # fmt: skip
 
 
@@ -247,6 +255,12 @@ def _rounded(self: Tensor, digits: int | None = None) -> Tensor:
     # Beyond 308 digits the power is no number that a double holds.
     power = 10.0 ** min(max(as_int("round", digits), -308), 308)
     return ops.div(ops.round(ops.mul(self, power)), power)
+
+
+def _shifted(shift: Callable[..., Tensor], x: Any, y: Any) -> Any:
+    """The result, or NotImplemented where the other operand is of another kind."""
+    known = all(isinstance(z, (Tensor, int, np.integer, np.ndarray)) for z in (x, y))
+    return shift(x, y) if known else NotImplemented
 
 
 def _contiguous(self: Tensor) -> Tensor:
@@ -277,6 +291,12 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "add_n": math.add_n,
     "expand": _expand,
     "where": _where,
+    "to_device": to_device,
+    "__complex__": lambda self: complex(self.item()),
+    "__lshift__": lambda self, other: _shifted(shifts.left_shift, self, other),
+    "__rlshift__": lambda self, other: _shifted(shifts.left_shift, other, self),
+    "__rshift__": lambda self, other: _shifted(shifts.right_shift, self, other),
+    "__rrshift__": lambda self, other: _shifted(shifts.right_shift, other, self),
     "__array_ufunc__": _array_ufunc,
     "__div__": lambda self, other: ops.div(self, other),
     "__rdiv__": lambda self, other: ops.div(as_tensor(other, self), self),
@@ -298,6 +318,7 @@ _PROTOCOLS = frozenset({
 })  # fmt: skip
 _PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
     "place": lambda self: CPU,
+    "device": lambda self: CPU,
     "T": lambda self: ops.transpose(self, perm=list(range(self.ndim))[::-1]),
     "mT": lambda self: ops.swap_last(self),
     "data": lambda self: self.detach(),

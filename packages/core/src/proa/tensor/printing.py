@@ -85,7 +85,7 @@ def _float_format(values: NDArray[Any]) -> Callable[[Any], str]:
 @dataclass
 class _Layout:
     """How the elements of one tensor are written: each to the left of equal columns,
-    where some are negative behind a sign or a blank, as PaddlePaddle writes them.
+    where some are negative after a sign or a blank, as PaddlePaddle writes them.
     """
 
     text: Callable[[Any], str]

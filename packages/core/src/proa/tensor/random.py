@@ -7,14 +7,23 @@ from collections.abc import Sequence
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.mode import static_builder
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 from proa.tensor.arguments import IntsLike, as_count, as_int, as_ints, check_rank
+from proa.tensor.symbolic_dims import is_open, of_shape
 
 __all__ = [
     "bernoulli", "gaussian", "multinomial", "normal", "rand", "randint",
     "randint_like", "randn", "randperm", "standard_normal", "uniform",
 ]  # fmt: skip
+
+
+def _sizes(where: str, shape: IntsLike) -> list[int]:
+    """The sizes; in static mode some may be unknown, -1, until the program runs."""
+    if is_open(shape) and static_builder() is not None:
+        return [int(n) for n in shape]
+    return as_ints(where, shape)
 
 
 def uniform(
@@ -26,12 +35,13 @@ def uniform(
     name: str | None = None,
 ) -> Tensor:
     """Uniform in [min, max). A ``seed`` other than 0 always gives the same."""
-    size = as_ints("uniform", shape)
+    size = _sizes("uniform", shape)
     key, offset = next_key(as_count("uniform", "shape", math.prod(size)), seed)
-    return ops.uniform(
+    made = ops.uniform(
         shape=size, low=float(min), high=float(max),
         dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
     )  # fmt: skip
+    return of_shape(made, shape)
 
 
 def gaussian(
@@ -43,12 +53,13 @@ def gaussian(
     name: str | None = None,
 ) -> Tensor:
     """Normally distributed numbers."""
-    size = as_ints("gaussian", shape)
+    size = _sizes("gaussian", shape)
     key, offset = next_key(as_count("gaussian", "shape", math.prod(size)), seed)
-    return ops.gaussian(
+    made = ops.gaussian(
         shape=size, mean=float(mean), std=float(std),
         dtype=as_dtype(dtype or "default"), seed=key, offset=offset,
     )  # fmt: skip
+    return of_shape(made, shape)
 
 
 def rand(
@@ -102,12 +113,13 @@ def randint(
         raise InvalidArgumentError(
             f"[randint] low must be below high, got {low} and {high}"
         )
-    size = as_ints("randint", shape)
+    size = _sizes("randint", shape)
     key, offset = next_key(as_count("randint", "shape", math.prod(size)))
-    return ops.randint(
+    made = ops.randint(
         shape=size, low=low, high=high, dtype=as_dtype(dtype or "int64"),
         seed=key, offset=offset,
     )  # fmt: skip
+    return of_shape(made, shape)
 
 
 def randint_like(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import math
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.tensor.arguments import AxisLike, as_axes, as_int, cast_if, present_axis
 from proa.tensor.creation import to_tensor
 from proa.tensor.symbolic_dims import Sizes, is_open
+
+if TYPE_CHECKING:
+    from proa.base.typing import MaybeIndices
 
 __all__ = [
     "all", "amax", "amin", "any", "count_nonzero", "logsumexp", "max", "mean",
@@ -128,6 +132,26 @@ def std(
     return ops.sqrt(var(x, axis, unbiased, keepdim))
 
 
+@overload
+def median(
+    x: Tensor, axis: int | None = ..., keepdim: bool = ..., name: str | None = ...,
+    *, mode: Literal["avg"] = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def median(
+    x: Tensor, axis: None = ..., keepdim: bool = ..., name: str | None = ...,
+    *, mode: str,
+) -> Tensor: ...  # fmt: skip
+@overload
+def median(
+    x: Tensor, axis: int, keepdim: bool = ..., name: str | None = ...,
+    *, mode: Literal["min"],
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def median(
+    x: Tensor, axis: int | None = ..., keepdim: bool = ..., name: str | None = ...,
+    *, mode: str,
+) -> MaybeIndices: ...  # fmt: skip
 def median(
     x: Tensor,
     axis: int | None = None,
@@ -135,7 +159,7 @@ def median(
     name: str | None = None,
     *,
     mode: str = "avg",
-) -> Any:
+) -> MaybeIndices:
     """The middle element. Of two middle ones the mean, or by mode "min" the lesser,
     which comes with its index where an axis is given.
     """
@@ -207,6 +231,8 @@ def count_nonzero(
 
 def numel(x: Tensor, name: str | None = None) -> Tensor:
     """Number of elements, as a 0-d int64 tensor."""
+    if is_open(x.shape):
+        return cast(Tensor, math.prod(x.shape).astype("int64"))
     return ops.full(shape=[], value=x.size, dtype=as_dtype("int64"))
 
 

@@ -18,7 +18,7 @@ def parts(x: Tensor) -> tuple[Tensor, Tensor] | None:
 
 def merged(x: Tensor) -> Tensor:
     """The same row-sparse tensor with every row once, in order; any other as it is. In
-    a program, which cannot tell how many rows there are, it is dense.
+    a program, where the number of rows is unknown, it is dense.
     """
     found = parts(x)
     if found is None:

@@ -222,7 +222,7 @@ def _multiplied(arr: Tensor, indices: Tensor, values: Tensor, axis: int) -> Tens
 
 
 def _last(x: Tensor, axis: int) -> Tensor:
-    """x with that axis behind the others."""
+    """x with that axis as the last one."""
     order = [i for i in range(x.ndim) if i != axis]
     return ops.transpose(x, perm=[*order, axis])
 

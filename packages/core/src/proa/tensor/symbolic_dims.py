@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from proa import _core
 from proa._core import Tensor, ops
+from proa.base.mode import static_builder
 from proa.errors import UnimplementedError
 
 if TYPE_CHECKING:
@@ -236,6 +237,15 @@ class Sizes(list[Any]):
 def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:
     """Whether the shape has symbolic dimensions."""
     return _core.is_open(shape)
+
+
+def of_shape(made: Tensor, shape: Any) -> Tensor:
+    """What an operator without arrays made, whose shape may have sizes that only a run
+    of a static program knows.
+    """
+    if is_open(shape) and (builder := static_builder()) is not None:
+        builder.open_shape(made, shape)
+    return made
 
 
 def sized(shape: Sequence[Any], first: Any = None) -> Tensor:

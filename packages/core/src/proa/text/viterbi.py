@@ -34,14 +34,15 @@ def viterbi_decode(
         name: Ignored.
 
     Returns:
-        The scores, (batch,), and the paths, int64, (batch, greatest length); steps
-        beyond a sequence's length hold 0.
+        The scores, (batch,), and the paths, int64, (batch, greatest length), or (batch,
+        time) where a graph is recorded; steps beyond a sequence's length hold 0.
 
     Raises:
         ShapeError: If the shapes do not fit.
     """
     _check(potentials, transition_params, lengths)
-    time = int(lengths.max())
+    symbolic = lengths._is_symbolic
+    time = int(potentials.shape[1] if symbolic else lengths.max())
     lengths = lengths.astype("int64")
     step = potentials[:, 0]
     if include_bos_eos_tag:
@@ -86,8 +87,10 @@ def _check(potentials: Tensor, transitions: Tensor, lengths: Tensor) -> None:
         raise ShapeError(
             where, f"transition_params must be ({tags}, {tags})", transitions.shape
         )
-    if list(lengths.shape) != [batch]:
+    if lengths.ndim != 1 or (lengths.shape[0] != batch and not lengths._is_symbolic):
         raise ShapeError(where, f"lengths must be ({batch},)", lengths.shape)
+    if lengths._is_symbolic:
+        return
     low, high = int(lengths.min()), int(lengths.max())
     if low < 1 or high > potentials.shape[1]:
         raise ShapeError(

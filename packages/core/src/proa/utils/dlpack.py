@@ -3,6 +3,7 @@
 from typing import Any as _Any
 
 from proa import _core
+from proa.tensor.exchange import from_dlpack as _shared
 
 __all__ = ["from_dlpack", "to_dlpack"]
 
@@ -18,5 +19,4 @@ def to_dlpack(x: _core.Tensor) -> _Any:
 
 def from_dlpack(dlpack: _Any) -> _core.Tensor:
     """A tensor on the memory of a capsule, or of an object with ``__dlpack__``."""
-    tensor: _core.Tensor = _core.from_dlpack(dlpack)
-    return tensor
+    return _shared(dlpack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import platform
 import re
 import warnings
 from types import ModuleType
@@ -60,6 +61,8 @@ def run_check() -> None:
 
     Says whether all is well; warns where no GPU can be used.
     """
+    import numpy
+
     import proa
     from proa import _core, jit, nn, optimizer
     from proa.device import cuda
@@ -83,6 +86,10 @@ def run_check() -> None:
             "[run_check] the recorded layer must return the eager result"
         )
     built = _core.build_info()
+    print(
+        f"Proa {proa.__version__}, Python {platform.python_version()}, "
+        f"NumPy {numpy.__version__}"
+    )
     print(
         f"Proa works: one training step and one recorded program done on the CPU "
         f"({built['isa']} kernels, {proa.get_num_threads()} threads)."

@@ -13,7 +13,7 @@ Convolution make_convolution(const Call& c) {
   return r;
 }
 
-Convolution fused_of(const Call& c) {
+Convolution make_fused_convolution(const Call& c) {
   Convolution r = make_convolution<Conv2dActAttrs>(c);
   if (c.n_in > 3 && c.in[3].given())
     r.end.residual = pixel_matrix(c.in[3], 0, 0, 1, 1, r.rows, r.cols);
@@ -43,9 +43,13 @@ Status conv2d_pack(const Call& c, void* packed) {
   return pack(c, make_convolution<Conv2dAttrs>(c), packed);
 }
 
-Status conv2d_act(const Call& c) { return run(c, fused_of(c)); }
-size_t conv2d_act_scratch(const Call& c) { return convolve_scratch(fused_of(c)); }
-size_t conv2d_act_pack_size(const Call& c) { return convolve_packed_size(fused_of(c)); }
-Status conv2d_act_pack(const Call& c, void* packed) { return pack(c, fused_of(c), packed); }
+Status conv2d_act(const Call& c) { return run(c, make_fused_convolution(c)); }
+size_t conv2d_act_scratch(const Call& c) { return convolve_scratch(make_fused_convolution(c)); }
+size_t conv2d_act_pack_size(const Call& c) {
+  return convolve_packed_size(make_fused_convolution(c));
+}
+Status conv2d_act_pack(const Call& c, void* packed) {
+  return pack(c, make_fused_convolution(c), packed);
+}
 
 }  // namespace proa::PROA_ISA

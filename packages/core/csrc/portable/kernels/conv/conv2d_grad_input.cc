@@ -108,29 +108,28 @@ void pack(const Call& c, void* packed) {
 }
 
 // -- depthwise: the phases of a line of dx one after the other, so that it is written in order --
-struct Together {
-  bool does;            // not if there are too many phases, or one alone
-  bool here;            // dy is used in place
+struct FusedPhases {
+  bool enabled;         // not if there are too many phases, or one alone
+  bool in_place;        // dy is used in place
   size_t packed, bias;  // bytes of kernels, of the bias
 };
 constexpr int64_t kPhases = 9;
 
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
-PaddedShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
 
-Together together_of(const Call& c, const View* bias) {
+FusedPhases plan_fused_phases(const Call& c, const View* bias) {
   const auto& a = c.attr<Conv2dGradInputAttrs>();
   const Convolution first = phase_correlation(c, 0, 0);
   const int64_t phases = a.stride[0] * a.stride[1];
-  Together t = {};
-  t.does = depthwise_takes(first) && phases > 1 && phases <= kPhases;
-  t.here = is_usable_in_place(c.in[0], all_of(c.in[0]));
+  FusedPhases t = {};
+  t.enabled = depthwise_takes(first) && phases > 1 && phases <= kPhases;
+  t.in_place = is_usable_in_place(c.in[0], unpadded_shape(c.in[0]));
   if (c.packed == nullptr) t.packed = align64(packed_size(c));
   if (bias != nullptr) t.bias = align64(static_cast<size_t>(depthwise_width(first) * 8));
   return t;
 }
 
-void run_together(const Call& call, const View* bias, const Together& t) {
+void run_fused_phases(const Call& call, const View* bias, const FusedPhases& t) {
   const View &dy = call.in[0], &dx = call.out[0];
   const auto& a = call.attr<Conv2dGradInputAttrs>();
   uint8_t* rest = static_cast<uint8_t*>(call.scratch);
@@ -142,7 +141,7 @@ void run_together(const Call& call, const View* bias, const Together& t) {
   }
   uint8_t* const own = bias == nullptr ? nullptr : rest;
   if (bias != nullptr) widen(bias->data, bias->dtype, bias->stride[0], dx.shape[1], own);
-  const PaddedInput input = pad_input(c, dy, all_of(dy), t.here, rest + t.bias);
+  const PaddedInput input = pad_input(c, dy, unpadded_shape(dy), t.in_place, rest + t.bias);
   Convolution phases[kPhases];
   GemmOutput outputs[kPhases] = {};
   int count = 0;
@@ -171,9 +170,9 @@ Status run(const Call& c, const View* bias) {
     scatter_input(c, bias);
     return Status::kOk;
   }
-  const Together t = together_of(c, bias);
-  if (t.does) {
-    run_together(c, bias, t);
+  const FusedPhases t = plan_fused_phases(c, bias);
+  if (t.enabled) {
+    run_fused_phases(c, bias, t);
     return Status::kOk;
   }
   for_each_phase(c, bias, [&](const Convolution& r, size_t) { convolve(c, r, c.scratch); });
@@ -182,9 +181,10 @@ Status run(const Call& c, const View* bias) {
 
 size_t scratch(const Call& c, const View* bias) {
   if (scatters(c)) return scatter_input_scratch(c);
-  const Together t = together_of(c, bias);
-  if (t.does)
-    return t.packed + t.bias + (t.here ? 0 : align64(padded_bytes(c.in[0], all_of(c.in[0]))));
+  const FusedPhases t = plan_fused_phases(c, bias);
+  if (t.enabled)
+    return t.packed + t.bias +
+           (t.in_place ? 0 : align64(padded_bytes(c.in[0], unpadded_shape(c.in[0]))));
   size_t largest = 0;
   for_each_phase(c, bias, [&](const Convolution& r, size_t) {
     const size_t bytes = convolve_scratch(r);

@@ -66,7 +66,7 @@ int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
 void set_frames(Job* j) {
   const Convolution& c = j->c;
   j->direct = c.depth < 16;
-  j->x_shape = j->direct ? padded_shape(c) : PaddedShape{0, 0, c.x.shape[2], c.x.shape[3]};
+  j->x_shape = j->direct ? padded_shape(c) : unpadded_shape(c.x);
   j->x_shape.pixel = 0;
   j->dy_shape = {0, 0, c.rows, c.cols};
   // Tiles read an even number of rows, and whole vectors.
@@ -318,7 +318,7 @@ void add_line(const Part& s, int64_t line, uint8_t* sums) {
 }
 
 /// Memory to prefetch, in two blocks.
-struct Ahead {
+struct PrefetchRanges {
   const char* from[2];
   int64_t bytes[2];
 };
@@ -328,16 +328,16 @@ struct BlockPair {
   int64_t block, blocks;  // first, number
   int64_t row, rows;      // panels of dy
   int64_t splits;         // of those, where there are few panels of patches
-  Ahead ahead;
+  PrefetchRanges prefetch;
   int64_t each() const { return ceil_div(rows, splits); }
 };
 
 /// What the meeting of the blocks from `block` on reads of dy and x, if that is all of some memory.
 template <class T>
-Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
+PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
   const Job& j = s.j;
   const Convolution& c = j.c;
-  Ahead next = {};
+  PrefetchRanges next = {};
   const int64_t begin = s.begin(block), end = min(s.begin(block + blocks), s.pixels);
   if (c.groups > 1 || begin >= end) return next;
   if (j.dy_flat && j.rows <= kTakenPanels) {
@@ -360,7 +360,8 @@ Ahead ahead_of(const Part& s, int64_t block, int64_t blocks) {
 }
 
 /// Runs tile `number` of `tiles` while its share of the memory comes.
-void run_full(const Micro& micro, const Tile& t, const Ahead& next, int64_t number, int64_t tiles) {
+void run_full(const Micro& micro, const Tile& t, const PrefetchRanges& next, int64_t number,
+              int64_t tiles) {
   const int64_t share = (next.bytes[0] + next.bytes[1]) / tiles;
   const int64_t skip = number * share, part = skip < next.bytes[0] ? 0 : 1;
   micro.run_with_prefetch(t, next.from[part] + (part == 0 ? skip : skip - next.bytes[0]),
@@ -383,7 +384,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
   // Pointwise patches as wide as a panel are one in place.
   const bool in_place = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
   const bool spreads =
-      m.ahead.bytes[0] + m.ahead.bytes[1] > 0 && micro.run_with_prefetch != nullptr;
+      m.prefetch.bytes[0] + m.prefetch.bytes[1] > 0 && micro.run_with_prefetch != nullptr;
   const int64_t tiles = j.cols * m.blocks * m.rows;
   for (int64_t b = 0; b < m.blocks; ++b) {
     const int64_t block = m.block + b;
@@ -403,7 +404,7 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
       t.lda = j.dy_unpacked ? j.padded_dy.pixel : height;
       t.c = sums + (o * ld + col * j.width) * j.size;
       if (height == kTileRows && vecs == kTileVecs && spreads)
-        run_full(micro, t, m.ahead, (col * m.blocks + b) * m.rows + r, tiles);
+        run_full(micro, t, m.prefetch, (col * m.blocks + b) * m.rows + r, tiles);
       else
         micro.run(height, static_cast<int>(vecs), t);
     }
@@ -418,7 +419,7 @@ void add_part(const Call& call, const Part& s, uint8_t* sums, int64_t ld, T* tak
     for (int64_t block = 0; block < s.blocks; block += j.taken) {
       BlockPair m = {block, min(s.blocks - block, j.taken), row, min(j.rows - row, kTakenPanels), 1,
                      {}};
-      m.ahead = ahead_of<T>(s, block + j.taken, j.taken);
+      m.prefetch = prefetch_ranges<T>(s, block + j.taken, j.taken);
       if (j.cols < kTasks) m.splits = min(ceil_div(kTasks, j.cols), m.rows);
       parallel_for(call, j.dy_unpacked ? 0 : m.blocks, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b)

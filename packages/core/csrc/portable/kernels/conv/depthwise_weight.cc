@@ -25,8 +25,6 @@ struct Job {
   int64_t width;  // sums of a tap
 };
 
-PaddedShape all_of(const View& v) { return {0, 0, v.shape[2], v.shape[3]}; }
-
 /// Columns [first, end) of the output whose tap falls into x.
 struct Columns {
   int64_t first, end;
@@ -252,11 +250,11 @@ Status depthwise_weight(const Call& call, const Convolution& c) {
   const View& dy = call.in[1];
   uint8_t* rest = static_cast<uint8_t*>(call.scratch) + sum_bytes(c);
   Job j = {c, {}, {}, depthwise_width(c)};
-  const bool x_here = is_usable_in_place(c.x, all_of(c.x)),
-             dy_here = is_usable_in_place(dy, all_of(dy));
-  j.x = pad_input(call, c.x, all_of(c.x), x_here, rest);
-  if (!x_here) rest += align64(padded_bytes(c.x, all_of(c.x)));
-  j.dy = pad_input(call, dy, all_of(dy), dy_here, rest);
+  const bool x_here = is_usable_in_place(c.x, unpadded_shape(c.x)),
+             dy_here = is_usable_in_place(dy, unpadded_shape(dy));
+  j.x = pad_input(call, c.x, unpadded_shape(c.x), x_here, rest);
+  if (!x_here) rest += align64(padded_bytes(c.x, unpadded_shape(c.x)));
+  j.dy = pad_input(call, dy, unpadded_shape(dy), dy_here, rest);
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, call.scratch));
   return Status::kOk;
 }
@@ -264,8 +262,10 @@ Status depthwise_weight(const Call& call, const Convolution& c) {
 size_t depthwise_weight_scratch(const Call& call, const Convolution& c) {
   const View& dy = call.in[1];
   size_t bytes = sum_bytes(c);
-  if (!is_usable_in_place(c.x, all_of(c.x))) bytes += align64(padded_bytes(c.x, all_of(c.x)));
-  if (!is_usable_in_place(dy, all_of(dy))) bytes += align64(padded_bytes(dy, all_of(dy)));
+  if (!is_usable_in_place(c.x, unpadded_shape(c.x)))
+    bytes += align64(padded_bytes(c.x, unpadded_shape(c.x)));
+  if (!is_usable_in_place(dy, unpadded_shape(dy)))
+    bytes += align64(padded_bytes(dy, unpadded_shape(dy)));
   return bytes;
 }
 

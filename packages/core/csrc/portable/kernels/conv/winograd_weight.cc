@@ -79,9 +79,9 @@ Layout layout_of(const Convolution& c) {
 }
 
 /// Adds the products of one point of `tiles` tiles to its sums. A panel of x stays in the cache;
-/// `ahead` comes meanwhile, a half by a half of the points.
+/// `prefetch` is fetched meanwhile, each half by half of the points.
 void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tiles, bool accumulate,
-              const Ahead* ahead) {
+              const PrefetchRange* prefetch) {
   const int64_t panel = kTileVecs * kLanes, pairs = ceil_div(c.outs, 2);
   const int64_t blocks = ceil_div(c.outs, kTileRows);
   Tile t = {};
@@ -101,7 +101,7 @@ void multiply(const Convolution& c, const Layout& l, int64_t point, int64_t tile
       t.a = l.dy.data + point * l.dy.point + row;
       t.c = l.sums.data + point * l.sums.point + row * l.sums.tile + col;
       t.count = static_cast<int>(min(end, c.outs) - row);
-      prefetch_chunk(ahead[point * 2 / kPoints], chunk++, chunks);
+      prefetch_chunk(prefetch[point * 2 / kPoints], chunk++, chunks);
       kMicroF32.run(tile_rows(t.count), vecs, t);
     }
   }
@@ -171,10 +171,11 @@ Status winograd_weight(const Call& call, const Convolution& c, const PaddedInput
                    transform_tiles(of_x, first + begin, first + end, l.x, begin, transform_x);
                    transform_tiles(of_dy, first + begin, first + end, l.dy, begin, transform_dy);
                  });
-    const Ahead ahead[] = {rows_ahead(of_x, first + count, first + 2 * count, kEdge),
-                           rows_ahead(of_dy, first + count, first + 2 * count, kOut)};
+    const PrefetchRange prefetch[] = {
+        prefetch_range(of_x, first + count, first + 2 * count, kEdge),
+        prefetch_range(of_dy, first + count, first + 2 * count, kOut)};
     parallel_for(call, kPoints, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) multiply(c, l, p, count, first > 0, ahead);
+      for (int64_t p = begin; p < end; ++p) multiply(c, l, p, count, first > 0, prefetch);
     });
   }
   PROA_FLOATING(dw.dtype, S, write_kernels<S>(call, c, l, dw));

@@ -89,6 +89,7 @@ struct FloorDiv {
     const double r = ::fmod(x, y);
     double q = (x - r) / y;
     if (r != 0 && (r < 0) != (y < 0)) q -= 1;
+    if (q == 0) return ::copysign(0.0, x / y);
     const double whole = ::floor(q);
     return q - whole > 0.5 ? whole + 1 : whole;
   }

@@ -162,11 +162,11 @@ Loop direct_loop(DType from, DType to) {
   }
 }
 
-enum Wide { kInteger, kReal, kComplex };
-constexpr Wide wide_of(DType t) {
+enum NumberKind { kInteger, kReal, kComplex };
+constexpr NumberKind number_kind(DType t) {
   return is_complex(t) ? kComplex : is_floating(t) ? kReal : kInteger;
 }
-constexpr DType kWideType[] = {DType::kI64, DType::kF64, DType::kC128};
+constexpr DType kWidestType[] = {DType::kI64, DType::kF64, DType::kC128};
 
 Loop loader(DType from) {
   static constexpr Loop kLoops[kDTypeCount] = {
@@ -178,7 +178,7 @@ Loop loader(DType from) {
       rare_loop<C64, C128>,       nullptr};
   return kLoops[static_cast<int>(from)];
 }
-Loop storer(Wide from, DType to) {
+Loop storer(NumberKind from, DType to) {
 #define PROA_FROM_INTEGER(T) rare_loop<int64_t, T>
 #define PROA_FROM_REAL(T) rare_loop<double, T>
 #define PROA_FROM_COMPLEX(T) rare_loop<C128, T>
@@ -196,10 +196,10 @@ void convert(DType from_type, const void* from, DType to_type, void* to, int64_t
     return;
   }
   if (const Loop direct = direct_loop(from_type, to_type)) return direct(from, to, n);
-  const Wide wide = wide_of(from_type);
-  const Loop load = loader(from_type), store = storer(wide, to_type);
+  const NumberKind kind = number_kind(from_type);
+  const Loop load = loader(from_type), store = storer(kind, to_type);
   if (load == nullptr) return store(from, to, n);
-  if (to_type == kWideType[wide]) return load(from, to, n);
+  if (to_type == kWidestType[kind]) return load(from, to, n);
   constexpr int64_t kBlock = 128;
   C128 block[kBlock];
   for (int64_t i = 0; i < n; i += kBlock) {

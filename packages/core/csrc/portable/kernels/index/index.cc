@@ -50,7 +50,7 @@ struct IndexLoop {
 /// True if every index names an element.
 template <class I>
 bool all_inside(const IndexLoop& w) {
-  // Every index that the loop reads: dimensions along which it is constant are skipped.
+  // Every index that the loop reads; dimensions with a step of 0 are skipped.
   Nest nest;
   nest.arrays = 1;
   for (int d = 0; d < w.nest.rank; ++d) {
@@ -58,7 +58,7 @@ bool all_inside(const IndexLoop& w) {
     nest.shape[nest.rank] = w.nest.shape[d];
     nest.stride[0][nest.rank++] = w.nest.stride[IndexLoop::kIndex][d];
   }
-  if (nest.size() == 0) return true;
+  if (nest.size() == 0 || w.index.numel() == 0) return true;  // then it may be 0
   const I* index = w.index.as<const I>();
   Cursor at;
   at.seek(nest, 0);

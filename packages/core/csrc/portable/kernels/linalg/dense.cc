@@ -71,11 +71,11 @@ S reflector(const S* x, int64_t step, int64_t n, S* v, double* beta) {
   fill(v, n, 0);
   v[0] = number<S>(1);
   *beta = real_of(x[0]);
-  bool done = real_of(x[0]) * real_of(x[0]) == square_of(x[0]);  // no imaginary part
-  for (int64_t i = 1; done && i < n; ++i) done = square_of(x[i * step]) == 0;
+  bool done = real_of(x[0]) * real_of(x[0]) == squared_modulus(x[0]);  // no imaginary part
+  for (int64_t i = 1; done && i < n; ++i) done = squared_modulus(x[i * step]) == 0;
   if (peak == 0 || done) return number<S>(0);
   double total = 0;
-  for (int64_t i = 0; i < n; ++i) total += square_of(scaled(x[i * step], 1 / peak));
+  for (int64_t i = 0; i < n; ++i) total += squared_modulus(scaled(x[i * step], 1 / peak));
   const double norm = peak * ::sqrt(total);
   const double to = real_of(x[0]) > 0 ? -norm : norm;
   const S over = number<S>(1) / (x[0] - number<S>(to));

@@ -12,8 +12,8 @@ PROA_INLINE double conj_of(double x) { return x; }
 PROA_INLINE C128 conj_of(C128 x) { return {x.re, -x.im}; }
 PROA_INLINE double real_of(double x) { return x; }
 PROA_INLINE double real_of(C128 x) { return x.re; }
-PROA_INLINE double square_of(double x) { return x * x; }
-PROA_INLINE double square_of(C128 x) { return x.re * x.re + x.im * x.im; }
+PROA_INLINE double squared_modulus(double x) { return x * x; }
+PROA_INLINE double squared_modulus(C128 x) { return x.re * x.re + x.im * x.im; }
 PROA_INLINE double modulus(double x) { return ::fabs(x); }
 /// As large as |x| but for a factor: what pivots are chosen by, as LAPACK does.
 PROA_INLINE double weight(double x) { return ::fabs(x); }

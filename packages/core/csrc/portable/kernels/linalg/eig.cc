@@ -45,8 +45,8 @@ C128 shift_of(const C128* h, int64_t n, int64_t hi) {
   const C128 half = scaled(a - d, 0.5), bc = b * c;
   const C128 root = root_of(half * half + bc);
   const C128 plus = half + root, minus = half - root;
-  const C128 denominator = square_of(plus) > square_of(minus) ? plus : minus;
-  return square_of(denominator) == 0 ? d : d - bc / denominator;
+  const C128 denominator = squared_modulus(plus) > squared_modulus(minus) ? plus : minus;
+  return squared_modulus(denominator) == 0 ? d : d - bc / denominator;
 }
 
 /// One QR step on rows and columns lo..hi of h, the rotations are applied to all of h and q.
@@ -122,7 +122,7 @@ void vector_of(const C128* t, const C128* q, int64_t n, int64_t j, double smalle
     C128 total = {0, 0};
     for (int64_t k = 0; k <= j; ++k) total += q[i * n + k] * x[k];
     to[i * n + j] = total;
-    norm += square_of(total);
+    norm += squared_modulus(total);
   }
   norm = ::sqrt(norm);
   for (int64_t i = 0; i < n; ++i) to[i * n + j] = scaled(to[i * n + j], 1 / norm);

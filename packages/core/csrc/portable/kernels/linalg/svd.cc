@@ -13,8 +13,8 @@ template <class S>
 bool rotate(S* p, S* q, int64_t m, S* vp, S* vq, int64_t n, double threshold) {
   double alpha = 0, beta = 0;
   for (int64_t i = 0; i < m; ++i) {
-    alpha += square_of(p[i]);
-    beta += square_of(q[i]);
+    alpha += squared_modulus(p[i]);
+    beta += squared_modulus(q[i]);
   }
   if (alpha <= threshold || beta <= threshold) return false;
   const S gamma = inner(p, q, m);
@@ -50,7 +50,7 @@ void complete(S* u, int64_t at, int64_t m, S* candidate) {
         add_row(candidate, -inner(u + k * m, candidate, m), u + k * m, m);
       }
       norm = 0;
-      for (int64_t i = 0; i < m; ++i) norm += square_of(candidate[i]);
+      for (int64_t i = 0; i < m; ++i) norm += squared_modulus(candidate[i]);
       if (again == 0 && norm < 1e-3 / static_cast<double>(m)) break;
     }
     norm = ::sqrt(norm);
@@ -69,7 +69,7 @@ bool settle(S* w, int64_t m, int64_t n, S* v, double* s) {
   double largest = 0;
   for (int64_t j = 0; j < n; ++j) {
     double total = 0;
-    for (int64_t i = 0; i < m; ++i) total += square_of(w[j * m + i]);
+    for (int64_t i = 0; i < m; ++i) total += squared_modulus(w[j * m + i]);
     if (!(total <= largest)) largest = total;
   }
   if (largest - largest != 0) return false;
@@ -86,7 +86,7 @@ bool settle(S* w, int64_t m, int64_t n, S* v, double* s) {
   }
   for (int64_t j = 0; j < n; ++j) {
     double total = 0;
-    for (int64_t i = 0; i < m; ++i) total += square_of(w[j * m + i]);
+    for (int64_t i = 0; i < m; ++i) total += squared_modulus(w[j * m + i]);
     s[j] = ::sqrt(total);
   }
   for (int64_t j = 0; j < n; ++j) {

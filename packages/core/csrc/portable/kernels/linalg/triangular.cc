@@ -16,7 +16,7 @@ bool factor_cholesky(S* a, int64_t n) {
       row[j] = scaled(row[j] - inner(other, row, j), 1 / real_of(other[j]));
     }
     double square = real_of(row[i]);
-    for (int64_t k = 0; k < i; ++k) square -= square_of(row[k]);
+    for (int64_t k = 0; k < i; ++k) square -= squared_modulus(row[k]);
     if (!(square > 0)) return false;
     row[i] = number<S>(::sqrt(square));
     for (int64_t j = i + 1; j < n; ++j) row[j] = number<S>(0);
@@ -33,7 +33,7 @@ bool substitute(const S* a, int64_t n, bool upper, bool unit, S* b, int64_t k) {
     const int64_t begin = upper ? i + 1 : 0, end = upper ? n : i;
     for (int64_t j = begin; j < end; ++j) add_row(row, -a[i * n + j], b + j * k, k);
     if (unit) continue;
-    if (square_of(a[i * n + i]) == 0 && modulus(a[i * n + i]) == 0) return false;
+    if (squared_modulus(a[i * n + i]) == 0 && modulus(a[i * n + i]) == 0) return false;
     for (int64_t j = 0; j < k; ++j) row[j] = row[j] / a[i * n + i];
   }
   return true;

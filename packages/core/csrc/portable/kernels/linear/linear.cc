@@ -41,7 +41,7 @@ Product product_of(const Call& c, const View* residual, int64_t act) {
   return p;
 }
 
-Product fused_of(const Call& c) {
+Product fused_product(const Call& c) {
   return product_of(c, c.n_in > 3 ? &c.in[3] : nullptr, c.attr<LinearActAttrs>().act);
 }
 
@@ -61,8 +61,8 @@ Status linear_pack(const Call& c, void* packed) {
   return Status::kOk;
 }
 
-Status linear_act(const Call& c) { return run(c, fused_of(c)); }
-size_t linear_act_scratch(const Call& c) { return product_scratch(fused_of(c)); }
+Status linear_act(const Call& c) { return run(c, fused_product(c)); }
+size_t linear_act_scratch(const Call& c) { return product_scratch(fused_product(c)); }
 size_t linear_act_pack_size(const Call& c) { return product_packed_size(weights(c)); }
 Status linear_act_pack(const Call& c, void* packed) {
   pack_product(weights(c), packed);

@@ -19,7 +19,8 @@ struct ColumnSums {
   alignas(64) float peak[kStripWidth], total[kStripWidth];
 };
 
-PROA_INLINE VF base_of(VF peak) { return abs(peak) == INFINITY ? VF{} : peak; }
+/// The peak, or 0 if that is infinite.
+PROA_INLINE VF finite_peak(VF peak) { return abs(peak) == INFINITY ? VF{} : peak; }
 
 /// Calls f(j, columns from j on) over the vectors of a strip.
 template <class F>
@@ -40,7 +41,7 @@ PROA_INLINE void take_in(const float* x, int64_t step, int64_t some, float* peak
   VF peak = before;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) peak = max(row[r], peak);
-  const VF base = base_of(peak);
+  const VF base = finite_peak(peak);
   VF sum = {};
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) sum += exp(row[r] - base);

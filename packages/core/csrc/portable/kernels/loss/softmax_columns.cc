@@ -33,7 +33,7 @@ void softmax_columns(const Call& c, const Rows& x, const Rows& y, int64_t run, b
     for (int64_t j = 0; j < kStripWidth; j += kLanes) {
       const VF peak = load(s.peak + j), total = load(s.total + j);
       const VF sum = peak == INFINITY ? splat(NAN) : total;
-      store(s.peak + j, base_of(peak));
+      store(s.peak + j, finite_peak(peak));
       store(s.total + j, logarithm ? log(sum) : 1.0f / sum);
     }
     const int64_t ahead = rows_ahead(columns);

@@ -8,12 +8,6 @@ namespace {
 
 constexpr int64_t kAcrossGrain = 16384;  // elements
 
-int64_t run_of(const CoalescedAxes& lines, int64_t r, int64_t end) {
-  if (lines.rank <= 1) return end - r;
-  const int64_t run = lines.shape[lines.rank - 1], left = run - r % run;
-  return left < end - r ? left : end - r;
-}
-
 /// Some contiguous channels of one element; kWhole of them if that is a whole vector.
 template <bool kWhole, bool kGated, class T>
 PROA_INLINE void map_vector(const T* x, const T* other_row, T* to, const Factors<Compute<T>>& f,
@@ -64,8 +58,8 @@ void map_down(const Columns& x, const Columns* other, const Columns& out,
   for (int64_t j = x.n - 1; j >= 0; --j) {
     const C center = f.center[j], a = f.a[j], b = f.b[j], k = f.k[j];
     for (int64_t r = begin; r < end;) {
-      int64_t n = run_of(x.rows, r, end);
-      const int64_t two = run_of(y.rows, r, end), three = run_of(out.rows, r, end);
+      int64_t n = x.rows.evenly_spaced(r, end);
+      const int64_t two = y.rows.evenly_spaced(r, end), three = out.rows.evenly_spaced(r, end);
       n = two < n ? two : n;
       n = three < n ? three : n;
       const T* from = static_cast<const T*>(x.data) + j * x.stride + x.rows.at(r);

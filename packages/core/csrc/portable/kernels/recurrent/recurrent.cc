@@ -54,7 +54,7 @@ Product product_of(const Call& c, const CellSizes& s, const Work<C>& work) {
 }
 
 template <class C>
-Work<C> work_of(const Call& c, const CellSizes& s, void* memory) {
+Work<C> carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   Workspace workspace(memory);
   Work<C> w = {};
   w.gates = workspace.take<C>(s.batch * s.gates);
@@ -168,7 +168,7 @@ void finish(const View& to, int64_t batch, int64_t hidden, const C* from) {
 
 template <class C>
 Status run(const Call& c, const CellSizes& s, bool reverse) {
-  const Work<C> work = work_of<C>(c, s, c.scratch);
+  const Work<C> work = carve_workspace<C>(c, s, c.scratch);
   pack_product(weight_of(s, c.in[1]), work.packed);
   start(c.in[2], s.batch, s.hidden, work.h);
   if (s.cell == Cell::kLstm) start(c.in[3], s.batch, s.hidden, work.c);
@@ -200,8 +200,8 @@ Status recurrent(const Call& c) {
 
 size_t recurrent_scratch(const Call& c) {
   const CellSizes s = sizes_of(c);
-  return is_double(c.in[0].dtype) ? work_of<double>(c, s, nullptr).bytes
-                                  : work_of<float>(c, s, nullptr).bytes;
+  return is_double(c.in[0].dtype) ? carve_workspace<double>(c, s, nullptr).bytes
+                                  : carve_workspace<float>(c, s, nullptr).bytes;
 }
 
 }  // namespace proa::PROA_ISA

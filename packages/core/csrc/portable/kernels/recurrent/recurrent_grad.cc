@@ -84,7 +84,7 @@ Product weight_product(const CellSizes& s, const Work<C>& work, const View& dw) 
 }
 
 template <class C>
-Work<C> work_of(const Call& c, const CellSizes& s, void* memory) {
+Work<C> carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   Workspace workspace(memory);
   Work<C> w = {};
   w.dgates = workspace.take<C>(s.time * s.batch * s.gates);
@@ -245,7 +245,7 @@ void sum_gates(const Call& c, const CellSizes& s, const C* dgates) {
 template <class C>
 Status run(const Call& c, const CellSizes& s, bool reverse) {
   const Inputs in = inputs_of(c);
-  const Work<C> work = work_of<C>(c, s, c.scratch);
+  const Work<C> work = carve_workspace<C>(c, s, c.scratch);
   pack_product(weight_of(s, *in.w), work.packed);
   start(*in.dh, s, work.dh);
   if (s.cell == Cell::kLstm) start(*in.dc, s, work.dc);
@@ -278,8 +278,8 @@ Status recurrent_grad(const Call& c) {
 
 size_t recurrent_grad_scratch(const Call& c) {
   const CellSizes s = sizes_of(c);
-  return is_double(c.in[0].dtype) ? work_of<double>(c, s, nullptr).bytes
-                                  : work_of<float>(c, s, nullptr).bytes;
+  return is_double(c.in[0].dtype) ? carve_workspace<double>(c, s, nullptr).bytes
+                                  : carve_workspace<float>(c, s, nullptr).bytes;
 }
 
 }  // namespace proa::PROA_ISA

@@ -44,7 +44,7 @@ PROA_INLINE float extremum(const float* x, int64_t n) {
 }
 
 /// The first of n floats that is `value`, which may be NaN; one of them is.
-int64_t first_of(const float* x, int64_t n, float value) {
+int64_t find_first(const float* x, int64_t n, float value) {
   const bool nan = value != value;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -65,7 +65,7 @@ int64_t scan_f32(const float* x, int64_t n, float* best) {
     if ((kMax ? b > *best : b < *best) | (b != b)) *best = b, block = i;
   }
   if (block < 0) return -1;
-  return block + first_of(x + block, n - block < kBlock ? n - block : kBlock, *best);
+  return block + find_first(x + block, n - block < kBlock ? n - block : kBlock, *best);
 }
 
 template <class T, bool kMax>

@@ -114,7 +114,7 @@ void log_sum_exp_columns(const Call& c, const Split& s, const float* x, const Vi
       ColumnSums sums;
       sum_columns_exp(x + at.offset[0], s.reduced.stride[0][0], length, n, &sums);
       for (int64_t j = 0; j < n; j += kLanes) {
-        const VF y = base_of(load(sums.peak + j)) + log(load(sums.total + j));
+        const VF y = finite_peak(load(sums.peak + j)) + log(load(sums.total + j));
         store(sums.total + j, y);
       }
       scatter_row(sizeof(float), sums.total, out.as<float>() + at.offset[1], s.kept.stride[1][last],

@@ -118,7 +118,7 @@ struct ScanLines {
 constexpr int64_t kBlock = 256;
 
 template <template <class, bool> class Run>
-ScanRun run_of(DType as, bool product) {
+ScanRun select_scan(DType as, bool product) {
   if (as == DType::kC128) return product ? Run<C128, true>::call : Run<C128, false>::call;
   if (as == DType::kF64) return product ? Run<double, true>::call : Run<double, false>::call;
   return product ? Run<uint64_t, true>::call : Run<uint64_t, false>::call;
@@ -142,7 +142,7 @@ void begin_scan(DType as, bool product, void* carry, int64_t n) {
 
 /// Line after line, in blocks of the wide type.
 void scan_lines(const Call& c, const ScanLines& l, bool product) {
-  const ScanRun run = run_of<Along>(l.as, product);
+  const ScanRun run = select_scan<Along>(l.as, product);
   const size_t size = size_of(l.x.dtype), out_size = size_of(l.y.dtype);
   parallel_for(c, l.kept.size(), 16384 / l.length + 1, [&](int64_t begin, int64_t end) {
     alignas(64) uint8_t raw[kBlock * 16], wide[kBlock * 16];
@@ -175,7 +175,7 @@ void scan_lines(const Call& c, const ScanLines& l, bool product) {
 /// Lines adjacent in memory: a block of them is scanned a step at a time. Of floats it is a page;
 /// for parts of pages the hardware prefetcher would fetch the rest as well.
 void scan_columns(const Call& c, const ScanLines& l, bool product) {
-  const ScanRun step = run_of<Across>(l.as, product);
+  const ScanRun step = select_scan<Across>(l.as, product);
   constexpr int64_t kPage = 1024;
   const int64_t block = l.floats() ? kPage : kBlock;
   const int64_t run = l.kept.shape[l.kept.rank - 1], blocks = (run + block - 1) / block;

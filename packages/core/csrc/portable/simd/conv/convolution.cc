@@ -361,7 +361,7 @@ MatrixRef shifted(MatrixRef p, int64_t channels) {
 }
 
 /// Contiguous elements of a row of taps in a padded input.
-int64_t run_of(const Convolution& c, const PaddedInput& input) {
+int64_t contiguous_taps(const Convolution& c, const PaddedInput& input) {
   const int64_t depth = units_per_pixel(c);
   const bool joined = c.tap_w == 1 && input.pixel == depth && c.taps_w > 0;
   return joined ? c.taps_w * depth : depth;
@@ -376,7 +376,7 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
   set_output(&s.g.out, &end);
   s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;
-  s.run = run_of(c, s.input);
+  s.run = contiguous_taps(c, s.input);
   s.input.data = static_cast<const uint8_t*>(s.input.data) + group * channels * size;
   if (is_winograd(c))
     winograd(call, c, s.input, s.packed, reinterpret_cast<const float*>(s.init), s.g.out, scratch);

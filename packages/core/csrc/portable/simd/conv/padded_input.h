@@ -15,6 +15,8 @@ struct PaddedShape {
   int64_t top, left, height, width;
   int64_t pixel = 0;  // between the pixels of a copy, if not the number of channels
 };
+/// All of x, without padding.
+inline PaddedShape unpadded_shape(const View& x) { return {0, 0, x.shape[2], x.shape[3]}; }
 // A unit is an element, or, by pairs, two channels of BF16: the pixels of such a copy have an even
 // number of them, the last of which may be 0.
 /// True if x itself has that form.

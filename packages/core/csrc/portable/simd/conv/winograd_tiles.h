@@ -105,14 +105,14 @@ void transform_tiles(const Tiles& s, int64_t first, int64_t end, const Points& p
 }
 
 /// Memory to prefetch.
-struct Ahead {
+struct PrefetchRange {
   const char* from;
   int64_t bytes;
 };
 
 /// The rows that tiles up to `end` reach, `span` elements high, beyond those of tiles up to
 /// `first`, if they are all of some memory.
-inline Ahead rows_ahead(const Tiles& s, int64_t first, int64_t end, int64_t span) {
+inline PrefetchRange prefetch_range(const Tiles& s, int64_t first, int64_t end, int64_t span) {
   const PaddedInput& f = s.input;
   const bool dense =
       f.pixel == s.channels && f.row == f.pixel * s.width && f.image == f.row * s.height;
@@ -129,7 +129,7 @@ inline Ahead rows_ahead(const Tiles& s, int64_t first, int64_t end, int64_t span
 }
 
 /// Prefetches chunk `number` of `chunks` of it into the second-level cache.
-inline void prefetch_chunk(const Ahead& a, int64_t number, int64_t chunks) {
+inline void prefetch_chunk(const PrefetchRange& a, int64_t number, int64_t chunks) {
   for (int64_t i = a.bytes * number / chunks & -64; i < a.bytes * (number + 1) / chunks; i += 64)
     __builtin_prefetch(a.from + i, 0, 2);
 }

@@ -8,7 +8,7 @@ namespace proa::PROA_ISA {
 namespace {
 
 // hard_sigmoid has its default slope and offset.
-PROA_INLINE VF act_of(Act act, VF x) {
+PROA_INLINE VF activate(Act act, VF x) {
   const VF zero = {};
   switch (act) {
     case Act::kRelu:
@@ -32,7 +32,7 @@ PROA_INLINE VF act_of(Act act, VF x) {
   }
 }
 
-double act_of(Act act, double x) {
+double activate(Act act, double x) {
   const double hard = fmin(6.0, fmax(0.0, x + 3.0));
   switch (act) {
     case Act::kRelu:
@@ -88,12 +88,12 @@ void activate(Act act, float* y, int64_t n) {
   }
   for (; i < n; i += kLanes) {
     const int64_t some = n - i < kLanes ? n - i : kLanes;
-    store_n(y + i, act_of(act, load_n(y + i, some)), some);
+    store_n(y + i, activate(act, load_n(y + i, some)), some);
   }
 }
 
 void activate(Act act, double* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = act_of(act, y[i]);
+  for (int64_t i = 0; i < n; ++i) y[i] = activate(act, y[i]);
 }
 
 void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,

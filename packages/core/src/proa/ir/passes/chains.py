@@ -208,7 +208,7 @@ def chain_elementwise(program: Program) -> bool:
 
 def chain_spans(program: Program) -> list[tuple[int, int]]:
     """(first node, count) of each chain, as an engine takes them: nodes are counted as
-    a file has them, one block behind the other.
+    a file has them, one block after the other.
     """
     found: list[tuple[int, int]] = []
     at = 0

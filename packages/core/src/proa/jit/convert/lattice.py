@@ -28,7 +28,7 @@ class _Undefined:
         return "no value"
 
 
-#: Stands for the value of a variable that has none.
+#: The value of a variable that has none.
 UNDEFINED: Any = _Undefined()
 
 
@@ -120,8 +120,9 @@ def abstract_value(value: Any) -> AbstractValue:
         return TensorValue(dtype_name(value), tuple(int(n) for n in value.shape))
     if isinstance(value, TaggedUnion):
         return OneOf(tuple(map(abstract_value, value.options)))
-    if type(value) in (list, tuple):
-        return Container(type(value), (), tuple(map(abstract_value, value)))
+    if type(value) in (list, tuple, _core.Shape):
+        kind = tuple if type(value) is tuple else list
+        return Container(kind, (), tuple(map(abstract_value, value)))
     if type(value) is dict:
         return Container(dict, tuple(value), tuple(map(abstract_value, value.values())))
     return Constant(value)
@@ -302,7 +303,7 @@ def tensors_of(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield f"{name}.tag", value.tag
         for k, option in enumerate(value.options):
             yield from tensors_of(option, f"{name}.{k}")
-    elif type(value) in (list, tuple):
+    elif type(value) in (list, tuple, _core.Shape):
         for k, item in enumerate(value):
             yield from tensors_of(item, f"{name}[{k}]")
     elif type(value) is dict:

@@ -476,7 +476,7 @@ def returned(value: Any) -> Any:
     """What a function returns.
 
     Raises:
-        InvalidTypeError: If it is one of several kinds, as only a run tells, and the
+        InvalidTypeError: If only a run decides which of several kinds it is, and the
             function is not the one that is recorded but called by it.
     """
     if (

@@ -55,7 +55,7 @@ def shown_to_users(
 
     Args:
         error: What a function raised while it was recorded.
-        lost: By name, what tells why a variable has no value.
+        lost: By name, the error that explains why a variable has no value.
         layers: Those that were computing when it was raised, the outermost first.
     """
     made = _explained(error, lost)
@@ -93,7 +93,7 @@ def _layer_text(layers: Sequence[Any]) -> str:
 
 
 def _explained(error: Exception, lost: dict[str, Exception]) -> Exception:
-    """What tells why a variable has no value, if that is the error and we know."""
+    """The error that explains why a variable has no value, if that is known."""
     found = re.search(r"variable '(\w+)'", str(error))
     if not isinstance(error, NameError) or found is None or found[1] not in lost:
         return error

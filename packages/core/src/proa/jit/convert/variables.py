@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from types import CellType, FunctionType
 from typing import Any
 
+from proa import _core
 from proa.jit.convert.lattice import UNDEFINED
 
 Function = Callable[..., Any]
@@ -131,11 +132,11 @@ def _merged(old: Any, new: Any) -> Any:
 
 
 def _is_container(value: Any) -> bool:
-    return type(value) in (list, dict)
+    return type(value) in (list, dict, _core.Shape)
 
 
 def _copied(value: Any) -> Any:
-    if type(value) is list:
+    if type(value) in (list, _core.Shape):
         return [_copied(v) for v in value]
     if type(value) is dict:
         return {key: _copied(v) for key, v in value.items()}

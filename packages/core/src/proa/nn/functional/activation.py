@@ -6,10 +6,11 @@ import math
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike
-from proa.base.random import next_key
+from proa.base.mode import static_builder
 from proa.errors import InvalidArgumentError, InvalidTypeError
 from proa.ops import functional as operators
 from proa.tensor.arguments import cast_if, check_rank, present_axis
+from proa.tensor.random import uniform
 
 __all__ = [
     "celu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
@@ -193,13 +194,16 @@ def rrelu(
         raise InvalidArgumentError(
             f"[rrelu] expected 0 <= lower <= upper <= 1, got {lower} and {upper}"
         )
+    builder = static_builder() if training else None
+    if not training or builder is not None:
+        tested = ops.leaky_relu(x, negative_slope=(lower + upper) / 2)
     if not training:
-        return ops.leaky_relu(x, negative_slope=(lower + upper) / 2)
-    seed, offset = next_key(x.size)
-    slope = ops.uniform(
-        shape=x.shape, low=lower, high=upper, dtype=x.dtype, seed=seed, offset=offset
-    )
-    return ops.where(ops.greater_than(x, 0.0), x, ops.mul(x, slope))
+        return tested
+    slope = uniform(x.shape, x.dtype, lower, upper)
+    result = ops.where(ops.greater_than(x, 0.0), x, ops.mul(x, slope))
+    if builder is not None:
+        builder.tested_as(result, tested)
+    return result
 
 
 def maxout(x: Tensor, groups: int, axis: int = 1, name: str | None = None) -> Tensor:
@@ -263,11 +267,8 @@ def gumbel_softmax(
         raise InvalidArgumentError(
             f"[gumbel_softmax] expected temperature above 0, got {temperature}"
         )
-    seed, offset = next_key(x.size)
     tiny = math.ldexp(1.0, -100)
-    u = ops.uniform(
-        shape=x.shape, low=tiny, high=1.0, dtype=x.dtype, seed=seed, offset=offset
-    )
+    u = uniform(x.shape, x.dtype, tiny, 1.0)
     noise = ops.neg(ops.log(ops.neg(ops.log(ops.clip(u, min=tiny, max=1.0 - 1e-7)))))
     soft = ops.softmax(ops.scale(ops.add(x, noise), scale=1.0 / temperature), axis=axis)
     if not hard:

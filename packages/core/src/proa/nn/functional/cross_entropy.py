@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, overload
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
@@ -104,12 +104,15 @@ def _mean_of_valid(
         one = ops.full(shape=[], value=1, dtype=total.dtype)
         return ops.div(ops.sum(loss), ops.where(ops.equal(total, 0.0), one, total))
     if flat._is_symbolic:
-        count = ops.sum(ops.cast(ops.not_equal(flat, ignore_index), dtype=loss.dtype))
-        return ops.div(ops.sum(loss), ops.maximum(count, 1.0))
-    valid = int(ops.count_nonzero(ops.not_equal(flat, ignore_index)).item())
-    if valid == flat.size:
+        # The same bits as below where all labels count: their share is then exactly 1.
+        valid = ops.cast(ops.not_equal(flat, ignore_index), dtype=loss.dtype)
+        share = ops.mean(valid)
+        one = ops.full_like(share, value=1, dtype=share.dtype)
+        return ops.div(ops.mean(loss), ops.where(ops.equal(share, 0.0), one, share))
+    count = int(ops.count_nonzero(ops.not_equal(flat, ignore_index)).item())
+    if count == flat.size:
         return ops.mean(loss)
-    return ops.scale(ops.sum(loss), scale=1.0 / max(valid, 1))
+    return ops.scale(ops.sum(loss), scale=1.0 / max(count, 1))
 
 
 def _soft(
@@ -190,6 +193,23 @@ def cross_entropy(
     return reduced("cross_entropy", loss, reduction)
 
 
+@overload
+def softmax_with_cross_entropy(
+    logits: Tensor, label: Tensor, soft_label: bool = ..., ignore_index: int = ...,
+    numeric_stable_mode: bool = ..., return_softmax: Literal[False] = ...,
+    axis: int = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def softmax_with_cross_entropy(
+    logits: Tensor, label: Tensor, soft_label: bool = ..., ignore_index: int = ...,
+    numeric_stable_mode: bool = ..., return_softmax: Literal[True] = ...,
+    axis: int = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def softmax_with_cross_entropy(
+    logits: Tensor, label: Tensor, soft_label: bool = ..., ignore_index: int = ...,
+    numeric_stable_mode: bool = ..., return_softmax: bool = ..., axis: int = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...  # fmt: skip
 def softmax_with_cross_entropy(
     logits: Tensor,
     label: Tensor,
@@ -198,7 +218,7 @@ def softmax_with_cross_entropy(
     numeric_stable_mode: bool = True,
     return_softmax: bool = False,
     axis: int = -1,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Deprecated: `cross_entropy` without reduction, the class axis kept as 1."""
     warnings.warn(
         "softmax_with_cross_entropy is deprecated: use cross_entropy",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proa._core import Tensor, ops
+from proa.base.mode import static_builder
 from proa.base.random import next_key
 from proa.errors import InvalidArgumentError
 from proa.nn.functional.geometry import channels_first, restored
 from proa.tensor.arguments import as_ints, present_axis
+from proa.tensor.creation import full
 
 __all__ = ["alpha_dropout", "dropout", "dropout2d", "dropout3d"]
 
@@ -51,7 +53,7 @@ def dropout(
         return ops.dropout(x, p=float(p), seed=seed, offset=offset, upscale=upscale)
     along = [present_axis("dropout", a, x.ndim) for a in as_ints("dropout", axis)]
     shape = [n if i in along else 1 for i, n in enumerate(x.shape)]
-    mask = ops.full(shape=shape, value=1, dtype=x.dtype)
+    mask = full(shape, 1, x.dtype)
     return ops.mul(x, dropout(mask, p, None, True, mode))
 
 
@@ -100,4 +102,7 @@ def alpha_dropout(
         p=float(p), seed=seed, offset=offset, upscale=False,
     )  # fmt: skip
     mixed = ops.add(ops.mul(x, kept), ops.scale(kept, scale=-low, bias=low))
-    return ops.scale(mixed, scale=a, bias=-a * p * low)
+    result = ops.scale(mixed, scale=a, bias=-a * p * low)
+    if (builder := static_builder()) is not None:
+        builder.tested_as(result, x)
+    return result

@@ -1,29 +1,24 @@
-"""Pooling. All is done by rows over images.
-
-A line is an image of one row. Windows of a volume are products of windows of each axis,
-so a volume is pooled within its frames, which are taken as channels, and the result
-along the depth:
-
-    (N, C, D, H, W) -> (N, C * D, H', W') -> (N, C, D, H' * W') -> (N, C, D', H' * W')
-"""
+"""Pooling. Overloads state what a flag adds to the result."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, overload
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
-from proa.nn.functional.geometry import (
-    channels_first,
-    placement,
-    restored,
-    split_axis,
+from proa.nn.functional.geometry import channels_first, restored
+from proa.nn.functional.pool_windows import (
+    PoolWindow,
+    adaptive_window,
+    max_indices,
+    pool,
+    pool_window,
 )
-from proa.tensor.arguments import as_int
 
 if TYPE_CHECKING:
-    from proa.base.typing import OutputSizeLike, PaddingLike
+    from proa.base.typing import MaybeIndices, OutputSizeLike, PaddingLike
     from proa.tensor.arguments import IntsLike
 
 __all__ = [
@@ -32,146 +27,24 @@ __all__ = [
     "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
-#: Attributes of a pooling operator: lists with one number (padding: two) for each axis.
-PoolWindow = dict[str, list[int]]
-
-
-def _pool_window(
-    where: str,
-    x: Tensor,
-    kernel_size: IntsLike,
-    stride: IntsLike | None,
-    padding: PaddingLike,
-    data_format: str = "NCHW",
-) -> PoolWindow:
-    """The windows over x (N, C, spatial axes)."""
-    kernel, steps, border, _ = placement(
-        where, x.shape[2:], kernel_size, stride, padding, 1, data_format
-    )
-    for i, n in enumerate(border):
-        if n >= kernel[i // 2]:
-            raise InvalidArgumentError(
-                f"[{where}] padding must be less than the kernel's {kernel}, "
-                f"got {padding}"
-            )
-    return {"kernel": kernel, "stride": steps, "padding": border}
-
-
-def _adaptive(where: str, x: Tensor, output_size: OutputSizeLike) -> PoolWindow:
-    """Windows that cover x; None keeps the size of an axis."""
-    axes = x.ndim - 2
-    wanted = output_size if isinstance(output_size, (list, tuple)) else [output_size]
-    wanted = list(wanted) * axes if len(wanted) == 1 else wanted
-    if len(wanted) != axes:
-        raise InvalidArgumentError(
-            f"[{where}] output_size must be one number or {axes}, got {output_size}"
-        )
-    size = [
-        n if want is None else as_int(where, want)
-        for n, want in zip(x.shape[2:], wanted, strict=True)
-    ]
-    if min(size) < 1:
-        raise InvalidArgumentError(
-            f"[{where}] output_size must be positive (None for a known size), "
-            f"got {output_size}"
-        )
-    return {"size": size}
-
-
-def _along(window: PoolWindow, first: int, last: int) -> PoolWindow:
-    """The windows of axes [first, last)."""
-    return {
-        name: v[2 * first : 2 * last] if name == "padding" else v[first:last]
-        for name, v in window.items()
-    }
-
-
-def _one_axis(window: PoolWindow, others: int, before: bool) -> PoolWindow:
-    """Windows of one axis, with an axis of ``others`` elements that stays."""
-    idle = {"kernel": [1], "stride": [1], "padding": [0, 0], "size": [others]}
-    return {
-        name: idle[name] + v if before else v + idle[name] for name, v in window.items()
-    }
-
-
-def _in_frames(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
-    """Every frame of a volume by the row, and all as (N, C, D, H' * W')."""
-    flat = ops.flatten(x, start_axis=1, stop_axis=2)
-    y = getattr(ops, row)(flat, **_along(window, 1, 3), **flags)
-    y = ops.flatten(y, start_axis=2, stop_axis=3)
-    return split_axis(y, 1, x.shape[1:3])
-
-
-def _size_of_frames(
-    row: str, x: Tensor, window: PoolWindow, **flags: bool
-) -> list[int]:
-    """H' and W' that the row makes of a frame."""
-    if "size" in window:
-        return window["size"][1:]
-    result = []
-    for d in (1, 2):
-        n, k, s = x.shape[2 + d], window["kernel"][d], window["stride"][d]
-        low, high = window["padding"][2 * d : 2 * d + 2]
-        if n < 0:
-            result.append(-1)
-            continue
-        up = s - 1 if flags.get("ceil_mode") else 0
-        count = (n + low + high - k + up) // s + 1
-        result.append(count - (up > 0 and (count - 1) * s >= n + low))
-    return result
-
-
-def _pool(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
-    """The row over x (N, C, 1 to 3 axes)."""
-    function = getattr(ops, row)
-    if x.ndim == 3:
-        image = ops.unsqueeze(x, axis=[2])
-        y = function(image, **_one_axis(window, 1, True), **flags)
-        return ops.squeeze(y, axis=[2])
-    if x.ndim == 4:
-        result: Tensor = function(x, **window, **flags)
-        return result
-    frames = _in_frames(row, x, window, **flags)
-    depth = _one_axis(_along(window, 0, 1), frames.shape[3], False)
-    size = _size_of_frames(row, x, window, **flags)
-    return split_axis(function(frames, **depth, **flags), 3, size)
-
-
-def _places(row: str, x: Tensor, window: PoolWindow, **flags: bool) -> Tensor:
-    """The index of each maximum within its (spatial) plane or volume."""
-    index = f"{row}_index"
-    if x.ndim < 5:
-        return _pool(index, x, window, **flags)
-    frames = _in_frames(row, x, window, **flags)
-    within = _in_frames(index, x, window, **flags)  # of its frame
-    depth = _one_axis(_along(window, 0, 1), frames.shape[3], False)
-    best = getattr(ops, index)(frames, **depth, **flags)  # d * (H' * W') + place there
-    at = ops.take_along_axis(
-        ops.flatten(within, start_axis=2, stop_axis=3),
-        ops.flatten(best, start_axis=2, stop_axis=3), axis=2,
-    )  # fmt: skip
-    d = ops.floor_div(best, frames.shape[3])
-    places = ops.add(ops.mul(d, x.shape[3] * x.shape[4]), ops.reshape_like(at, best))
-    return split_axis(places, 3, _size_of_frames(row, x, window, **flags))
-
 
 def _max(
     where: str,
     x: Tensor,
     axes: int,
-    window: Any,
+    window: Callable[[Tensor], PoolWindow],
     return_mask: bool,
     data_format: str,
     **flags: bool,
-) -> Any:
+) -> MaybeIndices:
     """Maxima and, on request, their indices."""
     image = channels_first(x, data_format, where, axes)
     row = "max_pool2d" if flags else "adaptive_max_pool2d"
     found = window(image)
-    y = restored(_pool(row, image, found, **flags), data_format)
+    y = restored(pool(row, image, found, **flags), data_format)
     if not return_mask:
         return y
-    return y, restored(_places(row, image, found, **flags), data_format)
+    return y, restored(max_indices(row, image, found, **flags), data_format)
 
 
 def _max_pool(
@@ -184,10 +57,10 @@ def _max_pool(
     return_mask: bool,
     ceil_mode: bool,
     data_format: str,
-) -> Any:
+) -> MaybeIndices:
     return _max(
         where, x, axes,
-        lambda image: _pool_window(
+        lambda image: pool_window(
             where, image, kernel_size, stride, padding, data_format
         ),
         return_mask, data_format, ceil_mode=ceil_mode,
@@ -207,15 +80,15 @@ def _avg_pool(
     data_format: str,
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    window = _pool_window(where, image, kernel_size, stride, padding, data_format)
+    window = pool_window(where, image, kernel_size, stride, padding, data_format)
     if divisor_override is None:
-        y = _pool("avg_pool2d", image, window, ceil_mode=ceil_mode, exclusive=exclusive)
+        y = pool("avg_pool2d", image, window, ceil_mode=ceil_mode, exclusive=exclusive)
         return restored(y, data_format)
     if divisor_override == 0:
         raise InvalidArgumentError(
             f"[{where}] divisor_override must not be 0, got {divisor_override}"
         )
-    y = _pool("avg_pool2d", image, window, ceil_mode=ceil_mode, exclusive=False)
+    y = pool("avg_pool2d", image, window, ceil_mode=ceil_mode, exclusive=False)
     y = ops.scale(y, scale=math.prod(window["kernel"]) / divisor_override)
     return restored(y, data_format)
 
@@ -224,19 +97,37 @@ def _adaptive_avg(
     where: str, x: Tensor, axes: int, output_size: OutputSizeLike, data_format: str
 ) -> Tensor:
     image = channels_first(x, data_format, where, axes)
-    window = _adaptive(where, image, output_size)
-    return restored(_pool("adaptive_avg_pool2d", image, window), data_format)
+    window = adaptive_window(where, image, output_size)
+    return restored(pool("adaptive_avg_pool2d", image, window), data_format)
 
 
 def _adaptive_max(
     where: str, x: Tensor, axes: int, output_size: OutputSizeLike, return_mask: bool
-) -> Any:
+) -> MaybeIndices:
     return _max(
-        where, x, axes, lambda image: _adaptive(where, image, output_size),
+        where, x, axes, lambda image: adaptive_window(where, image, output_size),
         return_mask, {1: "NCL", 2: "NCHW", 3: "NCDHW"}[axes],
     )  # fmt: skip
 
 
+@overload
+def max_pool1d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: Literal[False] = ...,
+    ceil_mode: bool = ..., name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool1d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: Literal[True] = ...,
+    ceil_mode: bool = ..., name: str | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def max_pool1d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: bool = ...,
+    ceil_mode: bool = ..., name: str | None = ...,
+) -> MaybeIndices: ...  # fmt: skip
 def max_pool1d(
     x: Tensor,
     kernel_size: IntsLike,
@@ -245,7 +136,7 @@ def max_pool1d(
     return_mask: bool = False,
     ceil_mode: bool = False,
     name: str | None = None,
-) -> Any:
+) -> MaybeIndices:
     """Greatest element of each window of (N, C, L).
 
     Arguments are those of `max_pool2d` for 1 axis.
@@ -256,6 +147,24 @@ def max_pool1d(
     )  # fmt: skip
 
 
+@overload
+def max_pool2d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: Literal[False] = ...,
+    ceil_mode: bool = ..., data_format: str = ..., name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool2d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: Literal[True] = ...,
+    ceil_mode: bool = ..., data_format: str = ..., name: str | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def max_pool2d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: bool = ...,
+    ceil_mode: bool = ..., data_format: str = ..., name: str | None = ...,
+) -> MaybeIndices: ...  # fmt: skip
 def max_pool2d(
     x: Tensor,
     kernel_size: IntsLike,
@@ -265,7 +174,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     data_format: str = "NCHW",
     name: str | None = None,
-) -> Any:
+) -> MaybeIndices:
     """Greatest element of each window of (N, C, H, W).
 
     y[n, c, i, j] = max of x[n, c, h, w] over the window that begins at
@@ -291,6 +200,24 @@ def max_pool2d(
     )  # fmt: skip
 
 
+@overload
+def max_pool3d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: Literal[False] = ...,
+    ceil_mode: bool = ..., data_format: str = ..., name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool3d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: Literal[True] = ...,
+    ceil_mode: bool = ..., data_format: str = ..., name: str | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def max_pool3d(
+    x: Tensor, kernel_size: IntsLike, stride: IntsLike | None = ...,
+    padding: PaddingLike = ..., return_mask: bool = ...,
+    ceil_mode: bool = ..., data_format: str = ..., name: str | None = ...,
+) -> MaybeIndices: ...  # fmt: skip
 def max_pool3d(
     x: Tensor,
     kernel_size: IntsLike,
@@ -300,7 +227,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
     name: str | None = None,
-) -> Any:
+) -> MaybeIndices:
     """Greatest element of each window of (N, C, D, H, W).
 
     Arguments are those of `max_pool2d` for 3 axes.
@@ -414,12 +341,27 @@ def adaptive_avg_pool3d(
     return _adaptive_avg("adaptive_avg_pool3d", x, 3, output_size, data_format)
 
 
+@overload
+def adaptive_max_pool1d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: Literal[False] = ...,
+    name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def adaptive_max_pool1d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: Literal[True] = ...,
+    name: str | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def adaptive_max_pool1d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: bool = ...,
+    name: str | None = ...,
+) -> MaybeIndices: ...  # fmt: skip
 def adaptive_max_pool1d(
     x: Tensor,
     output_size: OutputSizeLike,
     return_mask: bool = False,
     name: str | None = None,
-) -> Any:
+) -> MaybeIndices:
     """Greatest element of output_size windows that cover (N, C, L).
 
     With return_mask also the index of each within its line, int32.
@@ -427,12 +369,27 @@ def adaptive_max_pool1d(
     return _adaptive_max("adaptive_max_pool1d", x, 1, output_size, return_mask)
 
 
+@overload
+def adaptive_max_pool2d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: Literal[False] = ...,
+    name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def adaptive_max_pool2d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: Literal[True] = ...,
+    name: str | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def adaptive_max_pool2d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: bool = ...,
+    name: str | None = ...,
+) -> MaybeIndices: ...  # fmt: skip
 def adaptive_max_pool2d(
     x: Tensor,
     output_size: OutputSizeLike,
     return_mask: bool = False,
     name: str | None = None,
-) -> Any:
+) -> MaybeIndices:
     """Greatest element of output_size windows that cover (N, C, H, W).
 
     With return_mask also the index of each within its image, int32.
@@ -440,12 +397,27 @@ def adaptive_max_pool2d(
     return _adaptive_max("adaptive_max_pool2d", x, 2, output_size, return_mask)
 
 
+@overload
+def adaptive_max_pool3d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: Literal[False] = ...,
+    name: str | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def adaptive_max_pool3d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: Literal[True] = ...,
+    name: str | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def adaptive_max_pool3d(
+    x: Tensor, output_size: OutputSizeLike, return_mask: bool = ...,
+    name: str | None = ...,
+) -> MaybeIndices: ...  # fmt: skip
 def adaptive_max_pool3d(
     x: Tensor,
     output_size: OutputSizeLike,
     return_mask: bool = False,
     name: str | None = None,
-) -> Any:
+) -> MaybeIndices:
     """Greatest element of output_size windows that cover (N, C, D, H, W).
 
     With return_mask also the index of each within its volume, int32.

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
-from proa.errors import InvalidTypeError, ShapeError
+from proa.errors import InvalidTypeError, ShapeError, UnimplementedError
 from proa.tensor.arguments import as_count
+from proa.tensor.symbolic_dims import SymbolicDim
 
 if TYPE_CHECKING:
     from proa.base.dtype import DTypeLike
@@ -47,12 +48,21 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
         parents: Which beam of the step before it follows, in the same shape.
 
     Returns (time, batch, beam): along the first axis the path that ends in each beam.
+
+    Raises:
+        ShapeError: If they are not of one shape of three axes.
+        UnimplementedError: If a graph is recorded and the number of steps is unknown.
     """
     if ids.ndim != 3 or ids.shape != parents.shape:
         raise ShapeError(
             "gather_tree", f"parents must be {ids.shape}, of rank 3", parents.shape
         )
     steps = ids.shape[0]
+    if isinstance(steps, SymbolicDim):
+        raise UnimplementedError(
+            "[gather_tree] expected a known number of steps, got a symbolic dimension: "
+            "give its size in InputSpec"
+        )
     if steps == 0:
         return ids
     path = [ops.select(ids, axis=0, index=steps - 1)]

@@ -40,15 +40,26 @@ def _times(matrix: Tensor, x: Tensor) -> Tensor:
     return ops.squeeze(y, axis=[1])
 
 
-def power_iteration(
+def iterated(
     weight: Tensor, u: Tensor, v: Tensor, dim: int, rounds: int, eps: float
-) -> None:
-    """Turn u and v, in place, towards the first singular vectors."""
+) -> tuple[Tensor, Tensor]:
+    """u and v after rounds of power iteration towards the first singular vectors."""
     with NoTape():
         matrix = _matrix(weight.detach(), dim)
         for _ in range(rounds):
-            v.set_value(_unit(_times(ops.swap_last(matrix), u), eps))
-            u.set_value(_unit(_times(matrix, v), eps))
+            v = _unit(_times(ops.swap_last(matrix), u), eps)
+            u = _unit(_times(matrix, v), eps)
+    return u, v
+
+
+def power_iteration(
+    weight: Tensor, u: Tensor, v: Tensor, dim: int, rounds: int, eps: float
+) -> None:
+    """`iterated`, in place."""
+    found = iterated(weight, u, v, dim, rounds, eps)
+    with NoTape():
+        for vector, value in zip((u, v), found, strict=True):
+            vector[...] = value
 
 
 def spectral_scaled(weight: Tensor, u: Tensor, v: Tensor, dim: int) -> Tensor:

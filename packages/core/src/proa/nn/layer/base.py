@@ -16,9 +16,9 @@ from proa.base.naming import unique_name
 from proa.base.observers import layer_observers, observed, observing
 from proa.base.public import explain
 from proa.errors import AlreadyExistsError, InvalidArgumentError
-from proa.ir.record import at_once
 from proa.nn.attr import ParamAttr
 from proa.nn.layer.hooks import HookHandle
+from proa.nn.layer.state import held_buffer, new_parameter
 from proa.nn.schemes import Initializer, chosen
 from proa.tensor.parameter import Parameter
 
@@ -148,16 +148,7 @@ class Layer:
         kind = self._dtype if dtype is None else as_dtype(dtype)
         init = chosen(given.initializer, default_initializer, is_bias)
         name = f"{self._full_name}.{'b' if is_bias else 'w'}"
-        with at_once():  # a parameter outlives the program in which it may be made
-            first = init.make([int(n) for n in shape], kind)
-        return Parameter(
-            first,
-            trainable=given.trainable,
-            name=given.name or unique_name(name),
-            learning_rate=given.learning_rate,
-            regularizer=given.regularizer,
-            need_clip=given.need_clip,
-        )
+        return new_parameter([int(n) for n in shape], kind, given, name, init)
 
     def create_tensor(
         self,
@@ -210,6 +201,9 @@ class Layer:
         self._keep_buffer(name, tensor, persistable)
 
     def _keep_buffer(self, name: str, tensor: Tensor | None, persistable: bool) -> None:
+        tensor = held_buffer(
+            self._buffers.get(name), tensor, persistable, f"{self._full_name}.w"
+        )
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable.discard(name)
@@ -217,8 +211,6 @@ class Layer:
             self._non_persistable.add(name)
         if tensor is not None:
             tensor.persistable = persistable
-            if not tensor.name:
-                tensor.name = unique_name(f"{self._full_name}.buffer")
 
     def __setattr__(self, name: str, value: Any) -> None:
         d = self.__dict__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from proa.errors import OutOfRangeError
 from proa.nn.layer.base import Layer
@@ -50,10 +50,15 @@ class Sequential(Layer):
             input = layer(input)
         return input
 
-    def __getitem__(self, name: int | slice | str) -> Any:
+    @overload
+    def __getitem__(self, name: int | str) -> Layer: ...
+    @overload
+    def __getitem__(self, name: slice) -> Sequential: ...
+    def __getitem__(self, name: int | slice | str) -> Layer:
         if isinstance(name, str):
-            return self._sub_layers[name]
-        layers = list(self._sub_layers.values())
+            named: Layer = self._sub_layers[name]
+            return named
+        layers: list[Layer] = list(self._sub_layers.values())
         if isinstance(name, slice):
             return Sequential(*layers[name])
         return layers[_place("Sequential", name, len(layers))]
@@ -91,8 +96,12 @@ class LayerList(Layer):
         self._sub_layers.clear()
         self.extend(layers)
 
-    def __getitem__(self, idx: int | slice) -> Any:
-        layers = list(self._sub_layers.values())
+    @overload
+    def __getitem__(self, idx: int) -> Layer: ...
+    @overload
+    def __getitem__(self, idx: slice) -> LayerList: ...
+    def __getitem__(self, idx: int | slice) -> Layer:
+        layers: list[Layer] = list(self._sub_layers.values())
         if isinstance(idx, slice):
             return type(self)(layers[idx])
         return layers[_place("LayerList", idx, len(layers))]

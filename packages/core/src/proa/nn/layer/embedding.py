@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from proa._core import Tensor
+from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
+from proa.nn.attr import ParamAttr
 from proa.nn.layer.base import Layer
+from proa.nn.schemes import Initializer, chosen
 
 if TYPE_CHECKING:
+    from proa.base.dtype import DTypeLike
     from proa.nn.attr import ParamAttrLike
 
 __all__ = ["Embedding"]
+
+
+class _ZeroRow(Initializer):
+    """Another initializer's table with zeros in one row."""
+
+    def __init__(self, init: Initializer, row: int) -> None:
+        self.init, self.row = init, row
+
+    def make(self, shape: list[int], dtype: DTypeLike) -> Tensor:
+        table = self.init.make(shape, dtype)
+        with NoTape():
+            table[self.row] = 0
+        return table
 
 
 class Embedding(Layer):
@@ -58,14 +76,15 @@ class Embedding(Layer):
         self._padding_idx = (
             None if padding_idx is None else padding_idx % num_embeddings
         )
+        attr = ParamAttr.of(weight_attr)
+        if attr is not None and self._padding_idx is not None:
+            attr = copy(attr)
+            attr.initializer = _ZeroRow(
+                chosen(attr.initializer, None, False), self._padding_idx
+            )
         self.weight = self.create_parameter(
-            [num_embeddings, embedding_dim],
-            attr=weight_attr,
+            [num_embeddings, embedding_dim], attr=False if attr is None else attr
         )
-        if self._padding_idx is not None:
-            table = self.weight.numpy().copy()
-            table[self._padding_idx] = 0
-            self.weight.set_value(table)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.embedding(x, self.weight, self._padding_idx, self._sparse)

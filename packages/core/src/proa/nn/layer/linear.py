@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from proa._core import Tensor, ops
 from proa.nn import functional as F
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear"]
 
+T = TypeVar("T")
+
 
 class Identity(Layer):
     """The input as it is; takes and ignores any arguments."""
@@ -20,7 +22,7 @@ class Identity(Layer):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: T) -> T:
         return input
 
 

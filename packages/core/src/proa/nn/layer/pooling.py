@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor
 from proa.nn import functional as F
 from proa.nn.layer.base import Layer
 
 if TYPE_CHECKING:
-    from proa.base.typing import OutputSizeLike, PaddingLike
+    from proa.base.typing import MaybeIndices, OutputSizeLike, PaddingLike
     from proa.tensor.arguments import IntsLike
 
 __all__ = [
@@ -33,7 +33,7 @@ class _Pool(Layer):
 
 
 class _Adaptive(Layer):
-    _output_size: Any
+    _output_size: OutputSizeLike
 
     def extra_repr(self) -> str:
         return f"output_size={self._output_size}"
@@ -42,7 +42,7 @@ class _Adaptive(Layer):
 class _MaxPool(_Pool):
     """With the arguments of two axes; those of another number state their own."""
 
-    _pool: Callable[..., Any]
+    _pool: Callable[..., MaybeIndices]
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class _MaxPool(_Pool):
         self.return_mask, self.ceil_mode = return_mask, ceil_mode
         self.data_format = data_format
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> MaybeIndices:
         return self._pool(
             x, self.kernel_size, self.stride, self.padding, self.return_mask,
             self.ceil_mode, self.data_format,
@@ -82,7 +82,7 @@ class MaxPool1D(_Pool):
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
         self.return_mask, self.ceil_mode = return_mask, ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> MaybeIndices:
         return F.max_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.return_mask,
             self.ceil_mode,
@@ -238,7 +238,7 @@ class AdaptiveAvgPool3D(_Adaptive):
 
 
 class _AdaptiveMaxPool(_Adaptive):
-    _pool: Callable[..., Any]
+    _pool: Callable[..., MaybeIndices]
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class _AdaptiveMaxPool(_Adaptive):
         super().__init__()
         self._output_size, self._return_mask = output_size, return_mask
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> MaybeIndices:
         return self._pool(x, self._output_size, self._return_mask)
 
 
@@ -258,7 +258,7 @@ class AdaptiveMaxPool1D(_AdaptiveMaxPool):
 
     _pool = staticmethod(F.adaptive_max_pool1d)
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> MaybeIndices:
         return super().forward(input)
 
 

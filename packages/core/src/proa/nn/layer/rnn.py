@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError, PreconditionNotMetError, ShapeError
@@ -16,8 +16,22 @@ from proa.tensor.arguments import as_count
 
 if TYPE_CHECKING:
     from proa.nn.attr import ParamAttrLike
+    from proa.nn.pytree import Nest
 
 __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "SimpleRNN"]
+
+#: The states of a stack of layers: h, or h and c.
+States = TypeVar("States", Tensor, tuple[Tensor, Tensor])
+
+
+class RecurrentCell(Protocol):
+    """A cell as it is called."""
+
+    def __call__(
+        self, inputs: Any, states: Any, /, **kwargs: Any
+    ) -> tuple[Any, Any]: ...
+
+    def get_initial_states(self, batch_ref: Any, *, batch_dim_idx: int) -> Any: ...
 
 
 def _steps(x: Any, axis: int) -> int:
@@ -96,7 +110,7 @@ class RNN(Layer):
     """
 
     def __init__(
-        self, cell: Any, is_reverse: bool = False, time_major: bool = False
+        self, cell: RecurrentCell, is_reverse: bool = False, time_major: bool = False
     ) -> None:
         super().__init__()
         self.cell = cell
@@ -104,11 +118,11 @@ class RNN(Layer):
 
     def forward(
         self,
-        inputs: Any,
-        initial_states: Any = None,
+        inputs: Nest,
+        initial_states: Nest | None = None,
         sequence_length: Tensor | None = None,
-        **kwargs: Any,
-    ) -> tuple[Any, Any]:
+        **kwargs: object,
+    ) -> tuple[Nest, Nest]:
         if initial_states is None:
             initial_states = self.cell.get_initial_states(
                 inputs, batch_dim_idx=1 if self.time_major else 0
@@ -132,7 +146,12 @@ class BiRNN(Layer):
         (outputs, (states forward, states backward)), outputs joined on the last axis.
     """
 
-    def __init__(self, cell_fw: Any, cell_bw: Any, time_major: bool = False) -> None:
+    def __init__(
+        self,
+        cell_fw: RecurrentCell,
+        cell_bw: RecurrentCell,
+        time_major: bool = False,
+    ) -> None:
         super().__init__()
         sizes = [getattr(c, "input_size", None) for c in (cell_fw, cell_bw)]
         if sizes[0] != sizes[1]:
@@ -144,11 +163,11 @@ class BiRNN(Layer):
 
     def forward(
         self,
-        inputs: Any,
-        initial_states: Any = None,
+        inputs: Nest,
+        initial_states: Nest | None = None,
         sequence_length: Tensor | None = None,
-        **kwargs: Any,
-    ) -> tuple[Any, Any]:
+        **kwargs: object,
+    ) -> tuple[Nest, Nest]:
         cells = (self.cell_fw, self.cell_bw)
         if initial_states is None:
             initial_states = [
@@ -173,7 +192,7 @@ class BiRNN(Layer):
         return joined, (forward, backward)
 
 
-class _RecurrentStack(LayerList):
+class _RecurrentStack(LayerList, Generic[States]):
     """Recurrent layers one on another, the parameters also under flat names.
 
     Those are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, then the same with
@@ -191,7 +210,7 @@ class _RecurrentStack(LayerList):
         direction: str,
         time_major: bool,
         dropout: float,
-        biases: tuple[Any, Any],
+        biases: tuple[ParamAttrLike | None, ParamAttrLike | None],
     ) -> None:
         super().__init__()
         where = type(self).__name__
@@ -218,7 +237,7 @@ class _RecurrentStack(LayerList):
                 self.append(BiRNN(cell(size), cell(size), time_major))
         self._name_parameters(biases)
 
-    def _name_parameters(self, biases: tuple[Any, Any]) -> None:
+    def _name_parameters(self, biases: tuple[object, object]) -> None:
         names = ["weight_ih", "weight_hh"]
         for name, attr in zip(("bias_ih", "bias_hh"), biases, strict=True):
             names += [name] if attr is not False else []
@@ -252,9 +271,9 @@ class _RecurrentStack(LayerList):
     def forward(
         self,
         inputs: Tensor,
-        initial_states: Any = None,
+        initial_states: States | Sequence[Tensor] | None = None,
         sequence_length: Tensor | None = None,
-    ) -> tuple[Tensor, Any]:
+    ) -> tuple[Tensor, States]:
         split = None if initial_states is None else self._split(initial_states)
         ways = self.num_directions
         finals: list[Any] = []
@@ -281,7 +300,7 @@ class _RecurrentStack(LayerList):
         return text + (f", dropout={self.dropout}" if self.dropout else "")
 
 
-class SimpleRNN(_RecurrentStack):
+class SimpleRNN(_RecurrentStack[Tensor]):
     """Layers of `SimpleRNNCell`.
 
     Args:
@@ -325,7 +344,7 @@ class SimpleRNN(_RecurrentStack):
         self.activation = activation
 
 
-class _GatedStack(_RecurrentStack):
+class _GatedStack(_RecurrentStack[States]):
     _cell: type[LSTMCell] | type[GRUCell]
 
     def __init__(
@@ -350,7 +369,7 @@ class _GatedStack(_RecurrentStack):
         )  # fmt: skip
 
 
-class LSTM(_GatedStack):
+class LSTM(_GatedStack[tuple[Tensor, Tensor]]):
     """Layers of `LSTMCell`; arguments as `SimpleRNN` but for activation.
 
     Shape:
@@ -360,7 +379,7 @@ class LSTM(_GatedStack):
     _cell, _components = LSTMCell, 2
 
 
-class GRU(_GatedStack):
+class GRU(_GatedStack[Tensor]):
     """Layers of `GRUCell`; arguments and shapes as `SimpleRNN` but for activation."""
 
     _cell = GRUCell

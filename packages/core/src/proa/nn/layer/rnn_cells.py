@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from proa._core import Tensor, ops
 from proa.autograd.recurrent import Cell, recurrent, step
@@ -15,9 +16,14 @@ from proa.tensor.arguments import present_axis
 
 if TYPE_CHECKING:
     from proa.base.dtype import DTypeLike
+    from proa.base.dtype import dtype as DType
     from proa.nn.attr import ParamAttrLike
+    from proa.nn.pytree import Nest
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
+
+#: The shape of a state, or a nest of such.
+StateShape: TypeAlias = Sequence[int] | Sequence["StateShape"]
 
 
 def _is_shape(value: Any) -> bool:
@@ -51,21 +57,22 @@ class RNNCellBase(Layer):
     """
 
     @property
-    def state_shape(self) -> Any:
+    def state_shape(self) -> StateShape:
         """Shape of the state without the batch axis, or a (nested) tuple of such."""
         raise NotImplementedError(
             f"[{type(self).__name__}] a cell must define state_shape, got none"
         )
 
     @property
-    def state_dtype(self) -> Any:
+    def state_dtype(self) -> DTypeLike:
         """Element type of the states."""
-        return self._dtype
+        kind: DType = self._dtype
+        return kind
 
     def get_initial_states(
         self,
-        batch_ref: Any,
-        shape: Any = None,
+        batch_ref: Nest,
+        shape: StateShape | None = None,
         dtype: DTypeLike | None = None,
         init_value: float = 0.0,
         batch_dim_idx: int = 0,
@@ -81,16 +88,17 @@ class RNNCellBase(Layer):
             init_value: What they are filled with.
             batch_dim_idx: Which axis of batch_ref is the batch.
         """
-        while isinstance(batch_ref, (list, tuple)):
-            if not batch_ref:
+        first: Any = batch_ref
+        while isinstance(first, (list, tuple)):
+            if not first:
                 raise InvalidArgumentError(
                     f"[{type(self).__name__}] expected inputs that hold a tensor, got "
                     "an empty list"
                 )
-            batch_ref = batch_ref[0]
+            first = first[0]
         wanted = self.state_shape if shape is None else shape
         kind = as_dtype(self.state_dtype if dtype is None else dtype)
-        return _filled(wanted, batch_ref, batch_dim_idx, float(init_value), kind)
+        return _filled(wanted, first, batch_dim_idx, float(init_value), kind)
 
 
 class _GateCell(RNNCellBase):
@@ -168,21 +176,25 @@ class _GateCell(RNNCellBase):
         return plain and not self._forward_pre_hooks and not self._forward_post_hooks
 
     def along(
-        self, inputs: Tensor, states: Any, length: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, Any]:
+        self,
+        inputs: Tensor,
+        states: Tensor | Sequence[Tensor],
+        length: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, Tensor | tuple[Tensor, Tensor]]:
         """Outputs (time, batch, hidden) and final states for inputs (time, batch, ..)
         by one operator; see `RNN`.
         """
-        pair = isinstance(self, LSTMCell)
-        h0, c0 = states if pair else (states, None)
+        given: Any = states
+        h0, c0 = given if isinstance(self, LSTMCell) else (given, None)
         y, h, c = recurrent(
             self._projected(inputs), self.weight_hh, h0, c0, self.bias_hh, length,
             cell=self._kind, reverse=reverse,
         )  # fmt: skip
-        return y, (h, c) if pair else h
+        return y, h if c is None else (h, c)
 
     @property
-    def state_shape(self) -> Any:
+    def state_shape(self) -> StateShape:
         """(hidden_size,)."""
         return (self.hidden_size,)
 
@@ -235,7 +247,9 @@ class SimpleRNNCell(_GateCell):
     def _kind(self) -> Cell:
         return "tanh" if self.activation == "tanh" else "relu"
 
-    def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, inputs: Tensor, states: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         h = self.get_initial_states(inputs) if states is None else states
         h = self._step(inputs, h, None)[0]
         return h, h
@@ -267,7 +281,7 @@ class LSTMCell(_GateCell):
     _gates = 4
 
     def forward(
-        self, inputs: Tensor, states: Any = None
+        self, inputs: Tensor, states: Sequence[Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         h, c = self.get_initial_states(inputs) if states is None else states
         h, c = self._step(inputs, h, c)
@@ -278,7 +292,7 @@ class LSTMCell(_GateCell):
         return "lstm"
 
     @property
-    def state_shape(self) -> Any:
+    def state_shape(self) -> tuple[tuple[int], tuple[int]]:
         """((hidden_size,), (hidden_size,)): of h and c."""
         return ((self.hidden_size,), (self.hidden_size,))
 
@@ -309,7 +323,9 @@ class GRUCell(_GateCell):
     def _kind(self) -> Cell:
         return "gru"
 
-    def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, inputs: Tensor, states: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         h = self.get_initial_states(inputs) if states is None else states
         h = self._step(inputs, h, None)[0]
         return h, h

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from proa.errors import InvalidArgumentError
-from proa.nn.functional.spectral import power_iteration, spectral_scaled, unit_vector
+from proa.nn.functional.spectral import (
+    iterated,
+    power_iteration,
+    spectral_scaled,
+    unit_vector,
+)
 from proa.nn.layer import Layer
+from proa.nn.layer.state import derived_parameter
 from proa.tensor.arguments import present_axis
-from proa.tensor.parameter import Parameter
 
 __all__ = ["spectral_norm"]
 
@@ -63,14 +68,16 @@ def spectral_norm(
         dim = 1 if kind == "Linear" or kind.endswith("Transpose") else 0
     dim = present_axis("spectral_norm", dim, w.ndim)
     del layer._parameters[name]
-    kept = Parameter(w.detach(), name=w.name, trainable=not w.stop_gradient)
+    kept = derived_parameter(w.detach(), w.name, not w.stop_gradient)
     layer.add_parameter(name + "_orig", kept)
     rows = w.shape[dim]
-    layer.register_buffer(name + "_u", unit_vector(rows, w.dtype, eps))
-    layer.register_buffer(name + "_v", unit_vector(w.size // rows, w.dtype, eps))
+    left = unit_vector(rows, w.dtype, eps)
+    right = unit_vector(w.size // rows, w.dtype, eps)
+    vectors = iterated(kept, left, right, dim, 15, eps)
+    for part, vector in zip("uv", vectors, strict=True):
+        layer.register_buffer(f"{name}_{part}", vector)
     hook = _SpectralNorm(name, dim, n_power_iterations, eps)
     u, v = getattr(layer, name + "_u"), getattr(layer, name + "_v")
-    power_iteration(kept, u, v, dim, 15, eps)
     setattr(layer, name, spectral_scaled(kept, u, v, dim))
     layer.register_forward_pre_hook(hook)
     return layer

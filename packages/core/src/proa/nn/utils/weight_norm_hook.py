@@ -7,7 +7,7 @@ from typing import Any
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
 from proa.nn.layer import HookHandle, Layer
-from proa.tensor.parameter import Parameter
+from proa.nn.layer.state import derived_parameter
 
 __all__ = ["remove_weight_norm", "weight_norm"]
 
@@ -71,9 +71,9 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
     hook = _WeightNorm(name, axis)
     del layer._parameters[name]
     value = w.detach()
-    layer.add_parameter(name + "_v", Parameter(value.clone(), name=f"{w.name}_v"))
+    layer.add_parameter(name + "_v", derived_parameter(value.clone(), f"{w.name}_v"))
     layer.add_parameter(
-        name + "_g", Parameter(_lengths(value, axis), name=f"{w.name}_g")
+        name + "_g", derived_parameter(_lengths(value, axis), f"{w.name}_g")
     )
     setattr(layer, name, hook.weight(layer))
     hook.handle = layer.register_forward_pre_hook(hook)
@@ -89,7 +89,9 @@ def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
             del layer._parameters[name + "_g"]
             del layer._forward_pre_hooks[key]
             layer.__dict__.pop(name, None)
-            layer.add_parameter(name, Parameter(value, name=v.name.removesuffix("_v")))
+            layer.add_parameter(
+                name, derived_parameter(value, v.name.removesuffix("_v"))
+            )
             return layer
     raise InvalidArgumentError(
         f"[remove_weight_norm] expected a parameter with weight norm, got {name!r}"

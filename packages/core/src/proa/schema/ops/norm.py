@@ -1,5 +1,5 @@
 """Normalisation. 16-bit floats are computed in float32; scale, bias and statistics over
-the batch may be float32 beside them.
+the batch may be float32 there.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from proa.static.amp.decorator import OptimizerWithMixedPrecision
 from proa.static.amp.guard import fp16_guard
 from proa.static.amp.lists import AutoMixedPrecisionLists
 from proa.static.amp.rewrite import rewrite, store_low
+from proa.static.program import Program as StaticProgram
+from proa.static.scope import Scope
 
 __all__ = [
     "AutoMixedPrecisionListsBF16", "bf16_guard", "cast_model_to_bf16",
@@ -73,14 +75,14 @@ def decorate_bf16(
 
 
 def rewrite_program_bf16(
-    main_prog: Program, amp_lists: AutoMixedPrecisionLists | None = None
+    main_prog: Program | StaticProgram, amp_lists: AutoMixedPrecisionLists | None = None
 ) -> None:
     """Let the white list's operators, and what follows them, compute in bfloat16."""
     rewrite("rewrite_program_bf16", main_prog, amp_lists, "bfloat16", "O1", False)
 
 
 def cast_model_to_bf16(
-    program: Program,
+    program: Program | StaticProgram,
     startup_prog: Any = None,
     amp_lists: AutoMixedPrecisionLists | None = None,
     use_bf16_guard: bool = True,
@@ -88,8 +90,8 @@ def cast_model_to_bf16(
     """`proa.static.amp.cast_model_to_fp16` with bfloat16, at level O2.
 
     Args:
-        program: A recorded program, rewritten in place.
-        startup_prog: Ignored: a program holds its parameters itself.
+        program: A static or recorded program, rewritten in place.
+        startup_prog: Ignored.
         amp_lists: The classes of operators; None takes the rows' own.
         use_bf16_guard: Rewrite what was recorded in `bf16_guard` alone.
 
@@ -102,12 +104,13 @@ def cast_model_to_bf16(
 
 def cast_parameters_to_bf16(
     place: Any,
-    program: Program,
-    scope: Any = None,
+    program: Program | StaticProgram,
+    scope: Scope | None = None,
     to_bf16_var_names: Iterable[str] | None = None,
 ) -> None:
     """`proa.static.amp.cast_parameters_to_fp16` with bfloat16."""
-    store_low("cast_parameters_to_bf16", program, to_bf16_var_names, "bfloat16")
+    where = "cast_parameters_to_bf16"
+    store_low(where, program, to_bf16_var_names, "bfloat16", scope)
 
 
 def convert_float_to_uint16(in_list: ArrayLike) -> NDArray[np.uint16]:

@@ -6,21 +6,29 @@ requests that when it meets the loss. The scale is state of the step, as weights
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from proa import _core
 from proa._core import Tensor, ops
 from proa.amp.autocast import auto_cast, check_level, low_dtype
+from proa.base.dtype import as_dtype
+from proa.base.mode import StaticBuilder, in_dynamic_mode, static_builder
+from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, InvalidTypeError, UnimplementedError
 from proa.ir import Program
 from proa.jit.capture import Capture, Retrace
+from proa.nn.schemes import Constant
 from proa.optimizer import Optimizer
 from proa.optimizer.optimizer import OptionalPairs, Pairs
+from proa.static.amp.built import rewrite_built
 from proa.static.amp.guard import casting_where_marked
 from proa.static.amp.lists import AutoMixedPrecisionLists
 from proa.static.amp.rewrite import rewrite, store_low
+from proa.static.program import Program as StaticProgram
+from proa.static.state import Builder
+from proa.static.variable import Variable
 from proa.tensor.row_sparse import values_of, with_values
 
 if TYPE_CHECKING:
@@ -43,16 +51,29 @@ class LossScaling:
         shrink: float,
         is_dynamic: bool,
     ) -> None:
-        self.scale = ops.full(shape=[1], value=float(first), dtype="float32")
-        self.good = ops.full(shape=[1], value=0, dtype="int32")
-        self.bad = ops.full(shape=[1], value=0, dtype="int32")
+        self._first = float(first)
+        self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self.grow_after, self.shrink_after = grow_after, shrink_after
         self.grow, self.shrink, self.is_dynamic = grow, shrink, is_dynamic
 
     @property
-    def state(self) -> tuple[Tensor, ...]:
-        """What steps change."""
-        return self.scale, self.good, self.bad
+    def state(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What steps change: the scale, and how many good and bad steps there were.
+
+        In static mode they are Variables of the program that first needs them.
+        """
+        if self._made is None:
+            self._made = (
+                _kept("loss_scaling", "float32", self._first),
+                _kept("num_good_steps", "int32", 0.0),
+                _kept("num_bad_steps", "int32", 0.0),
+            )
+        return self._made
+
+    @property
+    def scale(self) -> Tensor:
+        """What the next loss is multiplied by, of shape [1]."""
+        return self.state[0]
 
     def unscaled(self, grads: list[Tensor]) -> list[Tensor]:
         """The gradients of the loss itself, in float32; zeros if any is not finite."""
@@ -70,23 +91,40 @@ class LossScaling:
         return found
 
     def _adjust(self, finite: Tensor) -> None:
-        good = ops.where(finite, ops.add(self.good, 1), 0)
-        bad = ops.where(finite, 0, ops.add(self.bad, 1))
+        held, goods, bads = self.state
+        good = ops.where(finite, ops.add(goods, 1), 0)
+        bad = ops.where(finite, 0, ops.add(bads, 1))
         grows = ops.equal(good, self.grow_after)
         shrinks = ops.equal(bad, self.shrink_after)
-        larger = ops.mul(self.scale, self.grow)
-        larger = ops.where(ops.isfinite(larger), larger, self.scale)
-        smaller = ops.maximum(ops.mul(self.scale, self.shrink), 1.0)
-        scale = ops.where(shrinks, smaller, ops.where(grows, larger, self.scale))
-        self.scale[...] = scale
-        self.good[...] = ops.where(grows, 0, good)
-        self.bad[...] = ops.where(shrinks, 0, bad)
+        larger = ops.mul(held, self.grow)
+        larger = ops.where(ops.isfinite(larger), larger, held)
+        smaller = ops.maximum(ops.mul(held, self.shrink), 1.0)
+        scale = ops.where(shrinks, smaller, ops.where(grows, larger, held))
+        held[...] = scale
+        goods[...] = ops.where(grows, 0, good)
+        bads[...] = ops.where(shrinks, 0, bad)
+
+
+def _kept(name: str, dtype: str, value: float) -> Tensor:
+    """A number of shape [1] that lasts from step to step."""
+    kind = as_dtype(dtype)
+    if (builder := static_builder()) is None:
+        return ops.full(shape=[1], value=value, dtype=kind)
+    assert isinstance(builder, Builder)
+    return builder.state(unique_name(name), [1], kind, Constant(value))
 
 
 def _recorder_of(x: Tensor) -> Capture | None:
     """What records the step that x is computed in."""
     recorder = (x._handle or (None,))[0]
     return recorder if isinstance(recorder, Capture) else None
+
+
+def _as_step(grad: Tensor) -> AbstractContextManager[None]:
+    """While open, what is recorded with a Variable is part of its program's step."""
+    return (
+        grad.program.role("optimize") if isinstance(grad, Variable) else nullcontext()
+    )
 
 
 class OptimizerWithMixedPrecision:
@@ -110,10 +148,10 @@ class OptimizerWithMixedPrecision:
         self._low = low_dtype("static.amp.decorate", dtype)
         self._optimizer, self._level = optimizer, level
         self._lists = amp_lists or AutoMixedPrecisionLists(dtype=self._low.name)
-        if self._lists.black_varnames:
+        if self._lists.black_varnames and in_dynamic_mode():
             raise UnimplementedError(
                 "[static.amp.decorate] amp_lists must name operators, got the values "
-                f"{sorted(self._lists.black_varnames)}"
+                f"{sorted(self._lists.black_varnames)}, which static mode alone has"
             )
         self._guarded = level == "O2" and use_guard is not False
         self._scaling = scaling
@@ -156,13 +194,20 @@ class OptimizerWithMixedPrecision:
     ) -> Pairs:
         """Parameters with the gradients of the scaled loss; their `grad` stays.
 
+        In static mode they are recorded, and the program of the loss is rewritten.
+
         Args:
             loss: What to differentiate; of one element.
             startup_program: Has no meaning here.
             parameter_list: Take these alone; None takes the optimizer's.
             no_grad_set: Leave these (tensors or names) out.
             callbacks: Has no meaning here.
+
+        Raises:
+            UnimplementedError: If a static program has branches or loops.
         """
+        if isinstance(loss, Variable) and (builder := static_builder()) is not None:
+            return self._record_backward(builder, loss, parameter_list, no_grad_set)
         recorder = _recorder_of(loss)
         if recorder is not None and not recorder.is_last:
             raise Retrace(self._casts())
@@ -183,6 +228,22 @@ class OptimizerWithMixedPrecision:
             grads = _core.grad([scaled], wanted, None, False, False, True, True)
         return [(p, g) for p, g in zip(wanted, grads, strict=True) if g is not None]
 
+    def _record_backward(
+        self, builder: StaticBuilder, loss: Variable, parameters: Any, skipped: Any
+    ) -> Pairs:
+        program = loss.program
+        with program.role("backward"):
+            scaled: Tensor = loss
+            if self._scaling is not None:
+                scaled = ops.mul(loss, ops.reshape(self._scaling.scale, shape=[]))
+        self._scaled_loss = scaled
+        pairs = builder.backward(self._optimizer, scaled, None, parameters, skipped)
+        rewrite_built(
+            "static.amp.decorate", program, self._lists, self._low.name, self._level,
+            self._guarded,
+        )  # fmt: skip
+        return pairs
+
     def apply_gradients(self, params_grads: OptionalPairs) -> list[Tensor]:
         """Take the step with scaled gradients; with zeros if one is not finite."""
         pairs = [(p, g) for p, g in params_grads if g is not None]
@@ -190,7 +251,7 @@ class OptimizerWithMixedPrecision:
             self._bind(_recorder_of(g))
         with auto_cast(enable=False):
             if self._scaling is not None and pairs:
-                with NoTape():
+                with NoTape(), _as_step(pairs[0][1]):
                     grads = self._scaling.unscaled([g for _, g in pairs])
                 pairs = [(p, g) for (p, _), g in zip(pairs, grads, strict=True)]
             return self._optimizer.apply_gradients(pairs)
@@ -216,21 +277,30 @@ class OptimizerWithMixedPrecision:
         self,
         place: Any = None,
         scope: Any = None,
-        test_program: Program | None = None,
+        test_program: Program | StaticProgram | None = None,
         use_fp16_test: bool = False,
     ) -> None:
         """Hold weights in 16 bits, where all is computed so (level O2).
 
         Vectors - biases, scales and shifts of norms - stay float32, and so does what
         the optimizer was not given. An optimizer with multi_precision trains float32
-        copies.
+        copies. Of a program that static mode builds all stay float32: they are the
+        copies that are trained, and every run computes with 16-bit ones.
 
         Args:
             place: Has no meaning here.
             scope: Has no meaning here.
-            test_program: A recorded program of the same network.
+            test_program: A program of the same network: a recorded one, or a copy for
+                tests of a static one.
             use_fp16_test: Whether it is to compute in 16 bits.
         """
+        if isinstance(test_program, StaticProgram):
+            if use_fp16_test:
+                low, level = self._low.name, self._level
+                rewrite_built(
+                    "amp_init", test_program, self._lists, low, level, self._guarded
+                )
+            return
         if test_program is not None and not isinstance(test_program, Program):
             raise InvalidArgumentError(
                 "[amp_init] test_program must be a recorded Program or None, got "
@@ -238,6 +308,8 @@ class OptimizerWithMixedPrecision:
             )
         if self._level == "O2":
             for p in self._optimizer._parameter_list:
+                if isinstance(p, Variable):
+                    continue
                 if p.ndim > 1 and p.dtype == "float32":
                     p._share_from(p.detach().astype(self._low))
         if test_program is not None and use_fp16_test:
@@ -267,6 +339,9 @@ def decorate(
     use_promote: bool = False,
 ) -> OptimizerWithMixedPrecision:
     """An optimizer whose recorded steps compute in 16 bits, with scaled losses.
+
+    In static mode `minimize` records the step and rewrites the program, forward and
+    backward; parameters stay float32, as master weights.
 
     A function that `to_static` records and that calls its `minimize` computes as in
     `proa.amp.auto_cast`: it is recorded once more for that, from its start. Without

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proa.base.dtype import get_default_dtype
 from proa.errors import InvalidArgumentError
@@ -15,7 +16,7 @@ from proa.text.datasets.vocabulary import check_choice, reading
 _COLUMNS = 14
 
 
-class UCIHousing(Dataset[tuple[Any, Any]]):
+class UCIHousing(Dataset[tuple[NDArray[Any], NDArray[Any]]]):
     """13 features of a district, scaled as (x - mean) / (max - min), and its price.
 
     The first 80 % of the rows are for training.
@@ -52,7 +53,7 @@ class UCIHousing(Dataset[tuple[Any, Any]]):
         self.data = rows[:train] if self.mode == "train" else rows[train:]
         self.dtype = str(get_default_dtype()).rpartition(".")[2]
 
-    def __getitem__(self, idx: int) -> tuple[Any, Any]:
+    def __getitem__(self, idx: int) -> tuple[NDArray[Any], NDArray[Any]]:
         row = self.data[idx].astype(self.dtype)
         return row[:-1], row[-1:]
 

@@ -6,9 +6,10 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proa.errors import InvalidArgumentError
 from proa.io import Dataset
@@ -16,11 +17,8 @@ from proa.io.archives import open_tar, tar_member
 from proa.io.local_files import local_file
 from proa.text.datasets.vocabulary import check_choice, numbered, reading, word_ids
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-
-class Imdb(Dataset[tuple[Any, Any]]):
+class Imdb(Dataset[tuple[NDArray[Any], NDArray[Any]]]):
     """Film reviews, positive (0) or negative (1) (Maas et al., 2011).
 
     Words are lower case without punctuation; ``word_idx`` numbers those of both splits
@@ -81,14 +79,14 @@ class Imdb(Dataset[tuple[Any, Any]]):
                     found.append((words, match[1], match[2]))
         return found
 
-    def __getitem__(self, idx: int) -> tuple[Any, Any]:
+    def __getitem__(self, idx: int) -> tuple[NDArray[Any], NDArray[Any]]:
         return np.array(self.docs[idx]), np.array([self.labels[idx]])
 
     def __len__(self) -> int:
         return len(self.docs)
 
 
-class Imikolov(Dataset[tuple[Any, ...]]):
+class Imikolov(Dataset[tuple[NDArray[Any], ...]]):
     """Sentences of the Penn treebank as Mikolov prepared them.
 
     ``word_idx`` numbers the words (as bytes) of the training and validation text, the
@@ -145,12 +143,13 @@ class Imikolov(Dataset[tuple[Any, ...]]):
         self.data = [item for line in lines[self.mode] for item in self._items(line)]
 
     def word_count(
-        self, f: Iterable[bytes], word_freq: dict[Any, int] | None = None
-    ) -> dict[Any, int]:
+        self, f: Iterable[bytes], word_freq: dict[bytes | str, int] | None = None
+    ) -> dict[bytes | str, int]:
         """How often each word occurs in the lines, added to the counts given."""
-        counts: dict[Any, int] = {} if word_freq is None else word_freq
+        counts: dict[bytes | str, int] = {} if word_freq is None else word_freq
         for line in f:
-            for word in (*line.split(), "<s>", "<e>"):
+            words: list[bytes | str] = [*line.split(), "<s>", "<e>"]
+            for word in words:
                 counts[word] = counts.get(word, 0) + 1
         return counts
 

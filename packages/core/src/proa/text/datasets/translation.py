@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proa.errors import InvalidArgumentError
 from proa.io import Dataset
@@ -16,14 +17,18 @@ from proa.text.datasets.vocabulary import check_choice, reading, word_ids
 _BEGIN, _END, _UNKNOWN = "<s>", "<e>", "<unk>"
 
 
-class _Pairs(Dataset[tuple[Any, Any, Any]]):
+#: The words of a language by number, or the other way round.
+Words: TypeAlias = dict[str, int] | dict[int, str]
+
+
+class _Pairs(Dataset[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]):
     """Source, target with its beginning, target with its end, as word numbers."""
 
     src_ids: list[list[int]]
     trg_ids: list[list[int]]
     trg_ids_next: list[list[int]]
 
-    def __getitem__(self, idx: int) -> tuple[Any, Any, Any]:
+    def __getitem__(self, idx: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return (
             np.array(self.src_ids[idx]),
             np.array(self.trg_ids[idx]),
@@ -40,7 +45,7 @@ def _sizes(where: str, **sizes: int) -> None:
             raise InvalidArgumentError(f"[{where}] {name} must be positive, got {size}")
 
 
-def _reversed(words: dict[str, int], reverse: bool) -> dict[Any, Any]:
+def _reversed(words: dict[str, int], reverse: bool) -> Words:
     return {number: word for word, number in words.items()} if reverse else words
 
 
@@ -109,7 +114,13 @@ class WMT14(_Pairs):
             self.trg_ids.append([self.trg_dict[_BEGIN], *target])
             self.trg_ids_next.append([*target, self.trg_dict[_END]])
 
-    def get_dict(self, reverse: bool = False) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    @overload
+    def get_dict(
+        self, reverse: Literal[False] = ...
+    ) -> tuple[dict[str, int], dict[str, int]]: ...
+    @overload
+    def get_dict(self, reverse: bool) -> tuple[Words, Words]: ...
+    def get_dict(self, reverse: bool = False) -> tuple[Words, Words]:
         """The dictionaries of source and target: word to number, or in reverse."""
         return _reversed(self.src_dict, reverse), _reversed(self.trg_dict, reverse)
 
@@ -184,7 +195,11 @@ class WMT16(_Pairs):
         common = [word for word, _ in counts.most_common(max(size - 3, 0))]
         return {w: i for i, w in enumerate([_BEGIN, _END, _UNKNOWN, *common])}
 
-    def get_dict(self, lang: str, reverse: bool = False) -> dict[Any, Any]:
+    @overload
+    def get_dict(self, lang: str, reverse: Literal[False] = ...) -> dict[str, int]: ...
+    @overload
+    def get_dict(self, lang: str, reverse: bool) -> Words: ...
+    def get_dict(self, lang: str, reverse: bool = False) -> Words:
         """The dictionary of "en" or "de": word to number, or in reverse."""
         check_choice(lang, ("en", "de"), "WMT16.get_dict", "lang")
         words = self.src_dict if lang == self.lang else self.trg_dict

@@ -1,0 +1,1 @@
+"""Graphs of other frameworks as Layers: what their importers share."""

@@ -1,0 +1,59 @@
+"""The program that an exporter writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from proa.errors import InvalidArgumentError
+from proa.interop.graph.layer import GraphLayer
+from proa.ir.program import Program
+from proa.ir.record import to_array
+from proa.jit.input_spec import InputSpec, as_specs
+from proa.jit.save_load import export as traced
+from proa.jit.translated_layer import TranslatedLayer
+
+
+def recorded_program(
+    where: str, layer: Any, input_spec: Sequence[Any] | None
+) -> Program:
+    """A program to be changed: a Layer's or function's, or of what `jit.load` gave.
+
+    Args:
+        where: The caller, for errors.
+
+    Raises:
+        InvalidArgumentError: If the inputs' shapes are not known, or are others than
+            those that the program was recorded with.
+    """
+    if isinstance(layer, Program):
+        known = layer.copy()
+    elif isinstance(layer, TranslatedLayer):
+        known = _with_weights(layer)
+    else:
+        if input_spec is None and isinstance(layer, GraphLayer):
+            input_spec = layer.input_spec
+        return traced(layer, input_spec).program
+    if input_spec is not None:
+        _check_inputs(where, known, as_specs(list(input_spec)))
+    return known
+
+
+def _with_weights(layer: TranslatedLayer) -> Program:
+    """The program of a loaded model with its weights as they are now."""
+    program, weights = layer.program().copy(), layer.state_dict()
+    for value in program.constants():
+        if value.kind == "param":
+            value.data = to_array(weights[value.name])
+    return program
+
+
+def _check_inputs(where: str, program: Program, specs: Sequence[InputSpec]) -> None:
+    """Refuse other inputs than those that a program was recorded with."""
+    have = [(v.shape, v.dtype) for v in program.main.inputs]
+    given = [(s.shape, s.dtype) for s in specs]
+    if have != given:
+        raise InvalidArgumentError(
+            f"[{where}] input_spec of a model that is recorded already must be as it "
+            f"was, {have}, got {given}"
+        )

@@ -1,0 +1,170 @@
+"""Rows of int8 numbers, written as QuantizeLinear and DequantizeLinear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from proa.interop.onnx.exporter.call import Call
+from proa.interop.onnx.exporter.graph import Ref
+from proa.interop.onnx.exporter.ops.image import activated, conv2d
+from proa.interop.onnx.exporter.ops.linear import linear
+from proa.interop.onnx.exporter.table import export_row
+from proa.ir.program import Value
+
+#: Operators whose int8 result has the scale of their first input.
+_KEEPING = (
+    "max_pool2d", "reshape", "reshape_like", "flatten", "squeeze", "unsqueeze",
+    "transpose", "swap_last", "slice", "select", "relu", "assign",
+    "adaptive_max_pool2d",
+)  # fmt: skip
+
+
+#: Activations whose results have no lower bound to reach.
+_NOT_NEGATIVE = ("relu", "relu6", "sigmoid", "hard_sigmoid")
+
+
+def _lower_bound(c: Call, scale: Ref, axis: int, rank: int) -> Ref:
+    """-127 steps: the standard has one more."""
+    if scale.data is not None and scale.data.size == 1:
+        return c.const(scale.data.reshape(()) * np.float32(-127.0), "float32")
+    wide = _per_axis(c, scale, axis, rank)
+    return c.op("Mul", wide, c.number(-127.0, scale))
+
+
+def _per_axis(c: Call, scale: Ref, axis: int, rank: int) -> Ref:
+    """A scale for each element of an axis, to be broadcast."""
+    if scale.shape == ():
+        return scale
+    if scale.shape == (1,):
+        if scale.data is not None:
+            return c.const(scale.data.reshape(()), scale.dtype)
+        return c.op("Reshape", scale, c.ints([]))
+    sizes = [-1 if i == axis % rank else 1 for i in range(rank)]
+    return c.op("Reshape", scale, c.ints(sizes))
+
+
+def _axis(c: Call, scale: Ref, axis: int, rank: int) -> int | None:
+    """The attribute of nodes that have a scale for each element of an axis."""
+    if scale.shape == (-1,):
+        c.refuse("a symbolic number of scales")
+    return None if scale.shape in ((), (1,)) else axis % rank
+
+
+def _one(c: Call, scale: Ref) -> Ref:
+    """A scale of one element without axes."""
+    return _per_axis(c, scale, 0, 1) if scale.shape == (1,) else scale
+
+
+@export_row("quantize", since=10)
+def quantize(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    return _quantized(c, x, scale, axis)
+
+
+def _quantized(
+    c: Call, x: Ref, scale: Ref, axis: int, reaches_no_bound: bool = False
+) -> Ref:
+    at = _axis(c, scale, axis, x.rank)
+    if at is not None and c.opset < 13:
+        c.refuse("scales for each channel need opset 13")
+    if not reaches_no_bound:
+        x = c.op("Max", x, _lower_bound(c, scale, axis, x.rank))
+    zero = c.const(np.zeros(scale.shape if at is not None else (), np.int8), "int8")
+    scale = _one(c, scale)
+    return c.graph.emit(
+        "QuantizeLinear", [x, scale, zero], {} if at is None else {"axis": at}
+    )[0]
+
+
+@export_row("dequantize")
+def dequantize_by_product(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    wide = _per_axis(c, scale, axis, x.rank)
+    return c.op("Mul", c.cast(x, "float32"), wide)
+
+
+@export_row("dequantize", since=10)
+def dequantize(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    at = _axis(c, scale, axis, x.rank)
+    if at is not None and c.opset < 13:
+        return dequantize_by_product(c, x, scale, axis=axis)
+    return c.op("DequantizeLinear", x, _one(c, scale), axis=at)
+
+
+@export_row("fake_quant", since=10)
+def fake_quant(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    whole = _quantized(c, x, scale, axis)
+    return dequantize(c, Ref(whole.name, "int8", x.shape), scale, axis=axis)
+
+
+# -- products --------------------------------------------------------------------------
+def _step_of(c: Call, value: Value | None) -> float | None:
+    """The scale with which an int8 array of the program was made, if it is known."""
+    while value is not None:
+        node = c.maker_of(value)
+        if node is None:
+            return None
+        if node.op == "quantize":
+            scale = node.inputs[1]
+            data = None if scale is None else scale.data
+            return (
+                float(data.reshape(-1)[0])
+                if data is not None and data.size == 1
+                else None
+            )
+        if node.op in ("conv2d_int8", "linear_int8"):
+            return float(np.float32(node.attrs["out_scale"]))
+        if node.op not in _KEEPING:
+            return None
+        value = node.inputs[0]
+    return None
+
+
+def _products(
+    c: Call, x: Ref, w: Ref, multiplier: Ref, channel_axis: int
+) -> tuple[Ref, Ref]:
+    """x and w in float32. Any scale of x will do, as long as w has the rest; the one it
+    was made with lets others find the pair of nodes that belong together.
+    """
+    step = _step_of(c, c.given(0)) or 1.0
+    scale = c.const(np.float32(step), "float32")
+    wide = dequantize(c, x, scale, axis=-1)
+    if multiplier.data is not None:
+        steps = c.const(multiplier.data / np.float32(step), "float32")
+    else:
+        divided = c.op("Div", multiplier, scale)
+        steps = Ref(divided.name, "float32", multiplier.shape)
+    weights = dequantize(c, w, steps, axis=channel_axis)
+    return Ref(wide.name, "float32", x.shape), Ref(weights.name, "float32", w.shape)
+
+
+def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
+    y = activated(c, y, act)
+    if c.outputs[0].dtype != "int8":
+        return y
+    scale = c.const(np.float32(out_scale), "float32")
+    y = Ref(y.name, y.dtype, c.outputs[0].shape)
+    return _quantized(c, y, scale, -1, reaches_no_bound=act in _NOT_NEGATIVE)
+
+
+@export_row("conv2d_int8", since=10)
+def conv2d_int8(
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *, act: str,
+    out_scale: float, dtype: str, **geometry: Any,
+) -> Ref:  # fmt: skip
+    wide, weights = _products(c, x, w, multiplier, 0)
+    return _finished(c, conv2d(c, wide, weights, bias, **geometry), act, out_scale)
+
+
+@export_row("linear_int8", since=10)
+def linear_int8(c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *,
+                act: str, out_scale: float, dtype: str) -> Ref:  # fmt: skip
+    wide, weights = _products(c, x, w, multiplier, 1)
+    return _finished(c, linear(c, wide, weights, bias), act, out_scale)
+
+
+@export_row("fake_quant_grad")
+def fake_quant_grad(c: Call, dy: Ref, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    wide = c.op("Mul", _per_axis(c, scale, axis, x.rank), c.number(127.0, scale))
+    outside = c.op("Greater", c.op("Abs", x), wide)
+    return c.op("Where", outside, c.number(0.0, dy), dy)

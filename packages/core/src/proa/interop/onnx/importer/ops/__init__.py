@@ -1,0 +1,26 @@
+"""The rows of the mapping table, by family. Importing this makes them known."""
+
+from proa.interop.onnx.importer.ops import (
+    attention,
+    convolution,
+    elementwise,
+    flow,
+    index,
+    linear,
+    loss,
+    norm,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    resize,
+    sequence,
+    shape,
+    signal,
+)
+
+__all__ = [
+    "attention", "convolution", "elementwise", "flow", "index", "linear", "loss",
+    "norm", "pooling", "quantized", "recurrent", "reduction", "resize", "sequence",
+    "shape", "signal",
+]  # fmt: skip

@@ -1,0 +1,126 @@
+"""Control flow: If, Loop and Scan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import proa
+from proa.interop.graph.values import as_tensor, is_symbolic
+from proa.interop.onnx.importer.call import Call
+from proa.interop.onnx.importer.table import onnx_op
+from proa.jit.control_flow import cond as branch_on
+from proa.jit.control_flow import while_loop
+
+
+@onnx_op("If", folds=False)
+def if_else(call: Call, condition: Any) -> Any:
+    then, other = call.get("then_branch"), call.get("else_branch")
+    if not is_symbolic(condition):
+        return tuple(call.run(then if call.number(condition) else other))
+
+    def of(graph: Any) -> Any:
+        return lambda: [as_tensor(v) for v in call.run(graph)]
+
+    found = branch_on(proa.reshape(condition, [1]), of(then), of(other))
+    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+
+
+@onnx_op("Loop", folds=False)
+def loop(call: Call, count: Any, condition: Any, *carried: Any) -> Any:
+    symbolic = is_symbolic(count) or is_symbolic(condition)
+    if symbolic:
+        return _recorded_loop(call, count, condition, list(carried))
+    body, values, rounds = call.get("body"), list(carried), 0
+    limit = None if count is None else call.number(count)
+    goes_on: Any = True if condition is None else call.number(condition)
+    scanned: list[list[Any]] = [[] for _ in body.outputs[1 + len(values) :]]
+    while goes_on and (limit is None or rounds < limit):
+        at = proa.to_tensor(rounds, "int64")
+        test, *made = call.run(body, [at, proa.to_tensor(True), *values])
+        values = made[: len(values)]
+        for items, value in zip(scanned, made[len(values) :], strict=True):
+            items.append(as_tensor(value))
+        rounds += 1
+        if is_symbolic(test):
+            if limit is None or scanned:
+                raise call.refuse("a condition that a recording does not know")
+            return _recorded_loop(call, count, test, values, rounds)
+        goes_on = call.number(test)
+    stacked = [_stacked(call, i, items) for i, items in enumerate(scanned)]
+    return (*values, *stacked)
+
+
+def _stacked(call: Call, at: int, items: list[Any]) -> Any:
+    if items:
+        return proa.stack(items, 0)
+    body = call.get("body")
+    info = body.outputs[len(body.outputs) - (len(call.node.outputs) - at)]
+    return proa.zeros([0, *(n or 0 for n in info.shape or [])], info.dtype or "float32")
+
+
+def _recorded_loop(
+    call: Call, count: Any, condition: Any, values: list[Any], first: int = 0
+) -> Any:
+    body = call.get("body")
+    if len(body.outputs) > 1 + len(values):
+        raise call.refuse("scan outputs and a number of rounds that is not known")
+    going = proa.to_tensor(True) if condition is None else condition
+    limit = proa.to_tensor(2**62) if count is None else proa.cast(count, "int64")
+    limit = proa.reshape(limit, [1])
+    start = limit * 0 + first
+
+    def goes_on(at: Any, test: Any, *_: Any) -> Any:
+        return proa.logical_and(proa.less_than(at, limit), test)
+
+    def step(at: Any, test: Any, *carried: Any) -> Any:
+        found = call.run(body, [proa.reshape(at, []), proa.reshape(test, []), *carried])
+        test, *made = (as_tensor(v) for v in found)
+        return [at + 1, proa.reshape(test, [1]), *made]
+
+    tensors = [as_tensor(v) for v in values]
+    found = while_loop(goes_on, step, [start, proa.reshape(going, [1]), *tensors])
+    return tuple(found[2:])
+
+
+@onnx_op("Scan", folds=False)
+def scan_batches(call: Call, lengths: Any, *inputs: Any) -> Any:
+    if lengths is not None:
+        raise call.refuse("lengths of sequences")
+    count = len(inputs) - call.get("num_scan_inputs")
+    found = []
+    for n in range(inputs[0].shape[0]):
+        rows = [proa.squeeze(proa.slice(v, [0], [n], [n + 1]), [0]) for v in inputs]
+        found.append(_scan(call, rows, count, "directions"))
+    return tuple(proa.stack(list(values), 0) for values in zip(*found, strict=True))
+
+
+@onnx_op("Scan", since=9, folds=False)
+def scan(call: Call, *inputs: Any) -> Any:
+    count = len(inputs) - call.get("num_scan_inputs")
+    return tuple(_scan(call, list(inputs), count, "scan_input_directions"))
+
+
+def _scan(call: Call, inputs: list[Any], count: int, directions: str) -> list[Any]:
+    body, values, series = call.get("body"), inputs[:count], inputs[count:]
+    axes = call.get("scan_input_axes", [0] * len(series))
+    backwards = call.get(directions, [0] * len(series))
+    steps = series[0].shape[axes[0]]
+    if type(steps) is not int:
+        raise call.refuse("a symbolic number of steps")
+    outputs: list[list[Any]] = [[] for _ in body.outputs[count:]]
+    for t in range(steps):
+        given = []
+        for v, axis, back in zip(series, axes, backwards, strict=True):
+            at = steps - 1 - t if back else t
+            given.append(proa.squeeze(proa.slice(v, [axis], [at], [at + 1]), [axis]))
+        made = call.run(body, [*values, *given])
+        values = made[:count]
+        for items, value in zip(outputs, made[count:], strict=True):
+            items.append(as_tensor(value))
+    axes = call.get("scan_output_axes", [0] * len(outputs))
+    reverse = call.get("scan_output_directions", [0] * len(outputs))
+    stacked = [
+        proa.stack(items[::-1] if back else items, axis)
+        for items, axis, back in zip(outputs, axes, reverse, strict=True)
+    ]
+    return [*values, *stacked]

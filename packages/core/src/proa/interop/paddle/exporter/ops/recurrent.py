@@ -1,0 +1,66 @@
+"""The row of recurrent layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proa.interop.paddle.exporter.call import Call
+from proa.interop.paddle.exporter.table import export_row
+from proa.interop.paddle.exporter.writer import Ref
+
+_MODES = {"lstm": "LSTM", "gru": "GRU", "tanh": "RNN_TANH", "relu": "RNN_RELU"}
+
+
+@export_row("recurrent")
+def recurrent(
+    c: Call, xg: Ref, w: Ref, h0: Ref, c0: Ref | None = None, bias: Ref | None = None,
+    length: Ref | None = None, *, cell: str, reverse: bool,
+) -> tuple[Ref, ...]:  # fmt: skip
+    if reverse and length is not None:
+        c.refuse("sequences of several lengths from their ends")
+    x, weight, input_bias = _input(c, xg, w)
+    zeros = c.const(np.zeros(weight.shape[0] if weight.shape else 0), w.dtype)
+    if reverse:
+        x = c.unary("flip", x, axis=[0])
+    states = [c.unsqueeze(h, [0]) for h in (h0, c0) if h is not None]
+    y = c.writer.variable(c.writer.stem, x.dtype, c.outputs[0].shape)
+    last = [c.writer.variable(c.writer.stem, x.dtype, s.shape) for s in states]
+    more = [c.writer.variable(f"{c.writer.stem}.unread", x.dtype, None) for _ in "ab"]
+    weights = [weight, w, input_bias or zeros, bias or zeros]
+    size = w.shape[1] if w.shape else 0
+    c.writer.op(
+        "rnn",
+        {"Input": [x.name], "PreState": [s.name for s in states],
+         "WeightList": [v.name for v in weights],
+         "SequenceLength": [] if length is None else [length.name]},
+        {"Out": [y.name], "State": [s.name for s in last],
+         "Reserve": [more[0].name], "DropoutState": [more[1].name]},
+        {"mode": _MODES[cell], "hidden_size": size, "num_layers": 1,
+         "input_size": x.shape[-1] if x.shape else 0, "is_bidirec": False,
+         "dropout_prob": 0.0, "is_test": True, "seed": 0},
+    )  # fmt: skip
+    if reverse:
+        y = c.unary("flip", y, axis=[0])
+    ends = [
+        c.op("squeeze2", {"X": s}, h0.shape, more=["XShape"], axes=[0]) for s in last
+    ]
+    return (y, *ends)
+
+
+def _input(c: Call, xg: Ref, w: Ref) -> tuple[Ref, Ref, Ref | None]:
+    """The sequence and its weight (gates * size, width), from which xg was made.
+
+    xg itself with an identity, if a linear layer with a known weight made it not.
+    """
+    value = c.node.inputs[0]
+    maker = None if value is None else value.producer
+    if maker is not None and maker.op == "linear" and maker.inputs[1] is not None:
+        x, weight = (c.ref_of(v) for v in maker.inputs[:2] if v is not None)
+        if weight.data is not None and x.name:
+            bias = maker.inputs[2] if len(maker.inputs) > 2 else None
+            transposed = c.writer.constant(
+                np.ascontiguousarray(weight.data.T), weight.dtype
+            )
+            return x, transposed, None if bias is None else c.ref_of(bias)
+    gates = w.shape[0] if w.shape else 0
+    return xg, c.const(np.eye(gates), w.dtype), None

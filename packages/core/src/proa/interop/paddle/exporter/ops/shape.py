@@ -1,0 +1,281 @@
+"""Rows that change how elements are addressed, that move them, and that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from proa.interop.paddle.exporter.call import Call
+from proa.interop.paddle.exporter.table import export_row
+from proa.interop.paddle.exporter.writer import CODES, Ref
+from proa.ir.program import NUMPY_TYPES
+
+Ints = Sequence[int]
+_LIMIT = 2**31 - 1
+
+
+@export_row("reshape")
+def reshape(c: Call, x: Ref, *, shape: Ints) -> Ref:
+    final = c.outputs[0].shape
+    return c.reshape(x, final if -1 not in final else list(shape))
+
+
+@export_row("reshape_like")
+def reshape_like(c: Call, x: Ref, like: Ref) -> Ref:
+    known = list(c.outputs[0].shape)
+    if known.count(-1) <= 1:
+        return c.reshape(x, known)
+    return c.op(
+        "reshape2", {"X": x, "Shape": c.shape(like)}, known, more=["XShape"],
+        shape=known,
+    )  # fmt: skip
+
+
+@export_row("sized")
+def sized(
+    c: Call, *xs: Ref, sizes: Ints, axes: Ints, divisors: Ints, extras: Ints, plus: Ints
+) -> Ref:
+    def named(code: int) -> Ref:
+        return _vector(c, c.size(xs[code // 8], code % 8))
+
+    found: list[int | Ref] = []
+    for i, known in enumerate(c.outputs[0].shape):
+        if known >= 0 or axes[i] < 0:
+            found.append(known if known >= 0 else sizes[i])
+            continue
+        n = named(axes[i])
+        for kind, value, neutral in (
+            ("elementwise_mul", sizes[i], 1), ("elementwise_floordiv", divisors[i], 1),
+            ("elementwise_add", extras[i], 0),
+        ):  # fmt: skip
+            if value != neutral:
+                n = c.binary(kind, n, c.sizes([value]))
+        if plus[i] != -1:
+            kind = "elementwise_add" if plus[i] >= 0 else "elementwise_sub"
+            n = c.binary(kind, n, named(plus[i] if plus[i] >= 0 else -2 - plus[i]))
+        found.append(n)
+    if -1 in [n for n in found if isinstance(n, int)]:
+        found[found.index(-1)] = _rest(c, xs[0], found)
+    made = c.filled(found, 0.0, xs[0].dtype)
+    c.writer.remember(("shape", made.name), c.vector(found))
+    return made
+
+
+def _vector(c: Call, size: int | Ref) -> Ref:
+    return size if isinstance(size, Ref) else c.sizes([size])
+
+
+def _rest(c: Call, x: Ref, sizes: Sequence[int | Ref]) -> Ref:
+    """The size that the others leave of an array's elements."""
+    whole, others = c.sizes([1]), c.sizes([1])
+    for axis in range(x.rank):
+        whole = c.binary("elementwise_mul", whole, _vector(c, c.size(x, axis)))
+    for n in sizes:
+        if not isinstance(n, int) or n != -1:
+            others = c.binary("elementwise_mul", others, _vector(c, n))
+    return c.binary("elementwise_floordiv", whole, others)
+
+
+@export_row("transpose")
+def transpose(c: Call, x: Ref, *, perm: Ints) -> Ref:
+    return c.transpose(x, list(perm)) if x.rank else x
+
+
+@export_row("swap_last")
+def swap_last(c: Call, x: Ref) -> Ref:
+    perm = list(range(x.rank))
+    return c.transpose(x, [*perm[:-2], perm[-1], perm[-2]])
+
+
+@export_row("broadcast_to")
+def broadcast_to(c: Call, x: Ref, *, shape: Ints) -> Ref:
+    return c.op("expand_v2", {"X": x}, c.outputs[0].shape, shape=list(shape))
+
+
+@export_row("broadcast_like", "expand_last", "broadcast_channels")
+def broadcast_like(c: Call, x: Ref, like: Ref, **_: int) -> Ref:
+    assert like.shape is not None
+    if c.name == "broadcast_channels":
+        x = c.reshape(x, [1, -1, *[1] * (like.rank - 2)])
+    if c.name == "expand_last" and x.rank < like.rank:
+        x = c.unsqueeze(x, list(range(x.rank, like.rank)))
+    if -1 not in like.shape:
+        return broadcast_to(c, x, shape=like.shape)
+    given = {"X": x, "Shape": c.shape(like)}
+    return c.op("expand_v2", given, c.outputs[0].shape, shape=[-1] * like.rank)
+
+
+@export_row("squeeze")
+def squeeze(c: Call, x: Ref, *, axis: Ints) -> Ref:
+    assert x.shape is not None
+    axes = sorted({a % x.rank for a in axis} if axis else set(range(x.rank)))
+    axes = [a for a in axes if x.shape[a] == 1]
+    if not axes:
+        return x
+    shape = c.outputs[0].shape
+    return c.op("squeeze2", {"X": x}, shape, more=["XShape"], axes=axes)
+
+
+@export_row("unsqueeze")
+def unsqueeze(c: Call, x: Ref, *, axis: Ints) -> Ref:
+    rank = x.rank + len(axis)
+    return c.unsqueeze(x, [a % rank for a in axis]) if axis else x
+
+
+@export_row("flatten")
+def flatten(c: Call, x: Ref, *, start_axis: int, stop_axis: int) -> Ref:
+    if x.rank == 0:
+        return c.reshape(x, [1])
+    return c.op(
+        "flatten_contiguous_range", {"X": x}, c.outputs[0].shape, more=["XShape"],
+        start_axis=start_axis % x.rank, stop_axis=stop_axis % x.rank,
+    )  # fmt: skip
+
+
+@export_row("slice")
+def slice_(c: Call, x: Ref, *, axes: Ints, starts: Ints, ends: Ints, steps: Ints
+           ) -> Ref:  # fmt: skip
+    axes = [a % x.rank for a in axes]
+    low, high = ([max(-_LIMIT, min(n, _LIMIT)) for n in v] for v in (starts, ends))
+    attrs: dict[str, Any] = {
+        "axes": axes,
+        "infer_flags": [1] * len(axes),
+        "decrease_axis": [],
+    }
+    shape = c.outputs[0].shape
+    if all(n == 1 for n in steps):
+        return c.op("slice", {"Input": x}, shape, starts=low, ends=high, **attrs)
+    back = [a for a, step in zip(axes, steps, strict=True) if step < 0]
+    if back:  # from the front of the reversed axis: place k is its place -1 - k
+        x = c.op("flip", {"X": x}, x.shape, axis=back)
+        low = [_mirrored(n) if s < 0 else n for n, s in zip(low, steps, strict=True)]
+        high = [_mirrored(n) if s < 0 else n for n, s in zip(high, steps, strict=True)]
+    return c.op(
+        "strided_slice", {"Input": x}, shape, starts=low, ends=high,
+        strides=[abs(n) for n in steps], **attrs,
+    )  # fmt: skip
+
+
+def _mirrored(place: int) -> int:
+    if abs(place) == _LIMIT:
+        return 0 if place > 0 else _LIMIT
+    return -1 - place
+
+
+@export_row("select")
+def select(c: Call, x: Ref, *, axis: int, index: int) -> Ref:
+    axis %= x.rank
+    end = index + 1 if index != -1 else _LIMIT
+    return c.op(
+        "slice", {"Input": x}, c.outputs[0].shape, axes=[axis], starts=[index],
+        ends=[end], infer_flags=[1], decrease_axis=[axis],
+    )  # fmt: skip
+
+
+@export_row("concat")
+def concat(c: Call, *xs: Ref, axis: int) -> Ref:
+    return c.op("concat", {"X": xs}, c.outputs[0].shape, axis=axis % xs[0].rank)
+
+
+@export_row("stack")
+def stack(c: Call, *xs: Ref, axis: int) -> Ref:
+    return c.op("stack", {"X": xs}, c.outputs[0].shape, out="Y", axis=axis)
+
+
+@export_row("tile")
+def tile(c: Call, x: Ref, *, repeats: Ints) -> Ref:
+    return c.op("tile", {"X": x}, c.outputs[0].shape, repeat_times=list(repeats))
+
+
+@export_row("pad")
+def pad(c: Call, x: Ref, *, low: Ints, high: Ints, mode: str, value: float) -> Ref:
+    shape = c.outputs[0].shape
+    if min(*low, *high, 0) < 0:
+        c.refuse("negative padding")
+    if x.rank not in (3, 4, 5) or any((*low[:2], *high[:2])):
+        if mode != "constant":
+            c.refuse(f"mode {mode} of these axes")
+        return _with_borders(c, x, low, high, value)
+    wide = c.unsqueeze(x, list(range(2, 7 - x.rank))) if x.rank < 5 else x
+    numbers = [n for i in reversed(range(2, x.rank)) for n in (low[i], high[i])]
+    numbers += [0] * (6 - len(numbers))
+    assert wide.shape is not None
+    final = [*shape[:2], *[1] * (5 - x.rank), *shape[2:]]
+    found = c.op(
+        "pad3d", {"X": wide}, final, paddings=numbers, mode=mode, value=float(value),
+        data_format="NCDHW",
+    )  # fmt: skip
+    if x.rank == 5:
+        return found
+    axes = list(range(2, 7 - x.rank))
+    return c.op("squeeze2", {"X": found}, shape, more=["XShape"], axes=axes)
+
+
+def _with_borders(c: Call, x: Ref, low: Ints, high: Ints, value: float) -> Ref:
+    """x with arrays of one number at the ends of its axes."""
+    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        if before == after == 0:
+            continue
+        parts = [x]
+        for count, at in ((before, 0), (after, len(parts) + 1)):
+            if count:
+                sizes = [c.size(x, i) for i in range(x.rank)]
+                sizes[axis] = count
+                parts.insert(at, c.filled(sizes, value, x.dtype))
+        assert x.shape is not None
+        size = x.shape[axis]
+        whole = -1 if size < 0 else size + before + after
+        shape = [*x.shape[:axis], whole, *x.shape[axis + 1 :]]
+        x = c.op("concat", {"X": parts}, shape, axis=axis)
+    return x
+
+
+@export_row("tril", "triu")
+def tril(c: Call, x: Ref, *, diagonal: int) -> Ref:
+    return c.unary("tril_triu", x, diagonal=diagonal, lower=c.name == "tril")
+
+
+# -- from nothing ----------------------------------------------------------------------
+@export_row("full")
+def full(c: Call, *, shape: Ints, value: float, dtype: str) -> Ref:
+    return c.filled(list(shape), value, dtype)
+
+
+@export_row("full_like")
+def full_like(c: Call, like: Ref, *, value: float, dtype: str) -> Ref:
+    return c.op(
+        "fill_any_like", {"X": like}, c.outputs[0].shape, dtype=dtype,
+        value=float(value), dtype_=CODES[dtype],
+    )  # fmt: skip
+
+
+@export_row("arange")
+def arange(c: Call, *, start: float, step: float, count: int, dtype: str) -> Ref:
+    return c.const((start + step * np.arange(count)).astype(NUMPY_TYPES[dtype]), dtype)
+
+
+@export_row("linspace")
+def linspace(c: Call, *, start: float, stop: float, count: int, dtype: str) -> Ref:
+    return c.cast(c.const(np.linspace(start, stop, count), "float64"), dtype)
+
+
+@export_row("eye")
+def eye(c: Call, *, rows: int, columns: int, dtype: str) -> Ref:
+    return c.const(np.eye(rows, columns).astype(NUMPY_TYPES[dtype]), dtype)
+
+
+@export_row("windows")
+def windows(c: Call, x: Ref, *, axis: int, size: int, step: int, dilation: int) -> Ref:
+    """Element i of every window is a slice; they are stacked along a new last axis."""
+    shape = list(c.outputs[0].shape[:-1])
+    axis %= x.rank
+    parts = []
+    for i in range(size):
+        end = -(size - 1 - i) * dilation or _LIMIT
+        parts.append(c.op(
+            "strided_slice", {"Input": x}, shape, axes=[axis], starts=[i * dilation],
+            ends=[end], strides=[step], infer_flags=[1], decrease_axis=[],
+        ))  # fmt: skip
+    return c.op("stack", {"X": parts}, c.outputs[0].shape, out="Y", axis=x.rank)

@@ -1,0 +1,65 @@
+"""Writes Layers and programs as ``.pdmodel`` and ``.pdiparams``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from proa.base.files import Replacement, replace_all
+from proa.base.safetensors import Stored
+from proa.interop.graph.recorded import recorded_program
+from proa.interop.paddle.exporter.lower import Lowering
+from proa.interop.paddle.streams import write_stream
+from proa.ir.passes import apply
+from proa.ir.program import Program
+
+_PASSES = (
+    "remove_identities",
+    "fold_constants",
+    "eliminate_common_subexpressions",
+    "remove_dead_code",
+)
+
+
+def save(
+    layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None = None
+) -> None:
+    """Write a Layer as a model that PaddlePaddle 2.5 and later load.
+
+    The Layer is recorded in evaluation mode. Parameters keep their names.
+
+    Args:
+        layer: A Layer or function, or what `jit.load` gave.
+        path: The files' prefix: ``PREFIX.pdmodel`` and ``PREFIX.pdiparams``.
+        input_spec: As `jit.save` takes it. None and -1 are sizes that are left open.
+
+    Raises:
+        InvalidArgumentError: If the inputs' shapes are not known.
+        UnimplementedError: If Paddle has no operators for some of the Layer's: names
+            all of them.
+        UnavailableError: If the package `protobuf` is not installed.
+        FileError: If a file cannot be written; old ones are then as they were.
+    """
+    save_program(recorded_program("paddle.save", layer, input_spec), path)
+
+
+def save_program(program: Program, path: str | os.PathLike[str]) -> None:
+    """Write a program, which is changed, as `save` writes a Layer."""
+    apply(program, _PASSES)
+    written = Lowering(program).run()
+    prefix = os.fspath(path).removesuffix(".pdmodel")
+    structure = written.finish().SerializeToString(deterministic=True)
+    constants = (written.constants[name] for name in sorted(written.constants))
+    streams = (
+        write_stream(Stored(ref.data, ref.dtype))
+        for ref in constants
+        if ref.data is not None
+    )
+    replace_all(
+        [
+            Replacement(f"{prefix}.pdiparams", streams),
+            Replacement(f"{prefix}.pdmodel", [structure]),
+        ],
+        where="paddle.save",
+    )

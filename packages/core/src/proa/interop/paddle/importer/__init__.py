@@ -1,0 +1,1 @@
+"""PaddlePaddle's model files as Layers."""

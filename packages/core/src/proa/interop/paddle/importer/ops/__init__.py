@@ -1,0 +1,27 @@
+"""The rows of the mapping table, by family. Importing this makes them known."""
+
+from proa.interop.paddle.importer.ops import (
+    activation,
+    array,
+    convolution,
+    creation,
+    detection,
+    elementwise,
+    flow,
+    index,
+    linear,
+    loss,
+    norm,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    resize,
+    shape,
+)
+
+__all__ = [
+    "activation", "array", "convolution", "creation", "detection", "elementwise",
+    "flow", "index", "linear", "loss", "norm", "pooling", "quantized", "recurrent",
+    "reduction", "resize", "shape",
+]  # fmt: skip

@@ -1,0 +1,189 @@
+"""Gradients of recorded branches and loops.
+
+Their bodies are on no tape. Where a gradient is needed, backward records another branch
+or loop, whose bodies run those of the first once more, on the tape, and differentiate
+them. A loop's backward goes through the rounds from the last to the first and computes
+what each began with from the very beginning: n rounds take about n * n / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proa import _core
+from proa._core import Tensor, ops
+from proa.autograd import PyLayer
+from proa.errors import UnimplementedError
+from proa.ir.program import Node, Program
+
+#: Runs a block of a program on tensors.
+Run = Callable[[Program, int, Sequence[Any]], list[Any]]
+#: Record a branch: of a predicate and two functions; or a loop: of a condition, a body
+#: and first values.
+Cond = Callable[..., Any]
+
+
+@dataclass
+class FlowCall:
+    """A branch or loop that was recorded.
+
+    Attributes:
+        program: Its program.
+        node: The node.
+        arrays: What the node read, in its order, in the place of each value.
+        results: Symbols of its outputs.
+        run: Runs one of the program's blocks.
+        cond, loop: Record a branch or a loop.
+    """
+
+    program: Program
+    node: Node
+    arrays: list[Tensor]
+    results: list[Tensor]
+    run: Run
+    cond: Cond
+    loop: Cond
+
+    def __post_init__(self) -> None:
+        #: The same values, whatever is done to the tensors later.
+        self._read = [x.detach() for x in self.arrays]
+
+    def on_tape(self) -> list[Tensor]:
+        """The results, which take a gradient if what was read does."""
+        if not _core.is_grad_enabled() or all(x.stop_gradient for x in self.arrays):
+            return self.results
+        if not any(r.dtype.is_floating for r in self.results):
+            return self.results
+        return list(_Flow.apply(self, *self.arrays))
+
+    def gradients(self, wanted: Sequence[bool], grads: Sequence[Any]) -> list[Any]:
+        """Of what was read, where wanted."""
+        arrays = self._read
+        if self.node.op == "branch":
+            return self._of_branch(arrays, wanted, grads)
+        return self._of_loop(arrays, wanted, grads)
+
+    def _of_branch(
+        self, arrays: list[Tensor], wanted: Sequence[bool], grads: Sequence[Any]
+    ) -> list[Any]:
+        pred, *given = arrays
+        at = [i for i, w in enumerate(wanted[1:]) if w]
+
+        def back(name: str) -> Callable[[], list[Any]]:
+            block = self.node.attrs[name]
+            return lambda: self._differentiated(block, given, at, grads)
+
+        found = iter(self.cond(pred, back("then_block"), back("else_block")))
+        return [None, *(next(found) if w else None for w in wanted[1:])]
+
+    def _of_loop(
+        self, arrays: list[Tensor], wanted: Sequence[bool], grads: Sequence[Any]
+    ) -> list[Any]:
+        count = self.node.attrs["carried"]
+        first, others = arrays[:count], arrays[count:]
+        test, body = self.node.attrs["cond_block"], self.node.attrs["body_block"]
+        carried = [i for i, x in enumerate(first) if x.dtype.is_floating]
+        at = [*carried, *(i for i in range(count, len(arrays)) if wanted[i])]
+
+        def again(i: Any, *state: Any) -> list[Any]:
+            return [ops.add(i, 1), *self.run(self.program, body, [*state, *others])]
+
+        def goes_on(i: Any, *state: Any) -> Any:
+            return self.run(self.program, test, [*state, *others])[0]
+
+        zero = ops.full_like(_scalar(first[0]), value=0, dtype="int64")
+        rounds = self.loop(goes_on, again, [zero, *first])[0]
+
+        def back(k: Any, *sums: Any) -> list[Any]:
+            state = self.loop(lambda i, *_: ops.less_than(i, k), again, [zero, *first])
+            seeds: list[Any] = [None] * count
+            for i, seed in zip(carried, sums, strict=False):
+                seeds[i] = seed
+            found = self._differentiated(body, [*state[1:], *others], at, seeds)
+            own = len(carried)
+            added = [
+                ops.add(a, b) for a, b in zip(sums[own:], found[own:], strict=True)
+            ]
+            return [ops.sub(k, 1), *found[:own], *added]
+
+        begin = [grads[i] for i in carried]
+        begin += [ops.full_like(arrays[i], value=0, dtype=arrays[i].dtype)
+                  for i in at[len(carried) :]]  # fmt: skip
+        last = ops.sub(rounds, 1)
+        ended = self.loop(lambda k, *_: ops.greater_equal(k, 0), back, [last, *begin])
+        sums = dict(zip(at, ended[1:], strict=True))
+        return [sums.get(i) if w else None for i, w in enumerate(wanted)]
+
+    def _differentiated(
+        self, block: int, arrays: list[Any], at: list[int], grads: Sequence[Any]
+    ) -> list[Any]:
+        """The gradients of a block's inputs with these numbers."""
+        leaves = [x.detach() for x in arrays]
+        for i in at:
+            leaves[i].stop_gradient = False
+        enabled = _core.set_grad_enabled(True)
+        try:
+            made = self.run(self.program, block, leaves)
+            pairs = [
+                (y, g)
+                for y, g in zip(made, grads, strict=False)
+                if g is not None and not y.stop_gradient
+            ]
+            found: list[Any] = [None] * len(at)
+            if pairs:
+                found = _core.grad(
+                    [y for y, _ in pairs], [leaves[i] for i in at],
+                    [g for _, g in pairs], True, False, True, True,
+                )  # fmt: skip
+        finally:
+            _core.set_grad_enabled(enabled)
+        return [
+            ops.full_like(leaves[i], value=0, dtype=leaves[i].dtype) if g is None else g
+            for i, g in zip(at, found, strict=True)
+        ]
+
+
+def _scalar(x: Tensor) -> Tensor:
+    return ops.sum(ops.cast(ops.full_like(x, value=0, dtype=x.dtype), dtype="float32"))
+
+
+class _Flow(PyLayer):
+    _optional_gradients = True
+
+    @staticmethod
+    def forward(ctx: Any, call: FlowCall, *arrays: Tensor) -> Any:
+        ctx.call = call
+        ctx.wanted = ctx.needs_input_grad
+        exact = [r for r in call.results if not r.dtype.is_floating]
+        ctx.mark_non_differentiable(*exact)
+        return tuple(call.results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        again = _core.set_grad_enabled(False)
+        try:
+            found = ctx.call.gradients(ctx.wanted, grads)
+        finally:
+            _core.set_grad_enabled(again)
+        if not again:
+            return tuple(found)
+        made = [g for g in found if g is not None]
+        sealed = iter(_Sealed.apply(len(made), *made, *ctx.call.arrays, *grads))
+        return tuple(None if g is None else next(sealed) for g in found)
+
+
+class _Sealed(PyLayer):
+    """Gradients that cannot be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *arrays: Tensor) -> Any:
+        return tuple(x.detach() for x in arrays[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise UnimplementedError(
+            "[static] gradients of gradients must not go through a branch or loop, "
+            "got one on their way"
+        )

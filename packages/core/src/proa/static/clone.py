@@ -1,0 +1,177 @@
+"""Copies of static programs: whole ones, and ones for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from proa.ir.attributes import draws, row_of
+from proa.ir.builder import make_node
+from proa.ir.flow import is_flow
+from proa.ir.program import Node, Value
+from proa.ir.program import Program as Graph
+from proa.static.variable import ParameterVariable, Variable
+
+if TYPE_CHECKING:
+    from proa.static.program import Program
+
+
+def copy_into(twin: Program, program: Program, for_test: bool) -> Program:
+    """Make a new program what `Program.clone` gives."""
+    values: dict[Value, Value] = {}
+    nodes: dict[Node, Node] = {}
+    graph = program.graph.copy(values, nodes)
+    for node, copied in nodes.items():
+        copied.low = node.low
+    twin.graph = twin.recorder.program = graph
+    twin.random_seed = program.random_seed
+    twin.initializations = list(program.initializations)
+    twin.draws = list(program.draws)
+    twin.data = {name: values[v] for name, v in program.data.items()}
+    twin.states = {name: values[v] for name, v in program.states.items()}
+    for old, new in ((program.scopes, twin.scopes), (program.devices, twin.devices)):
+        new.update((nodes[n], text) for n, text in old.items() if n in nodes)
+    removed: dict[Value, Value] = {}
+    if for_test:
+        removed = _take_out(program, graph, nodes, values)
+        removed |= _as_tested(program, graph, values)
+    else:
+        twin.roles = {nodes[n]: role for n, role in program.roles.items()}
+        twin.rates = [(nodes[n], rate, alike) for n, rate, alike in program.rates]
+        twin.counts = [(nodes[n], counter) for n, counter in program.counts]
+    twin.open_shapes = {
+        nodes[n]: shape
+        for n, shape in program.open_shapes.items()
+        if nodes[n].block is not None
+    }
+    if twin.open_shapes or any(type(n) is not int for n in twin.draws):
+        twin.origins = {**values}
+        twin.origins.update(
+            (v, values[own]) for v, own in program.origins.items() if own in values
+        )
+    defined = set(graph.main.values()) | set(graph.main.inputs)
+    for name, variable in program.vars.items():
+        value = values.get(variable._handle[1])
+        while value in removed:
+            value = removed[value]
+        if value is None or (value not in defined and not value.is_constant):
+            if name not in twin.states:
+                continue
+            value = twin.states[name]  # what updated it was taken out
+        _copy_variable(twin, name, variable, value)
+    return twin
+
+
+def _copy_variable(twin: Program, name: str, variable: Variable, value: Value) -> None:
+    made: Variable
+    if isinstance(variable, ParameterVariable):
+        made = ParameterVariable(value, twin.recorder, variable.made_with())
+    else:
+        made = Variable(value, twin.recorder)
+        made.persistable = variable.persistable
+    made.stop_gradient = variable.stop_gradient
+    made.name = name
+    twin.register(made)
+
+
+def _take_out(
+    program: Program, graph: Graph, nodes: dict[Node, Node], values: dict[Value, Value]
+) -> dict[Value, Value]:
+    """Remove what has a role; states that it updated -> what they were before."""
+    gone = {nodes[n] for n in program.roles if n in nodes}
+    replaced: dict[Value, Value] = {}
+    for node in graph.main.nodes:
+        if node in gone and row_of(node.op).mutates:
+            for made, name in zip(node.outputs, row_of(node.op).inplace, strict=True):
+                replaced[made] = _changed(node, name)
+    graph.main.nodes = [n for n in graph.main.nodes if n not in gone]
+    for made, before in replaced.items():
+        while before in replaced:
+            before = replaced[before]
+        graph.main.replace(made, before)
+    return replaced
+
+
+def _changed(node: Node, name: str) -> Value:
+    names = [a.name for a in row_of(node.op).arrays]
+    value = node.inputs[names.index(name)]
+    assert value is not None
+    return value
+
+
+def _as_tested(
+    program: Program, graph: Graph, values: dict[Value, Value]
+) -> dict[Value, Value]:
+    """Let layers do what they do after training; values -> what stands for them."""
+    replaced: dict[Value, Value] = {}
+
+    def replace(block: Any, old: Value, new: Value) -> None:
+        replaced[old] = new
+        block.replace(old, new)
+
+    for trained, tested in program.tested.items():
+        replace(graph.main, values[trained], values[tested])
+    for block in graph.blocks:
+        for node in list(block.nodes):
+            if node.op == "batch_norm":
+                _test_batch_norm(graph, block, node, replace)
+            elif node.op == "dropout" and node.inputs[0] is not None:
+                _test_dropout(graph, block, node, replace)
+            elif draws(node.op, node.attrs) and row_of(node.op).draw_rate:
+                node.attrs[row_of(node.op).draw_rate] = 0.0
+    kept = set(replaced.values())
+    for value in list(replaced):
+        _remove_unused(value, kept)
+    return replaced
+
+
+def _remove_unused(value: Value | None, kept: set[Value]) -> None:
+    """Remove what makes a value that nothing reads now, and what only that read."""
+    if value is None or value in kept or value.producer is None:
+        return
+    node, block = value.producer, value.producer.block
+    if block is None or any(v.users or v.is_output for v in node.outputs):
+        return
+    if is_flow(node) or row_of(node.op).effect:
+        return
+    block.nodes.remove(node)
+    for read in node.inputs:
+        _remove_unused(read, kept)
+
+
+def _put(graph: Graph, block: Any, at: Node, node: Node) -> None:
+    block.nodes[block.nodes.index(at)] = node
+
+
+def _test_dropout(graph: Graph, block: Any, node: Node, replace: Any) -> None:
+    x = node.inputs[0]
+    if node.attrs["upscale"]:
+        block.nodes.remove(node)
+        replace(block, node.outputs[0], x)
+        return
+    attrs = {"scale": 1.0 - node.attrs["p"], "bias": 0.0}
+    made = make_node(graph, "scale", [x], attrs)
+    _put(graph, block, node, made)
+    replace(block, node.outputs[0], made.outputs[0])
+    made.outputs[0].name = node.outputs[0].name
+
+
+def _test_batch_norm(graph: Graph, block: Any, node: Node, replace: Any) -> None:
+    y, *batch = node.outputs
+    updates = [v.only_user for v in batch]
+    if any(u is None or u.op != "sgd_" or u.inputs[1] is not v
+           for u, v in zip(updates, batch, strict=True)):  # fmt: skip
+        return  # statistics that something else reads: of a user's own making
+    running = []
+    for update in updates:
+        assert update is not None
+        before = update.inputs[0]
+        running.append(before)
+        block.nodes.remove(update)
+        replace(block, update.outputs[0], before)
+    x, scale, bias = node.inputs
+    inputs = [x, *running, scale, bias]
+    epsilon = {"epsilon": node.attrs["epsilon"]}
+    made = make_node(graph, "batch_norm_infer", inputs, epsilon)
+    _put(graph, block, node, made)
+    replace(block, y, made.outputs[0])
+    made.outputs[0].name = y.name

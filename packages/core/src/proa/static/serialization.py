@@ -1,0 +1,103 @@
+"""Programs as bytes, without the values that scopes hold."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from proa.errors import InvalidArgumentError
+from proa.ir import from_bytes, to_bytes
+from proa.ir.program import Node, Value
+from proa.nn.attr import ParamAttr
+from proa.static.variable import ParameterVariable, Variable
+
+if TYPE_CHECKING:
+    from proa.static.program import Program
+
+_KEY = "static"
+
+
+def to_string(program: Program) -> bytes:
+    """The program as bytes, from which `read_into` makes it again.
+
+    What gives learning rates and initial values is Python code and left out.
+    """
+    graph = program.graph.copy()
+    order = {n: [i, k] for i, b in enumerate(program.graph.blocks)
+             for k, n in enumerate(b.nodes)}  # fmt: skip
+    graph.metadata[_KEY] = json.dumps({
+        "variables": [_described(v) for v in program.vars.values()],
+        "data": list(program.data),
+        "states": list(program.states),
+        "draws": [n if type(n) is int else -1 for n in program.draws],
+        "roles": [[order[n], role] for n, role in program.roles.items()],
+        "counts": [[order[n], counter] for n, counter in program.counts],
+        "seed": program.random_seed,
+    })  # fmt: skip
+    return to_bytes(graph)
+
+
+def _described(variable: Variable) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": variable.name,
+        "value": variable._handle[1].name,
+        "persistable": variable.persistable,
+        "stop_gradient": variable.stop_gradient,
+    }
+    if isinstance(variable, ParameterVariable):
+        found["learning_rate"] = variable.optimize_attr["learning_rate"]
+        found["need_clip"] = variable.need_clip
+    return found
+
+
+def read_into(twin: Program, data: bytes) -> Program:
+    """Make a new program what bytes describe.
+
+    Raises:
+        InvalidArgumentError: If they are not what `to_string` gives.
+    """
+    graph = from_bytes(data)
+    try:
+        noted = json.loads(graph.metadata.pop(_KEY))
+        _fill(twin, graph, noted)
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        raise InvalidArgumentError(
+            "[Program.parse_from_string] expected the bytes of a static program, got "
+            "others"
+        ) from error
+    return twin
+
+
+def _fill(twin: Program, graph: Any, noted: Any) -> None:
+    twin.graph = twin.recorder.program = graph
+    values: dict[str, Value] = {v.name: v for v in graph.main.values()}
+    for value in values.values():
+        graph.reserve(value.name)
+    twin.data = {name: values[name] for name in noted["data"]}
+    twin.states = {name: values[name] for name in noted["states"]}
+    twin.draws = [int(n) for n in noted["draws"]]
+    twin.random_seed = int(noted["seed"])
+
+    def node(place: list[int]) -> Node:
+        found: Node = graph.blocks[place[0]].nodes[place[1]]
+        return found
+
+    twin.roles = {node(place): str(role) for place, role in noted["roles"]}
+    twin.counts = [(node(place), str(name)) for place, name in noted["counts"]]
+    for entry in noted["variables"]:
+        if entry["value"] not in values:
+            continue
+        value = values[entry["value"]]
+        made: Variable
+        if "learning_rate" in entry:
+            attr = ParamAttr(
+                learning_rate=float(entry["learning_rate"]),
+                need_clip=bool(entry["need_clip"]),
+            )
+            made = ParameterVariable(value, twin.recorder, attr)
+        else:
+            made = Variable(value, twin.recorder)
+        made.name = str(entry["name"])
+        made.persistable = bool(entry["persistable"])
+        made.stop_gradient = bool(entry["stop_gradient"])
+        twin.register(made)
