@@ -61,7 +61,7 @@ def quantized(program, batches):
 def test_a_chain_of_products_runs_in_integers_exactly_as_in_numpy():
     program, arrays = chain()
     batches = [[RNG.standard_normal((32, 6)).astype(np.float32)] for _ in range(3)]
-    scales = list(calibrate(program, batches, CONFIG).values())
+    scales = [s.scale for s in calibrate(program, batches, CONFIG).values()]
     model = quantized(program, batches)
     ops = [n.op for n in model.program.main.nodes]
     assert ops == ["quantize", "linear_int8", "linear_int8", "linear_int8"]
@@ -82,7 +82,7 @@ def test_a_chain_of_products_runs_in_integers_exactly_as_in_numpy():
 def test_scales_are_those_of_the_activations_seen():
     program, arrays = chain()
     batches = [[RNG.standard_normal((32, 6)).astype(np.float32)] for _ in range(3)]
-    scales = list(calibrate(program, batches, CONFIG).values())
+    scales = [s.scale for s in calibrate(program, batches, CONFIG).values()]
     whole = np.concatenate([b[0] for b in batches])
     hidden = np.maximum(whole @ arrays[0][0] + arrays[0][1], 0)
     last = hidden @ arrays[1][0] + arrays[1][1]

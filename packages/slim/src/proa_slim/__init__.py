@@ -6,9 +6,11 @@ from proa.errors.locations import add_own_code as _add_own_code
 from proa_slim.config import QuantConfig
 from proa_slim.quant import (
     QAT,
+    AnalysisPTQ,
     LayerReport,
     QuantizedLayer,
     QuantizedModel,
+    quant_post_dynamic,
     quant_post_static,
 )
 
@@ -18,10 +20,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "QAT",
+    "AnalysisPTQ",
     "LayerReport",
     "QuantConfig",
     "QuantizedLayer",
     "QuantizedModel",
+    "quant_post_dynamic",
     "quant_post_static",
 ]
 

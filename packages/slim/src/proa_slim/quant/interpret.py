@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,18 @@ Watch = Callable[[Value, Array], None]
 
 
 def interpret(
-    program: Program, inputs: Sequence[Array], watch: Watch | None = None
+    program: Program,
+    inputs: Sequence[Array],
+    watch: Watch | None = None,
+    forced: Mapping[str, Array] | None = None,
 ) -> list[Array]:
     """Outputs of the program's main block for `inputs`.
+
+    Args:
+        program: The graph.
+        inputs: One array for each of its inputs.
+        watch: Called with every value as it is computed.
+        forced: By name, arrays that later nodes read instead of the computed ones.
 
     Raises:
         InvalidArgumentError: If the number of inputs is not the program's.
@@ -52,4 +61,6 @@ def interpret(
                 tensors[value] = tensor
                 if watch is not None:
                     watch(value, tensor.numpy())
+                if forced is not None and value.name in forced:
+                    tensors[value] = proa.to_tensor(forced[value.name])
         return [np.array(tensors[v].numpy()) for v in block.outputs]

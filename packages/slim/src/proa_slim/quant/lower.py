@@ -1,13 +1,13 @@
 """From fake quantization to integers: the passes that make an int8 program.
 
 A quantized program is an ordinary one in which the input of each product (convolution
-or matrix product) goes through ``fake_quant``. These passes replace the pair by the
-integer product, and let integers flow on between products.
+or matrix product) goes through ``fake_quant``, and perhaps its weight. These passes
+replace them by the integer product, and let integers flow on between products.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
 from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
-from proa_slim.quant.observers import weight_scale
+from proa_slim.quant.scales import weight_scale
 
 #: Integer form of each product, and the axis of its weight that counts output channels.
 PRODUCTS = {
@@ -40,17 +40,66 @@ _COMMUTES = (
 )
 
 
+def layer_path(node: Node) -> str:
+    """Path of the layer whose weight the product reads."""
+    weight = node.inputs[1]
+    return "" if weight is None else weight.name.rpartition(".")[0]
+
+
 def quantizable(node: Node) -> bool:
     """True of a float32 product with a constant weight."""
     if node.op not in PRODUCTS:
         return False
-    weight = node.inputs[1]
+    weight = _constant_weight(node)
     return (
         weight is not None
-        and weight.is_constant
         and weight.dtype == "float32"
         and all(v is None or v.is_constant for v in node.inputs[2:3])
     )
+
+
+def _constant_weight(node: Node) -> Value | None:
+    """The product's weight before its own fake quantization, if it is constant."""
+    fake = made_by(node.inputs[1], "fake_quant")
+    weight = node.inputs[1] if fake is None else fake.inputs[0]
+    return weight if weight is not None and weight.is_constant else None
+
+
+class RoundedInput(NamedTuple):
+    """A product's input before its fake quantization, and the constants of that."""
+
+    x: Value | None
+    scale: Value
+    offset: Value | None
+
+
+def rounded_input(node: Node) -> RoundedInput | None:
+    """How the product's input is fake-quantized, if it is.
+
+    1. fake_quant(x, scale), the range symmetric.
+    2. add(fake_quant(sub(x, offset), scale), offset).
+    """
+    shifted = made_by(node.inputs[0], "add")
+    value = node.inputs[0] if shifted is None else shifted.inputs[0]
+    fake = made_by(value, "fake_quant")
+    scale = None if fake is None else fake.inputs[1]
+    if fake is None or scale is None or not _is_number(scale):
+        return None
+    if shifted is None:
+        return RoundedInput(fake.inputs[0], scale, None)
+    before, offset = made_by(fake.inputs[0], "sub"), shifted.inputs[1]
+    if before is None or offset is not before.inputs[1] or not _is_number(offset):
+        return None
+    return RoundedInput(before.inputs[0], scale, offset)
+
+
+def _is_number(value: Value | None) -> bool:
+    return value is not None and value.data is not None and value.data.size == 1
+
+
+def _number(value: Value) -> float:
+    assert value.data is not None
+    return float(value.data.reshape(()))
 
 
 def quantize_array(array: Array, scale: Array, axis: int) -> Array:
@@ -97,31 +146,31 @@ def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node
     """
     if not quantizable(node):
         return []
-    fake = made_by(node.inputs[0], "fake_quant")
-    if fake is None:
+    found = rounded_input(node)
+    if found is None:
         return []
-    weight = node.inputs[1]
-    assert weight is not None and weight.data is not None
-    scale = fake.inputs[1]
-    if scale is None or scale.data is None or scale.data.size != 1:
-        return []
+    x, scale, offset = found
     op, axis = PRODUCTS[node.op]
-    w_scale = weight_scale(np.asarray(weight.data), axis, config)
-    integers = quantize_array(
-        np.asarray(weight.data), w_scale, axis if w_scale.size > 1 else -1
-    )
-    x_scale = np.float32(scale.data.reshape(()))
-    channels = weight.shape[axis]
-    multiplier = np.broadcast_to(x_scale * w_scale, (channels,)).astype(np.float32)
-    nodes = [make_node(program, "quantize", [fake.inputs[0], scale], {})]
+    integers, w_scale, name = _integer_weight(node, axis, config)
+    channels = integers.shape[axis]
+    w_scales = np.broadcast_to(w_scale, (channels,))
     inputs = [*node.inputs, None, None][:4]
     act, residual = node.attrs.get("act", "none"), inputs[3]
     attrs = {k: v for k, v in node.attrs.items() if k != "act"}
+    nodes: list[Node] = []
+    bias = inputs[2]
+    if offset is not None:
+        nodes, attrs = _shifted_input(program, x, offset, attrs)
+        x = nodes[-1].outputs[0]
+        sums = _channel_sums(integers, axis) * w_scales
+        bias = _shifted_bias(program, bias, _number(offset) * sums, name)
+    nodes.append(make_node(program, "quantize", [x, scale], {}))
+    multiplier = (np.float32(_number(scale)) * w_scales).astype(np.float32)
     arguments: list[Value | None] = [
-        nodes[0].outputs[0],
-        program.constant(integers, "int8", f"{weight.name}.int8"),
-        program.constant(multiplier, name=f"{weight.name}.multiplier"),
-        inputs[2],
+        nodes[-1].outputs[0],
+        program.constant(integers, "int8", f"{name}.int8"),
+        program.constant(multiplier, name=f"{name}.multiplier"),
+        bias,
     ]
     inside = act if residual is None else "none"
     attrs |= {"act": inside, "dtype": "float32"}
@@ -136,6 +185,51 @@ def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node
         nodes.append(make_node(program, "add", given, {}))
         rewrite(node, act, [nodes[-1].outputs[0]], {})
     return nodes
+
+
+def _integer_weight(
+    node: Node, axis: int, config: QuantConfig
+) -> tuple[Array, Array, str]:
+    """The product's weight in int8, its scales, and its name."""
+    weight, fake = _constant_weight(node), made_by(node.inputs[1], "fake_quant")
+    assert weight is not None and weight.data is not None
+    array = np.asarray(weight.data)
+    given = None if fake is None or fake.inputs[1] is None else fake.inputs[1].data
+    scale = weight_scale(array, axis, config.weight) if given is None else given
+    integers = quantize_array(array, scale, axis if scale.size > 1 else -1)
+    return integers, scale, weight.name
+
+
+def _shifted_input(
+    program: Program, x: Value | None, offset: Value, attrs: dict[str, Any]
+) -> tuple[list[Node], dict[str, Any]]:
+    """Nodes of x - offset, and the product's attributes for it.
+
+    A convolution pads with integers 0, which would be `offset`: x is padded before.
+    """
+    nodes = []
+    padding = attrs.get("padding", [0])
+    if any(padding):
+        top, bottom, left, right = padding
+        sides = {"low": [0, 0, top, left], "high": [0, 0, bottom, right]}
+        nodes.append(make_node(program, "pad", [x], sides))
+        x, attrs = nodes[-1].outputs[0], {**attrs, "padding": [0, 0, 0, 0]}
+    nodes.append(make_node(program, "sub", [x, offset], {}))
+    return nodes, attrs
+
+
+def _channel_sums(integers: Array, axis: int) -> Array:
+    others = tuple(i for i in range(integers.ndim) if i != axis)
+    sums: Array = integers.sum(axis=others, dtype=np.float64)
+    return sums
+
+
+def _shifted_bias(
+    program: Program, bias: Value | None, shift: Array, name: str
+) -> Value:
+    """bias + shift, which is the offset times the sum of each channel's weights."""
+    whole = shift if bias is None or bias.data is None else shift + bias.data
+    return program.constant(whole.astype(np.float32), name=f"{name}.shifted_bias")
 
 
 def _quantizes(block: Block) -> list[Node]:

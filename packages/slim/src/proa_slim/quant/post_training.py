@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +14,32 @@ import proa
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir import file
 from proa.ir.builder import make_node
+from proa.ir.flow import has_flow
 from proa.ir.passes import optimize
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig
+from proa_slim.quant.equalize import equalize, smooth
+from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.interpret import interpret
-from proa_slim.quant.lower import lower, quantizable
-from proa_slim.quant.model import LayerReport, QuantizedModel
-from proa_slim.quant.observers import Observer, activation_observer
+from proa_slim.quant.lower import PRODUCTS, layer_path, lower, quantizable
+from proa_slim.quant.model import QuantizedModel
+from proa_slim.quant.report import layer_report
+from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
+from proa_slim.quant.scales import ActivationScale, Scale, weight_scale
+
+#: Operators of layers with weights, as unquantized() lists them.
+_WEIGHTED = (
+    "conv2d",
+    "conv3d",
+    "conv2d_transpose",
+    "conv3d_transpose",
+    "linear",
+    "matmul",
+    "embedding",
+    "lstm",
+    "gru",
+    "rnn",
+)
 
 #: An array, a tensor, or a sequence of them (what follows the inputs is ignored).
 Batch = Any
@@ -59,25 +77,65 @@ def quant_post_static(
         config: How; `QuantConfig()` if not given.
 
     Raises:
-        PreconditionNotMetError: If `calibration` holds no batch.
-        InvalidArgumentError: If a batch has fewer arrays than the network has inputs.
+        PreconditionNotMetError: If `calibration` holds no batch, or if no layer can be
+            quantized.
+        InvalidArgumentError: If a batch has fewer arrays than the network has inputs,
+            or a value that is not finite.
         NotFoundError: If `config.skip` names a layer that the network does not have.
     """
     config = config or QuantConfig()
     # The parameters of the program bear the paths of their layers.
     config = replace(config, skip=tuple(config.skipped(network)))
     program = program_of(network, input_spec)
-    batches = [_arrays(batch, len(program.main.inputs)) for batch in calibration]
+    batches = read_batches(calibration, program)
+    require_products(program, config)
+    warn_of_other_range(network, batches[0])
+    scales, weights = prepare(program, batches, config)
+    return convert(program, scales, config, batches[0], weights, batches)
+
+
+class Prepared(NamedTuple):
+    """What calibration measured, before any layer is chosen to be quantized."""
+
+    scales: dict[Value, Scale]
+    weights: dict[str, RoundedWeight]
+
+
+def prepare(
+    program: Program, batches: Sequence[Sequence[Array]], config: QuantConfig
+) -> Prepared:
+    """Rescale the float32 program as `config` says, calibrate, and round weights that
+    need data for it.
+    """
+    if config.equalize:
+        equalize(program)
+    if config.smooth_alpha is not None:
+        smooth(program, products(program, config), batches, config.smooth_alpha)
+    scales = calibrate(program, batches, config)
+    if config.round_type != "adaround":
+        return Prepared(scales, {})
+    nodes = products(program, config)
+    return Prepared(scales, adaround(program, nodes, batches, scales, config.weight))
+
+
+def read_batches(calibration: Iterable[Batch], program: Program) -> list[list[Array]]:
+    """The inputs of every batch.
+
+    Raises:
+        PreconditionNotMetError: If there is no batch.
+        InvalidArgumentError: If a batch has fewer arrays than the program has inputs.
+    """
+    batches = [arrays_of(batch, len(program.main.inputs)) for batch in calibration]
     if not batches:
         raise PreconditionNotMetError(
             "[quant_post_static] calibration must hold at least one batch of real "
             "input, got none"
         )
-    scales = calibrate(program, batches, config)
-    return convert(program, scales, config, batches[0])
+    return batches
 
 
-def _arrays(batch: Batch, count: int) -> list[Array]:
+def arrays_of(batch: Batch, count: int) -> list[Array]:
+    """The first `count` arrays of a batch."""
     items = list(batch) if isinstance(batch, (list, tuple)) else [batch]
     if len(items) < count:
         raise InvalidArgumentError(
@@ -100,82 +158,154 @@ def products(program: Program, config: QuantConfig) -> list[Node]:
     ]
 
 
+def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
+    """Paths of the layers with a weight that stay in float32, and why."""
+    chosen = set(products(program, config))
+    reasons = {}
+    for node in program.main.nodes:
+        kind = node.op.removesuffix("_act")
+        if node in chosen or kind not in _WEIGHTED or len(node.inputs) < 2:
+            continue
+        if node.op not in PRODUCTS:
+            reason = f"{kind} has no int8 operator"
+        elif kind not in config.ops:
+            reason = f"{kind} is not among ops"
+        elif not quantizable(node):
+            reason = "the weight is not a constant in float32"
+        else:
+            reason = "named in skip"
+        reasons[layer_path(node) or node.outputs[0].name] = reason
+    return reasons
+
+
+def require_products(program: Program, config: QuantConfig) -> None:
+    """Check that there is something to quantize.
+
+    Raises:
+        PreconditionNotMetError: If not; it names the layers that stay in float32.
+    """
+    if products(program, config) or has_flow(program):  # interpret() refuses the latter
+        return
+    found = unquantized(program, config)
+    layers = ", ".join(f"{path!r} ({why})" for path, why in found.items())
+    raise PreconditionNotMetError(
+        "[quant_post_static] expected at least one layer to quantize, got "
+        f"{layers or 'a network without weights'}"
+    )
+
+
 def calibrate(
-    program: Program, batches: Sequence[Sequence[Array]], config: QuantConfig
-) -> dict[Value, float]:
-    """Scale of the input of each product, measured over the batches."""
-    observers: dict[Value, Observer] = {}
+    program: Program, batches: Iterable[Sequence[Array]], config: QuantConfig
+) -> dict[Value, Scale]:
+    """Scale of the input of each product, measured over the batches.
+
+    Raises:
+        InvalidArgumentError: If a batch has a value that is not finite, or makes a
+            layer's result so.
+    """
+    observers: dict[Value, ActivationScale] = {}
     for node in products(program, config):
         if node.inputs[0] is not None:
-            observers.setdefault(node.inputs[0], activation_observer(config))
+            observers.setdefault(node.inputs[0], ActivationScale(config))
 
-    def watch(value: Value, array: Array) -> None:
-        if value in observers:
-            observers[value].observe(np.asarray(array, np.float32))
+    for number, batch in enumerate(batches):
 
-    for batch in batches:
+        def watch(value: Value, array: Array, number: int = number) -> None:
+            _require_finite(value, array, number)
+            if value in observers:
+                observers[value].observe(np.asarray(array, np.float32))
+
         interpret(program, batch, watch)
     return {value: observer.scale() for value, observer in observers.items()}
 
 
+def _require_finite(value: Value, array: Array, batch: int) -> None:
+    if array.dtype.kind not in "fc" or np.isfinite(array).all():
+        return
+    node = value.producer
+    if node is None:
+        place = f"the input {value.name!r}"
+    else:
+        layer = layer_path(node) if len(node.inputs) > 1 else ""
+        place = f"the result of {node.op} {value.name!r}"
+        place += f" (layer {layer!r})" if layer else ""
+    count = int((~np.isfinite(array)).sum())
+    raise InvalidArgumentError(
+        "[quant_post_static] expected finite values in calibration, got "
+        f"{count} NaN or infinities in {place} of batch {batch}"
+    )
+
+
 def convert(
     program: Program,
-    scales: dict[Value, float],
+    scales: Mapping[Value, Scale],
     config: QuantConfig,
     sample: Sequence[Array] | None = None,
+    weights: Mapping[str, RoundedWeight] | None = None,
+    batches: Sequence[Sequence[Array]] = (),
 ) -> QuantizedModel:
-    """Put fake quantization before each product, measure what it does, and lower to
-    int8.
+    """Put fake quantization before each product and on its weight, measure what it
+    does, and lower to int8.
 
     `program` is left as it was.
     """
-    faked, names = _with_fake_quant(program, scales, config)
-    report = _report(program, faked, names, sample) if sample is not None else []
+    faked = with_fake_quant(program, scales, config, weights or {})
+    if config.bias_correction and batches:
+        correct_bias(program, faked, batches)
+    report = layer_report(program, faked, sample) if sample is not None else []
     lower(faked, config)
     faked.metadata["quantization"] = f"int8 {config.activation} {config.weight}"
-    return QuantizedModel(faked, report)
+    inputs = set(program.main.inputs)
+    limits = {v.name: s.reach() for v, s in scales.items() if v in inputs}
+    return QuantizedModel(faked, report, unquantized(program, config), limits)
 
 
-def _with_fake_quant(
-    program: Program, scales: dict[Value, float], config: QuantConfig
-) -> tuple[Program, dict[str, tuple[str, float]]]:
+def with_fake_quant(
+    program: Program,
+    scales: Mapping[Value, Scale],
+    config: QuantConfig,
+    weights: Mapping[str, RoundedWeight],
+) -> Program:
+    """A copy in which the input and the weight of each product are rounded.
+
+    Args:
+        program: In float32.
+        scales: Of the inputs of products.
+        config: Which products, and how their weights are rounded, but for
+        weights: those that are rounded already, by the names of the products' results.
+    """
     by_name = {value.name: scale for value, scale in scales.items()}
     made = file.from_bytes(file.to_bytes(program))  # a copy
-    names: dict[str, tuple[str, float]] = {}
+    rounded: dict[Value, Value] = {}
     for node in products(made, config):
-        x = node.inputs[0]
-        if x is None or x.name not in by_name:
+        x, weight = node.inputs[:2]
+        if x is None or weight is None or x.name not in by_name:
             continue
-        scale = by_name[x.name]
-        constant = made.constant(np.array([scale], np.float32), name=f"{x.name}.scale")
-        fake = make_node(made, "fake_quant", [x, constant], {})
-        made.main.nodes.insert(made.main.nodes.index(node), fake)
-        node.inputs[0] = fake.outputs[0]
-        names[node.outputs[0].name] = (node.op, scale)
-    return made, names
+        nodes: list[Node] = []
+        if x not in rounded:
+            nodes = _rounding(made, x, by_name[x.name])
+            rounded[x] = nodes[-1].outputs[0]
+        axis = PRODUCTS[node.op][1]
+        if node.outputs[0].name in weights:
+            values, steps = weights[node.outputs[0].name]
+            weight = made.constant(values, name=weight.name)
+        else:
+            steps = weight_scale(np.asarray(weight.data), axis, config.weight)
+        constant = made.constant(steps, name=f"{weight.name}.scale")
+        along = axis if steps.size > 1 else -1
+        nodes.append(make_node(made, "fake_quant", [weight, constant], {"axis": along}))
+        at = made.main.nodes.index(node)
+        made.main.nodes[at:at] = nodes
+        node.inputs[0], node.inputs[1] = rounded[x], nodes[-1].outputs[0]
+    return made
 
 
-def _report(
-    program: Program,
-    faked: Program,
-    names: dict[str, tuple[str, float]],
-    sample: Sequence[Array],
-) -> list[LayerReport]:
-    def results(of: Program) -> dict[str, Array]:
-        found: dict[str, Array] = {}
-
-        def watch(value: Value, array: Array) -> None:
-            if value.name in names:
-                found[value.name] = np.array(array, np.float64)
-
-        interpret(of, sample, watch)
-        return found
-
-    exact, rough = results(program), results(faked)
-    report = []
-    for name, (op, scale) in names.items():
-        error = exact[name] - rough[name]
-        noise, signal = float((error**2).sum()), float((exact[name] ** 2).sum())
-        sqnr = 10 * math.log10(signal / noise) if noise > 0 and signal > 0 else math.inf
-        report.append(LayerReport(name, op, scale, sqnr, float(np.abs(error).max())))
-    return report
+def _rounding(program: Program, x: Value, scale: Scale) -> list[Node]:
+    step = program.constant(np.array([scale.scale], np.float32), name=f"{x.name}.scale")
+    if not scale.offset:
+        return [make_node(program, "fake_quant", [x, step], {})]
+    shift = np.array([scale.offset], np.float32)
+    offset = program.constant(shift, name=f"{x.name}.offset")
+    before = make_node(program, "sub", [x, offset], {})
+    fake = make_node(program, "fake_quant", [before.outputs[0], step], {})
+    return [before, fake, make_node(program, "add", [fake.outputs[0], offset], {})]

@@ -19,8 +19,9 @@ from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import lower
 from proa_slim.quant.model import QuantizedModel
-from proa_slim.quant.observers import LEVELS, weight_scale
+from proa_slim.quant.observers import LEVELS
 from proa_slim.quant.post_training import program_of
+from proa_slim.quant.scales import weight_scale
 
 #: Output-channel axis of the weight of each layer that is quantized.
 _CHANNEL_AXIS: dict[type[Layer], int] = {Conv2D: 0, Linear: 1}
@@ -33,7 +34,7 @@ class QuantizedLayer(Layer):
     Args:
         inner: The layer, whose parameters go on being trained.
         config: How ranges are found; activations by their moving average or greatest
-            value (``kl`` needs calibration and counts as moving average here).
+            value (any other needs calibration and counts as moving average here).
 
     Shape:
         As `inner`.
@@ -61,7 +62,7 @@ class QuantizedLayer(Layer):
         scale = proa.to_tensor(np.array([self.input_scale()], np.float32))
         (rounded,) = call_operator("fake_quant", x, scale)
         weight = self.inner.weight
-        w_scale = weight_scale(weight.numpy(), self._axis, self._config)
+        w_scale = weight_scale(weight.numpy(), self._axis, self._config.weight)
         axis = self._axis if w_scale.size > 1 else -1
         (rounded_weight,) = call_operator(
             "fake_quant", weight, proa.to_tensor(w_scale), axis=axis

@@ -1,0 +1,88 @@
+"""Accuracy on all of Fashion-MNIST, three seeds: the goals, measured."""
+
+import numpy as np
+import pytest
+
+from proa.static import InputSpec
+from proa_slim import (
+    AnalysisPTQ,
+    QuantConfig,
+    quant_post_dynamic,
+    quant_post_static,
+)
+
+pytestmark = pytest.mark.full
+SPEC = [InputSpec([None, 1, 28, 28], "float32", "x")]
+
+
+def calibration(fashion):
+    return np.split(fashion.train_x[:1024], 8)
+
+
+@pytest.mark.feature("L467")
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [
+        ("abs_max", 0.3),
+        ("avg", 0.3),
+        ("hist", 0.3),
+        ("mse", 0.3),
+        ("emd", 0.3),
+        ("kl", 0.4),
+    ],
+)
+def test_no_calibrator_loses_more_than_its_goal(fashion, kind, limit):
+    model = quant_post_static(
+        fashion.network, SPEC, calibration(fashion), QuantConfig(kind)
+    )
+    drop = fashion.float_accuracy() - fashion.accuracy(model)
+    assert drop <= limit
+
+
+@pytest.mark.parametrize("kind", ["abs_max", "hist"])
+def test_asymmetric_ranges_lose_no_more(fashion, kind):
+    config = QuantConfig(kind, symmetric=False)
+    model = quant_post_static(fashion.network, SPEC, calibration(fashion), config)
+    assert fashion.float_accuracy() - fashion.accuracy(model) <= 0.3
+
+
+@pytest.mark.parametrize(
+    "corrections",
+    [
+        {"bias_correction": True},
+        {"round_type": "adaround"},
+        {"round_type": "adaround", "bias_correction": True},
+    ],
+)
+def test_corrections_save_weights_with_one_scale(fashion, corrections):
+    config = QuantConfig("abs_max", "abs_max", **corrections)
+    model = quant_post_static(fashion.network, SPEC, calibration(fashion), config)
+    assert fashion.float_accuracy() - fashion.accuracy(model) <= 0.3
+
+
+@pytest.mark.feature("L471", how="figure")
+@pytest.mark.parametrize(("bits", "limit"), [(16, 0.0), (8, 0.1), (4, 0.8)])
+def test_weights_alone_lose_no_more_than_their_goals(fashion, bits, limit):
+    model = quant_post_dynamic(fashion.network, SPEC, bits)
+    drop = fashion.float_accuracy() - fashion.accuracy(model)
+    assert drop <= limit + 1e-9
+
+
+def test_gptq_loses_no_more_than_plain_rounding_may(fashion):
+    batches = calibration(fashion)
+    model = quant_post_dynamic(fashion.network, SPEC, 4, calibration=batches)
+    assert fashion.float_accuracy() - fashion.accuracy(model) <= 0.8
+
+
+def test_a_search_meets_the_drop_with_few_layers_in_float(fashion, tmp_path):
+    analysis = AnalysisPTQ(
+        fashion.network,
+        SPEC,
+        calibration(fashion),
+        fashion.accuracy,
+        tmp_path,
+        quant_config=QuantConfig("abs_max", "abs_max"),
+    )
+    model = analysis.search(max_drop=0.1)
+    assert fashion.float_accuracy() - fashion.accuracy(model) <= 0.1
+    assert len(model.unquantized) <= 3
