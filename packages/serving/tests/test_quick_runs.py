@@ -67,8 +67,14 @@ def test_a_quick_model_runs_on_the_event_loop(serve, model, threads, kind):
                 client.infer("m", {"x": X * np.nan})
         with HttpClient(server.http_address) as client:
             held = client.metrics()
-    for line in ("batch_rows_count", "queue_seconds_count", "compute_seconds_count"):
-        assert f'proa_serve_{line}{{model="m",version="1"}} 400.0' in held
+    # The failed request waited, wherever it ran, and did not end a run.
+    for line, count in {
+        "batch_rows": 400,
+        "compute_seconds": 400,
+        "queue_seconds": 401,
+    }.items():
+        expected = f'proa_serve_{line}_count{{model="m",version="1"}} {count}.0'
+        assert expected in held
 
 
 def test_larger_requests_of_a_quick_model_stay_with_the_workers(serve, model, threads):

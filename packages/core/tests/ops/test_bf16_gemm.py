@@ -20,10 +20,10 @@ from proa.nn import functional as F
 RNG = np.random.default_rng(11)
 MODE = os.environ.get("PROA_BF16", "")
 CPU = Path("/proc/cpuinfo")
-NATIVE = MODE != "off" and CPU.exists() and "avx512_bf16" in CPU.read_text()
-DOTS = (NATIVE or MODE == "emulate") and os.environ.get(
-    "PROA_ISA", "avx512"
-) == "avx512"
+FLAGS = CPU.read_text() if CPU.exists() else ""
+AVX512 = "avx512f" in FLAGS and os.environ.get("PROA_ISA", "avx512") == "avx512"
+NATIVE = MODE != "off" and "avx512_bf16" in FLAGS
+DOTS = AVX512 and (NATIVE or MODE == "emulate")
 SUBNORMAL = 2.0**-130
 
 

@@ -14,6 +14,7 @@ from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
 from proa_serving.models.fit import fit_inputs, fit_outputs
 from proa_serving.protocol.errors import (
+    ModelFailedError,
     ModelLoadError,
     NotFoundError,
     RequestTimeoutError,
@@ -92,6 +93,8 @@ class ServedModel:
         except ServingError as error:
             self._metrics.began(protocol)
             self._metrics.failed(protocol, error.reason)
+            if isinstance(error, ModelFailedError):  # It ran.
+                self._metrics.waited(_NO_WAIT)
             self._metrics.ended(time.monotonic() - began)
             raise
         if arrays is None:

@@ -69,17 +69,20 @@ PROA_INLINE C128 operator/(C128 a, C128 b) {
   const double r = b.re / b.im, d = b.re * r + b.im;
   return {(a.re * r + a.im) / d, (a.im * r - a.re) / d};
 }
-/// Hyperbolic tangent; beyond 20 only the sign of the real part is left of it.
+/// Hyperbolic tangent after Kahan (1987): from the tangent of the imaginary part, so that nothing
+/// cancels near a pole; beyond 20 only the sign of the real part is left of it.
 PROA_INLINE C128 tanh(C128 z) {
   if (::fabs(z.re) > 20) {
     return {::copysign(1.0, z.re), 2 * ::sin(2 * z.im) * ::exp(-2 * ::fabs(z.re))};
   }
-  const double under = ::cosh(2 * z.re) + ::cos(2 * z.im);
-  return {::sinh(2 * z.re) / under, ::sin(2 * z.im) / under};
+  const double t = ::tan(z.im), s = ::sinh(z.re);
+  const double slope = 1 + t * t, under = 1 + slope * s * s;
+  return {slope * ::sqrt(1 + s * s) * s / under, t / under};
 }
-PROA_INLINE C128 sigmoid(C128 z) {
-  const C128 t = tanh(C128{z.re / 2, z.im / 2});
-  return {(1 + t.re) / 2, t.im / 2};
+PROA_INLINE C128 sigmoid(C128 z) {  // exp(-z) where it is at most 1, exp(z) elsewhere
+  const double r = ::exp(-::fabs(z.re)), side = z.re < 0 ? 1 : -1;
+  const C128 e{r * ::cos(z.im), side * r * ::sin(z.im)};
+  return (z.re < 0 ? e : C128{1, 0}) / (C128{1, 0} + e);
 }
 PROA_INLINE bool operator==(C128 a, C128 b) { return a.re == b.re && a.im == b.im; }
 PROA_INLINE bool operator!=(C128 a, C128 b) { return !(a == b); }

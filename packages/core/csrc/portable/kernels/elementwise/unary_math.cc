@@ -54,9 +54,9 @@ C128 complex_acosh(C128 z) {
   return {::asinh(s.re * t.re + s.im * t.im), 2 * ::atan2(s.im, t.re)};
 }
 C128 complex_atanh(C128 z) {
-  const double away = 1 - z.re, square = z.im * z.im;
-  return {::log1p(4 * z.re / (away * away + square)) / 4,
-          ::atan2(2 * z.im, away * (1 + z.re) - square) / 2};
+  const double x = ::fabs(z.re), away = 1 - x, square = z.im * z.im;
+  return {::copysign(::log1p(4 * x / (away * away + square)) / 4, z.re),
+          ::atan2(2 * z.im, away * (1 + x) - square) / 2};
 }
 C128 complex_asinh(C128 z) {  // i asin(-i z)
   const C128 w = complex_asin({z.im, -z.re});
