@@ -185,9 +185,7 @@ def test_several_teachers_have_terms_of_their_own():
     y, given, total = Distill(terms, student, [first, second])(proa.to_tensor(X))
     want = sum(float(l2_loss(t, y)) for t in given)
     assert float(total) == pytest.approx(want, rel=1e-6)
-    with pytest.raises(
-        InvalidArgumentError, match="teacher_index must be in"
-    ):
+    with pytest.raises(InvalidArgumentError, match="teacher_index must be in"):
         Distill([DistillLoss("l2", teacher_index=1)], student, first)
     with pytest.raises(NotFoundError, match="path of a layer of the student, got '7'"):
         Distill([DistillLoss("l2", "7")], student, first)

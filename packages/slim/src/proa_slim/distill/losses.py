@@ -19,7 +19,7 @@ _EPSILON = 1e-6
 
 
 def _found(given: Any, program: Program | None) -> Any:
-    """The Variable of a name; anything else is given back."""
+    """The Variable of a name; anything else is returned."""
     if not isinstance(given, str):
         return given
     return (program or default_main_program()).find(given, "distill")
