@@ -24,6 +24,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
         ("migration", 20),
         ("custom-operators", 15),
         ("slim", 15),
+        ("distillation", 15),
         ("inference", 15),
         ("serving", 10),
     ],

@@ -3,11 +3,14 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
+from proa_slim import dist
 from proa_slim.config import QuantConfig
+from proa_slim.distill import DML, Distill, DistillLoss
 from proa_slim.quant import (
     QAT,
     AnalysisPTQ,
     LayerReport,
+    QuantizedConvNorm,
     QuantizedLayer,
     QuantizedModel,
     quant_post_dynamic,
@@ -19,12 +22,17 @@ _add_own_code(_os.path.dirname(__file__))  # errors name the user's lines
 __version__ = "0.1.0"
 
 __all__ = [
+    "DML",
     "QAT",
     "AnalysisPTQ",
+    "Distill",
+    "DistillLoss",
     "LayerReport",
     "QuantConfig",
+    "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
+    "dist",
     "quant_post_dynamic",
     "quant_post_static",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
 from proa.errors import InvalidArgumentError, NotFoundError, UnimplementedError
@@ -37,7 +38,7 @@ class QuantConfig:
             it reaches from the least to the greatest value, which gives a result of
             ReLU twice the steps, and costs a subtraction in float32 before the product
             (and a copy before a padded convolution). For ``abs_max``,
-            ``moving_average``, ``avg`` and ``hist``. `QAT` trains symmetric ranges.
+            ``moving_average``, ``avg`` and ``hist``.
         moving_rate: Share of the old value in the moving average, in [0, 1).
         bins: Histogram bins; at least 256.
         hist_percent: The percentile of ``hist`` as a share, in (0, 1].
@@ -49,8 +50,19 @@ class QuantConfig:
             from calibration data whether to round up or down.
         bias_correction: Whether biases make up for what rounding takes from the mean of
             each output channel. `QAT` uses none of these four.
-        skip: Layers that stay in float32: full names (``Layer.full_name()``) or paths
-            in the network (``features.3``).
+        learn_steps: Whether `QAT` trains the steps of weights and activations too
+            (LSQ), from where `weight` and the moving average of the first 20 batches
+            put them.
+        step_learning_rate: What optimizers multiply the learning rate of these steps
+            by. Steps of Adam do not shrink with the gradient, and a step of an int8
+            grid is about a hundredth of a weight.
+        freeze_bn_delay: Training steps after which `QAT` normalises by the running
+            statistics, as the exported model does; None for never. It counts for norms
+            that are folded into the product before them.
+        skip: Layers that stay in float32, with all that is in them: full names
+            (``Layer.full_name()``), paths in the network (``features.3``), patterns of
+            paths (``features.*.1``), or classes of layers. A layer with an attribute
+            ``skip_quant`` that is true is skipped, too.
         ops: Kinds of product to quantize: ``conv2d``, ``linear``.
 
     Raises:
@@ -67,7 +79,10 @@ class QuantConfig:
     smooth_alpha: float | None = None
     round_type: RoundType = "round"
     bias_correction: bool = False
-    skip: tuple[str, ...] = ()
+    learn_steps: bool = False
+    step_learning_rate: float = 0.01
+    freeze_bn_delay: int | None = None
+    skip: tuple[str | type[Layer], ...] = ()
     ops: tuple[QuantizableOp, ...] = get_args(QuantizableOp)
 
     def __post_init__(self) -> None:
@@ -96,6 +111,20 @@ class QuantConfig:
                 f"[QuantConfig] bins must be at least 256, got {self.bins}"
             )
 
+        if self.step_learning_rate <= 0:
+            raise InvalidArgumentError(
+                "[QuantConfig] step_learning_rate must be positive, got "
+                f"{self.step_learning_rate}"
+            )
+        if self.freeze_bn_delay is not None and self.freeze_bn_delay < 0:
+            raise InvalidArgumentError(
+                "[QuantConfig] freeze_bn_delay must be at least 0, got "
+                f"{self.freeze_bn_delay}"
+            )
+        if self.learn_steps and not self.symmetric:
+            raise UnimplementedError(
+                "[QuantConfig] learn_steps goes with symmetric=True, got False"
+            )
         if not 0 < self.hist_percent <= 1:
             raise InvalidArgumentError(
                 f"[QuantConfig] hist_percent must be in (0, 1], got {self.hist_percent}"
@@ -111,18 +140,33 @@ class QuantConfig:
             )
 
     def skipped(self, network: Layer) -> frozenset[str]:
-        """Paths of the layers of `network` that `skip` names.
+        """Paths of the layers of `network` that `skip` names, and of those in them.
 
         Raises:
-            NotFoundError: If a name is none of the network's.
+            NotFoundError: If a name, pattern or class is none of the network's.
         """
-        names = {path: layer.full_name() for path, layer in network.named_sublayers()}
-        unknown = set(self.skip) - set(names) - set(names.values())
+        layers = dict(network.named_sublayers())
+        found = {
+            p for p, layer in layers.items() if getattr(layer, "skip_quant", False)
+        }
+        unknown = []
+        for entry in self.skip:
+            chosen = {p for p, layer in layers.items() if _matches(entry, p, layer)}
+            if not chosen:
+                unknown.append(entry if isinstance(entry, str) else entry.__name__)
+            found |= chosen
         if unknown:
             raise NotFoundError(
                 "[QuantConfig] skip must name layers of the network, got "
-                f"{', '.join(sorted(unknown))}; it has {', '.join(names)}"
+                f"{', '.join(sorted(unknown))}; it has {', '.join(layers)}"
             )
-        return frozenset(
-            path for path, full in names.items() if {path, full} & set(self.skip)
-        )
+        inside = {p for p in layers if any(p.startswith(f"{f}.") for f in found)}
+        return frozenset(found | inside)
+
+
+def _matches(entry: str | type[Layer], path: str, layer: Layer) -> bool:
+    if not isinstance(entry, str):
+        return isinstance(layer, entry)
+    if any(sign in entry for sign in "*?["):
+        return fnmatchcase(path, entry)
+    return entry in (path, layer.full_name())

@@ -1,15 +1,17 @@
 """int8 quantization: observers, calibration, training, and the integer program."""
 
 from proa_slim.quant.analysis import AnalysisPTQ
+from proa_slim.quant.layers import QuantizedConvNorm, QuantizedLayer
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.post_training import quant_post_static
-from proa_slim.quant.training import QAT, QuantizedLayer
+from proa_slim.quant.training import QAT
 from proa_slim.quant.weight_only import quant_post_dynamic
 
 __all__ = [
     "QAT",
     "AnalysisPTQ",
     "LayerReport",
+    "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
     "quant_post_dynamic",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,6 +15,8 @@ from proa.ir import file
 from proa.ir.program import Array, Program
 from proa.runtime import Engine, engine_from_bytes
 
+#: The metadata of a model file that has ranges of outputs, by the paths of layers.
+OUT_THRESHOLD = "out_threshold"
 #: An input this many times beyond what calibration saw was pre-processed otherwise.
 _OUT_OF_RANGE = 4.0
 
@@ -101,6 +104,12 @@ class QuantizedModel:
                     f"but was calibrated up to {limit:.4g}: check its pre-processing",
                     stacklevel=3,
                 )
+
+    @property
+    def out_scales(self) -> dict[str, float]:
+        """The greatest magnitudes of layers' outputs, by the layers' paths."""
+        noted = json.loads(self.program.metadata.get(OUT_THRESHOLD, "{}"))
+        return {str(path): float(value) for path, value in noted.items()}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model file in one step."""

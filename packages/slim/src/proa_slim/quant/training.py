@@ -7,91 +7,40 @@ gradient goes straight through it (Bengio et al., 2013; Jacob et al., 2018).
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, TypeGuard
 
-import numpy as np
-
-import proa
 from proa.errors import PreconditionNotMetError
-from proa.nn import Conv2D, Layer, Linear
-from proa.runtime import call_operator
+from proa.nn import BatchNorm1D, BatchNorm2D, Conv2D, Layer, Linear, Sequential
 from proa_slim.config import QuantConfig
-from proa_slim.quant.lower import lower
+from proa_slim.quant.layers import QUANTIZED, QuantizedConvNorm, QuantizedLayer
 from proa_slim.quant.model import QuantizedModel
-from proa_slim.quant.observers import LEVELS
-from proa_slim.quant.post_training import program_of
-from proa_slim.quant.scales import weight_scale
+from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
+from proa_slim.quant.trained import lower_trained, recorded
 
-#: Output-channel axis of the weight of each layer that is quantized.
-_CHANNEL_AXIS: dict[type[Layer], int] = {Conv2D: 0, Linear: 1}
 _OP: dict[type[Layer], str] = {Conv2D: "conv2d", Linear: "linear"}
+_NORM: dict[type[Layer], type[Layer]] = {Conv2D: BatchNorm2D, Linear: BatchNorm1D}
 
 
-class QuantizedLayer(Layer):
-    """A Linear or Conv2D whose input and weight are rounded to the int8 grid.
-
-    Args:
-        inner: The layer, whose parameters go on being trained.
-        config: How ranges are found; activations by their moving average or greatest
-            value (any other needs calibration and counts as moving average here).
-
-    Shape:
-        As `inner`.
-    """
-
-    def __init__(self, inner: Conv2D | Linear, config: QuantConfig) -> None:
-        super().__init__()
-        self.inner = inner
-        self._config = config
-        self._axis = next(
-            a for kind, a in _CHANNEL_AXIS.items() if isinstance(inner, kind)
-        )
-        # The state of the moving average and its weight, as in MovingAverageObserver.
-        self.register_buffer("threshold", proa.zeros([1]))
-        self.register_buffer("total", proa.zeros([1]))
+class FoldedNorm(Layer):
+    """Stands where a batch norm was that is folded into the product before it."""
 
     def forward(self, x: Any) -> Any:
-        if self.training:
-            self._observe(x)
-        if float(self.total) <= 0:
-            raise PreconditionNotMetError(
-                f"[{self.inner.full_name()}] a quantized layer must see a training "
-                "batch before it is evaluated, got none"
-            )
-        scale = proa.to_tensor(np.array([self.input_scale()], np.float32))
-        (rounded,) = call_operator("fake_quant", x, scale)
-        weight = self.inner.weight
-        w_scale = weight_scale(weight.numpy(), self._axis, self._config.weight)
-        axis = self._axis if w_scale.size > 1 else -1
-        (rounded_weight,) = call_operator(
-            "fake_quant", weight, proa.to_tensor(w_scale), axis=axis
-        )
-        return self.inner.forward_with_weight(rounded, rounded_weight)
-
-    def _observe(self, x: Any) -> None:
-        peak = float(np.abs(x.numpy()).max(initial=0.0))
-        if self._config.activation == "abs_max":
-            state, total = max(float(self.threshold), peak), 1.0
-        else:
-            rate = self._config.moving_rate
-            state = rate * float(self.threshold) + (1 - rate) * peak
-            total = rate * float(self.total) + (1 - rate)
-        self.threshold.set_value(np.array([state], np.float32))
-        self.total.set_value(np.array([total], np.float32))
-
-    def input_scale(self) -> float:
-        """Real value of one integer step of the input."""
-        threshold = float(self.threshold) / float(self.total)
-        return threshold / LEVELS if threshold > 0 else 1.0
+        """x itself."""
+        return x
 
 
 class QAT:
     """Quantization-aware training.
 
         qat = QAT(QuantConfig(activation="moving_average"))
-        student = qat.quantize(network)   # train it as any network
+        student = qat.quantize(network, input_spec)   # train it as any network
         model = qat.convert(student, input_spec)
+
+    In evaluation mode the student computes with the integer operators of the model that
+    `convert` gives, with the same bits where all that needs rounding is quantized.
 
     Args:
         config: How; `QuantConfig(activation="moving_average")` if not given.
@@ -100,26 +49,57 @@ class QAT:
     def __init__(self, config: QuantConfig | None = None) -> None:
         self.config = config or QuantConfig(activation="moving_average")
 
-    def quantize(self, network: Layer, inplace: bool = False) -> Layer:
+    def quantize(
+        self,
+        network: Layer,
+        input_spec: Sequence[Any] | None = None,
+        inplace: bool = False,
+    ) -> Layer:
         """A copy of `network` (itself if `inplace`) that trains with the rounding in
         place.
 
-        Every Linear and Conv2D is wrapped, but for those named in ``config.skip`` and
-        kinds that ``config.ops`` does not have.
+        Every Linear and Conv2D is wrapped, but for those that ``config.skip`` names and
+        kinds that ``config.ops`` does not have. A batch norm that alone reads such a
+        product is folded into it. The ranges of all layers' outputs are noted, for
+        `QuantizedModel.out_scales`.
+
+        Args:
+            network: The trained network.
+            input_spec: As for `proa.jit.save`. With it, products and their norms are
+                found in the recorded graph; without, where one follows the other in a
+                Sequential.
+            inplace: Whether `network` itself is changed.
+
+        Raises:
+            NotFoundError: If ``config.skip`` names what the network does not have.
+            PreconditionNotMetError: If there is no layer to quantize.
         """
-        student = network if inplace else copy.deepcopy(network)
-        wrapped: dict[Layer, QuantizedLayer] = {}
         # By path: a copy's layers have full names of their own.
         skipped = self.config.skipped(network)
-        for path, parent in list(student.named_sublayers(include_self=True)):
-            if isinstance(parent, QuantizedLayer):
+        pairs = _pairs(network, input_spec)
+        student = network if inplace else copy.deepcopy(network)
+        layers = dict(student.named_sublayers(include_self=True))
+        wrapped: dict[Layer, Layer] = {}
+        done = [f"{p}." for p, x in layers.items() if isinstance(x, QUANTIZED)]
+        for path, child in list(layers.items()):
+            if not path or path in skipped or not self._chosen(child):
                 continue
-            for name, child in list(parent.named_children()):
-                own = f"{path}.{name}" if path else name
-                if own not in skipped and self._chosen(child):
-                    if child not in wrapped:
-                        wrapped[child] = QuantizedLayer(child, self.config)
-                    setattr(parent, name, wrapped[child])
+            if path.startswith(tuple(done)):
+                continue
+            if child not in wrapped:
+                if path not in pairs:
+                    wrapped[child] = QuantizedLayer(child, self.config)
+                else:
+                    norm = layers[pairs[path]]
+                    wrapped[child] = QuantizedConvNorm(child, norm, self.config)
+                    _replace(layers, pairs[path], FoldedNorm())
+            _replace(layers, path, wrapped[child])
+        if not wrapped:
+            raise PreconditionNotMetError(
+                "[QAT] expected at least one Conv2D or Linear to quantize, got none of "
+                f"{list(self.config.ops)} that skip leaves"
+            )
+        watch_outputs(student)
         return student
 
     def _chosen(self, layer: Layer) -> TypeGuard[Conv2D | Linear]:
@@ -129,12 +109,96 @@ class QAT:
         )
 
     def convert(self, student: Layer, input_spec: Sequence[Any]) -> QuantizedModel:
-        """The int8 model of a trained student.
+        """The int8 model of a trained student, which is not changed.
 
         Raises:
             PreconditionNotMetError: If a quantized layer never saw a training batch.
         """
-        program = program_of(student, input_spec)
-        lower(program, self.config)
-        program.metadata["quantization"] = f"int8 trained {self.config.weight}"
+        exported = copy.deepcopy(student)
+        layers = dict(exported.named_sublayers(include_self=True))
+        for path, layer in list(layers.items()):
+            if isinstance(layer, QuantizedConvNorm):
+                _replace(layers, path, layer.folded())
+        program = recorded(exported, input_spec)
+        lower_trained(program, self.config)
+        kind = "learned steps" if self.config.learn_steps else self.config.weight
+        program.metadata["quantization"] = f"int8 trained {kind}"
+        note_out_scales(program, student)
         return QuantizedModel(program, [])
+
+    def save_quantized_model(
+        self,
+        model: Layer,
+        path: str | PathLike[str],
+        input_spec: Sequence[Any],
+    ) -> None:
+        """`convert`, and write the model file.
+
+        Raises:
+            PreconditionNotMetError: As `convert`.
+        """
+        self.convert(model, input_spec).save(path)
+
+    def freeze_bn(self, student: Layer) -> None:
+        """Let all folded norms train with their running statistics from now on."""
+        for layer in student.sublayers():
+            if isinstance(layer, QuantizedConvNorm):
+                layer.freeze_bn()
+
+
+def _replace(layers: dict[str, Layer], path: str, new: Layer) -> None:
+    """Put a layer in the place of the one of that path."""
+    above, _, name = path.rpartition(".")
+    setattr(layers[above], name, new)
+
+
+def _pairs(network: Layer, input_spec: Sequence[Any] | None) -> dict[str, str]:
+    """Paths of products -> those of the batch norms that alone read them."""
+    layers = dict(network.named_sublayers())
+    found = _adjacent(layers) if input_spec is None else _traced(network, input_spec)
+    users = list(found.values())
+    return {
+        product: norm
+        for product, norm in found.items()
+        if _fits(layers[product], layers[norm]) and users.count(norm) == 1
+    }
+
+
+def _fits(product: Layer, norm: Layer) -> bool:
+    return any(
+        isinstance(product, kind) and isinstance(norm, _NORM[kind]) for kind in _NORM
+    )
+
+
+def _adjacent(layers: dict[str, Layer]) -> dict[str, str]:
+    found = {}
+    uses = list(layers.values())
+    for path, layer in layers.items():
+        if not isinstance(layer, Sequential):
+            continue
+        children = list(layer.named_children())
+        for (first, product), (second, norm) in itertools.pairwise(children):
+            if uses.count(product) == uses.count(norm) == 1:
+                found[f"{path}.{first}"] = f"{path}.{second}"
+    return found
+
+
+def _traced(network: Layer, input_spec: Sequence[Any]) -> dict[str, str]:
+    program = recorded(network, input_spec)
+    found = {}
+    for block in program.blocks:
+        for node in block.nodes:
+            x = node.inputs[0] if node.op == "batch_norm_infer" else None
+            if x is None or x.producer is None or x.only_user is not node:
+                continue
+            weight, mean = x.producer.inputs[1], node.inputs[1]
+            if x.producer.op not in ("conv2d", "linear") or weight is None:
+                continue
+            if weight.only_user is not x.producer or mean is None:
+                continue
+            if mean.only_user is not node:
+                continue
+            product, norm = (v.name.rpartition(".")[0] for v in (weight, mean))
+            found[product] = norm
+    layers = dict(network.named_sublayers())
+    return {p: n for p, n in found.items() if p in layers and n in layers}
