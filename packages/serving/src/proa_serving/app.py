@@ -92,6 +92,8 @@ class Server:
         grace = self._config.grace_s if grace is None else grace
         end = time.monotonic() + grace
         self._service.drain()
+        if self._http is not None:
+            self._http.drain()
         fronts = [front.stop(grace) for front in (self._http, self._grpc) if front]
         await asyncio.gather(*fronts)
         if self._app is not None:

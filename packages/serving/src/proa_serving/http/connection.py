@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
@@ -111,7 +112,11 @@ class Connection(asyncio.BufferedProtocol):
         """The client was too slow."""
         phase, limit = self.phase, self._owner.seconds[self.phase]
         if phase in (NEW, IDLE):
-            self.close()
+            if self._has_unread():
+                self._enter(phase)
+                self._set_deadline()
+            else:
+                self.close()
         elif phase in (HEAD, BODY):
             self._fail(
                 SlowRequestError("request", f"{phase} must arrive within {limit:g} s")
@@ -119,6 +124,17 @@ class Connection(asyncio.BufferedProtocol):
             self._set_deadline()
         elif not self._reads():
             self.abort()
+
+    def _has_unread(self) -> bool:
+        """Whether the client has sent what was not read yet, as the loop was busy.
+
+        Closing would reset the connection, and the client not know if it was served.
+        """
+        if self._transport is None:
+            return False
+        waits = select.poll()
+        waits.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return bool(waits.poll(0))
 
     def _reads(self) -> bool:
         """Whether the client has read of its answer; it has as long again then."""
