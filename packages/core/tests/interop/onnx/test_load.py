@@ -172,6 +172,82 @@ def test_a_loop_whose_count_is_an_input_is_saved_as_a_loop() -> None:
             np.testing.assert_array_equal(found.numpy(), np.array([1, 3]) * 2**count)
 
 
+def info(name: str, kind: int, *shape: Any) -> Any:
+    return helper.make_tensor_value_info(name, kind, list(shape))
+
+
+def saved_again(layer: Any) -> Any:
+    file = io.BytesIO()
+    proa.jit.save(layer, file, layer.input_spec)
+    file.seek(0)
+    return proa.jit.load(file)
+
+
+def test_a_saved_loop_stacks_what_its_rounds_give() -> None:
+    # v doubles until k rounds are over or its first element is over 20
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["v", "v"], ["double"]),
+            helper.make_node("ReduceMin", ["double"], ["low"], keepdims=0),
+            helper.make_node("Less", ["low", "top"], ["on"]),
+            helper.make_node("Neg", ["v"], ["row"]),
+        ],
+        "body",
+        [info("i", TensorProto.INT64), info("go", TensorProto.BOOL), floats("v", 2)],
+        [info("on", TensorProto.BOOL), floats("double", 2), floats("row", 2)],
+    )
+    node = helper.make_node("Loop", ["k", "", "x"], ["y", "rows"], body=body)
+    top = {"top": np.float32(20)}
+    outputs = [floats("y", 2), floats("rows", "n", 2)]
+    x = np.array([1, 3], np.float32)
+    for k in (info("k", TensorProto.INT64), None):
+        inputs = [floats("x", 2)] + ([k] if k else [])
+        if not k:  # the condition alone is symbolic
+            top["k"] = np.array(4)
+        layer = loaded(model([node], inputs, outputs, top))
+        for run in (layer, saved_again(layer)):
+            for count in (0, 1, 4, 9) if k else (4,):
+                more = [proa.to_tensor(np.array(count))] if k else []
+                y, rows = run(proa.to_tensor(x), *more)
+                rounds = min(count, 5)
+                np.testing.assert_array_equal(y.numpy(), x * 2**rounds)
+                expected = [-x * 2**i for i in range(rounds)]
+                np.testing.assert_array_equal(
+                    rows.numpy(), np.reshape(expected, (rounds, 2))
+                )
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_a_scan_along_a_symbolic_dimension_is_saved(backwards: int) -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["sum", "row"], ["next"]),
+            helper.make_node("Identity", ["next"], ["running"]),
+        ],
+        "body",
+        [floats("sum", 2), floats("row", 2)],
+        [floats("next", 2), floats("running", 2)],
+    )
+    node = helper.make_node(
+        "Scan", ["start", "x"], ["total", "sums"], num_scan_inputs=1, body=body,
+        scan_input_axes=[1], scan_input_directions=[backwards],
+        scan_output_axes=[1], scan_output_directions=[backwards],
+    )  # fmt: skip
+    inputs = [floats("start", 2), floats("x", 2, "steps")]
+    outputs = [floats("total", 2), floats("sums", 2, "steps")]
+    layer = loaded(model([node], inputs, outputs))
+    saved = saved_again(layer)
+    rng = np.random.default_rng(0)
+    for steps in (1, 3, 6):
+        x, start = rng.random((2, steps), "f"), rng.random(2, "f")
+        order = slice(None, None, -1 if backwards else 1)
+        sums = (start[:, None] + np.cumsum(x[:, order], 1))[:, order]
+        for run in (layer, saved):
+            total, running = run(proa.to_tensor(start), proa.to_tensor(x))
+            np.testing.assert_allclose(total.numpy(), start + x.sum(1), rtol=1e-6)
+            np.testing.assert_allclose(running.numpy(), sums, rtol=1e-6)
+
+
 def test_a_fixed_input_is_no_longer_taken() -> None:
     layer = loaded(branching_model(), fixed={"k": 1})
     assert [info.name for info in layer.inputs] == ["x"]

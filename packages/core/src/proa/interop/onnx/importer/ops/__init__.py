@@ -8,6 +8,7 @@ from proa.interop.onnx.importer.ops import (
     index,
     linear,
     loss,
+    microsoft,
     norm,
     pooling,
     quantized,
@@ -21,6 +22,6 @@ from proa.interop.onnx.importer.ops import (
 
 __all__ = [
     "attention", "convolution", "elementwise", "flow", "index", "linear", "loss",
-    "norm", "pooling", "quantized", "recurrent", "reduction", "resize", "sequence",
-    "shape", "signal",
+    "microsoft", "norm", "pooling", "quantized", "recurrent", "reduction", "resize",
+    "sequence", "shape", "signal",
 ]  # fmt: skip

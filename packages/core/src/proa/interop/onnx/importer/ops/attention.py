@@ -120,8 +120,22 @@ def rotary_embedding(call: Call, x: Any, cos: Any, sin: Any, at: Any = None) -> 
     shape, is_flat = x.shape, x.ndim == 3
     x = _heads(x, call.get("num_heads"))
     size = call.get("rotary_embedding_dim", 0) or x.shape[-1]
-    last = x.ndim - 1
-    rest = None
+    found = rotated(x, cos, sin, at, size, bool(call.get("interleaved", 0)))
+    if is_flat:
+        return proa.reshape(proa.transpose(found, [0, 2, 1, 3]), shape)
+    return found
+
+
+def rotated(x: Any, cos: Any, sin: Any, at: Any, size: int, interleaved: bool) -> Any:
+    """Rotary position embedding of the first `size` elements (Su et al., 2021).
+
+    Args:
+        x: (batch, heads, time, width).
+        cos, sin: (positions, size / 2), or (batch, time, size / 2) without `at`.
+        at: Positions, (batch, time).
+        interleaved: Whether pairs are neighbours; else they are in two halves.
+    """
+    last, rest = x.ndim - 1, None
     if size < x.shape[-1]:
         rest = proa.slice(x, [last], [size], [2**31 - 1])
         x = proa.slice(x, [last], [0], [size])
@@ -132,17 +146,13 @@ def rotary_embedding(call: Call, x: Any, cos: Any, sin: Any, at: Any = None) -> 
             for t in (cos, sin)
         )
     cos, sin = proa.unsqueeze(cos, [1]), proa.unsqueeze(sin, [1])
-    if call.get("interleaved", 0):
+    if interleaved:
         a, b = (proa.strided_slice(x, [last], [i], [2**31 - 1], [2]) for i in (0, 1))
     else:
         a, b = proa.split(x, 2, -1)
     real, imaginary = cos * a - sin * b, sin * a + cos * b
-    if call.get("interleaved", 0):
+    if interleaved:
         found = proa.flatten(proa.stack([real, imaginary], -1), last, last + 1)
     else:
         found = proa.concat([real, imaginary], -1)
-    if rest is not None:
-        found = proa.concat([found, rest], -1)
-    if is_flat:
-        return proa.reshape(proa.transpose(found, [0, 2, 1, 3]), shape)
-    return found
+    return found if rest is None else proa.concat([found, rest], -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import proa
-from proa.interop.graph.values import as_tensor, is_symbolic
+from proa.interop.graph.values import as_tensor, is_symbolic, sizes
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.table import onnx_op
 from proa.jit.control_flow import cond as branch_on
@@ -29,7 +29,9 @@ def if_else(call: Call, condition: Any) -> Any:
 def loop(call: Call, count: Any, condition: Any, *carried: Any) -> Any:
     symbolic = is_symbolic(count) or is_symbolic(condition)
     if symbolic:
-        return _recorded_loop(call, count, condition, list(carried))
+        scans = call.get("body").outputs[1 + len(carried) :]
+        empty: list[list[Any]] = [[] for _ in scans]
+        return _recorded_loop(call, count, condition, list(carried), empty)
     body, values, rounds = call.get("body"), list(carried), 0
     limit = None if count is None else call.number(count)
     goes_on: Any = True if condition is None else call.number(condition)
@@ -42,9 +44,7 @@ def loop(call: Call, count: Any, condition: Any, *carried: Any) -> Any:
             items.append(as_tensor(value))
         rounds += 1
         if is_symbolic(test):
-            if limit is None or scanned:
-                raise call.refuse("a condition that a recording does not know")
-            return _recorded_loop(call, count, test, values, rounds)
+            return _recorded_loop(call, count, test, values, scanned)
         goes_on = call.number(test)
     stacked = [_stacked(call, i, items) for i, items in enumerate(scanned)]
     return (*values, *stacked)
@@ -59,27 +59,54 @@ def _stacked(call: Call, at: int, items: list[Any]) -> Any:
 
 
 def _recorded_loop(
-    call: Call, count: Any, condition: Any, values: list[Any], first: int = 0
+    call: Call, count: Any, condition: Any, values: list[Any], scanned: list[list[Any]]
 ) -> Any:
-    body = call.get("body")
-    if len(body.outputs) > 1 + len(values):
-        raise call.refuse("scan outputs and a number of rounds that is not known")
+    """The rounds that follow those whose results are given.
+
+    Arrays of results grow by one row in each round.
+    """
+    body, carried = call.get("body"), len(values)
+    first = len(scanned[0]) if scanned else 0
     going = proa.to_tensor(True) if condition is None else condition
     limit = proa.to_tensor(2**62) if count is None else proa.cast(count, "int64")
     limit = proa.reshape(limit, [1])
     start = limit * 0 + first
+    tensors = [as_tensor(v) for v in values]
 
     def goes_on(at: Any, test: Any, *_: Any) -> Any:
         return proa.logical_and(proa.less_than(at, limit), test)
 
-    def step(at: Any, test: Any, *carried: Any) -> Any:
-        found = call.run(body, [proa.reshape(at, []), proa.reshape(test, []), *carried])
-        test, *made = (as_tensor(v) for v in found)
-        return [at + 1, proa.reshape(test, [1]), *made]
+    def round_of(at: Any, test: Any, state: list[Any]) -> list[Any]:
+        given = [proa.reshape(at, []), proa.reshape(test, []), *state]
+        return [as_tensor(v) for v in call.run(body, given)]
 
-    tensors = [as_tensor(v) for v in values]
-    found = while_loop(goes_on, step, [start, proa.reshape(going, [1]), *tensors])
+    def step(at: Any, test: Any, *state: Any) -> Any:
+        test, *made = round_of(at, test, list(state[:carried]))
+        rows = [
+            _grown(a, v) for a, v in zip(state[carried:], made[carried:], strict=True)
+        ]
+        return [at + 1, proa.reshape(test, [1]), *made[:carried], *rows]
+
+    arrays = []
+    if scanned:
+        # A round that nothing reads: it says what the rows are like.
+        examples = round_of(start, going, tensors)[1 + carried :]
+        arrays = [
+            proa.stack(items, 0) if items else _no_rows(example)
+            for items, example in zip(scanned, examples, strict=True)
+        ]
+    found = while_loop(
+        goes_on, step, [start, proa.reshape(going, [1]), *tensors, *arrays]
+    )
     return tuple(found[2:])
+
+
+def _no_rows(example: Any) -> Any:
+    return proa.zeros([0, *example.shape], example.dtype)
+
+
+def _grown(array: Any, row: Any) -> Any:
+    return proa.concat([array, proa.unsqueeze(row, [0])], 0)
 
 
 @onnx_op("Scan", folds=False)
@@ -106,7 +133,7 @@ def _scan(call: Call, inputs: list[Any], count: int, directions: str) -> list[An
     backwards = call.get(directions, [0] * len(series))
     steps = series[0].shape[axes[0]]
     if type(steps) is not int:
-        raise call.refuse("a symbolic number of steps")
+        return _recorded_scan(call, values, series, axes, backwards)
     outputs: list[list[Any]] = [[] for _ in body.outputs[count:]]
     for t in range(steps):
         given = []
@@ -117,10 +144,60 @@ def _scan(call: Call, inputs: list[Any], count: int, directions: str) -> list[An
         values = made[:count]
         for items, value in zip(outputs, made[count:], strict=True):
             items.append(as_tensor(value))
-    axes = call.get("scan_output_axes", [0] * len(outputs))
-    reverse = call.get("scan_output_directions", [0] * len(outputs))
+    axes, reverse = _output_axes(call, len(outputs))
     stacked = [
         proa.stack(items[::-1] if back else items, axis)
         for items, axis, back in zip(outputs, axes, reverse, strict=True)
     ]
     return [*values, *stacked]
+
+
+def _output_axes(call: Call, count: int) -> tuple[list[int], list[int]]:
+    axes = call.get("scan_output_axes", [0] * count)
+    return axes, call.get("scan_output_directions", [0] * count)
+
+
+def _recorded_scan(
+    call: Call, values: list[Any], series: list[Any], axes: list[int],
+    backwards: list[int],
+) -> list[Any]:  # fmt: skip
+    """A scan along a symbolic dimension, as a loop whose results grow."""
+    body, count = call.get("body"), len(values)
+    steps = as_tensor(sizes([series[0].shape[axes[0]]]))
+    series = [
+        proa.flip(v, [axis]) if back else v
+        for v, axis, back in zip(series, axes, backwards, strict=True)
+    ]
+    tensors = [as_tensor(v) for v in values]
+
+    def step(at: Any, *state: Any) -> list[Any]:
+        rows = [
+            proa.squeeze(proa.index_select(v, at, axis), [axis])
+            for v, axis in zip(series, axes, strict=True)
+        ]
+        made = [as_tensor(v) for v in call.run(body, [*state[:count], *rows])]
+        more = [_grown(a, v) for a, v in zip(state[count:], made[count:], strict=True)]
+        return [at + 1, *made[:count], *more]
+
+    start = steps * 0
+    examples = call.run(body, [*tensors, *_rows_like(series, axes)])[count:]
+    empty = [_no_rows(as_tensor(v)) for v in examples]
+    found = while_loop(
+        lambda at, *_: proa.less_than(at, steps), step, [start, *tensors, *empty]
+    )
+    results = list(found[1 + count :])
+    outputs, reverse = _output_axes(call, len(results))
+    for i, (axis, back) in enumerate(zip(outputs, reverse, strict=True)):
+        y = proa.flip(results[i], [0]) if back else results[i]
+        order = list(range(1, y.ndim))
+        order.insert(axis % y.ndim, 0)
+        results[i] = proa.transpose(y, order) if order[0] else y
+    return [*found[1 : 1 + count], *results]
+
+
+def _rows_like(series: list[Any], axes: list[int]) -> list[Any]:
+    """Arrays of zeros with the shapes of one step's inputs."""
+    shapes = [
+        [*v.shape[:a], *v.shape[a + 1 :]] for v, a in zip(series, axes, strict=True)
+    ]
+    return [proa.zeros(n, v.dtype) for v, n in zip(series, shapes, strict=True)]

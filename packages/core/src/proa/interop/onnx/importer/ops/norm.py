@@ -52,7 +52,7 @@ def instance_norm(call: Call, x: Any, scale: Any, bias: Any) -> Any:
     return y * _per_channel(x, scale) + _per_channel(x, bias)
 
 
-@onnx_op("LayerNormalization", since=17, weights=(1, 2))
+@onnx_op("LayerNormalization", weights=(1, 2))
 def layer_norm(call: Call, x: Any, scale: Any, bias: Any = None) -> Any:
     axis, epsilon = call.get("axis", -1) % x.ndim, call.get("epsilon", 1e-5)
     axes = list(range(axis, x.ndim))
@@ -65,21 +65,33 @@ def layer_norm(call: Call, x: Any, scale: Any, bias: Any = None) -> Any:
     return (y if bias is None else y + bias), mean, inverse
 
 
+def root_mean_square(x: Any, scale: Any, axis: int, epsilon: float) -> tuple[Any, Any]:
+    """x over the root of its mean square from an axis on, scaled; and what it was
+    multiplied with.
+    """
+    wide = x.astype("float32")
+    mean = proa.mean(proa.square(wide), list(range(axis, x.ndim)), True)
+    inverse = 1.0 / proa.sqrt(mean + epsilon)
+    return (wide * inverse).astype(x.dtype) * scale, inverse
+
+
 @onnx_op("RMSNormalization", since=23, weights=(1,))
 def rms_norm(call: Call, x: Any, scale: Any) -> Any:
-    axes = list(range(call.get("axis", -1) % x.ndim, x.ndim))
-    wide = x.astype("float32")
-    mean = proa.mean(proa.square(wide), axes, True)
-    y = wide / proa.sqrt(mean + call.get("epsilon", 1e-5))
-    return y.astype(x.dtype) * scale
+    axis, epsilon = call.get("axis", -1) % x.ndim, call.get("epsilon", 1e-5)
+    return root_mean_square(x, scale, axis, epsilon)[0]
 
 
 @onnx_op("GroupNormalization", since=18, weights=(1, 2))
 def group_norm(call: Call, x: Any, scale: Any, bias: Any) -> Any:
-    groups = call.get("num_groups")
+    groups, epsilon = call.get("num_groups"), call.get("epsilon", 1e-5)
+    return group_normalised(x, scale, bias, groups, epsilon)
+
+
+def group_normalised(x: Any, scale: Any, bias: Any, groups: int, epsilon: float) -> Any:
+    """Each group of channels with mean 0 and variance 1, then scaled and shifted."""
     shape = x.shape
     five = proa.reshape(x, [shape[0], groups, shape[1] // groups, -1])
-    y = _standardised(five, [2, 3], call.get("epsilon", 1e-5))
+    y = _standardised(five, [2, 3], epsilon)
     if scale.shape[0] == groups and groups != shape[1]:
         four = [1, groups, 1, 1]
         return proa.reshape(

@@ -20,6 +20,12 @@ _USUAL = {
     "RNN": ["tanh"], "GRU": ["sigmoid", "tanh"], "LSTM": ["sigmoid", "tanh", "tanh"],
 }  # fmt: skip
 
+
+def _kind(call: Call) -> str:
+    """RNN, GRU or LSTM."""
+    return call.op.removeprefix("DynamicQuantize")
+
+
 _FUNCTIONS: dict[str, Callable[[Any, float | None, float | None], Any]] = {
     "relu": lambda x, a, b: F.relu(x),
     "tanh": lambda x, a, b: proa.tanh(x),
@@ -65,10 +71,10 @@ def _ordered(v: Any, order: list[int]) -> Any:
 
 def _at_once(call: Call, x: Any, d: _Direction) -> Any:
     """By the kernel of the whole sequence."""
-    order = _GATES[call.op]
+    order = _GATES[_kind(call)]
     w, r = _ordered(d.w, order), _ordered(d.r, order)
     gates = F.linear(x, proa.transpose(w, [1, 0]), _ordered(d.wb, order))
-    cell: Any = _CELLS.get(call.op) or call.get("activations", ["Tanh"])[0].lower()
+    cell: Any = _CELLS.get(_kind(call)) or call.get("activations", ["Tanh"])[0].lower()
     length = None if d.length is None else d.length.astype("int32")
     y, h, c, _ = ops.recurrent(
         gates, r, d.h, d.c, _ordered(d.rb, order), length, cell=cell,
@@ -128,7 +134,7 @@ def _step_by_step(call: Call, x: Any, d: _Direction) -> Any:
     h, c, found = d.h, d.c, {}
     for t in reversed(range(steps)) if d.reverse else range(steps):
         now = proa.squeeze(proa.slice(gates, [0], [t], [t + 1]), [0])
-        new_h, new_c = _STEPS[call.op](call, d, now, h, c)
+        new_h, new_c = _STEPS[_kind(call)](call, d, now, h, c)
         y = new_h
         if d.length is not None:
             alive = proa.unsqueeze(
@@ -147,8 +153,8 @@ def _applied(function: Callable[..., Any], a: Any, b: Any, x: Any) -> Any:
 
 
 def _activations(call: Call, directions: int) -> list[list[Callable[[Any], Any]]]:
-    count = len(_USUAL[call.op])
-    names = call.get("activations") or _USUAL[call.op] * directions
+    count = len(_USUAL[_kind(call)])
+    names = call.get("activations") or _USUAL[_kind(call)] * directions
     alphas, betas = (
         list(call.get("activation_alpha", [])),
         list(call.get("activation_beta", [])),
@@ -166,12 +172,12 @@ def _activations(call: Call, directions: int) -> list[list[Callable[[Any], Any]]
 
 def _has_kernel(call: Call, d: _Direction) -> bool:
     names = [n.lower() for n in call.get("activations", [])]
-    usual = _USUAL[call.op]
+    usual = _USUAL[_kind(call)]
     count = len(usual)
     plain = all(names[i : i + count] == usual for i in range(0, len(names), count))
-    if call.op == "RNN":
+    if _kind(call) == "RNN":
         plain = len(set(names)) <= 1 and set(names) <= {"tanh", "relu"}
-    if call.op == "GRU" and not call.get("linear_before_reset", 0):
+    if _kind(call) == "GRU" and not call.get("linear_before_reset", 0):
         return False
     extra = call.get("clip") is not None or call.get("input_forget", 0)
     return plain and not extra and d.peephole is None
@@ -202,7 +208,7 @@ def _run(
         d = _Direction(
             _part(w, i), _part(r, i), halves[0], halves[1],
             first if h is None else _part(h, i),
-            (first if c is None else _part(c, i)) if call.op == "LSTM" else None,
+            (first if c is None else _part(c, i)) if _kind(call) == "LSTM" else None,
             _part(p, i), length,
             i == 1 or call.get("direction", "forward") == "reverse", functions[i],
         )  # fmt: skip
@@ -210,7 +216,7 @@ def _run(
         results.append(run(call, x, d))
     ys, hs, cs = ([result[k] for result in results] for k in range(3))
     y, last = proa.stack(ys, 1), proa.stack(hs, 0)
-    state = proa.stack(cs, 0) if call.op == "LSTM" else None
+    state = proa.stack(cs, 0) if _kind(call) == "LSTM" else None
     if batch_first:
         y = proa.transpose(y, [2, 0, 1, 3])
         last = proa.transpose(last, [1, 0, 2])
@@ -230,4 +236,11 @@ def lstm(
     call: Call, x: Any, w: Any, r: Any, b: Any = None, length: Any = None,
     h: Any = None, c: Any = None, p: Any = None,
 ) -> Any:  # fmt: skip
+    return run_lstm(call, x, w, r, b, length, h, c, p)
+
+
+def run_lstm(
+    call: Call, x: Any, w: Any, r: Any, b: Any, length: Any, h: Any, c: Any, p: Any
+) -> tuple[Any, ...]:
+    """All steps of the last rows and states, by weights of the standard's layout."""
     return tuple(_run(call, x, w, r, b, length, h, c, p))
