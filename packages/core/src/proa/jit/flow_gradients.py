@@ -6,10 +6,10 @@ them.
 
 A loop's backward goes through the rounds from the last to the first, and computes what
 each began with from a state before it. It keeps one such state for each of `_LEVELS`
-nested loops: the rounds are cut into segments and these into smaller ones, each of which
-is computed from where the one around it begins (Griewank and Walther, 2000, have the best
-such schedules). n rounds take about 1.5 n ** (4 / 3) with two levels, in the memory of
-three states, whatever shapes the rounds have.
+nested loops: the rounds are cut into segments and these into smaller ones, each of
+which is computed from where the one around it begins (Griewank and Walther, 2000, have
+the best such schedules). n rounds take about 1.5 n ** (4 / 3) with two levels, in the
+memory of three states, whatever shapes the rounds have.
 """
 
 from __future__ import annotations
