@@ -14,6 +14,14 @@ Build = Callable[..., Any]
 #: name: inputs, and what makes outputs of their variables
 CASES: dict[str, tuple[Arrays, Build]] = {}
 
+
+class Rows:
+    """Rows of sequences, with lengths by level."""
+
+    def __init__(self, array: Any, lengths: list[list[int]]) -> None:
+        self.array, self.lengths = array, lengths
+
+
 rng = np.random.default_rng(0)
 
 

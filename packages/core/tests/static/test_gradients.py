@@ -228,3 +228,29 @@ def test_what_flow_does_not_have() -> None:
         static.gradients(first, x)
     with pytest.raises(UnimplementedError, match="must not draw"):
         static.nn.while_loop(lambda i: i.sum() < 3, lambda i: i + proa.rand([2]), [x])
+
+
+def test_gradients_of_all_variables_are_fetched_by_name(static_mode: Programs) -> None:
+    main, startup = static_mode
+    x = static.data("x", [None, 3], "float64")
+    x.stop_gradient = False
+    hidden = proa.tanh(static.nn.fc(x, 4))
+    out = static.nn.fc(hidden, 2)
+    loss = (out * out).sum()
+    optimizer.SGD(0.0).minimize(loss)
+    exe = static.Executor()
+    exe.run(startup)
+    names = [f"{v.name}@GRAD" for v in (loss, out, hidden, x)]
+    array = RNG.normal(size=(5, 3))
+    by_out, by_hidden, by_x, one, y, h = (
+        exe.run(main, {"x": array}, [*names[1:], names[0], out, hidden])[i]
+        for i in range(6)
+    )
+    first, second = (p.get_value().numpy() for p in main.all_parameters()[::2])
+    assert one == 1
+    np.testing.assert_allclose(by_out, 2 * y)
+    np.testing.assert_allclose(by_hidden, 2 * y @ second.T)
+    np.testing.assert_allclose(by_x, (by_hidden * (1 - h * h)) @ first.T)
+    copied = exe.run(main.clone(), {"x": array}, [names[2]])[0]
+    np.testing.assert_array_equal(copied, by_hidden)
+    assert not any("@GRAD" in v.name for v in main.clone(for_test=True).list_vars())

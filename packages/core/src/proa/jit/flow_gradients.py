@@ -2,8 +2,14 @@
 
 Their bodies are on no tape. Where a gradient is needed, backward records another branch
 or loop, whose bodies run those of the first once more, on the tape, and differentiate
-them. A loop's backward goes through the rounds from the last to the first and computes
-what each began with from the very beginning: n rounds take about n * n / 2.
+them.
+
+A loop's backward goes through the rounds from the last to the first, and computes what
+each began with from a state before it. It keeps one such state for each of `_LEVELS`
+nested loops: the rounds are cut into segments and these into smaller ones, each of
+which is computed from where the one around it begins (Griewank and Walther, 2000, have
+the best such schedules). n rounds take about 1.5 n ** (4 / 3) with two levels, in the
+memory of three states, whatever shapes the rounds have.
 """
 
 from __future__ import annotations
@@ -23,6 +29,10 @@ Run = Callable[[Program, int, Sequence[Any]], list[Any]]
 #: Record a branch: of a predicate and two functions; or a loop: of a condition, a body
 #: and first values.
 Cond = Callable[..., Any]
+
+
+#: How often the rounds of a loop are cut into segments for its backward.
+_LEVELS = 2
 
 
 @dataclass
@@ -93,27 +103,51 @@ class FlowCall:
         def goes_on(i: Any, *state: Any) -> Any:
             return self.run(self.program, test, [*state, *others])[0]
 
-        zero = ops.full_like(_scalar(first[0]), value=0, dtype="int64")
-        rounds = self.loop(goes_on, again, [zero, *first])[0]
+        def after(rounds: Any, state: Sequence[Any]) -> list[Any]:
+            """What the loop carries that many rounds after a state."""
+            return list(self.loop(
+                lambda i, *_: ops.less_than(i, rounds), again, [zero, *state]
+            )[1:])  # fmt: skip
 
-        def back(k: Any, *sums: Any) -> list[Any]:
-            state = self.loop(lambda i, *_: ops.less_than(i, k), again, [zero, *first])
+        def back(state: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
+            """Go back through the round that begins with a state."""
             seeds: list[Any] = [None] * count
             for i, seed in zip(carried, sums, strict=False):
                 seeds[i] = seed
-            found = self._differentiated(body, [*state[1:], *others], at, seeds)
+            found = self._differentiated(body, [*state, *others], at, seeds)
             own = len(carried)
             added = [
                 ops.add(a, b) for a, b in zip(sums[own:], found[own:], strict=True)
             ]
-            return [ops.sub(k, 1), *found[:own], *added]
+            return [*found[:own], *added]
 
+        def back_through(
+            level: int, rounds: Any, state: Sequence[Any], sums: Sequence[Any]
+        ) -> list[Any]:
+            """Go back through the rounds after a state, the last one first."""
+            size = _segment(level, rounds)
+
+            def one(k: Any, *sums: Any) -> list[Any]:
+                begin = ops.mul(k, size)
+                reached = after(begin, state)
+                if level == 0:
+                    return [ops.sub(k, 1), *back(reached, sums)]
+                inner = ops.minimum(size, ops.sub(rounds, begin))
+                return [ops.sub(k, 1), *back_through(level - 1, inner, reached, sums)]
+
+            # The last segment begins below the number of rounds.
+            last = ops.floor_div(ops.sub(rounds, 1), size)
+            return list(self.loop(
+                lambda k, *_: ops.greater_equal(k, 0), one, [last, *sums]
+            )[1:])  # fmt: skip
+
+        zero = ops.full_like(_scalar(first[0]), value=0, dtype="int64")
+        rounds = self.loop(goes_on, again, [zero, *first])[0]
         begin = [grads[i] for i in carried]
         begin += [ops.full_like(arrays[i], value=0, dtype=arrays[i].dtype)
                   for i in at[len(carried) :]]  # fmt: skip
-        last = ops.sub(rounds, 1)
-        ended = self.loop(lambda k, *_: ops.greater_equal(k, 0), back, [last, *begin])
-        sums = dict(zip(at, ended[1:], strict=True))
+        ended = back_through(_LEVELS, rounds, first, begin)
+        sums = dict(zip(at, ended, strict=True))
         return [sums.get(i) if w else None for i, w in enumerate(wanted)]
 
     def _differentiated(
@@ -143,6 +177,16 @@ class FlowCall:
             ops.full_like(leaves[i], value=0, dtype=leaves[i].dtype) if g is None else g
             for i, g in zip(at, found, strict=True)
         ]
+
+
+def _segment(level: int, rounds: Any) -> Any:
+    """The rounds in each segment of a level, so that all levels take equal time."""
+    if level == 0:
+        return ops.full_like(rounds, value=1, dtype="int64")
+    wide = ops.cast(rounds, dtype="float64")
+    share = ops.full_like(wide, value=level / (level + 1), dtype="float64")
+    size = ops.cast(ops.ceil(ops.pow(wide, share)), dtype="int64")
+    return ops.maximum(size, ops.full_like(rounds, value=1, dtype="int64"))
 
 
 def _scalar(x: Tensor) -> Tensor:

@@ -69,7 +69,8 @@ def append_backward(
 
     Returns:
         Parameters, each with its gradient, which is called ``<name>@GRAD``. A parameter
-        that the loss does not depend on is left out.
+        that the loss does not depend on is left out. Gradients of other Variables are
+        in the program under such names, too, where a run can fetch them.
 
     Raises:
         InvalidTypeError: If the loss is no Variable.
@@ -104,12 +105,16 @@ def append_backward(
         )
     before = len(program.graph.main.nodes)
     with program.role("backward"):
-        found = _core.grad([loss], wanted, None, True, False, True, True, skipped)
+        between = _between(program, wanted, out)
+        asked = [*wanted, *between]
+        found = _core.grad([loss], asked, None, True, False, True, True, skipped)
+        count = len(wanted)
         pairs = [
             (p, _named(g, p.grad_name))
-            for p, g in zip(wanted, found, strict=True)
+            for p, g in zip(wanted, found[:count], strict=True)
             if g is not None
         ]
+        _name_others(program, zip(between, found[count:], strict=True))
     if not pairs:
         raise InvalidArgumentError(
             f"[{where}] loss must depend on parameters that take a gradient, got "
@@ -121,6 +126,28 @@ def append_backward(
         for _ in program.graph.main.nodes[before:]:
             callback(block=program.global_block(), context=context)
     return pairs
+
+
+def _between(
+    program: Program, wanted: Iterable[Variable], out: set[int]
+) -> list[Variable]:
+    """The other Variables that take a gradient."""
+    passed = out | {id(p) for p in wanted}
+    return [
+        v
+        for v in program.vars.values()
+        if not v.stop_gradient and id(v) not in passed and v.dtype.is_floating
+        and v.grad_name not in program.vars
+    ]  # fmt: skip
+
+
+def _name_others(program: Program, pairs: Iterable[tuple[Variable, Any]]) -> None:
+    """Let gradients of what is computed be found by their names, too."""
+    for variable, gradient in pairs:
+        if gradient is not None:
+            alias = Variable(gradient._handle[1], program.recorder)
+            alias.stop_gradient, alias.name = True, variable.grad_name
+            program.register(alias)
 
 
 def _skipped(where: str, program: Program, given: Names | None) -> list[Any]:

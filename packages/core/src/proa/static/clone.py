@@ -9,6 +9,7 @@ from proa.ir.builder import make_node
 from proa.ir.flow import is_flow
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
+from proa.static.sequences import copied_sequences
 from proa.static.variable import ParameterVariable, Variable
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def copy_into(twin: Program, program: Program, for_test: bool) -> Program:
                 continue
             value = twin.states[name]  # what updated it was taken out
         _copy_variable(twin, name, variable, value)
+    twin.lod_levels = dict(program.lod_levels)
+    twin.sequences = copied_sequences(program, twin, values)
     return twin
 
 

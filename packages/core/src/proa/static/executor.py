@@ -23,8 +23,15 @@ from proa.static.mode import default_main_program, program_guard
 from proa.static.plan import Plan, Request
 from proa.static.program import Program, StartupRun
 from proa.static.scope import Scope, global_scope
+from proa.static.sequences import (
+    as_fetched,
+    companion_feed,
+    level_names,
+    with_lengths_fed,
+)
 from proa.static.variable import Variable
 from proa.tensor.creation import to_tensor
+from proa.tensor.lod import LoDTensor
 from proa.tensor.symbolic_dims import SymbolicDim
 
 #: Parts of loaded programs that an executor keeps planned.
@@ -81,7 +88,8 @@ class Executor:
             feed_var_name: Kept for callers, as the next.
             fetch_var_name: See there.
             scope: Where persistable Variables are; None is `global_scope`.
-            return_numpy: Whether arrays are returned, or Tensors.
+            return_numpy: Whether arrays are returned, or Tensors: LoDTensors where rows
+                make sequences.
             use_program_cache: Kept for callers; plans are always kept.
             return_merged: Kept for callers; there is one device.
             use_prune: Run only what fetches follow from: nothing is updated but by the
@@ -101,6 +109,10 @@ class Executor:
         given = _merged_feed(feed)
         if isinstance(program, Program):
             held = global_scope() if scope is None else scope
+            if program.lod_levels:
+                given = with_lengths_fed(program, given)
+            if program.sequences and not return_numpy:
+                return self._run_sequences(program, given, fetch_list, held, use_prune)
             results = self._run_program(program, given, fetch_list, held, use_prune)
         else:
             results = self._run_loaded(program, given, fetch_list)
@@ -141,6 +153,26 @@ class Executor:
             _core.set_grad_enabled(enabled)
             _core.set_builds_here(builds)
 
+    def _run_sequences(
+        self,
+        program: Program,
+        feed: Mapping[str, Any],
+        fetch_list: Any,
+        scope: Scope,
+        use_prune: bool,
+    ) -> list[Any]:
+        """What `_run_program` gives, with lengths where rows have some."""
+        wanted: list[Any] = []
+        counts = []
+        for key in _fetch_key(fetch_list):
+            wanted.append(key)
+            if isinstance(key, str):
+                levels = level_names(program, key)
+                wanted += levels
+                counts.append(len(levels))
+        results = self._run_program(program, feed, wanted, scope, use_prune)
+        return as_fetched(results, counts)
+
     def _plan(
         self,
         program: Program,
@@ -168,6 +200,9 @@ class Executor:
         self, program: Any, feed: Mapping[str, Any], fetch_list: Any
     ) -> list[Any]:
         found = program_of("Executor.run", program)
+        for name, value in list(feed.items()):
+            if isinstance(value, LoDTensor) and value._lengths:
+                feed = {**companion_feed(name, value), **feed}
         names = [v.name for v in found.main.outputs]
         if fetch_list is not None:
             names = named("Executor.run", "fetch_list", fetch_list)
@@ -351,7 +386,7 @@ def _fetch_key(fetch_list: Any) -> tuple[Any, ...]:
     given = fetch_list if isinstance(fetch_list, (list, tuple)) else [fetch_list]
     found: list[Any] = []
     for item in given:
-        if isinstance(item, str):
+        if isinstance(item, (str, Node)):
             found.append(item)
         elif isinstance(item, Tensor):
             found.append(item.name)

@@ -14,6 +14,7 @@ from proa.static.compiled_program import CompiledProgram
 from proa.static.mode import default_main_program
 from proa.static.program import Program
 from proa.static.scope import Scope
+from proa.static.sequences import companion_names
 from proa.static.variable import Variable
 
 #: What is fed or fetched: Variables, or their names.
@@ -59,9 +60,12 @@ def pruned(where: str, program: Program, feeds: Any, fetches: Any) -> Program:
         InvalidArgumentError: If the fetches need data that is not among the feeds.
     """
     fed = _names(where, "feed_vars", feeds)
+    levels = program.lod_levels
+    companions = [n for f in fed for n in companion_names(f, levels.get(f, 0))]
     named = _names(where, "fetch_vars", fetches)
     part = program.clone(for_test=True)
     block = part.graph.main
+    fed += [name for name in companions if name not in fed]
     given = [part.find(name, f"static.{where}")._handle[1] for name in fed]
     wanted = [part.find(name, f"static.{where}")._handle[1] for name in named]
     needed, kept = set(wanted), []
@@ -75,6 +79,8 @@ def pruned(where: str, program: Program, feeds: Any, fetches: Any) -> Program:
             f"[static.{where}] feed_vars must have all data that fetch_vars follow "
             f"from, got {fed} without {missing}"
         )
+    fed = [n for n in fed if n not in companions or part.data[n] in needed]
+    given = [part.find(name, f"static.{where}")._handle[1] for name in fed]
     states = {n: v for n, v in part.states.items() if v in needed}
     for value in given:
         value.kind = "input"

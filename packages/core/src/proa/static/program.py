@@ -15,14 +15,17 @@ from proa.errors import (
     NotFoundError,
     PreconditionNotMetError,
 )
+from proa.ir.flow import is_flow
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.nn.attr import ParamAttr
+from proa.nn.sequences import RowSequences
 from proa.static.block import Block
 from proa.static.clone import copy_into
 from proa.static.marks import current_device, current_scope
 from proa.static.recorder import DRAWN, ProgramRecorder
 from proa.static.scope import Scope, global_scope
+from proa.static.sequences import share
 from proa.static.serialization import read_into, to_string
 from proa.static.variable import ParameterVariable, Variable
 
@@ -96,6 +99,8 @@ class Program:
         roles: "backward" or "optimize" of nodes that are no forward ones.
         scopes: The name scopes of nodes.
         devices: The devices that `device_guard` named for nodes.
+        lod_levels: How many levels of lengths data have, by name.
+        sequences: Values whose rows make sequences, with these.
         version: Changes with the program.
     """
 
@@ -115,6 +120,8 @@ class Program:
         self.roles: dict[Node, str] = {}
         self.scopes: dict[Node, str] = {}
         self.devices: dict[Node, str] = {}
+        self.lod_levels: dict[str, int] = {}
+        self.sequences: dict[Value, RowSequences] = {}
         self.version = 0
         self._role = ""
         self._seed = _GlobalSeed.value
@@ -129,6 +136,8 @@ class Program:
         self.version += 1
         if self._role:
             self.roles[node] = self._role
+        elif self.sequences and not self.recorder.bodies and not is_flow(node):
+            share(self, node)
         if scope := current_scope():
             self.scopes[node] = scope
         if device := current_device():

@@ -9,6 +9,7 @@ from proa.errors import InvalidArgumentError
 from proa.ir import from_bytes, to_bytes
 from proa.ir.program import Node, Value
 from proa.nn.attr import ParamAttr
+from proa.nn.sequences import RowSequences
 from proa.static.variable import ParameterVariable, Variable
 
 if TYPE_CHECKING:
@@ -33,8 +34,20 @@ def to_string(program: Program) -> bytes:
         "roles": [[order[n], role] for n, role in program.roles.items()],
         "counts": [[order[n], counter] for n, counter in program.counts],
         "seed": program.random_seed,
+        "lod_levels": program.lod_levels,
+        "sequences": _described_sequences(program),
     })  # fmt: skip
     return to_bytes(graph)
+
+
+def _described_sequences(program: Program) -> list[Any]:
+    """[names of levels, of steps and of rows, names of the values] of each."""
+    found: dict[int, list[Any]] = {}
+    for value, own in program.sequences.items():
+        parts = [None if t is None else t.name for t in (own.steps, own.rows)]
+        entry = found.setdefault(id(own), [[t.name for t in own.levels], *parts, []])
+        entry[-1].append(value.name)
+    return list(found.values())
 
 
 def _described(variable: Variable) -> dict[str, Any]:
@@ -101,3 +114,9 @@ def _fill(twin: Program, graph: Any, noted: Any) -> None:
         made.persistable = bool(entry["persistable"])
         made.stop_gradient = bool(entry["stop_gradient"])
         twin.register(made)
+    twin.lod_levels = {str(k): int(n) for k, n in noted["lod_levels"].items()}
+    for levels, steps, rows, names in noted["sequences"]:
+        if {*levels, steps, rows} - {None} <= twin.vars.keys():
+            parts = [None if n is None else twin.vars[n] for n in (steps, rows)]
+            own = RowSequences([twin.vars[n] for n in levels], *parts)
+            twin.sequences.update((values[n], own) for n in names if n in values)

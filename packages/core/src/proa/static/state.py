@@ -24,6 +24,7 @@ from proa.nn.schemes import Assign, Constant, Initializer, chosen
 from proa.static.backward import append_backward
 from proa.static.derived import Derived
 from proa.static.program import Initialization, Program, StartupRun
+from proa.static.sequences import declare
 from proa.static.variable import Variable
 from proa.static.weight_norm import WeightNormParamAttr
 from proa.tensor.arguments import as_ints
@@ -203,7 +204,9 @@ def data(
         name: Its name.
         shape: Its sizes; None or -1 for one that may differ from run to run.
         dtype: Its dtype; None is the default one.
-        lod_level: Kept for callers; rows make no sequences here.
+        lod_level: How many levels of lengths its rows have, which then make sequences,
+            as `static.nn.sequence_pool` and the like take them: runs are fed a
+            `LoDTensor`.
 
     Raises:
         PreconditionNotMetError: In dynamic mode.
@@ -214,6 +217,8 @@ def data(
     kind = as_dtype("default" if dtype is None else dtype).name
     made = builder._main().add_data(name, kind, sizes)
     made.stop_gradient = True
+    if lod_level:
+        declare(builder._main(), made, lod_level)
     return made
 
 

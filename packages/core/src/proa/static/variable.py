@@ -76,8 +76,9 @@ class Variable(Tensor):
 
     @property
     def lod_level(self) -> int:
-        """0: how rows make sequences is no part of a Variable."""
-        return 0
+        """How many levels of lengths its rows have."""
+        found = self.program.sequences.get(self._handle[1])
+        return 0 if found is None else len(found.levels)
 
     @property
     def type(self) -> str:

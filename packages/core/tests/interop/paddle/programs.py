@@ -87,8 +87,11 @@ class ProgramFile:
         self.arrays: dict[str, Any] = {}
         self.feeds = self.fetches = 0
 
-    def feed(self, name: str, shape: Any, dtype: str = "float32") -> str:
+    def feed(
+        self, name: str, shape: Any, dtype: str = "float32", levels: int = 0
+    ) -> str:
         self.main.var(name, shape, dtype)
+        self.main.desc.vars[-1].type.lod_tensor.lod_level = levels
         self.main.op("feed", {"X": "feed"}, {"Out": name}, col=self.feeds)
         self.feeds += 1
         return name

@@ -1,22 +1,26 @@
-"""Sequences reduced, normalised and convolved. They are `LoDTensor`s, computed at once.
+"""Sequences reduced, normalised and convolved.
 
-Only the last level of lengths, that of rows, is looked at.
+They are `LoDTensor`s, computed at once, or Variables of a program whose rows make
+sequences: data with ``lod_level``, and what is computed row by row of such. Only the
+last level of lengths, that of rows, is looked at.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from proa._core import Tensor, ops
 from proa.base.dtype import as_dtype
-from proa.errors import InvalidArgumentError, ShapeError
+from proa.base.naming import unique_name
+from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.nn.create import create_parameter
-from proa.tensor.creation import to_tensor
-from proa.tensor.lod import LoDTensor, with_lengths
+from proa.nn import sequence_reductions as reductions
+from proa.nn.sequences import RowSequences
+from proa.static.nn.sequence_arguments import (
+    sequence_parameter,
+    sequences_of,
+    with_sequences,
+)
 
 if TYPE_CHECKING:
     from proa.nn.attr import ParamAttrLike
@@ -25,57 +29,6 @@ __all__ = [
     "sequence_conv", "sequence_first_step", "sequence_last_step", "sequence_pool",
     "sequence_softmax",
 ]  # fmt: skip
-
-
-def lengths_of(where: str, x: Any) -> list[int]:
-    """Rows of each sequence."""
-    if not isinstance(x, LoDTensor) or not x._lengths:
-        raise InvalidArgumentError(
-            f"[{where}] input must be a LoDTensor with lengths, got {type(x).__name__}"
-        )
-    return x._lengths[-1]
-
-
-def index_of(values: Any) -> Tensor:
-    """Row numbers as a tensor."""
-    return to_tensor(np.asarray(values, np.int64))
-
-
-def relaid(value: Tensor, x: LoDTensor, lengths: Any) -> LoDTensor:
-    """Rows with x's outer levels and new lengths of rows."""
-    return with_lengths(value, [*x._lengths[:-1], [int(n) for n in lengths]])
-
-
-def _owners(lengths: list[int]) -> Tensor:
-    """Which sequence each row belongs to."""
-    return index_of(np.repeat(np.arange(len(lengths)), lengths))
-
-
-def _summed(rows: Tensor, lengths: list[int]) -> Tensor:
-    """The sum of each sequence's rows."""
-    shape = [len(lengths), *rows.shape[1:]]
-    like = ops.full(shape=shape, value=0, dtype=rows.dtype)
-    # Adding rows where they were gathered from is the gradient of gathering.
-    return ops.gather_grad(rows, _owners(lengths), like, axis=0)
-
-
-def _greatest(rows: Tensor, lengths: list[int]) -> Tensor:
-    """The greatest of each sequence's rows, -inf of none."""
-    width = max(lengths, default=0)
-    starts = np.array([0, *accumulate(lengths)][:-1])
-    place = np.arange(width)
-    inside = place < np.array(lengths)[:, None]
-    index = np.where(inside, starts[:, None] + place, 0)
-    wide = ops.gather(rows, index_of(index))  # (sequences, width, ..)
-    mask = to_tensor(inside.reshape(*inside.shape, *[1] * (rows.ndim - 1)))
-    never = ops.full(shape=[], value=float("-inf"), dtype=rows.dtype)
-    return ops.max(ops.where(mask, wide, never), axis=[1])
-
-
-def _broadcast_rows(rows: Tensor, numbers: Any) -> Tensor:
-    """One number for each row, in a shape that broadcasts to them."""
-    column = np.asarray(numbers, np.float64).reshape(-1, *[1] * (rows.ndim - 1))
-    return ops.cast(to_tensor(column), dtype=rows.dtype)
 
 
 def sequence_pool(
@@ -90,32 +43,10 @@ def sequence_pool(
         is_test: Kept for callers; has no meaning here.
         pad_value: What a sequence of no rows gives.
     """
-    lengths = lengths_of("sequence_pool", input)
-    kind = pool_type.lower()
-    size = np.maximum(lengths, 1)
-    ends = np.array(list(accumulate(lengths)), np.int64)
-    if kind in ("sum", "average", "sqrt"):
-        out = _summed(input, lengths)
-        if kind != "sum":
-            by = size if kind == "average" else np.sqrt(size)
-            out = ops.div(out, _broadcast_rows(out, by))
-    elif kind == "max":
-        out = _greatest(input, lengths)
-    elif kind in ("first", "last"):
-        row = ends - np.array(lengths) if kind == "first" else ends - 1
-        out = ops.gather(input, index_of(np.clip(row, 0, max(input.shape[0] - 1, 0))))
-    else:
-        raise InvalidArgumentError(
-            "[sequence_pool] pool_type must be average, sum, sqrt, max, first or last, "
-            f"got {pool_type!r}"
-        )
-    if 0 in lengths:
-        there = _broadcast_rows(out, np.array(lengths) > 0)
-        pad = ops.full(shape=[], value=float(pad_value), dtype=out.dtype)
-        out = ops.where(ops.greater_than(there, 0.0), out, pad)
-    assert isinstance(input, LoDTensor)
-    outer = input._lengths[:-1]
-    return with_lengths(out, outer) if outer else out
+    own = sequences_of("sequence_pool", input)
+    out = reductions.pool(input, own, pool_type.lower(), pad_value)
+    outer = own.levels[:-1]
+    return with_sequences(out, RowSequences(outer, None, out)) if outer else out
 
 
 def sequence_first_step(input: Tensor) -> Tensor:
@@ -132,28 +63,8 @@ def sequence_softmax(
     input: Tensor, use_cudnn: bool = False, name: str | None = None
 ) -> Tensor:
     """Softmax over the rows of each sequence; rows are (n,) or (n, 1)."""
-    lengths = lengths_of("sequence_softmax", input)
-    if input.ndim > 2 or (input.ndim == 2 and input.shape[1] != 1):
-        raise ShapeError("sequence_softmax", "rows must be (n,) or (n, 1)", input.shape)
-    owners = _owners(lengths)
-    if input.shape[0] == 0:
-        return input
-    peak = ops.gather(_greatest(input, lengths).detach(), owners)
-    powers = ops.exp(ops.sub(input, peak))
-    total = ops.gather(_summed(powers, lengths), owners)
-    assert isinstance(input, LoDTensor)
-    return relaid(ops.div(powers, total), input, lengths)
-
-
-def _windows(lengths: list[int], size: int, first: int) -> Any:
-    """Rows that each row's window covers (n, size); -1 beyond its sequence."""
-    rows = []
-    start = 0
-    for n in lengths:
-        near = np.arange(n)[:, None] + first + np.arange(size)
-        rows.append(np.where((near >= 0) & (near < n), near + start, -1))
-        start += n
-    return np.concatenate(rows) if rows else np.zeros((0, size), np.int64)
+    own = sequences_of("sequence_softmax", input)
+    return with_sequences(reductions.softmax(input, own), own)
 
 
 def sequence_conv(
@@ -181,22 +92,19 @@ def sequence_conv(
         param_attr: How the weight (filter_size * d, num_filters) is made.
         act: Name of the activation that follows.
     """
-    lengths = lengths_of("sequence_conv", input)
+    own = sequences_of("sequence_conv", input)
     if filter_stride != 1 or not padding:
         raise InvalidArgumentError(
             "[sequence_conv] filter_stride must be 1 and padding True, "
             f"got {filter_stride} and {padding}"
         )
     first = -(filter_size // 2) if padding_start is None else padding_start
-    index = _windows(lengths, filter_size, first)
-    width = input.shape[1]
-    wide = ops.gather(input, index_of(np.maximum(index, 0)))  # (n, size, d)
-    inside = ops.cast(to_tensor((index >= 0)[..., None]), dtype=input.dtype)
-    flat = ops.flatten(ops.mul(wide, inside), start_axis=1, stop_axis=2)
+    flat = reductions.windows(input, own, filter_size, first)
     kind = input.dtype
-    weight = create_parameter([filter_size * width, num_filters], kind, attr=param_attr)
-    bias = create_parameter([num_filters], kind, attr=bias_attr, is_bias=True)
+    stem = name or unique_name("sequence_conv")
+    shape = [filter_size * int(input.shape[1]), num_filters]
+    weight = sequence_parameter(stem, shape, kind, param_attr)
+    bias = sequence_parameter(stem, [num_filters], kind, bias_attr, is_bias=True)
     out = ops.linear(flat, weight, bias)
     out = out if act is None else getattr(F, act)(out)
-    assert isinstance(input, LoDTensor)
-    return relaid(ops.cast(out, dtype=as_dtype(kind)), input, lengths)
+    return with_sequences(ops.cast(out, dtype=as_dtype(kind)), own)

@@ -13,6 +13,7 @@ from typing import Any
 from proa.errors import UnimplementedError
 from proa.interop.graph.limits import Limits
 from proa.interop.graph.node import Graph, Info, Node
+from proa.interop.paddle.importer.lod import Lengths
 from proa.interop.paddle.importer.table import PADDLE, SlotRow, place
 from proa.interop.paddle.proto import (
     FEED_MINIBATCH,
@@ -39,9 +40,16 @@ class _Block:
 
     def __init__(self, desc: Any, outer: _Block | None, depth: int) -> None:
         self.desc, self.outer, self.depth = desc, outer, depth
-        self.own = {v.name for v in desc.vars}
+        self.variables = {v.name: v for v in desc.vars}
+        self.own = set(self.variables)
         self.current: dict[str, str] = {}
         self.graph = Graph()
+
+    def variable(self, name: str) -> Any:
+        """What is said of a variable here or in a block around, if anything."""
+        if name in self.variables or self.outer is None:
+            return self.variables.get(name)
+        return self.outer.variable(name)
 
     def find(self, name: str) -> str | None:
         """The value of a variable, or None if it has none yet."""
@@ -72,6 +80,8 @@ class Parser:
         self.missing: dict[str, str] = {}
         self.refused: list[str] = []
         self.counts: dict[str, int] = {}
+        self.lengths = Lengths()
+        self._variables: dict[str, Any] = {}
         main = _Block(self.blocks[0], None, 0)
         self.parameters = parameter_names(program)
         main.current.update((name, name) for name in self.parameters)
@@ -100,6 +110,7 @@ class Parser:
         for name in sorted(feeds, key=lambda name: feeds[name]):
             block.graph.inputs.append(self._info(name))
             block.current[name] = name
+            self.lengths.declare(name, self.variables.get(name))
         for op in ops:
             self._add(block, op)
         if self.missing or self.refused:
@@ -108,6 +119,8 @@ class Parser:
             info = self._info(name)
             info.name = block.find(name) or name
             block.graph.outputs.append(info)
+        used = {n for g in block.graph.walk() for node in g.nodes for n in node.inputs}
+        block.graph.inputs += self.lengths.infos(used)
         return block.graph
 
     def _info(self, name: str) -> Info:
@@ -146,6 +159,7 @@ class Parser:
             for s in op.outputs
             if any(slot.name == s.parameter for slot in row.outputs)
         }
+        self.lengths.pass_on(row, inputs, outputs, self._variables.get)
         place(node, row, inputs, outputs)
         block.graph.nodes.append(node)
 
@@ -160,8 +174,9 @@ class Parser:
         """The value that a variable stands for from now on."""
         count = self.counts.get(name, -1 if block.find(name) is None else 0) + 1
         self.counts[name] = count
-        block.current[name] = f"{name}@{count}" if count else name
-        return block.current[name]
+        value = block.current[name] = f"{name}@{count}" if count else name
+        self._variables[value] = block.variable(name)
+        return value
 
     # -- loops and branches
 
@@ -173,7 +188,7 @@ class Parser:
         inner = _Block(self.blocks[index], block, block.depth + 1)
         carried = sorted(set(self._outer_writes(inner)))
         slot = "Condition" if op.type == "while" else "Cond"
-        condition = next(s.arguments[0] for s in op.inputs if s.parameter == slot)
+        condition = _only([s for s in op.inputs if s.parameter == slot])
         before = [block.find(name) or "" for name in carried]
         start = [block.find(condition) or "", *before]
         if op.type == "while":
@@ -228,7 +243,7 @@ def _only(slots: Any) -> str:
     names = [name for s in slots for name in s.arguments]
     names = [name for name in names if name]
     if len(names) != 1:
-        raise ValueError(f"feed or fetch of {names}")
+        raise ValueError(f"{names} in place of one variable")
     return str(names[0])
 
 

@@ -58,7 +58,7 @@ def _with_lists(rule: Rule) -> Rule:
         for count, value in zip(
             outputs, found if isinstance(found, tuple) else (found,), strict=False
         ):
-            result.extend([value] if count is None else value)
+            result.extend([value] if count is None else value[len(value) - count :])
         return tuple(result)
 
     return flat

@@ -17,11 +17,13 @@ from proa.interop.paddle.importer.ops import (
     recurrent,
     reduction,
     resize,
+    sequence,
+    sequence_recurrent,
     shape,
 )
 
 __all__ = [
     "activation", "array", "convolution", "creation", "detection", "elementwise",
     "flow", "index", "linear", "loss", "norm", "pooling", "quantized", "recurrent",
-    "reduction", "resize", "shape",
+    "reduction", "resize", "sequence", "sequence_recurrent", "shape",
 ]  # fmt: skip

@@ -118,7 +118,7 @@ def cast(call: Call, x: Any) -> Any:
     return proa.cast(x, call.dtype(call.get("out_dtype", 5)))
 
 
-@paddle_op("assign", "share_data", "memcpy", "share_buffer", "print", "lod_reset")
+@paddle_op("assign", "share_data", "memcpy", "share_buffer", "print")
 def assign(call: Call, x: Any) -> Any:
     return x
 
