@@ -1,6 +1,6 @@
 # find_package(proa_inference): the target proa::inference, with headers for C and C++.
 #
-#   cmake -Dproa_inference_DIR=$(proa-infer cmake-dir) ..
+#   cmake -Dproa_inference_DIR=$(proa-infer where cmake) ..
 get_filename_component(_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
 if(NOT TARGET proa::inference)
   add_library(proa::inference SHARED IMPORTED)

@@ -79,7 +79,7 @@ def test_the_examples_of_c_and_cpp_print_the_outputs(tmp_path, capsys):
         label, *values = first.split()
         assert label == "y:"
         np.testing.assert_allclose(np.array(values, float), want[0][0], rtol=1e-4)
-    assert main(["cmake-dir"]) == 0
+    assert main(["where", "cmake"]) == 0
     assert (
         Path(capsys.readouterr().out.strip()) / "proa_inferenceConfig.cmake"
     ).exists()

@@ -61,7 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     encrypt.add_argument(
         "--key-file", type=Path, required=True, help="a file of 32 bytes"
     )
-    commands.add_parser("cmake-dir", help="print where the CMake package is")
+    where = commands.add_parser(
+        "where",
+        help="print the folder of headers, of the library or of CMake's package",
+    )
+    where.add_argument("what", choices=["include", "lib", "cmake"])
     return parser
 
 
@@ -171,8 +175,8 @@ def _encrypt(options: argparse.Namespace) -> None:
     encrypt_file(options.model, options.output, bytes(key))
 
 
-def _cmake_dir(_: argparse.Namespace) -> None:
-    print(Path(__file__).parent / "cmake")
+def _where(options: argparse.Namespace) -> None:
+    print(Path(__file__).parent / options.what)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -182,7 +186,7 @@ def main(argv: list[str] | None = None) -> int:
         options = _parser().parse_args(argv)
         commands = {
             "bench": _bench, "inspect": _inspect, "optimize": _optimize,
-            "compare": _compare, "encrypt": _encrypt, "cmake-dir": _cmake_dir,
+            "compare": _compare, "encrypt": _encrypt, "where": _where,
         }  # fmt: skip
         commands[options.command](options)
 
