@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Grows when a function or struct changes its meaning; see proa_abi_version(). */
-#define PROA_INFERENCE_ABI 1
+#define PROA_INFERENCE_ABI 2
 #define PROA_MAX_RANK 8
 
 typedef enum proa_status {
@@ -61,6 +61,61 @@ int32_t proa_abi_version(void);
 /* The message of this thread's last failure; never NULL, valid until its next call. */
 const char* proa_last_error(void);
 
+/* Version of the library, such as "0.1.0". */
+const char* proa_version(void);
+
+/* Bytes of an element, 0 for an unknown dtype. */
+size_t proa_dtype_size(proa_dtype dtype);
+
+/* -- configs ------------------------------------------------------------------------------- */
+
+#define PROA_KEY_BYTES 32
+/* Writes the key of an encrypted model and returns 0, or another number if it has none. */
+typedef int32_t (*proa_key_callback)(void* context, uint8_t key[PROA_KEY_BYTES]);
+
+typedef struct proa_config proa_config;
+
+/* NULL if there is no memory. */
+proa_config* proa_config_create(void);
+proa_config* proa_config_copy(const proa_config* from);
+/* Frees a config; NULL is allowed. Predictors of it live on. */
+void proa_config_free(proa_config* config);
+
+/* The model: a file, or bytes, which are copied. Either may be encrypted. The graph runs as the
+ * file has it: write it by `proa-infer optimize` to run it after the graph passes. */
+proa_status proa_config_set_model(proa_config* config, const char* path);
+proa_status proa_config_set_model_bytes(proa_config* config, const void* bytes, size_t size);
+/* Path of the model, empty if it is bytes or not given; valid until the config changes. */
+const char* proa_config_model(const proa_config* config);
+int32_t proa_config_in_memory(const proa_config* config);
+
+/* 1 for the calling thread alone, n for a pool of n, 0 for the pool that the process shares. */
+proa_status proa_config_set_threads(proa_config* config, int32_t threads);
+int32_t proa_config_threads(const proa_config* config);
+
+/* Plans, one for each set of input shapes: keep so many, and tables of so many bytes (0: any). The
+ * least recently used are dropped. */
+proa_status proa_config_set_plan_cache(proa_config* config, int32_t count, size_t max_bytes);
+
+/* What gives the key of an encrypted model, called once by proa_predictor_create. */
+proa_status proa_config_set_key(proa_config* config, proa_key_callback key, void* context);
+
+/* A predictor of a config, which may change or end thereafter. On failure *predictor is NULL. */
+proa_status proa_predictor_create(const proa_config* config, proa_predictor** predictor);
+
+/* -- encrypted models ---------------------------------------------------------------------- */
+
+/* AES-256-GCM by OpenSSL's libcrypto, which is loaded when it is needed; without it these fail
+ * with PROA_UNIMPLEMENTED. `out` has size + PROA_CIPHER_BYTES bytes, or as many fewer. Bytes that
+ * were changed, or another key, are PROA_BAD_MODEL. */
+#define PROA_CIPHER_BYTES 40
+proa_status proa_encrypt(const void* bytes, size_t size, const uint8_t key[PROA_KEY_BYTES],
+                         void* out);
+proa_status proa_decrypt(const void* bytes, size_t size, const uint8_t key[PROA_KEY_BYTES],
+                         void* out);
+
+/* -- predictors ---------------------------------------------------------------------------- */
+
 /* Loads a model file. `threads` is 1 for the calling thread alone, n for a pool of n, 0 for
  * the pool that the process shares. On failure *predictor is NULL. */
 proa_status proa_predictor_load(const char* path, int32_t threads, proa_predictor** predictor);
@@ -96,6 +151,61 @@ proa_status proa_predictor_run(proa_predictor* predictor, const proa_array* inpu
 /* Ends the run that another thread has in progress, where the model has branches or loops: that
  * fails with PROA_FAILED before its next round or branch. Later runs are as ever. */
 void proa_predictor_stop(proa_predictor* predictor);
+
+/* Calls `callback` after each step of later runs, with its operator, the name of its first output
+ * and how long it took; NULL ends that. */
+typedef void (*proa_profile_callback)(void* context, const char* op, const char* name,
+                                      int64_t nanoseconds);
+proa_status proa_predictor_set_profile(proa_predictor* predictor, proa_profile_callback callback,
+                                       void* context);
+
+/* Frees what runs left, which the next run allocates anew; returns the bytes. Outputs in memory of
+ * the predictor are no longer valid. */
+size_t proa_predictor_shrink(proa_predictor* predictor);
+
+/* Bytes of the model, of its prepacked weights (shared by clones), or of the arena and plans. */
+#define PROA_MEMORY_MODEL 0
+#define PROA_MEMORY_PACKED 1
+#define PROA_MEMORY_ARENA 2
+size_t proa_predictor_memory(const proa_predictor* predictor, int32_t kind);
+
+/* What the model file says of itself under a key, or NULL; valid as long as the predictor. */
+const char* proa_predictor_metadata(const proa_predictor* predictor, const char* key);
+
+/* -- handles ------------------------------------------------------------------------------- */
+
+/* An input or output by name; valid as long as its predictor, which owns it. */
+typedef struct proa_tensor proa_tensor;
+
+/* PROA_NOT_FOUND if there is none of that name. */
+proa_status proa_predictor_input(proa_predictor* predictor, const char* name, proa_tensor** tensor);
+proa_status proa_predictor_output(proa_predictor* predictor, const char* name,
+                                  proa_tensor** tensor);
+
+/* Runs on what the inputs' handles hold; the outputs' then hold the results, in memory of the
+ * predictor, until its next run. */
+proa_status proa_predictor_run_tensors(proa_predictor* predictor);
+
+const char* proa_tensor_name(const proa_tensor* tensor);
+proa_dtype proa_tensor_dtype(const proa_tensor* tensor);
+
+/* Gives an input memory of that shape and of its dtype, to be filled. */
+proa_status proa_tensor_reshape(proa_tensor* tensor, int32_t rank, const int64_t* shape);
+/* Fills it with a row-major array of the shape that proa_tensor_reshape gave. */
+proa_status proa_tensor_copy_from(proa_tensor* tensor, const void* data);
+/* Lets an input be an array of the caller's, which must live until the run has ended. */
+proa_status proa_tensor_share(proa_tensor* tensor, const proa_array* array);
+/* Copies what the handle holds to `data`, row-major. */
+proa_status proa_tensor_copy_to(const proa_tensor* tensor, void* data);
+/* What the handle holds, in place. An input's may be written. */
+proa_status proa_tensor_array(const proa_tensor* tensor, proa_array* array);
+
+/* How rows belong to sequences: for each level offsets from 0 that do not fall; the last ends with
+ * the number of rows. They are kept with the handle and have no effect on a run. */
+proa_status proa_tensor_set_lod(proa_tensor* tensor, size_t levels, const size_t* const* offsets,
+                                const size_t* counts);
+/* Number of offsets of a level, 0 if there is none; sets *offsets, valid until they change. */
+size_t proa_tensor_lod(const proa_tensor* tensor, size_t level, const size_t** offsets);
 
 #ifdef __cplusplus
 }

@@ -183,23 +183,39 @@ EngineOptions options_of(int threads, int max_plans, bool verify, const TakeSign
   return o;
 }
 
-// The steps of a run: (op, name, nanoseconds).
-auto profile(Engine& e, const py::sequence& inputs, const py::sequence& numbers) {
-  std::vector<std::tuple<std::string, std::string, int64_t>> steps;
+using Steps = std::vector<std::tuple<std::string, std::string, int64_t>>;
+
+// Notes the steps of the run in `body`: (op, name, nanoseconds).
+template <class Body>
+Steps steps_of(Engine& e, Body&& body) {
+  Steps steps;
   e.set_profile(
       [&steps](const char* op, const char* name, int64_t ns) { steps.emplace_back(op, name, ns); });
   try {
-    if (e.options().updates.on) {
-      run_whole(e, inputs, numbers);
-    } else {
-      run(e, inputs);
-    }
+    body();
   } catch (...) {
     e.set_profile(nullptr);
     throw;
   }
   e.set_profile(nullptr);
   return steps;
+}
+
+Steps profile(Engine& e, const py::sequence& inputs, const py::sequence& numbers) {
+  return steps_of(e, [&] {
+    if (e.options().updates.on) {
+      run_whole(e, inputs, numbers);
+    } else {
+      run(e, inputs);
+    }
+  });
+}
+
+// The results and the steps of one run.
+py::tuple run_profiled(Engine& e, const py::sequence& inputs) {
+  py::list results;
+  Steps steps = steps_of(e, [&] { results = run(e, inputs); });
+  return py::make_tuple(results, steps);
 }
 
 void bind_errors() {
@@ -316,6 +332,9 @@ void bind_runs(py::class_<Engine>& engine) {
            py::arg("plan"))
       .def("clone", &Engine::clone)
       .def("stop", &Engine::stop)
+      .def("limit_plans", &Engine::limit_plans, py::arg("max_plans"), py::arg("max_bytes") = 0)
+      .def("release_memory", &Engine::release_memory)
+      .def("run_profiled", &run_profiled, py::arg("inputs"))
       .def_property_readonly("has_control_flow", &Engine::has_control_flow)
       .def_property_readonly("inputs", [](const Engine& e) { return specs_of(e.inputs()); })
       .def_property_readonly("outputs", [](const Engine& e) { return specs_of(e.outputs()); })

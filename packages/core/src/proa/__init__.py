@@ -122,8 +122,9 @@ _MODULES = (
     "optimizer", "profiler", "regularizer", "static", "sysconfig", "text", "utils",
     "version", "vision",
 )  # fmt: skip
-#: Submodules for packages that build on this one: not part of the public API.
-_INTERNAL = ("base", "ir", "runtime")
+#: Submodules for packages that build on this one, or what another package offers: not
+#: part of the public API.
+_INTERNAL = ("base", "inference", "ir", "runtime")
 #: Names of submodules, and where they are: they are imported when first named.
 _LAZY = {
     "DataParallel": ("proa.distributed.parallel", "DataParallel"),

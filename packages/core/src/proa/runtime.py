@@ -80,6 +80,23 @@ class Engine(Protocol):
         """Run once; returns (operator, name, nanoseconds) of each step."""
         ...
 
+    def run_profiled(
+        self, inputs: Sequence[NDArray[Any]]
+    ) -> tuple[list[NDArray[Any]], list[tuple[str, str, int]]]:
+        """The results of `run` and the steps of `profile`, of one run."""
+        ...
+
+    def limit_plans(self, max_plans: int, max_bytes: int = 0) -> None:
+        """Keep plans for so many sets of input shapes, and tables of so many bytes.
+
+        The least recently used are dropped. 0 bytes are no limit.
+        """
+        ...
+
+    def release_memory(self) -> int:
+        """Free the arena and the plans; returns the bytes freed."""
+        ...
+
     def clone(self) -> Engine:
         """An engine for another thread: the same weights, memory of its own."""
         ...

@@ -5,61 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "proa/runtime/engine.h"
-#include "proa_inference.h"
-
-#define PROA_EXPORT extern "C" __attribute__((visibility("default")))
-
-struct proa_predictor {
-  std::unique_ptr<proa::Engine> engine;
-  std::vector<proa::View> inputs, outputs;  // reused, so that a run allocates nothing
-};
-
-namespace {
+#include "predictor.h"
 
 using proa::Status;
 using proa::View;
+using proa::capi::fail;
+using proa::capi::guarded;
+using proa::capi::missing;
+using proa::capi::wrap;
+
+namespace {
 
 static_assert(PROA_MAX_RANK == proa::kMaxRank);
 static_assert(PROA_COMPLEX128 == static_cast<int>(proa::DType::kC128));
 
 thread_local std::string last_error;
-
-proa_status fail(proa_status status, std::string what) {
-  last_error = std::move(what);
-  return status;
-}
-
-proa_status status_of(Status s) {
-  return s == Status::kNotAView ? PROA_FAILED : static_cast<proa_status>(s);
-}
-
-/// Runs `body`, which may throw, and turns what it throws into a status.
-template <class Body>
-proa_status guarded(const char* where, Body&& body) {
-  try {
-    body();
-    return PROA_OK;
-  } catch (const proa::EngineError& e) {
-    return fail(status_of(e.status), e.what());
-  } catch (const std::bad_alloc&) {
-    return fail(PROA_RESOURCE_EXHAUSTED, std::string("[") + where + "] memory is exhausted");
-  } catch (const std::exception& e) {
-    return fail(PROA_FAILED, std::string("[") + where + "] " + e.what());
-  }
-}
-
-proa_status missing(const char* where, const char* what) {
-  return fail(PROA_INVALID_ARGUMENT, std::string("[") + where + "] " + what);
-}
-
-std::unique_ptr<proa_predictor> wrap(std::unique_ptr<proa::Engine> engine) {
-  auto p = std::make_unique<proa_predictor>();
-  p->inputs.resize(engine->inputs().size());
-  p->outputs.resize(engine->outputs().size());
-  p->engine = std::move(engine);
-  return p;
-}
 
 proa::EngineOptions options(int32_t threads) {
   proa::EngineOptions o;
@@ -111,6 +71,50 @@ proa_status spec_at(const char* where, const std::vector<proa::IoSpec>& specs, i
 }
 
 }  // namespace
+
+namespace proa::capi {
+
+proa_status fail(proa_status status, std::string what) {
+  last_error = std::move(what);
+  return status;
+}
+
+proa_status missing(const char* where, const char* what) {
+  return fail(PROA_INVALID_ARGUMENT, std::string("[") + where + "] " + what);
+}
+
+proa_status status_of_exception(const char* where) {
+  try {
+    throw;
+  } catch (const EngineError& e) {
+    return fail(e.status == Status::kNotAView ? PROA_FAILED : static_cast<proa_status>(e.status),
+                e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(PROA_RESOURCE_EXHAUSTED, std::string("[") + where + "] memory is exhausted");
+  } catch (const std::exception& e) {
+    return fail(PROA_FAILED, std::string("[") + where + "] " + e.what());
+  } catch (...) {
+    return fail(PROA_FAILED, std::string("[") + where + "] failed");
+  }
+}
+
+std::unique_ptr<proa_predictor> wrap(std::unique_ptr<Engine> engine) {
+  auto p = std::make_unique<proa_predictor>();
+  p->inputs.resize(engine->inputs().size());
+  p->outputs.resize(engine->outputs().size());
+  p->in_arrays.resize(engine->inputs().size());
+  p->out_arrays.resize(engine->outputs().size());
+  p->engine = std::move(engine);
+  for (size_t i = 0; i < p->inputs.size(); ++i) {
+    p->in_tensors.push_back({p.get(), i, true, {}});
+  }
+  for (size_t i = 0; i < p->outputs.size(); ++i) {
+    p->out_tensors.push_back({p.get(), i, false, {}});
+  }
+  return p;
+}
+
+}  // namespace proa::capi
 
 PROA_EXPORT int32_t proa_abi_version(void) { return PROA_INFERENCE_ABI; }
 
@@ -205,3 +209,43 @@ PROA_EXPORT proa_status proa_predictor_run(proa_predictor* p, const proa_array* 
 PROA_EXPORT void proa_predictor_stop(proa_predictor* p) {
   if (p != nullptr) p->engine->stop();
 }
+
+PROA_EXPORT proa_status proa_predictor_set_profile(proa_predictor* p,
+                                                   proa_profile_callback callback, void* context) {
+  if (p == nullptr) return missing("proa_predictor_set_profile", "predictor must not be NULL");
+  return guarded("proa_predictor_set_profile", [&] {
+    p->engine->set_profile(callback == nullptr
+                               ? proa::EngineProfile()
+                               : [callback, context](const char* op, const char* name, int64_t ns) {
+                                   callback(context, op, name, ns);
+                                 });
+  });
+}
+
+PROA_EXPORT size_t proa_predictor_shrink(proa_predictor* p) {
+  if (p == nullptr) return 0;
+  for (proa_tensor& t : p->out_tensors) t.slot.is_set = false;  // they were in that memory
+  return p->engine->release_memory();
+}
+
+PROA_EXPORT size_t proa_predictor_memory(const proa_predictor* p, int32_t kind) {
+  if (p == nullptr) return 0;
+  if (kind == PROA_MEMORY_MODEL) return p->engine->model_bytes();
+  if (kind == PROA_MEMORY_PACKED) return p->engine->packed_bytes();
+  return kind == PROA_MEMORY_ARENA ? p->engine->arena_bytes() : 0;
+}
+
+PROA_EXPORT const char* proa_predictor_metadata(const proa_predictor* p, const char* key) {
+  if (p == nullptr || key == nullptr) return nullptr;
+  for (const auto& [name, value] : p->engine->metadata()) {
+    if (name == key) return value.c_str();
+  }
+  return nullptr;
+}
+
+PROA_EXPORT size_t proa_dtype_size(proa_dtype dtype) {
+  const bool known = dtype >= PROA_BOOL && dtype <= PROA_COMPLEX128;
+  return known ? proa::size_of(static_cast<proa::DType>(dtype)) : 0;
+}
+
+PROA_EXPORT const char* proa_version(void) { return PROA_INFERENCE_VERSION; }

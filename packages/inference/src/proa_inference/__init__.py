@@ -6,26 +6,83 @@ predictor = create_predictor(config)
 (logits,) = predictor.run([images])
 """
 
-from proa_inference.config import Config, PassBuilder
+from proa_inference.compare import (
+    LayerDifference,
+    compare_models,
+    comparison_table,
+)
+from proa_inference.config import Config
+from proa_inference.delegate import Delegate, LiteDelegate, OnnxRuntimeDelegate
+from proa_inference.devices import (
+    InternalUtils,
+    XpuConfig,
+    get_trt_compile_version,
+    get_trt_runtime_version,
+)
+from proa_inference.encryption import decrypt, encrypt, encrypt_file, generate_key
+from proa_inference.legacy import (
+    AnalysisConfig,
+    PaddleDType,
+    PaddlePredictor,
+    PaddleTensor,
+    ZeroCopyTensor,
+    create_paddle_predictor,
+)
+from proa_inference.mixed_precision import convert_to_mixed_precision
+from proa_inference.passes import PassBuilder
 from proa_inference.pool import PredictorPool
-from proa_inference.predictor import (
-    Predictor,
-    Tensor,
-    TensorSpec,
-    create_predictor,
+from proa_inference.predictor import Predictor, create_predictor
+from proa_inference.profile import StepTime, profile_table, write_chrome_trace
+from proa_inference.tensor import Tensor, TensorSpec
+from proa_inference.types import (
+    DataType,
+    PlaceType,
+    PrecisionType,
+    get_num_bytes_of_data_type,
 )
 
 __version__ = "0.1.0"
 
+PaddlePassBuilder = PassBuilder
+
 __all__ = [
+    "AnalysisConfig",
     "Config",
+    "DataType",
+    "Delegate",
+    "InternalUtils",
+    "LayerDifference",
+    "LiteDelegate",
+    "OnnxRuntimeDelegate",
+    "PaddleDType",
+    "PaddlePassBuilder",
+    "PaddlePredictor",
+    "PaddleTensor",
     "PassBuilder",
+    "PlaceType",
+    "PrecisionType",
     "Predictor",
     "PredictorPool",
+    "StepTime",
     "Tensor",
     "TensorSpec",
+    "XpuConfig",
+    "ZeroCopyTensor",
+    "compare_models",
+    "comparison_table",
+    "convert_to_mixed_precision",
+    "create_paddle_predictor",
     "create_predictor",
+    "decrypt",
+    "encrypt",
+    "encrypt_file",
+    "generate_key",
+    "get_num_bytes_of_data_type",
+    "get_trt_compile_version",
+    "get_trt_runtime_version",
     "get_version",
+    "profile_table",
+    "write_chrome_trace",
 ]
 
 

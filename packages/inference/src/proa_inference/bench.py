@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa.errors import InvalidArgumentError
-from proa_inference.predictor import Predictor, TensorSpec
+from proa_inference.predictor import Predictor
+from proa_inference.tensor import TensorSpec
 
 Array = NDArray[Any]
 

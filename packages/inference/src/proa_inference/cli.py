@@ -1,18 +1,24 @@
-"""``proa-infer``: time a model, look into it, or write it optimized."""
+"""``proa-infer``: time a model, look into it, compare, optimize or encrypt it."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
+
+from proa.base import files
 from proa.cli import exit_code
 from proa.errors import InvalidArgumentError
 from proa_inference.bench import random_inputs, time_runs
+from proa_inference.compare import compare_models, comparison_table
 from proa_inference.config import Config
-from proa_inference.predictor import Predictor, TensorSpec, create_predictor
+from proa_inference.encryption import encrypt_file
+from proa_inference.predictor import create_predictor
+from proa_inference.profile import profile_table, write_chrome_trace
+from proa_inference.tensor import TensorSpec
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -23,15 +29,11 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--batch", type=_positive, default=1)
     bench.add_argument("--threads", type=_positive, default=1)
     bench.add_argument("--runs", type=_positive, default=200)
-    bench.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        type=_named_shape,
-        metavar="NAME=1,3,224,224",
-        help="the shape of one input (once for each)",
-    )
+    _add_shapes(bench)
     bench.add_argument("--profile", action="store_true", help="time each op as well")
+    bench.add_argument(
+        "--trace", type=Path, metavar="FILE.json", help="write a trace for Perfetto"
+    )
     bench.add_argument("--no-optimize", action="store_true", help="run no graph passes")
     bench.add_argument("--json", action="store_true", help="print JSON")
     inspect = commands.add_parser("inspect", help="print the graph of a model")
@@ -41,7 +43,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     optimize.add_argument("model")
     optimize.add_argument("output", type=Path)
+    compare = commands.add_parser(
+        "compare", help="run two models on the same input and compare layer by layer"
+    )
+    compare.add_argument("first", help="the reference")
+    compare.add_argument("second")
+    compare.add_argument("--batch", type=_positive, default=1)
+    compare.add_argument("--seed", type=int, default=0, help="of the random input")
+    compare.add_argument(
+        "--input", type=Path, metavar="FILE.npz", help="arrays by the inputs' names"
+    )
+    compare.add_argument("--json", action="store_true", help="print JSON")
+    _add_shapes(compare)
+    encrypt = commands.add_parser("encrypt", help="write a model by AES-256-GCM")
+    encrypt.add_argument("model")
+    encrypt.add_argument("output", type=Path)
+    encrypt.add_argument(
+        "--key-file", type=Path, required=True, help="a file of 32 bytes"
+    )
+    where = commands.add_parser(
+        "where",
+        help="print the folder of headers, of the library or of CMake's package",
+    )
+    where.add_argument("what", choices=["include", "lib", "cmake"])
     return parser
+
+
+def _add_shapes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        type=_named_shape,
+        metavar="NAME=1,3,224,224",
+        help="the shape of one input (once for each)",
+    )
 
 
 def _positive(text: str) -> int:
@@ -67,23 +103,10 @@ def _given_shapes(
     for name in shapes:
         if name not in names:
             raise InvalidArgumentError(
-                f"[bench] expected an input of the model in --shape "
+                f"[proa-infer] expected an input of the model in --shape "
                 f"({', '.join(names)}), got {name!r}"
             )
-    return [
-        TensorSpec(s.name, s.dtype, shapes[s.name]) if s.name in shapes else s
-        for s in specs
-    ]
-
-
-def _print_profile(predictor: Predictor, inputs: list, runs: int) -> None:  # type: ignore[type-arg]  # any arrays
-    totals: dict[str, float] = defaultdict(float)
-    for _ in range(min(runs, 20)):
-        for step in predictor.profile(inputs):
-            totals[f"{step.op:24} {step.name}"] += step.milliseconds
-    whole = sum(totals.values())
-    for name, elapsed in sorted(totals.items(), key=lambda item: -item[1]):
-        print(f"{elapsed / whole:6.1%}  {elapsed / min(runs, 20):9.4f} ms  {name}")
+    return [replace(s, shape=shapes[s.name]) if s.name in shapes else s for s in specs]
 
 
 def _bench(options: argparse.Namespace) -> None:
@@ -104,8 +127,12 @@ def _bench(options: argparse.Namespace) -> None:
     )
     for kind, size in predictor.memory().items():
         print(f"{kind:8} {size / 2**20:8.2f} MB")
-    if options.profile:
-        _print_profile(predictor, inputs, options.runs)
+    if options.profile or options.trace:
+        runs = [predictor.profile(inputs) for _ in range(min(options.runs, 20))]
+        if options.trace:
+            write_chrome_trace(options.trace, runs)
+        if options.profile:
+            print(profile_table(runs))
 
 
 def _inspect(options: argparse.Namespace) -> None:
@@ -115,12 +142,41 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from proa.ir import file, passes
+    from proa.ir import file
+    from proa_inference.optimize import optimized_program
 
-    config = Config(options.model)
-    program = file.from_bytes(config.content())
-    passes.apply(program, config.pass_builder().all_passes())
-    file.write(program, options.output)
+    file.write(optimized_program(Config(options.model)), options.output)
+
+
+def _compare(options: argparse.Namespace) -> None:
+    first, second = Config(options.first), Config(options.second)
+    plain = Config(first)
+    plain.switch_ir_optim(False)
+    specs = _given_shapes(create_predictor(plain).get_input_specs(), options.shape)
+    inputs = random_inputs(specs, options.batch, options.seed)
+    if options.input is not None:
+        with np.load(options.input, allow_pickle=False) as arrays:
+            missing = [s.name for s in specs if s.name not in arrays]
+            if missing:
+                raise InvalidArgumentError(
+                    f"[proa-infer] expected arrays {missing} in {options.input}, got "
+                    f"{list(arrays)}"
+                )
+            inputs = [arrays[s.name] for s in specs]
+    found = compare_models(first, second, inputs)
+    if options.json:
+        print(json.dumps([asdict(d) for d in found]))
+    else:
+        print(comparison_table(found))
+
+
+def _encrypt(options: argparse.Namespace) -> None:
+    key = files.read(options.key_file, where="proa-infer encrypt")
+    encrypt_file(options.model, options.output, bytes(key))
+
+
+def _where(options: argparse.Namespace) -> None:
+    print(Path(__file__).parent / options.what)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -128,7 +184,10 @@ def main(argv: list[str] | None = None) -> int:
 
     def run() -> None:
         options = _parser().parse_args(argv)
-        commands = {"bench": _bench, "inspect": _inspect, "optimize": _optimize}
+        commands = {
+            "bench": _bench, "inspect": _inspect, "optimize": _optimize,
+            "compare": _compare, "encrypt": _encrypt, "where": _where,
+        }  # fmt: skip
         commands[options.command](options)
 
     return exit_code("proa-infer", run)

@@ -1,125 +1,157 @@
-"""What to load and how to run it, before a predictor is made."""
+"""What to load and how it runs, before a predictor is made."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
-from proa.base import files
 from proa.errors import InvalidArgumentError, NotFoundError
-from proa.ir import passes
+from proa_inference.delegate import Delegate, LiteDelegate, OnnxRuntimeDelegate
+from proa_inference.devices import Devices
+from proa_inference.encryption import Key
+from proa_inference.passes import PassBuilder
+from proa_inference.source import Source, located
+from proa_inference.types import PrecisionType
 
-#: The pass whose result a file does not keep; it runs after all others.
-CHAINS = "chain_elementwise"
-
-
-class PassBuilder:
-    """The list of graph passes that a predictor runs at load, in order."""
-
-    def __init__(self) -> None:
-        # What changes weights is for quantization. Chains keep every bit.
-        self._names = [p.name for p in passes.PASSES.values() if p.level <= 2]
-        self._names.append(CHAINS)
-
-    def all_passes(self) -> list[str]:
-        """The names, in the order they run."""
-        return list(self._names)
-
-    def delete_pass(self, name: str) -> None:
-        """Take a pass out.
-
-        Raises:
-            NotFoundError: If it is not in the list.
-        """
-        if name not in self._names:
-            raise NotFoundError(
-                f"[PassBuilder] name must be one of {', '.join(self._names)}, "
-                f"got {name!r}"
-            )
-        self._names.remove(name)
-
-    def append_pass(self, name: str) -> None:
-        """Add a pass at the end.
-
-        Raises:
-            NotFoundError: If there is no such pass.
-        """
-        self.insert_pass(len(self._names), name)
-
-    def insert_pass(self, index: int, name: str) -> None:
-        """Add a pass before position `index`.
-
-        Raises:
-            NotFoundError: If there is no such pass.
-        """
-        if name not in passes.PASSES:
-            raise NotFoundError(
-                f"[PassBuilder] name must be one of "
-                f"{', '.join(passes.PASSES)}, got {name!r}"
-            )
-        self._names.insert(index, name)
-
-    def turn_off(self) -> None:
-        """Take every pass out."""
-        self._names.clear()
+#: Plans for so many sets of input shapes are kept by default.
+DEFAULT_PLANS = 8
 
 
-class Config:
+class Config(Devices):
     """What a predictor loads and how it runs.
 
     Args:
-        model: Path of a ``.proa`` file; may be given later by `set_model`.
+        model: A ``.proa`` file; an ``.onnx`` file, a ``.pdmodel`` file or folder of
+            PaddlePaddle (imported, which needs the extra ``proa[onnx]`` or
+            ``proa[paddle]``); the prefix of such a path; or a Config, which is copied.
+            May be given later by `set_model`.
+        params: The parameters' file of a Paddle model, unless it stands beside it.
     """
 
-    def __init__(self, model: str | PathLike[str] | None = None) -> None:
-        self._path: Path | None = None
-        self._buffer: bytes | None = None
-        self._threads = 0
-        self._optimize = True
+    Precision = PrecisionType
+    Float32 = PrecisionType.Float32
+    Int8 = PrecisionType.Int8
+    Half = PrecisionType.Half
+    Bfloat16 = PrecisionType.Bfloat16
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | Config | None = None,
+        params: str | PathLike[str] | None = None,
+    ) -> None:
+        self._source = Source()
         self._passes = PassBuilder()
-        if model is not None:
-            self.set_model(model)
+        self._threads, self._plans, self._plan_bytes = 0, DEFAULT_PLANS, 0
+        self._optimize = self._accelerate = True
+        self._memory_optim = self._profile = self._save_optimized = False
+        self._quiet = self._feed_fetch = False
+        self._specify_names = True
+        self._cache_dir = ""
+        self._delegates: list[Delegate] = []
+        if isinstance(model, Config):
+            self.__dict__.update(model.__dict__)
+            self._passes = model._passes.copy()
+            self._delegates = list(model._delegates)
+        elif model is not None:
+            self.set_model(model, params)
 
     # -- the model
     # ------------------------------------------------------------------------
 
-    def set_model(self, model: str | PathLike[str]) -> None:
-        """Load this file.
+    def set_model(
+        self, model: str | PathLike[str], params: str | PathLike[str] | None = None
+    ) -> None:
+        """Load this file or folder; arguments as of the class.
 
         Raises:
             NotFoundError: If there is no such file.
         """
-        path = Path(fspath(model))
-        if not path.is_file():
-            raise NotFoundError(f"[Config] model must be a file, got {str(path)!r}")
-        self._path, self._buffer = path, None
+        self._source = replace(self._source, program=located(model), params=None)
+        if params is not None:
+            self.set_params_file(params)
 
-    def set_model_buffer(self, content: bytes) -> None:
-        """Load the bytes of a model file."""
-        self._path, self._buffer = None, bytes(content)
+    def set_prog_file(self, path: str | PathLike[str]) -> None:
+        """Load this file; the parameters' file stays.
+
+        Raises:
+            NotFoundError: If there is no such file.
+        """
+        self._source = replace(self._source, program=located(path))
+
+    def set_params_file(self, path: str | PathLike[str]) -> None:
+        """The parameters' file of a Paddle model.
+
+        Raises:
+            NotFoundError: If there is no such file.
+        """
+        params = Path(fspath(path))
+        if not params.is_file():
+            raise NotFoundError(f"[Config] params must be a file, got {str(params)!r}")
+        program = self._source.program
+        is_proa = isinstance(program, Path) and program.suffix == ".proa"
+        self._source = replace(self._source, params=None if is_proa else params)
+
+    def set_model_buffer(self, content: bytes, *parts: Any) -> None:
+        """Load the bytes of a model file, which may be encrypted or ONNX.
+
+        Args:
+            content: The bytes.
+            parts: The size of the content, the bytes of a Paddle model's parameters
+                and their size, as programs for Paddle give them. Sizes may be left out.
+
+        Raises:
+            InvalidArgumentError: If a size is not that of its bytes.
+        """
+        texts = [content, *(part for part in parts if not isinstance(part, int))]
+        for text, size in zip(texts, [p for p in parts if isinstance(p, int)]):  # noqa: B905
+            if size != len(text):
+                raise InvalidArgumentError(
+                    f"[Config.set_model_buffer] expected the size of the bytes, "
+                    f"{len(text)}, got {size}"
+                )
+        params = bytes(texts[1]) if len(texts) > 1 and texts[1] else None
+        self._source = replace(self._source, program=bytes(content), params=params)
+
+    def set_cipher_key(self, key: Key | Callable[[], Key]) -> None:
+        """The key of an encrypted model: 32 bytes, or a function that returns them.
+
+        The function is called when the model is read; the model is decrypted in memory.
+        """
+        self._source = replace(self._source, key=key)
 
     def prog_file(self) -> str:
         """Path of the model; empty if it is a buffer or not given."""
-        return str(self._path or "")
+        return self._source.path()
+
+    def params_file(self) -> str:
+        """Path of a Paddle model's parameters, if one was given."""
+        return str(self._source.params) if isinstance(self._source.params, Path) else ""
+
+    def model_dir(self) -> str:
+        """Path of a model that is a folder, else empty."""
+        path = self._source.path()
+        return path if os.path.isdir(path) else ""
 
     def model_from_memory(self) -> bool:
         """True if the model was given by `set_model_buffer`."""
-        return self._buffer is not None
+        return self._source.in_memory
 
     def content(self) -> bytes | memoryview:
-        """The model's bytes: those given, or what the file holds now, in memory.
+        """The bytes of the model as a ``.proa`` file, in memory.
 
         Raises:
-            InvalidArgumentError: If no model was given.
+            InvalidArgumentError: If no model was given, or it is damaged.
+            PreconditionNotMetError: If it is encrypted and there is no key.
         """
-        if self._buffer is not None:
-            return self._buffer
-        if self._path is None:
-            raise InvalidArgumentError(
-                "[Config] expected a model from Config(path), set_model or "
-                "set_model_buffer, got none"
-            )
-        return files.read(self._path, where="Config")
+        return self._source.content()
+
+    def reads_by_itself(self) -> bool:
+        """Whether the engine can read the model's file without Python."""
+        return self._source.is_plain_file()
 
     # -- how it runs
     # ----------------------------------------------------------------------
@@ -138,13 +170,81 @@ class Config:
         """What `set_cpu_math_library_num_threads` said, 0 at first."""
         return self._threads
 
-    def switch_ir_optim(self, on: bool = True) -> None:
+    def set_plan_cache(self, count: int, max_bytes: int = 0) -> None:
+        """How many plans, one for each set of input shapes, are kept.
+
+        Args:
+            count: The least recently used is replaced by the next. At least 1.
+            max_bytes: Of their tables; 0 for as many as they take.
+
+        Raises:
+            InvalidArgumentError: If the count is less than 1 or the bytes negative.
+        """
+        if count < 1 or max_bytes < 0:
+            raise InvalidArgumentError(
+                "[Config.set_plan_cache] expected count >= 1 and max_bytes >= 0, got "
+                f"{count} and {max_bytes}"
+            )
+        self._plans, self._plan_bytes = count, max_bytes
+
+    def set_mkldnn_cache_capacity(self, capacity: int = 0) -> None:
+        """As `set_plan_cache`; 0 for as many as by default."""
+        self.set_plan_cache(capacity or DEFAULT_PLANS, self._plan_bytes)
+
+    def plan_cache(self) -> tuple[int, int]:
+        """What `set_plan_cache` said."""
+        return self._plans, self._plan_bytes
+
+    def enable_mkldnn(self) -> None:
+        """Kernels for this CPU are always used; `mkldnn_enabled` says so again."""
+        self._accelerate = True
+
+    def disable_mkldnn(self) -> None:
+        """`mkldnn_enabled` says no; the kernels stay."""
+        self._accelerate = False
+
+    def mkldnn_enabled(self) -> bool:
+        """What `enable_mkldnn` and `disable_mkldnn` said, True at first."""
+        return self._accelerate
+
+    def set_mkldnn_op(self, ops: Sequence[str] | set[str]) -> None:
+        """Has no effect: each operator has one kernel for this CPU."""
+
+    def disable_mkldnn_fc_passes(self) -> None:
+        """Take the passes out that fuse what follows a matrix product."""
+        for name in ("fuse_bias", "fuse_epilogue"):
+            if name in self._passes.all_passes():
+                self._passes.delete_pass(name)
+
+    def enable_memory_optim(self, x: bool = True) -> None:
+        """Arrays always share the memory of one arena; `memory_optim_enabled` says
+        what was requested.
+        """
+        self._memory_optim = x
+
+    def memory_optim_enabled(self) -> bool:
+        """What `enable_memory_optim` said, False at first."""
+        return self._memory_optim
+
+    # -- graph passes
+    # ---------------------------------------------------------------------
+
+    def switch_ir_optim(self, x: int = True) -> None:
         """Run the passes of `pass_builder` at load (the default), or none."""
-        self._optimize = on
+        self._optimize = bool(x)
 
     def ir_optim(self) -> bool:
         """True if the passes run at load."""
         return self._optimize
+
+    def switch_ir_debug(self, x: int = True) -> None:
+        """Write the graph as text before the passes and after each, into
+        `set_optim_cache_dir` or the working folder: ``0_recorded.txt``, ….
+        """
+        if x:
+            self._passes.enable_debug()
+        else:
+            self._passes.disable_debug()
 
     def pass_builder(self) -> PassBuilder:
         """The passes, to be looked at and changed."""
@@ -154,23 +254,125 @@ class Config:
         """Shorthand of ``pass_builder().delete_pass(name)``."""
         self._passes.delete_pass(name)
 
-    def disable_gpu(self) -> None:
-        """The predictor runs on the CPU; this changes nothing."""
+    def set_optim_cache_dir(self, path: str | PathLike[str]) -> None:
+        """The folder for what `switch_ir_debug` and `enable_save_optim_model` write; it
+        is made if it is not there.
+        """
+        self._cache_dir = fspath(path)
 
-    def use_gpu(self) -> bool:
-        """False: the predictor runs on the CPU."""
-        return False
+    def optim_cache_dir(self) -> str:
+        """What `set_optim_cache_dir` said."""
+        return self._cache_dir
+
+    def enable_save_optim_model(self, save_optimized_model: bool = True) -> None:
+        """Write the model after its passes as ``_optimized.proa`` into
+        `set_optim_cache_dir`, or else beside the model.
+        """
+        self._save_optimized = save_optimized_model
+
+    def saves_optim_model(self) -> bool:
+        """What `enable_save_optim_model` said, False at first."""
+        return self._save_optimized
+
+    # -- parts for other engines
+    # ----------------------------------------------------------
+
+    def add_delegate(self, delegate: Delegate) -> None:
+        """Let another engine run the parts of the graph that it takes."""
+        self._delegates.append(delegate)
+
+    def delegates(self) -> list[Delegate]:
+        """The delegates, in order."""
+        return list(self._delegates)
+
+    def enable_lite_engine(
+        self,
+        precision_mode: PrecisionType = PrecisionType.Float32,
+        zero_copy: bool = False,
+        passes_filter: Sequence[str] = (),
+        ops_filter: Sequence[str] = (),
+    ) -> None:
+        """Let `proa_lite` run the parts of the graph that it has operators for.
+
+        Args:
+            precision_mode, zero_copy, passes_filter: Have no effect.
+            ops_filter: Operators that stay with this engine.
+        """
+        self.add_delegate(LiteDelegate(ops_filter))
+
+    def lite_engine_enabled(self) -> bool:
+        """True after `enable_lite_engine`."""
+        return any(isinstance(d, LiteDelegate) for d in self._delegates)
+
+    def enable_onnxruntime(self) -> None:
+        """Let onnxruntime, where it is installed, run what ONNX can express."""
+        self.add_delegate(OnnxRuntimeDelegate())
+
+    def disable_onnxruntime(self) -> None:
+        """Undo `enable_onnxruntime`."""
+        kept = [d for d in self._delegates if not isinstance(d, OnnxRuntimeDelegate)]
+        self._delegates = kept
+
+    def onnxruntime_enabled(self) -> bool:
+        """True after `enable_onnxruntime`."""
+        return any(isinstance(d, OnnxRuntimeDelegate) for d in self._delegates)
+
+    def enable_ort_optimization(self) -> None:
+        """onnxruntime always optimizes its parts."""
+
+    # -- messages
+    # -------------------------------------------------------------------------
+
+    def enable_profile(self) -> None:
+        """Time each operator of each run, and print a table to standard error when the
+        predictor ends.
+        """
+        self._profile = True
+
+    def profile_enabled(self) -> bool:
+        """True after `enable_profile`."""
+        return self._profile
+
+    def disable_glog_info(self) -> None:
+        """Log nothing: by default the logger ``proa_inference`` says at level INFO what
+        was loaded and what the passes did.
+        """
+        self._quiet = True
+
+    def glog_info_disabled(self) -> bool:
+        """True after `disable_glog_info`."""
+        return self._quiet
+
+    def switch_use_feed_fetch_ops(self, x: int = True) -> None:
+        """Has no effect: inputs and outputs are handles."""
+        self._feed_fetch = bool(x)
+
+    def use_feed_fetch_ops_enabled(self) -> bool:
+        """What `switch_use_feed_fetch_ops` said, False at first."""
+        return self._feed_fetch
+
+    def switch_specify_input_names(self, x: bool = True) -> None:
+        """Has no effect: inputs always have names."""
+        self._specify_names = x
+
+    def specify_input_name(self) -> bool:
+        """What `switch_specify_input_names` said, True at first."""
+        return self._specify_names
+
+    def enable_new_executor(self, x: bool = True) -> None:
+        """Has no effect: there is one executor."""
 
     def summary(self) -> str:
         """The settings, one a line."""
-        where = (
-            f"{len(self._buffer)} bytes in memory"
-            if self._buffer is not None
-            else self.prog_file()
-        )
+        given = self._source.program
+        model = f"{len(given)} bytes in memory" if isinstance(given, bytes) else given
         lines = {
-            "model": where or "none",
+            "model": model or "none",
+            "params": self.params_file() or "none",
             "threads": self._threads or "shared pool",
             "passes": ", ".join(self._passes.all_passes()) if self._optimize else "off",
+            "plans": self._plans,
+            "delegates": ", ".join(d.name for d in self._delegates) or "none",
+            "profile": self._profile,
         }
-        return "\n".join(f"{key:8} {value}" for key, value in lines.items())
+        return "\n".join(f"{key:9} {value}" for key, value in lines.items())

@@ -2,25 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from pathlib import Path
 
-from proa.ir import file, passes
-from proa.runtime import Engine, engine_from_parts
-from proa_inference.config import CHAINS
+from proa.errors import UnimplementedError
+from proa.ir import Program, file, passes
+from proa.runtime import Engine, engine_from_bytes, engine_from_parts, load_engine
+from proa_inference.config import Config
+from proa_inference.delegate import Delegate
+from proa_inference.partition import PartitionedEngine, has_control_flow
+from proa_inference.passes import CHAINS
+
+_log = logging.getLogger("proa_inference")
+_OPTIMIZED = "_optimized.proa"
 
 
-def optimized_engine(
-    content: bytes | memoryview, names: Sequence[str], threads: int
-) -> Engine:
-    """An engine of the model after the passes of those names, in order.
+def optimized_program(config: Config) -> Program:
+    """The model's graph after the passes of the config, but for elementwise chains."""
+    program = file.from_bytes(config.content())
+    if not config.ir_optim():
+        return program
+    before = sum(1 for _ in program.nodes())
+    names = [n for n in config.pass_builder().all_passes() if n != CHAINS]
+    if config.pass_builder().is_debug():
+        _apply_in_steps(program, names, Path(config.optim_cache_dir() or "."))
+    else:
+        passes.apply(program, names)
+    if not config.glog_info_disabled():
+        after = sum(1 for _ in program.nodes())
+        _log.info("%d passes: %d nodes became %d", len(names), before, after)
+    return program
 
-    The engine reads weights that no pass changed where `content` has them. Chains,
-    elementwise nodes that run block by block, are made last.
+
+def _apply_in_steps(program: Program, names: list[str], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "0_recorded.txt").write_text(f"{program}\n", encoding="utf-8")
+    for i, name in enumerate(names, 1):
+        passes.apply(program, [name])
+        (folder / f"{i}_{name}.txt").write_text(f"{program}\n", encoding="utf-8")
+    passes.apply(program, names)
+
+
+def engine_of_program(program: Program, config: Config) -> Engine:
+    """An engine of a program, which is changed if chains are among the passes.
+
+    The engine reads weights that no pass changed where the program has them.
     """
-    program = file.from_bytes(content)
-    passes.apply(program, [name for name in names if name != CHAINS])
-    if CHAINS in names:
+    chains = []
+    if config.ir_optim() and CHAINS in config.pass_builder().all_passes():
         passes.apply(program, [CHAINS])
+        chains = passes.chain_spans(program)
     graph, weights = file.to_parts(program)
-    chains = passes.chain_spans(program)
+    threads = config.cpu_math_library_num_threads()
     return engine_from_parts(graph, weights, threads, chains)
+
+
+def build_engine(config: Config) -> Engine:
+    """The engine that a config describes, with its delegates."""
+    threads, delegates = config.cpu_math_library_num_threads(), config.delegates()
+    passes_run = config.ir_optim() and bool(config.pass_builder().all_passes())
+    engine: Engine
+    if passes_run or delegates or config.saves_optim_model():
+        program = optimized_program(config)
+        if config.saves_optim_model():
+            file.write(program, _optimized_path(config))
+        if delegates:
+            engine = _partitioned(program, config, delegates)
+        else:
+            engine = engine_of_program(program, config)
+    elif config.reads_by_itself():
+        engine = load_engine(config.prog_file(), threads)
+    else:
+        engine = engine_from_bytes(config.content(), threads)
+    engine.limit_plans(*config.plan_cache())
+    return engine
+
+
+def _partitioned(
+    program: Program, config: Config, delegates: list[Delegate]
+) -> PartitionedEngine:
+    if has_control_flow(program):
+        raise UnimplementedError(
+            "[Config.add_delegate] expected a model without branches and loops, got "
+            "one with them"
+        )
+    return PartitionedEngine(
+        program, delegates, lambda part: engine_of_program(part, config)
+    )
+
+
+def _optimized_path(config: Config) -> Path:
+    folder = config.optim_cache_dir()
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return Path(folder) / _OPTIMIZED
+    path = config.prog_file()
+    return (Path(path).parent if path else Path(".")) / _OPTIMIZED

@@ -27,6 +27,10 @@ class PredictorPool:
     def __len__(self) -> int:
         return len(self._predictors)
 
+    def retrive(self, index: int) -> Predictor:
+        """`retrieve`, as Paddle Inference spells it."""
+        return self.retrieve(index)
+
     def retrieve(self, index: int) -> Predictor:
         """The predictor of that index; let one thread at a time use it.
 

@@ -2,111 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+import sys
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
-from proa.runtime import Engine, engine_from_bytes, load_engine
+from proa.errors import NotFoundError, PreconditionNotMetError
+from proa.ir import Program
+from proa.runtime import Engine
 from proa_inference.config import Config
-from proa_inference.optimize import optimized_engine
+from proa_inference.observe import observed_outputs
+from proa_inference.optimize import build_engine, engine_of_program, optimized_program
+from proa_inference.profile import Costs, StepTime, profile_table
+from proa_inference.tensor import Held, Tensor, TensorSpec
+from proa_inference.types import DataType
 
 Array = NDArray[Any]
+#: Is given the operator, the name and the array of each result of a run.
+OutputHook = Callable[[str, str, Tensor], None]
 
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """Name, dtype and shape of an input or output; -1 is a dimension that may vary."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """One step of a profiled run."""
-
-    op: str
-    name: str
-    milliseconds: float
-
-
-class Tensor:
-    """A handle on one input or output of a predictor."""
-
-    def __init__(
-        self, predictor: Predictor, spec: TensorSpec, *, is_input: bool
-    ) -> None:
-        self._predictor, self._spec, self._is_input = predictor, spec, is_input
-
-    def name(self) -> str:
-        """Name of the input or output."""
-        return self._spec.name
-
-    def type(self) -> np.dtype[Any]:
-        """Its dtype (bfloat16 travels as uint16)."""
-        return self._spec.dtype
-
-    def shape(self) -> list[int]:
-        """Shape of the array it holds now; before that, what the model states."""
-        held = self._predictor._held(self._spec.name)
-        return list(self._spec.shape if held is None else held.shape)
-
-    def reshape(self, shape: Sequence[int]) -> None:
-        """Give an input a new array of zeros of that shape, to be filled."""
-        self.share_external_data(np.zeros(tuple(shape), self._spec.dtype))
-
-    def copy_from_cpu(self, data: Array) -> None:
-        """Set the input to a copy of `data`."""
-        self.share_external_data(np.array(data, order="C"))
-
-    def share_external_data(self, data: Array) -> None:
-        """Set the input to `data` itself, which `run` then reads in place.
-
-        Raises:
-            InvalidArgumentError: If the handle is an output's or the dtype is not the
-            input's.
-        """
-        if not self._is_input:
-            raise InvalidArgumentError(
-                f"[Tensor] data can only be given to an input, got the output "
-                f"{self.name()!r}"
-            )
-        if data.dtype != self._spec.dtype:
-            raise InvalidArgumentError(
-                f"[Tensor] input {self.name()!r} must be {self._spec.dtype}, "
-                f"got {data.dtype}"
-            )
-        self._predictor._feed[self._spec.name] = data
-
-    def copy_to_cpu(self) -> Array:
-        """The array of an output after `run`, or of an input.
-
-        Raises:
-            PreconditionNotMetError: If there is none yet.
-        """
-        held = self._predictor._held(self._spec.name)
-        if held is None:
-            must = "be given" if self._is_input else "be computed by run()"
-            raise PreconditionNotMetError(
-                f"[Tensor] {self.name()!r} must {must} before it is read, got no data"
-            )
-        return held
+_log = logging.getLogger("proa_inference")
+#: A profile keeps the steps of so many runs, the last.
+_PROFILED_RUNS = 1000
 
 
 class Predictor:
-    """A loaded model, by `create_predictor`. One thread at a time; clone for more."""
+    """A loaded model. One thread at a time; clone for more.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        config: What to load; later changes of it have no effect.
+
+    Raises:
+        InvalidArgumentError: If no model was given, or its bytes are not a model.
+        VersionError: If it is of a later format than this library reads.
+        PreconditionNotMetError: If it is encrypted and there is no key.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = Config(config)
+        self._set_engine(build_engine(self._config))
+        if not config.glog_info_disabled():
+            model = config.prog_file() or "a model from memory"
+            _log.info("loaded %s: %d bytes", model, self._engine.model_bytes)
+
+    def _set_engine(self, engine: Engine) -> None:
         self._engine = engine
         self._inputs = [_spec(*s) for s in engine.inputs]
         self._outputs = [_spec(*s) for s in engine.outputs]
-        self._feed: dict[str, Array] = {}
-        self._fetch: dict[str, Array] = {}
+        self._names = [spec.name for spec in self._outputs]
+        self._fed, self._fetched = Held(), Held()
+        self._hooks: list[OutputHook] = []
+        self._observer: tuple[Engine, list[tuple[str, TensorSpec]]] | None = None
+        self._program: Program | None = None
+        self._runs: list[list[StepTime]] = []
+        if self._config.profile_enabled():
+            weakref.finalize(self, _print_profile, self._runs)
 
     def get_input_specs(self) -> list[TensorSpec]:
         """Name, dtype and shape of each input, in order."""
@@ -122,7 +75,7 @@ class Predictor:
 
     def get_output_names(self) -> list[str]:
         """Names of the outputs, in order."""
-        return [s.name for s in self._outputs]
+        return list(self._names)
 
     def get_input_handle(self, name: str) -> Tensor:
         """The handle of an input.
@@ -130,7 +83,7 @@ class Predictor:
         Raises:
             NotFoundError: If the model has no such input.
         """
-        return Tensor(self, _find(self._inputs, name, "input"), is_input=True)
+        return Tensor(_find(self._inputs, name, "input"), self._fed, is_input=True)
 
     def get_output_handle(self, name: str) -> Tensor:
         """The handle of an output.
@@ -138,9 +91,10 @@ class Predictor:
         Raises:
             NotFoundError: If the model has no such output.
         """
-        return Tensor(self, _find(self._outputs, name, "output"), is_input=False)
+        spec = _find(self._outputs, name, "output")
+        return Tensor(spec, self._fetched, is_input=False)
 
-    def run(self, inputs: Sequence[Array] | None = None) -> list[Array]:
+    def run(self, inputs: Sequence[Any] | None = None) -> list[Array]:
         """Run the model on `inputs`, or on what the input handles hold.
 
         Arrays are read in place, whatever their strides. The results are new arrays.
@@ -150,21 +104,64 @@ class Predictor:
             PreconditionNotMetError: If an input handle holds nothing.
             UnavailableError: If `stop` ended it.
         """
-        arrays = self._fed() if inputs is None else list(inputs)
-        results: list[Array] = self._engine.run(arrays)
-        self._fetch = dict(zip(self.get_output_names(), results, strict=True))
+        arrays = self._given() if inputs is None else list(inputs)
+        results: list[Array]
+        if self._hooks:
+            results = self._run_observed(arrays)
+        elif self._config.profile_enabled():
+            results, steps = self._engine.run_profiled(arrays)
+            self._runs.append(self._timed(steps, arrays))
+            del self._runs[:-_PROFILED_RUNS]
+        else:
+            results = self._engine.run(arrays)
+        self._fetched.arrays = dict(zip(self._names, results, strict=True))
         return results
 
     def profile(self, inputs: Sequence[Array]) -> list[StepTime]:
         """Run once on `inputs` and say how long each step took."""
-        return [
-            StepTime(op, name, nanoseconds / 1e6)
-            for op, name, nanoseconds in self._engine.profile(list(inputs))
-        ]
+        return self._timed(self._engine.profile(list(inputs)), inputs)
+
+    def profile_runs(self) -> list[list[StepTime]]:
+        """The steps of the last runs, if `Config.enable_profile` was called."""
+        return [list(steps) for steps in self._runs]
 
     def clone(self) -> Predictor:
-        """A predictor for another thread: the same weights, memory of its own."""
-        return Predictor(self._engine.clone())
+        """A predictor for another thread: the same weights, memory of its own.
+
+        Hooks are not cloned.
+        """
+        twin = object.__new__(Predictor)
+        twin._config = self._config
+        twin._set_engine(self._engine.clone())
+        return twin
+
+    def register_output_hook(self, hook: OutputHook) -> None:
+        """Call `hook` after each run with every array that was computed.
+
+        Runs are then slower and take memory for all arrays at once. What passes fused
+        has no array.
+
+        Args:
+            hook: Is given the operator, the array's name and a handle on it.
+
+        Raises:
+            UnimplementedError: If the model has branches or loops.
+        """
+        if self._observer is None:
+            program = optimized_program(self._config)
+            ops = observed_outputs(program)
+            engine = engine_of_program(program, self._config)
+            specs = [_spec(*s) for s in engine.outputs[len(self._outputs) :]]
+            self._observer = engine, list(zip(ops, specs, strict=True))
+        self._hooks.append(hook)
+
+    def try_shrink_memory(self) -> int:
+        """Free what runs left, which the next run allocates anew; returns the bytes."""
+        return self._engine.release_memory()
+
+    def clear_intermediate_tensor(self) -> None:
+        """Free the memory of intermediate arrays; what handles hold stays."""
+        self._engine.release_memory()
 
     def has_control_flow(self) -> bool:
         """Whether the model has branches or loops that follow from its input."""
@@ -188,23 +185,41 @@ class Predictor:
             "arena": self._engine.arena_bytes,
         }
 
-    def _held(self, name: str) -> Array | None:
-        return self._feed.get(name, self._fetch.get(name))
-
-    def _fed(self) -> list[Array]:
-        missing = [s.name for s in self._inputs if s.name not in self._feed]
+    def _given(self) -> list[Array]:
+        held = self._fed.arrays
+        missing = [s.name for s in self._inputs if s.name not in held]
         if missing:
             raise PreconditionNotMetError(
                 "[Predictor.run] expected every input, got none for "
                 f"{', '.join(missing)}"
             )
-        return [self._feed[s.name] for s in self._inputs]
+        return [held[s.name] for s in self._inputs]
+
+    def _run_observed(self, arrays: list[Array]) -> list[Array]:
+        assert self._observer is not None  # made with the first hook
+        engine, observed = self._observer
+        results = engine.run(arrays)
+        count = len(self._outputs)
+        held = Held(
+            {s.name: y for (_, s), y in zip(observed, results[count:], strict=True)}
+        )
+        for hook in self._hooks:
+            for op, spec in observed:
+                hook(op, spec.name, Tensor(spec, held, is_input=False))
+        return results[:count]
+
+    def _timed(
+        self, steps: Sequence[tuple[str, str, int]], inputs: Sequence[Any]
+    ) -> list[StepTime]:
+        if self._program is None:
+            self._program = optimized_program(self._config)
+        costs = Costs(self._program, [array.shape for array in inputs])
+        return [StepTime(op, name, ns / 1e6, *costs.of(name)) for op, name, ns in steps]
 
 
 def _spec(name: str, dtype: str, shape: tuple[int, ...]) -> TensorSpec:
-    # NumPy lacks bfloat16: its bits travel as uint16.
-    kind = "uint16" if dtype == "bfloat16" else dtype
-    return TensorSpec(name, np.dtype(kind), tuple(shape))
+    kind = DataType[dtype.upper()]
+    return TensorSpec(name, kind.numpy, tuple(shape), kind)
 
 
 def _find(specs: list[TensorSpec], name: str, kind: str) -> TensorSpec:
@@ -215,20 +230,11 @@ def _find(specs: list[TensorSpec], name: str, kind: str) -> TensorSpec:
     raise NotFoundError(f"[Predictor] {kind} name must be one of {names}, got {name!r}")
 
 
-def create_predictor(config: Config) -> Predictor:
-    """Load the model that `config` names.
+def _print_profile(runs: list[list[StepTime]]) -> None:
+    if runs:
+        print(profile_table(runs), file=sys.stderr)
 
-    Raises:
-        InvalidArgumentError: If no model was given, or its bytes are not a model.
-        VersionError: If it is of a later format than this library reads.
-    """
-    threads = config.cpu_math_library_num_threads()
-    names = config.pass_builder().all_passes() if config.ir_optim() else []
-    if names:
-        return Predictor(optimized_engine(config.content(), names, threads))
-    if config.model_from_memory():
-        return Predictor(engine_from_bytes(config.content(), threads))
-    config_path = config.prog_file()
-    if not config_path:
-        config.content()  # says that there is no model
-    return Predictor(load_engine(config_path, threads))
+
+def create_predictor(config: Config) -> Predictor:
+    """Load the model that `config` names; errors as of `Predictor`."""
+    return Predictor(config)

@@ -163,14 +163,14 @@ struct Engine::Impl {
       : model(std::move(shared)), options(chosen) {
     check_updates();
     if (model->flow != nullptr) {
-      flow.emplace(*model->flow, options.max_plans);
+      flow.emplace(*model->flow, options.max_plans, options.max_plan_bytes);
     } else {
       PlanOptions how;
       how.given_outputs = options.updates.on;
       how.first_nodes = options.updates.first_nodes;
       how.first_outputs = options.updates.first_outputs;
       if (options.updates.on) how.stores = options.updates.stores.data();
-      plans.emplace(*model->main, how, options.max_plans);
+      plans.emplace(*model->main, how, options.max_plans, options.max_plan_bytes);
     }
     take_chains();
     if (options.threads > 1) own_pool = std::make_unique<ThreadPool>(options.threads);
@@ -252,6 +252,18 @@ struct Engine::Impl {
 
   void run_plan_part(Plan* plan, const View* inputs, View* outputs, Part part) {
     run_plan(*model->main, plan, inputs, outputs, parallel(), profile ? &profile : nullptr, part);
+  }
+
+  /// Bytes that runs left: the arena, plans, and results in memory of the engine.
+  size_t run_bytes() const {
+    if (!flow.has_value()) {
+      return plans->table_bytes() + (options.updates.on ? plans->largest_arena() : arena.size());
+    }
+    size_t total = flow->bytes();
+    for (const HeldArray& result : results) {
+      if (result.memory.get() != nullptr) total += result.memory.get()->bytes();
+    }
+    return total;
   }
 
   std::vector<HeldArray> run_blocks(const View* inputs) {
@@ -427,16 +439,31 @@ size_t Engine::packed_bytes() const {
 }
 size_t Engine::arena_bytes() const {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
+  return impl_->run_bytes();
+}
+
+void Engine::limit_plans(int max_plans, size_t max_bytes) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->options.max_plans = max_plans;
+  impl_->options.max_plan_bytes = max_bytes;
   if (impl_->flow.has_value()) {
-    size_t total = impl_->flow->bytes();
-    for (const HeldArray& result : impl_->results) {
-      if (result.memory.get() != nullptr) total += result.memory.get()->bytes();
-    }
-    return total;
+    impl_->flow->limit(max_plans, max_bytes);
+  } else {
+    impl_->plans->limit(max_plans, max_bytes);
   }
-  const size_t arena =
-      impl_->options.updates.on ? impl_->plans->largest_arena() : impl_->arena.size();
-  return impl_->plans->table_bytes() + arena;
+}
+
+size_t Engine::release_memory() {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const size_t before = impl_->run_bytes();
+  if (impl_->flow.has_value()) {
+    impl_->flow->release();
+    impl_->results.clear();
+  } else {
+    impl_->plans->clear();
+    impl_->arena = Buffer();
+  }
+  return before - impl_->run_bytes();
 }
 
 }  // namespace proa

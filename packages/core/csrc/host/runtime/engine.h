@@ -74,10 +74,11 @@ struct EngineRun {
 };
 
 struct EngineOptions {
-  int threads = 0;              // 0: the pool of the process; 1: the caller's thread; n: a
-                                // pool of its own
-  int max_plans = 8;            // cached plans, one for each recent set of input shapes and strides
-  bool verify_checksum = true;  // read the whole file once and find flipped bits
+  int threads = 0;            // 0: the pool of the process; 1: the caller's thread; n: a
+                              // pool of its own
+  int max_plans = 8;          // cached plans, one for each recent set of input shapes and strides
+  size_t max_plan_bytes = 0;  // of their tables, beyond which all but the last are dropped; 0: any
+  bool verify_checksum = true;      // read the whole file once and find flipped bits
   std::vector<EngineChain> chains;  // in order and apart from each other
   EngineUpdates updates;            // engines that have them have no clones
   /// Called about twenty times a second in runs with control flow, which may be long. An exception
@@ -137,6 +138,12 @@ class Engine {
   /// Ends the run in progress, from any thread, where it has control flow: it throws EngineStopped
   /// before its next iteration, branch or block. Later runs are not affected.
   void stop();
+
+  /// max_plans and max_plan_bytes of the options, from now on.
+  void limit_plans(int max_plans, size_t max_bytes);
+  /// Frees the arena, the plans and what runs left; the next run builds its plan anew. Returns the
+  /// bytes freed. Outputs in memory of the engine are no longer valid.
+  size_t release_memory();
 
   /// Runs with a call of `profile` after each step; nullptr ends profiling.
   void set_profile(EngineProfile profile);

@@ -197,7 +197,19 @@ CachedPlan& BlockPlans::find(const View* inputs) {
     plans_.pop_front();
     throw;
   }
+  drop_excess();
   return plans_.front();
+}
+
+void BlockPlans::limit(int max_plans, size_t max_bytes) {
+  max_plans_ = max_plans < 1 ? 1 : static_cast<size_t>(max_plans);
+  max_bytes_ = max_bytes;
+  drop_excess();
+}
+
+void BlockPlans::drop_excess() {
+  while (plans_.size() > max_plans_) plans_.pop_back();
+  while (max_bytes_ > 0 && plans_.size() > 1 && table_bytes() > max_bytes_) plans_.pop_back();
 }
 
 void BlockPlans::build(const View* inputs, CachedPlan* made) {

@@ -46,22 +46,28 @@ struct CachedPlan {
 class BlockPlans {
  public:
   /// `block` and what `how` points to must outlive this object.
-  BlockPlans(const ComputingBlock& block, const PlanOptions& how, int max_plans)
-      : block_(&block), how_(how), max_plans_(max_plans < 1 ? 1 : max_plans) {}
+  BlockPlans(const ComputingBlock& block, const PlanOptions& how, int max_plans, size_t max_bytes)
+      : block_(&block), how_(how) {
+    limit(max_plans, max_bytes);
+  }
   /// Nodes of the block, in order and apart from those given before.
   void add_chain(NodeSpan chain) { chains_.push_back(chain); }
   /// The plan for these inputs, built if there is none. Valid until the next call.
   CachedPlan& find(const View* inputs);
+  void clear() { plans_.clear(); }
+  /// Keeps at most so many plans, and, but for the last, tables of so many bytes; 0 for any.
+  void limit(int max_plans, size_t max_bytes);
   /// Bytes of the plans' tables.
   size_t table_bytes() const;
   size_t largest_arena() const;
 
  private:
   void build(const View* inputs, CachedPlan* made);
+  void drop_excess();
 
   const ComputingBlock* block_;
   PlanOptions how_;
-  size_t max_plans_;
+  size_t max_plans_ = 1, max_bytes_ = 0;
   std::vector<NodeSpan> chains_;
   std::list<CachedPlan> plans_;  // most recently used first
 };

@@ -53,7 +53,7 @@ Memory memory_for(View* view) {
   }
 }
 
-FlowRun::FlowRun(const FlowProgram& program, int max_plans)
+FlowRun::FlowRun(const FlowProgram& program, int max_plans, size_t max_plan_bytes)
     : program_(program), states_(program.blocks.size()) {
   for (size_t k = 0; k < states_.size(); ++k) {
     const FlowBlock& block = program.blocks[k];
@@ -65,7 +65,7 @@ FlowRun::FlowRun(const FlowProgram& program, int max_plans)
     PlanOptions how;
     how.given_outputs = true;
     how.stores = block.passed.data();
-    state.plans = std::make_unique<BlockPlans>(*block.computing, how, max_plans);
+    state.plans = std::make_unique<BlockPlans>(*block.computing, how, max_plans, max_plan_bytes);
     state.plan_inputs.resize(block.input_count);
     state.plan_outputs.resize(block.outputs.size());
   }
@@ -101,6 +101,19 @@ std::vector<HeldArray> FlowRun::run(const View* inputs, const FlowRunOptions& op
   for (size_t i = 0; i < arrays.size(); ++i) arrays[i].view = inputs[i];
   run_block(0, &arrays, arrays.size(), &outputs);
   return outputs;
+}
+
+void FlowRun::limit(int max_plans, size_t max_plan_bytes) {
+  for (const BlockState& state : states_) {
+    if (state.plans != nullptr) state.plans->limit(max_plans, max_plan_bytes);
+  }
+}
+
+void FlowRun::release() {
+  for (const BlockState& state : states_) {
+    if (state.plans != nullptr) state.plans->clear();
+  }
+  arena_ = Buffer();
 }
 
 size_t FlowRun::bytes() const {

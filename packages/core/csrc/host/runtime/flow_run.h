@@ -55,13 +55,17 @@ struct FlowRunOptions {
 /// The plans and the arena of an engine on a program. One run at a time.
 class FlowRun {
  public:
-  FlowRun(const FlowProgram& program, int max_plans);
+  FlowRun(const FlowProgram& program, int max_plans, size_t max_plan_bytes);
   /// Chains of nodes as numbered in the file, each within one computing block.
   void add_chain(NodeSpan chain);
   /// Runs the model. Results may share memory with inputs or constants.
   std::vector<HeldArray> run(const View* inputs, const FlowRunOptions& options);
   /// Ends the run in progress; see Engine::stop.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
+  /// BlockPlans::limit for each computing block.
+  void limit(int max_plans, size_t max_plan_bytes);
+  /// Frees the arena and the plans.
+  void release();
   /// Bytes of the arena and of plans.
   size_t bytes() const;
 

@@ -3,6 +3,7 @@
 from proa.ir.builder import Builder
 from proa.ir.describe import describe, summarise
 from proa.ir.file import from_bytes, read, to_bytes, write
+from proa.ir.outputs import name_outputs
 from proa.ir.program import Block, Node, Program, Value
 from proa.ir.verify import verify
 
@@ -14,6 +15,7 @@ __all__ = [
     "Value",
     "describe",
     "from_bytes",
+    "name_outputs",
     "read",
     "summarise",
     "to_bytes",

@@ -126,6 +126,21 @@ def as_tuples(treedef: Any) -> Any:
     return treedef
 
 
+def leaf_paths(treedef: Any, path: tuple[Any, ...] = ()) -> dict[int, tuple[Any, ...]]:
+    """The keys, field names and indices that lead to each leaf, by its number."""
+    ((kind, content),) = treedef.items()
+    if kind == "leaf":
+        return {content: path}
+    parts: list[tuple[Any, Any]] = []
+    if kind == "dict":
+        parts = [(str(key), inner) for key, inner in content]
+    elif kind == "namedtuple":
+        parts = list(zip(content[0]._fields, content[1:], strict=True))
+    elif kind in ("list", "tuple", "union"):
+        parts = list(enumerate(content))
+    return {k: v for key, p in parts for k, v in leaf_paths(p, (*path, key)).items()}
+
+
 def hidden_tensor(treedef: Any) -> bool:
     """Whether a value of the treedef, which is no leaf, is an object with a symbolic
     tensor in it: that would be no tensor of any run.

@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from proa.errors import InvalidArgumentError
-from proa.ir import from_bytes, read, to_bytes
+from proa.ir import from_bytes, name_outputs, read, to_bytes
 from proa.ir.file import check_storable, write_all
 from proa.ir.passes import apply
 from proa.jit.capture import GraphBreak
 from proa.jit.convert.effects import left_out
 from proa.jit.foreign import exporter_of, is_foreign, load_foreign
 from proa.jit.input_spec import as_specs
-from proa.jit.pytree import as_tuples
+from proa.jit.pytree import as_tuples, leaf_paths
 from proa.jit.static_function import StaticFunction
 from proa.jit.trace import Trace, owner_of
 from proa.jit.translated_layer import TranslatedLayer, noted
@@ -60,10 +60,40 @@ def _version() -> str:
         return "unknown"
 
 
+def _output_names(found: Trace) -> list[str]:
+    """For each output the keys that lead to it in the function's result, joined by
+    dots, or the name of the operator's output where there are none.
+
+    Indices of the outermost lists are left out where the rest is enough.
+    """
+    outputs = found.program.main.outputs
+    paths = leaf_paths(found.treedef)
+    joined: list[str] = []
+    for i in range(len(outputs)):
+        path = paths.get(i, ())
+        named = next((k for k, key in enumerate(path) if isinstance(key, str)), None)
+        joined.append("" if named is None else ".".join(map(str, path[named:])))
+    names: list[str] = []
+    for i, (value, name) in enumerate(zip(outputs, joined, strict=True)):
+        if name and joined.count(name) > 1:
+            name = ".".join(map(str, paths[i]))
+        name, number = name or value.name, 1
+        stem = name
+        while name in names or (name in joined and name != joined[i]):
+            name, number = f"{stem}_{number}", number + 1
+        names.append(name)
+    return names
+
+
 def export(
-    layer: Callable[..., object], input_spec: Sequence[object] | None = None
+    layer: Callable[..., object],
+    input_spec: Sequence[object] | None = None,
+    output_names: Sequence[str] | None = None,
 ) -> Trace:
     """The program of a Layer or function in evaluation mode, as `save` writes it.
+
+    Args:
+        output_names: One for each output; by default the keys of what is returned.
 
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known, or the function
@@ -99,6 +129,8 @@ def export(
     # A value that only Python knows cannot be stored: outputs then come as a flat list.
     with suppress(TypeError):
         program.metadata["outputs"] = json.dumps(as_tuples(found.treedef))
+    chosen = _output_names(found) if output_names is None else list(output_names)
+    name_outputs(program, chosen)
     return found
 
 
@@ -124,19 +156,24 @@ def save(
             them or the function was called. The model takes them one after another.
             They are those of ``forward``.
         configs: ``format="paddle"`` writes ``PATH.pdmodel`` and ``PATH.pdiparams`` for
-            PaddlePaddle, as `proa.interop.paddle.save` does.
+            PaddlePaddle, as `proa.interop.paddle.save` does. ``output_names``: what
+            runtimes call the outputs of ``forward``, one for each. Without it a
+            dictionary's keys and a named tuple's fields name what it returns
+            (``"boxes"``, or ``"head.boxes"`` where they are nested).
 
     Raises:
-        InvalidArgumentError: If the inputs' shapes are not known, or the function
-            returns no tensors.
+        InvalidArgumentError: If the inputs' shapes are not known, the function
+            returns no tensors, or the names are not one for each output.
         UnimplementedError: If the code depends on a tensor's value or calls Python
             functions of `static.py_func`; names the line.
     """
     kind = configs.get("format", "proa")
+    names: Any = configs.get("output_names")  # of any type: export checks it
     if kind != "proa":
-        exporter_of("jit.save", kind).save(layer, path, input_spec)
+        exporter = exporter_of("jit.save", kind)
+        exporter.save(layer, path, input_spec, output_names=names)
         return
-    program = export(layer, input_spec).program
+    program = export(layer, input_spec, names).program
     apply(program, _SAVED_PASSES)
     if not isinstance(path, (str, os.PathLike)):
         check_storable(program)

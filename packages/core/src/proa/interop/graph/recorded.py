@@ -7,6 +7,7 @@ from typing import Any
 
 from proa.errors import InvalidArgumentError
 from proa.interop.graph.layer import GraphLayer
+from proa.ir.outputs import name_outputs
 from proa.ir.program import Program
 from proa.ir.record import to_array
 from proa.jit.input_spec import InputSpec, as_specs
@@ -15,16 +16,21 @@ from proa.jit.translated_layer import TranslatedLayer
 
 
 def recorded_program(
-    where: str, layer: Any, input_spec: Sequence[Any] | None
+    where: str,
+    layer: Any,
+    input_spec: Sequence[Any] | None,
+    output_names: Sequence[str] | None = None,
 ) -> Program:
     """A program to be changed: a Layer's or function's, or of what `jit.load` gave.
 
     Args:
         where: The caller, for errors.
+        output_names: One for each output; by default what it has.
 
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known, or are others than
-            those that the program was recorded with.
+            those that the program was recorded with; if the names are not one for
+            each output.
     """
     if isinstance(layer, Program):
         known = layer.copy()
@@ -33,7 +39,9 @@ def recorded_program(
     else:
         if input_spec is None and isinstance(layer, GraphLayer):
             input_spec = layer.input_spec
-        return traced(layer, input_spec).program
+        return traced(layer, input_spec, output_names).program
+    if output_names is not None:
+        name_outputs(known, output_names)
     if input_spec is not None:
         _check_inputs(where, known, as_specs(list(input_spec)))
     return known

@@ -38,8 +38,8 @@ def remove_identities(program: Program) -> bool:
     5. transpose in order; 6. reshape, flatten, squeeze, unsqueeze, broadcast_to, sum_to
     that keep a shape with at most one unknown dimension; 7. pad by nothing.
 
-    Leaves the nodes as dead code. What an op that changes its arrays is given stays: a
-    copy of it may be wanted as it was before.
+    Leaves the nodes as dead code, and outputs their names. What an op that changes its
+    arrays is given stays: a copy of it may be wanted as it was before.
     """
     changed = False
     for block in program.blocks:
@@ -55,6 +55,8 @@ def remove_identities(program: Program) -> bool:
             if y.is_output and (x.kind != "node" or x.is_output):
                 continue  # an output keeps a name of its own
             if y.users or y.is_output:
+                if y.is_output:
+                    x.name, y.name = y.name, x.name
                 block.replace(y, x)
                 changed = True
     return changed

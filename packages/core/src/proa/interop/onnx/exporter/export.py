@@ -43,7 +43,8 @@ def export(
         input_spec: As `jit.save` takes it. None and -1 are dynamic axes: symbolic
             dimensions of the model.
         opset_version: 9 to 21.
-        configs: ``enable_onnx_checker=False`` leaves out the check.
+        configs: ``enable_onnx_checker=False`` leaves out the check;
+            ``output_names`` are as `jit.save` takes them.
 
     Raises:
         InvalidArgumentError: If the inputs' shapes are not known, or differ from those
@@ -57,12 +58,13 @@ def export(
     """
     onnx_package()
     _check_opset(opset_version)
-    if set(configs) - {"enable_onnx_checker"}:
+    if set(configs) - {"enable_onnx_checker", "output_names"}:
         raise InvalidArgumentError(
-            "[onnx.export] expected enable_onnx_checker alone as configs, got "
-            f"{sorted(configs)}"
+            "[onnx.export] expected enable_onnx_checker and output_names as configs, "
+            f"got {sorted(configs)}"
         )
-    program = recorded_program("onnx.export", layer, input_spec)
+    names = configs.pop("output_names", None)
+    program = recorded_program("onnx.export", layer, input_spec, names)
     export_program(program, path, opset_version, **configs)
 
 

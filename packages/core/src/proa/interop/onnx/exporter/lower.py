@@ -73,8 +73,9 @@ class _Lowering:
             return Written(self.graph, inputs, [], self.refused)
         self.graph.stem = "output"
         found: list[Ref] = []
-        for ref in outputs:
+        for value, ref in zip(main.outputs, outputs, strict=True):
             found.append(self.graph.owned(ref, found))
+            self.graph.rename(found[-1], value.name)
         outer = self.graph.nodes()
         outer[:] = live(outer, found)
         return Written(self.graph, inputs, found, self.refused)
@@ -83,7 +84,9 @@ class _Lowering:
         known = self.refs.get(value)
         if known is None:
             assert value.data is not None
-            known = self.graph.initializer(value.name, value.data, value.dtype)
+            # The output that copies it has the name.
+            name = f"{value.name}.value" if value.is_output else value.name
+            known = self.graph.initializer(name, value.data, value.dtype)
             self.refs[value] = known
         return known
 

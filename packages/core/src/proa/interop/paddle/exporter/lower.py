@@ -54,8 +54,7 @@ class Lowering:
             assert value.data is not None
             self.refs[value] = writer.parameter(value.name, value.data, value.dtype)
         for i, ref in enumerate(self._block(main)):
-            name = f"save_infer_model/scale_{i}.tmp_0"
-            out = writer.variable(name, ref.dtype, ref.shape)
+            out = writer.variable(main.outputs[i].name, ref.dtype, ref.shape)
             kind = "assign" if ref.dtype == "bool" else "scale"
             attrs = {"scale": 1.0, "bias": 0.0, "bias_after_scale": True}
             given = {} if ref.dtype == "bool" else attrs

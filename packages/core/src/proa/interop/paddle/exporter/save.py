@@ -23,7 +23,11 @@ _PASSES = (
 
 
 def save(
-    layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None = None
+    layer: Any,
+    path: str | os.PathLike[str],
+    input_spec: Sequence[Any] | None = None,
+    *,
+    output_names: Sequence[str] | None = None,
 ) -> None:
     """Write a Layer as a model that PaddlePaddle 2.5 and later load.
 
@@ -33,15 +37,18 @@ def save(
         layer: A Layer or function, or what `jit.load` gave.
         path: The files' prefix: ``PREFIX.pdmodel`` and ``PREFIX.pdiparams``.
         input_spec: As `jit.save` takes it. None and -1 are sizes that are left open.
+        output_names: As `jit.save` takes them.
 
     Raises:
-        InvalidArgumentError: If the inputs' shapes are not known.
+        InvalidArgumentError: If the inputs' shapes are not known, or the names are not
+            one for each output.
         UnimplementedError: If Paddle has no operators for some of the Layer's: names
             all of them.
         UnavailableError: If the package `protobuf` is not installed.
         FileError: If a file cannot be written; old ones are then as they were.
     """
-    save_program(recorded_program("paddle.save", layer, input_spec), path)
+    program = recorded_program("paddle.save", layer, input_spec, output_names)
+    save_program(program, path)
 
 
 def save_program(program: Program, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,3 @@
+module proa/inference
+
+go 1.18

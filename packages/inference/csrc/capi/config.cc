@@ -1,0 +1,175 @@
+// Configs, and predictors of them.
+#include <stdio.h>
+#include <string.h>
+
+#include <new>
+
+#include "cipher.h"
+#include "predictor.h"
+
+using proa::EngineError;
+using proa::Status;
+using proa::capi::guarded;
+using proa::capi::missing;
+
+namespace {
+
+proa::EngineOptions options(const proa_config& config) {
+  proa::EngineOptions o;
+  o.threads = config.threads;
+  o.max_plans = config.plans;
+  o.max_plan_bytes = config.plan_bytes;
+  return o;
+}
+
+std::vector<uint8_t> read_file(const std::string& path) {
+  std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"), fclose);
+  if (file == nullptr) return {};
+  std::vector<uint8_t> bytes;
+  uint8_t part[1 << 16];
+  for (size_t count; (count = fread(part, 1, sizeof(part), file.get())) > 0;) {
+    bytes.insert(bytes.end(), part, part + count);
+  }
+  return bytes;
+}
+
+/// Whether the file begins as an encrypted model does; false if it cannot be read.
+bool encrypted_file(const std::string& path) {
+  std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"), fclose);
+  uint8_t start[8];
+  if (file == nullptr || fread(start, 1, sizeof(start), file.get()) < sizeof(start)) return false;
+  return proa::capi::is_encrypted(start, sizeof(start));
+}
+
+std::unique_ptr<proa::Engine> load_encrypted(const proa_config& config, const uint8_t* bytes,
+                                             size_t size) {
+  if (config.key == nullptr) {
+    throw EngineError(Status::kInvalidArgument,
+                      "[proa_predictor_create] expected a key by proa_config_set_key for an "
+                      "encrypted model, got none");
+  }
+  uint8_t key[PROA_KEY_BYTES] = {};
+  if (config.key(config.key_context, key) != 0) {
+    throw EngineError(Status::kInvalidArgument,
+                      "[proa_predictor_create] expected a key of the callback, got a failure");
+  }
+  std::vector<uint8_t> plain(size);
+  proa::capi::decrypt(bytes, size, key, plain.data());
+  memset(key, 0, sizeof(key));
+  const size_t count = size - proa::capi::kHeaderBytes - proa::capi::kTagBytes;
+  auto engine = proa::Engine::from_bytes(plain.data(), count, options(config));
+  memset(plain.data(), 0, plain.size());
+  return engine;
+}
+
+std::unique_ptr<proa::Engine> load(const proa_config& config) {
+  if (config.in_memory) {
+    if (!proa::capi::is_encrypted(config.bytes.data(), config.bytes.size())) {
+      return proa::Engine::from_bytes(config.bytes.data(), config.bytes.size(), options(config));
+    }
+    return load_encrypted(config, config.bytes.data(), config.bytes.size());
+  }
+  if (config.path.empty()) {
+    throw EngineError(Status::kInvalidArgument,
+                      "[proa_predictor_create] expected a model by proa_config_set_model, got "
+                      "none");
+  }
+  if (!encrypted_file(config.path)) return proa::Engine::load(config.path, options(config));
+  const std::vector<uint8_t> bytes = read_file(config.path);
+  return load_encrypted(config, bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+PROA_EXPORT proa_config* proa_config_create(void) { return new (std::nothrow) proa_config; }
+PROA_EXPORT proa_config* proa_config_copy(const proa_config* from) {
+  return from == nullptr ? nullptr : new (std::nothrow) proa_config(*from);
+}
+PROA_EXPORT void proa_config_free(proa_config* config) { delete config; }
+
+PROA_EXPORT proa_status proa_config_set_model(proa_config* config, const char* path) {
+  if (config == nullptr || path == nullptr) {
+    return missing("proa_config_set_model", "config and path must not be NULL");
+  }
+  return guarded("proa_config_set_model", [&] {
+    config->path = path;
+    config->bytes.clear();
+    config->in_memory = false;
+  });
+}
+
+PROA_EXPORT proa_status proa_config_set_model_bytes(proa_config* config, const void* bytes,
+                                                    size_t size) {
+  if (config == nullptr || bytes == nullptr) {
+    return missing("proa_config_set_model_bytes", "config and bytes must not be NULL");
+  }
+  return guarded("proa_config_set_model_bytes", [&] {
+    const auto* from = static_cast<const uint8_t*>(bytes);
+    config->bytes.assign(from, from + size);
+    config->path.clear();
+    config->in_memory = true;
+  });
+}
+
+PROA_EXPORT const char* proa_config_model(const proa_config* config) {
+  return config == nullptr ? "" : config->path.c_str();
+}
+PROA_EXPORT int32_t proa_config_in_memory(const proa_config* config) {
+  return config != nullptr && config->in_memory ? 1 : 0;
+}
+
+PROA_EXPORT proa_status proa_config_set_threads(proa_config* config, int32_t threads) {
+  if (config == nullptr || threads < 0) {
+    return missing("proa_config_set_threads", "config must not be NULL and threads >= 0");
+  }
+  config->threads = threads;
+  return PROA_OK;
+}
+PROA_EXPORT int32_t proa_config_threads(const proa_config* config) {
+  return config == nullptr ? 0 : config->threads;
+}
+
+PROA_EXPORT proa_status proa_config_set_plan_cache(proa_config* config, int32_t count,
+                                                   size_t max_bytes) {
+  if (config == nullptr || count < 1) {
+    return missing("proa_config_set_plan_cache", "config must not be NULL and count >= 1");
+  }
+  config->plans = count;
+  config->plan_bytes = max_bytes;
+  return PROA_OK;
+}
+
+PROA_EXPORT proa_status proa_config_set_key(proa_config* config, proa_key_callback key,
+                                            void* context) {
+  if (config == nullptr) return missing("proa_config_set_key", "config must not be NULL");
+  config->key = key;
+  config->key_context = context;
+  return PROA_OK;
+}
+
+PROA_EXPORT proa_status proa_predictor_create(const proa_config* config,
+                                              proa_predictor** predictor) {
+  constexpr const char* kWhere = "proa_predictor_create";
+  if (predictor == nullptr) return missing(kWhere, "predictor must not be NULL");
+  *predictor = nullptr;
+  if (config == nullptr) return missing(kWhere, "config must not be NULL");
+  return guarded(kWhere, [&] { *predictor = proa::capi::wrap(load(*config)).release(); });
+}
+
+PROA_EXPORT proa_status proa_encrypt(const void* bytes, size_t size, const uint8_t* key,
+                                     void* out) {
+  if ((bytes == nullptr && size > 0) || key == nullptr || out == nullptr) {
+    return missing("proa_encrypt", "bytes, key and out must not be NULL");
+  }
+  return guarded("proa_encrypt",
+                 [&] { proa::capi::encrypt(bytes, size, key, static_cast<uint8_t*>(out)); });
+}
+
+PROA_EXPORT proa_status proa_decrypt(const void* bytes, size_t size, const uint8_t* key,
+                                     void* out) {
+  if (bytes == nullptr || key == nullptr || out == nullptr) {
+    return missing("proa_decrypt", "bytes, key and out must not be NULL");
+  }
+  return guarded("proa_decrypt",
+                 [&] { proa::capi::decrypt(bytes, size, key, static_cast<uint8_t*>(out)); });
+}

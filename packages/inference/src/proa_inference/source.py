@@ -1,0 +1,145 @@
+"""Where a model comes from: a file, Paddle's files, ONNX, or memory."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proa.base import files
+from proa.errors import InvalidArgumentError, NotFoundError
+from proa_inference.encryption import Key, decrypt, is_encrypted
+
+_PADDLE_FOLDER = "__model__"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model, not read yet.
+
+    Attributes:
+        program: The model's file or folder, or its bytes; None if none was given.
+        params: The file of parameters of a Paddle model, or its bytes.
+        key: Of an encrypted model, or what returns it.
+    """
+
+    program: Path | bytes | None = None
+    params: Path | bytes | None = None
+    key: Key | Callable[[], Key] | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the bytes were given."""
+        return isinstance(self.program, bytes)
+
+    def path(self) -> str:
+        """Path of the model; empty if it is a buffer or not given."""
+        return str(self.program) if isinstance(self.program, Path) else ""
+
+    def is_plain_file(self) -> bool:
+        """Whether it is a .proa file, which the engine can read by itself."""
+        if not isinstance(self.program, Path) or not self.program.is_file():
+            return False
+        if _foreign(self) is not None:
+            return False
+        with self.program.open("rb") as stream:
+            return not is_encrypted(stream.read(16))
+
+    def content(self) -> bytes | memoryview:
+        """The bytes of the model file, in memory; those of another format are imported.
+
+        Raises:
+            InvalidArgumentError: If no model was given, or it is damaged.
+            PreconditionNotMetError: If it is encrypted and there is no key.
+        """
+        if self.program is None:
+            raise InvalidArgumentError(
+                "[Config] expected a model from Config(path), set_model or "
+                "set_model_buffer, got none"
+            )
+        read = _foreign(self)
+        if read is not None:
+            return _converted(read())
+        held: bytes | memoryview
+        if isinstance(self.program, bytes):
+            held = self.program
+        else:
+            held = files.read(self.program, where="Config")
+        if not is_encrypted(held):
+            return held
+        return Source(decrypt(held, self.key)).content()
+
+
+def located(model: str | os.PathLike[str]) -> Path:
+    """The file or folder that a path or the prefix of a path names.
+
+    Raises:
+        NotFoundError: If there is neither.
+    """
+    path = Path(os.fspath(model))
+    if path.is_file() or (path / _PADDLE_FOLDER).is_file():
+        return path
+    for suffix in (".proa", ".pdmodel"):
+        if path.with_name(path.name + suffix).is_file():
+            return path.with_name(path.name + suffix)
+    raise NotFoundError(
+        f"[Config] model must be a file, or a folder with {_PADDLE_FOLDER}, "
+        f"got {str(path)!r}"
+    )
+
+
+def _foreign(source: Source) -> Callable[[], Any] | None:
+    """What imports the model if it is of another format, else None."""
+    program, params = source.program, source.params
+    if isinstance(program, Path):
+        if program.suffix == ".onnx":
+            return lambda: _onnx(str(program))
+        if program.is_dir():
+            return lambda: _paddle(str(program))
+        if params is None and program.suffix == ".pdmodel":
+            return lambda: _paddle(str(program))
+    if params is not None:
+        return lambda: _paddle(None, _bytes_of(program), _bytes_of(params))
+    if isinstance(program, bytes) and _looks_like_onnx(program):
+        return lambda: _onnx(program)
+    return None
+
+
+def _looks_like_onnx(content: bytes) -> bool:
+    # Field 1 of a ModelProto is ir_version, a small number; a .proa file begins with
+    # the length of a header of JSON.
+    return content[:1] == b"\x08" and content[8:9] != b"{"
+
+
+def _bytes_of(part: Path | bytes | None) -> bytes:
+    if isinstance(part, Path):
+        return bytes(files.read(part, where="Config"))
+    return part or b""
+
+
+def _onnx(source: str | bytes) -> Any:
+    import proa.onnx
+
+    return proa.onnx.load(source)
+
+
+def _paddle(path: str | None, *parts: bytes) -> Any:
+    from proa.interop import paddle
+
+    return paddle.load(path, None, *parts)
+
+
+def _converted(layer: Any) -> bytes:
+    """The model file of an imported Layer, whose outputs keep their names."""
+    import proa
+
+    buffer = io.BytesIO()
+    names = [output.name for output in layer.outputs]
+    unique = list(dict.fromkeys(names)) == names
+    proa.jit.save(
+        layer, buffer, layer.input_spec, output_names=names if unique else None
+    )
+    return buffer.getvalue()

@@ -1,0 +1,99 @@
+"""Models encrypted by AES-256-GCM, which are plain in memory alone."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inference_models import mlp, write_mlp
+
+from proa.errors import InvalidArgumentError, PreconditionNotMetError, VersionError
+from proa_inference import (
+    Config,
+    create_predictor,
+    decrypt,
+    encrypt,
+    encrypt_file,
+    generate_key,
+)
+from proa_inference.cli import main
+
+pytest.importorskip("cryptography")
+X = np.random.default_rng(0).standard_normal((3, 6)).astype(np.float32)
+KEY = bytes(range(32))
+
+
+def check(predictor):
+    for got, want in zip(predictor.run([X]), mlp(X), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_the_container_is_aes_256_gcm_of_the_file(tmp_path):
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    content = write_mlp(tmp_path / "mlp.proa").read_bytes()
+    sealed = encrypt(content, KEY)
+    assert len(sealed) == len(content) + 40
+    header, nonce = sealed[:24], sealed[8:20]
+    assert header[:8] == b"PROAENC\x01"
+    assert AESGCM(KEY).decrypt(nonce, sealed[24:], header) == content
+    made = header + AESGCM(KEY).encrypt(nonce, b"other bytes", header)
+    assert decrypt(made, KEY) == b"other bytes"
+    assert encrypt(content, KEY)[8:20] != nonce
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_a_predictor_reads_an_encrypted_file_by_a_key_of_a_callback(tmp_path, optimize):
+    path, secret = write_mlp(tmp_path / "mlp.proa"), tmp_path / "mlp.secret"
+    key, calls = generate_key(), []
+    encrypt_file(path, secret, key)
+    assert b"linear" not in secret.read_bytes()
+    path.unlink()
+    before = set(os.listdir(tmp_path))
+    config = Config(secret)
+    config.switch_ir_optim(optimize)
+    with pytest.raises(PreconditionNotMetError, match="set_cipher_key"):
+        create_predictor(config)
+    config.set_cipher_key(lambda: calls.append(1) or key)
+    check(create_predictor(config))
+    assert calls == [1]
+    assert set(os.listdir(tmp_path)) == before
+    memory = Config()
+    memory.switch_ir_optim(optimize)
+    memory.set_model_buffer(secret.read_bytes())
+    memory.set_cipher_key(key)
+    check(create_predictor(memory))
+    config.set_cipher_key(generate_key())
+    with pytest.raises(InvalidArgumentError, match="another key"):
+        create_predictor(config)
+    for wrong in (b"short", "x" * 32, None):
+        with pytest.raises(InvalidArgumentError, match="key must be 32 bytes"):
+            encrypt(b"", wrong)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_change_of_the_bytes_is_a_typed_error(data):
+    sealed = bytearray(encrypt(b"a model of some bytes", KEY))
+    kind = data.draw(st.sampled_from(["flip", "cut", "add"]))
+    at = data.draw(st.integers(0, len(sealed) - 1))
+    if kind == "flip":
+        sealed[at] ^= 1 << data.draw(st.integers(0, 7))
+    elif kind == "cut":
+        del sealed[at:]
+    else:
+        sealed += data.draw(st.binary(min_size=1, max_size=20))
+    with pytest.raises((InvalidArgumentError, VersionError)):
+        decrypt(bytes(sealed), KEY)
+
+
+def test_the_command_encrypts_a_file(tmp_path, capsys):
+    path, secret = write_mlp(tmp_path / "mlp.proa"), tmp_path / "mlp.secret"
+    (tmp_path / "key").write_bytes(KEY)
+    arguments = ["encrypt", str(path), str(secret), "--key-file"]
+    assert main([*arguments, str(tmp_path / "key")]) == 0
+    assert decrypt(secret.read_bytes(), KEY) == path.read_bytes()
+    (tmp_path / "short").write_bytes(b"x")
+    assert main([*arguments, str(tmp_path / "short")]) == 1
+    assert "key must be 32 bytes, got 1" in capsys.readouterr().err
