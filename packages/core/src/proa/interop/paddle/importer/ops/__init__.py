@@ -11,6 +11,7 @@ from proa.interop.paddle.importer.ops import (
     index,
     linear,
     loss,
+    matrix,
     norm,
     pooling,
     quantized,
@@ -22,6 +23,6 @@ from proa.interop.paddle.importer.ops import (
 
 __all__ = [
     "activation", "array", "convolution", "creation", "detection", "elementwise",
-    "flow", "index", "linear", "loss", "norm", "pooling", "quantized", "recurrent",
-    "reduction", "resize", "shape",
+    "flow", "index", "linear", "loss", "matrix", "norm", "pooling", "quantized",
+    "recurrent", "reduction", "resize", "shape",
 ]  # fmt: skip
