@@ -191,7 +191,9 @@ def test_saved_layers_are_run_by_paddlepaddle(tmp_path: Path) -> None:
             _compare(_listed(proa.jit.load(prefix)(*tensors)), expected[name], name)
         np.savez(f"{prefix}.given.npz", *inputs)
         arguments += [str(prefix), f"{prefix}.given.npz", f"{prefix}.made.npz"]
-    wheel.run("predict.py", *arguments)
-    for name, arrays in expected.items():
-        with np.load(tmp_path / f"{name}.made.npz") as made:
-            _compare([made[key] for key in made.files], arrays, name)
+    for python in wheel.interpreters():
+        wheel.run("predict.py", *arguments, python=python)
+        for name, arrays in expected.items():
+            with np.load(tmp_path / f"{name}.made.npz") as made:
+                found = [made[key] for key in made.files]
+            _compare(found, arrays, f"{name} by {python}")

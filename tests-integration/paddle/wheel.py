@@ -15,32 +15,38 @@ import pytest
 HERE = Path(__file__).parent
 
 
-def interpreter() -> str:
-    """Its path: this one, or what the environment's PROA_PADDLE_PYTHON names."""
+def interpreters() -> list[str]:
+    """Their paths: this one, or those that the environment's PROA_PADDLE_PYTHON names.
+
+    There may be several, with versions of the wheel, separated as in PATH; the first
+    makes references.
+    """
     named = os.environ.get("PROA_PADDLE_PYTHON")
     if named:
-        return named
+        return named.split(os.pathsep)
     spec = importlib.util.find_spec("paddle")
     if spec is None or spec.origin is None:
         pytest.skip("the wheel paddlepaddle is not installed")
-    return sys.executable
+    return [sys.executable]
 
 
-def run(script: str, *arguments: str) -> None:
+def run(script: str, *arguments: str, python: str | None = None) -> None:
     """Run a script of this folder in a process of its own."""
     done = subprocess.run(
-        [interpreter(), str(HERE / script), *arguments],
+        [python or interpreters()[0], str(HERE / script), *arguments],
         capture_output=True, text=True, timeout=600,
         env={**os.environ, "FLAGS_enable_pir_api": "0"},  # the programs of Paddle 2.x
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def outputs_of(prefix: Path, inputs: list[Any], folder: Path) -> list[Any]:
+def outputs_of(
+    prefix: Path, inputs: list[Any], folder: Path, python: str | None = None
+) -> list[Any]:
     """What PaddlePaddle's predictor computes by a model."""
     given, made = folder / "given.npz", folder / "made.npz"
     np.savez(given, *inputs)
-    run("predict.py", str(prefix), str(given), str(made))
+    run("predict.py", str(prefix), str(given), str(made), python=python)
     with np.load(made) as arrays:
         return [arrays[name] for name in arrays.files]
 

@@ -193,14 +193,22 @@ def roi_pool(
     """
     size = _check("roi_pool", x, output_size)
     with no_grad():
-        image = _image_of_each("roi_pool", boxes, boxes_num)
-        place = ops.roi_max_index(
-            x, cast_if(boxes, x.dtype), image, size=size, scale=float(spatial_scale)
-        )
+        place = roi_places(x, boxes, boxes_num, size, spatial_scale)
         index = ops.unsqueeze(ops.flatten(place), axis=[1])
         ones = ops.full_like(index, value=1, dtype=x.dtype)
     y = ops.blend_rows(ops.unsqueeze(ops.flatten(x), axis=[1]), index, ones)
     return ops.reshape_like(y, place)
+
+
+def roi_places(
+    x: Tensor, boxes: Tensor, boxes_num: Tensor, size: list[int], scale: float
+) -> Tensor:
+    """Where in x the elements are that `roi_pool` takes, counted in row-major order; -1
+    for a bin without pixels.
+    """
+    image = _image_of_each("roi_pool", boxes, boxes_num)
+    wide = cast_if(boxes, x.dtype)
+    return ops.roi_max_index(x, wide, image, size=size, scale=float(scale))
 
 
 def psroi_pool(

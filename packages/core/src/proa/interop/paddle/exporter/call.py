@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from proa.interop.paddle.exporter.table import NotExpressibleError
@@ -41,9 +41,17 @@ class Call:
         """The variable of a value of the program."""
         return self._refs[value]
 
-    def row(self, name: str, *inputs: Ref | None, **attrs: Any) -> Any:
-        """What another operator of Proa gives: a variable, or a tuple."""
-        found = self._lower(name, inputs, attrs)
+    def row(self, name: str, *inputs: Any, **attrs: Any) -> Any:
+        """What another operator of Proa gives: a variable, or a tuple. Numbers take the
+        dtype of the arrays beside them.
+        """
+        like = [i for i in inputs if isinstance(i, Ref)]
+        like = [r for r in like if r.dtype != "bool"] or like
+        given = [
+            self.number(i, like[0]) if isinstance(i, (bool, int, float)) else i
+            for i in inputs
+        ]
+        found = self._lower(name, given, attrs)
         return found[0] if len(found) == 1 else found
 
     # -- operators -------------------------------------------------------------------
@@ -77,6 +85,28 @@ class Call:
         named = {name.rstrip("_"): value for name, value in attrs.items()}
         self.writer.op(kind, names, outputs, named)
         return made
+
+    def ops(
+        self, kind: str, inputs: Given,
+        outputs: Mapping[str, tuple[str, Sequence[int] | None]], **attrs: Any,
+    ) -> list[Ref]:  # fmt: skip
+        """An operator with several outputs that are read.
+
+        Args:
+            outputs: The dtype and the shape of what is in each slot.
+        """
+        made = {
+            slot: self.writer.variable(self.writer.stem, dtype, size)
+            for slot, (dtype, size) in outputs.items()
+        }
+        given = {
+            slot: [ref.name] if isinstance(ref, Ref) else [r.name for r in ref]
+            for slot, ref in inputs.items()
+            if ref is not None
+        }
+        names = {slot: [ref.name] for slot, ref in made.items()}
+        self.writer.op(kind, given, names, attrs)
+        return list(made.values())
 
     def unary(self, kind: str, x: Ref, *, dtype: str | None = None, **attrs: Any
               ) -> Ref:  # fmt: skip
@@ -164,8 +194,25 @@ class Call:
             self.writer.remember(key, known)
         return known
 
+    def product(self, sizes: Sequence[int | Ref]) -> int | Ref:
+        """The product of sizes."""
+        known = 1
+        found: Ref | None = None
+        for size in sizes:
+            if isinstance(size, int):
+                known *= size
+            elif found is None:
+                found = size
+            else:
+                found = self.binary("elementwise_mul", found, size)
+        if found is None or known == 1:
+            return known if found is None else found
+        return self.binary("elementwise_mul", found, self.sizes([known]))
+
     def vector(self, sizes: Sequence[int | Ref]) -> Ref:
         """Sizes as one list of int32."""
+        if not sizes:
+            return self.sizes([])
         parts = [n if isinstance(n, Ref) else self.sizes([n]) for n in sizes]
         return self.op("concat", {"X": parts}, [len(parts)], axis=0)
 

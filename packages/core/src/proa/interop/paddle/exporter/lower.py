@@ -9,11 +9,15 @@ from typing import Any
 from proa.errors import UnimplementedError
 from proa.interop.paddle.exporter import ops as _rows  # noqa: F401  (rows register themselves)
 from proa.interop.paddle.exporter.call import Call
+from proa.interop.paddle.exporter.ops.quant import KEEPING
 from proa.interop.paddle.exporter.table import ROWS, NotExpressibleError
-from proa.interop.paddle.exporter.writer import Ref, Writer
+from proa.interop.paddle.exporter.writer import CODES, Ref, Writer
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.program import Block, Node, Program, Value
+
+#: Operators that take float32 variables of whole numbers for those of int8.
+_ROWS_OF_WHOLE = ("call", "dequantize", "conv2d_int8", "linear_int8", *KEEPING)
 
 
 class _Rows:
@@ -54,6 +58,7 @@ class Lowering:
             assert value.data is not None
             self.refs[value] = writer.parameter(value.name, value.data, value.dtype)
         for i, ref in enumerate(self._block(main)):
+            ref = self._plain(ref)
             out = writer.variable(main.outputs[i].name, ref.dtype, ref.shape)
             kind = "assign" if ref.dtype == "bool" else "scale"
             attrs = {"scale": 1.0, "bias": 0.0, "bias_after_scale": True}
@@ -79,8 +84,18 @@ class Lowering:
                 self.refused[node.op] = str(error)
                 found = [Ref("", v.dtype, v.shape) for v in node.outputs]
             for value, ref in zip(node.outputs, found, strict=False):
-                self.refs[value] = replace(ref, dtype=value.dtype, shape=value.shape)
+                dtype = ref.dtype if ref.whole else value.dtype
+                self.refs[value] = replace(ref, dtype=dtype, shape=value.shape)
         return [self.refs[v] for v in block.outputs]
+
+    def _plain(self, ref: Ref) -> Ref:
+        """A variable of the dtype that the program says."""
+        if not ref.whole:
+            return ref
+        made = self.writer.variable(ref.name, "int8", ref.shape)
+        codes = {"in_dtype": CODES[ref.dtype], "out_dtype": CODES["int8"]}
+        self.writer.op("cast", {"X": [ref.name]}, {"Out": [made.name]}, codes)
+        return made
 
     def _give(self, block: Block, given: Sequence[Ref]) -> None:
         for value, ref in zip(block.inputs, given, strict=True):
@@ -92,6 +107,8 @@ class Lowering:
             block = self.program.blocks[node.attrs["block"]]
             self._give(block, [r for r in refs if r is not None])
             return self._block(block)
+        if node.op not in _ROWS_OF_WHOLE:
+            refs = [None if r is None else self._plain(r) for r in refs]
         if node.op == "branch":
             return self._branch(node, [r for r in refs if r is not None])
         if node.op == "loop":
@@ -118,7 +135,7 @@ class Lowering:
         for name, test in (("else", opposite), ("then", condition)):
             results[name] = self._conditional(node, name, test, refs[1:])
         mask = writer.variable(f"{writer.stem}.mask", "int32", [1])
-        codes = {"in_dtype": 0, "out_dtype": 2}
+        codes = {"in_dtype": CODES["bool"], "out_dtype": CODES["int32"]}
         writer.op("cast", {"X": [condition.name]}, {"Out": [mask.name]}, codes)
         found = []
         for i, value in enumerate(node.outputs):
@@ -141,7 +158,7 @@ class Lowering:
         with writer.block() as inner:
             self._give(block, given)
             for ref, target in zip(self._block(block), outer, strict=True):
-                self._assign(ref, target)
+                self._assign(self._plain(ref), target)
         writer.stem = node.outputs[0].name
         writer.op(
             "conditional_block",
@@ -165,7 +182,7 @@ class Lowering:
         going = self._condition(self._block(test)[0])
         with writer.block() as inner:
             self._give(block, [*carried, *refs[count:]])
-            results = [self._copied(ref) for ref in self._block(block)]
+            results = [self._copied(self._plain(r)) for r in self._block(block)]
             for ref, target in zip(results, carried, strict=True):
                 self._assign(ref, target)
             self._give(test, [*carried, *refs[count:]])
@@ -197,10 +214,15 @@ class Lowering:
                 raise NotExpressibleError("there are no operators for it")
             made = row.composite(_Rows(call), *refs, **node.attrs)
         results = (made,) if isinstance(made, Ref) else tuple(made)
-        return [
-            call.cast(replace(ref, shape=value.shape), value.dtype)
-            for ref, value in zip(results, node.outputs, strict=False)
-        ]
+        for value in node.outputs[len(results) :]:
+            if value.users or value.is_output:
+                raise NotExpressibleError(f"its result {value.name} has no counterpart")
+        keeps = node.op in KEEPING and refs[0] is not None and refs[0].whole
+        found = []
+        for ref, value in zip(results, node.outputs, strict=False):
+            ref = replace(ref, shape=value.shape, whole=ref.whole or keeps)
+            found.append(ref if ref.whole else call.cast(ref, value.dtype))
+        return found
 
     def _lower(
         self, name: str, refs: Sequence[Ref | None], attrs: dict[str, Any]

@@ -35,12 +35,14 @@ class Ref:
     Attributes:
         shape: As far as it is known; -1 is a symbolic dimension.
         data: The elements of a constant, as `proa.ir` holds them.
+        whole: Whether it is a float32 variable that stands for one of int8.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...] | None = None
     data: Array | None = None
+    whole: bool = False
 
     @property
     def rank(self) -> int:

@@ -17,6 +17,10 @@ class Call(GraphCall):
         """A boolean attribute."""
         return bool(self.get(name, default))
 
+    def wants(self, at: int) -> bool:
+        """Whether an output of a row without lists of them is read."""
+        return len(self.node.outputs) > at and bool(self.node.outputs[at])
+
     def dtype(self, code: int) -> str:
         """The dtype with a number."""
         if code not in DTYPES:

@@ -82,6 +82,7 @@ class Parser:
         self.counts: dict[str, int] = {}
         self.lengths = Lengths()
         self._variables: dict[str, Any] = {}
+        self.read: set[str] = set()
         main = _Block(self.blocks[0], None, 0)
         self.parameters = parameter_names(program)
         main.current.update((name, name) for name in self.parameters)
@@ -105,6 +106,8 @@ class Parser:
             ops = [op for op in ops if not _role(op) & _TRAINING_ROLES]
             fetches = _unread(ops, self.variables)
         ops = _needed(ops, set(fetches))
+        every = [op for desc in self.blocks for op in desc.ops]
+        self.read = {name for op in every for name in _reads(op)}.union(fetches)
         if not feeds:
             feeds = _unwritten(ops, self.parameters)
         for name in sorted(feeds, key=lambda name: feeds[name]):
@@ -155,7 +158,10 @@ class Parser:
             for slot, names in given.items()
         }
         outputs = {
-            s.parameter: [self._write(block, name) for name in s.arguments]
+            s.parameter: [
+                self._write(block, name) if name in self.read else ""
+                for name in s.arguments
+            ]
             for s in op.outputs
             if any(slot.name == s.parameter for slot in row.outputs)
         }

@@ -2,16 +2,21 @@
 
 from proa.interop.paddle.exporter.ops import (
     elementwise,
+    gradient,
     image,
     index,
     linear,
+    loss,
+    matrix,
     norm,
+    quant,
+    random,
     recurrent,
     reduction,
     shape,
 )
 
 __all__ = [
-    "elementwise", "image", "index", "linear", "norm", "recurrent", "reduction",
-    "shape",
+    "elementwise", "gradient", "image", "index", "linear", "loss", "matrix", "norm",
+    "quant", "random", "recurrent", "reduction", "shape",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import Rule, export_row
@@ -170,3 +171,11 @@ def hard_swish(c: Call, x: Ref) -> Ref:
 @export_row("softmax", "log_softmax")
 def softmax(c: Call, x: Ref, *, axis: int) -> Ref:
     return c.unary(c.name, x, axis=axis)
+
+
+def activated(c: Call, x: Ref, act: str) -> Ref:
+    """The activation that a fused operator ends with."""
+    if act == "none":
+        return x
+    x = replace(x, shape=c.outputs[0].shape)
+    return c.row(act, x)  # type: ignore[no-any-return]

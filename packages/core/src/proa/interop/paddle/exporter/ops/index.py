@@ -37,6 +37,78 @@ def take_along_axis(c: Call, x: Ref, index: Ref, *, axis: int) -> Ref:
     )  # fmt: skip
 
 
+@export_row("put_along_axis", "scatter_add_axis")
+def put_along_axis(c: Call, x: Ref, index: Ref, v: Ref, *, axis: int) -> Ref:
+    reduce = "assign" if c.name == "put_along_axis" else "add"
+    return c.op(
+        "put_along_axis", {"Input": x, "Index": index, "Value": v}, x.shape,
+        out="Result", Axis=axis, Reduce=reduce, Include_self=True,
+    )  # fmt: skip
+
+
+@export_row("scatter_nd_like")
+def scatter_nd_like(c: Call, dy: Ref, index: Ref, like: Ref) -> Ref:
+    zeros = c.row("full_like", like, value=0.0, dtype=dy.dtype)
+    given = {"X": zeros, "Index": index, "Updates": dy}
+    return c.op("scatter_nd_add", given, c.outputs[0].shape)
+
+
+@export_row("index_put")
+def index_put(c: Call, x: Ref, index: Ref, v: Ref) -> Ref:
+    """By numbers of rows: what `scatter` replaces, the first axes being one."""
+    assert x.shape is not None and index.shape is not None
+    depth = index.shape[-1]
+    if depth < 0:
+        c.refuse("a symbolic number of coordinates")
+    if depth == 0:
+        return c.row("broadcast_like", v, x)  # type: ignore[no-any-return]
+    sizes = [c.size(x, i) for i in range(x.rank)]
+    lengths = c.cast(c.vector(sizes[:depth]), "int64")
+    # A size at a time, the last first: each is a step of the one before it.
+    places = c.binary("elementwise_mod", c.cast(index, "int64"), lengths)
+    number: Ref | None = None
+    for i in range(depth):
+        one = c.op(
+            "slice", {"Input": places}, index.shape[:-1], axes=[index.rank - 1],
+            starts=[i], ends=[i + 1], infer_flags=[1], decrease_axis=[index.rank - 1],
+        )  # fmt: skip
+        if number is not None:
+            size = sizes[i]
+            step = c.cast(size if isinstance(size, Ref) else c.sizes([size]), "int64")
+            number = c.binary("elementwise_mul", number, step)
+            one = c.binary("elementwise_add", number, one)
+        number = one
+    assert number is not None
+    rows = c.reshape(x, [-1, *sizes[depth:]])
+    values = c.reshape(v, [-1, *sizes[depth:]])
+    given = {"X": rows, "Ids": c.reshape(number, [-1]), "Updates": values}
+    return c.reshape(c.op("scatter", given, rows.shape, overwrite=True), sizes)
+
+
+@export_row("nonzero")
+def nonzero(c: Call, x: Ref, *, count: int) -> Ref:
+    shape = c.outputs[0].shape
+    return c.op("where_index", {"Condition": x}, shape, dtype="int64")
+
+
+@export_row("blend_rows")
+def blend_rows(c: Call, x: Ref, index: Ref, weight: Ref) -> Ref:
+    assert x.shape is not None and index.shape is not None
+    outside = c.binary("less_than", index, c.number(0, index), dtype="bool")
+    kept = c.cast(c.unary("logical_not", outside), weight.dtype)
+    weight = c.binary("elementwise_mul", weight, kept)
+    first = c.reshape(c.binary("elementwise_max", index, c.number(0, index)), [-1])
+    rows = c.op("gather", {"X": x, "Index": first}, [-1, *x.shape[1:]], axis=0)
+    rows = c.reshape(rows, [c.size(index, 0), c.size(index, 1), c.size(x, 1)])
+    wide = c.unsqueeze(weight, [1])
+    found = c.op(
+        "matmul_v2", {"X": wide, "Y": rows}, [index.shape[0], 1, x.shape[1]],
+        trans_x=False, trans_y=False,
+    )  # fmt: skip
+    shape = c.outputs[0].shape
+    return c.op("squeeze2", {"X": found}, shape, more=["XShape"], axes=[1])
+
+
 @export_row("embedding")
 def embedding(c: Call, ids: Ref, weight: Ref, *, padding_idx: int) -> Ref:
     return c.op(

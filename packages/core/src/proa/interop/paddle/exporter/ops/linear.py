@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from proa.interop.paddle.exporter.call import Call
-from proa.interop.paddle.exporter.ops.elementwise import scaled
+from proa.interop.paddle.exporter.ops.elementwise import activated, scaled
+from proa.interop.paddle.exporter.ops.loss import masked
 from proa.interop.paddle.exporter.table import export_row
 from proa.interop.paddle.exporter.writer import Ref
 
@@ -29,6 +28,17 @@ def linear(c: Call, x: Ref, w: Ref, bias: Ref | None = None) -> Ref:
     return y if bias is None else c.binary("elementwise_add", y, bias)
 
 
+@export_row("linear_act")
+def linear_act(
+    c: Call, x: Ref, w: Ref, bias: Ref | None = None, residual: Ref | None = None, *,
+    act: str,
+) -> Ref:  # fmt: skip
+    y = linear(c, x, w, bias)
+    if residual is not None:
+        y = c.binary("elementwise_add", y, residual)
+    return activated(c, y, act)
+
+
 @export_row("attention")
 def attention(
     c: Call, q: Ref, k: Ref, v: Ref, mask: Ref | None = None, *, scale: float,
@@ -41,20 +51,7 @@ def attention(
     shape = (q.shape[0], q.shape[2], q.shape[1], k.shape[1])
     q = scaled(c, c.transpose(q, _HEADS_FIRST), scale)
     scores = product(c, q, c.transpose(k, (0, 2, 3, 1)), shape)
-    if mask is not None and mask.dtype == "bool":
-        # what is masked gets -1e9, whatever its score
-        kept = c.cast(mask, scores.dtype)
-        scores = c.binary("elementwise_mul", scores, kept)
-        mask = scaled(c, kept, 1e9, -1e9)
-    if mask is not None:
-        scores = c.binary("elementwise_add", scores, c.cast(mask, scores.dtype))
-    if causal:
-        rows, columns = shape[2:]
-        if min(rows, columns) < 0:
-            c.refuse("causal attention of symbolic lengths")
-        later = np.triu(np.full((rows, columns), -1e30, np.float32), 1)
-        more = c.cast(c.const(later, "float32"), scores.dtype)
-        scores = c.binary("elementwise_add", scores, more)
+    scores = masked(c, scores, mask, causal)
     weights = c.unary("softmax", scores, axis=-1)
     heads = (*shape[:3], v.shape[3])
     found = product(c, weights, c.transpose(v, _HEADS_FIRST), heads)

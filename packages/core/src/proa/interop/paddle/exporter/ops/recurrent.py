@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from proa.interop.paddle.exporter.call import Call
+from proa.interop.paddle.exporter.ops.elementwise import scaled
 from proa.interop.paddle.exporter.table import export_row
 from proa.interop.paddle.exporter.writer import Ref
 
@@ -16,12 +17,15 @@ def recurrent(
     c: Call, xg: Ref, w: Ref, h0: Ref, c0: Ref | None = None, bias: Ref | None = None,
     length: Ref | None = None, *, cell: str, reverse: bool,
 ) -> tuple[Ref, ...]:  # fmt: skip
-    if reverse and length is not None:
-        c.refuse("sequences of several lengths from their ends")
+    if -1 in (w.shape or ()):
+        c.refuse("a weight of symbolic sizes")
     x, weight, input_bias = _input(c, xg, w)
     zeros = c.const(np.zeros(weight.shape[0] if weight.shape else 0), w.dtype)
+    order = None
+    if reverse and length is not None:
+        order = _backwards(c, xg, length)
     if reverse:
-        x = c.unary("flip", x, axis=[0])
+        x = _reversed(c, x, order)
     states = [c.unsqueeze(h, [0]) for h in (h0, c0) if h is not None]
     y = c.writer.variable(c.writer.stem, x.dtype, c.outputs[0].shape)
     last = [c.writer.variable(c.writer.stem, x.dtype, s.shape) for s in states]
@@ -40,7 +44,7 @@ def recurrent(
          "dropout_prob": 0.0, "is_test": True, "seed": 0},
     )  # fmt: skip
     if reverse:
-        y = c.unary("flip", y, axis=[0])
+        y = _reversed(c, y, order)
     ends = [
         c.op("squeeze2", {"X": s}, h0.shape, more=["XShape"], axes=[0]) for s in last
     ]
@@ -64,3 +68,29 @@ def _input(c: Call, xg: Ref, w: Ref) -> tuple[Ref, Ref, Ref | None]:
             return x, transposed, None if bias is None else c.ref_of(bias)
     gates = w.shape[0] if w.shape else 0
     return xg, c.const(np.eye(gates), w.dtype), None
+
+
+def _reversed(c: Call, x: Ref, order: Ref | None) -> Ref:
+    """Sequences (time, batch, width) from their ends."""
+    if order is None:
+        return c.unary("flip", x, axis=[0])
+    return c.op("gather_nd", {"X": x, "Index": order}, x.shape)
+
+
+def _backwards(c: Call, x: Ref, length: Ref) -> Ref:
+    """(time, batch, 2): which element of which sequence has a place in the reversed
+    sequences; what is after their ends stays.
+    """
+    assert x.shape is not None
+    shape = x.shape[:2]
+    ones = c.filled([c.size(x, 0), c.size(x, 1)], 1.0, "int64")
+    time, batch = (
+        c.unary(
+            "cumsum", ones, axis=axis, flatten=False, exclusive=True, reverse=False
+        ) for axis in (0, 1)
+    )  # fmt: skip
+    n = c.cast(length, "int64")
+    back = c.binary("elementwise_sub", scaled(c, n, 1.0, -1.0), time)
+    inside = c.binary("less_than", time, n, dtype="bool")
+    place = c.row("where", inside, back, time)
+    return c.op("stack", {"X": [place, batch]}, [*shape, 2], out="Y", axis=2)

@@ -36,6 +36,71 @@ def reduce_last(c: Call, x: Ref, *, axes: int) -> Ref:
     )  # fmt: skip
 
 
+def added(c: Call, x: Ref, axes: Ints, keepdim: bool, kind: str = "sum") -> Ref:
+    """The sums, or another reduction, over some axes."""
+    assert x.shape is not None
+    if not axes:
+        return x
+    shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
+    if not keepdim:
+        shape = [n for i, n in enumerate(x.shape) if i not in axes]
+    return c.op(
+        f"reduce_{kind}", {"X": x}, shape, dim=list(axes), keep_dim=keepdim,
+        reduce_all=len(axes) == x.rank, in_dtype=-1, out_dtype=-1,
+    )  # fmt: skip
+
+
+@export_row("sum_axis")
+def sum_axis(c: Call, x: Ref, *, axis: int) -> Ref:
+    return added(c, x, [axis % x.rank], True)
+
+
+@export_row("sum_channels", "sum_leading")
+def sum_channels(c: Call, x: Ref) -> Ref:
+    kept = 1 if c.name == "sum_channels" else x.rank - 1
+    return added(c, x, [i for i in range(x.rank) if i != kept], False)
+
+
+@export_row("sum_to")
+def sum_to(c: Call, x: Ref, like: Ref) -> Ref:
+    assert x.shape is not None and like.shape is not None
+    lead = x.rank - like.rank
+    pairs = list(zip(x.shape[lead:], like.shape, strict=True))
+    if any(-1 in pair for pair in pairs):
+        c.refuse("sums to a shape of symbolic sizes")
+    axes = [i + lead for i, (n, m) in enumerate(pairs) if m == 1 and n != 1]
+    return added(c, added(c, x, axes, True), list(range(lead)), False)
+
+
+@export_row("count_nonzero")
+def count_nonzero(c: Call, x: Ref) -> Ref:
+    return added(c, c.cast(c.cast(x, "bool"), "int64"), list(range(x.rank)), False)
+
+
+@export_row("squared_norm")
+def squared_norm(c: Call, *xs: Ref) -> Ref:
+    squares = [c.unary("square", c.cast(x, "float32")) for x in xs]
+    parts = [added(c, s, list(range(s.rank)), False) for s in squares]
+    return parts[0] if len(parts) == 1 else c.op("sum", {"X": parts}, [])
+
+
+@export_row("expand_reduced", "mean_grad")
+def expand_reduced(c: Call, dy: Ref, like: Ref, *, axis: Ints, keepdim: bool) -> Ref:
+    axes = sorted({a % like.rank for a in axis} or range(like.rank))
+    wide = dy if keepdim or not axes else c.unsqueeze(dy, axes)
+    if c.name == "mean_grad":
+        return mean_over(c, wide, like, axes)
+    return c.row("broadcast_like", wide, like)  # type: ignore[no-any-return]
+
+
+def mean_over(c: Call, dy: Ref, like: Ref, axes: Ints) -> Ref:
+    """The gradient of a mean over axes, which dy has with one element each."""
+    wide = c.row("broadcast_like", dy, like)
+    count = c.product([c.size(like, a) for a in axes])
+    number = c.cast(count if isinstance(count, Ref) else c.sizes([count]), dy.dtype)
+    return c.op("elementwise_div", {"X": wide, "Y": number}, like.shape, axis=-1)
+
+
 @export_row("logsumexp")
 def logsumexp(c: Call, x: Ref, *, axis: Ints, keepdim: bool) -> Ref:
     axes = [a % x.rank for a in axis]
@@ -80,6 +145,8 @@ def _with_index(c: Call, kind: str, x: Ref, **attrs: bool | int) -> tuple[Ref, R
 
 @export_row("sort")
 def sort(c: Call, x: Ref, *, axis: int, descending: bool) -> tuple[Ref, Ref]:
+    if x.rank == 0:
+        return c.unary("assign", x), c.const(0, "int64")
     return _with_index(c, "argsort", x, axis=axis, descending=bool(descending))
 
 

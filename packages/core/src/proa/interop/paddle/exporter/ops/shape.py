@@ -9,7 +9,7 @@ import numpy as np
 
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import CODES, Ref
+from proa.interop.paddle.exporter.writer import CODES, Longs, Ref
 from proa.ir.program import NUMPY_TYPES
 
 Ints = Sequence[int]
@@ -58,7 +58,16 @@ def sized(
         found.append(n)
     if -1 in [n for n in found if isinstance(n, int)]:
         found[found.index(-1)] = _rest(c, xs[0], found)
-    made = c.filled(found, 0.0, xs[0].dtype)
+    first = c.op(
+        "slice", {"Input": c.reshape(xs[0], [-1])}, [1], axes=[0], starts=[0],
+        ends=[1], infer_flags=[1], decrease_axis=[],
+    )  # fmt: skip
+    shape = c.outputs[0].shape
+    if -1 in shape:
+        given = {"X": first, "Shape": c.vector(found)}
+        made = c.op("expand_v2", given, shape, shape=[-1] * len(shape))
+    else:
+        made = broadcast_to(c, first, shape=shape) if shape else c.reshape(first, [])
     c.writer.remember(("shape", made.name), c.vector(found))
     return made
 
@@ -174,6 +183,26 @@ def select(c: Call, x: Ref, *, axis: int, index: int) -> Ref:
     )  # fmt: skip
 
 
+@export_row("slice_assign")
+def slice_assign(c: Call, x: Ref, v: Ref, *, axes: Ints, starts: Ints, ends: Ints,
+                 steps: Ints) -> Ref:  # fmt: skip
+    low, high = ([max(-_LIMIT, min(n, _LIMIT)) for n in k] for k in (starts, ends))
+    return c.op(
+        "set_value", {"Input": x, "ValueTensor": v}, x.shape, dtype=x.dtype,
+        axes=Longs(a % x.rank for a in axes), starts=Longs(low), ends=Longs(high),
+        steps=Longs(steps), decrease_axes=Longs(), none_axes=Longs(), shape=Longs(),
+        dtype_=CODES[x.dtype],
+    )  # fmt: skip
+
+
+@export_row("diagonal")
+def diagonal(c: Call, x: Ref, *, offset: int, axis1: int, axis2: int) -> Ref:
+    return c.op(
+        "diagonal", {"Input": x}, c.outputs[0].shape, offset=offset,
+        axis1=axis1 % x.rank, axis2=axis2 % x.rank,
+    )  # fmt: skip
+
+
 @export_row("concat")
 def concat(c: Call, *xs: Ref, axis: int) -> Ref:
     return c.op("concat", {"X": xs}, c.outputs[0].shape, axis=axis % xs[0].rank)
@@ -193,10 +222,19 @@ def tile(c: Call, x: Ref, *, repeats: Ints) -> Ref:
 def pad(c: Call, x: Ref, *, low: Ints, high: Ints, mode: str, value: float) -> Ref:
     shape = c.outputs[0].shape
     if min(*low, *high, 0) < 0:
-        c.refuse("negative padding")
+        starts = [max(-n, 0) for n in low]
+        ends = [n if n < 0 else _LIMIT for n in high]
+        every = list(range(x.rank))
+        inner = c.row(
+            "slice", x, axes=every, starts=starts, ends=ends, steps=[1] * x.rank
+        )
+        low, high = ([max(n, 0) for n in v] for v in (low, high))
+        return c.row(  # type: ignore[no-any-return]
+            "pad", inner, low=low, high=high, mode=mode, value=value
+        )
     if x.rank not in (3, 4, 5) or any((*low[:2], *high[:2])):
         if mode != "constant":
-            c.refuse(f"mode {mode} of these axes")
+            return _with_copies(c, x, low, high, mode)
         return _with_borders(c, x, low, high, value)
     wide = c.unsqueeze(x, list(range(2, 7 - x.rank))) if x.rank < 5 else x
     numbers = [n for i in reversed(range(2, x.rank)) for n in (low[i], high[i])]
@@ -229,6 +267,31 @@ def _with_borders(c: Call, x: Ref, low: Ints, high: Ints, value: float) -> Ref:
         whole = -1 if size < 0 else size + before + after
         shape = [*x.shape[:axis], whole, *x.shape[axis + 1 :]]
         x = c.op("concat", {"X": parts}, shape, axis=axis)
+    return x
+
+
+def _with_copies(c: Call, x: Ref, low: Ints, high: Ints, mode: str) -> Ref:
+    """x with copies of its own elements at the ends of its axes."""
+    step = -1 if mode == "reflect" else 1
+    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        # From and to, counted from the end where the numbers are negative.
+        bounds = {
+            "reflect": ((before, 0), (-2, -2 - after)),
+            "circular": ((-before, _LIMIT), (0, after)),
+        }.get(mode, ((0, 1), (-1, _LIMIT)))
+        ends = []
+        for count, (start, end) in zip((before, after), bounds, strict=True):
+            if not count:
+                continue
+            part = c.row(
+                "slice", x, axes=[axis], starts=[start], ends=[end], steps=[step]
+            )
+            if mode == "replicate":
+                repeats = [count if i == axis else 1 for i in range(x.rank)]
+                part = c.row("tile", part, repeats=repeats)
+            ends.append(part)
+        parts = [*ends[: bool(before)], x, *ends[bool(before) :]]
+        x = c.row("concat", *parts, axis=axis) if ends else x
     return x
 
 
@@ -279,3 +342,30 @@ def windows(c: Call, x: Ref, *, axis: int, size: int, step: int, dilation: int) 
             ends=[end], strides=[step], infer_flags=[1], decrease_axis=[],
         ))  # fmt: skip
     return c.op("stack", {"X": parts}, c.outputs[0].shape, out="Y", axis=x.rank)
+
+
+@export_row("windows_grad")
+def windows_grad(c: Call, dy: Ref, like: Ref, *, axis: int, size: int, step: int,
+                 dilation: int) -> Ref:  # fmt: skip
+    """A product with a matrix that has a one where an element of a window belongs."""
+    axis %= like.rank
+    n = c.size(like, axis)
+    if not isinstance(n, int):
+        c.refuse("windows put together along a symbolic dimension")
+    count = (n - (size - 1) * dilation - 1) // step + 1
+    matrix = np.zeros((count, size, n))
+    for i in range(count):
+        for k in range(size):
+            matrix[i, k, i * step + k * dilation] = 1.0
+    # (.., windows, .., size) -> (.., windows * size) @ (windows * size, n)
+    rest = [i for i in range(like.rank) if i != axis]
+    last = c.transpose(dy, [*rest, axis, like.rank])
+    sizes = [c.size(like, i) for i in rest]
+    flat = c.reshape(last, [*sizes, count * size])
+    weights = c.cast(c.const(matrix.reshape(count * size, n), "float32"), dy.dtype)
+    shape = [*(s if isinstance(s, int) else -1 for s in sizes), n]
+    summed = c.op(
+        "matmul_v2", {"X": flat, "Y": weights}, shape, trans_x=False, trans_y=False
+    )
+    perm = [rest.index(i) if i != axis else like.rank - 1 for i in range(like.rank)]
+    return c.transpose(summed, perm)

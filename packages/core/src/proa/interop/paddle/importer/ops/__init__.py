@@ -11,6 +11,7 @@ from proa.interop.paddle.importer.ops import (
     index,
     linear,
     loss,
+    matrix,
     norm,
     pooling,
     quantized,
@@ -24,6 +25,6 @@ from proa.interop.paddle.importer.ops import (
 
 __all__ = [
     "activation", "array", "convolution", "creation", "detection", "elementwise",
-    "flow", "index", "linear", "loss", "norm", "pooling", "quantized", "recurrent",
-    "reduction", "resize", "sequence", "sequence_recurrent", "shape",
+    "flow", "index", "linear", "loss", "matrix", "norm", "pooling", "quantized",
+    "recurrent", "reduction", "resize", "sequence", "sequence_recurrent", "shape",
 ]  # fmt: skip

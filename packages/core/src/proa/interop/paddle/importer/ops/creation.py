@@ -124,7 +124,11 @@ def one_hot(call: Call, index: Any, depth: Any = None) -> Any:
     count = int(call.number(depth, call.get("depth", 1)))
     if call.op == "one_hot" and index.ndim > 1:
         index = proa.squeeze(index, [index.ndim - 1])
-    found = proa.nn.functional.one_hot(index, count)
+    if call.flag("allow_out_of_range"):  # zeros where there is no class
+        numbers = proa.arange(0, count, dtype=index.dtype)
+        found = proa.equal(proa.unsqueeze(index, [index.ndim]), numbers)
+    else:
+        found = proa.nn.functional.one_hot(index, count)
     code = call.get("dtype", 5)
     return found.astype(call.dtype(5 if code < 0 else code))
 

@@ -97,16 +97,6 @@ def bilinear(call: Call, x: Any, y: Any, weight: Any, bias: Any = None) -> Any:
     return found if bias is None else found + bias
 
 
-@paddle_op("inverse", inputs="Input", outputs="Output")
-def inverse(call: Call, x: Any) -> Any:
-    return proa.inverse(x)
-
-
-@paddle_op("cholesky")
-def cholesky(call: Call, x: Any) -> Any:
-    return proa.cholesky(x, call.flag("upper"))
-
-
 @paddle_op("fused_softmax_mask", inputs="X Mask")
 def softmax_mask(call: Call, x: Any, mask: Any) -> Any:
     return F.softmax(x + mask, -1)

@@ -110,11 +110,16 @@ def roi_align(call: Call, x: Any, rois: Any, counts: Any = None) -> Any:
     )  # fmt: skip
 
 
-@paddle_op("roi_pool", inputs="X ROIs RoisNum")
+@paddle_op("roi_pool", inputs="X ROIs RoisNum", outputs="Out Argmax")
 def roi_pool(call: Call, x: Any, rois: Any, counts: Any = None) -> Any:
     if counts is None:
         counts = proa.full([1], rois.shape[0], "int32")
     size = [call.get("pooled_height", 1), call.get("pooled_width", 1)]
-    return proa.vision.ops.roi_pool(
-        x, rois, counts, size, call.get("spatial_scale", 1.0)
-    )
+    scale = call.get("spatial_scale", 1.0)
+    found = proa.vision.ops.roi_pool(x, rois, counts, size, scale)
+    if not call.wants(1):
+        return found
+    place = proa.vision.ops.roi_pooling.roi_places(x, rois, counts, size, scale)
+    plane = call.known(x.shape[2:])
+    within = place % (plane[0] * plane[1])
+    return found, proa.where(place < 0, place, within)

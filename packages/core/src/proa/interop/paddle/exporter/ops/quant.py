@@ -1,0 +1,145 @@
+"""Rows of int8 numbers, written as PaddleSlim writes quantised programs.
+
+What is quantised is a float32 variable of whole numbers (`Ref.whole`), for which Paddle
+has the operators that follow. Weights are int8 in the file. A scale of Paddle is the
+greatest absolute value, of which Proa's is the 127th part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from proa.interop.paddle.exporter.call import Call
+from proa.interop.paddle.exporter.ops.elementwise import activated, scaled
+from proa.interop.paddle.exporter.ops.image import conv2d
+from proa.interop.paddle.exporter.ops.linear import linear
+from proa.interop.paddle.exporter.table import export_row
+from proa.interop.paddle.exporter.writer import Ref
+from proa.ir.program import Value
+
+#: Operators whose int8 result has the scale of their first input.
+KEEPING = (
+    "max_pool2d", "reshape", "reshape_like", "flatten", "squeeze", "unsqueeze",
+    "transpose", "swap_last", "slice", "select", "relu", "assign",
+    "adaptive_max_pool2d",
+)  # fmt: skip
+_LIMIT = 127.0
+#: Activations whose results have no lower bound to reach.
+_NOT_NEGATIVE = ("relu", "relu6", "sigmoid", "hard_sigmoid")
+
+
+def _greatest(c: Call, scale: Ref) -> Ref:
+    """Paddle's scale, of one axis."""
+    if scale.data is not None:
+        data = scale.data.reshape(-1) * np.float32(_LIMIT)
+        return c.const(data, "float32")
+    wide = c.reshape(scale, [-1]) if scale.rank != 1 else scale
+    return scaled(c, wide, _LIMIT)
+
+
+def _is_one(c: Call, scale: Ref) -> bool:
+    """Whether there is one scale for all elements."""
+    if scale.shape == (-1,):
+        c.refuse("a symbolic number of scales")
+    return scale.shape in ((), (1,))
+
+
+def _linear(c: Call, kind: str, x: Ref, scale: Ref, axis: int) -> Ref:
+    one, greatest = _is_one(c, scale), _greatest(c, scale)
+    zero = c.const(np.zeros(greatest.shape or (1,)), "int32")
+    given = {"X": x, "Scale": greatest, "ZeroPoint": zero}
+    return c.op(
+        kind, given, x.shape, dtype="float32", out="Y", bit_length=8, round_type=0,
+        quant_axis=-1 if one else axis % x.rank, is_test=True, only_observer=False,
+    )  # fmt: skip
+
+
+def _quantized(
+    c: Call, x: Ref, scale: Ref, axis: int, reaches_no_bound: bool = False
+) -> Ref:
+    if not reaches_no_bound:  # -127 steps: Paddle has one more
+        bound = scaled(c, _greatest(c, scale), -1.0)
+        at = -1 if _is_one(c, scale) else axis % x.rank
+        bound = c.reshape(bound, [-1 if i == at else 1 for i in range(x.rank)])
+        x = c.op("elementwise_max", {"X": x, "Y": bound}, x.shape, axis=-1)
+    return replace(_linear(c, "quantize_linear", x, scale, axis), whole=True)
+
+
+@export_row("quantize")
+def quantize(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    return _quantized(c, x, scale, axis)
+
+
+@export_row("dequantize")
+def dequantize(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    if x.dtype not in ("int8", "float32"):  # sums of products
+        x = c.cast(x, "float32")
+    return _linear(c, "dequantize_linear", x, scale, axis)
+
+
+@export_row("fake_quant")
+def fake_quant(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
+    whole = _quantized(c, x, scale, axis)
+    return dequantize(c, whole, scale, axis=axis)
+
+
+# -- products --------------------------------------------------------------------------
+def _step_of(value: Value | None) -> float | None:
+    """The scale with which an int8 array of the program was made, if it is known."""
+    while value is not None and value.producer is not None:
+        node = value.producer
+        if node.op == "quantize":
+            scale = node.inputs[1]
+            data = None if scale is None else scale.data
+            known = data is not None and data.size == 1
+            return float(data.reshape(-1)[0]) if known and data is not None else None
+        if node.op in ("conv2d_int8", "linear_int8"):
+            return float(np.float32(node.attrs["out_scale"]))
+        if node.op not in KEEPING:
+            return None
+        value = node.inputs[0]
+    return None
+
+
+def _products(
+    c: Call, x: Ref, w: Ref, multiplier: Ref, channel_axis: int
+) -> tuple[Ref, Ref]:
+    """x and w in float32. Any scale of x will do, as long as w has the rest; the one it
+    was made with makes the pairs of operators that Paddle's tools look for.
+    """
+    step = _step_of(c.node.inputs[0]) or 1.0
+    scale = c.const(np.float32(step), "float32")
+    if multiplier.data is not None:
+        steps = c.const(multiplier.data / np.float32(step), "float32")
+    else:
+        steps = replace(scaled(c, multiplier, 1.0 / step), shape=multiplier.shape)
+    return (
+        dequantize(c, x, scale, axis=-1), dequantize(c, w, steps, axis=channel_axis)
+    )  # fmt: skip
+
+
+def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
+    y = activated(c, y, act)
+    if c.outputs[0].dtype != "int8":
+        return y
+    scale = c.const(np.float32(out_scale), "float32")
+    return _quantized(c, y, scale, -1, reaches_no_bound=act in _NOT_NEGATIVE)
+
+
+@export_row("conv2d_int8")
+def conv2d_int8(
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *, act: str,
+    out_scale: float, dtype: str, **geometry: Any,
+) -> Ref:  # fmt: skip
+    wide, weights = _products(c, x, w, multiplier, 0)
+    return _finished(c, conv2d(c, wide, weights, bias, **geometry), act, out_scale)
+
+
+@export_row("linear_int8")
+def linear_int8(c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *,
+                act: str, out_scale: float, dtype: str) -> Ref:  # fmt: skip
+    wide, weights = _products(c, x, w, multiplier, 1)
+    return _finished(c, linear(c, wide, weights, bias), act, out_scale)
