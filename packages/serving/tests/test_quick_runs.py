@@ -63,10 +63,10 @@ def test_a_quick_model_runs_on_the_event_loop(serve, model, threads, kind):
                 np.testing.assert_allclose(y, small_models.linear(x), rtol=1e-5)
             assert threads[0] == "proa-serve-m-0"
             assert "proa-serve" in threads  # the thread of BackgroundServer's loop
+            with HttpClient(server.http_address) as other:
+                held = other.metrics()
             with pytest.raises(ModelFailedError, match="got a NaN"):
                 client.infer("m", {"x": X * np.nan})
-        with HttpClient(server.http_address) as client:
-            held = client.metrics()
     for line in ("batch_rows_count", "queue_seconds_count", "compute_seconds_count"):
         assert f'proa_serve_{line}{{model="m",version="1"}} 400.0' in held
 

@@ -86,7 +86,7 @@ class ServerConfig:
     max_connections: int = 1024
     head_timeout_s: float = 10.0
     idle_timeout_s: float = 75.0
-    grpc_engine: str = "grpcio"
+    grpc_engine: str = "asyncio"
 
     def __post_init__(self) -> None:
         minimum = {

@@ -15,7 +15,6 @@ from proa_serving.http2.frames import (
     CANCEL,
     COMPRESSION_ERROR,
     ENHANCE_YOUR_CALM,
-    FLOW_CONTROL_ERROR,
     FRAME_SIZE_ERROR,
     INTERNAL_ERROR,
     NO_ERROR,
@@ -84,7 +83,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._last = 0  # the highest stream that the client opened
         self._stream: Stream | None = None  # whose DATA is arriving
         self._in_place: memoryview | None = None
-        self._window, self._received = _WINDOW, 0
+        self._received = 0  # bytes that were not granted again
         self._frames, self._frames_since = float(_FRAMES_AT_ONCE), loop.time()
         self._unwritten = 0  # bytes when last looked at
         self._enter(NEW)
@@ -336,7 +335,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         if not self._streams and self.phase is not BLOCKED:
             self._enter(BUSY)
         window = self._out.initial_window
-        stream = Stream(number, head, window, _STREAM_WINDOW, time.monotonic())
+        stream = Stream(number, head, window, time.monotonic())
         self._streams[number] = stream
         self._calls.open(stream)
         if ends and number in self._streams:
@@ -375,13 +374,10 @@ class Http2Connection(asyncio.BufferedProtocol):
         if not number:
             raise Http2Error(PROTOCOL_ERROR, "DATA must be of a stream")
         self._check_opened(number)
-        self._window -= length
-        if self._window < 0:
-            raise Http2Error(FLOW_CONTROL_ERROR, "DATA must fit the window")
+        # Granted again as it arrives: what is kept of it is bounded by the budget.
         self._received += length
         if self._received > _WINDOW // 2:
             self._out.control(frames.window_update(0, self._received))
-            self._window += self._received
             self._received = 0
         if not length:
             self._count_frame()
@@ -391,10 +387,7 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._count_frame()
             self._stream_error(StreamError(number, STREAM_CLOSED))
             return
-        stream.receive_window -= length
-        if stream.receive_window < 0:
-            self._stream = None
-            self._stream_error(StreamError(number, FLOW_CONTROL_ERROR))
+        stream.received += length
 
     def on_data(self, data: memoryview) -> None:
         if self._stream is not None:
@@ -406,10 +399,9 @@ class Http2Connection(asyncio.BufferedProtocol):
             return
         if ends:
             self._calls.end(stream)
-        elif stream.receive_window < _STREAM_WINDOW // 2:
-            count = _STREAM_WINDOW - stream.receive_window
-            self._out.control(frames.window_update(number, count))
-            stream.receive_window += count
+        elif stream.received > _STREAM_WINDOW // 2:
+            self._out.control(frames.window_update(number, stream.received))
+            stream.received = 0
 
     def _receive_in_place(self) -> None:
         """Let the rest of a large payload be received where its array will be."""

@@ -42,13 +42,12 @@ class Stream:
         number: Of the stream.
         head: Of the call.
         send_window: Bytes that may be sent.
-        receive_window: Bytes that may arrive.
         now: The time, in seconds.
     """
 
     __slots__ = (
         *("answered", "began", "charged", "ended", "expires", "feed", "head"),
-        *("id", "moved", "on_written", "receive_window", "send_window", "task"),
+        *("id", "moved", "on_written", "received", "send_window", "task"),
         *("timer", "trailers", "unsent", "unsent_bytes"),
         *("_compressed", "_filled", "_memory", "_need", "_parts", "_prefix"),
     )
@@ -58,11 +57,11 @@ class Stream:
         number: int,
         head: CallHead,
         send_window: int,
-        receive_window: int,
         now: float,
     ) -> None:
         self.id, self.head = number, head
-        self.send_window, self.receive_window = send_window, receive_window
+        self.send_window = send_window
+        self.received = 0  # bytes that were not granted again
         self.began = self.moved = now
         self.expires = None if head.timeout is None else now + head.timeout
         self.ended = False  # the client sends no more
