@@ -4,6 +4,7 @@ import http.client
 import json
 import logging
 import socket
+import struct
 import sys
 import threading
 import time
@@ -13,7 +14,10 @@ import grpc
 import numpy as np
 import pytest
 import small_models
+from http2_peer import INFER, Peer, data, headers, infer_message, request
 
+from proa_serving.config import GRPC_ENGINES
+from proa_serving.http2.frames import GOAWAY
 from proa_serving.protocol import rpc
 from proa_serving.protocol.generated import open_inference_pb2 as pb
 from proa_serving.protocol.messages import InferRequest, Tensor
@@ -32,7 +36,10 @@ def infer_call(address):
     return channel, lambda **options: call.future(message, **options)
 
 
-def test_grpc_calls_get_ok_or_unavailable_while_the_server_stops(serve, tmp_path):
+@pytest.mark.parametrize("engine", GRPC_ENGINES)
+def test_grpc_calls_get_ok_or_unavailable_while_the_server_stops(
+    serve, tmp_path, engine
+):
     model = small_models.write_linear(tmp_path / "m.linear", sleep=0.003)
     found = Counter()
     ended = threading.Event()
@@ -44,7 +51,7 @@ def test_grpc_calls_get_ok_or_unavailable_while_the_server_stops(serve, tmp_path
             if code != grpc.StatusCode.OK:
                 time.sleep(0.002)
 
-    with serve({"m": model}) as server:
+    with serve({"m": model}, grpc_engine=engine) as server:
         channel, call = infer_call(server.grpc_address)
         threads = [threading.Thread(target=work, args=(call,)) for _ in range(8)]
         for thread in threads:
@@ -58,11 +65,14 @@ def test_grpc_calls_get_ok_or_unavailable_while_the_server_stops(serve, tmp_path
     assert set(found) == {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
 
 
+@pytest.mark.parametrize("engine", GRPC_ENGINES)
 @pytest.mark.parametrize("sleep", [0.0, 0.02])
-def test_cancelled_grpc_calls_leave_nothing_in_the_log(serve, tmp_path, caplog, sleep):
+def test_cancelled_grpc_calls_leave_nothing_in_the_log(
+    serve, tmp_path, caplog, sleep, engine
+):
     model = small_models.write_linear(tmp_path / "m.linear", sleep=sleep)
     caplog.set_level(logging.WARNING)
-    with serve({"m": model}) as server:
+    with serve({"m": model}, grpc_engine=engine) as server:
         channel, call = infer_call(server.grpc_address)
         for at in range(100):
             calls = [call() for _ in range(4)]
@@ -165,12 +175,34 @@ def test_idle_connections_do_not_delay_the_end(serve, tmp_path):
         connection.close()
 
 
-def test_silent_connections_to_the_grpc_port_are_closed(serve, tmp_path):
+@pytest.mark.parametrize("engine", GRPC_ENGINES)
+def test_silent_connections_to_the_grpc_port_are_closed(serve, tmp_path, engine):
     model = small_models.write_linear(tmp_path / "m.linear")
-    with serve({"m": model}, head_timeout_s=0.5) as server:
+    with serve({"m": model}, head_timeout_s=0.5, grpc_engine=engine) as server:
         host, port = server.grpc_address.split(":")
         with socket.create_connection((host, int(port)), timeout=20) as held:
             began = time.monotonic()
             while held.recv(1000):
                 pass
             assert time.monotonic() - began < 5
+
+
+def test_one_grpc_connection_learns_of_the_end_and_its_calls_are_answered(
+    serve, tmp_path
+):
+    """GOAWAY first, so that new calls go elsewhere; those on their way get a status."""
+    model = small_models.write_linear(tmp_path / "m.linear", sleep=0.4)
+    server = serve({"m": model}, grpc_engine="asyncio").__enter__()
+    stopping = threading.Thread(target=server.stop)
+    with Peer(server.grpc_address) as peer:
+        peer.send(headers(1, request(INFER)), data(1, infer_message(X)))
+        time.sleep(0.1)
+        stopping.start()
+        assert peer.until(GOAWAY)[3] == struct.pack(">II", 2**31 - 1, 0)
+        peer.send(headers(3, request(INFER)), data(3, infer_message(X)))
+        assert peer.status(3)[0] == grpc.StatusCode.UNAVAILABLE.value[0]
+        assert peer.status(1) == (0, b"")
+        assert peer.until(GOAWAY)[3][:8] == struct.pack(">II", 3, 0)
+        assert peer.read() is None
+    stopping.join(20)
+    assert not stopping.is_alive()

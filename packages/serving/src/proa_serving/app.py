@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from proa_serving.config import ServerConfig
 from proa_serving.http.app import HttpApp
-from proa_serving.http.server import HttpServer, bind
+from proa_serving.http.connection import HttpConnection
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import ServingError
+from proa_serving.transport.listener import Listener, bind
 
 if TYPE_CHECKING:
-    from proa_serving.grpc.server import GrpcServer
+    from proa_serving.grpc.methods import GrpcMethods
+    from proa_serving.grpc.server import GrpcioServer
 
 log = logging.getLogger("proa_serving")
 
@@ -33,6 +35,22 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _new_grpc(
+    config: ServerConfig, service: InferenceService
+) -> Listener[GrpcMethods] | GrpcioServer:
+    # Imported here, as it is half of the start, and not needed for HTTP.
+    assert config.grpc_port is not None
+    if config.grpc_engine == "grpcio":
+        from proa_serving.grpc.server import GrpcioServer
+
+        return GrpcioServer(config, service)
+    from proa_serving.grpc.methods import GrpcMethods
+    from proa_serving.http2.connection import Http2Connection
+
+    held = bind(config.host, config.grpc_port, "grpc")
+    return Listener(GrpcMethods(service), Http2Connection, held, config, service.budget)
+
+
 class Server:
     """Serves what ``config`` says, on the event loop that calls ``start``."""
 
@@ -42,8 +60,8 @@ class Server:
         self.repository = ModelRepository(config, self.metrics)
         self._service = InferenceService(config, self.repository, self.metrics)
         self._app: HttpApp | None = None
-        self._http: HttpServer | None = None
-        self._grpc: GrpcServer | None = None
+        self._http: Listener[HttpApp] | None = None
+        self._grpc: Listener[GrpcMethods] | GrpcioServer | None = None
 
     @property
     def http_address(self) -> str | None:
@@ -66,14 +84,13 @@ class Server:
         try:
             # Ports first: they fail fast, and a model may take long to load.
             if config.http_port is not None:
-                held = bind(config.host, config.http_port)
+                held = bind(config.host, config.http_port, "http")
                 self._app = HttpApp(self._service)
-                self._http = HttpServer(self._app, held, config, self._service.budget)
+                self._http = Listener(
+                    self._app, HttpConnection, held, config, self._service.budget
+                )
             if config.grpc_port is not None:
-                # Half of the start, and not needed for HTTP.
-                from proa_serving.grpc.server import GrpcServer
-
-                self._grpc = GrpcServer(config, self._service)
+                self._grpc = _new_grpc(config, self._service)
             await asyncio.to_thread(self.repository.load_all)
             if self._grpc is not None:
                 await self._grpc.start()
@@ -92,10 +109,10 @@ class Server:
         grace = self._config.grace_s if grace is None else grace
         end = time.monotonic() + grace
         self._service.drain()
-        if self._http is not None:
-            self._http.drain()
-        fronts = [front.stop(grace) for front in (self._http, self._grpc) if front]
-        await asyncio.gather(*fronts)
+        fronts = [front for front in (self._http, self._grpc) if front is not None]
+        for front in fronts:
+            front.drain()
+        await asyncio.gather(*(front.stop(grace) for front in fronts))
         if self._app is not None:
             self._app.close()
         left = max(0.0, end - time.monotonic())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proa_serving import __version__
 from proa_serving.app import Server, new_event_loop
-from proa_serving.config import MIB, ModelSource, ServerConfig
+from proa_serving.config import GRPC_ENGINES, MIB, ModelSource, ServerConfig
 from proa_serving.protocol.errors import ServingError
 from proa_serving.schedule.queue import Limits
 
@@ -34,6 +34,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", default=default.host, help="address to listen on")
     add("--http", type=_port, metavar="PORT", help="REST; 0 picks a port")
     add("--grpc", type=_port, metavar="PORT", help="gRPC; 0 picks a port")
+    add(
+        "--grpc-engine",
+        choices=GRPC_ENGINES,
+        default=default.grpc_engine,
+        help="what carries gRPC",
+    )
     add("--instances", type=int, default=1, help="workers for each model")
     add("--threads", type=int, default=1, help="math threads for each worker")
     add("--max-batch", type=int, default=limits.max_batch, help="rows in a batch")
@@ -122,6 +128,7 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         idle_timeout_s=args.idle_timeout,
         grace_s=args.grace,
         max_connections=args.max_connections,
+        grpc_engine=args.grpc_engine,
     )
 
 

@@ -10,6 +10,7 @@ from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.schedule.queue import Limits
 
 MIB = 2**20
+GRPC_ENGINES = ("asyncio", "grpcio")
 # Names are part of URLs and are folders of a repository, so they are kept simple.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
@@ -64,6 +65,7 @@ class ServerConfig:
         head_timeout_s: Seconds in which the head of an HTTP request must arrive; its
             body may take ``timeout_s``.
         idle_timeout_s: Seconds after which a connection without a request is closed.
+        grpc_engine: What carries gRPC: "asyncio", our own HTTP/2, or "grpcio".
     """
 
     models: tuple[ModelSource, ...] = ()
@@ -84,6 +86,7 @@ class ServerConfig:
     max_connections: int = 1024
     head_timeout_s: float = 10.0
     idle_timeout_s: float = 75.0
+    grpc_engine: str = "asyncio"
 
     def __post_init__(self) -> None:
         minimum = {
@@ -106,6 +109,12 @@ class ServerConfig:
                 raise InvalidRequestError(
                     "config", f"{name} must be at least {low}, got {value}"
                 )
+        if self.grpc_engine not in GRPC_ENGINES:
+            raise InvalidRequestError(
+                "config",
+                f"grpc_engine must be one of {', '.join(GRPC_ENGINES)}, "
+                f"got {self.grpc_engine!r:.40}",
+            )
         if not self.models and self.repository is None:
             raise InvalidRequestError("config", "must name a model or a repository")
         if self.http_port is None and self.grpc_port is None:

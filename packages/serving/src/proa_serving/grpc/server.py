@@ -1,4 +1,4 @@
-"""Listens for gRPC on the event loop that serves HTTP too."""
+"""Listens for gRPC by grpcio's server, on the event loop that serves HTTP too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 import grpc
 
 from proa_serving.config import ServerConfig
+from proa_serving.grpc.methods import GrpcMethods
 from proa_serving.grpc.service import GrpcService
 from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import AddressInUseError
@@ -18,7 +19,7 @@ _MESSAGE_OVERHEAD = 4096  # A body at the limit, and the fields around it.
 _LINGER = 0.1
 
 
-class GrpcServer:
+class GrpcioServer:
     """Listens on the port that ``config`` names until it is stopped."""
 
     def __init__(self, config: ServerConfig, service: InferenceService) -> None:
@@ -36,8 +37,8 @@ class GrpcServer:
             ],
             maximum_concurrent_rpcs=config.max_connections,
         )
-        self._service = GrpcService(service)
-        self._server.add_generic_rpc_handlers((self._service.handler(),))
+        self._service = GrpcService(service, GrpcMethods(service))
+        self._server.add_generic_rpc_handlers(self._service.handlers())
         host = f"[{config.host}]" if ":" in config.host else config.host
         address = f"{host}:{config.grpc_port}"
         try:
@@ -49,6 +50,9 @@ class GrpcServer:
             ) from error
         if not self.port:
             raise AddressInUseError("grpc", f"must be able to listen on {address}")
+
+    def drain(self) -> None:
+        """Nothing is to be done before :meth:`stop`."""
 
     async def start(self) -> None:
         await self._server.start()

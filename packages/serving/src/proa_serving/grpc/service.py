@@ -1,35 +1,37 @@
-"""Answers the calls of the protocol's gRPC service."""
+"""The gRPC service on grpcio's server."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeAlias
 
 import grpc
-from google.protobuf.message import DecodeError
 
-from proa_serving.models.service import METADATA, InferenceService
-from proa_serving.protocol import rpc
-from proa_serving.protocol.errors import InvalidRequestError, ServingError
-from proa_serving.protocol.generated import open_inference_pb2 as pb
-from proa_serving.protocol.messages import InferResponse
+from proa_serving.grpc.methods import ALWAYS, STREAM_INFER, GrpcMethods
+from proa_serving.http2.calls import CallHead, Status
+from proa_serving.http2.dispatch import Parts
+from proa_serving.http2.stream import Message
+from proa_serving.models.service import InferenceService
+from proa_serving.protocol.errors import QueueFullError
 
-log = logging.getLogger("proa_serving.grpc")
 Handler = Callable[[Any, Any], Awaitable[Any]]
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-_UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
-# Answered while the server drains too, as they say that it does.
-_ALWAYS = frozenset({"ServerLive", "ServerReady", "ModelReady", "ServerMetadata"})
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class GrpcService:
-    """One method for each of the service's, named as it is."""
+    """Carries the calls of grpcio's server to the methods.
 
-    def __init__(self, service: InferenceService) -> None:
-        self._service = service
+    Args:
+        service: What draining is known of.
+        methods: What answers.
+    """
+
+    def __init__(self, service: InferenceService, methods: GrpcMethods) -> None:
+        self._service, self._methods = service, methods
         self._calls = 0  # in flight, of those that were not refused
         self._idle = asyncio.Event()
         self._idle.set()
@@ -54,42 +56,71 @@ class GrpcService:
         if self._refused:
             await asyncio.wait(self._refused, timeout=1.0)
 
-    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
-        """All methods, under the protocol's public name."""
-        return grpc.method_handlers_generic_handler(
-            rpc.SERVICE,
-            {
-                name: grpc.unary_unary_rpc_method_handler(
-                    self._guarded(name, request.FromString),
-                    response_serializer=response.SerializeToString,
-                )
-                for name, (request, response) in rpc.METHODS.items()
-            },
-        )
+    def handlers(self) -> list[grpc.GenericRpcHandler[Any, Any]]:
+        """All methods, by service."""
+        found: dict[str, dict[str, Any]] = {}
+        for path in self._methods.paths:
+            _, service, name = path.split("/")
+            handler = grpc.unary_unary_rpc_method_handler(self._unary(path))
+            found.setdefault(service, {})[name] = handler
+        _, service, name = STREAM_INFER.split("/")
+        found[service][name] = grpc.stream_stream_rpc_method_handler(self._stream)
+        return [
+            grpc.method_handlers_generic_handler(service, handlers)
+            for service, handlers in found.items()
+        ]
 
-    def _guarded(self, name: str, parse: Callable[[bytes], Any]) -> Handler:
-        """The method ``name`` of what ``parse`` makes of the bytes, errors in kind.
-
-        Parsing is done here, for grpc would answer bytes that are no message with
-        UNKNOWN.
-        """
-        method: Callable[[Any], Awaitable[Any]] = getattr(self, name)
-
+    def _unary(self, path: str) -> Handler:
         async def call(data: bytes, context: Context) -> Any:
-            if self._service.draining and name not in _ALWAYS:
-                return await self._refuse(context)
+            if self._service.draining and path not in ALWAYS:
+                await self._refuse()
+            head = _head(path, context)
             try:
                 with self._in_flight(len(data)):
-                    return await method(_parsed(data, parse))
-            except ServingError as error:
-                code, text = grpc.StatusCode[error.grpc_code], str(error)
-            except Exception:
-                log.exception("a gRPC call failed inside the server")
-                code = grpc.StatusCode.INTERNAL
-                text = "[server] failed; its log says more"
-            return await _abort(context, code, text)
+                    self._methods.check(head, False)
+                    left = context.time_remaining()
+                    expires = None if left is None else time.monotonic() + left
+                    message = Message(data, False)
+                    answer = self._methods.call(head, message, expires)
+                    parts: Parts = answer if isinstance(answer, list) else await answer
+                    return b"".join(parts)
+            except QueueFullError as error:
+                await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            except Status as status:
+                await _abort(context, _CODES[status.code], status.message)
 
         return call
+
+    async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
+        head = _head(STREAM_INFER, context)
+        arrived = aiter(messages)
+        held = 0
+
+        async def receive() -> Message | None:
+            nonlocal held
+            self._service.budget.release(held)
+            held = 0
+            try:
+                data = await anext(arrived)
+            except StopAsyncIteration:
+                return None
+            self._service.budget.take(len(data))
+            held = len(data)
+            return Message(data, False)
+
+        async def send(parts: Parts) -> None:
+            await context.write(b"".join(parts))
+
+        try:
+            with self._in_flight(0):
+                self._methods.check(head, False)
+                await self._methods.converse(head, receive, send)
+        except QueueFullError as error:
+            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        except Status as status:
+            await _abort(context, _CODES[status.code], status.message)
+        finally:
+            self._service.budget.release(held)
 
     @contextlib.contextmanager
     def _in_flight(self, size: int) -> Iterator[None]:
@@ -104,85 +135,21 @@ class GrpcService:
             if not self._calls:
                 self._idle.set()
 
-    async def _refuse(self, context: Context) -> Any:
+    async def _refuse(self) -> None:
+        """Hold a call back that the methods refuse, where others are too."""
         task = asyncio.current_task()
         assert task is not None
         self._refused.add(task)
         task.add_done_callback(self._refused.discard)
         if self._refusing is not None:
             await self._refusing.wait()
-        return await _abort(context, _UNAVAILABLE, "[server] is shutting down")
-
-    async def ServerLive(self, _: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
-        return pb.ServerLiveResponse(live=True)
-
-    async def ServerReady(self, _: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
-        return pb.ServerReadyResponse(ready=self._service.ready())
-
-    async def ModelReady(
-        self, request_message: pb.ModelReadyRequest
-    ) -> pb.ModelReadyResponse:
-        ready = self._service.model_ready(request_message.name, request_message.version)
-        return pb.ModelReadyResponse(ready=ready)
-
-    async def ServerMetadata(
-        self, _: pb.ServerMetadataRequest
-    ) -> pb.ServerMetadataResponse:
-        return pb.ServerMetadataResponse(
-            name=METADATA.name, version=METADATA.version, extensions=METADATA.extensions
-        )
-
-    async def ModelMetadata(
-        self, request_message: pb.ModelMetadataRequest
-    ) -> pb.ModelMetadataResponse:
-        return rpc.encode_model_metadata(
-            self._service.model_metadata(request_message.name, request_message.version)
-        )
-
-    async def ModelInfer(
-        self, request_message: pb.ModelInferRequest
-    ) -> pb.ModelInferResponse:
-        try:
-            request = rpc.decode_request(request_message)
-        except ServingError as error:
-            self._service.metrics.refused("grpc", error.reason)
-            raise
-        answer = self._service.infer(request, "grpc")
-        if not isinstance(answer, InferResponse):
-            answer = await answer
-        return rpc.encode_response(answer, request)
-
-    async def RepositoryIndex(
-        self, request_message: pb.RepositoryIndexRequest
-    ) -> pb.RepositoryIndexResponse:
-        message = pb.RepositoryIndexResponse()
-        for line in await self._service.index(request_message.ready):
-            message.models.add(
-                name=line.name,
-                version=line.version,
-                state=line.state,
-                reason=line.reason,
-            )
-        return message
-
-    async def RepositoryModelLoad(
-        self, request_message: pb.RepositoryModelLoadRequest
-    ) -> pb.RepositoryModelLoadResponse:
-        await self._service.load(request_message.model_name)
-        return pb.RepositoryModelLoadResponse()
-
-    async def RepositoryModelUnload(
-        self, request_message: pb.RepositoryModelUnloadRequest
-    ) -> pb.RepositoryModelUnloadResponse:
-        await self._service.unload(request_message.model_name)
-        return pb.RepositoryModelUnloadResponse()
 
 
-def _parsed(data: bytes, parse: Callable[[bytes], Any]) -> Any:
-    try:
-        return parse(data)
-    except DecodeError as error:
-        raise InvalidRequestError("grpc", f"must be a message: {error}") from error
+def _head(path: str, context: Context) -> CallHead:
+    metadata = dict(context.invocation_metadata() or ())
+    text = metadata.get("authorization", "")
+    held = text if isinstance(text, bytes) else str(text).encode("latin-1", "replace")
+    return CallHead(path, None, b"identity", held)
 
 
 async def _abort(context: Context, code: grpc.StatusCode, text: str) -> None:

@@ -23,6 +23,15 @@ from proa_serving.protocol.errors import (
 )
 from proa_serving.protocol.rest import HEADER_LENGTH
 from proa_serving.schedule.budget import ByteBudget
+from proa_serving.transport.phases import (
+    BLOCKED,
+    BODY,
+    BUSY,
+    HEAD,
+    IDLE,
+    LINGER,
+    NEW,
+)
 
 log = logging.getLogger("proa_serving.http")
 MAX_HEAD_BYTES = 64 * 1024
@@ -30,15 +39,6 @@ MAX_HEAD_BYTES = 64 * 1024
 _JOINED = 2**15
 _LENGTH = HEADER_LENGTH.lower().encode()
 _HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
-
-# What a connection waits for, which says how long it may.
-NEW = "new"  # the first byte
-IDLE = "idle"  # the next request
-HEAD = "head"
-BODY = "body"
-BUSY = "busy"  # the answer
-BLOCKED = "blocked"  # the client, to read
-LINGER = "linger"  # the client, to close
 
 
 class Answers(Protocol):
@@ -50,17 +50,18 @@ class Answers(Protocol):
 class Owner(Protocol):
     """What connections of one server share."""
 
-    answers: Answers
     budget: ByteBudget
     draining: bool
     buffer: memoryview
     max_request_bytes: int
     seconds: dict[str, float]
 
-    def forget(self, connection: Connection) -> None: ...
+    @property
+    def answers(self) -> Answers: ...
+    def forget(self, connection: HttpConnection) -> None: ...
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """Serves one client.
 
     Small requests are received into a buffer that all connections share, as parsing
@@ -160,6 +161,9 @@ class Connection(asyncio.BufferedProtocol):
             self.phase = LINGER
         else:
             self._transport.abort()
+
+    def drain(self) -> None:
+        """The server stops; the next answer says that it is the last."""
 
     def cut(self) -> None:
         """End the request in progress; it is answered that it was cut."""

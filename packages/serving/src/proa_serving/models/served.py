@@ -87,6 +87,10 @@ class ServedModel:
         """
         began = time.monotonic()
         try:
+            if request.expires is not None and began >= request.expires:
+                raise RequestTimeoutError(
+                    f"model {self.name}", "must run before the client stops waiting"
+                )
             inputs = fit_inputs(request, self.inputs)
             wanted = fit_outputs(request, self.outputs)
             arrays = self._scheduler.run_here(inputs)
@@ -138,10 +142,13 @@ class ServedModel:
 
     def _seconds_for(self, request: InferRequest) -> float:
         # The protocol's scheduling extension: microseconds, in the request itself.
+        seconds = self._timeout
         timeout_us = request.parameters.get("timeout")
         if type(timeout_us) is int and timeout_us > 0:
-            return min(self._timeout, timeout_us / 1e6)
-        return self._timeout
+            seconds = min(seconds, timeout_us / 1e6)
+        if request.expires is not None:
+            seconds = min(seconds, max(0.0, request.expires - time.monotonic()))
+        return seconds
 
     async def _run(self, inputs: Arrays, timeout: float) -> Arrays:
         loop = asyncio.get_running_loop()

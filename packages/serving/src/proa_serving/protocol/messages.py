@@ -62,7 +62,10 @@ class RequestedOutput:
 
 @dataclass(slots=True)
 class InferRequest:
-    """Run a model once. No ``outputs`` requests all of them."""
+    """Run a model once. No ``outputs`` requests all of them.
+
+    ``expires`` is the time, of ``time.monotonic``, when the client stops waiting.
+    """
 
     model: str
     inputs: list[Tensor]
@@ -71,6 +74,7 @@ class InferRequest:
     outputs: list[RequestedOutput] = field(default_factory=list)
     parameters: Parameters = field(default_factory=lambda: _NONE)
     binary_output: bool = False
+    expires: float | None = None
 
     def wants_binary(self, name: str) -> bool:
         """Whether output ``name`` should be answered as raw bytes."""

@@ -27,9 +27,12 @@ from proa_serving.protocol.tensors import (
 )
 
 SERVICE = "inference.GRPCInferenceService"
+STREAM_INFER = "ModelStreamInfer"
+# The methods of one request and one answer, and their messages.
 METHODS: dict[str, tuple[Any, Any]] = {
     name: (getattr(pb, f"{name}Request"), getattr(pb, f"{name}Response"))
     for name in pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name
+    if name != STREAM_INFER
 }
 _INTEGER = range(-(2**63), 2**63)
 
@@ -103,13 +106,16 @@ def _read_tensors(held: Iterable[Any], raw: Any, what: str) -> list[Tensor]:
     return found
 
 
-def decode_request(message: pb.ModelInferRequest) -> InferRequest:
+def decode_request(message: pb.ModelInferRequest, raw: Any) -> InferRequest:
     """The inference request that ``message`` carries.
 
     The answer is raw if the inputs were, unless ``binary_data_output`` says so.
+
+    Args:
+        message: The request; its own raw contents are not looked at.
+        raw: The bytes of each input, or none.
     """
     parameters = _read_parameters(message.parameters)
-    raw = message.raw_input_contents
     wanted = parameters.get("binary_data_output", bool(raw))
     outputs = []
     for output in message.outputs:
@@ -156,15 +162,20 @@ def encode_response(
     message = pb.ModelInferResponse(
         model_name=response.model, model_version=response.version, id=response.id
     )
-    # All outputs are raw or none is. FP16 and BF16 exist only raw.
-    binary = request.binary_output or any(
-        datatype_of(held.datatype, "response").contents is None
-        for held in response.outputs
-    )
+    binary = is_raw(response, request)
     _write_tensors(
         message.outputs, message.raw_output_contents, response.outputs, binary
     )
     return message
+
+
+def is_raw(response: InferResponse, request: InferRequest) -> bool:
+    """Whether an answer has raw tensors: all outputs or none."""
+    # FP16 and BF16 exist only raw.
+    return request.binary_output or any(
+        datatype_of(held.datatype, "response").contents is None
+        for held in response.outputs
+    )
 
 
 def encode_request(request: InferRequest, binary: bool) -> pb.ModelInferRequest:

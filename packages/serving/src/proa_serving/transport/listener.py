@@ -1,4 +1,4 @@
-"""Listens for HTTP: accepts connections within the limits, and ends in order."""
+"""Accepts connections within the limits, times them out, and ends in order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 
 from proa_serving.config import ServerConfig
-from proa_serving.http.connection import (
+from proa_serving.protocol.errors import AddressInUseError
+from proa_serving.schedule.budget import ByteBudget
+from proa_serving.transport.phases import (
     BLOCKED,
     BODY,
     BUSY,
@@ -23,13 +27,9 @@ from proa_serving.http.connection import (
     IDLE,
     LINGER,
     NEW,
-    Answers,
-    Connection,
 )
-from proa_serving.protocol.errors import AddressInUseError
-from proa_serving.schedule.budget import ByteBudget
 
-log = logging.getLogger("proa_serving.http")
+log = logging.getLogger("proa_serving")
 _READ_BYTES = 64 * 1024
 _BACKLOG = 2048
 # Descriptors that are left for models, logs, gRPC and the event loop.
@@ -60,7 +60,7 @@ _NO_SYN = (
 _SO_ATTACH_FILTER = 26
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, where: str) -> socket.socket:
     """A socket that listens on ``host`` and ``port``; port 0 picks one.
 
     Raises:
@@ -72,7 +72,7 @@ def bind(host: str, port: int) -> socket.socket:
         )[0]
         held = socket.socket(family, kind, proto)
     except OSError as error:
-        raise AddressInUseError("http", f"cannot use {host}:{port}: {error}") from error
+        raise AddressInUseError(where, f"cannot use {host}:{port}: {error}") from error
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(address)
@@ -81,7 +81,7 @@ def bind(host: str, port: int) -> socket.socket:
         held.close()
         why = "port in use" if error.errno == errno.EADDRINUSE else str(error)
         raise AddressInUseError(
-            "http", f"cannot listen on {host}:{port}: {why}"
+            where, f"cannot listen on {host}:{port}: {why}"
         ) from error
     held.setblocking(False)
     return held
@@ -121,22 +121,50 @@ def _allowed_connections(wanted: int) -> int:
     return min(wanted, allowed)
 
 
-class HttpServer:
+class Connection(Protocol):
+    """One client, whatever it speaks; an ``asyncio.BufferedProtocol``."""
+
+    phase: str
+    deadline: float
+    health_only: bool
+
+    def expire(self) -> None: ...
+    def drain(self) -> None: ...
+    def cut(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+Answers = TypeVar("Answers")
+# Of a listener, its loop, and whether health checks alone are answered.
+Connect = Callable[["Listener[Answers]", asyncio.AbstractEventLoop, bool], Any]
+
+
+class Listener(Generic[Answers]):
     """Connections of one socket, until it is stopped.
 
     At the limit of connections the one that has idled longest makes room. Where none
     idles a few more are answered health checks, so that a busy server is not taken for
     a dead one.
+
+    Args:
+        answers: Where requests go.
+        connect: Makes the connection that serves a client.
+        held: The socket, which listens.
+        config: The limits.
+        budget: Of the bytes that requests hold.
     """
 
     def __init__(
         self,
         answers: Answers,
+        connect: Connect[Answers],
         held: socket.socket,
         config: ServerConfig,
         budget: ByteBudget,
     ) -> None:
         self.answers, self.budget = answers, budget
+        self._new_connection = connect
         self.draining = False
         self.buffer = memoryview(bytearray(_READ_BYTES))
         self.max_request_bytes = config.max_request_bytes
@@ -206,13 +234,13 @@ class HttpServer:
         over = used >= self._limit and not self._make_room()
         if over and len(checks) >= _HEALTH_CONNECTIONS:
             min(checks, key=lambda each: each.deadline).abort()
-        connection = Connection(self, self._loop, over)
+        connection = self._new_connection(self, self._loop, over)
         self._connections.add(connection)
         task = self._loop.create_task(self._connect(connection, held))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _connect(self, connection: Connection, held: socket.socket) -> None:
+    async def _connect(self, connection: Any, held: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: connection, held)
         except OSError as error:
@@ -255,6 +283,8 @@ class HttpServer:
                 if each.phase is phase:
                     each.deadline = max(soonest, each.deadline - sooner)
         self.seconds[LINGER] = _DRAIN_LINGER_SECONDS
+        for each in list(self._connections):
+            each.drain()
         self._interval = _DRAIN_INTERVAL
         self._sweep.cancel()
         self._expire()

@@ -1,0 +1,284 @@
+"""Answers the calls of the protocol's gRPC service, whatever engine carries them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from proa_serving.http2.calls import (
+    INTERNAL,
+    INVALID_ARGUMENT,
+    UNAVAILABLE,
+    UNIMPLEMENTED,
+    CallHead,
+    Status,
+)
+from proa_serving.http2.dispatch import Parts, Receive, Send
+from proa_serving.http2.stream import Buffer, Message
+from proa_serving.models.service import METADATA, InferenceService
+from proa_serving.protocol import rpc, rpc_bytes
+from proa_serving.protocol.errors import (
+    InvalidRequestError,
+    ServingError,
+    TooLargeError,
+    UnavailableError,
+)
+from proa_serving.protocol.generated import open_inference_pb2 as pb
+from proa_serving.protocol.messages import InferRequest, InferResponse
+from proa_serving.schedule.budget import ByteBudget
+
+log = logging.getLogger("proa_serving.grpc")
+Answer = Parts | Coroutine[Any, Any, Parts]
+# The numbers of the codes that errors have.
+CODES = {
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "OUT_OF_RANGE": 11,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+    "UNAUTHENTICATED": 16,
+}
+_PREFIX = f"/{rpc.SERVICE}/"
+STREAM_INFER = _PREFIX + rpc.STREAM_INFER
+INFER = _PREFIX + "ModelInfer"
+HEALTH = "/grpc.health.v1.Health/Check"
+# Answered while the server drains too, as they say that it does.
+_HEALTH = frozenset(
+    {HEALTH, *(_PREFIX + name for name in ("ServerLive", "ServerReady", "ModelReady"))}
+)
+ALWAYS = _HEALTH | {_PREFIX + "ServerMetadata"}
+_SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
+# Compressed messages beyond this are decompressed off the event loop.
+_BIG = 2**16
+
+
+class GrpcMethods:
+    """One method for each of the service's, named as it is."""
+
+    def __init__(self, service: InferenceService) -> None:
+        self._service = service
+        self._budget: ByteBudget = service.budget
+        self._limit = service.config.max_request_bytes
+        self.find_raw = rpc_bytes.find_raw
+        self._calls: dict[str, Callable[[Buffer, float | None], Answer]] = {
+            INFER: self._infer,
+            HEALTH: self._health,
+            **{
+                _PREFIX + name: self._plain(name, request.FromString)
+                for name, (request, _) in rpc.METHODS.items()
+                if name != "ModelInfer"
+            },
+        }
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The methods of one request and one answer."""
+        return tuple(self._calls)
+
+    # What an engine calls
+
+    def check(self, head: CallHead, health_only: bool) -> bool:
+        """Refuse a call by its head; else whether it has many messages."""
+        path = head.path
+        if path not in self._calls and path != STREAM_INFER:
+            raise Status(UNIMPLEMENTED, f"[grpc] expected a method, got {path[:200]!r}")
+        if health_only and path not in _HEALTH:
+            raise Status(
+                UNAVAILABLE,
+                "[server] has as many connections as it may; try again later",
+            )
+        if self._service.draining and path not in ALWAYS:
+            self._service.metrics.refused("grpc", UnavailableError.reason)
+            raise Status(UNAVAILABLE, "[server] is shutting down")
+        return path == STREAM_INFER
+
+    def call(self, head: CallHead, message: Message, expires: float | None) -> Answer:
+        """The parts of the message that answers ``message``, or what becomes them.
+
+        Raises:
+            Status: If the call fails, as its coroutine does.
+        """
+        try:
+            if message.compressed:
+                answer: Answer = self._inflated(head, message, expires)
+            else:
+                answer = self._calls[head.path](message.data, expires)
+        except Exception as error:
+            raise _status(error) from error
+        return answer if isinstance(answer, list) else _guarded(answer)
+
+    async def converse(self, head: CallHead, receive: Receive, send: Send) -> None:
+        """Infer for each message that arrives; an error is an answer like others."""
+        infer = CallHead(INFER, None, head.encoding, head.authorization)
+        while (message := await receive()) is not None:
+            try:
+                answer = self.call(infer, message, None)
+                parts = answer if isinstance(answer, list) else await answer
+                response = pb.ModelInferResponse.FromString(b"".join(parts))
+                found = pb.ModelStreamInferResponse(infer_response=response)
+            except Status as status:
+                found = pb.ModelStreamInferResponse(error_message=status.message)
+            await send([found.SerializeToString()])
+
+    async def _inflated(
+        self, head: CallHead, message: Message, expires: float | None
+    ) -> Parts:
+        size = len(message.data)
+        # Zeros become a thousand times as many; what is not needed is released.
+        bound = min(self._limit, 1032 * size)
+        self._budget.take(bound)
+        try:
+            if size > _BIG:
+                data = await asyncio.to_thread(_inflate, message.data, self._limit)
+            else:
+                data = _inflate(message.data, self._limit)
+            answer = self._calls[head.path](data, expires)
+            return answer if isinstance(answer, list) else await answer
+        finally:
+            self._budget.release(bound)
+
+    # The methods
+
+    def _infer(self, data: Buffer, expires: float | None) -> Answer:
+        try:
+            request = rpc_bytes.decode_request(data)
+        except ServingError as error:
+            self._service.metrics.refused("grpc", error.reason)
+            raise
+        request.expires = expires
+        answer = self._service.infer(request, "grpc")
+        if isinstance(answer, InferResponse):
+            return rpc_bytes.encode_response(answer, request)
+        return self._wait(answer, request)
+
+    async def _wait(
+        self, answer: Coroutine[Any, Any, InferResponse], request: InferRequest
+    ) -> Parts:
+        return rpc_bytes.encode_response(await answer, request)
+
+    def _health(self, data: Buffer, _: float | None) -> Parts:
+        # HealthCheckRequest has the one field, a name, that ModelReadyRequest has too.
+        name = _parsed(data, pb.ModelReadyRequest.FromString).name
+        if name in ("", rpc.SERVICE):
+            ready = self._service.ready()
+        else:
+            ready = self._service.model_ready(name)
+        return [_SERVING if ready else _NOT_SERVING]
+
+    def _plain(
+        self, name: str, parse: Callable[[bytes], Any]
+    ) -> Callable[[Buffer, float | None], Answer]:
+        """The method ``name``, of bytes that are its message."""
+        method: Callable[[Any], Any] = getattr(self, name)
+
+        def call(data: Buffer, expires: float | None) -> Answer:
+            answer = method(_parsed(data, parse))
+            if asyncio.iscoroutine(answer):
+                return _serialized(answer)
+            return [answer.SerializeToString()]
+
+        return call
+
+    def ServerLive(self, _: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
+        return pb.ServerLiveResponse(live=True)
+
+    def ServerReady(self, _: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
+        return pb.ServerReadyResponse(ready=self._service.ready())
+
+    def ModelReady(self, request: pb.ModelReadyRequest) -> pb.ModelReadyResponse:
+        ready = self._service.model_ready(request.name, request.version)
+        return pb.ModelReadyResponse(ready=ready)
+
+    def ServerMetadata(self, _: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
+        return pb.ServerMetadataResponse(
+            name=METADATA.name, version=METADATA.version, extensions=METADATA.extensions
+        )
+
+    def ModelMetadata(
+        self, request: pb.ModelMetadataRequest
+    ) -> pb.ModelMetadataResponse:
+        held = self._service.model_metadata(request.name, request.version)
+        return rpc.encode_model_metadata(held)
+
+    async def RepositoryIndex(
+        self, request: pb.RepositoryIndexRequest
+    ) -> pb.RepositoryIndexResponse:
+        message = pb.RepositoryIndexResponse()
+        for line in await self._service.index(request.ready):
+            message.models.add(
+                name=line.name,
+                version=line.version,
+                state=line.state,
+                reason=line.reason,
+            )
+        return message
+
+    async def RepositoryModelLoad(
+        self, request: pb.RepositoryModelLoadRequest
+    ) -> pb.RepositoryModelLoadResponse:
+        await self._service.load(request.model_name)
+        return pb.RepositoryModelLoadResponse()
+
+    async def RepositoryModelUnload(
+        self, request: pb.RepositoryModelUnloadRequest
+    ) -> pb.RepositoryModelUnloadResponse:
+        await self._service.unload(request.model_name)
+        return pb.RepositoryModelUnloadResponse()
+
+
+async def _serialized(answer: Coroutine[Any, Any, Any]) -> Parts:
+    message = await answer
+    return [message.SerializeToString()]
+
+
+async def _guarded(answer: Coroutine[Any, Any, Parts]) -> Parts:
+    try:
+        return await answer
+    except Exception as error:
+        raise _status(error) from error
+
+
+def _status(error: Exception) -> Status:
+    if isinstance(error, Status):
+        return error
+    if isinstance(error, ServingError):
+        return Status(CODES.get(error.grpc_code, INTERNAL), str(error))
+    log.error("a gRPC call failed inside the server", exc_info=error)
+    return Status(INTERNAL, "[server] failed; its log says more")
+
+
+def _parsed(data: Buffer, parse: Callable[[bytes], Any]) -> Any:
+    try:
+        return parse(bytes(data))
+    except DecodeError as error:
+        raise InvalidRequestError("grpc", f"must be a message: {error}") from error
+
+
+def _inflate(data: Buffer, limit: int) -> bytes:
+    """A message without its gzip or deflate."""
+    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # gzip or zlib
+    try:
+        found = unpack.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise Status(
+            INTERNAL, f"[grpc] a compressed message is damaged: {error}"
+        ) from error
+    if len(found) > limit:
+        raise TooLargeError(
+            "request", f"must be at most {limit} bytes when decompressed"
+        )
+    if not unpack.eof or unpack.unused_data:
+        raise Status(
+            INVALID_ARGUMENT, "[grpc] a compressed message must be one whole stream"
+        )
+    return found
