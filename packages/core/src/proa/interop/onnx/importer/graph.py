@@ -39,10 +39,11 @@ class Parser:
     ) -> Graph:
         self.limits.check_depth(depth)
         graph = Graph()
-        for tensor in proto.initializer:
-            graph.initializers[tensor.name] = self.reader.array(tensor)
-            if values is None:  # a function's body is read again at its next call
-                tensor.ClearField("raw_data")
+        if depth == 0:
+            graph.initializers.update(self.reader.initializers(proto.initializer))
+        else:
+            for tensor in proto.initializer:
+                graph.initializers[tensor.name] = self.reader.array(tensor)
         for sparse in proto.sparse_initializer:
             graph.initializers[sparse.values.name] = self.reader.dense(sparse)
         graph.inputs = [self.reader.info(v) for v in proto.input]

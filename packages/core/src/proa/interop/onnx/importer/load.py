@@ -36,8 +36,9 @@ def load(
         OSError: If the file cannot be read.
     """
     with damaged_as_invalid("onnx.load", "ONNX model"):
-        message, reader = read_model(source)
+        with read_model(source) as (message, reader):
+            graph = Parser(reader, message).graph
         values = {name: np.asarray(value) for name, value in (fixed or {}).items()}
-        layer = OnnxGraph(Parser(reader, message).graph, values)
+        layer = OnnxGraph(graph, values)
     layer.eval()
     return layer

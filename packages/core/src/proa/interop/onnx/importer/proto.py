@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import numpy as np
 from proa.errors import InvalidArgumentError, UnavailableError
 from proa.interop.graph.node import Info
 from proa.interop.graph.values import Array, held_dtype
+from proa.interop.onnx.importer.payload import Span, split
 
 
 def onnx_package() -> Any:
@@ -35,21 +39,24 @@ class Reader:
     """Makes arrays and plain values of messages.
 
     Args:
+        stream: The encoded model, which must stay open.
         folder: Where external data is; None for a model that came as bytes.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, stream: io.BufferedIOBase, folder: Path | None) -> None:
         self.onnx = onnx_package()
-        self.folder = folder
+        self.stream, self.folder = stream, folder
+        self._spans: list[Span] = []
         self._kinds: dict[int, str] = {
             v: k for k, v in self.onnx.AttributeProto.AttributeType.items()
         }
 
-    def model(self, data: bytes) -> Any:
-        """The message of a whole file."""
+    def model(self) -> Any:
+        """The message, without the elements of large initializers."""
         model = self.onnx.ModelProto()
         from google.protobuf.message import DecodeError
 
+        data, self._spans = split(self.stream, self.stream.seek(0, os.SEEK_END))
         try:
             model.ParseFromString(data)
         except DecodeError as error:
@@ -57,6 +64,36 @@ class Reader:
         if not model.HasField("graph") or not model.opset_import:
             raise ValueError("a model without a graph or opset")
         return model
+
+    def initializers(self, tensors: Sequence[Any]) -> dict[str, Array]:
+        """The arrays of the model's own initializers by name."""
+        spans = self._spans or [None] * len(tensors)
+        return {
+            tensor.name: self.array(tensor)
+            if span is None
+            else self._read(tensor, span)
+            for tensor, span in zip(tensors, spans, strict=True)
+        }
+
+    def _read(self, tensor: Any, span: tuple[int, int]) -> Array:
+        """The elements of a tensor that are in the file, not in its message."""
+        start, stop = span
+        self.stream.seek(start)
+        kind = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        shape, external = list(tensor.dims), self.onnx.TensorProto.EXTERNAL
+        fits = min(shape, default=0) >= 0 and tensor.data_location != external
+        if (
+            kind.kind == "O"
+            or not fits
+            or stop - start != math.prod(shape) * kind.itemsize
+        ):
+            tensor.raw_data = self.stream.read(stop - start)  # packed, or damaged
+            return self.array(tensor)
+        found = np.empty(shape, kind)
+        count = self.stream.readinto(found.reshape(-1).view(np.uint8).data)
+        if count != stop - start:
+            raise ValueError(f"a file that ends after {count} bytes of a tensor")
+        return found
 
     def dtype(self, code: int) -> str:
         """NumPy's name of an element type."""
@@ -155,15 +192,23 @@ class Reader:
         return schema.function_body
 
 
-def read_model(source: bytes | str | os.PathLike[str]) -> tuple[Any, Reader]:
-    """The message of a model, and what reads its parts."""
+Source = bytes | str | os.PathLike[str]
+
+
+def _opened(source: Source) -> io.BufferedIOBase:
     if isinstance(source, (bytes, bytearray, memoryview)):
-        reader = Reader(None)
-        return reader.model(bytes(source)), reader
-    if not isinstance(source, (str, os.PathLike)):
-        raise InvalidArgumentError(
-            f"[onnx.load] expected a path or bytes, got {type(source).__name__}"
-        )
-    path = Path(source)
-    reader = Reader(path.parent)
-    return reader.model(path.read_bytes()), reader
+        return io.BytesIO(source)
+    if isinstance(source, (str, os.PathLike)):
+        return Path(source).open("rb")
+    raise InvalidArgumentError(
+        f"[onnx.load] expected a path or bytes, got {type(source).__name__}"
+    )
+
+
+@contextmanager
+def read_model(source: Source) -> Iterator[tuple[Any, Reader]]:
+    """The message of a model, and what reads its parts while the file is open."""
+    path = Path(source) if isinstance(source, (str, os.PathLike)) else None
+    with _opened(source) as stream:
+        reader = Reader(stream, None if path is None else path.parent)
+        yield reader.model(), reader
