@@ -86,8 +86,8 @@ def own_packages(package: str, extras: tuple[str, ...] = ()) -> list[str]:
 def every_extra(package: str) -> str:
     """`[a,b]` with the extras that packages are tested together with."""
     extras = metadata(package)["project"].get("optional-dependencies", {})
-    # onnx and protobuf are among the tests' dependencies
-    left_out = ("gpu", "distributed", "onnx", "paddle")
+    # onnx, protobuf and ray are among the tests' dependencies
+    left_out = ("gpu", "distributed", "onnx", "paddle", "pantheon")
     light = [name for name in extras if name not in left_out]
     return f"[{','.join(light)}]" if light else ""
 

@@ -3,7 +3,7 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
-from proa_slim import dist
+from proa_slim import dist, pantheon
 from proa_slim.config import QuantConfig
 from proa_slim.distill import DML, Distill, DistillLoss
 from proa_slim.quant import (
@@ -33,6 +33,7 @@ __all__ = [
     "QuantizedLayer",
     "QuantizedModel",
     "dist",
+    "pantheon",
     "quant_post_dynamic",
     "quant_post_static",
 ]
