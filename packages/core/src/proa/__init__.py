@@ -104,8 +104,8 @@ if _typing.TYPE_CHECKING:
     from proa.hapi import Model as Model
     from proa.hapi import flops as flops  # type: ignore[no-redef]
     from proa.hapi import summary as summary  # type: ignore[no-redef]
-    from proa.hapi.saving import load as load
-    from proa.hapi.saving import save as save
+    from proa.interop.saving import load as load
+    from proa.interop.saving import save as save
     from proa.io.batching import batch as batch
     from proa.nn import ParamAttr as ParamAttr
     from proa.nn.create import create_parameter as create_parameter
@@ -139,8 +139,8 @@ _LAZY = {
     "is_compiled_with_npu": ("proa.device", "is_compiled_with_npu"),
     "is_compiled_with_rocm": ("proa.device", "is_compiled_with_rocm"),
     "is_compiled_with_xpu": ("proa.device", "is_compiled_with_xpu"),
-    "load": ("proa.hapi.saving", "load"),
-    "save": ("proa.hapi.saving", "save"),
+    "load": ("proa.interop.saving", "load"),
+    "save": ("proa.interop.saving", "save"),
     "set_cuda_rng_state": ("proa.device.cuda", "set_rng_state"),
     "summary": ("proa.hapi", "summary"),
 }

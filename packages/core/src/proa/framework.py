@@ -4,7 +4,7 @@ from proa.base.device import CPUPlace, CUDAPinnedPlace, CUDAPlace
 from proa.base.dtype import get_default_dtype, set_default_dtype
 from proa.base.public import publish as _publish
 from proa.base.random import get_rng_state, seed, set_rng_state
-from proa.hapi.saving import load, save
+from proa.interop.saving import load, save
 from proa.nn.attr import ParamAttr
 from proa.nn.create import create_parameter
 

@@ -25,7 +25,7 @@ from proa.errors import (
     MissingFileError,
     PreconditionNotMetError,
 )
-from proa.hapi.saving import parse
+from proa.interop.saving import parse
 from proa.tensor.saving import pack
 
 _KEY = "proa.checkpoint"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
+from proa.base.mode import in_dynamic_mode
 from proa.base.no_tape import NoTape
 from proa.base.random import get_rng_state, set_rng_state
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
@@ -21,21 +22,11 @@ from proa.hapi.callbacks import (
     ProgBarLogger,
 )
 from proa.hapi.precision import Precision
+from proa.hapi.runner import DynamicRunner, Runner, listed, tensors
 from proa.hapi.summary import summary
 from proa.io import DataLoader
 from proa.metric import Metric
 from proa.nn.layer import Layer
-from proa.tensor.creation import to_tensor
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _tensors(value: Any) -> list[Any]:
-    return [v if isinstance(v, Tensor) else to_tensor(v) for v in _listed(value)]
 
 
 def _arrays(value: Any) -> Any:
@@ -50,10 +41,15 @@ def _arrays(value: Any) -> Any:
 class Model:
     """A network with what it takes to train, measure, save and use it.
 
+    In static mode, where the network is to be made after `enable_static`, its methods
+    run programs in place of the network, and give the same numbers.
+
     Args:
         network: The Layer.
-        inputs: InputSpecs of its inputs; needed to save it for inference.
-        labels: InputSpecs of its labels; their number says how a batch is divided.
+        inputs: InputSpecs of its inputs; needed to save it for inference, and in static
+            mode.
+        labels: InputSpecs of its labels; their number says how a batch is divided. In
+            static mode the loss needs them.
     """
 
     def __init__(self, network: Layer, inputs: Any = None, labels: Any = None) -> None:
@@ -62,7 +58,8 @@ class Model:
                 f"[Model] network must be a Layer, got {type(network).__name__}"
             )
         self.network = network
-        self._inputs, self._labels = _listed(inputs), _listed(labels)
+        self._inputs, self._labels = listed(inputs), listed(labels)
+        self._runner: Runner = _runner_of(network, self._inputs, self._labels)
         self._optimizer: Any = None
         self._loss: Callable[..., Any] | None = None
         self._metrics: list[Metric] = []
@@ -91,21 +88,17 @@ class Model:
             raise InvalidArgumentError(
                 f"[Model.prepare] loss must be callable, got {loss!r}"
             )
-        for m in _listed(metrics):
+        for m in listed(metrics):
             if not isinstance(m, Metric):
                 raise InvalidArgumentError(
                     f"[Model.prepare] metrics must be Metrics, got {m!r}"
                 )
         self._precision = Precision(amp_configs)
-        self._precision.convert(self.network, optimizer)
+        self._runner.prepare(optimizer, loss, self._precision)
         self._optimizer, self._loss = optimizer, loss
-        self._metrics = _listed(metrics)
+        self._metrics = listed(metrics)
 
     # -- single batches ---------------------------------------------------------------
-    def _losses(self, outputs: list[Any], labels: list[Any]) -> list[Tensor]:
-        assert self._loss is not None
-        return _listed(self._loss(*outputs, *labels))
-
     def _measure(self, outputs: list[Any], labels: list[Any]) -> list[Any]:
         values = []
         for metric in self._metrics:
@@ -127,45 +120,30 @@ class Model:
             raise PreconditionNotMetError(
                 "[Model.train_batch] expected a call of prepare(optimizer, loss) before"
             )
-        self.network.train()
-        given = _tensors(labels)
-        with self._precision.guard():
-            outputs = _listed(self.network(*_tensors(inputs)))
-            losses = self._losses(outputs, given)
-        total = losses[0]
-        for more in losses[1:]:
-            total = total + more
-        self._precision.scaler.scale(total).backward()
-        self._pending = True
-        if update:
-            self._update()
-        with NoTape():
-            measures = self._measure([o.detach() for o in outputs], given)
-        return self._result([_number(v) for v in losses], measures)
+        with self._runner.running():
+            given = tensors(labels)
+            losses, outputs = self._runner.train(inputs, given, update)
+            self._pending = not update
+            with NoTape():
+                measures = self._measure(outputs, given)
+        return self._result(losses, measures)
 
     def _update(self) -> None:
-        scaler = self._precision.scaler
-        scaler.step(self._optimizer)
-        scaler.update()
-        self._optimizer.clear_grad()
+        self._runner.update()
         self._pending = False
 
     def eval_batch(self, inputs: Any, labels: Any = None) -> Any:
         """Losses and metrics of one batch, without training."""
-        self.network.eval()
-        given = _tensors(labels)
-        with NoTape(), self._precision.guard():
-            outputs = _listed(self.network(*_tensors(inputs)))
-            losses = self._losses(outputs, given) if self._loss and given else []
+        with self._runner.running(), NoTape():
+            given = tensors(labels)
+            losses, outputs = self._runner.evaluate(inputs, given)
             measures = self._measure(outputs, given)
-        return self._result([_number(v) for v in losses], measures)
+        return self._result(losses, measures)
 
     def predict_batch(self, inputs: Any) -> list[Any]:
         """The network's outputs for one batch, as arrays."""
-        self.network.eval()
-        with NoTape(), self._precision.guard():
-            outputs = self.network(*_tensors(inputs))
-        return [_arrays(o) for o in _listed(outputs)]
+        with self._runner.running():
+            return [_arrays(o) for o in self._runner.predict(inputs)]
 
     # -- whole datasets ---------------------------------------------------------------
     def _loader(
@@ -184,7 +162,7 @@ class Model:
         """A batch's inputs and labels: as many inputs as there are specs, else all but
         one.
         """
-        fields = list(batch.values()) if isinstance(batch, dict) else _listed(batch)
+        fields = list(batch.values()) if isinstance(batch, dict) else listed(batch)
         count = len(self._inputs)
         if not count:
             count = len(fields) - max(len(self._labels), 1) if len(fields) > 1 else 1
@@ -193,7 +171,7 @@ class Model:
     def _names(self) -> list[str]:
         names = ["loss"] if self._loss is not None else []
         for metric in self._metrics:
-            names += _listed(metric.name())
+            names += listed(metric.name())
         return names
 
     def _logs(self, result: Any) -> dict[str, Any]:
@@ -203,8 +181,8 @@ class Model:
         if self._loss is not None and not (self._metrics and isinstance(result, list)):
             logs["loss"] = losses
         for metric in self._metrics:
-            values = _listed(metric.accumulate())
-            logs.update(zip(_listed(metric.name()), values, strict=True))
+            values = listed(metric.accumulate())
+            logs.update(zip(listed(metric.name()), values, strict=True))
         return logs
 
     def fit(
@@ -289,7 +267,7 @@ class Model:
         save_freq: int,
         params: dict[str, Any],
     ) -> CallbackList:
-        calls: list[Callback] = _listed(given)
+        calls: list[Callback] = listed(given)
         kinds = [type(c) for c in calls]
         if ProgBarLogger not in kinds and verbose:
             calls.insert(0, ProgBarLogger(log_freq, verbose))
@@ -408,20 +386,18 @@ class Model:
         ``path.proa``.
         """
         if training:
-            optimizer = self._optimizer and self._optimizer.state_dict()
+            optimizer = self._runner.optimizer_state()
             progress = checkpoint.Progress(
                 self._whole_epoch, get_rng_state(), self._precision.scaler.state_dict()
             )
-            checkpoint.write(path, self.network.state_dict(), optimizer, progress)
+            checkpoint.write(path, self._runner.network_state(), optimizer, progress)
             return
         if not self._inputs:
             raise PreconditionNotMetError(
                 "[Model.save] saving for inference needs Model(network, "
                 "inputs=[InputSpec]), got no inputs"
             )
-        from proa import jit
-
-        jit.save(self.network, path, self._inputs)
+        self._runner.save(path, self._inputs)
 
     def load(
         self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False
@@ -451,9 +427,9 @@ class Model:
                 )
             warnings.warn(f"{text}; it is left as it was", stacklevel=3)
             state.pop(name, None)
-        self.network.set_state_dict(state)
+        self._runner.set_network_state(state)
         if optimizer is not None:
-            self._optimizer.set_state_dict(progress.renamed(optimizer, own))
+            self._runner.set_optimizer_state(progress.renamed(optimizer, own))
         return progress
 
     def _resume(self, resume: bool | str, save_dir: str | None) -> int:
@@ -484,12 +460,17 @@ class Model:
         return summary(self.network, size, dtype)
 
 
+def _runner_of(network: Layer, inputs: list[Any], labels: list[Any]) -> Runner:
+    """What runs the network in the mode that it was made in."""
+    if in_dynamic_mode():
+        return DynamicRunner(network)
+    from proa.hapi.static_runner import StaticRunner
+
+    return StaticRunner(network, inputs, labels)
+
+
 def _tuple(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else (value,)
-
-
-def _number(loss: Tensor) -> float:
-    return float(loss.item())
 
 
 def _length(loader: Any) -> int | None:

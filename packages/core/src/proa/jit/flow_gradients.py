@@ -83,7 +83,7 @@ class FlowCall:
 
         def back(name: str) -> Callable[[], list[Any]]:
             block = self.node.attrs[name]
-            return lambda: self._differentiated(block, given, at, grads)
+            return lambda: self.differentiated(block, given, at, grads)
 
         found = iter(self.cond(pred, back("then_block"), back("else_block")))
         return [None, *(next(found) if w else None for w in wanted[1:])]
@@ -93,64 +93,24 @@ class FlowCall:
     ) -> list[Any]:
         count = self.node.attrs["carried"]
         first, others = arrays[:count], arrays[count:]
-        test, body = self.node.attrs["cond_block"], self.node.attrs["body_block"]
+        test = self.node.attrs["cond_block"]
         carried = [i for i, x in enumerate(first) if x.dtype.is_floating]
         at = [*carried, *(i for i in range(count, len(arrays)) if wanted[i])]
-
-        def again(i: Any, *state: Any) -> list[Any]:
-            return [ops.add(i, 1), *self.run(self.program, body, [*state, *others])]
+        zero = ops.full_like(_scalar(first[0]), value=0, dtype="int64")
+        loop = _LoopBackward(self, others, carried, at, zero)
 
         def goes_on(i: Any, *state: Any) -> Any:
             return self.run(self.program, test, [*state, *others])[0]
 
-        def after(rounds: Any, state: Sequence[Any]) -> list[Any]:
-            """What the loop carries that many rounds after a state."""
-            return list(self.loop(
-                lambda i, *_: ops.less_than(i, rounds), again, [zero, *state]
-            )[1:])  # fmt: skip
-
-        def back(state: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
-            """Go back through the round that begins with a state."""
-            seeds: list[Any] = [None] * count
-            for i, seed in zip(carried, sums, strict=False):
-                seeds[i] = seed
-            found = self._differentiated(body, [*state, *others], at, seeds)
-            own = len(carried)
-            added = [
-                ops.add(a, b) for a, b in zip(sums[own:], found[own:], strict=True)
-            ]
-            return [*found[:own], *added]
-
-        def back_through(
-            level: int, rounds: Any, state: Sequence[Any], sums: Sequence[Any]
-        ) -> list[Any]:
-            """Go back through the rounds after a state, the last one first."""
-            size = _segment(level, rounds)
-
-            def one(k: Any, *sums: Any) -> list[Any]:
-                begin = ops.mul(k, size)
-                reached = after(begin, state)
-                if level == 0:
-                    return [ops.sub(k, 1), *back(reached, sums)]
-                inner = ops.minimum(size, ops.sub(rounds, begin))
-                return [ops.sub(k, 1), *back_through(level - 1, inner, reached, sums)]
-
-            # The last segment begins below the number of rounds.
-            last = ops.floor_div(ops.sub(rounds, 1), size)
-            return list(self.loop(
-                lambda k, *_: ops.greater_equal(k, 0), one, [last, *sums]
-            )[1:])  # fmt: skip
-
-        zero = ops.full_like(_scalar(first[0]), value=0, dtype="int64")
-        rounds = self.loop(goes_on, again, [zero, *first])[0]
+        rounds = self.loop(goes_on, loop.once, [zero, *first])[0]
         begin = [grads[i] for i in carried]
         begin += [ops.full_like(arrays[i], value=0, dtype=arrays[i].dtype)
                   for i in at[len(carried) :]]  # fmt: skip
-        ended = back_through(_LEVELS, rounds, first, begin)
+        ended = loop.back_through(_LEVELS, rounds, first, begin)
         sums = dict(zip(at, ended, strict=True))
         return [sums.get(i) if w else None for i, w in enumerate(wanted)]
 
-    def _differentiated(
+    def differentiated(
         self, block: int, arrays: list[Any], at: list[int], grads: Sequence[Any]
     ) -> list[Any]:
         """The gradients of a block's inputs with these numbers."""
@@ -177,6 +137,76 @@ class FlowCall:
             ops.full_like(leaves[i], value=0, dtype=leaves[i].dtype) if g is None else g
             for i, g in zip(at, found, strict=True)
         ]
+
+
+@dataclass
+class _LoopBackward:
+    """The rounds of a loop, forward and backward.
+
+    Attributes:
+        call: The loop.
+        others: What every round is given besides what the loop carries.
+        carried: Numbers of what it carries that takes a gradient.
+        at: The same, and of others whose gradients are wanted.
+        zero: An int64 0.
+    """
+
+    call: FlowCall
+    others: list[Tensor]
+    carried: list[int]
+    at: list[int]
+    zero: Tensor
+
+    def once(self, i: Any, *state: Any) -> list[Any]:
+        """A round forward, which is counted."""
+        call = self.call
+        made = call.run(call.program, self._body, [*state, *self.others])
+        return [ops.add(i, 1), *made]
+
+    @property
+    def _body(self) -> int:
+        found: int = self.call.node.attrs["body_block"]
+        return found
+
+    def _after(self, rounds: Any, state: Sequence[Any]) -> list[Any]:
+        """What the loop carries that many rounds after a state."""
+        ended = self.call.loop(
+            lambda i, *_: ops.less_than(i, rounds), self.once, [self.zero, *state]
+        )
+        return list(ended[1:])
+
+    def _back(self, state: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
+        """Go back through the round that begins with a state."""
+        seeds: list[Any] = [None] * self.call.node.attrs["carried"]
+        for i, seed in zip(self.carried, sums, strict=False):
+            seeds[i] = seed
+        arrays = [*state, *self.others]
+        found = self.call.differentiated(self._body, arrays, self.at, seeds)
+        own = len(self.carried)
+        added = [ops.add(a, b) for a, b in zip(sums[own:], found[own:], strict=True)]
+        return [*found[:own], *added]
+
+    def back_through(
+        self, level: int, rounds: Any, state: Sequence[Any], sums: Sequence[Any]
+    ) -> list[Any]:
+        """Go back through the rounds after a state, the last one first."""
+        size = _segment(level, rounds)
+
+        def one(k: Any, *sums: Any) -> list[Any]:
+            begin = ops.mul(k, size)
+            reached = self._after(begin, state)
+            if level == 0:
+                return [ops.sub(k, 1), *self._back(reached, sums)]
+            inner = ops.minimum(size, ops.sub(rounds, begin))
+            made = self.back_through(level - 1, inner, reached, sums)
+            return [ops.sub(k, 1), *made]
+
+        # The last segment begins below the number of rounds.
+        last = ops.floor_div(ops.sub(rounds, 1), size)
+        ended = self.call.loop(
+            lambda k, *_: ops.greater_equal(k, 0), one, [last, *sums]
+        )
+        return list(ended[1:])
 
 
 def _segment(level: int, rounds: Any) -> Any:

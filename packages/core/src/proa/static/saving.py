@@ -13,10 +13,10 @@ import numpy as np
 from proa._core import Tensor
 from proa.base import files, safetensors
 from proa.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from proa.hapi.saving import load as load_file
-from proa.hapi.saving import parse
-from proa.hapi.saving import save as save_file
 from proa.interop.paddle.streams import read_stream
+from proa.interop.saving import load as load_file
+from proa.interop.saving import parse
+from proa.interop.saving import save as save_file
 from proa.static.exporting import Variables, chosen_program, held_array, pruned
 from proa.static.program import Program
 from proa.static.scope import global_scope

@@ -6,7 +6,7 @@ import os
 from typing import Any, TypeVar
 
 from proa.errors import InvalidArgumentError, UnavailableError
-from proa.hapi.saving import load
+from proa.interop.saving import load
 from proa.nn import Layer
 
 Network = TypeVar("Network", bound=Layer)
