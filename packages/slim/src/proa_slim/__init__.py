@@ -3,7 +3,17 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
+from proa_slim.analysis import flops
 from proa_slim.config import QuantConfig
+from proa_slim.prune import (
+    FilterPruner,
+    FPGMFilterPruner,
+    L1NormFilterPruner,
+    L2NormFilterPruner,
+    Pruner,
+    PruningPlan,
+    prune_channels,
+)
 from proa_slim.quant import (
     QAT,
     AnalysisPTQ,
@@ -21,10 +31,18 @@ __version__ = "0.1.0"
 __all__ = [
     "QAT",
     "AnalysisPTQ",
+    "FPGMFilterPruner",
+    "FilterPruner",
+    "L1NormFilterPruner",
+    "L2NormFilterPruner",
     "LayerReport",
+    "Pruner",
+    "PruningPlan",
     "QuantConfig",
     "QuantizedLayer",
     "QuantizedModel",
+    "flops",
+    "prune_channels",
     "quant_post_dynamic",
     "quant_post_static",
 ]
