@@ -4,8 +4,18 @@ import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
 from proa_slim import dist, pantheon
+from proa_slim.analysis import flops
 from proa_slim.config import QuantConfig
 from proa_slim.distill import DML, Distill, DistillLoss
+from proa_slim.prune import (
+    FilterPruner,
+    FPGMFilterPruner,
+    L1NormFilterPruner,
+    L2NormFilterPruner,
+    Pruner,
+    PruningPlan,
+    prune_channels,
+)
 from proa_slim.quant import (
     QAT,
     AnalysisPTQ,
@@ -27,13 +37,21 @@ __all__ = [
     "AnalysisPTQ",
     "Distill",
     "DistillLoss",
+    "FPGMFilterPruner",
+    "FilterPruner",
+    "L1NormFilterPruner",
+    "L2NormFilterPruner",
     "LayerReport",
+    "Pruner",
+    "PruningPlan",
     "QuantConfig",
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
     "dist",
     "pantheon",
+    "flops",
+    "prune_channels",
     "quant_post_dynamic",
     "quant_post_static",
 ]

@@ -1,0 +1,37 @@
+"""Pruning: channels that are removed, and weights that are set to zero."""
+
+from proa_slim.prune.criteria import CRITERION, Channels
+from proa_slim.prune.dependency import DependencyGraph, Group
+from proa_slim.prune.filter_pruner import (
+    FilterPruner,
+    FPGMFilterPruner,
+    L1NormFilterPruner,
+    L2NormFilterPruner,
+    prune_channels,
+)
+from proa_slim.prune.plan import PruningPlan
+from proa_slim.prune.plot import plot_sensitivities
+from proa_slim.prune.pruner import Pruner
+from proa_slim.prune.sensitivities import (
+    get_ratios_by_loss,
+    load_sensitivities,
+    merge_sensitive,
+)
+
+__all__ = [
+    "CRITERION",
+    "Channels",
+    "DependencyGraph",
+    "FPGMFilterPruner",
+    "FilterPruner",
+    "Group",
+    "L1NormFilterPruner",
+    "L2NormFilterPruner",
+    "Pruner",
+    "PruningPlan",
+    "get_ratios_by_loss",
+    "load_sensitivities",
+    "merge_sensitive",
+    "plot_sensitivities",
+    "prune_channels",
+]

@@ -1,0 +1,216 @@
+"""Structured pruning of live networks: channels are removed, not masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+import proa
+from proa.errors import InvalidArgumentError, NotFoundError
+from proa.ir.program import Value
+from proa.ir.record import to_array
+from proa_slim.analysis.recorded import specs_of
+from proa_slim.prune.criteria import Criterion, Scoring
+from proa_slim.prune.dependency import Group
+from proa_slim.prune.network import PrunableNetwork, Undo
+from proa_slim.prune.plan import PruningPlan, plan_of
+from proa_slim.prune.selection import Selector
+
+#: ``imperative`` removes channels (``impretive`` is PaddleSlim's spelling), ``lazy``
+#: sets them to zero, None changes nothing.
+Apply = Literal["imperative", "impretive", "lazy"]
+PruneType = Literal["all", "conv", "fc"]
+
+
+class Pruner:
+    """Removes channels of a network, with all that depends on them.
+
+        pruner = Pruner(net, [1, 3, 224, 224])
+        plan = pruner.prune_vars({"conv1.weight": 0.3}, axis=0)
+
+    The network is changed in place: its parameters become smaller and stay the same
+    objects, so that an optimizer, `state_dict`, `proa.jit.save` and quantization go on
+    with what remains.
+
+    Args:
+        model: The network.
+        inputs: A shape, or a shape or `InputSpec` for each input. Symbolic sizes count
+            as 1 in multiply-adds.
+        opt: An optimizer whose state is to shrink with the parameters.
+        prune_type: Which weights `sensitive` and ratios for targets are about: those of
+            convolutions, of linear layers (heads of attention among them), or all.
+        input_dtype: Of inputs that are given as shapes.
+        criterion: The name of a criterion, or a function of `Channels`.
+
+    Raises:
+        InvalidArgumentError: If an argument is none of the above.
+        PreconditionNotMetError: If the network has no channels that can be removed.
+        UnimplementedError: If it has branches or loops that tensors decide.
+    """
+
+    def __init__(
+        self,
+        model: proa.nn.Layer,
+        inputs: Sequence[Any],
+        opt: Any = None,
+        prune_type: PruneType = "all",
+        input_dtype: str | Sequence[str] = "float32",
+        criterion: str | Criterion = "l1_norm",
+    ) -> None:
+        if prune_type not in ("all", "conv", "fc"):
+            raise InvalidArgumentError(
+                f"[Pruner] prune_type must be all, conv or fc, got {prune_type!r}"
+            )
+        self.model, self.opt = model, opt
+        self.prune_type, self.criterion = prune_type, criterion
+        self.network = PrunableNetwork(model, specs_of(inputs, input_dtype))
+        self._undo: list[Undo] = []
+        #: What was removed last.
+        self.plan: PruningPlan | None = None
+
+    # -- what there is -----------------------------------------------------------------
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """Paths of layers that stay whole, and why."""
+        return dict(self.network.graph.skipped)
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups of channels that `prune_type` names."""
+        return [g for g in self.network.graph.groups if self._is_of_type(g)]
+
+    def _is_of_type(self, group: Group) -> bool:
+        nodes = self.network.graph.flow.producers
+        is_conv = any(nodes[w].op.startswith("conv") for w in group.weights)
+        return self.prune_type == "all" or is_conv == (self.prune_type == "conv")
+
+    def selector(self, align: int | None = None) -> Selector:
+        """Scores of the network as it is now."""
+        tensors = self.network.tensors
+
+        def array(value: Value) -> Any:
+            return np.asarray(to_array(tensors[value]))
+
+        def gradient(value: Value) -> Any:
+            found = tensors[value].grad
+            return None if found is None else np.asarray(found.numpy())
+
+        scoring = Scoring(self.network.graph, self.criterion, array, gradient)
+        return Selector(scoring, align)
+
+    def name_of(self, name: str) -> str:
+        """The structured name of a parameter that is given by either name.
+
+        Raises:
+            NotFoundError: If the network has none of this name.
+        """
+        known = {v.name: t.name for v, t in self.network.tensors.items()}
+        if name in known:
+            return name
+        for structured, own in known.items():
+            if own == name:
+                return structured
+        raise NotFoundError(
+            f"[Pruner] expected the name of a parameter, got {name!r}; there are "
+            f"{', '.join(known)}"
+        )
+
+    # -- pruning -----------------------------------------------------------------------
+    def prune_var(
+        self,
+        var_name: str,
+        axis: int | Sequence[int],
+        pruned_ratio: float,
+        apply: Apply | None = "imperative",
+    ) -> PruningPlan:
+        """`prune_vars` of one parameter."""
+        return self.prune_vars({var_name: pruned_ratio}, axis, apply)
+
+    def prune_vars(
+        self,
+        ratios: Mapping[str, float],
+        axis: int | Sequence[int] | None = None,
+        apply: Apply | None = "imperative",
+        align: int | None = None,
+    ) -> PruningPlan:
+        """Remove a share of the channels of parameters.
+
+        Args:
+            ratios: By the parameter, in [0, 1), rounded down to channels. Of parameters
+                whose channels depend on each other, the greatest counts.
+            axis: The axis of each parameter that loses indices: 0 are the filters of a
+                convolution. None means output channels, whichever axis counts them.
+            apply: What to do with the channels.
+            align: Numbers of channels that stay are multiples of it, if they can be.
+
+        Raises:
+            NotFoundError: If the network has no parameter of a name.
+            InvalidArgumentError: If a ratio is not in [0, 1), or an axis cannot lose
+                channels; the message says why.
+        """
+        chosen: dict[str, tuple[float, list[int]]] = {}
+        selector = self.selector(align)
+        for given, ratio in ratios.items():
+            name = self.name_of(given)
+            along = self._axis(name, axis)
+            group, units = self.network.graph.group_along(name, along)
+            found = selector.units(group, ratio, (u for u in units.tolist() if u >= 0))
+            if group.name not in chosen or chosen[group.name][0] < ratio:
+                chosen[group.name] = ratio, found
+        return self.apply([u for _, units in chosen.values() for u in units], apply)
+
+    def _axis(self, name: str, axis: int | Sequence[int] | None) -> int:
+        if isinstance(axis, int):
+            return axis
+        if axis is not None:
+            if len(axis) != 1:
+                raise InvalidArgumentError(
+                    f"[prune_vars] expected one axis, got {list(axis)}"
+                )
+            return int(axis[0])
+        for value, place in self.network.graph.flow.producers:
+            if value.name == name:
+                return place
+        raise InvalidArgumentError(
+            f"[prune_vars] expected the axis of {name}, which makes no channels itself"
+        )
+
+    def prune_groups(
+        self,
+        ratios: Mapping[str, float],
+        apply: Apply | None = "imperative",
+        align: int | None = None,
+    ) -> PruningPlan:
+        """Remove a share of the units of groups, by the names of the groups."""
+        return self.apply(self.selector(align).removed(ratios), apply)
+
+    def apply(
+        self, units: Iterable[int], apply: Apply | None = "imperative"
+    ) -> PruningPlan:
+        """Remove units of ``network.graph``.
+
+        Raises:
+            InvalidArgumentError: If `apply` is none of the above.
+            PreconditionNotMetError: If the network's code does not allow it.
+        """
+        if apply not in ("imperative", "impretive", "lazy", None):
+            raise InvalidArgumentError(
+                f"[Pruner] apply must be imperative, lazy or None, got {apply!r}"
+            )
+        removed = frozenset(units)
+        kept = self.network.graph.removal(removed)
+        self.plan = plan_of(self.network.graph, kept)
+        if apply == "lazy":
+            self._undo.append(self.network.zero(removed))
+        elif apply is not None:
+            self._undo.append(self.network.remove(removed, self.opt))
+            self.network.renew()
+        return self.plan
+
+    def restore(self) -> None:
+        """Let the network be as it was before the first removal."""
+        while self._undo:
+            self.network.restore(self._undo.pop())
+        self.network.renew()
