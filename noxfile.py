@@ -54,17 +54,18 @@ def metadata(package: str) -> dict:
     return nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
 
 
-def wheels(session: nox.Session, *packages: str) -> dict[str, str]:
+def wheels(session: nox.Session, *packages: str, python: str = "") -> dict[str, str]:
     """Bring dist/ up to date; return the wheel of each package (default: the five)."""
     listing = ROOT / "dist" / ".wheels.json"
     options = [
         "--python",
-        str(session.python or sys.executable),
+        python or str(session.python or sys.executable),
         "--json",
         str(listing),
     ]
     chosen = packages or tuple(PACKAGES)
-    session.run(*(sys.executable, "tools/wheels.py", *options, *chosen), external=True)
+    command = (sys.executable, "tools/wheels.py", *options, *chosen)
+    session.run(*command, external=True)
     return json.loads(listing.read_text())
 
 
@@ -348,10 +349,49 @@ def docs(session: nox.Session) -> None:
 # --- builds and the wide runs
 
 
-@nox.session(venv_backend="none")
+@nox.session(reuse_venv=True)
 def build(session: nox.Session) -> None:
-    """Build the wheels whose sources changed into dist/; `-- core lite` names some."""
-    wheels(session, *(session.posargs or (*PACKAGES, ALIAS)))
+    """Build and check wheels for every Python, and source archives; `-- core` narrows.
+
+    Packages that are named are built for the running Python, or for versions that are
+    named too. With none named, each Python found gets an install that is tried out, and
+    each source archive is built by itself.
+    """
+    packages = (*PACKAGES, ALIAS)
+    if unknown := set(session.posargs) - {*packages, *VERSIONS}:
+        session.error(f"build takes {packages} and {VERSIONS}, got {sorted(unknown)}")
+    named = [p for p in packages if p in session.posargs]
+    found = python_versions()
+    if named and not set(session.posargs) & set(VERSIONS):
+        found = {"this Python": sys.executable}
+    session.install(*group("release"))
+    built: dict[str, str] = {}
+    for version in narrowed(session, found):
+        built = wheels(session, *(named or packages), python=found[version])
+        session.run("python", "tools/release.py", *built.values())
+        session.run("twine", "check", "--strict", *built.values())
+        if not named:
+            tried_out(session, version, found[version], list(built.values()))
+    if not named:
+        made = ROOT / "build" / "from-archives"
+        shutil.rmtree(made, ignore_errors=True)
+        session.run("python", "tools/release.py", "--archives", str(made))
+        session.run("twine", "check", "--strict", *map(str, ROOT.glob("dist/*.tar.gz")))
+        own = [str(path) for path in made.glob("*.whl")]
+        tried_out(session, "archives", f"{session.bin}/python", own)
+    if absent := sorted(set(VERSIONS) - set(python_versions())):
+        session.warn(f"no wheels for {', '.join(absent)}: no such Python was found")
+
+
+def tried_out(session: nox.Session, name: str, python: str, chosen: list[str]) -> None:
+    """Install wheels into a fresh environment and use each package once."""
+    folder = ROOT / ".nox" / f"try-{name}"
+    make = (sys.executable, "-m", "virtualenv", "-q", "--clear", "-p", python)
+    session.run(*make, str(folder), external=True)
+    interpreter = str(folder / "bin" / "python")
+    install = (interpreter, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    session.run(*install, *chosen, external=True)
+    session.run(interpreter, "tools/smoke.py", external=True, env={"PYTHONPATH": None})
 
 
 @nox.session(name="lite-arm", reuse_venv=True)
@@ -375,6 +415,14 @@ def lite_arm(session: nox.Session) -> None:
                  f"-DCMAKE_CROSSCOMPILING_EMULATOR={emulator};-L;/usr/{target}",
                  )  # fmt: skip
         session.run("ctest", "--test-dir", str(folder), "--output-on-failure")
+
+
+@nox.session(name="core-arm", reuse_venv=True)
+def core_arm(session: nox.Session) -> None:
+    """Cross-build wheels for aarch64 and run tests of core under qemu-user."""
+    session.install(*group("release"))
+    session.run("python", "tools/arm.py", *session.posargs, external=True,
+                env={"PROA_PYTHONS": json.dumps(python_versions())})  # fmt: skip
 
 
 @nox.session(venv_backend="none")

@@ -5,8 +5,9 @@
 A package's state is a hash over its own files (as they are on disk, committed or
 not), over those of the packages it is built from, and over the compiler and the
 Python that build it. The hash is stored next to the wheel, so that a second run with
-nothing changed builds nothing. Only the standard library and `virtualenv` (which nox
-brings) are needed: the build tools come into an environment of their own,
+nothing changed builds nothing. On Linux auditwheel gives a wheel of compiled libraries
+the manylinux tag that is true of them. Only the standard library and `virtualenv`
+(which nox brings) are needed: the build tools come into an environment of their own,
 .nox/build-env-<python>.
 """
 
@@ -45,6 +46,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "alias": (),
 }
 NEEDS_CORE_INSTALLED = ("inference",)
+# Bound to the interpreter; the other wheels are for every Python.
+FOR_ONE_PYTHON = ("core",)
 # Changes here change no wheel.
 NOT_BUILT = ("tests", "csrc/tests", "csrc/bench", "README.md")
 
@@ -133,7 +136,13 @@ def build_requirements() -> list[str]:
     for package in present():
         settings = ROOT / "packages" / package / "pyproject.toml"
         wanted += listed_strings(settings, "requires")
-    return sorted(set(wanted))
+    return sorted({each for each in wanted if not is_own(each)})
+
+
+def is_own(requirement: str) -> bool:
+    """Whether it is a package of this repository, which no index has."""
+    name = re.split(r"[^\w-]", requirement)[0].replace("-", "_")
+    return name in map(distribution, SOURCES)
 
 
 def listed_strings(settings: Path, key: str) -> list[str]:
@@ -217,10 +226,11 @@ def build(package: str, interpreter: Path, tag: str) -> Path:
     command += ["-w", str(fresh), str(ROOT / "packages" / package)]
     # cmake and ninja of the build environment come first on PATH.
     path = f"{interpreter.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    env = {**os.environ, "PATH": path}
     progress, lines = Progress(package), []
     with subprocess.Popen(
         command,
-        env={**os.environ, "PATH": path},
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -242,14 +252,33 @@ def build(package: str, interpreter: Path, tag: str) -> Path:
             f"[build] {package} failed; the full log is dist/{package}.log"
         )
     (wheel,) = fresh.glob("*.whl")
-    for old in DIST.glob(f"{distribution(package)}-*{wheel_tail(wheel)}"):
+    if sys.platform == "linux" and "-linux_" in wheel.name:
+        wheel = tagged(wheel, interpreter, env)
+    for old in DIST.glob(same_target(wheel)):
         old.unlink()
     return wheel.rename(DIST / wheel.name)
 
 
-def wheel_tail(wheel: Path) -> str:
-    """The `-cp311-cp311-linux_x86_64.whl` of a wheel's name."""
-    return "-" + "-".join(wheel.name.split("-")[-3:])
+def tagged(wheel: Path, interpreter: Path, env: dict[str, str]) -> Path:
+    """The wheel with the manylinux tag that its libraries' symbols allow.
+
+    The runtime library stays the one of core's wheel, for all that link against it.
+    """
+    folder = wheel.parent / "tagged"
+    command = [str(interpreter), "-m", "auditwheel", "repair", "--only-plat"]
+    command += ["--exclude", "libproa_runtime.so", "-w", str(folder), str(wheel)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"[build] auditwheel refused {wheel.name}:\n{done.stderr}")
+    (result,) = folder.glob("*.whl")
+    return result
+
+
+def same_target(wheel: Path) -> str:
+    """The pattern of wheels for the same Python and machine, of any version."""
+    name, _, python, abi, platform = wheel.stem.split("-")
+    machine = re.sub(r"^(many)?linux_(\d+_\d+_)?", "", platform)
+    return f"{name}-*-{python}-{abi}-*{machine}.whl"
 
 
 def say(text: str) -> None:
@@ -259,16 +288,20 @@ def say(text: str) -> None:
 def ensure(packages: list[str], python: str) -> dict[str, Path]:
     """Build what is missing or stale and return each package's wheel."""
     DIST.mkdir(exist_ok=True)
-    tag, wheels = python_tag(python), {}
+    wheels: dict[str, Path] = {}
+    # Of another machine, in a cross-build; see tools/arm_python.py.
+    target = os.environ.get("_PYTHON_HOST_PLATFORM", "")
     begin = time.monotonic()
     for package in packages:
+        tag = python_tag(python) if package in FOR_ONE_PYTHON else "py3"
+        tag += f"-{target}" if target else ""
         state = state_of(package, tag)
         wheel, reason = built_wheel(package, tag, state)
         if wheel is None:
             say(f"{package}: building, because {reason}")
             start = time.monotonic()
             interpreter = build_environment(python)
-            if package in NEEDS_CORE_INSTALLED:
+            if package in NEEDS_CORE_INSTALLED and not target:
                 core = ensure(["core"], python)["core"]
                 install(interpreter, ["--force-reinstall", "--no-deps", str(core)])
                 install(interpreter, ["numpy"])

@@ -15,15 +15,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import platform
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from importlib.util import find_spec
 from typing import Any
 
 from proa.errors import Error, InvalidArgumentError
+from proa.utils import installation
 
 GROUP = "proa.commands"
 
@@ -35,11 +34,6 @@ OWN = {
     "version": "the version of proa",
 }
 
-#: The extras of this package, and a module that each brings.
-EXTRAS = {
-    "vision": "PIL", "onnx": "onnx", "paddle": "google.protobuf", "migrate": "libcst",
-}  # fmt: skip
-
 Command = Callable[[Sequence[str]], int | None]
 
 
@@ -47,16 +41,6 @@ def installed_commands() -> dict[str, metadata.EntryPoint]:
     """The subcommands of the installed packages, by name."""
     found = metadata.entry_points(group=GROUP)
     return {entry.name: entry for entry in sorted(found, key=lambda e: e.name)}
-
-
-def packages() -> dict[str, str]:
-    """The versions of the installed distributions of Proa, this one first.
-
-    Those are the ones whose name is ``proa-`` and a word.
-    """
-    found = {"proa": version_of("proa")}
-    names = {dist.name or "" for dist in metadata.distributions()}
-    return found | {n: version_of(n) for n in sorted(names) if n.startswith("proa-")}
 
 
 def _summary(entry: metadata.EntryPoint) -> str:
@@ -76,64 +60,10 @@ def usage() -> str:
     return "\n".join(lines)
 
 
-def version_of(wheel: str) -> str:
-    try:
-        return metadata.version(wheel)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def instruction_set() -> dict[str, str]:
-    """What the engine says about the CPU; the reason where it cannot be loaded."""
-    try:
-        core = importlib.import_module("proa._core")
-    except ImportError as error:
-        return {"engine": f"cannot be loaded: {error}"}
-    built: dict[str, Any] = core.build_info()
-    facts = {
-        "isa": str(built["isa"]),
-        "built for": " ".join(built["built_isas"]),
-        "cpu": f"runs up to {built['cpu']}",
-        "caches": f"blocks for {built['caches']}",
-        "engine": f"abi {built['abi']}, file format {built['format']}, "
-        f"{built['ops']} ops, compiled by {built['compiler']}",
-    }
-    if forced := os.environ.get("PROA_ISA"):
-        facts["PROA_ISA"] = forced
-    return facts
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it is in
-        return False
-
-
-def features() -> dict[str, str]:
-    """The devices, and the extras of which what they need is installed."""
-    there = [name for name, module in EXTRAS.items() if _is_installed(module)]
-    try:
-        gpus: int = importlib.import_module("proa.device.cuda").device_count()
-    except ImportError:
-        gpus = 0
-    return {
-        "devices": " ".join(["cpu", *(f"gpu:{i}" for i in range(gpus))]),
-        "extras": " ".join(there) or "none",
-    }
-
-
 def info(arguments: Sequence[str] = ()) -> int:
     """Print versions, instruction set and packages, one `name: value` a line."""
     _no_arguments("info", arguments)
-    facts = packages()
-    facts["python"] = f"{platform.python_version()} ({sys.executable})"
-    facts["numpy"] = version_of("numpy")
-    facts["machine"] = (
-        f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.system()}"
-    )
-    facts.update(instruction_set())
-    facts.update(features())
+    facts = installation.report()
     facts["commands"] = " ".join([*OWN, *installed_commands()])
     for name, value in facts.items():
         print(f"{name + ':':16} {value}")
@@ -143,7 +73,7 @@ def info(arguments: Sequence[str] = ()) -> int:
 def version(arguments: Sequence[str] = ()) -> int:
     """Print the version of proa."""
     _no_arguments("version", arguments)
-    print(f"proa {version_of('proa')}")
+    print(f"proa {installation.version_of('proa')}")
     return 0
 
 

@@ -24,7 +24,15 @@ def cudnn() -> str | bool:
 
 
 def show() -> None:
-    """Print the version and its parts."""
-    print(f"full_version: {full_version}")
-    print(f"major: {major}\nminor: {minor}\npatch: {patch}")
-    print(f"cuda: {cuda()}\ncudnn: {cudnn()}")
+    """Print the version and its parts, then what `proa info` says of the machine.
+
+    That is the CPU, the instruction sets that are built in and the chosen one, devices
+    and the installed extras.
+    """
+    from proa.utils import installation
+
+    facts = {"full_version": full_version, "major": major, "minor": minor}
+    facts |= {"patch": patch, "cuda": str(cuda()), "cudnn": str(cudnn())}
+    facts |= installation.machine() | installation.engine() | installation.features()
+    for name, value in facts.items():
+        print(f"{name}: {value}")

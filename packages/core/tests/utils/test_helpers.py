@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ import pytest
 
 import proa
 from proa import nn, utils
-from proa.errors import InvalidArgumentError, UnavailableError, VersionError
+from proa.errors import (
+    InvalidArgumentError,
+    PreconditionNotMetError,
+    UnavailableError,
+    VersionError,
+)
 
 
 def test_names_are_counted_by_key() -> None:
@@ -62,12 +68,48 @@ def test_deprecated_functions_warn() -> None:
 
 
 @pytest.mark.feature("L345")
-def test_the_check_of_the_installation_runs(capsys: Any) -> None:
-    with pytest.warns(UserWarning, match=r"\[run_check\] no GPU"):
-        utils.run_check()
+@pytest.mark.parametrize("is_static", [False, True])
+def test_the_check_of_the_installation_runs(is_static: bool, capsys: Any) -> None:
+    try:
+        if is_static:
+            proa.enable_static()
+        with pytest.warns(UserWarning, match=r"\[run_check\] no GPU"):
+            utils.run_check()
+        assert proa.in_dynamic_mode() != is_static
+    finally:
+        proa.disable_static()
     printed = capsys.readouterr().out
     assert f"NumPy {np.__version__}" in printed
-    assert "one training step and one recorded program" in printed
+    for part in ("one training step", "one recorded program", "one static program"):
+        assert part in printed
+
+
+@pytest.mark.feature("L345")
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("proa.optimizer.SGD.step", "a training step must subtract"),
+        ("proa.static.Executor.run", "two steps of a static program must lower"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.run_check. no GPU")
+def test_the_check_finds_a_step_that_does_nothing(
+    broken: str, message: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(broken, lambda *_, **__: [np.float32(1)])
+    with pytest.raises(PreconditionNotMetError, match=message):
+        utils.run_check()
+    assert proa.in_dynamic_mode()
+
+
+def test_the_version_is_shown_with_what_it_runs_on(capsys: Any) -> None:
+    proa.version.show()
+    facts = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert facts["full_version"] == proa.__version__
+    assert (facts["cuda"], facts["cudnn"]) == ("False", "False")
+    assert facts["isa"] in facts["built for"].split()
+    assert facts["gpu"] == "none that this build can use"
+    assert facts["machine"].startswith(platform.machine())
 
 
 def test_versions_are_required() -> None:
