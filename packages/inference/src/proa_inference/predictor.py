@@ -58,7 +58,8 @@ class Predictor:
         self._observer: tuple[Engine, list[tuple[str, TensorSpec]]] | None = None
         self._program: Program | None = None
         self._runs: list[list[StepTime]] = []
-        if self._config.profile_enabled():
+        self._is_profiled = self._config.profile_enabled()
+        if self._is_profiled:
             weakref.finalize(self, _print_profile, self._runs)
 
     def get_input_specs(self) -> list[TensorSpec]:
@@ -108,7 +109,7 @@ class Predictor:
         results: list[Array]
         if self._hooks:
             results = self._run_observed(arrays)
-        elif self._config.profile_enabled():
+        elif self._is_profiled:
             results, steps = self._engine.run_profiled(arrays)
             self._runs.append(self._timed(steps, arrays))
             del self._runs[:-_PROFILED_RUNS]
