@@ -208,6 +208,41 @@ def test_adaptive_pools_of_any_size_are_those_of_the_definition(tmp_path):
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
+def resized(x, size, axis, corners, nearest):
+    """Interpolation of one axis by its definition."""
+    n, i = x.shape[axis], np.arange(size, dtype=np.float64)
+    if nearest:
+        return np.take(x, np.floor(i * n / size).astype(int), axis)
+    at = i * (n - 1) / (size - 1) if corners else (i + 0.5) * n / size - 0.5
+    at = np.clip(at, 0, n - 1)
+    low = np.floor(at).astype(int)
+    high, part = np.minimum(low + 1, n - 1), (at - low)
+    part = part.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+    return np.take(x, low, axis) * (1 - part) + np.take(x, high, axis) * part
+
+
+@pytest.mark.feature("L561")
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bilinear-corners"])
+def test_interpolation_is_that_of_the_definition(tmp_path, mode):
+    kind, _, corners = mode.partition("-")
+    path = tmp_path / "resize.proa"
+
+    def resize(x):
+        options = {"mode": kind, "align_corners": bool(corners)}
+        return [
+            nn.functional.interpolate(x, size=size, **options)
+            for size in ([9, 14], [3, 4], [7, 5])
+        ]
+
+    proa.jit.save(resize, path, [InputSpec([None, 4, 7, 5], "float32", "x")])
+    x = np.random.default_rng(0).standard_normal((2, 4, 7, 5), np.float32)
+    outputs = create_predictor(Config(path)).run([x])
+    for got, (height, width) in zip(outputs, [(9, 14), (3, 4), (7, 5)], strict=True):
+        want = resized(x, height, 2, corners, kind == "nearest")
+        want = resized(want, width, 3, corners, kind == "nearest")
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.feature("L573")
 def test_comparisons_with_nan_are_those_of_ieee_754(tmp_path):
     path = tmp_path / "compare.proa"

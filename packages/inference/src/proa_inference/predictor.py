@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from proa.errors import NotFoundError, PreconditionNotMetError
@@ -214,7 +215,7 @@ class Predictor:
     ) -> list[StepTime]:
         if self._program is None:
             self._program = optimized_program(self._config)
-        costs = Costs(self._program, [array.shape for array in inputs])
+        costs = Costs(self._program, [np.shape(array) for array in inputs])
         return [StepTime(op, name, ns / 1e6, *costs.of(name)) for op, name, ns in steps]
 
 
