@@ -97,3 +97,18 @@ def test_docstrings_become_markdown(generator: ModuleType) -> None:
         "Sum.\n\ny = a + b\n\n\n**Args**\n\n- `a`: First,\n  and more.\n"
         "- `b`: `second`.\n\n**Raises**\n\n- `ShapeError`: If they differ."
     )
+
+
+@pytest.mark.feature("L607")
+def test_the_reference_has_every_name_of_the_predictor(
+    generator: ModuleType, tmp_path: Path
+) -> None:
+    import proa_inference
+
+    written = {path.stem: path.read_text() for path in generator.write(tmp_path)}
+    assert "[proa_inference](proa_inference.md)" in written["index"]
+    page = written["proa_inference"]
+    missing = [name for name in proa_inference.__all__ if name not in page]
+    assert not missing
+    for method in ("enable_profile", "set_cipher_key", "try_shrink_memory", "set_lod"):
+        assert f"**{method}**" in page

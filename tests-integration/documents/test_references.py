@@ -70,7 +70,7 @@ def test_dotted_names_can_be_imported(page: Path) -> None:
         return
     unknown = []
     for span in code_spans(page):
-        if span.text.endswith((".md", ".h", ".so", ".py", ".proa")):
+        if span.text.endswith((".md", ".h", ".hpp", ".so", ".py", ".proa")):
             continue
         unknown += [str(span) for name in DOTTED.findall(span.text) if not known(name)]
     assert not unknown, "\n".join(unknown)

@@ -168,6 +168,7 @@ def test_a_profile_has_operations_and_bytes_and_is_printed_at_the_end(path, caps
     assert "linear" in printed
 
 
+@pytest.mark.feature("L542")
 def test_memory_is_freed_and_allocated_again(path, tmp_path):
     for model, inputs in [
         (path, [batch(1000)]),

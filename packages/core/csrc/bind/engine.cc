@@ -29,6 +29,17 @@ constexpr const char* kNames[kDTypeCount] = {"bool",    "uint8",   "int8",      
 // NumPy has no bfloat16: its bits travel as uint16.
 constexpr const char* kNumpy[kDTypeCount] = {"?",  "u1", "i1", "i2", "i4", "i8",
                                              "f2", "u2", "f4", "f8", "c8", "c16"};
+constexpr char kKinds[kDTypeCount] = {'b', 'u', 'i', 'i', 'i', 'i', 'f', 'u', 'f', 'f', 'c', 'c'};
+
+// NumPy's types, made once: to look one up by its name takes longer than a small run.
+const py::dtype& numpy_type(DType dtype) {
+  static const auto* types = [] {
+    auto* made = new std::vector<py::dtype>;
+    for (const char* name : kNumpy) made->emplace_back(name);
+    return made;
+  }();
+  return (*types)[static_cast<size_t>(dtype)];
+}
 
 /// The array as a view; `spec` names the input and settles what uint16 means.
 View view_of(const py::array& array, const IoSpec& spec) {
@@ -42,8 +53,8 @@ View view_of(const py::array& array, const IoSpec& spec) {
   const py::dtype given = array.dtype();
   for (int i = 0; i < kDTypeCount; ++i) {
     if (i == static_cast<int>(DType::kBF16) && spec.dtype != DType::kBF16) continue;
-    const py::dtype known(kNumpy[i]);
-    if (given.kind() == known.kind() && given.itemsize() == known.itemsize()) code = i;
+    const auto size = static_cast<py::ssize_t>(size_of(static_cast<DType>(i)));
+    if (given.kind() == kKinds[i] && given.itemsize() == size) code = i;
   }
   if (code < 0) {
     throw EngineError(Status::kInvalidArgument, "[Engine] input '" + spec.name + "' must be " +
@@ -83,7 +94,7 @@ py::array usable(const py::object& given) {
 }
 
 py::array array_for(const IoSpec& spec, View* v) {
-  py::array result(py::dtype(kNumpy[static_cast<int>(spec.dtype)]), spec.shape);
+  py::array result(numpy_type(spec.dtype), spec.shape);
   v->dtype = spec.dtype;
   v->rank = static_cast<int8_t>(spec.shape.size());
   for (int a = 0; a < v->rank; ++a) v->shape[a] = spec.shape[static_cast<size_t>(a)];
@@ -94,8 +105,7 @@ py::array array_for(const IoSpec& spec, View* v) {
 
 // A copy of a row-major array.
 py::array array_of(const View& v) {
-  const auto kind = static_cast<int>(v.dtype);
-  py::array result(py::dtype(kNumpy[kind]), std::vector<int64_t>(v.shape, v.shape + v.rank));
+  py::array result(numpy_type(v.dtype), std::vector<int64_t>(v.shape, v.shape + v.rank));
   const auto bytes = static_cast<size_t>(v.numel()) * size_of(v.dtype);
   if (bytes > 0) std::memcpy(result.mutable_data(), v.data, bytes);
   return result;

@@ -87,6 +87,9 @@ def test_names_may_be_given(tmp_path: Path) -> None:
     names = ["total", "x"]
     proa.jit.save(lambda x: (x + 1, x * 2), path, SPEC, output_names=names)
     assert names_of(path) == names
+    again = tmp_path / "again.proa"
+    proa.jit.save(proa.jit.load(path), again, SPEC)
+    assert names_of(again) == names
     for wrong in (["one"], ["a", "a"], ["a", ""]):
         with pytest.raises(InvalidArgumentError, match="names"):
             proa.jit.save(lambda x: (x + 1, x * 2), path, SPEC, output_names=wrong)

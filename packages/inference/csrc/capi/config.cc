@@ -1,6 +1,7 @@
 // Configs, and predictors of them.
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <new>
 
@@ -33,8 +34,11 @@ std::vector<uint8_t> read_file(const std::string& path) {
   return bytes;
 }
 
-/// Whether the file begins as an encrypted model does; false if it cannot be read.
+/// Whether the file begins as an encrypted model does; false if it cannot be read, and of a pipe,
+/// whose opening might wait.
 bool encrypted_file(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"), fclose);
   uint8_t start[8];
   if (file == nullptr || fread(start, 1, sizeof(start), file.get()) < sizeof(start)) return false;

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from proa.errors import NotFoundError, PreconditionNotMetError
@@ -58,7 +59,8 @@ class Predictor:
         self._observer: tuple[Engine, list[tuple[str, TensorSpec]]] | None = None
         self._program: Program | None = None
         self._runs: list[list[StepTime]] = []
-        if self._config.profile_enabled():
+        self._is_profiled = self._config.profile_enabled()
+        if self._is_profiled:
             weakref.finalize(self, _print_profile, self._runs)
 
     def get_input_specs(self) -> list[TensorSpec]:
@@ -108,7 +110,7 @@ class Predictor:
         results: list[Array]
         if self._hooks:
             results = self._run_observed(arrays)
-        elif self._config.profile_enabled():
+        elif self._is_profiled:
             results, steps = self._engine.run_profiled(arrays)
             self._runs.append(self._timed(steps, arrays))
             del self._runs[:-_PROFILED_RUNS]
@@ -213,7 +215,7 @@ class Predictor:
     ) -> list[StepTime]:
         if self._program is None:
             self._program = optimized_program(self._config)
-        costs = Costs(self._program, [array.shape for array in inputs])
+        costs = Costs(self._program, [np.shape(array) for array in inputs])
         return [StepTime(op, name, ns / 1e6, *costs.of(name)) for op, name, ns in steps]
 
 

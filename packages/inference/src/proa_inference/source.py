@@ -137,9 +137,5 @@ def _converted(layer: Any) -> bytes:
     import proa
 
     buffer = io.BytesIO()
-    names = [output.name for output in layer.outputs]
-    unique = list(dict.fromkeys(names)) == names
-    proa.jit.save(
-        layer, buffer, layer.input_spec, output_names=names if unique else None
-    )
+    proa.jit.save(layer, buffer, layer.input_spec)
     return buffer.getvalue()

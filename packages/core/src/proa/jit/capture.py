@@ -307,7 +307,8 @@ class LayerGuard:
         while left:
             layer = left.pop()
             d = layer.__dict__
-            own = d.get("_parameters")
+            # What jit.load returns has parameters, but is no Layer of Proa.
+            own = d.get("_parameters") if "_sub_layers" in d else None
             tensors = state_of(layer) if own is None else list(own.values())
             stops += [(t, t.stop_gradient) for t in tensors if t is not None]
             if own is None:

@@ -85,6 +85,14 @@ def _output_names(found: Trace) -> list[str]:
     return names
 
 
+def _are_names(known: Any, found: Trace) -> bool:
+    """Whether these are a name for each output: an importer's may be none or twice."""
+    count = len(found.program.main.outputs)
+    return (
+        isinstance(known, list) and all(known) and len({*known}) == count == len(known)
+    )
+
+
 def export(
     layer: Callable[..., object],
     input_spec: Sequence[object] | None = None,
@@ -129,8 +137,11 @@ def export(
     # A value that only Python knows cannot be stored: outputs then come as a flat list.
     with suppress(TypeError):
         program.metadata["outputs"] = json.dumps(as_tuples(found.treedef))
-    chosen = _output_names(found) if output_names is None else list(output_names)
-    name_outputs(program, chosen)
+    if output_names is None:
+        # Of a model that was loaded, or else of what is returned.
+        known = getattr(layer, "_output_names", None) if owner is layer else None
+        output_names = known if _are_names(known, found) else _output_names(found)
+    name_outputs(program, list(output_names))
     return found
 
 

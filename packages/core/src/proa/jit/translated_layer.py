@@ -159,6 +159,11 @@ class TranslatedLayer:
         }
         self.set_state_dict(dict(persistable_vars or {}))
 
+    @property
+    def _output_names(self) -> list[str]:
+        """What `jit.save` calls the outputs: what they were called when loaded."""
+        return [value.name for value in self.program().main.outputs]
+
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Structured names and tensors."""
         yield from self._parameters.items()

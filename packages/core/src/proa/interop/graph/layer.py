@@ -113,6 +113,11 @@ class GraphLayer(Layer):
             graph.nodes = kept
 
     @property
+    def _output_names(self) -> list[str]:
+        """What `jit.save` calls the outputs: what the model calls them."""
+        return [info.name for info in self.outputs]
+
+    @property
     def input_spec(self) -> list[InputSpec]:
         """What `jit.save` needs to know of the inputs, as the model says it."""
         return self.specs({})

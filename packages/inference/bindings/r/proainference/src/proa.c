@@ -84,13 +84,13 @@ static SEXP proa_specs(SEXP pointer, SEXP inputs) {
   return specs;
 }
 
-#define EACH_TYPE(USE)                                                       \
-  USE(PROA_BOOL, uint8_t)                                                    \
-  USE(PROA_UINT8, uint8_t)                                                   \
-  USE(PROA_INT8, int8_t)                                                     \
-  USE(PROA_INT16, int16_t)                                                   \
-  USE(PROA_INT32, int32_t) USE(PROA_INT64, int64_t) USE(PROA_FLOAT32, float) \
-      USE(PROA_FLOAT64, double)
+#define EACH_TYPE(USE)     \
+  USE(PROA_BOOL, uint8_t)  \
+  USE(PROA_UINT8, uint8_t) \
+  USE(PROA_INT8, int8_t)   \
+  USE(PROA_INT16, int16_t) \
+  USE(PROA_INT32, int32_t) \
+  USE(PROA_INT64, int64_t) USE(PROA_FLOAT32, float) USE(PROA_FLOAT64, double)
 
 static void write_values(const proa_array* to, const double* from, size_t count) {
 #define WRITE(code, type)                                                    \

@@ -57,9 +57,10 @@ class Lowering:
         for value in self.program.constants():
             assert value.data is not None
             self.refs[value] = writer.parameter(value.name, value.data, value.dtype)
-        for i, ref in enumerate(self._block(main)):
+        # First, so that no other variable has their names.
+        outputs = [writer.variable(v.name, v.dtype, v.shape) for v in main.outputs]
+        for i, (ref, out) in enumerate(zip(self._block(main), outputs, strict=True)):
             ref = self._plain(ref)
-            out = writer.variable(main.outputs[i].name, ref.dtype, ref.shape)
             kind = "assign" if ref.dtype == "bool" else "scale"
             attrs = {"scale": 1.0, "bias": 0.0, "bias_after_scale": True}
             given = {} if ref.dtype == "bool" else attrs
