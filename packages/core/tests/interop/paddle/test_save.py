@@ -116,6 +116,17 @@ def test_branches_and_loops_become_blocks(tmp_path: Path) -> None:
     assert i.numpy().tolist() == [rounds]
 
 
+def test_what_was_read_is_written_again(tmp_path: Path) -> None:
+    """Also an axis of one place of an open size, which is squeezed."""
+    spec = [InputSpec([None, None, 3], "float32")]
+    proa.jit.save(lambda x: x[:, 0] * 2, tmp_path / "one", spec, format="paddle")
+    read = paddle.load(tmp_path / "one")
+    proa.jit.save(read, tmp_path / "two", read.input_spec, format="paddle")
+    x = RNG.standard_normal((2, 4, 3)).astype(np.float32)
+    found = paddle.load(tmp_path / "two")(proa.to_tensor(x)).numpy()
+    np.testing.assert_array_equal(found, x[:, 0] * 2)
+
+
 def test_operators_that_paddle_lacks_are_named(tmp_path: Path) -> None:
     b = Builder()
     x = b.input("x", "float32", (3,))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import proa
@@ -22,9 +24,16 @@ NOT_SAVED = reasons(Path(__file__).with_name("not_saved.txt"))
 SAVED = records(NOT_SAVED)
 
 
-def saved(sample: Sample, path: Path, symbolic: bool = False) -> Any:
+#: Runs scripts by interpreters that have the wheel paddlepaddle.
+WHEEL = Path(__file__).parents[5] / "tests-integration" / "paddle" / "wheel.py"
+
+
+def saved(
+    sample: Sample, path: Path, symbolic: bool = False, parameter: bool = False
+) -> Any:
     """Every case in the main dtype, after it was written."""
-    for kind, case, arrays, program in programs(sample, main_dtype(sample), symbolic):
+    dtype = main_dtype(sample)
+    for kind, case, arrays, program in programs(sample, dtype, symbolic, parameter):
         try:
             save_program(program, path)
         except UnimplementedError as error:
@@ -57,6 +66,37 @@ def test_a_saved_operator_gives_what_numpy_gives(
 def test_sizes_may_be_symbolic(sample: Sample, tmp_path: Path) -> None:
     for kind, case, arrays in saved(sample, tmp_path / "m", symbolic=True):
         check(sample, kind, case, read(tmp_path / "m", arrays), arrays)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_paddlepaddle_gives_what_numpy_gives(tmp_path: Path, symbolic: bool) -> None:
+    spec = importlib.util.spec_from_file_location("wheel", WHEEL)
+    assert spec is not None and spec.loader is not None
+    wheel = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(wheel)
+    pythons = wheel.interpreters()
+    runs, arguments = [], []
+    for sample in SAVED:
+        if symbolic and sample.name == "squeeze":
+            continue
+        at = tmp_path / sample.name
+        for kind, case, arrays in saved(sample, at, symbolic, parameter=True):
+            given = [a for a in arrays if a is not None]
+            if any(a.size == 0 for a in given):  # its predictor takes no such array
+                continue
+            path = str(tmp_path / str(len(runs)))
+            for suffix in (".pdmodel", ".pdiparams"):
+                at.with_suffix(suffix).replace(path + suffix)
+            np.savez(f"{path}.given.npz", *given)
+            arguments += [path, f"{path}.given.npz", f"{path}.made.npz"]
+            runs.append((sample, kind, case, arrays, f"{path}.made.npz"))
+    for python in pythons:
+        wheel.run("predict.py", *arguments, python=python)
+        for sample, kind, case, arrays, made in runs:
+            with np.load(made) as found:
+                got = [found[name] for name in found.files][:-1]
+            check(sample, kind, case, got, arrays, rtol=1e-4, atol=1e-5)
 
 
 def test_the_list_names_rows() -> None:
