@@ -44,7 +44,7 @@ def saved(folder: Path) -> tuple[Path, Any, Any]:
 
 
 def compare(found: Any, want: Any) -> None:
-    """A scale times 127, then through 127, may change a number that lies halfway."""
+    """A scale times 127, then through 127, may change a number that is halfway."""
     assert found.shape == want.shape
     assert np.median(np.abs(found - want)) < 1e-6 * np.abs(want).max()
     assert np.abs(found - want).max() < 0.02 * np.abs(want).max()
