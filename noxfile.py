@@ -199,6 +199,7 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements += group("test", package)
         if options and package == "core":  # torch, tests/torch_reference.py
             requirements += group("bench") + group("onnx-reference")
+            requirements += group("paddle-reference")
     session.install(*requirements)
     if together and options:  # sources alone: what they depend on is large, and unused
         models = (*group("onnx-models"), *group("paddle-models"))

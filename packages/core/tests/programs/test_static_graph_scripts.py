@@ -17,6 +17,8 @@ import proa as paddle
 from proa import static
 from proa.nn import functional as F
 
+from .inference_models import check_saved
+
 RNG = np.random.default_rng(0)
 FIRST = RNG.bit_generator.state
 
@@ -89,10 +91,8 @@ def test_digits_are_recognized(tmp_path: Path) -> None:
     np.testing.assert_allclose(right, (scores.argmax(1) == labels[:, 0]).mean())
     want = in_dynamic_mode(images, held())
     np.testing.assert_allclose(scores, want, rtol=1e-3, atol=1e-5)
-    static.save_inference_model(str(tmp_path / "digits"), [image], [prediction], exe)
-    program, feeds, fetches = static.load_inference_model(str(tmp_path / "digits"), exe)
-    (found,) = exe.run(program, feed={feeds[0]: images}, fetch_list=fetches)
-    np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-5)
+    feed = {"img": images}
+    check_saved(tmp_path, exe, test_program, [image], [prediction], feed, [scores])
 
 
 def in_dynamic_mode(images: Any, weights: dict[str, Any]) -> Any:
@@ -123,7 +123,7 @@ def n_grams() -> Any:
     return np.array([text[i : i + 5] for i in range(len(text) - 4)])
 
 
-def test_words_are_embedded_by_their_neighbours() -> None:
+def test_words_are_embedded_by_their_neighbours(tmp_path: Path) -> None:
     names = ["firstw", "secondw", "thirdw", "fourthw", "nextw"]
     *context, following = [static.data(n, [None, 1], "int64") for n in names]
     embedded = [
@@ -150,6 +150,10 @@ def test_words_are_embedded_by_their_neighbours() -> None:
     for _ in range(3):
         exe.run(feed=feed)
     np.testing.assert_allclose(held()["shared_w"], table, rtol=1e-3, atol=1e-4)
+    main = static.default_main_program()
+    test_program = main.clone(for_test=True)
+    scores = exe.run(test_program, feed=feed, fetch_list=[prediction])
+    check_saved(tmp_path, exe, test_program, context, [prediction], feed, scores)
 
 
 def words_in_numpy(
@@ -207,7 +211,7 @@ def lstm_by_while(words: Any, width: int) -> Any:
     return h
 
 
-def test_sentiment_is_read_by_an_lstm_in_a_loop() -> None:
+def test_sentiment_is_read_by_an_lstm_in_a_loop(tmp_path: Path) -> None:
     words = static.data("words", [None, 9], "int64")
     label = static.data("label", [None, 1], "int64")
     prediction = static.nn.fc(lstm_by_while(words, 6), 2, activation="softmax")
@@ -226,6 +230,10 @@ def test_sentiment_is_read_by_an_lstm_in_a_loop() -> None:
     assert np.mean(losses[-5:]) < 0.5 * losses[0] and np.mean(shares[-5:]) > 0.85
     want = sentiment_in_dynamic_mode(first, batches[:4])
     np.testing.assert_allclose(losses[:4], want, rtol=1e-4)
+    test_program = static.default_main_program().clone(for_test=True)
+    feed = {"words": batches[0][0], "label": batches[0][1]}
+    scores = exe.run(test_program, feed=feed, fetch_list=[prediction])
+    check_saved(tmp_path, exe, test_program, [words], [prediction], feed, scores)
 
 
 def sentiment_in_dynamic_mode(first: dict[str, Any], batches: Any) -> list[float]:
@@ -263,7 +271,7 @@ def clicks(count: int) -> tuple[Any, list[Any], Any]:
     return dense, slots, (taste > 0).astype("int64")[:, None]
 
 
-def test_clicks_are_predicted() -> None:
+def test_clicks_are_predicted(tmp_path: Path) -> None:
     dense = static.data("dense_input", [None, 4])
     slots = [static.data(f"C{i}", [None, 1], "int64") for i in range(3)]
     label = static.data("label", [None, 1], "int64")
@@ -307,6 +315,8 @@ def test_clicks_are_predicted() -> None:
     raw = h @ w["prediction.w_0"] + w["prediction.b_0"]
     want = np.exp(raw) / np.exp(raw).sum(1, keepdims=True)
     np.testing.assert_allclose(scores, want, rtol=1e-3, atol=1e-5)
+    inputs = [dense, *slots]
+    check_saved(tmp_path, exe, test_program, inputs, [prediction], feed, [scores])
 
 
 # -- machine translation: an encoder and a decoder of GRUs, beam search ---------------
@@ -450,7 +460,7 @@ def search_in_numpy(w: dict[str, Any], source: Any) -> tuple[list[int], float]:
     return beams[0][1][1:], beams[0][0]
 
 
-def test_sentences_are_translated_by_beam_search() -> None:
+def test_sentences_are_translated_by_beam_search(tmp_path: Path) -> None:
     exe, losses = train_translator()
     assert np.mean(losses[-5:]) < 0.1 * losses[0]
     search = static.Program()
@@ -465,6 +475,8 @@ def test_sentences_are_translated_by_beam_search() -> None:
         best, total = search_in_numpy(weights, given[i])
         np.testing.assert_array_equal(found[i, 0], best)
         np.testing.assert_allclose(scores[i, 0], total, rtol=1e-3, atol=1e-4)
+    feed, want = {"source": given}, [found, scores]
+    check_saved(tmp_path, exe, search, [source], [words, totals], feed, want)
 
 
 class Decoding(paddle.nn.Layer):
@@ -489,11 +501,16 @@ class Decoding(paddle.nn.Layer):
         )
 
 
-def test_decoders_give_in_a_program_what_they_give_in_dynamic_mode() -> None:
+def test_decoders_give_in_a_program_what_they_give_in_dynamic_mode(
+    tmp_path: Path,
+) -> None:
     net = Decoding()
-    words, _, lengths = net(static.data("source", [None, 4], "int64"))
+    source = static.data("source", [None, 4], "int64")
+    words, _, lengths = net(source)
     exe, given = started(), sentences(6)[0]
     found, ends = exe.run(feed={"source": given}, fetch_list=[words, lengths])
+    main, feed = static.default_main_program(), {"source": given}
+    check_saved(tmp_path, exe, main, [source], [words, lengths], feed, [found, ends])
     values = {name: v.get_value().numpy() for name, v in net.state_dict().items()}
     paddle.disable_static()
     same = Decoding()

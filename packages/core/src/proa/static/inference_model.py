@@ -9,6 +9,7 @@ from proa.base.mode import in_dynamic_mode
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, read, write
 from proa.ir.program import Value
+from proa.ir.record import at_once
 from proa.jit.foreign import exporter_of, is_foreign, load_foreign
 from proa.jit.save_load import export, file_of
 from proa.static.compiled_program import CompiledProgram
@@ -55,8 +56,9 @@ def load_inference_model(
     """
     names = {"model_filename": model_filename, "params_filename": params_filename}
     if path_prefix is None or any(names.values()) or is_foreign(path_prefix):
-        layer = load_foreign(path_prefix, **names)
-        program = export(layer, layer.input_spec).program
+        with at_once():  # no part of the program that static mode builds
+            layer = load_foreign(path_prefix, **names)
+            program = export(layer, layer.input_spec).program
     else:
         name = os.fspath(path_prefix)
         program = read(name if os.path.isfile(name) else file_of(name))

@@ -14,7 +14,7 @@ from proa.jit import InputSpec
 from proa.vision import models
 
 pytest.importorskip("onnx")
-from .exported import check_layer
+from .exported import check_layer, with_statistics
 
 pytestmark = pytest.mark.feature("L279")
 #: One opset for each form in which the standard has had the operators that we write.
@@ -40,7 +40,16 @@ def test_lenet(opset: int, tmp_path: Path) -> None:
 def test_resnet_of_any_size(opset: int, tmp_path: Path) -> None:
     specs = [InputSpec([None, 3, None, None], "float32", "image")]
     calls = [[normal(2, 3, 64, 64)], [normal(1, 3, 96, 64)]]
-    check_layer(tmp_path / "m.onnx", models.resnet18(), specs, calls, opset)
+    network = with_statistics(models.resnet18())
+    check_layer(tmp_path / "m.onnx", network, specs, calls, opset)
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v3_small", "shufflenet_v2_x0_25"])
+def test_a_light_network(name: str, tmp_path: Path) -> None:
+    specs = [InputSpec([None, 3, 64, 64], "float32", "image")]
+    network = with_statistics(getattr(models, name)())
+    calls = [[normal(2, 3, 64, 64)]]
+    check_layer(tmp_path / "m.onnx", network, specs, calls, 13)
 
 
 #: The functions of `proa.vision.models` that make a network.
@@ -55,7 +64,7 @@ def test_a_ready_made_network(name: str, tmp_path: Path) -> None:
     proa.seed(1)
     side = SIDES.get(name, 64)
     specs = [InputSpec([None, 3, side, side])]
-    network = getattr(models, name)()
+    network = with_statistics(getattr(models, name)())
     for opset in (9, 13):
         check_layer(
             tmp_path / "m.onnx", network, specs, [[normal(2, 3, side, side)]], opset

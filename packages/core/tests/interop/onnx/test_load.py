@@ -83,6 +83,23 @@ def test_a_loaded_model_is_saved_with_symbolic_sizes() -> None:
         )
 
 
+def test_an_axis_of_an_open_size_is_squeezed() -> None:
+    nodes = [
+        helper.make_node("Slice", ["x", "zero", "one", "one"], ["first"]),
+        helper.make_node("Squeeze", ["first", "one"], ["y"]),
+    ]
+    constants = {"zero": np.array([0]), "one": np.array([1])}
+    layer = loaded(
+        model(nodes, [floats("x", "n", "t", 3)], [floats("y", "n", 3)], constants)
+    )
+    file = io.BytesIO()
+    proa.jit.save(layer, file, layer.input_spec)
+    file.seek(0)
+    x = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+    found = proa.jit.load(file)(proa.to_tensor(x)).numpy()
+    np.testing.assert_array_equal(found, x[:, 0])
+
+
 def test_sizes_are_computed_while_a_graph_is_recorded() -> None:
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),

@@ -116,6 +116,74 @@ def test_branches_and_loops_become_blocks(tmp_path: Path) -> None:
     assert i.numpy().tolist() == [rounds]
 
 
+class Tagger(nn.Layer):
+    """A label for each word, by an LSTM that reads sentences of several lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 6)
+        self.body = nn.LSTM(6, 5, num_layers=2, direction="bidirect")
+        self.head = nn.Linear(10, 3)
+
+    def forward(self, ids: Any, lengths: Any) -> Any:
+        return self.head(self.body(self.words(ids), sequence_length=lengths)[0])
+
+
+class Encoder(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.body = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(8, 2, 16, activation="gelu"), 2
+        )
+
+    def forward(self, ids: Any, lengths: Any) -> Any:
+        kept = (ids < lengths.unsqueeze(1) + 10).astype("float32")
+        return self.body(self.words(ids), (kept.unsqueeze([1, 2]) - 1) * 1e4)[:, 0]
+
+
+@pytest.mark.parametrize("kind", [Tagger, Encoder])
+def test_networks_of_sentences(kind: Any, tmp_path: Path) -> None:
+    net = kind()
+    net.eval()
+    specs = [InputSpec([None, None], "int64"), InputSpec([None], "int64")]
+    proa.jit.save(net, tmp_path / "net", specs, format="paddle")
+    read = paddle.load(tmp_path / "net")
+    for count, length in ((3, 7), (1, 4)):
+        ids = proa.to_tensor(RNG.integers(0, 20, (count, length)))
+        lengths = proa.to_tensor(RNG.integers(1, length + 1, count))
+        with proa.no_grad():
+            want = net(ids, lengths).numpy()
+            found = read(ids, lengths).numpy()
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_ready_made_network(tmp_path: Path) -> None:
+    net = proa.vision.models.shufflenet_v2_x0_25()
+    for name, buffer in net.named_buffers():
+        low = 0.5 if name.endswith("_variance") else -0.1
+        value = RNG.uniform(low, low + 0.5, buffer.shape)
+        buffer.set_value(value.astype(np.float32))
+    net.eval()
+    x = proa.to_tensor(RNG.standard_normal((2, 3, 64, 64)).astype(np.float32))
+    spec = [InputSpec([None, 3, 64, 64])]
+    proa.jit.save(net, tmp_path / "net", spec, format="paddle")
+    with proa.no_grad():
+        want, found = net(x).numpy(), paddle.load(tmp_path / "net")(x).numpy()
+    assert np.abs(found - want).max() < 1e-5 * np.abs(want).max()
+
+
+def test_what_was_read_is_written_again(tmp_path: Path) -> None:
+    """Also an axis of one place and a symbolic dimension, which is squeezed."""
+    spec = [InputSpec([None, None, 3], "float32")]
+    proa.jit.save(lambda x: x[:, 0] * 2, tmp_path / "one", spec, format="paddle")
+    read = paddle.load(tmp_path / "one")
+    proa.jit.save(read, tmp_path / "two", read.input_spec, format="paddle")
+    x = RNG.standard_normal((2, 4, 3)).astype(np.float32)
+    found = paddle.load(tmp_path / "two")(proa.to_tensor(x)).numpy()
+    np.testing.assert_array_equal(found, x[:, 0] * 2)
+
+
 def test_operators_that_paddle_lacks_are_named(tmp_path: Path) -> None:
     b = Builder()
     x = b.input("x", "float32", (3,))

@@ -110,3 +110,10 @@ def _all_bool(array: Array) -> bool:
     if array.dtype != object:
         return array.dtype == np.bool_
     return bool(array.size) and all(isinstance(n, (bool, np.bool_)) for n in array.flat)
+
+
+def without_axis(x: Any, axis: int) -> Any:
+    """x at the only place of an axis, also if its size is open."""
+    if isinstance(x.shape[axis], SymbolicDim):  # squeeze would leave it
+        return x[(slice(None),) * axis + (0,)]
+    return proa.squeeze(x, [axis])

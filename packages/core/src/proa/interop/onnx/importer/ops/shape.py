@@ -8,7 +8,7 @@ import numpy as np
 
 import proa
 from proa._core import ops
-from proa.interop.graph.values import constant, sizes
+from proa.interop.graph.values import constant, sizes, without_axis
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.ops.elementwise import dtype_of
 from proa.interop.onnx.importer.ops.index import wrapped
@@ -97,7 +97,9 @@ def squeeze(call: Call, x: Any, axes: Any = None) -> Any:
     found = call.ints(axes, "axes")
     if found is None:
         found = [i for i, n in enumerate(x.shape) if type(n) is int and n == 1]
-    return proa.squeeze(x, found) if found else x
+    for axis in sorted((a % x.ndim for a in found), reverse=True):
+        x = without_axis(x, axis)
+    return x
 
 
 @onnx_op("Unsqueeze", host=(1,))

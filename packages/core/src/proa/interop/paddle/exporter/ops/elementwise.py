@@ -54,7 +54,14 @@ for _name, _target in _BINARY.items():
 
 @export_row("atan2")
 def atan2(c: Call, x: Ref, y: Ref) -> Ref:
-    return c.op("atan2", {"X1": x, "X2": y}, c.outputs[0].shape)
+    shape = c.outputs[0].shape
+    if x.shape != shape or y.shape != shape:  # the operator broadcasts nothing
+        if -1 in shape:
+            zero = c.binary("elementwise_add", *(scaled(c, v, 0.0) for v in (x, y)))
+            x, y = (_spread(c, v, zero) for v in (x, y))
+        else:
+            x, y = (_expanded(c, v, shape) for v in (x, y))
+    return c.op("atan2", {"X1": x, "X2": y}, shape)
 
 
 def scaled(c: Call, x: Ref, scale: float, bias: float = 0.0) -> Ref:

@@ -8,6 +8,7 @@ from typing import Any
 
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.image import geometry_of
+from proa.interop.paddle.exporter.ops.index import from_start
 from proa.interop.paddle.exporter.ops.linear import product
 from proa.interop.paddle.exporter.ops.reduction import mean_over
 from proa.interop.paddle.exporter.ops.shape import slice_assign
@@ -100,6 +101,7 @@ def take_along_axis_grad(c: Call, dy: Ref, index: Ref, like: Ref, *, axis: int) 
              if i != axis]  # fmt: skip
     if index.shape != dy.shape or any(n != m for n, m in sides):
         c.refuse("gradients of an index that is repeated")
+    index = from_start(c, index, like, axis)
     given = {"Input": _zeros(c, like, dy.dtype), "Index": index, "Value": dy}
     return c.op(
         "put_along_axis", given, like.shape, out="Result", Axis=axis, Reduce="add",
@@ -120,6 +122,7 @@ def gather_grad(c: Call, dy: Ref, index: Ref, like: Ref, *, axis: int) -> Ref:
     sizes = [c.size(like, i) for i in range(like.rank)]
     flat = c.transpose(c.reshape(dy, [*sizes[:axis], -1, *sizes[axis + 1 :]]), order)
     zeros = c.transpose(_zeros(c, like, dy.dtype), order)
+    index = from_start(c, index, like, axis)
     found = _added_rows(c, zeros, c.reshape(index, [-1]), flat)
     return c.transpose(found, [order.index(i) for i in range(like.rank)])
 

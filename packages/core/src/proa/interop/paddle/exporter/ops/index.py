@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import export_row
 from proa.interop.paddle.exporter.writer import CODES, Long, Ref
+
+
+def from_start(c: Call, index: Ref, x: Ref, axis: int) -> Ref:
+    """Indices of which none is negative: not all versions of Paddle take others, and
+    not all operators say so.
+    """
+    if index.data is not None and not (index.data < 0).any():
+        return index
+    size = c.size(x, axis)
+    number = size if isinstance(size, Ref) else c.sizes([size])
+    found = c.binary("elementwise_mod", index, c.cast(number, index.dtype))
+    return replace(found, shape=index.shape)
 
 
 @export_row("gather")
 def gather(c: Call, x: Ref, index: Ref, *, axis: int) -> Ref:
     assert x.shape is not None
     axis %= x.rank
+    index = from_start(c, index, x, axis)
     flat = index if index.rank == 1 else c.reshape(index, [-1])
     shape = [*x.shape[:axis], -1, *x.shape[axis + 1 :]]
     found = c.op("gather", {"X": x, "Index": flat}, shape, axis=axis)
@@ -24,13 +39,41 @@ def gather(c: Call, x: Ref, index: Ref, *, axis: int) -> Ref:
     return c.reshape(found, sizes)
 
 
+def _coordinates(c: Call, index: Ref, x: Ref) -> Ref:
+    """Coordinates in the first axes of x, of which none is negative."""
+    depth = (index.shape or (0,))[-1]
+    if depth < 1 or (index.data is not None and not (index.data < 0).any()):
+        return index
+    sizes = c.vector([c.size(x, i) for i in range(depth)])
+    return c.binary("elementwise_mod", index, c.cast(sizes, index.dtype))
+
+
 @export_row("gather_nd")
 def gather_nd(c: Call, x: Ref, index: Ref) -> Ref:
-    return c.op("gather_nd", {"X": x, "Index": index}, c.outputs[0].shape)
+    given = {"X": x, "Index": _coordinates(c, index, x)}
+    return c.op("gather_nd", given, c.outputs[0].shape)
+
+
+def _spread(c: Call, x: Ref, like: Ref, but: int) -> Ref:
+    """x with its axes of one element as long as another's, all but one."""
+    assert x.shape is not None and like.shape is not None
+    own = list(x.shape)
+    sizes = [c.size(x, i) for i in range(x.rank)]
+    for i, n in enumerate(like.shape):
+        if i != but % x.rank and own[i] == 1 and n != 1:
+            own[i], sizes[i] = n, c.size(like, i)
+    if own == list(x.shape):
+        return x
+    if -1 not in own:
+        return c.op("expand_v2", {"X": x}, own, shape=own)
+    given = {"X": x, "Shape": c.vector(sizes)}
+    return c.op("expand_v2", given, own, shape=[-1] * x.rank)
 
 
 @export_row("take_along_axis")
 def take_along_axis(c: Call, x: Ref, index: Ref, *, axis: int) -> Ref:
+    index = from_start(c, index, x, axis)
+    x, index = _spread(c, x, index, axis), _spread(c, index, x, axis)
     return c.op(
         "take_along_axis", {"Input": x, "Index": index}, c.outputs[0].shape,
         out="Result", Axis=axis,
@@ -40,6 +83,7 @@ def take_along_axis(c: Call, x: Ref, index: Ref, *, axis: int) -> Ref:
 @export_row("put_along_axis", "scatter_add_axis")
 def put_along_axis(c: Call, x: Ref, index: Ref, v: Ref, *, axis: int) -> Ref:
     reduce = "assign" if c.name == "put_along_axis" else "add"
+    index = from_start(c, index, x, axis)
     return c.op(
         "put_along_axis", {"Input": x, "Index": index, "Value": v}, x.shape,
         out="Result", Axis=axis, Reduce=reduce, Include_self=True,
@@ -49,6 +93,7 @@ def put_along_axis(c: Call, x: Ref, index: Ref, v: Ref, *, axis: int) -> Ref:
 @export_row("scatter_nd_like")
 def scatter_nd_like(c: Call, dy: Ref, index: Ref, like: Ref) -> Ref:
     zeros = c.row("full_like", like, value=0.0, dtype=dy.dtype)
+    index = _coordinates(c, index, like)
     given = {"X": zeros, "Index": index, "Updates": dy}
     return c.op("scatter_nd_add", given, c.outputs[0].shape)
 
@@ -119,8 +164,9 @@ def embedding(c: Call, ids: Ref, weight: Ref, *, padding_idx: int) -> Ref:
 
 @export_row("one_hot")
 def one_hot(c: Call, x: Ref, *, depth: int) -> Ref:
+    index = c.binary("elementwise_mod", x, c.number(depth, x))  # -1 is the last
     made = c.op(
-        "one_hot_v2", {"X": x}, c.outputs[0].shape, dtype="float32", depth=depth,
+        "one_hot_v2", {"X": index}, c.outputs[0].shape, dtype="float32", depth=depth,
         dtype_=CODES["float32"], allow_out_of_range=False,
     )  # fmt: skip
     return c.cast(made, c.outputs[0].dtype)

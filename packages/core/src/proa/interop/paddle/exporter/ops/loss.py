@@ -7,17 +7,16 @@ import numpy as np
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import scaled
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import CODES, Ref
+from proa.interop.paddle.exporter.writer import Ref
 
 
 def _hits(c: Call, label: Ref, classes: int | Ref, dtype: str, ignore: int) -> Ref:
     """(.., classes): 1 at a label that is not ignored, else 0."""
     if not isinstance(classes, int):
         c.refuse("a symbolic number of classes")
-    hits = c.op(
-        "one_hot_v2", {"X": label}, [*(label.shape or ()), classes], dtype="float32",
-        depth=classes, dtype_=CODES["float32"], allow_out_of_range=True,
-    )  # fmt: skip
+    numbers = c.const(np.arange(classes), label.dtype)
+    found = c.binary("equal", c.unsqueeze(label, [label.rank]), numbers, dtype="bool")
+    hits = c.cast(found, "float32")
     if 0 <= ignore < classes:
         kept = c.const(np.arange(classes) != ignore, "float32")
         hits = c.binary("elementwise_mul", hits, kept)

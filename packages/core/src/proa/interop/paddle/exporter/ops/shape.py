@@ -120,10 +120,11 @@ def broadcast_like(c: Call, x: Ref, like: Ref, **_: int) -> Ref:
 def squeeze(c: Call, x: Ref, *, axis: Ints) -> Ref:
     assert x.shape is not None
     axes = sorted({a % x.rank for a in axis} if axis else set(range(x.rank)))
-    axes = [a for a in axes if x.shape[a] == 1]
+    shape = c.outputs[0].shape
+    if x.rank - len(shape) != len(axes):  # not those that have other sizes
+        axes = [a for a in axes if x.shape[a] == 1]
     if not axes:
         return x
-    shape = c.outputs[0].shape
     return c.op("squeeze2", {"X": x}, shape, more=["XShape"], axes=axes)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import proa
 import proa.nn.functional as F
-from proa.interop.graph.values import simplified, sizes
+from proa.interop.graph.values import simplified, sizes, without_axis
 from proa.interop.paddle.importer.call import Call
 from proa.interop.paddle.importer.table import paddle_op
 from proa.tensor.symbolic_dims import SymbolicDim
@@ -53,12 +53,12 @@ def transpose(call: Call, x: Any) -> Any:
 
 @paddle_op("squeeze", "squeeze2")
 def squeeze(call: Call, x: Any) -> Any:
-    axes = call.get("axes") or range(x.ndim)
-    # an axis of another size stays
-    found = [a for a in axes if type(x.shape[a]) is not int or x.shape[a] == 1]
-    if not call.get("axes"):
-        found = [a for a in found if type(x.shape[a]) is int]
-    return proa.squeeze(x, found) if found else x
+    named = call.get("axes") or []
+    axes = sorted({a % x.ndim for a in named} or range(x.ndim), reverse=True)
+    for axis in axes:  # one of another size stays
+        if x.shape[axis] == 1 or (named and type(x.shape[axis]) is not int):
+            x = without_axis(x, axis)
+    return x
 
 
 @paddle_op(
@@ -94,8 +94,9 @@ def _bounded(numbers: list[Any]) -> list[Any]:
 
 
 def _dropped(call: Call, x: Any) -> Any:
-    axes = call.get("decrease_axis") or []
-    return proa.squeeze(x, list(axes)) if axes else x
+    for axis in sorted(call.get("decrease_axis") or [], reverse=True):
+        x = without_axis(x, axis)
+    return x
 
 
 @paddle_op(

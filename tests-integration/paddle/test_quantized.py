@@ -1,0 +1,82 @@
+"""Networks that slim quantized, written as PaddleSlim writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+import proa_slim
+from proa.cli import main
+from proa.jit import InputSpec
+from proa.vision.models import LeNet
+from proa_inference import Config, create_predictor
+
+from . import wheel
+
+pytest.importorskip("google.protobuf")
+from proa.interop.paddle.proto import attributes, parse
+
+INT8 = 21
+
+
+def lenet_int8(folder: Path) -> Path:
+    """LeNet in int8, as slim saves it."""
+    rng = np.random.default_rng(0)
+    batches = [rng.standard_normal((8, 1, 28, 28)).astype("f") for _ in range(4)]
+    spec = [InputSpec([None, 1, 28, 28], "float32", "image")]
+    proa.seed(0)
+    network = proa_slim.quant_post_static(LeNet(), spec, batches)
+    network.save(folder / "lenet.proa")
+    return folder / "lenet.proa"
+
+
+def saved(folder: Path) -> tuple[Path, Any, Any]:
+    """The Paddle model's prefix, an image, and what our runtime computes of it."""
+    source, prefix = lenet_int8(folder), folder / "lenet"
+    assert main(["export", str(source), f"{prefix}.pdmodel"]) == 0
+    x = np.random.default_rng(1).standard_normal((16, 1, 28, 28)).astype("f")
+    (want,) = create_predictor(Config(str(source))).run([x])
+    return prefix, x, want
+
+
+def compare(found: Any, want: Any) -> None:
+    """A scale times 127, then through 127, may change a number that is halfway."""
+    assert found.shape == want.shape
+    assert np.median(np.abs(found - want)) < 1e-6 * np.abs(want).max()
+    assert np.abs(found - want).max() < 0.02 * np.abs(want).max()
+
+
+def test_products_stand_between_pairs_of_operators(tmp_path: Path) -> None:
+    prefix, x, want = saved(tmp_path)
+    (block,) = parse("ProgramDesc", Path(f"{prefix}.pdmodel").read_bytes()).blocks
+    kinds = [op.type for op in block.ops]
+    assert kinds.count("quantize_linear") == 5
+    assert kinds.count("dequantize_linear") == 10  # five of weights
+    made = {n: op for op in block.ops for s in op.outputs for n in s.arguments}
+    variables = {v.name: v for v in block.vars}
+    slots = {"conv2d": ("Input", "Filter"), "matmul_v2": ("X", "Y")}
+    for op in block.ops:
+        if op.type not in slots:
+            continue
+        given = {s.parameter: s.arguments[0] for s in op.inputs}
+        image, weight = (made[given[slot]] for slot in slots[op.type])
+        assert image.type == weight.type == "dequantize_linear"
+        assert attributes(image)["quant_axis"] == -1
+        assert attributes(weight)["quant_axis"] == (0 if op.type == "conv2d" else 1)
+        held = next(s.arguments[0] for s in weight.inputs if s.parameter == "X")
+        assert variables[held].persistable
+        assert variables[held].type.lod_tensor.tensor.data_type == INT8
+    with proa.no_grad():
+        compare(proa.jit.load(prefix)(proa.to_tensor(x)).numpy(), want)
+
+
+@pytest.mark.full
+def test_paddlepaddle_runs_them(tmp_path: Path) -> None:
+    prefix, x, want = saved(tmp_path)
+    for python in wheel.interpreters():
+        (found,) = wheel.outputs_of(prefix, [x], tmp_path, python)
+        compare(found, want)
