@@ -30,6 +30,7 @@ from suites import (
     kernel,
     loader,
     passes,
+    serve,
     sharing,
     train,
 )
@@ -44,6 +45,7 @@ SUITES = {
     "kernel": kernel,
     "loader": loader,
     "passes": passes,
+    "serve": serve,
     "sharing": sharing,
     "train": train,
 }
@@ -91,6 +93,9 @@ def _cases(
             options.contenders,
             memory=not options.no_memory,
         )
+        return
+    if name == "serve":
+        yield from serve.cases()
         return
     for case in SUITES[name].cases(torch):
         yield case, {}

@@ -26,6 +26,8 @@ from proa_serving.schedule.budget import ByteBudget
 log = logging.getLogger("proa_serving.grpc")
 # Of the budget, for a call's headers and what is kept beside its message.
 _STREAM_BYTES = 2048
+# And for each message of a call that has many.
+_MESSAGE_BYTES = 256
 # A message at the limit, and the fields around it.
 _MESSAGE_OVERHEAD = 4096
 
@@ -116,6 +118,8 @@ class Dispatcher:
         find_raw = self._owner.answers.find_raw
         try:
             self._charge(stream, len(data))
+            if stream.put(data):
+                return
             for message in stream.receive(data, self._limit, find_raw):
                 self._take(stream, message)
         except Status as status:
@@ -170,6 +174,7 @@ class Dispatcher:
 
     def _take(self, stream: Stream, message: Message) -> None:
         if stream.feed is not None:
+            self._charge(stream, _MESSAGE_BYTES)
             stream.feed(message)
         elif stream.id in self._messages:
             raise Status(INTERNAL, "[grpc] a call must have one message, got more")
@@ -229,7 +234,7 @@ class Dispatcher:
             nonlocal held
             self._release(stream, held)  # the one before is answered
             message = await arrived.get()
-            held = 0 if message is None else len(message.data)
+            held = 0 if message is None else len(message.data) + _MESSAGE_BYTES
             return message
 
         async def send(parts: Parts) -> None:

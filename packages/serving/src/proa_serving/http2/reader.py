@@ -108,6 +108,15 @@ class FrameReader:
                 raise Http2Error(PROTOCOL_ERROR, "SETTINGS must come first")
             self.begun = True
         body = at + frames.HEAD_BYTES
+        if kind == DATA and length <= end - body and not flags & PADDED:
+            # All of it is here, as most DATA is.
+            if length > MAX_DATA_BYTES:
+                raise Http2Error(FRAME_SIZE_ERROR, "a frame is too large")
+            self._target.on_data_begin(number, length)
+            if length:
+                self._target.on_data(data[body : body + length])
+            self._target.on_data_end(number, bool(flags & frames.END_STREAM))
+            return frames.HEAD_BYTES + length
         if kind == DATA or kind > CONTINUATION:
             return self._begin(length, kind, flags, number, data[body : body + 1])
         if length > MAX_HEADER_BYTES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -98,10 +98,19 @@ class Stream:
         self._filled += count
         return self._taken()
 
+    def put(self, data: memoryview) -> bool:
+        """Take ``data`` if it is from within a large message."""
+        end = self._filled + len(data)
+        if self._memory is None or end >= self._need:
+            return False
+        self._memory[self._filled : end] = data
+        self._filled = end
+        return True
+
     def receive(
         self, data: memoryview, limit: int, find_raw: Callable[[memoryview], int]
-    ) -> list[Message]:
-        """The messages that end in ``data``.
+    ) -> Iterator[Message]:
+        """The messages that end in ``data``, one by one.
 
         Args:
             limit: Bytes of a message.
@@ -111,7 +120,6 @@ class Stream:
         Raises:
             Status: If a message is too large, or its prefix wrong.
         """
-        found = []
         while len(data):
             if self._need < 0:
                 missing = PREFIX_BYTES - len(self._prefix)
@@ -130,8 +138,7 @@ class Stream:
                 self._parts.append(bytes(part))
             message = self.filled(len(part))
             if message is not None:
-                found.append(message)
-        return found
+                yield message
 
     def _begin(self, limit: int) -> None:
         flag = self._prefix[0]

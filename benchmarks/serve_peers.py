@@ -1,0 +1,125 @@
+"""Runs one server of the suite serve; prints its port when it is ready.
+
+python benchmarks/serve_peers.py http-uvloop|http-asyncio|http-uvicorn|
+                                 grpc-uvloop|grpc-asyncio|grpc-grpcio
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proa_serving.app import Server, ServerConfig
+from proa_serving.backends.base import BackendOptions
+from proa_serving.backends.registry import register_backend
+from proa_serving.config import ModelSource
+from proa_serving.protocol.messages import Array, TensorSpec
+
+OUTPUTS = 1024  # elements that are answered at most
+
+
+def double(x: Array) -> Array:
+    """What every server computes."""
+    return np.multiply(x[:, :OUTPUTS], 2)
+
+
+class Double:
+    """y = 2 * x, as a model."""
+
+    platform = "numpy"
+    inputs = (TensorSpec("x", "FP32", (-1, -1)),)
+    outputs = (TensorSpec("y", "FP32", (-1, -1)),)
+
+    def instance(self) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
+        return lambda arrays: {"y": double(arrays["x"])}
+
+
+class DoubleBackend:
+    """Makes the model of any file."""
+
+    def load(self, path: Path, options: BackendOptions) -> Double:
+        return Double()
+
+
+def serve_proa(protocol: str, engine: str) -> None:
+    """Our own server."""
+    if engine == "asyncio":
+        sys.modules["uvloop"] = None  # type: ignore[assignment]  # not to be found
+    from proa_serving.app import new_event_loop
+
+    register_backend("double", DoubleBackend)
+    path = Path(tempfile.mkdtemp()) / "m.double"
+    path.touch()
+    config = ServerConfig(
+        models=(ModelSource("m", path),),
+        http_port=0 if protocol == "http" else None,
+        grpc_port=0 if protocol == "grpc" else None,
+        grpc_engine="grpcio" if engine == "grpcio" else "asyncio",
+    )
+
+    async def run() -> None:
+        server = Server(config)
+        await server.start()
+        address = server.http_address or server.grpc_address or ""
+        print(address.rpartition(":")[2], flush=True)
+        await asyncio.Event().wait()
+
+    sys.setswitchinterval(5e-4)
+    new_event_loop().run_until_complete(run())
+
+
+async def _answer(scope: Any, receive: Any, send: Any) -> None:
+    """The least that answers a binary request, on ASGI."""
+    if scope["type"] != "http":
+        return
+    parts, more = [], True
+    while more:
+        event = await receive()
+        parts.append(event.get("body", b""))
+        more = event.get("more_body", False)
+    body = b"".join(parts)
+    size = int(dict(scope["headers"])[b"inference-header-content-length"])
+    tensor = json.loads(body[:size])["inputs"][0]
+    x = np.frombuffer(body, np.float32, offset=size).reshape(tensor["shape"])
+    y = double(x)
+    raw = y.tobytes()
+    output = {"name": "y", "datatype": "FP32", "shape": list(y.shape)}
+    output["parameters"] = {"binary_data_size": len(raw)}
+    head = json.dumps({"model_name": "m", "outputs": [output]}).encode()
+    headers = [
+        (b"content-length", str(len(head) + len(raw)).encode()),
+        (b"inference-header-content-length", str(len(head)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": head + raw})
+
+
+def serve_uvicorn() -> None:
+    """uvicorn without a framework."""
+    import uvicorn
+
+    held = socket.create_server(("127.0.0.1", 0))
+    print(held.getsockname()[1], flush=True)
+    config = uvicorn.Config(_answer, log_level="critical", access_log=False)
+    uvicorn.Server(config).run([held])
+
+
+def main() -> None:
+    """Serve until killed."""
+    protocol, _, engine = sys.argv[1].partition("-")
+    if engine == "uvicorn":
+        serve_uvicorn()
+    else:
+        serve_proa(protocol, engine)
+
+
+if __name__ == "__main__":
+    main()
