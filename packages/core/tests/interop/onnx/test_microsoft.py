@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from typing import Any
 
@@ -97,3 +98,37 @@ def test_an_operator_of_microsoft_computes_what_onnxruntime_does(name: str) -> N
     proa.jit.save(layer, file, layer.input_spec)
     file.seek(0)
     compare(proa.jit.load(file)(*given), expected, case)
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    """The model with an attribute or input that is missing or another one."""
+    message = onnx.ModelProto.FromString(data)
+    (node,) = message.graph.node
+    kind = rng.integers(0, 4)
+    if kind == 0 and node.attribute:
+        del node.attribute[rng.integers(0, len(node.attribute))]
+    elif kind == 1 and node.attribute:
+        attribute = node.attribute[rng.integers(0, len(node.attribute))]
+        attribute.i, attribute.f = int(rng.integers(-4, 40)), 0.0
+        if attribute.ints:
+            attribute.ints[0] = int(rng.integers(-4, 40))
+    elif kind == 2:
+        node.input[rng.integers(0, len(node.input))] = ""
+    else:
+        at, other = rng.integers(0, len(node.input), 2)
+        node.input[at] = node.input[other]
+    changed: bytes = message.SerializeToString()
+    return changed
+
+
+@pytest.mark.fuzz
+def test_damaged_nodes_end_in_typed_errors() -> None:
+    rng = np.random.default_rng(0)
+    for case in CASES.values():
+        data = model_of(case)
+        arrays = {f"x{i}": a for i, a in enumerate(case.inputs) if a is not None}
+        for _ in range(8):
+            with contextlib.suppress(proa.errors.Error):
+                layer = proa.onnx.load(damaged(data, rng))
+                with proa.no_grad():
+                    layer(*[proa.to_tensor(arrays[i.name]) for i in layer.inputs])

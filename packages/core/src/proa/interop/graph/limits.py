@@ -13,6 +13,9 @@ _DEPTH = 32
 #: Nodes of a model, those of functions each time they are called.
 _NODES = 1_000_000
 
+#: What code raises when a message says something else than it may.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
 
 class Limits:
     """Counts what a model has.
@@ -48,15 +51,7 @@ def damaged_as_invalid(where: str, what: str) -> Iterator[None]:
         yield
     except (Error, OSError):
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-        struct.error,
-    ) as error:
+    except (*DAMAGE, RecursionError, struct.error) as error:
         raise InvalidArgumentError(
             f"[{where}] expected a sound {what}, got {type(error).__name__}: {error}"
         ) from None

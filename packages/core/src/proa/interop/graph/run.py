@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proa.errors import InvalidArgumentError
+from proa.errors import Error, InvalidArgumentError
+from proa.interop.graph.limits import DAMAGE
 from proa.interop.graph.node import Graph, Node
 from proa.interop.graph.sizes import on_sizes
 from proa.interop.graph.table import Table
@@ -98,7 +99,15 @@ class Scope:
 
     def _step(self, node: Node) -> None:
         inputs = [self[name] if name else None for name in node.inputs]
-        outputs = computed(node, self, inputs)
+        try:
+            outputs = computed(node, self, inputs)
+        except Error:
+            raise
+        except DAMAGE as error:
+            raise InvalidArgumentError(
+                f"[{self.table.api}] {node.op} {node.name!r} does not go with its "
+                f"inputs or attributes: {type(error).__name__}: {error}"
+            ) from error
         for name, value in zip(node.outputs, outputs, strict=False):
             if name:
                 self.values[name] = value

@@ -15,6 +15,7 @@ from proa.interop.onnx.importer.ops import (
     recurrent,
     reduction,
     resize,
+    sample,
     sequence,
     shape,
     signal,
@@ -23,5 +24,5 @@ from proa.interop.onnx.importer.ops import (
 __all__ = [
     "attention", "convolution", "elementwise", "flow", "index", "linear", "loss",
     "microsoft", "norm", "pooling", "quantized", "recurrent", "reduction", "resize",
-    "sequence", "shape", "signal",
+    "sample", "sequence", "shape", "signal",
 ]  # fmt: skip

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import proa
 import proa.nn.functional as F
@@ -148,13 +151,32 @@ def deform_conv(
 @onnx_op("Col2Im", host=(1, 2))
 def col2im(call: Call, x: Any, image: Any, block: Any) -> Any:
     size, kernel = call.ints(image) or [], call.ints(block) or []
-    if len(size) != 2:
-        raise call.refuse(f"{len(size)} spatial axes")
-    pads = call.get("pads", [0] * 4)
-    return F.fold(
-        x, size, kernel, call.get("strides", [1, 1]), pads,
-        call.get("dilations", [1, 1]),
-    )  # fmt: skip
+    rank = len(size)
+    stride = call.get("strides", [1] * rank)
+    dilation = call.get("dilations", [1] * rank)
+    pads = call.get("pads", [0] * 2 * rank)
+    if rank == 2:
+        return F.fold(x, size, kernel, stride, pads, dilation)
+    whole = [n + pads[i] + pads[i + rank] for i, n in enumerate(size)]
+    # Where each element of each window is in the padded image.
+    lines = []
+    for n, k, s, d in zip(whole, kernel, stride, dilation, strict=True):
+        first = np.arange(0, n - (k - 1) * d, s)
+        lines.append(np.arange(k)[:, None] * d + first)
+    grids = np.ix_(*[np.arange(line.size) for line in lines])
+    places = [line.reshape(-1)[grid] for line, grid in zip(lines, grids, strict=True)]
+    flat = np.ravel_multi_index(np.broadcast_arrays(*places), whole)
+    split = [n for line in lines for n in line.shape]
+    order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
+    index = flat.reshape(split).transpose(order).reshape(-1).astype(np.int64)
+    batch, channels = x.shape[0], x.shape[1] // math.prod(kernel)
+    values = proa.reshape(x, [batch * channels, -1])
+    empty = proa.zeros([batch * channels, math.prod(whole)], x.dtype)
+    summed = proa.index_add(empty, proa.to_tensor(index), 1, values)
+    found = proa.reshape(summed, [batch, channels, *whole])
+    starts = pads[:rank]
+    ends = [s + n for s, n in zip(starts, size, strict=True)]
+    return proa.slice(found, list(range(2, rank + 2)), starts, ends)
 
 
 @onnx_op("CenterCropPad", host=(1,))
@@ -173,3 +195,17 @@ def center_crop_pad(call: Call, x: Any, wanted: Any) -> Any:
             ends = [proa.zeros(s, x.dtype) for s in shape]
             x = proa.concat([ends[0], x, ends[1]], axis)
     return x
+
+
+@onnx_op("CausalConvWithState", weights=(1, 2))
+def causal_conv(call: Call, x: Any, w: Any, bias: Any = None, past: Any = None) -> Any:
+    """Depthwise over time; the last elements are what the next call begins with."""
+    room = w.shape[2] - 1
+    if past is None:
+        past = proa.zeros([x.shape[0], x.shape[1], room], x.dtype)
+    whole = proa.concat([past, x], 2)
+    y = F.conv1d(whole, w, bias, groups=w.shape[0])
+    if call.get("activation", "none") in ("silu", "swish"):
+        y = F.silu(y)
+    state = proa.slice(whole, [2], [-room], [2**31 - 1]) if room else past
+    return y, state

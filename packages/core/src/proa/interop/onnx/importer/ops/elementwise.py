@@ -57,8 +57,14 @@ def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
     onnx_op(name)(rule)
 
 
+def _equal(x: Any, y: Any) -> Any:
+    if isinstance(x, np.ndarray):  # text
+        return proa.to_tensor(np.equal(x, y))
+    return proa.equal(x, y)
+
+
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": proa.add, "Sub": proa.subtract, "Mul": proa.multiply, "Equal": proa.equal,
+    "Add": proa.add, "Sub": proa.subtract, "Mul": proa.multiply, "Equal": _equal,
     "Less": proa.less_than, "LessOrEqual": proa.less_equal,
     "Greater": proa.greater_than, "GreaterOrEqual": proa.greater_equal,
     "And": proa.logical_and, "Or": proa.logical_or, "Xor": proa.logical_xor,
@@ -218,7 +224,11 @@ def is_inf(call: Call, x: Any) -> Any:
 
 @onnx_op("BitShift")
 def bit_shift(call: Call, x: Any, y: Any) -> Any:
-    power_of_two = proa.pow(proa.full_like(y, 2).astype("int64"), y.astype("int64"))
+    # A shift by the width or more leaves the sign alone; negative ones are as wide.
+    y = y.astype("int64")
+    low, high = proa.zeros_like(y), proa.full_like(y, 62)
+    y = proa.where(proa.less_than(y, low), high, proa.minimum(y, high))
+    power_of_two = proa.pow(proa.full_like(y, 2), y)
     if call.get("direction") == "RIGHT":
         return proa.floor_divide(x.astype("int64"), power_of_two).astype(x.dtype)
     return (x.astype("int64") * power_of_two).astype(x.dtype)

@@ -181,25 +181,21 @@ def _weights(call: Call, at: Array, n: int, ratio: float, mode: str) -> Array:
     return found
 
 
-@onnx_op("GridSample")
-def grid_sample(call: Call, x: Any, grid: Any) -> Any:
-    mode = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}.get(
-        call.get("mode", "linear")
-    )
-    if mode is None or x.ndim != 4:
-        raise call.refuse(f"mode {call.get('mode')} in {x.ndim - 2} dimensions")
-    return F.grid_sample(
-        x, grid, mode, call.get("padding_mode", "zeros"),
-        bool(call.get("align_corners", 0)),
-    )  # fmt: skip
-
-
 @onnx_op("AffineGrid", host=(1,))
 def affine_grid(call: Call, theta: Any, size: Any) -> Any:
     wanted = call.ints(size) or []
-    if len(wanted) != 4:
-        raise call.refuse(f"{len(wanted) - 2} dimensions")
-    return F.affine_grid(theta, wanted, bool(call.get("align_corners", 0)))
+    corners = bool(call.get("align_corners", 0))
+    if len(wanted) == 4:
+        return F.affine_grid(theta, wanted, corners)
+    ends = [1.0 if corners else 1.0 - 1.0 / n for n in wanted[2:]]
+    lines = [np.linspace(-e, e, n) for e, n in zip(ends, wanted[2:], strict=True)]
+    # (x, y, z, 1) of each place, the last axis of the array being x
+    places = np.meshgrid(*lines, indexing="ij")[::-1]
+    flat = np.stack([*places, np.ones(wanted[2:])], -1).reshape(-1, len(wanted) - 1)
+    found = proa.matmul(
+        proa.to_tensor(flat.astype(theta.dtype.name)), proa.transpose(theta, [0, 2, 1])
+    )
+    return proa.reshape(found, [theta.shape[0], *wanted[2:], len(wanted) - 2])
 
 
 @onnx_op("RoiAlign")

@@ -62,20 +62,38 @@ def _discrete_fourier(
     return proa.transpose(found, [*perm, found.ndim - 1])
 
 
+def _transform(call: Call, x: Any, length: int | None, axis: int) -> Any:
+    inverse, one = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))
+    if not inverse or not one:
+        return _discrete_fourier(call, x, length, axis, inverse, one)
+    # The other half of the spectrum of real numbers is the conjugate of this one.
+    axis = axis % x.ndim
+    (count,) = call.known([x.shape[axis]])
+    size = 2 * (count - 1) if length is None else length
+    kept = min(count, size // 2 + 1)
+    x = proa.slice(x, [axis], [0], [kept])
+    rest = size - kept
+    if rest:
+        have = proa.to_tensor(np.arange(rest, 0, -1))
+        if rest >= kept:
+            raise call.refuse(f"{count} numbers of a spectrum of {size}")
+        mirror = proa.index_select(x, have, axis)
+        sign = proa.to_tensor(np.array([1, -1], x.dtype.name))
+        x = proa.concat([x, mirror * sign], axis)
+    y = _discrete_fourier(call, x, None, axis, True, False)
+    return proa.slice(y, [y.ndim - 1], [0], [1])
+
+
 @onnx_op("DFT", host=(1,))
 def dft_attribute(call: Call, x: Any, length: Any = None) -> Any:
     size = None if length is None else int(call.number(length))
-    inverse, one = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))
-    return _discrete_fourier(call, x, size, call.get("axis", 1), inverse, one)
+    return _transform(call, x, size, call.get("axis", 1))
 
 
 @onnx_op("DFT", since=20, host=(1, 2))
 def dft(call: Call, x: Any, length: Any = None, axis: Any = None) -> Any:
     size = None if length is None else int(call.number(length))
-    inverse, one = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))
-    if inverse and one:
-        raise call.refuse("the inverse of a one-sided spectrum")
-    return _discrete_fourier(call, x, size, int(call.number(axis, -2)), inverse, one)
+    return _transform(call, x, size, int(call.number(axis, -2)))
 
 
 @onnx_op("STFT", host=(1, 3))
