@@ -1,10 +1,16 @@
 """Accuracy on all of Fashion-MNIST, three seeds: the goals, measured."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
+from fashion_network import SEEDS, fine_tune, trained
 
+import proa
 from proa.static import InputSpec
 from proa_slim import (
+    QAT,
     AnalysisPTQ,
     QuantConfig,
     quant_post_dynamic,
@@ -72,6 +78,29 @@ def test_gptq_loses_no_more_than_plain_rounding_may(fashion):
     batches = calibration(fashion)
     model = quant_post_dynamic(fashion.network, SPEC, 4, calibration=batches)
     assert fashion.float_accuracy() - fashion.accuracy(model) <= 0.8
+
+
+def test_training_with_rounding_is_no_worse_than_float32_or_calibration(tmp_path):
+    folder = Path(os.environ.get("PROA_DATA_HOME") or tmp_path)
+    found = []
+    for seed in SEEDS:
+        fashion = trained(seed, folder)
+        calibrated = quant_post_static(
+            fashion.network, SPEC, calibration(fashion), QuantConfig("abs_max")
+        )
+        # Norms are frozen for the second half of the epoch.
+        qat = QAT(QuantConfig("moving_average", freeze_bn_delay=230))
+        student = qat.quantize(fashion.network, SPEC)
+        fine_tune(student, fashion.train_x, fashion.train_y)
+        model = qat.convert(student, SPEC)
+        x = fashion.test_x[:500]
+        assert model(x).tobytes() == student(proa.to_tensor(x)).numpy().tobytes()
+        found.append(
+            [fashion.float_accuracy(), *map(fashion.accuracy, (calibrated, model))]
+        )
+    float32, after, during = np.mean(found, axis=0)
+    assert during >= float32 - 0.1
+    assert during >= after
 
 
 def test_a_search_meets_the_drop_with_few_layers_in_float(fashion, tmp_path):
