@@ -57,7 +57,7 @@ def config_of(config: Config) -> tuple[QuantConfig, tuple[str, ...]]:
 
     Raises:
         InvalidArgumentError: If a value is none that PaddleSlim has.
-        UnimplementedError: If it asks for other bits than 8.
+        UnimplementedError: If it wants other bits than 8.
     """
     if config is None or isinstance(config, QuantConfig):
         return config or QuantConfig("moving_average"), ("skip_quant",)
@@ -118,7 +118,7 @@ def quant_aware(
     Raises:
         PreconditionNotMetError: If the program has gradients already, or there is
             nothing to quantize.
-        InvalidArgumentError, UnimplementedError: If a config asks for what there is
+        InvalidArgumentError, UnimplementedError: If a config wants what there is
             not, or the program has branches, loops or recurrent layers.
     """
     options, patterns = config_of(config)
