@@ -19,6 +19,7 @@ from proa_slim import distill
 from proa_slim.pantheon import Student, Teacher
 
 ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.full  # processes take seconds to start
 SCRIPT = Path(__file__).with_name("pantheon_teacher.py")
 
 
@@ -135,7 +136,6 @@ def serve(seed, buf_size=10, **options):
     return made
 
 
-@pytest.mark.full
 @pytest.mark.feature("L491")
 def test_half_precision_halves_what_is_sent():
     sent = {}
@@ -150,7 +150,6 @@ def test_half_precision_halves_what_is_sent():
     assert sent == {False: SAMPLES * 3 * 4, True: SAMPLES * 3 * 2}
 
 
-@pytest.mark.full
 @pytest.mark.feature("L489")
 def test_one_teacher_may_be_online_and_another_offline(tmp_path):
     serve(1, out_path=tmp_path)
@@ -166,7 +165,6 @@ def test_one_teacher_may_be_online_and_another_offline(tmp_path):
     np.testing.assert_allclose(got, want, atol=2e-6)
 
 
-@pytest.mark.full
 def test_messages_go_both_ways():
     teacher = serve(1, out_port=7008)
     student = student_of("localhost:7008")
@@ -181,7 +179,6 @@ def test_messages_go_both_ways():
     assert got["logits"].shape == (SAMPLES, 3)
 
 
-@pytest.mark.full
 def test_ports_in_use_and_absent_teachers_are_errors():
     first = Teacher(out_port=7009)
     first.start()
@@ -200,7 +197,6 @@ def pinned(core):
     return before
 
 
-@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs pinned cores")
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs a core for the teacher")
 def test_an_online_student_is_nearly_as_fast_as_an_offline_one(teacher, tmp_path):
