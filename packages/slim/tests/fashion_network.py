@@ -29,13 +29,18 @@ def _conv_norm(
     )
 
 
-def mobile_net() -> Any:
-    """18,826 parameters: one convolution, four depthwise-separable ones, a Linear."""
-    layers = [_conv_norm(1, 16, 2)]
-    for i, o, stride in ((16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2)):
+def mobile_net(divisor: int = 1) -> Any:
+    """18,826 parameters: one convolution, four depthwise-separable ones, a Linear.
+
+    Args:
+        divisor: Of the numbers of channels.
+    """
+    layers = [_conv_norm(1, 16 // divisor, 2)]
+    for wide, wider, stride in ((16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2)):
+        i, o = wide // divisor, wider // divisor
         layers += [_conv_norm(i, i, stride, i), _conv_norm(i, o, kernel=1)]
     return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2D(1), nn.Flatten(), nn.Linear(128, 10)
+        *layers, nn.AdaptiveAvgPool2D(1), nn.Flatten(), nn.Linear(128 // divisor, 10)
     )
 
 
@@ -52,17 +57,35 @@ def fine_tune(network: Any, x: NDArray[Any], y: NDArray[Any]) -> None:
 
 
 def train_at(
-    rate: Any, network: Any, x: NDArray[Any], y: NDArray[Any], epochs: int
+    rate: Any,
+    network: Any,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    epochs: int,
+    loss_of: Any = None,
 ) -> None:
-    """Adam at learning rates of a schedule."""
+    """Adam at learning rates of a schedule.
+
+    Args:
+        rate: The schedule.
+        network: What has the parameters.
+        x: Images.
+        y: Labels.
+        epochs: Passes.
+        loss_of: Of images and labels; the network's cross entropy if None.
+    """
     steps = len(x) // 128
     adam = proa.optimizer.Adam(rate, parameters=network.parameters())
-    loss = nn.CrossEntropyLoss()
+    entropy = nn.CrossEntropyLoss()
     order = np.random.default_rng(0)
     network.train()
     for _ in range(epochs):
         for batch in order.permutation(len(x))[: steps * 128].reshape(-1, 128):
-            loss(network(proa.to_tensor(x[batch])), proa.to_tensor(y[batch])).backward()
+            images, labels = proa.to_tensor(x[batch]), proa.to_tensor(y[batch])
+            if loss_of is None:
+                entropy(network(images), labels).backward()
+            else:
+                loss_of(images, labels).backward()
             adam.step()
             adam.clear_grad()
             rate.step()
