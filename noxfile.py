@@ -197,6 +197,8 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements = [built[p] for p in needed if p != package]
         requirements.append(built[package] + (f"[{extra}]" if extra else ""))
         requirements += group("test", package)
+        if options and package == "slim":
+            requirements += group("test-full", package)
         if options and package == "core":  # torch, tests/torch_reference.py
             requirements += group("bench") + group("onnx-reference")
             requirements += group("paddle-reference")

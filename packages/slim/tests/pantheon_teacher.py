@@ -29,9 +29,13 @@ def network(seed: int) -> Any:
 
 
 def main(options: dict[str, Any]) -> None:
-    """Serve as the options say; `delay` seconds for each batch, `log` of rows."""
+    """Serve as the options say; `delay` seconds for each batch, `log` of rows,
+    `core` to be pinned to.
+    """
     seed, delay = options.pop("seed"), options.pop("delay", 0.0)
     log, service = options.pop("log", None), options.pop("service", {})
+    if "core" in options:
+        os.sched_setaffinity(0, {options.pop("core")})
 
     def batches() -> Any:
         for begin in range(0, SAMPLES, 7):

@@ -26,7 +26,7 @@ from proa_slim.pantheon.knowledge import (
 )
 
 #: Batches that are requested ahead from each channel.
-_AHEAD = 2
+_AHEAD = 4
 
 
 class _Source(Protocol):

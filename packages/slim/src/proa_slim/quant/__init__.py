@@ -4,6 +4,7 @@ from proa_slim.quant.analysis import AnalysisPTQ
 from proa_slim.quant.layers import QuantizedConvNorm, QuantizedLayer
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.post_training import quant_post_static
+from proa_slim.quant.static_training import convert, quant_aware
 from proa_slim.quant.training import QAT
 from proa_slim.quant.weight_only import quant_post_dynamic
 
@@ -14,6 +15,8 @@ __all__ = [
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
+    "convert",
+    "quant_aware",
     "quant_post_dynamic",
     "quant_post_static",
 ]

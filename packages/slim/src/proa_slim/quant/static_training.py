@@ -1,0 +1,297 @@
+"""Quantization-aware training of static programs, under the names of PaddleSlim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+import proa
+from proa.errors import (
+    InvalidArgumentError,
+    PreconditionNotMetError,
+    UnimplementedError,
+)
+from proa.ir.passes.match import made_by
+from proa.ir.program import Node, Value
+from proa.ir.program import Program as Graph
+from proa.runtime import call_operator
+from proa.static import Program, Scope, Variable, global_scope, program_guard
+from proa.static.exporting import graph_with_values
+from proa_slim.config import QuantConfig
+from proa_slim.quant.lower import PRODUCTS
+from proa_slim.quant.observers import LEVELS
+from proa_slim.quant.scales import weight_scale
+from proa_slim.quant.trained import lower_trained
+from proa_slim.static_graph import call_node, replay
+
+_WEIGHTS: dict[str, Any] = {
+    "abs_max": "abs_max",
+    "channel_wise_abs_max": "channel_abs_max",
+}
+_ACTIVATIONS: dict[str, Any] = {
+    "moving_average_abs_max": "moving_average",
+    "range_abs_max": "abs_max",
+    "abs_max": "abs_max",
+}
+_OPS: dict[str, Any] = {
+    "conv2d": "conv2d",
+    "depthwise_conv2d": "conv2d",
+    "mul": "linear",
+    "matmul": "linear",
+    "matmul_v2": "linear",
+}
+#: Names of the states of an input's range begin with the name of the weight.
+_THRESHOLD, _TOTAL = ".input_threshold", ".input_total"
+
+#: A step of what is zero throughout.
+_SMALLEST_STEP = 1e-9
+
+Config = QuantConfig | Mapping[str, Any] | None
+
+
+def config_of(config: Config) -> tuple[QuantConfig, tuple[str, ...]]:
+    """A `QuantConfig`, and patterns of name scopes to skip, of either kind of config.
+
+    Raises:
+        InvalidArgumentError: If a value is none that PaddleSlim has.
+        UnimplementedError: If it wants other bits than 8.
+    """
+    if config is None or isinstance(config, QuantConfig):
+        return config or QuantConfig("moving_average"), ("skip_quant",)
+    given = dict(config)
+    for key in ("weight_bits", "activation_bits"):
+        if given.get(key, 8) != 8:
+            raise UnimplementedError(f"[quant_aware] {key} must be 8, got {given[key]}")
+
+    def chosen(key: str, known: Mapping[str, Any], default: str) -> Any:
+        value = given.get(key, default)
+        if value not in known:
+            raise InvalidArgumentError(
+                f"[quant_aware] {key} must be one of {', '.join(known)}, got {value!r}"
+            )
+        return known[value]
+
+    kinds = given.get("quantize_op_types", ["conv2d", "depthwise_conv2d", "mul"])
+    ops = tuple(dict.fromkeys(_OPS[kind] for kind in kinds if kind in _OPS))
+    patterns = given.get("not_quant_pattern", ["skip_quant"])
+    return QuantConfig(
+        chosen("activation_quantize_type", _ACTIVATIONS, "moving_average_abs_max"),
+        chosen("weight_quantize_type", _WEIGHTS, "channel_wise_abs_max"),
+        moving_rate=given.get("moving_rate", 0.9),
+        ops=ops,
+    ), tuple([patterns] if isinstance(patterns, str) else patterns)
+
+
+def quant_aware(
+    program: Program,
+    place: object = None,
+    config: Config = None,
+    scope: Scope | None = None,
+    for_test: bool = False,
+) -> Program:
+    """A program that computes as `program`, with inputs and weights of products rounded
+    to the int8 grid.
+
+        train = quant_aware(main, place, config)
+        test = quant_aware(main, place, config, for_test=True)
+        with static.program_guard(train, startup):
+            optimizer.minimize(train.find(loss.name))
+        ...
+        int8 = convert(test, place, config)
+
+    Both programs share the parameters and the ranges of activations, which are in the
+    scope. Variables have the names that they have in `program`.
+
+    Args:
+        program: With the loss, before `minimize`; is not changed.
+        place: Kept for callers; there is one device.
+        config: A `QuantConfig`, whose `skip` has names of weights or patterns of them;
+            or PaddleSlim's dictionary: ``weight_quantize_type``,
+            ``activation_quantize_type``, ``quantize_op_types``, ``moving_rate`` and
+            ``not_quant_pattern``, name scopes (`static.name_scope`) to skip.
+        scope: Where values are; the current scope if None.
+        for_test: Whether layers do what they do after training, and ranges stay.
+
+    Raises:
+        PreconditionNotMetError: If the program has gradients already, or there is
+            nothing to quantize.
+        InvalidArgumentError, UnimplementedError: If a config wants what there is
+            not, or the program has branches, loops or recurrent layers.
+    """
+    options, patterns = config_of(config)
+    if options.learn_steps or not options.symmetric or "mse" in options.weight:
+        raise UnimplementedError(
+            "[quant_aware] programs are trained with symmetric ranges by greatest "
+            f"magnitude, got {options}"
+        )
+    if program.roles and not for_test:
+        raise PreconditionNotMetError(
+            "[quant_aware] expected a program before minimize(), got one that has "
+            "gradients"
+        )
+    source = program.clone(for_test=True) if for_test else program
+    made = Program()
+    held = scope or global_scope()
+    rounding = _Rounding(source, made, options, patterns, held, for_test)
+    with program_guard(made, Program()):
+        inputs: dict[str, Any] = {
+            name: made.add_data(name, v.dtype, v.shape)
+            for name, v in source.data.items()
+        }
+        inputs.update((name, made.adopt(source.find(name))) for name in source.states)
+        for name in source.data:
+            inputs[name].stop_gradient = source.find(name).stop_gradient
+        replay("quant_aware", source, made, inputs, call=rounding)
+    if not rounding.count:
+        raise PreconditionNotMetError(
+            "[quant_aware] expected at least one product with a parameter to quantize, "
+            f"got none of {list(options.ops)} that is not skipped"
+        )
+    return made
+
+
+class _Rounding:
+    """Computes nodes of a program, products with rounded arrays."""
+
+    def __init__(
+        self,
+        source: Program,
+        made: Program,
+        config: QuantConfig,
+        patterns: Sequence[str],
+        scope: Scope,
+        for_test: bool,
+    ) -> None:
+        self._source, self._made, self._config = source, made, config
+        self._patterns, self._scope, self._for_test = patterns, scope, for_test
+        self.count = 0
+
+    def __call__(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
+        if self._chosen(node):
+            self.count += 1
+            x, weight, *rest = arrays
+            rounded = self._input(x, weight.name), self._weight(node, weight)
+            arrays = [*rounded, *rest]
+        return call_node(node, arrays)
+
+    def _chosen(self, node: Node) -> bool:
+        weight = node.inputs[1] if node.op in ("conv2d", "linear") else None
+        if weight is None or weight.name not in self._source.states:
+            return False
+        scope = self._source.scopes.get(node, "")
+        names = [x for x in self._config.skip if isinstance(x, str)]
+        skipped = any(p in scope for p in self._patterns)
+        skipped |= any(fnmatchcase(weight.name, name) for name in names)
+        return not skipped and node.op in self._config.ops
+
+    def _state(self, name: str) -> Variable:
+        made = self._made.add_state(name, "float32", (1,))
+        made.stop_gradient = True
+        held = self._scope.var(name)
+        if held.tensor is None:
+            held.set(np.zeros(1, np.float32))
+        return made
+
+    def _input(self, x: Any, name: str) -> Any:
+        state, total = self._state(name + _THRESHOLD), self._state(name + _TOTAL)
+        if not self._for_test:
+            peak = x.detach().abs().max().reshape([1])
+            if self._config.activation == "abs_max":
+                state.set_value(proa.maximum(state, peak))
+                total.set_value(proa.ones([1]))
+            else:
+                rate = self._config.moving_rate
+                state.set_value(state * rate + peak * (1 - rate))
+                total.set_value(total * rate + (1 - rate))
+        scale = (state / total / LEVELS).clip(min=_SMALLEST_STEP)
+        (rounded,) = call_operator("fake_quant", x, scale.detach())
+        return rounded
+
+    def _weight(self, node: Node, weight: Any) -> Any:
+        axis = PRODUCTS[node.op][1]
+        others = [i for i in range(weight.ndim) if i != axis]
+        per_channel = self._config.weight.startswith("channel")
+        peak = weight.detach().abs()
+        peak = peak.max(others) if per_channel else peak.max().reshape([1])
+        scale = (peak / LEVELS).clip(min=_SMALLEST_STEP)
+        (rounded,) = call_operator(
+            "fake_quant", weight, scale.detach(), axis=axis if per_channel else -1
+        )
+        return rounded
+
+
+def convert(
+    program: Program,
+    place: object = None,
+    config: Config = None,
+    scope: Scope | None = None,
+) -> Program:
+    """The int8 program of a trained one, with the scope's values as constants.
+
+    Integers flow on between products. An Executor runs it, and
+    `static.save_inference_model` writes what every runtime computes in int8.
+
+    Args:
+        program: What ``quant_aware(.., for_test=True)`` gave.
+        place: Kept for callers; there is one device.
+        config: As for `quant_aware`.
+        scope: Where values are; the current scope if None.
+
+    Returns:
+        A program with the same data. Results that products alone read may be gone: they
+        are integers now.
+
+    Raises:
+        PreconditionNotMetError: If the program is one for training, no product of it is
+            rounded, or no batch was trained.
+    """
+    options, _ = config_of(config)
+    held = scope or global_scope()
+    part = program.clone(for_test=True)
+    states = [n for n in part.states if n.endswith(_THRESHOLD)]
+    if any(part.find(n)._handle[1] is not part.states[n] for n in states):
+        raise PreconditionNotMetError(
+            "[convert] expected a program of quant_aware(.., for_test=True), got one "
+            "that is trained"
+        )
+    block = part.graph.main
+    block.outputs = [v for n in block.nodes for v in n.outputs if not v.users]
+    graph = graph_with_values("convert", part, held)
+    totals = [v for v in graph.constants() if v.name.endswith(_TOTAL)]
+    if not totals or any(not np.any(v.data) for v in totals):
+        raise PreconditionNotMetError(
+            "[convert] expected a program whose inputs of products were seen in "
+            f"training, got {'untrained' if totals else 'no'} ranges"
+        )
+    _fix_weight_scales(graph, options)
+    lower_trained(graph, options)
+    return _as_program(graph, part)
+
+
+def _fix_weight_scales(graph: Graph, config: QuantConfig) -> None:
+    """Constants for the scales of weights, which are computed from them."""
+    for node in graph.main.nodes:
+        fake = made_by(node.inputs[1], "fake_quant") if node.op in PRODUCTS else None
+        weight = None if fake is None else fake.inputs[0]
+        if fake is None or weight is None or weight.data is None:
+            continue
+        axis = PRODUCTS[node.op][1]
+        scale = weight_scale(np.asarray(weight.data), axis, config.weight)
+        fake.inputs[1] = graph.constant(scale, name=f"{weight.name}.scale")
+
+
+def _as_program(graph: Graph, part: Program) -> Program:
+    made = Program()
+    made.graph = made.recorder.program = graph
+    inputs = {v.name: v for v in graph.main.inputs}
+    made.data = {name: inputs[name] for name in part.data if name in inputs}
+    defined: list[Value] = [*graph.main.inputs]
+    defined += [v for node in graph.main.nodes for v in node.outputs]
+    for value in defined:
+        if value.name in part.vars:
+            made.register(Variable(value, made.recorder))
+    graph.main.outputs = []
+    return made

@@ -1,0 +1,140 @@
+"""Quantization-aware training of static programs."""
+
+import numpy as np
+import pytest
+
+import proa
+from proa import nn, static
+from proa.errors import (
+    InvalidArgumentError,
+    PreconditionNotMetError,
+    UnimplementedError,
+)
+from proa_slim import QuantConfig, quant
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((32, 1, 6, 6)).astype(np.float32)
+Y = (X.sum((1, 2, 3)) > 0).astype(np.int64)
+
+
+@pytest.fixture(autouse=True)
+def static_mode():
+    proa.enable_static()
+    with static.scope_guard(static.Scope()):
+        yield
+    proa.disable_static()
+
+
+def built(scope_of_head=""):
+    """(main, startup, logits, loss): convolution, norm, pool, dropout, linear."""
+    proa.seed(1)
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [None, 1, 6, 6], "float32")
+        y = static.data("y", [None], "int64")
+        h = static.nn.conv2d(x, 4, 3, padding=1, bias_attr=False)
+        h = static.nn.batch_norm(h, act="relu")
+        h = nn.functional.dropout(nn.functional.max_pool2d(h, 2), 0.1)
+        with static.name_scope(scope_of_head or "head"):
+            logits = static.nn.fc(h, 2)
+        loss = nn.functional.cross_entropy(logits, y).mean()
+    return main, startup, logits, loss
+
+
+def trained(config, steps=40, **options):
+    main, startup, logits, loss = built(**options)
+    exe = static.Executor()
+    exe.run(startup)
+    train = quant.quant_aware(main, None, config)
+    test = quant.quant_aware(main, None, config, for_test=True)
+    after = static.Program()
+    with static.program_guard(train, after):
+        proa.optimizer.Adam(0.01).minimize(train.find(loss.name))
+    exe.run(after)
+    values = [
+        float(exe.run(train, {"x": X, "y": Y}, [loss.name])[0]) for _ in range(steps)
+    ]
+    return exe, train, test, logits, values
+
+
+CONFIGS = [
+    QuantConfig("moving_average"),
+    QuantConfig("abs_max", "abs_max"),
+    {"weight_quantize_type": "abs_max", "activation_quantize_type": "range_abs_max"},
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_program_trains_with_rounding_and_converts_to_integers(config, tmp_path):
+    exe, _, test, logits, values = trained(config)
+    assert values[-1] < 0.7 * values[0]
+    (want,) = exe.run(test, {"x": X, "y": Y}, [logits.name])
+    int8 = quant.convert(test, None, config)
+    ops = [n.op for n in int8.graph.main.nodes]
+    assert "conv2d_int8" in ops and "linear_int8" in ops
+    assert "fake_quant" not in ops and "batch_norm_infer" not in ops
+    (got,) = exe.run(int8, {"x": X, "y": Y}, [logits.name])
+    np.testing.assert_allclose(got, want, atol=0.03 * np.abs(want).max())
+    path = tmp_path / "net"
+    static.save_inference_model(
+        str(path), [int8.find("x")], [int8.find(logits.name)], exe, program=int8
+    )
+    proa.disable_static()
+    try:
+        loaded = proa.jit.load(str(path))
+        again = loaded(proa.to_tensor(X)).numpy()
+    finally:
+        proa.enable_static()
+    assert again.tobytes() == got.tobytes()
+
+
+def test_rounding_is_that_of_dynamic_mode():
+    exe, _, test, _, _ = trained(QuantConfig("abs_max"), steps=1)
+    fakes = [n for n in test.graph.main.nodes if n.op == "fake_quant"]
+    assert len(fakes) == 4  # two inputs, two weights
+    scope = static.global_scope()
+    weight = next(n for n in test.states if n.startswith("conv2d") and "input" not in n)
+    threshold = np.array(scope.find_var(f"{weight}.input_threshold").get_tensor())
+    assert threshold[0] == np.abs(X).max()
+    rounded = fakes[0].outputs[0].name
+    (got,) = exe.run(test, {"x": X, "y": Y}, [rounded])
+    step = np.float32(np.abs(X).max() / 127)
+    np.testing.assert_allclose(got, np.rint(X / step) * step, rtol=1e-5)
+
+
+def test_name_scopes_weights_and_kinds_are_skipped():
+    def products(config, scope_of_head=""):
+        _, _, test, *_ = trained(config, 1, scope_of_head=scope_of_head)
+        ops = [n.op for n in quant.convert(test, None, config).graph.main.nodes]
+        return {op.removesuffix("_int8") for op in ops if op.endswith("_int8")}
+
+    both = {"conv2d", "linear"}
+    assert products({}) == both
+    assert products({}, "skip_quant") == {"conv2d"}
+    assert products({"not_quant_pattern": ["head"]}) == {"conv2d"}
+    assert products({"quantize_op_types": ["mul"]}) == {"linear"}
+    assert products(QuantConfig("abs_max", skip=("fc_*",))) == {"conv2d"}
+
+
+def test_wrong_programs_and_configurations_are_refused():
+    main, startup, _, loss = built()
+    exe = static.Executor()
+    exe.run(startup)
+    with pytest.raises(InvalidArgumentError, match="weight_quantize_type must be one"):
+        quant.quant_aware(main, None, {"weight_quantize_type": "range_abs_max"})
+    with pytest.raises(UnimplementedError, match="weight_bits must be 8, got 4"):
+        quant.quant_aware(main, None, {"weight_bits": 4})
+    with pytest.raises(UnimplementedError, match="symmetric ranges"):
+        quant.quant_aware(main, None, QuantConfig("abs_max", learn_steps=True))
+    with pytest.raises(PreconditionNotMetError, match="at least one product"):
+        quant.quant_aware(main, None, QuantConfig(skip=("*",)))
+    train = quant.quant_aware(main)
+    with pytest.raises(PreconditionNotMetError, match=r"quant_aware\(.., for_test"):
+        quant.convert(train)
+    test = quant.quant_aware(main, for_test=True)
+    with pytest.raises(PreconditionNotMetError, match="got untrained ranges"):
+        quant.convert(test)
+    with static.program_guard(main, startup):
+        proa.optimizer.SGD(0.1).minimize(loss)
+    with pytest.raises(PreconditionNotMetError, match="before minimize"):
+        quant.quant_aware(main)
