@@ -106,8 +106,8 @@ def append_backward(
     before = len(program.graph.main.nodes)
     with program.role("backward"):
         between = _between(program, wanted, out)
-        asked = [*wanted, *between]
-        found = _core.grad([loss], asked, None, True, False, True, True, skipped)
+        all_wanted = [*wanted, *between]
+        found = _core.grad([loss], all_wanted, None, True, False, True, True, skipped)
         count = len(wanted)
         pairs = [
             (p, _named(g, p.grad_name))
