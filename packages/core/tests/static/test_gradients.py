@@ -266,9 +266,7 @@ BROADCASTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", BROADCASTS)
-def test_an_unknown_size_may_be_broadcast(
-    name: str, static_mode: Programs
-) -> None:
+def test_an_unknown_size_may_be_broadcast(name: str, static_mode: Programs) -> None:
     """Which axes a gradient is summed over is known when a run is fed."""
     main, _ = static_mode
     a = static.data("a", [None, 3], "float64")
