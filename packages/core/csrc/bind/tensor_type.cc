@@ -1,4 +1,5 @@
 // The Tensor type: life cycle, attributes, methods.
+#include <algorithm>
 #include <atomic>
 
 #include "backward.h"
@@ -88,7 +89,20 @@ PyObject* get_shape(PyObject* self, void*) {
   });
 }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(at(self).view.rank); }
-PyObject* get_size(PyObject* self, void*) { return PyLong_FromLongLong(at(self).view.numel()); }
+PyObject* get_size(PyObject* self, void*) {
+  const View& view = at(self).view;
+  const bool known =
+      std::all_of(view.shape, view.shape + view.rank, [](int64_t n) { return n >= 0; });
+  if (known) return PyLong_FromLongLong(view.numel());
+  return guarded([&] {  // the product of symbolic dimensions
+    const Ref sizes(symbol_shape(self));
+    Ref product = checked(PyLong_FromLong(1));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(sizes.get()); ++i) {
+      product = checked(PyNumber_Multiply(product.get(), PyList_GET_ITEM(sizes.get(), i)));
+    }
+    return product.release();
+  });
+}
 PyObject* get_dtype(PyObject* self, void*) {
   return guarded([&] {
     PyObject* dtype = dtype_object(at(self).view.dtype);

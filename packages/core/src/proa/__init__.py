@@ -40,6 +40,7 @@ from proa.base.dtype import (
 from proa.base.dtype import bool_ as bool
 from proa.base.flags import disable_signal_handler, get_flags, set_flags
 from proa.base.mode import disable_static, enable_static, in_dynamic_mode
+from proa.base.moved import note_moved as _note_moved
 from proa.base.public import publish as _publish
 from proa.base.random import get_rng_state, seed, set_rng_state
 from proa.base.threads import get_num_threads, set_num_threads
@@ -196,5 +197,15 @@ def _array_namespace(
 
 
 setattr(Tensor, "__array_namespace__", _array_namespace)  # noqa: B010  (mypy)
+
+# Where Paddle 2.0's beta versions had them.
+_note_moved(
+    "proa.io",
+    "proa.static",
+    (
+        "load", "load_inference_model", "load_program_state", "save",
+        "save_inference_model", "set_program_state",
+    ),
+)  # fmt: skip
 
 _publish(__name__)

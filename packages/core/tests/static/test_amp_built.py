@@ -9,7 +9,6 @@ import pytest
 
 import proa
 from proa import static
-from proa.errors import UnimplementedError
 from proa.static import amp
 from proa.static.amp import bf16
 
@@ -180,12 +179,56 @@ def test_networks_with_norms_train_in_16_bits(static_mode: Programs) -> None:
     assert mean.dtype == "float32" and mean.numpy().any()
 
 
-def test_branches_are_not_rewritten(static_mode: Programs) -> None:
-    x = static.data("x", [1])
-    w = static.create_parameter([1], "float32")
-    y = static.nn.cond(x.sum() > 0, lambda: w * 2, lambda: w * 3)
-    with pytest.raises(UnimplementedError, match="branches"):
-        amp.decorate(proa.optimizer.SGD(0.1)).minimize(y.sum())
+def _with_flow(dtype: str | None) -> tuple[Any, Any, list[float]]:
+    """A network with a branch and a loop, its bodies' dtypes, and losses of a step each
+    for inputs of either sign.
+    """
+    proa.seed(3)
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        x, y = static.data("x", [None, 6]), static.data("y", [None, 2])
+        w = static.create_parameter([6, 6], "float32")
+        h = static.nn.cond(
+            x.sum() > 0, lambda: proa.matmul(x, w), lambda: proa.matmul(x, w * 2.0)
+        )
+        zero = proa.zeros([1], "int64")
+        h = static.nn.while_loop(
+            lambda i, _: i < 3, lambda i, h: [i + 1, proa.tanh(proa.matmul(h, w))],
+            [zero, h],
+        )[1]  # fmt: skip
+        out = static.nn.fc(h, 2)
+        loss = ((out - y) ** 2).mean()
+        step: Any = proa.optimizer.SGD(0.1)
+        if dtype is not None:
+            step = amp.decorate(step, dtype=dtype, use_dynamic_loss_scaling=False,
+                                init_loss_scaling=1.0)  # fmt: skip
+        step.minimize(loss)
+        exe = static.Executor()
+        exe.run(startup)
+        losses = [
+            float(exe.run(main, {"x": sign * X, "y": Y}, [loss])[0])
+            for sign in (1, -1) * 5
+        ]
+    found = {
+        n.outputs[0].dtype
+        for block in main.graph.blocks[1:]
+        for n in block.nodes
+        if n.op == "matmul" or n.op == "linear"
+    }
+    return main, found, losses
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_bodies_of_branches_and_loops_compute_in_16_bits(
+    dtype: str, static_mode: Programs
+) -> None:
+    _, wide, want = _with_flow(None)
+    main, low, found = _with_flow(dtype)
+    assert (wide, low) == ({"float32"}, {dtype})
+    for block in main.graph.blocks[1:]:  # what a branch or loop gives stays float32
+        assert not {v.dtype for v in block.outputs} & {"float16", "bfloat16"}
+    np.testing.assert_allclose(found, want, rtol=0.05)
+    assert found[-1] < found[1]
 
 
 @pytest.mark.parametrize("guarded", [False, True])

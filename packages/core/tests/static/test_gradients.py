@@ -254,3 +254,36 @@ def test_gradients_of_all_variables_are_fetched_by_name(static_mode: Programs) -
     copied = exe.run(main.clone(), {"x": array}, [names[2]])[0]
     np.testing.assert_array_equal(copied, by_hidden)
     assert not any("@GRAD" in v.name for v in main.clone(for_test=True).list_vars())
+
+
+BROADCASTS: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / (b * b + 1.0),
+    "maximum": proa.maximum,
+    "where": lambda a, b: proa.where(a > 0, a, b),
+}
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_an_unknown_size_may_be_broadcast(name: str, static_mode: Programs) -> None:
+    """Which axes a gradient is summed over is known when a run is fed."""
+    main, _ = static_mode
+    a = static.data("a", [None, 3], "float64")
+    b = static.data("b", [None, 3], "float64")
+    a.stop_gradient = b.stop_gradient = False
+    out = BROADCASTS[name](a, b)
+    found = static.gradients((out * out).sum(), [a, b])
+    exe = static.Executor()
+    for rows in ((4, 1), (1, 4), (4, 4), (1, 1)):
+        one, two = (RNG.normal(size=(n, 3)) for n in rows)
+
+        def value(x: Any, y: Any) -> float:
+            made = exe.run(main, {"a": x, "b": y}, [out])[0]
+            return float((made * made).sum())
+
+        da, db = exe.run(main, {"a": one, "b": two}, found)
+        wanted = differences(lambda x, y=two: value(x, y), one)
+        np.testing.assert_allclose(da, wanted, rtol=1e-5, atol=1e-7)
+        wanted = differences(lambda y, x=one: value(x, y), two)
+        np.testing.assert_allclose(db, wanted, rtol=1e-5, atol=1e-7)

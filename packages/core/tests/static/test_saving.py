@@ -212,3 +212,34 @@ def test_other_files_of_a_folder_are_passed_over_with_a_warning(
     np.testing.assert_array_equal(found["b"], X[0])
     with pytest.raises(InvalidArgumentError, match="var_list"):
         static.load_program_state(str(both))
+
+
+@pytest.mark.feature("L222")
+def test_the_old_names_in_io_are_those_of_static(
+    static_mode: Any, tmp_path: Path
+) -> None:
+    main, startup = static_mode
+    x = static.data("x", [None, 3])
+    out = static.nn.fc(x, 2)
+    executor = static.Executor()
+    executor.run(startup)
+    array = np.ones((4, 3), np.float32)
+    (want,) = executor.run(main, {"x": array}, [out])
+    prefix = str(tmp_path / "model")
+    with pytest.warns(DeprecationWarning, match=r"proa\.static\.save now"):
+        proa.io.save(main, prefix)
+    with pytest.warns(DeprecationWarning, match="save_inference_model now"):
+        proa.io.save_inference_model(prefix, [x], [out], executor)
+    for parameter in main.all_parameters():
+        parameter.set_value(np.zeros(parameter.shape, np.float32))
+    with pytest.warns(DeprecationWarning):
+        proa.io.load(main, prefix, executor)
+    np.testing.assert_array_equal(executor.run(main, {"x": array}, [out])[0], want)
+    with pytest.warns(DeprecationWarning):
+        program, names, fetches = proa.io.load_inference_model(prefix, executor)
+    (found,) = executor.run(program, {names[0]: array}, fetches)
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+    for name in ("save", "load", "save_inference_model", "load_inference_model"):
+        assert name not in proa.io.__all__
+        with pytest.warns(DeprecationWarning):
+            assert getattr(proa.io, name) is getattr(static, name)

@@ -86,6 +86,7 @@ def _eager(build: Callable[[Any], Any], rows: Any, lengths: list[int]) -> Any:
     return build(create_lod_tensor(rows, [lengths]))
 
 
+@pytest.mark.feature("L101")
 @pytest.mark.parametrize("name", ROW_WISE)
 def test_a_program_computes_what_dynamic_mode_computes(
     static_mode: Programs, name: str

@@ -7,6 +7,7 @@
 #include "proa/runtime/error.h"
 #include "proa/shapes/layout.h"
 #include "proa/train/dispatch.h"
+#include "proa/train/edge_gradient.h"
 #include "proa/train/grad_call.h"
 #include "proa/train/row_sparse.h"
 #include "proa/train/run.h"
@@ -18,56 +19,6 @@ namespace proa {
 namespace {
 
 thread_local bool t_retain_graph = false;
-
-// A tensor of the shape and dtype without data; the symbol itself where a graph is recorded.
-Tensor placeholder(const OutputMeta& meta) {
-  TensorImpl* impl = TensorImpl::create();
-  if (meta.handle != nullptr) {
-    impl->flags |= TensorImpl::kSymbolic;
-    impl->extra().handle = meta.handle;
-  }
-  impl->view.rank = meta.rank;
-  impl->view.dtype = meta.dtype;
-  std::memcpy(impl->view.shape, meta.shape, sizeof meta.shape);
-  impl->view.set_contiguous();
-  return Tensor::take(impl);
-}
-
-OutputMeta meta_of(const TensorImpl* x) {
-  OutputMeta meta;
-  std::memcpy(meta.shape, x->view.shape, sizeof meta.shape);
-  meta.rank = x->view.rank;
-  meta.dtype = x->view.dtype;
-  if (x->has(TensorImpl::kSymbolic)) meta.handle = x->extras->handle;
-  return meta;
-}
-
-Tensor full(const OutputMeta& meta, int64_t value) {
-  Scalar number;
-  number.is_int = 1;
-  number.i = value;
-  return ops::full_like(placeholder(meta), number, static_cast<int64_t>(meta.dtype));
-}
-
-bool same_shape(const View& v, const OutputMeta& meta) {
-  return v.rank == meta.rank &&
-         std::memcmp(v.shape, meta.shape, sizeof(int64_t) * static_cast<size_t>(meta.rank)) == 0;
-}
-
-// The gradient summed to the shape, and cast to the dtype, of the array that the edge points to.
-Tensor sum_to_edge(Tensor grad, const Edge& edge) {
-  const OutputMeta meta =
-      edge.node != nullptr ? edge.node->outputs()[edge.index] : meta_of(edge.leaf);
-  if (is_complex(grad.dtype()) && !is_complex(meta.dtype)) grad = ops::real(grad);
-  if (!same_shape(grad.view(), meta)) {
-    Tensor like = edge.leaf != nullptr ? Tensor::share(edge.leaf) : placeholder(meta);
-    const bool needs_data = grad->has(TensorImpl::kSymbolic) && edge.leaf == nullptr;
-    if (needs_data && meta.handle == nullptr) like = full(meta, 0);
-    grad = ops::sum_to(grad, like);
-  }
-  if (grad.dtype() != meta.dtype) grad = ops::cast(grad, static_cast<int64_t>(meta.dtype));
-  return grad;
-}
 
 // True if no other tensor refers to the tensor's memory.
 bool exclusive(const Tensor& x) {
@@ -459,7 +410,7 @@ class BackwardPass {
       const void* key = edge.node != nullptr ? static_cast<void*>(edge.node) : edge.leaf;
       const int target = *map_.find(key);
       Tensor grad = std::move(result[static_cast<size_t>(i)]);
-      if (grad) grad = sum_to_edge(std::move(grad), edge);
+      if (grad) grad = sum_to_edge(std::move(grad), node, i);
       add_grad(target, edge.index, std::move(grad));
     }
   }

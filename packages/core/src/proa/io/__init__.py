@@ -1,5 +1,8 @@
 """Datasets, samplers and the loader of batches."""
 
+import typing as _typing
+
+from proa.base.moved import moved as _moved
 from proa.base.public import publish as _publish
 from proa.io import dataset, sampler
 from proa.io.collate import default_collate_fn, default_convert_fn
@@ -12,6 +15,10 @@ __all__ = [
     "DataLoader", "default_collate_fn", "default_convert_fn", "get_worker_info",
     *dataset.__all__, *sampler.__all__,
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> _typing.Any:
+    return _moved(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -5,10 +5,19 @@ from proa.ir.program import Node, Program, Value
 
 _SHAPED = (
     "reshape", "broadcast_to", "squeeze", "unsqueeze", "flatten", "reshape_like",
-    "sum_to",
 )  # fmt: skip
 _OPS = frozenset(
-    ("assign", "cast", "cast_like", "scale", "dropout", "transpose", "pad", *_SHAPED)
+    (
+        "assign",
+        "cast",
+        "cast_like",
+        "scale",
+        "dropout",
+        "transpose",
+        "pad",
+        "sum_to",
+        *_SHAPED,
+    )
 )
 
 
@@ -24,6 +33,8 @@ def _same(node: Node, x: Value) -> bool:
         return bool(attrs["p"] == 0.0)
     if node.op == "transpose":
         return bool(attrs["perm"] == tuple(range(len(x.shape))))
+    if node.op == "sum_to":
+        return x.shape == y.shape and -1 not in x.shape
     if node.op in _SHAPED:
         return x.shape == y.shape and x.shape.count(-1) <= 1
     if node.op == "pad":
@@ -35,8 +46,9 @@ def remove_identities(program: Program) -> bool:
     """Let readers of a node that changes nothing read its input.
 
     1. assign; 2. cast to the dtype it has; 3. scale by 1 plus 0; 4. dropout with p = 0;
-    5. transpose in order; 6. reshape, flatten, squeeze, unsqueeze, broadcast_to, sum_to
-    that keep a shape with at most one unknown dimension; 7. pad by nothing.
+    5. transpose in order; 6. reshape, flatten, squeeze, unsqueeze, broadcast_to that
+    keep a shape with at most one unknown dimension; 7. pad by nothing; 8. sum_to the
+    shape that it has, all of which is known.
 
     Leaves the nodes as dead code, and outputs their names. What an op that changes its
     arrays is given stays: a copy of it may be wanted as it was before.

@@ -9,12 +9,12 @@ takes 16-bit copies.
 from __future__ import annotations
 
 from proa import _core
-from proa.errors import UnimplementedError
 from proa.ir import verify
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
-from proa.ir.flow import has_flow
+from proa.ir.flow import has_flow, outline
 from proa.ir.program import Node, Value
+from proa.ir.program import Program as Graph
 from proa.ir.record import at_once
 from proa.static.amp.lists import AutoMixedPrecisionLists
 from proa.static.amp.rewriter import LOW, Rewriter, narrows
@@ -54,6 +54,10 @@ class _BuiltRewriter(Rewriter):
         self.role = self.built.roles.get(node)
         super()._convert(node, kind)
 
+    def _widen_inputs(self, node: Node) -> None:
+        self.role = self.built.roles.get(node)
+        super()._widen_inputs(node)
+
     def _cast(self, value: Value, dtype: str) -> Value:
         before = len(self.nodes)
         found = super()._cast(value, dtype)
@@ -75,16 +79,10 @@ def rewrite_built(
     Returns:
         The names of parameters that are read in 16 bits alone.
 
-    Raises:
-        UnimplementedError: If it has branches or loops.
     """
     if level == "O0":
         return set()
     graph = program.graph
-    if has_flow(graph):
-        raise UnimplementedError(
-            f"[{where}] program must have no branches and loops, got some"
-        )
     _BuiltRewriter(program, lists, low, level, guarded).run()
     makers = {v: n for n in graph.main.nodes for v in n.outputs}
     for variable in list(program.vars.values()):
@@ -92,12 +90,20 @@ def rewrite_built(
         if value.dtype in LOW and variable.dtype == "float32":
             _widen(program, variable, value, makers[value])
     program.version += 1
-    verify(graph)
+    _verify(graph)
     return {
         name
         for name, value in program.states.items()
         if isinstance(program.vars[name], ParameterVariable) and _is_read_low(value)
     }
+
+
+def _verify(graph: Graph) -> None:
+    """Verify a graph, whose blocks may have nodes of both sorts while it is built."""
+    if has_flow(graph):
+        graph = graph.copy()
+        outline(graph)
+    verify(graph)
 
 
 def _is_read_low(value: Value) -> bool:
@@ -135,7 +141,7 @@ def store_built_low(
         program.register(ParameterVariable(value, program.recorder, attr))
     block.nodes = [n for n in block.nodes if n not in narrowed]
     program.version += 1
-    verify(program.graph)
+    _verify(program.graph)
 
 
 def _widen(program: Program, variable: Variable, value: Value, maker: Node) -> None:

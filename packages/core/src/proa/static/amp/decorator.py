@@ -202,9 +202,6 @@ class OptimizerWithMixedPrecision:
             parameter_list: Take these alone; None takes the optimizer's.
             no_grad_set: Leave these (tensors or names) out.
             callbacks: Has no meaning here.
-
-        Raises:
-            UnimplementedError: If a static program has branches or loops.
         """
         if isinstance(loss, Variable) and (builder := static_builder()) is not None:
             return self._record_backward(builder, loss, parameter_list, no_grad_set)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from proa.amp.autocast import check_level, low_dtype
-from proa.errors import InvalidArgumentError, UnimplementedError
+from proa.errors import InvalidArgumentError
 from proa.ir import Program, verify
-from proa.ir.flow import has_flow
 from proa.ir.passes import apply
 from proa.ir.program import Node
 from proa.static.amp.built import rewrite_built, store_built_low
@@ -39,10 +38,6 @@ def rewrite(
         raise InvalidArgumentError(
             f"[{where}] program must be a static or recorded Program, got "
             f"{type(program).__name__}"
-        )
-    if has_flow(program):
-        raise UnimplementedError(
-            f"[{where}] program must have no branches and loops, got some"
         )
     check_level(where, level)
     dtype = low_dtype(where, low).name

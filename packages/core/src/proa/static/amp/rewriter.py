@@ -10,7 +10,8 @@ from proa import _core
 from proa.ir import Program
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
-from proa.ir.program import Node, Value
+from proa.ir.flow import bodies_of, is_flow
+from proa.ir.program import Block, Node, Value
 from proa.ir.record import to_array
 from proa.ir.shapes import infer
 from proa.static.amp.lists import AutoMixedPrecisionLists
@@ -46,22 +47,50 @@ class Rewriter:
         self.program, self.lists, self.low = program, lists, low
         self.classes = lists.classes(level)
         self.guarded = guarded
+        #: The bodies that are rewritten.
+        self.bodies: set[int] = set()
         self.nodes: list[Node] = []
         self.casts: dict[tuple[Value, str], Value] = {}
-        #: What the program gave in float32 when it began.
-        self.wide = [v for v in program.main.outputs if v.dtype == "float32"]
 
     def run(self) -> None:
-        for node in self.program.main.nodes:
-            self._convert(node, self._kind(node))
+        self._rewrite(self.program.main)
+
+    def _rewrite(self, block: Block) -> None:
+        """Rewrite a block and the bodies in it, which give float32 where they did."""
+        outer, self.nodes, self.casts = (self.nodes, self.casts), [], {}
+        wide = {v for v in block.outputs if v.dtype == "float32"}
+        for node in block.nodes:
+            if is_flow(node):
+                self._convert_flow(node)
+            else:
+                self._convert(node, self._kind(node))
             self.nodes.append(node)
-        block = self.program.main
-        wide = set(self.wide)
         block.outputs = [
             self._cast(v, "float32") if v in wide and v.dtype in LOW else v
             for v in block.outputs
         ]
         block.nodes = self.nodes
+        self.nodes, self.casts = outer
+
+    def _convert_flow(self, node: Node) -> None:
+        """A branch or loop takes and gives float32; its bodies cast within."""
+        for index in bodies_of(node).values():
+            if index not in self.bodies:
+                self.bodies.add(index)
+                self._rewrite(self.program.blocks[index])
+        self._widen_inputs(node)
+
+    def _widen_inputs(self, node: Node) -> None:
+        """Give a branch or loop float32 where its bodies take it."""
+        given = self.program.blocks[next(iter(bodies_of(node).values()))].inputs
+        first = len(node.inputs) - len(given)  # a branch's condition
+        wanted = [None] * first + [v.dtype for v in given]
+        node.inputs = [
+            self._cast(v, "float32")
+            if v is not None and v.dtype in LOW and dtype == "float32"
+            else v
+            for v, dtype in zip(node.inputs, wanted, strict=True)
+        ]
 
     def _kind(self, node: Node) -> str:
         row = row_of(node.op)
