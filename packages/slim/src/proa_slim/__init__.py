@@ -8,10 +8,12 @@ from proa_slim.config import QuantConfig
 from proa_slim.prune import (
     FilterPruner,
     FPGMFilterPruner,
+    GMPUnstructuredPruner,
     L1NormFilterPruner,
     L2NormFilterPruner,
     Pruner,
     PruningPlan,
+    UnstructuredPruner,
     prune_channels,
 )
 from proa_slim.quant import (
@@ -33,6 +35,7 @@ __all__ = [
     "AnalysisPTQ",
     "FPGMFilterPruner",
     "FilterPruner",
+    "GMPUnstructuredPruner",
     "L1NormFilterPruner",
     "L2NormFilterPruner",
     "LayerReport",
@@ -41,6 +44,7 @@ __all__ = [
     "QuantConfig",
     "QuantizedLayer",
     "QuantizedModel",
+    "UnstructuredPruner",
     "flops",
     "prune_channels",
     "quant_post_dynamic",
