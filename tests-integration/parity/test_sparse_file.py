@@ -1,10 +1,10 @@
 """A file with sparse weights computes in every runtime what the dense one does."""
 
 import numpy as np
-import proa_inference
-import proa_lite
 
 import proa
+import proa_inference
+import proa_lite
 from proa import nn
 from proa.static import InputSpec
 from proa_slim import UnstructuredPruner

@@ -180,7 +180,7 @@ class UnstructuredPruner:
 
     # -- what there is -----------------------------------------------------------------
     def summarize_weights(self, model: proa.nn.Layer, ratio: float = 0.1) -> float:
-        """The magnitude below which this share of the weights lies."""
+        """The magnitude below which this share of the weights is."""
         sizes = [np.abs(p.numpy()).ravel() for p in model.parameters() if p.ndim > 1]
         return float(np.quantile(np.concatenate(sizes), ratio))
 
