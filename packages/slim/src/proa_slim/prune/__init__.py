@@ -19,6 +19,7 @@ from proa_slim.prune.sensitivities import (
     merge_sensitive,
 )
 from proa_slim.prune.sparse_file import save_sparse
+from proa_slim.prune.static_pruner import ProgramPruner
 from proa_slim.prune.unstructured import (
     GMPUnstructuredPruner,
     UnstructuredPruner,
@@ -35,6 +36,7 @@ __all__ = [
     "Group",
     "L1NormFilterPruner",
     "L2NormFilterPruner",
+    "ProgramPruner",
     "Pruner",
     "PruningPlan",
     "UnstructuredPruner",
