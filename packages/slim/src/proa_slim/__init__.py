@@ -10,10 +10,12 @@ from proa_slim.distill import DML, Distill, DistillLoss
 from proa_slim.prune import (
     FilterPruner,
     FPGMFilterPruner,
+    GMPUnstructuredPruner,
     L1NormFilterPruner,
     L2NormFilterPruner,
     Pruner,
     PruningPlan,
+    UnstructuredPruner,
     prune_channels,
 )
 from proa_slim.quant import (
@@ -39,6 +41,7 @@ __all__ = [
     "DistillLoss",
     "FPGMFilterPruner",
     "FilterPruner",
+    "GMPUnstructuredPruner",
     "L1NormFilterPruner",
     "L2NormFilterPruner",
     "LayerReport",
@@ -48,6 +51,7 @@ __all__ = [
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
+    "UnstructuredPruner",
     "dist",
     "pantheon",
     "flops",

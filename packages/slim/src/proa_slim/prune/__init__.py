@@ -11,11 +11,19 @@ from proa_slim.prune.filter_pruner import (
 )
 from proa_slim.prune.plan import PruningPlan
 from proa_slim.prune.plot import plot_sensitivities
+from proa_slim.prune.program_pruner import prune_file, prune_program
 from proa_slim.prune.pruner import Pruner
 from proa_slim.prune.sensitivities import (
     get_ratios_by_loss,
     load_sensitivities,
     merge_sensitive,
+)
+from proa_slim.prune.sparse_file import save_sparse
+from proa_slim.prune.static_pruner import ProgramPruner
+from proa_slim.prune.unstructured import (
+    GMPUnstructuredPruner,
+    UnstructuredPruner,
+    two_of_four,
 )
 
 __all__ = [
@@ -24,14 +32,21 @@ __all__ = [
     "DependencyGraph",
     "FPGMFilterPruner",
     "FilterPruner",
+    "GMPUnstructuredPruner",
     "Group",
     "L1NormFilterPruner",
     "L2NormFilterPruner",
+    "ProgramPruner",
     "Pruner",
     "PruningPlan",
+    "UnstructuredPruner",
     "get_ratios_by_loss",
     "load_sensitivities",
     "merge_sensitive",
     "plot_sensitivities",
     "prune_channels",
+    "prune_file",
+    "prune_program",
+    "save_sparse",
+    "two_of_four",
 ]

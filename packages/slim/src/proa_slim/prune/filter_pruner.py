@@ -20,16 +20,11 @@ from proa_slim.prune.dependency import Group
 from proa_slim.prune.plan import PruningPlan
 from proa_slim.prune.pruner import Apply, Pruner, PruneType
 from proa_slim.prune.selection import bisect, check_share, impossible
-from proa_slim.prune.sensitivities import (
-    Sensitivities,
-    SensitivityFile,
-    get_ratios_by_loss,
-)
+from proa_slim.prune.sensitivities import Sensitivities, SensitivityFile
+from proa_slim.prune.tradeoff import HIGHEST, Tradeoff
 
 #: Ratios at which `sensitive` measures.
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-#: The highest ratio that a target may lead to.
-_HIGHEST = 0.98
 #: Halvings of the interval when each trial is timed.
 _TIMED_STEPS = 7
 
@@ -73,7 +68,9 @@ class FilterPruner(Pruner):
     ) -> Sensitivities:
         """Measure what each group of channels is worth.
 
-        The channels are really removed, evaluated and put back. The file is written
+        The channels are really removed, evaluated and put back, with all parameters and
+        buffers: an `eval_func` may let norms see some batches first, or train a little,
+        which tells far more than what the network does at once. The file is written
         after each evaluation and read first, so that a run that was stopped goes on and
         repeats at most the evaluation in progress.
 
@@ -128,11 +125,16 @@ class FilterPruner(Pruner):
         return known.losses
 
     def _without(self, units: Iterable[int], eval_func: Callable[[], float]) -> float:
+        tensors = [*self.network.tensors.values()]
+        before = [tensor.clone().detach() for tensor in tensors]
         undo = self.network.remove(units)
         try:
             return float(eval_func())
         finally:
             self.network.restore(undo)
+            with proa.no_grad():
+                for tensor, value in zip(tensors, before, strict=True):
+                    tensor.set_value(value)
 
     def _report(self, line: str) -> None:
         if self._progress:
@@ -165,7 +167,10 @@ class FilterPruner(Pruner):
         align: int | None = None,
         skip_vars: Collection[str] = (),
     ) -> dict[str, float]:
-        """Ratios at which every group has the same loss, as great as the target needs.
+        """Ratios of the smallest sum of losses that meet the target.
+
+        Each group has the ratio at which its loss minus a price times what it saves is
+        smallest, for one price for all.
 
         Args:
             pruned_flops: The share of the multiply-adds to remove, in (0, 1).
@@ -239,7 +244,7 @@ class FilterPruner(Pruner):
         self, skip_vars: Collection[str]
     ) -> Callable[[float], dict[str, float]]:
         names = [group.name for group in self._chosen(None, skip_vars)]
-        return lambda level: dict.fromkeys(names, _HIGHEST * level)
+        return lambda level: dict.fromkeys(names, HIGHEST * level)
 
     def _levels(
         self, skip_vars: Collection[str]
@@ -252,10 +257,7 @@ class FilterPruner(Pruner):
                 "[FilterPruner] expected sensitivities of this network's groups, got "
                 f"those of {', '.join(losses)}"
             )
-        top = 1.05 * max(0.01, *(loss for f in table.values() for loss in f.values()))
-        whole = {name: {**found, _HIGHEST: top} for name, found in table.items()}
-        # Losses are most often small: levels are dense there.
-        return lambda level: get_ratios_by_loss(whole, top * level**2)
+        return Tradeoff(self.selector(), table)
 
     def _for_flops(
         self,

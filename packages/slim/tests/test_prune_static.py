@@ -1,0 +1,83 @@
+"""Programs of static mode lose channels."""
+
+import numpy as np
+import pytest
+
+import proa
+from proa import static
+from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa_slim.analysis import flops
+from proa_slim.prune import ProgramPruner
+
+
+@pytest.fixture
+def network():
+    """(program, startup, image, label, logits, scope) of a small classifier."""
+    proa.enable_static()
+    try:
+        program, startup = static.Program(), static.Program()
+        with static.program_guard(program, startup):
+            image = static.data("image", [None, 3, 8, 8])
+            x = static.nn.conv2d(image, 16, 3, padding=1, act="relu")
+            x = static.nn.batch_norm(x, is_test=True)
+            logits = static.nn.fc(x, 4)
+        scope = static.Scope()
+        with static.scope_guard(scope):
+            static.Executor().run(startup)
+        yield program, image, logits, scope
+    finally:
+        proa.disable_static()
+
+
+def weights_of(program):
+    return {v.name: tuple(v.shape) for v in program.all_parameters()}
+
+
+def test_a_program_of_static_mode_computes_what_it_did_without_channels(network):
+    program, _, logits, scope = network
+    name = next(n for n, shape in weights_of(program).items() if len(shape) == 4)
+    before = np.array(scope.find_var(name).get_tensor())
+    whole = static.Scope()
+    for known in program.states:
+        whole.var(known).set(np.array(scope.find_var(known).get_tensor()))
+    pruned, plan = ProgramPruner().prune(program, scope, [name], [0.5])
+    assert weights_of(program)[name] == (16, 3, 3, 3)
+    assert weights_of(pruned)[name] == (8, 3, 3, 3)
+    kept = np.argsort(np.abs(before).reshape(16, -1).sum(1))[8:]
+    after = np.array(scope.find_var(name).get_tensor())
+    np.testing.assert_array_equal(after, before[np.sort(kept)])
+    assert flops(pruned) == plan.flops[1] < flops(program) == plan.flops[0]
+    assert plan.parameters[0] - plan.parameters[1] == 8 * 27 + 8 + 4 * 8 + 8 * 64 * 4
+    executor = static.Executor()
+    x = np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype("float32")
+    with static.scope_guard(scope):
+        (got,) = executor.run(pruned, {"image": x}, [logits.name])
+    assert got.shape == (2, 4)
+    # The whole program, with the weights that went set to zero.
+    with static.scope_guard(whole):
+        for value, axes in plan.masks.items():
+            array = np.array(whole.find_var(value).get_tensor())
+            for axis, mask in axes.items():
+                np.moveaxis(array, axis, 0)[~mask] = 0
+            whole.find_var(value).set(array)
+        (want,) = executor.run(program, {"image": x}, [logits.name])
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_backward_operators_are_refused(network):
+    program, _, logits, scope = network
+    with static.program_guard(program, static.Program()):
+        loss = proa.mean(proa.square(logits))
+        proa.optimizer.SGD(0.1).minimize(loss)
+    with pytest.raises(PreconditionNotMetError, match="for_test"):
+        ProgramPruner().prune(program, scope)
+
+
+def test_what_a_program_does_not_have_is_refused(network):
+    program, _, _, scope = network
+    with pytest.raises(NotFoundError, match="conv9"):
+        ProgramPruner().prune(program, scope, ["conv9"], [0.5])
+    with pytest.raises(InvalidArgumentError, match="a ratio for each"):
+        ProgramPruner().prune(program, scope, ["a", "b"], [0.5])
+    with pytest.raises(NotFoundError, match="startup"):
+        ProgramPruner().prune(program, static.Scope())
