@@ -24,6 +24,8 @@ const char* class_of(ErrorKind kind) {
       return "PreconditionNotMetError";
     case ErrorKind::kUnavailable:
       return "UnavailableError";
+    case ErrorKind::kUnsupportedCpu:
+      return "UnsupportedCpuError";
     default:
       return "FatalError";
   }

@@ -258,8 +258,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__core() {
   bool done = false;
   try {
     done = fill(module);
-  } catch (const std::exception& e) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ImportError, e.what());
+  } catch (...) {
+    if (!PyErr_Occurred()) translate_exception();
   }
   if (done) return module;
   Py_DECREF(module);

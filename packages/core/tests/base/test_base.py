@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
+import shutil
 import subprocess
 import sys
 
@@ -88,6 +90,47 @@ def test_an_unknown_instruction_set_or_cache_profile_is_refused(
     )
     assert done.returncode != 0
     assert f"[{variable}] expected {choices}" in done.stderr
+
+
+IMPORT = """
+import sys
+try:
+    import proa
+except ImportError as error:
+    sys.exit(f"{type(error).__module__}.{type(error).__name__}: {error}")
+"""
+
+
+@pytest.mark.feature("L341", how="mechanism")
+def test_kernels_of_another_cpu_are_refused_at_import():
+    other = "avx2" if platform.machine() == "aarch64" else "neon"
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT],
+        env={**os.environ, "PROA_ISA": other},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "proa.errors.UnsupportedCpuError: [PROA_ISA]" in done.stderr
+    assert f"got {other} on a CPU whose best is " in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="needs an emulator")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86's instruction sets")
+def test_a_cpu_without_avx2_runs_scalar_kernels_or_is_refused():
+    """A CPU of 2008, with what NumPy needs and no AVX."""
+    command = ["qemu-x86_64", "-cpu", "Nehalem", sys.executable, "-c"]
+    code = IMPORT + "print(proa.version.show(), float(proa.ones([9]).sum()))"
+    env = {k: v for k, v in os.environ.items() if k != "PROA_ISA"}
+    options = {"env": env, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([*command, code], **options)
+    if "scalar" in _core.build_info()["built_isas"]:
+        assert "isa: scalar" in done.stdout
+        assert done.stdout.split()[-1] == "9.0"
+    else:
+        assert "UnsupportedCpuError: [proa] expected a CPU with one of" in done.stderr
+        assert "got one whose best is scalar" in done.stderr
 
 
 def test_a_forked_child_computes():

@@ -17,6 +17,7 @@ enum class ErrorKind : uint8_t {
   kResourceExhausted,
   kPreconditionNotMet,
   kUnavailable,
+  kUnsupportedCpu,  // found when the library is loaded
   kFatal,
 };
 

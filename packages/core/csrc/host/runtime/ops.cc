@@ -29,6 +29,14 @@ bool runs_here(Isa isa) {
   return x86 == cpu_x86 && isa <= cpu_isa();
 }
 
+std::string built_isas() {
+  std::string names;
+  for (int i = 0; i < kIsaTableCount; ++i) {
+    names += (i > 0 ? ", " : "") + std::string(isa_name(kIsaTables[i].isa));
+  }
+  return names;
+}
+
 Isa wanted_isa() {
   const char* text = std::getenv("PROA_ISA");
   if (text == nullptr || *text == 0) return cpu_isa();
@@ -36,13 +44,14 @@ Isa wanted_isa() {
     const auto isa = static_cast<Isa>(i);
     if (std::strcmp(text, isa_name(isa)) != 0) continue;
     if (!runs_here(isa)) {
-      throw Error(ErrorKind::kUnavailable,
+      throw Error(ErrorKind::kUnsupportedCpu,
                   std::string("[PROA_ISA] expected an instruction set of this CPU, got ") + text +
                       " on a CPU whose best is " + isa_name(cpu_isa()));
     }
     if (!in_build(isa)) {
-      throw Error(ErrorKind::kUnavailable,
-                  std::string("[PROA_ISA] expected an instruction set of this build, got ") + text);
+      throw Error(ErrorKind::kUnsupportedCpu,
+                  "[PROA_ISA] expected an instruction set of this build (" + built_isas() +
+                      "), got " + text);
     }
     return isa;
   }
@@ -56,11 +65,12 @@ std::vector<OpEntry> make_entries() {
   bool any = false;
   for (int i = 0; i < kIsaTableCount; ++i) any |= runs_here(kIsaTables[i].isa);
   if (!any) {
-    throw Error(
-        ErrorKind::kUnavailable,
-        std::string(
-            "[proa] this build has no kernels for this CPU, whose best instruction set is ") +
-            isa_name(cpu_isa()));
+    throw Error(ErrorKind::kUnsupportedCpu,
+                "[proa] expected a CPU with one of the instruction sets of this build (" +
+                    built_isas() + "), got one whose best is " + isa_name(cpu_isa()) +
+                    "; a wheel of Proa has kernels for every CPU, a build for this one needs "
+                    "PROA_ISAS=" +
+                    isa_name(cpu_isa()));
   }
   select_isa(isa);
   const char* winograd = std::getenv("PROA_WINOGRAD");

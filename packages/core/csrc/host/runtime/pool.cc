@@ -14,6 +14,13 @@
 #include <immintrin.h>
 #endif
 
+#if defined(__GLIBCXX__) && (defined(__x86_64__) || defined(__aarch64__))
+// The version before GCC 12 made it noexcept; see glibc.cc.
+__asm__(
+    ".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE, "
+    "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE@GLIBCXX_3.4.11");
+#endif
+
 namespace proa {
 
 namespace {

@@ -22,6 +22,7 @@ __all__ = [
     "UnavailableError",
     "UnboundVariableError",
     "UnimplementedError",
+    "UnsupportedCpuError",
     "UnsupportedNameError",
     "VersionError",
 ]
@@ -102,6 +103,10 @@ class ExchangeError(Error, BufferError):
 
 class UnavailableError(Error, RuntimeError):
     """A service, device or optional package that is not there."""
+
+
+class UnsupportedCpuError(UnavailableError, ImportError):
+    """A CPU that the library has no kernels for, so that it cannot be imported."""
 
 
 class UnsupportedNameError(UnimplementedError, AttributeError):
