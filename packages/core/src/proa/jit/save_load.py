@@ -139,8 +139,8 @@ def export(
         program.metadata["outputs"] = json.dumps(as_tuples(found.treedef))
     if output_names is None:
         # Of a model that was loaded, or else of what is returned.
-        known = getattr(layer, "_output_names", None) if owner is layer else None
-        output_names = known if _are_names(known, found) else _output_names(found)
+        kept: Any = getattr(layer, "_output_names", None) if owner is layer else None
+        output_names = kept if _are_names(kept, found) else _output_names(found)
     name_outputs(program, list(output_names))
     return found
 
