@@ -7,17 +7,23 @@ a GPU in vain; what asks says no.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from proa.errors import UnimplementedError
 
 _T = TypeVar("_T")
 
 
-def refused(name: str, what: str) -> Callable[..., NoReturn]:
+class Refusal(Protocol):
+    """Whatever it is called with, it raises."""
+
+    def __call__(self, *arguments: object, **options: object) -> NoReturn: ...
+
+
+def refused(name: str, what: str) -> Refusal:
     """A method or function `name` that raises, as there is no `what` here."""
 
-    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+    def refuse(*arguments: object, **options: object) -> NoReturn:
         raise UnimplementedError(
             f"[{name}] expected a predictor on the CPU, got a call for {what}"
         )
@@ -27,15 +33,15 @@ def refused(name: str, what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def _answer(value: _T, what: str) -> Callable[..., _T]:
-    def answer(_: Any) -> _T:
+def _answer(value: _T, what: str) -> Callable[[object], _T]:
+    def answer(_: object) -> _T:
         return value
 
     answer.__doc__ = f"{value!r}: there is no {what} here."
     return answer
 
 
-def _refused(name: str, what: str) -> Callable[..., NoReturn]:
+def _refused(name: str, what: str) -> Refusal:
     return refused(f"Config.{name}", what)
 
 

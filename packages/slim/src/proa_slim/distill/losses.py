@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import proa
+from proa import Tensor
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn import functional as F
 from proa.static import Program, default_main_program
@@ -18,14 +19,16 @@ from proa.static import Program, default_main_program
 _EPSILON = 1e-6
 
 
-def _found(given: Any, program: Program | None) -> Any:
+def _found(given: Tensor | str, program: Program | None) -> Tensor:
     """The Variable of a name; anything else is returned."""
     if not isinstance(given, str):
         return given
     return (program or default_main_program()).find(given, "distill")
 
 
-def _pair(teacher: Any, student: Any, program: Program | None) -> tuple[Any, Any]:
+def _pair(
+    teacher: Tensor | str, student: Tensor | str, program: Program | None
+) -> tuple[Tensor, Tensor]:
     return _found(teacher, program).detach(), _found(student, program)
 
 
@@ -50,12 +53,12 @@ def _check_temperature(where: str, *temperatures: float) -> None:
 
 
 def soft_label_loss(
-    teacher: Any,
-    student: Any,
+    teacher: Tensor | str,
+    student: Tensor | str,
     program: Program | None = None,
     teacher_temperature: float = 1.0,
     student_temperature: float = 1.0,
-) -> Any:
+) -> Tensor:
     """Cross entropy with the teacher's softened probabilities (Hinton et al., 2015).
 
     mean over samples of -sum_k p_k log q_k, with p = softmax(teacher / Tt) and q =
@@ -83,11 +86,11 @@ def soft_label_loss(
 
 
 def kl_loss(
-    teacher: Any,
-    student: Any,
+    teacher: Tensor | str,
+    student: Tensor | str,
     program: Program | None = None,
     temperature: float = 1.0,
-) -> Any:
+) -> Tensor:
     """T^2 times the divergence from the teacher's probabilities (Hinton et al., 2015).
 
     mean over samples of T^2 sum_k p_k (log p_k - log q_k), at one temperature T:
@@ -109,13 +112,15 @@ def kl_loss(
     return _divergence(given / temperature, learned / temperature) * temperature**2
 
 
-def _divergence(teacher: Any, student: Any) -> Any:
+def _divergence(teacher: Any, student: Any) -> Tensor:
     """mean over samples of KL(softmax(teacher) || softmax(student))."""
     log_p = F.log_softmax(teacher, -1)
     return (log_p.exp() * (log_p - F.log_softmax(student, -1))).sum(-1).mean()
 
 
-def l2_loss(teacher: Any, student: Any, program: Program | None = None) -> Any:
+def l2_loss(
+    teacher: Tensor | str, student: Tensor | str, program: Program | None = None
+) -> Tensor:
     """The mean of (student - teacher)^2, for hints (FitNets, Romero et al., 2015).
 
     Args:
@@ -131,7 +136,7 @@ def l2_loss(teacher: Any, student: Any, program: Program | None = None) -> Any:
     return (learned - given).square().mean()
 
 
-def _flow_matrix(where: str, first: Any, second: Any) -> Any:
+def _flow_matrix(where: str, first: Tensor, second: Tensor) -> Tensor:
     """(n, c1, h, w), (n, c2, h, w) -> (n, c1, c2)."""
     if first.ndim != 4 or second.ndim != 4 or first.shape[2:] != second.shape[2:]:
         raise ShapeError(
@@ -145,12 +150,12 @@ def _flow_matrix(where: str, first: Any, second: Any) -> Any:
 
 
 def fsp_loss(
-    teacher1: Any,
-    teacher2: Any,
-    student1: Any,
-    student2: Any,
+    teacher1: Tensor | str,
+    teacher2: Tensor | str,
+    student1: Tensor | str,
+    student2: Tensor | str,
     program: Program | None = None,
-) -> Any:
+) -> Tensor:
     """Flow of solution procedure (Yim et al., 2017).
 
     The mean of (G_student - G_teacher)^2, with G[i, j] = sum over positions of F1[i]
@@ -175,7 +180,9 @@ def fsp_loss(
     return (learned - given).square().mean()
 
 
-def attention_loss(teacher: Any, student: Any, program: Program | None = None) -> Any:
+def attention_loss(
+    teacher: Tensor | str, student: Tensor | str, program: Program | None = None
+) -> Tensor:
     """Attention transfer (Zagoruyko and Komodakis, 2017).
 
     The mean of (a_student - a_teacher)^2, where a is the sum over channels of x^2, as a
@@ -190,7 +197,7 @@ def attention_loss(teacher: Any, student: Any, program: Program | None = None) -
         ShapeError: If the maps differ in height or width.
     """
 
-    def attention(x: Any) -> Any:
+    def attention(x: Tensor) -> Tensor:
         return F.normalize(x.square().sum(1).flatten(1), axis=1)
 
     given, learned = _pair(teacher, student, program)
@@ -199,14 +206,14 @@ def attention_loss(teacher: Any, student: Any, program: Program | None = None) -
 
 
 def dkd_loss(
-    teacher: Any,
-    student: Any,
+    teacher: Tensor | str,
+    student: Tensor | str,
     program: Program | None = None,
     temperature: float = 1.0,
     alpha: float = 1.0,
     beta: float = 1.0,
-    label: Any = None,
-) -> Any:
+    label: Tensor | str | None = None,
+) -> Tensor:
     """Decoupled knowledge distillation (Zhao et al., 2022).
 
     T^2 (alpha TCKD + beta NCKD): TCKD is the divergence of the two probabilities of the
@@ -239,7 +246,7 @@ def dkd_loss(
     return (tckd * alpha + nckd * beta) * temperature**2
 
 
-def _two_classes(logits: Any, mask: Any) -> Any:
+def _two_classes(logits: Any, mask: Any) -> Tensor:
     """(n, 2): log probabilities of the target class and of all others."""
     p = F.softmax(logits, -1)
     target = (p * mask).sum(-1)
@@ -248,8 +255,8 @@ def _two_classes(logits: Any, mask: Any) -> Any:
 
 
 def loss(
-    loss_func: Callable[..., Any], program: Program | None = None, **kwargs: Any
-) -> Any:
+    loss_func: Callable[..., Tensor], program: Program | None = None, **kwargs: Any
+) -> Tensor:
     """A loss of one's own over Variables that are given by name.
 
     Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from proa import Tensor
 from proa.errors import InvalidArgumentError
 from proa.nn import Layer, LayerList
 from proa.nn import functional as F
+from proa.optimizer import Optimizer
 from proa_slim.distill.losses import kl_loss
 
 
@@ -37,11 +38,11 @@ class DML(Layer):
             )
         self.model = LayerList(list(model))
 
-    def forward(self, input: Any) -> list[Any]:
+    def forward(self, input: Tensor) -> list[Tensor]:
         """The logits of each network."""
         return [network(input) for network in self.model]
 
-    def opt(self, optimizer: Sequence[Any]) -> _Optimizers:
+    def opt(self, optimizer: Sequence[Optimizer]) -> _Optimizers:
         """One optimizer of all networks' optimizers.
 
         Raises:
@@ -54,11 +55,11 @@ class DML(Layer):
             )
         return _Optimizers(given)
 
-    def ce_loss(self, logits: Sequence[Any], labels: Any) -> list[Any]:
+    def ce_loss(self, logits: Sequence[Tensor], labels: Tensor) -> list[Tensor]:
         """Of each network, the mean cross entropy with the labels."""
         return [F.cross_entropy(x, labels).mean() for x in logits]
 
-    def kl_loss(self, logits: Sequence[Any]) -> list[Any]:
+    def kl_loss(self, logits: Sequence[Tensor]) -> list[Tensor]:
         """Of each network, the mean over the others of KL(other || it), which gives
         the others no gradient.
         """
@@ -68,7 +69,7 @@ class DML(Layer):
             found.append(sum(others[1:], others[0]) / len(others))
         return found
 
-    def loss(self, logits: Sequence[Any], labels: Any) -> list[Any]:
+    def loss(self, logits: Sequence[Tensor], labels: Tensor) -> list[Tensor]:
         """Of each network, `ce_loss` + `kl_loss`."""
         pairs = zip(self.ce_loss(logits, labels), self.kl_loss(logits), strict=True)
         return [a + b for a, b in pairs]
@@ -81,10 +82,10 @@ class _Optimizers:
         optimizers: One for each network, in order.
     """
 
-    def __init__(self, optimizers: list[Any]) -> None:
+    def __init__(self, optimizers: list[Optimizer]) -> None:
         self._optimizers = optimizers
 
-    def minimize(self, losses: Sequence[Any]) -> None:
+    def minimize(self, losses: Sequence[Tensor]) -> None:
         """Differentiate each loss and step its network."""
         for value in losses:
             value.backward()
