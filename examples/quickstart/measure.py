@@ -99,9 +99,9 @@ def _instruction_set(runtime: str) -> str:
         import proa_lite
 
         return proa_lite.isa()
-    from proa.cli import instruction_set
+    from proa.utils.installation import engine
 
-    return instruction_set()["isa"]
+    return engine()["isa"]
 
 
 def _main(runtime: str, model: str, images: str, result: str) -> None:
