@@ -121,7 +121,7 @@ def _images(cache: Path) -> Any:
     spec.loader.exec_module(module)
     images = module.load(cache)
     if images.name != "Fashion-MNIST":
-        pytest.skip("Fashion-MNIST could not be had")
+        pytest.skip("Fashion-MNIST is not available")
     return images
 
 

@@ -41,7 +41,7 @@ class _Source(Protocol):
         ...
 
     def ready(self) -> int:
-        """Batches that can be had without waiting."""
+        """Batches that are received already, so that none waits for them."""
         ...
 
 
