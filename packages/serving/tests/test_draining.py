@@ -62,8 +62,9 @@ def test_grpc_calls_get_ok_or_unavailable_while_the_server_stops(
     for thread in threads:
         thread.join(20)
     channel.close()
-    # grpcio's server may itself cancel a call that arrives while it stops.
-    found.pop(grpc.StatusCode.CANCELLED if engine == "grpcio" else None, None)
+    # grpcio's server itself cancels a call that arrives in the moment it stops.
+    cancelled = found.pop(grpc.StatusCode.CANCELLED, 0)
+    assert cancelled <= (len(threads) if engine == "grpcio" else 0)
     assert set(found) == {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
 
 
