@@ -53,6 +53,8 @@ size_t visit(const proa::ModelView& model) {
   return sum + model.output_count();
 }
 
+constexpr size_t kPlanBytes = 1 << 20;
+
 /// The model's inputs, of size 2 where that is open.
 std::vector<proa::View> inputs_of(const proa::ModelView& model) {
   std::vector<proa::View> inputs;
@@ -70,14 +72,14 @@ int try_blocks(const proa::ModelView& model) {
   int stage = 1;
   try {
     const proa::FlowProgram program(model);
-    proa::FlowRun run(program, 1);
+    proa::FlowRun run(program, 1, kPlanBytes);
     stage = 2;
     for (const proa::FlowBlock& block : program.blocks) {
       if (block.computing == nullptr) continue;
       proa::PlanOptions how;
       how.given_outputs = true;
       how.stores = block.passed.data();
-      proa::BlockPlans plans(*block.computing, how, 1);
+      proa::BlockPlans plans(*block.computing, how, 1, kPlanBytes);
       plans.find(inputs_of(block.computing->view).data());
     }
     return 3;
