@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
+from .loaded import tool
+
 pytest.importorskip("mypy")
-TOOLS = Path(__file__).resolve().parent.parent
 SOURCE = """
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
@@ -40,16 +36,6 @@ class Box:
     @property
     def kind(self) -> Any: ...
 """
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 tool("api_reference")

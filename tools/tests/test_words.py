@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parent.parent
-_spec = importlib.util.spec_from_file_location("words", TOOLS / "words.py")
-assert _spec is not None
-assert _spec.loader is not None
-words = importlib.util.module_from_spec(_spec)
-sys.modules["words"] = words
-_spec.loader.exec_module(words)
+from .loaded import tool
+
+words = tool("words")
 
 PAGE = """# Glossary
 

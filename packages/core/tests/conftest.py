@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +31,15 @@ def verified_passes() -> None:
     """Let the verifier run after every pass that changes a program."""
     for name, found in PASSES.items():
         PASSES[name] = Pass(_verified(found.run), found.level)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,18 @@ def write_mlp(path: Path) -> Path:
 def mlp(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     hidden = np.maximum(x @ W1 + B1, 0)
     return hidden @ W2, hidden
+
+
+def batch(n: int, seed: int = 0) -> np.ndarray:
+    """Drawn inputs of `write_mlp`'s model, (n, 6)."""
+    return np.random.default_rng(seed).standard_normal((n, 6)).astype(np.float32)
+
+
+def check_mlp(
+    outputs: Sequence[np.ndarray], x: np.ndarray, tolerance: float = 1e-5
+) -> None:
+    for got, want in zip(outputs, mlp(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
 def write_gate(path: Path) -> Path:

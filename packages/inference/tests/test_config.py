@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inference_models import mlp, write_loop, write_mlp
+from inference_models import batch, check_mlp, mlp, write_loop
 
 import proa
 import proa_inference as inference
@@ -20,20 +20,6 @@ from proa.errors import (
 from proa_inference import Config, DataType, PrecisionType, create_predictor
 
 NAMES = (Path(__file__).parent / "paddle_names.txt").read_text().split()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return write_mlp(tmp_path_factory.mktemp("models") / "mlp.proa")
-
-
-def batch(n, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, 6)).astype(np.float32)
-
-
-def check(outputs, x, tolerance=1e-5):
-    for got, want in zip(outputs, mlp(x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.feature("L515")
@@ -60,7 +46,7 @@ def test_another_device_is_refused_and_nothing_changes(path, name):
         getattr(config, name)(100, 0)
     assert not config.use_gpu()
     assert not config.tensorrt_engine_enabled()
-    check(create_predictor(config).run([batch(2)]), batch(2))
+    check_mlp(create_predictor(config).run([batch(2)]), batch(2))
 
 
 def test_the_module_of_proa_is_this_package(path):
@@ -133,13 +119,13 @@ def test_debugging_writes_the_graph_after_each_pass(path, tmp_path):
     config.set_optim_cache_dir(tmp_path / "graphs")
     config.switch_ir_debug()
     config.enable_save_optim_model()
-    check(create_predictor(config).run([batch(2)]), batch(2))
+    check_mlp(create_predictor(config).run([batch(2)]), batch(2))
     texts = sorted(p.name for p in (tmp_path / "graphs").glob("*.txt"))
     assert "0_recorded.txt" in texts
     assert len(texts) == len(config.pass_builder().all_passes())
     assert "linear" in (tmp_path / "graphs" / "0_recorded.txt").read_text()
     saved = create_predictor(Config(tmp_path / "graphs" / "_optimized.proa"))
-    check(saved.run([batch(2)]), batch(2))
+    check_mlp(saved.run([batch(2)]), batch(2))
 
 
 def test_messages_are_logged_unless_disabled(path, caplog):
@@ -157,7 +143,7 @@ def test_a_profile_has_operations_and_bytes_and_is_printed_at_the_end(path, caps
     config = Config(path)
     config.enable_profile()
     predictor = create_predictor(config)
-    check(predictor.run([batch(4)]), batch(4))
+    check_mlp(predictor.run([batch(4)]), batch(4))
     (steps,) = predictor.profile_runs()
     by_op = [(s.flops, s.bytes) for s in steps if s.op.startswith("linear")]
     # y = hidden @ W2 of (4, 8) and (8, 3), float32
@@ -196,13 +182,13 @@ def test_a_cache_of_plans_has_a_limit(path):
     predictor = create_predictor(config)
     sizes = []
     for n in [*range(1, 40)] * 2:
-        check(predictor.run([batch(n)]), batch(n))
+        check_mlp(predictor.run([batch(n)]), batch(n))
         sizes.append(predictor.memory()["arena"])
     assert sizes[38] == sizes[-1]
     config.set_plan_cache(1000, 1)  # bytes for less than one
     small = create_predictor(config)
     for n in range(1, 40):
-        check(small.run([batch(n)]), batch(n))
+        check_mlp(small.run([batch(n)]), batch(n))
     assert small.memory()["arena"] < predictor.memory()["arena"]
     config.set_mkldnn_cache_capacity(3)
     assert config.plan_cache() == (3, 1)
@@ -219,7 +205,7 @@ def test_hooks_are_called_with_every_array(path):
         lambda op, name, tensor: seen.update({name: (op, tensor.copy_to_cpu())})
     )
     x = batch(3)
-    check(predictor.run([x]), x)
+    check_mlp(predictor.run([x]), x)
     y, hidden = mlp(x)
     assert seen["hidden"][0] == "relu"
     np.testing.assert_allclose(seen["hidden"][1], hidden, rtol=1e-5, atol=1e-6)
@@ -236,12 +222,12 @@ def test_handles_take_shapes_tensors_and_dlpack(path):
         handle.mutable_data()
     handle.reshape([2, 6])
     handle.mutable_data()[:] = batch(2)
-    check(predictor.run(), batch(2))
+    check_mlp(predictor.run(), batch(2))
     handle.copy_from_cpu(batch(4))
-    check(predictor.run(), batch(4))
+    check_mlp(predictor.run(), batch(4))
     tensor = proa.to_tensor(batch(3))
     handle.share_external_data(tensor)
-    check(predictor.run(), batch(3))
+    check_mlp(predictor.run(), batch(3))
     output = predictor.get_output_handle("y")
     shared = np.from_dlpack(output)
     assert np.shares_memory(shared, output.copy_to_cpu())
@@ -296,11 +282,11 @@ def test_names_before_2_0_work_and_warn(path):
     assert isinstance(handle, inference.ZeroCopyTensor)
     handle.copy_from_cpu(batch(3))
     assert predictor.zero_copy_run()
-    check([predictor.get_output_tensor(n).copy_to_cpu() for n in ("y", "hidden")],
+    check_mlp([predictor.get_output_tensor(n).copy_to_cpu() for n in ("y", "hidden")],
           batch(3))  # fmt: skip
     found = predictor.run([inference.PaddleTensor(batch(2), "x")])
     assert [tensor.name for tensor in found] == ["y", "hidden"]
-    check([tensor.as_ndarray() for tensor in found], batch(2))
+    check_mlp([tensor.as_ndarray() for tensor in found], batch(2))
     assert found[0].shape == [2, 3]
 
 

@@ -4,25 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from inference_models import mlp, write_loop, write_mlp
+from inference_models import batch, check_mlp, write_loop
 
 import proa
 from proa.errors import InvalidArgumentError, UnimplementedError
 from proa_inference import Config, OnnxRuntimeDelegate, create_predictor
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return write_mlp(tmp_path_factory.mktemp("models") / "mlp.proa")
-
-
-def batch(n, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, 6)).astype(np.float32)
-
-
-def check(outputs, x):
-    for got, want in zip(outputs, mlp(x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 class NumpyDelegate:
@@ -53,7 +39,7 @@ def test_a_delegate_runs_the_nodes_that_it_takes(path):
     predictor = delegated(path, delegate)
     assert delegate.compiled == [["relu"]]
     for n in (1, 5):
-        check(predictor.run([batch(n)]), batch(n))
+        check_mlp(predictor.run([batch(n)]), batch(n))
     steps = [step.op for step in predictor.profile([batch(2)])]
     assert steps == ["linear", "numpy", "linear"]
     assert predictor.get_output_names() == ["y", "hidden"]
@@ -62,18 +48,18 @@ def test_a_delegate_runs_the_nodes_that_it_takes(path):
         for (_, x), found in zip(
             work, threads.map(lambda w: w[0].run([w[1]]), work), strict=True
         ):
-            check(found, x)
+            check_mlp(found, x)
     with pytest.raises(InvalidArgumentError, match=r"'x' must be float32"):
         predictor.run([batch(2)[:, :3]])
     with pytest.raises(InvalidArgumentError, match="expected 1 inputs, got 0"):
         predictor.run([])
     assert predictor.try_shrink_memory() > 0
-    check(predictor.run([batch(5)]), batch(5))
+    check_mlp(predictor.run([batch(5)]), batch(5))
 
 
 def test_small_parts_stay_with_the_engine(path):
     delegate = NumpyDelegate(min_nodes=2)
-    check(delegated(path, delegate).run([batch(2)]), batch(2))
+    check_mlp(delegated(path, delegate).run([batch(2)]), batch(2))
     assert delegate.compiled == []
 
 
@@ -114,11 +100,11 @@ def test_onnxruntime_runs_what_onnx_has(path, optimize):
     config.enable_onnxruntime()
     assert config.onnxruntime_enabled()
     predictor = create_predictor(config)
-    check(predictor.run([batch(3)]), batch(3))
+    check_mlp(predictor.run([batch(3)]), batch(3))
     steps = [step.op for step in predictor.profile([batch(3)])]
     assert "onnxruntime" in steps
     part = delegated(path, OnnxRuntimeDelegate(["relu"]))
-    check(part.run([batch(3)]), batch(3))
+    check_mlp(part.run([batch(3)]), batch(3))
     assert [s.op for s in part.profile([batch(3)])] == [
         "linear",
         "onnxruntime",

@@ -4,7 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from inference_models import loop, mlp, write_gate, write_loop, write_mlp
+from inference_models import (
+    batch,
+    check_mlp,
+    loop,
+    write_gate,
+    write_loop,
+)
 
 import proa
 from proa.errors import (
@@ -16,11 +22,6 @@ from proa.errors import (
 from proa_inference import Config, PredictorPool, create_predictor
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return write_mlp(tmp_path_factory.mktemp("models") / "mlp.proa")
-
-
 @pytest.fixture
 def predictor(path):
     config = Config(path)
@@ -28,18 +29,9 @@ def predictor(path):
     return create_predictor(config)
 
 
-def batch(n, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, 6)).astype(np.float32)
-
-
-def check(outputs, x):
-    for got, want in zip(outputs, mlp(x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-
-
 def test_run_takes_and_returns_arrays(predictor):
     for n in (1, 4, 0, 7):
-        check(predictor.run([batch(n)]), batch(n))
+        check_mlp(predictor.run([batch(n)]), batch(n))
 
 
 def test_specs_match_the_file(predictor):
@@ -54,7 +46,8 @@ def test_handles_copy_in_and_out(predictor):
     handle.copy_from_cpu(x)
     assert handle.shape() == [5, 6]
     predictor.run()
-    check([predictor.get_output_handle(n).copy_to_cpu() for n in ("y", "hidden")], x)
+    handles = [predictor.get_output_handle(name) for name in ("y", "hidden")]
+    check_mlp([handle.copy_to_cpu() for handle in handles], x)
 
 
 @pytest.mark.feature("L514")
@@ -62,7 +55,7 @@ def test_shared_input_is_read_in_place_at_the_run(predictor):
     x = batch(2)
     predictor.get_input_handle("x").share_external_data(x)
     x *= 2
-    check(predictor.run(), x)
+    check_mlp(predictor.run(), x)
 
 
 def test_results_are_new_arrays(predictor):
@@ -75,22 +68,22 @@ def test_results_are_new_arrays(predictor):
 def test_strided_inputs_have_the_same_result(predictor):
     wide = np.zeros((8, 12), np.float32)
     wide[::2, ::2] = batch(4)
-    check(predictor.run([wide[::2, ::2]]), batch(4))
-    check(predictor.run([np.asfortranarray(batch(4))]), batch(4))
-    check(predictor.run([batch(4)[::-1]]), batch(4)[::-1])
+    check_mlp(predictor.run([wide[::2, ::2]]), batch(4))
+    check_mlp(predictor.run([np.asfortranarray(batch(4))]), batch(4))
+    check_mlp(predictor.run([batch(4)[::-1]]), batch(4)[::-1])
 
 
 def test_results_do_not_depend_on_disabled_passes(path):
     config = Config(path)
     config.switch_ir_optim(False)
-    check(create_predictor(config).run([batch(4)]), batch(4))
+    check_mlp(create_predictor(config).run([batch(4)]), batch(4))
     config.switch_ir_optim(True)
     names = config.pass_builder().all_passes()
     config.delete_pass(names[0])
     assert names[0] not in config.pass_builder().all_passes()
     with pytest.raises(NotFoundError, match="name must be one of"):
         config.delete_pass("no_such_pass")
-    check(create_predictor(config).run([batch(4)]), batch(4))
+    check_mlp(create_predictor(config).run([batch(4)]), batch(4))
 
 
 @pytest.mark.parametrize("rows", [1, 2000])
@@ -116,7 +109,7 @@ def test_elementwise_nodes_run_as_one_step_where_arrays_are_large(
 def test_a_model_from_memory(path):
     config = Config()
     config.set_model_buffer(path.read_bytes())
-    check(create_predictor(config).run([batch(2)]), batch(2))
+    check_mlp(create_predictor(config).run([batch(2)]), batch(2))
 
 
 @pytest.mark.feature("L526")
@@ -150,12 +143,12 @@ def test_passes_are_listed_deleted_and_inserted(path):
     builder.insert_pass(0, before[1])
     builder.append_pass(before[0])
     assert builder.all_passes() == [before[1], before[0], *before[2:], before[0]]
-    check(create_predictor(config).run([batch(4)]), batch(4))
+    check_mlp(create_predictor(config).run([batch(4)]), batch(4))
     with pytest.raises(NotFoundError, match="name must be one of"):
         builder.insert_pass(0, "no_such_pass")
     builder.turn_off()
     assert builder.all_passes() == []
-    check(create_predictor(config).run([batch(4)]), batch(4))
+    check_mlp(create_predictor(config).run([batch(4)]), batch(4))
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2])
@@ -183,7 +176,7 @@ def test_models_and_predictors_run_in_many_threads_at_once(path, tmp_path):
             for predictor in (kept, own):
                 if index % 2 == 0:
                     x = batch(1 + (i + index) % 5, seed=i)
-                    check(predictor.run([x]), x)
+                    check_mlp(predictor.run([x]), x)
                 else:
                     x = np.full((1, 8), index + i, np.float32)
                     rows, count = predictor.run([x, np.array(i % 4)])
@@ -204,7 +197,7 @@ def test_clones_run_in_threads_of_their_own(path):
         try:
             for i in range(50):
                 x = batch(1 + (i + index) % 5, seed=i)
-                check(predictor.run([x]), x)
+                check_mlp(predictor.run([x]), x)
         except AssertionError as error:
             failures.append(error)
 
@@ -238,7 +231,7 @@ def test_wrong_inputs_are_named(predictor):
         predictor.run()
     with pytest.raises(PreconditionNotMetError, match="computed by run"):
         predictor.get_output_handle("y").copy_to_cpu()
-    check(predictor.run([batch(2)]), batch(2))
+    check_mlp(predictor.run([batch(2)]), batch(2))
 
 
 def test_wrong_files_are_typed_errors(path, tmp_path):

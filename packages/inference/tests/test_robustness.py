@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inference_models import mlp, write_mlp
+from inference_models import batch, check_mlp
 
 import proa
 import proa_inference
@@ -19,20 +19,6 @@ from proa import nn
 from proa.errors import VersionError
 from proa.static import InputSpec
 from proa_inference import Config, create_predictor
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return write_mlp(tmp_path_factory.mktemp("models") / "mlp.proa")
-
-
-def batch(n, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, 6)).astype(np.float32)
-
-
-def check(outputs, x):
-    for got, want in zip(outputs, mlp(x), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def resident():
@@ -91,7 +77,7 @@ def test_clones_in_threads_have_memory_of_their_own(path):
     config = Config(path)
     config.set_cpu_math_library_num_threads(1)
     first = create_predictor(config)
-    check(first.run([batch(2)]), batch(2))
+    check_mlp(first.run([batch(2)]), batch(2))
     held = first.memory()["arena"]
 
     def work(index):
@@ -100,14 +86,14 @@ def test_clones_in_threads_have_memory_of_their_own(path):
         assert twin.memory()["packed"] == first.memory()["packed"]
         for i in range(60):
             x = batch(1 + (7 * index + i) % 90, seed=i)
-            check(twin.run([x]), x)
+            check_mlp(twin.run([x]), x)
         return twin.memory()["arena"]
 
     with ThreadPoolExecutor(6) as threads:
         arenas = list(threads.map(work, range(6), timeout=100))
     assert min(arenas) > held
     assert first.memory()["arena"] == held
-    check(first.run([batch(2)]), batch(2))
+    check_mlp(first.run([batch(2)]), batch(2))
 
 
 class Recognizer(nn.Layer):
@@ -162,7 +148,7 @@ def test_passes_run_in_many_threads_at_once(recognizer, path):
     def work(index):
         for i in range(6):
             if (index + i) % 2:
-                check(create_predictor(Config(path)).run([batch(3)]), batch(3))
+                check_mlp(create_predictor(Config(path)).run([batch(3)]), batch(3))
             else:
                 (got,) = create_predictor(Config(recognizer[1])).run([images])
                 np.testing.assert_array_equal(got, want)

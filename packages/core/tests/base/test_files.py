@@ -243,17 +243,6 @@ def test_a_file_that_grows_too_large_leaves_the_old_one(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(small_disk: Path) -> None:
     path = small_disk / "x"
     proa.save({"x": proa.ones([1000])}, path)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -211,17 +210,6 @@ def test_other_readers_see_plain_state_dicts(tmp_path: Path) -> None:
         safetensors.read_metadata(tmp_path / "x.pdparams")["proa.checkpoint"]
     )
     assert about["optimizer"]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_disk_with_room_for_one_file_gets_none(small_disk: Path) -> None:
