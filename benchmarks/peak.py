@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 
-def _memory(field: str) -> int:
+def resident(field: str) -> int:
     """Bytes of a line of this process's status; unlike getrusage's, its peak does not
     begin with that of the process that started it.
     """
@@ -29,13 +29,13 @@ def main(name: str, contender: str, precision: str, threads: str) -> None:
         workloads.set_threads(contender, int(threads))
     except ImportError:
         return
-    at_rest = _memory("VmRSS")
+    at_rest = resident("VmRSS")
     step = workloads.step_of(contender, workloads.BY_NAME[name], precision)
     if step is None:
         return
     for _ in range(3):
         step()
-    print(_memory("VmHWM"), at_rest)
+    print(resident("VmHWM"), at_rest)
 
 
 def peak_of(name: str, contender: str, precision: str, threads: int) -> int | None:

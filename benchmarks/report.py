@@ -64,35 +64,35 @@ def geomean(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
+def _label(row: Row) -> str:
+    """What a row counts to, such as "training steps, fp32, 1 threads"."""
+    return f"{row['kind']}, {row['precision']}, {row['threads']} threads"
+
+
 def summary(rows: list[Row]) -> str:
-    """The geometric mean of the ratios of whole training steps."""
-    steps = [row for row in rows if "precision" in row and "ratio" in row]
-    lines = []
-    kinds = sorted({(r["precision"], r["threads"]) for r in steps})
-    for precision, threads in kinds:
-        ratios = [
-            row["ratio"]
-            for row in steps
-            if (row["precision"], row["threads"]) == (precision, threads)
-        ]
-        lines.append(
-            f"training steps, {precision}, {threads} threads: {geomean(ratios):.2f} "
-            f"of the best peer (geometric mean of {len(ratios)}), "
-            f"worst {max(ratios):.2f}"
-        )
-    return "\n".join(lines)
+    """Geometric means of the ratios of training steps, and of predictors."""
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        if "precision" in row and "ratio" in row:
+            ratios.setdefault(_label(row), []).append(row["ratio"])
+    return "\n".join(
+        f"{label}: {geomean(found):.2f} of the best peer (geometric mean of "
+        f"{len(found)}), worst {max(found):.2f}"
+        for label, found in sorted(ratios.items())
+    )
 
 
 def compare_precisions(rows: list[Row]) -> None:
-    """Give bf16 rows their time over that of our float32."""
+    """Give rows of bf16 and int8 their time over that of our float32."""
+    keys = ("kind", "workload", "threads")
     plain = {
-        (row["workload"], row["threads"]): row["proa"]
+        tuple(row[k] for k in keys): row["proa"]
         for row in rows
         if row.get("precision") == "fp32"
     }
     for row in rows:
-        if row.get("precision") == "bf16":
-            base = plain.get((row["workload"], row["threads"]))
+        if row.get("precision", "fp32") != "fp32":
+            base = plain.get(tuple(row[k] for k in keys))
             if base is not None:
                 row["of_fp32"] = row["proa"] / base
 

@@ -19,6 +19,7 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).parent))
 
 import harness
+import infer_models
 import peak_rates
 import report
 import workloads
@@ -27,6 +28,7 @@ from suites import (
     conv,
     eager,
     growth,
+    infer,
     kernel,
     loader,
     passes,
@@ -42,6 +44,7 @@ SUITES = {
     "conv": conv,
     "eager": eager,
     "growth": growth,
+    "infer": infer,
     "kernel": kernel,
     "loader": loader,
     "passes": passes,
@@ -67,12 +70,14 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument(
+        "--precision", nargs="+", choices=infer.PRECISIONS, default=["fp32", "bf16"],
+        help="of the suites train and infer",
+    )  # fmt: skip
+    _infer_options(parser)
     group = parser.add_argument_group("the suite train")
     group.add_argument(
         "--workloads", nargs="+", choices=sorted(workloads.BY_NAME), help="all"
-    )
-    group.add_argument(
-        "--precision", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"]
     )
     group.add_argument(
         "--contenders", nargs="+", choices=workloads.CONTENDERS,
@@ -82,6 +87,19 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _infer_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the suite infer")
+    group.add_argument(
+        "--models", nargs="+", choices=sorted(infer_models.BY_NAME), help="all"
+    )
+    group.add_argument(
+        "--batch", type=int, nargs="+", default=list(infer_models.BATCHES)
+    )
+    group.add_argument(
+        "--load", action="store_true", help="also loads in fresh processes"
+    )
+
+
 def _cases(
     name: str, torch: ModuleType | None, threads: int, options: argparse.Namespace
 ) -> Iterator[tuple[harness.Case, dict[str, object]]]:
@@ -89,9 +107,18 @@ def _cases(
         yield from train.cases(
             threads,
             options.workloads or list(workloads.BY_NAME),
-            options.precision,
+            [p for p in options.precision if p != "int8"],
             options.contenders,
             memory=not options.no_memory,
+        )
+        return
+    if name == "infer":
+        yield from infer.cases(
+            threads,
+            options.models or list(infer_models.BY_NAME),
+            options.precision,
+            options.batch,
+            load=options.load,
         )
         return
     if name == "serve":

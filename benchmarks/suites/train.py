@@ -24,7 +24,11 @@ def cases(
     """
     for name in names:
         for precision in precisions:
-            facts: Facts = {"workload": name, "precision": precision}
+            facts: Facts = {
+                "kind": "training steps",
+                "workload": name,
+                "precision": precision,
+            }
             work = workloads.BY_NAME[name]
             yield case(work, precision, threads, contenders, memory=memory), facts
 
