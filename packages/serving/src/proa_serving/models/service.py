@@ -10,11 +10,7 @@ from proa_serving import __version__
 from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
-from proa_serving.protocol.errors import (
-    ForbiddenError,
-    ServingError,
-    UnavailableError,
-)
+from proa_serving.protocol.errors import ServingError, UnavailableError
 from proa_serving.protocol.messages import (
     IndexEntry,
     InferRequest,
@@ -85,15 +81,7 @@ class InferenceService:
         return await asyncio.to_thread(self._repository.index, ready_only)
 
     async def load(self, name: str) -> None:
-        self._check_control()
         await asyncio.to_thread(self._repository.load, name)
 
     async def unload(self, name: str) -> None:
-        self._check_control()
         await asyncio.to_thread(self._repository.unload, name)
-
-    def _check_control(self) -> None:
-        if not self.config.model_control:
-            raise ForbiddenError(
-                "server", "must be started with --model-control to load or unload"
-            )
