@@ -86,6 +86,7 @@ class Server:
         end = time.monotonic() + grace
         self._service.drain()
         await self._fronts.stop(grace)
+        self._service.close()
         left = max(0.0, end - time.monotonic())
         return await asyncio.to_thread(self.repository.close, left)
 

@@ -21,7 +21,7 @@ from proa_serving.http2.calls import (
 )
 from proa_serving.http2.dispatch import Parts, Receive, Send
 from proa_serving.http2.stream import Buffer, Message
-from proa_serving.models.service import METADATA, InferenceService
+from proa_serving.models.service import InferenceService
 from proa_serving.protocol import rpc, rpc_bytes
 from proa_serving.protocol.errors import (
     InvalidRequestError,
@@ -238,8 +238,9 @@ class GrpcMethods:
         return pb.ModelReadyResponse(ready=ready)
 
     def ServerMetadata(self, _: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
+        held = self._service.metadata()
         return pb.ServerMetadataResponse(
-            name=METADATA.name, version=METADATA.version, extensions=METADATA.extensions
+            name=held.name, version=held.version, extensions=held.extensions
         )
 
     def ModelMetadata(
@@ -272,6 +273,30 @@ class GrpcMethods:
     ) -> pb.RepositoryModelUnloadResponse:
         await self._service.unload(request.model_name)
         return pb.RepositoryModelUnloadResponse()
+
+    def SystemSharedMemoryStatus(
+        self, request: pb.SystemSharedMemoryStatusRequest
+    ) -> pb.SystemSharedMemoryStatusResponse:
+        message = pb.SystemSharedMemoryStatusResponse()
+        for held in self._service.shared_memory().status(request.name):
+            line = message.regions[held.name]
+            line.name, line.key = held.name, held.key
+            line.offset, line.byte_size = held.offset, held.byte_size
+        return message
+
+    async def SystemSharedMemoryRegister(
+        self, request: pb.SystemSharedMemoryRegisterRequest
+    ) -> pb.SystemSharedMemoryRegisterResponse:
+        await self._service.register_memory(
+            request.name, request.key, request.offset, request.byte_size
+        )
+        return pb.SystemSharedMemoryRegisterResponse()
+
+    async def SystemSharedMemoryUnregister(
+        self, request: pb.SystemSharedMemoryUnregisterRequest
+    ) -> pb.SystemSharedMemoryUnregisterResponse:
+        await self._service.unregister_memory(request.name)
+        return pb.SystemSharedMemoryUnregisterResponse()
 
 
 async def _serialized(answer: Coroutine[Any, Any, Any]) -> Parts:

@@ -7,6 +7,7 @@ import functools
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -17,7 +18,7 @@ from proa_serving.http.cors import PREFLIGHT, cors_headers, is_preflight
 from proa_serving.http.messages import Reply, Request
 from proa_serving.http.routes import Route, find_route
 from proa_serving.metrics import CONTENT_TYPE
-from proa_serving.models.service import METADATA, InferenceService
+from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     ServingError,
@@ -75,6 +76,9 @@ class HttpApp:
             "load": self._load,
             "unload": self._unload,
             "metrics": self._metrics,
+            "memory_status": self._memory_status,
+            "memory_register": self._memory_register,
+            "memory_unregister": self._memory_unregister,
         }
 
     def close(self) -> None:
@@ -213,13 +217,7 @@ class HttpApp:
         return reply
 
     def _server_metadata(self, *_: object) -> Reply:
-        return Reply.of_json(
-            {
-                "name": METADATA.name,
-                "version": METADATA.version,
-                "extensions": list(METADATA.extensions),
-            }
-        )
+        return Reply.of_json(asdict(self._service.metadata()))
 
     def _live(self, *_: object) -> Reply:
         return Reply.of_json({"live": True})
@@ -246,11 +244,46 @@ class HttpApp:
             }
         )
 
-    async def _index(self, _: Route, request: Request) -> Reply:
+    async def _body(self, request: Request, where: str) -> dict[str, Any]:
+        """The JSON object of a request that is not large."""
         body = await self._inflated(request)
         if len(body) > _BIG:
-            raise TooLargeError("index", f"body must be at most {_BIG} bytes")
-        ready = parse_json(body, "index").get("ready", False) if body else False
+            raise TooLargeError(where, f"body must be at most {_BIG} bytes")
+        return parse_json(body, where) if body else {}
+
+    def _memory_status(self, route: Route, _: Request) -> Reply:
+        return Reply.of_json(
+            [
+                {
+                    "name": held.name,
+                    "key": held.key,
+                    "offset": held.offset,
+                    "byte_size": held.byte_size,
+                }
+                for held in self._service.shared_memory().status(route.model)
+            ]
+        )
+
+    async def _memory_register(self, route: Route, request: Request) -> Reply:
+        held = await self._body(request, "register")
+        key, offset, size = (
+            held.get("key"),
+            held.get("offset", 0),
+            held.get("byte_size"),
+        )
+        if not isinstance(key, str) or type(offset) is not int or type(size) is not int:
+            raise InvalidRequestError(
+                "register", "must have a string key, and numbers offset and byte_size"
+            )
+        await self._service.register_memory(route.model, key, offset, size)
+        return Reply.of_json({})
+
+    async def _memory_unregister(self, route: Route, _: Request) -> Reply:
+        await self._service.unregister_memory(route.model)
+        return Reply.of_json({})
+
+    async def _index(self, _: Route, request: Request) -> Reply:
+        ready = (await self._body(request, "index")).get("ready", False)
         if not isinstance(ready, bool):
             raise InvalidRequestError(
                 "index", f"ready must be a bool, got {ready!r:.40}"

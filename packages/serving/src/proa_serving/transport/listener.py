@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from proa_serving.config import ServerConfig
+from proa_serving.models.shared_memory import MAX_REGIONS
 from proa_serving.protocol.errors import AddressInUseError
 from proa_serving.schedule.budget import ByteBudget
 from proa_serving.transport.phases import (
@@ -135,12 +136,12 @@ def _refuse_handshakes(held: socket.socket) -> None:
         log.debug("cannot filter the connections that are refused: %s", error)
 
 
-def _allowed_connections(wanted: int) -> int:
-    """``wanted``, or as many as there are file descriptors for."""
+def _allowed_connections(wanted: int, kept: int) -> int:
+    """``wanted``, or as many as there are file descriptors for, with ``kept`` left."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:
         return wanted
-    allowed = max(1, files - _RESERVED_FILES - _HEALTH_CONNECTIONS)
+    allowed = max(1, files - kept - _HEALTH_CONNECTIONS)
     if allowed < wanted:
         log.warning(
             "at most %d connections, not %d: the limit of open files is %d",
@@ -212,7 +213,8 @@ class Listener(Generic[Answers]):
         }
         self._name = held.getsockname()
         self._socket = held
-        self._limit = _allowed_connections(config.max_connections)
+        kept = _RESERVED_FILES + (MAX_REGIONS if config.shared_memory else 0)
+        self._limit = _allowed_connections(config.max_connections, kept)
         self._connections: set[Connection] = set()
         self._opening: dict[Connection, asyncio.Task[None]] = {}
         self._sweep: asyncio.TimerHandle | None = None
