@@ -15,6 +15,10 @@ from proa_serving.http.connection import HttpConnection
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.service import InferenceService
+from proa_serving.observe.access_log import AccessLog
+from proa_serving.observe.otlp import OtlpExport
+from proa_serving.observe.timeline import Timeline
+from proa_serving.observe.trace import Sink, Tracer
 from proa_serving.protocol.errors import ServingError
 from proa_serving.transport.listener import Listener, bind
 
@@ -59,9 +63,24 @@ class Server:
         self.metrics = Metrics()
         self.repository = ModelRepository(config, self.metrics)
         self._service = InferenceService(config, self.repository, self.metrics)
+        self._observe(config)
         self._app: HttpApp | None = None
         self._http: Listener[HttpApp] | None = None
         self._grpc: Listener[GrpcMethods] | GrpcioServer | None = None
+        self._polling: asyncio.Task[None] | None = None
+
+    def _observe(self, config: ServerConfig) -> None:
+        """Trace requests where anything is to take the traces."""
+        sinks: list[Sink] = []
+        if config.access_log is not None:
+            sinks.append(AccessLog(config.access_log))
+        if config.otlp:
+            sinks.append(OtlpExport(config.otlp))
+        if config.timeline is not None:
+            self._service.timeline = Timeline(config.timeline)
+            sinks.append(self._service.timeline)
+        if sinks:
+            self._service.tracer = Tracer(config.trace_share, sinks)
 
     @property
     def http_address(self) -> str | None:
@@ -96,9 +115,19 @@ class Server:
                 await self._grpc.start()
             if self._http is not None:
                 await self._http.start()
+            if config.poll_s:
+                self._polling = asyncio.create_task(self._poll(config.poll_s))
         except BaseException:
             await self.stop(0.0)
             raise
+
+    async def _poll(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await asyncio.to_thread(self.repository.refresh)
+            except Exception:
+                log.exception("looking for changed models failed")
 
     async def stop(self, grace: float | None = None) -> bool:
         """Refuse what is new, finish what is in flight; True if all was finished.
@@ -109,6 +138,8 @@ class Server:
         grace = self._config.grace_s if grace is None else grace
         end = time.monotonic() + grace
         self._service.drain()
+        if self._polling is not None:
+            self._polling.cancel()
         fronts = [front for front in (self._http, self._grpc) if front is not None]
         for front in fronts:
             front.drain()
@@ -116,7 +147,11 @@ class Server:
         if self._app is not None:
             self._app.close()
         left = max(0.0, end - time.monotonic())
-        return await asyncio.to_thread(self.repository.close, left)
+        clean = await asyncio.to_thread(self.repository.close, left)
+        tracer, self._service.tracer = self._service.tracer, None
+        if tracer is not None:
+            await asyncio.to_thread(tracer.close)
+        return clean
 
 
 class BackgroundServer:

@@ -31,6 +31,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--repository", type=Path, help="folder of NAME/VERSION/model.proa")
     add("--all-versions", action="store_true", help="serve old versions too")
     add("--model-control", action="store_true", help="let clients load and unload")
+    add("--poll", type=float, default=0.0, help="seconds between looks for changes")
+    add("--python-models", action="store_true", help="serve Python files: runs them")
     add("--host", default=default.host, help="address to listen on")
     add("--http", type=_port, metavar="PORT", help="REST; 0 picks a port")
     add("--grpc", type=_port, metavar="PORT", help="gRPC; 0 picks a port")
@@ -40,8 +42,8 @@ def _parser() -> argparse.ArgumentParser:
         default=default.grpc_engine,
         help="what carries gRPC",
     )
-    add("--instances", type=int, default=1, help="workers for each model")
-    add("--threads", type=int, default=1, help="math threads for each worker")
+    add("--instances", type=_cores, default=1, help="workers for each model, or auto")
+    add("--threads", type=_cores, default=1, help="math threads for each, or auto")
     add("--max-batch", type=int, default=limits.max_batch, help="rows in a batch")
     add(
         "--max-delay-us",
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         help="microseconds that a request waits for others to share its batch",
     )
     _add_limits(parser, default, limits)
+    _add_observation(parser)
     add("--verbose", action="store_true", help="log more")
     add("--version", action="version", version=f"proa-serving {__version__}")
     return parser
@@ -78,6 +81,12 @@ def _add_limits(
         default=default.max_in_flight_bytes / MIB,
         help="memory of all requests in flight together",
     )
+    add(
+        "--cache-mib",
+        type=float,
+        default=default.cache_bytes / MIB,
+        help="memory of kept answers, for models that keep them",
+    )
     add("--timeout", type=float, default=default.timeout_s, help="seconds to answer")
     add("--grace", type=float, default=default.grace_s, help="seconds to shut down")
     add(
@@ -100,11 +109,28 @@ def _add_limits(
     )
 
 
+def _add_observation(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--access-log", type=Path, metavar="FILE", help="JSON lines; - is stderr")
+    add("--timeline", type=Path, metavar="FILE", help="Chrome timeline, at the end")
+    add("--otlp", default="", metavar="URL", help="send traces to this collector")
+    add(
+        "--trace-share",
+        type=float,
+        default=0.0,
+        help="of requests without traceparent, the share to trace",
+    )
+
+
 def _port(text: str) -> int:
     port = int(text)
     if not 0 <= port < 2**16:
         raise argparse.ArgumentTypeError(f"port must be 0 to 65535, got {port}")
     return port
+
+
+def _cores(text: str) -> int:
+    return 0 if text == "auto" else int(text)
 
 
 def _config(args: argparse.Namespace) -> ServerConfig:
@@ -114,6 +140,9 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         repository=args.repository,
         all_versions=args.all_versions,
         model_control=args.model_control,
+        poll_s=args.poll,
+        python_models=args.python_models,
+        cache_bytes=int(args.cache_mib * MIB),
         host=args.host,
         http_port=8000 if nothing_said else args.http,
         grpc_port=args.grpc,
@@ -129,6 +158,10 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         grace_s=args.grace,
         max_connections=args.max_connections,
         grpc_engine=args.grpc_engine,
+        trace_share=args.trace_share,
+        timeline=args.timeline,
+        access_log=args.access_log,
+        otlp=args.otlp,
     )
 
 

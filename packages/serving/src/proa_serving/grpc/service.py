@@ -149,7 +149,13 @@ def _head(path: str, context: Context) -> CallHead:
     metadata = dict(context.invocation_metadata() or ())
     text = metadata.get("authorization", "")
     held = text if isinstance(text, bytes) else str(text).encode("latin-1", "replace")
-    return CallHead(path, None, b"identity", held)
+    headers = {
+        key.encode("latin-1"): value
+        if isinstance(value, bytes)
+        else value.encode("latin-1", "replace")
+        for key, value in metadata.items()
+    }
+    return CallHead(path, None, b"identity", held, headers=headers)
 
 
 async def _abort(context: Context, code: grpc.StatusCode, text: str) -> None:

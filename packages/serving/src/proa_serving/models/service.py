@@ -10,8 +10,13 @@ from proa_serving import __version__
 from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
+from proa_serving.models.triton_config import config_for_triton
+from proa_serving.observe.statistics import ModelStatistics
+from proa_serving.observe.timeline import Timeline
+from proa_serving.observe.trace import Tracer
 from proa_serving.protocol.errors import (
     ForbiddenError,
+    RetiredError,
     ServingError,
     UnavailableError,
 )
@@ -27,7 +32,10 @@ from proa_serving.schedule.budget import ByteBudget
 METADATA = ServerMetadata(
     "proa-serving",
     __version__,
-    ("binary_tensor_data", "model_repository", "schedule_policy"),
+    (
+        *("binary_tensor_data", "model_configuration", "model_repository"),
+        *("schedule_policy", "sequence", "statistics"),
+    ),
 )
 
 
@@ -42,6 +50,8 @@ class InferenceService:
         self.budget = ByteBudget(config.max_in_flight_bytes)
         metrics.in_flight_bytes = lambda: self.budget.used
         self.draining = False
+        self.tracer: Tracer | None = None
+        self.timeline: Timeline | None = None
 
     def drain(self) -> None:
         """Answer what is in flight and refuse what is new."""
@@ -75,11 +85,47 @@ class InferenceService:
         try:
             if self.draining:
                 raise UnavailableError("server", "is shutting down")
-            model = self._repository.find(request.model, request.version)
+            model = self._repository.answers(request)
         except ServingError as error:
             self.metrics.refused(protocol, error.reason)
             raise
-        return model.infer(request, protocol)
+        try:
+            if self.tracer is not None:
+                return self.tracer.infer(model, request, protocol)
+            return model.infer(request, protocol)
+        except RetiredError as error:
+            # It was replaced just now; if not, it is being unloaded.
+            successor = self._repository.answers(request)
+            if successor is model:
+                self.metrics.refused(protocol, error.reason)
+                raise
+        return successor.infer(request, protocol)
+
+    def statistics(self, name: str = "", version: str = "") -> list[ModelStatistics]:
+        """Of all versions that are or were served, those that are named.
+
+        Raises:
+            NotFoundError: If there is no such model or version.
+        """
+        if name:
+            self._repository.find(name, version)
+        return [
+            ModelStatistics.of(*held)
+            for held in self.metrics.held()
+            if name in ("", held[0]) and version in ("", held[1])
+        ]
+
+    def model_config(self, name: str, version: str = "") -> dict[str, Any]:
+        """The configuration of a model, in the form of Triton's."""
+        return config_for_triton(self._repository.find(name, version))
+
+    def shadow_report(self, name: str) -> dict[str, Any]:
+        """How a model's shadow differs.
+
+        Raises:
+            NotFoundError: If it has none.
+        """
+        return self._repository.shadow_report(name).to_json()
 
     async def index(self, ready_only: bool) -> list[IndexEntry]:
         return await asyncio.to_thread(self._repository.index, ready_only)

@@ -17,6 +17,7 @@ __all__ = [
     "NotFoundError",
     "QueueFullError",
     "RequestTimeoutError",
+    "RetiredError",
     "ServingError",
     "SlowRequestError",
     "TooLargeError",
@@ -131,6 +132,10 @@ class UnavailableError(ServingError):
     http_status = 503
     grpc_code = "UNAVAILABLE"
     reason = "unavailable"
+
+
+class RetiredError(UnavailableError):
+    """This load of the model takes no more requests; another may have replaced it."""
 
 
 class RequestTimeoutError(ServingError, TimeoutError):
