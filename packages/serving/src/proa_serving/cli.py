@@ -13,7 +13,7 @@ from pathlib import Path
 from proa_serving import __version__
 from proa_serving.app import Server, new_event_loop
 from proa_serving.config import GRPC_ENGINES, MIB, ModelSource, ServerConfig
-from proa_serving.protocol.errors import ServingError
+from proa_serving.protocol.errors import InvalidRequestError, ServingError
 from proa_serving.schedule.queue import Limits
 
 log = logging.getLogger("proa_serving")
@@ -42,8 +42,8 @@ def _parser() -> argparse.ArgumentParser:
         default=default.grpc_engine,
         help="what carries gRPC",
     )
-    add("--instances", type=_cores, default=1, help="workers for each model, or auto")
-    add("--threads", type=_cores, default=1, help="math threads for each, or auto")
+    add("--instances", default="1", help="workers for each model, or auto")
+    add("--threads", default="1", help="math threads for each, or auto")
     add("--max-batch", type=int, default=limits.max_batch, help="rows in a batch")
     add(
         "--max-delay-us",
@@ -129,8 +129,15 @@ def _port(text: str) -> int:
     return port
 
 
-def _cores(text: str) -> int:
-    return 0 if text == "auto" else int(text)
+def _cores(name: str, text: str) -> int:
+    """A number, or 0 for as many as the cores allow."""
+    if text == "auto":
+        return 0
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise InvalidRequestError(
+            "config", f'{name} must be at least 1, or "auto", got {text:.40}'
+        )
+    return int(text)
 
 
 def _config(args: argparse.Namespace) -> ServerConfig:
@@ -146,8 +153,8 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         host=args.host,
         http_port=8000 if nothing_said else args.http,
         grpc_port=args.grpc,
-        instances=args.instances,
-        threads=args.threads,
+        instances=_cores("instances", args.instances),
+        threads=_cores("threads", args.threads),
         limits=Limits(args.max_batch, args.max_delay_us, args.queue),
         max_request_bytes=int(args.max_request_mib * MIB),
         max_json_bytes=int(args.max_json_mib * MIB),
