@@ -22,40 +22,10 @@ from proa_serving.protocol.errors import InvalidRequestError
 
 Image = pytest.importorskip("PIL.Image", reason="needs proa-serving[image]")
 RNG = np.random.default_rng(11)
-WORDS = [
-    *[
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "the",
-        "un",
-        "##aff",
-        "##able",
-        "run",
-        "##ning",
-        "cafe",
-    ],
-    *[
-        "中",
-        "国",
-        "人",
-        "民",
-        "！",
-        ",",
-        ".",
-        "!",
-        "don",
-        "'",
-        "t",
-        "3",
-        "##5",
-        "a",
-        "##b",
-        "hello",
-        "world",
-    ],
-]
+WORDS = """
+[PAD] [UNK] [CLS] [SEP] the un ##aff ##able run ##ning cafe 中 国 人 民 ！ , . ! don ' t
+3 ##5 a ##b hello world
+"""
 NOISE = RNG.integers(0, 256, (20, 20, 3), np.uint8)
 
 
@@ -129,7 +99,7 @@ def test_texts_become_berts_inputs_as_its_own_tokenizer_makes_them(tmp_path):
     """Against Hugging Face's implementation of the published tokenizer."""
     tokenizers = pytest.importorskip("tokenizers")
     path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    path.write_text("\n".join(WORDS.split()) + "\n", encoding="utf-8")
     ours = BertTokenizer(path)
     theirs = tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)
     for text in TEXTS:
