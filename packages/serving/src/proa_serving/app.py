@@ -7,11 +7,9 @@ import logging
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from proa_serving.config import ServerConfig
-from proa_serving.http.app import HttpApp
-from proa_serving.http.connection import HttpConnection
+from proa_serving.fronts import FrontEnds
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.service import InferenceService
@@ -20,11 +18,6 @@ from proa_serving.observe.otlp import OtlpExport
 from proa_serving.observe.timeline import Timeline
 from proa_serving.observe.trace import Sink, Tracer
 from proa_serving.protocol.errors import ServingError
-from proa_serving.transport.listener import Listener, bind
-
-if TYPE_CHECKING:
-    from proa_serving.grpc.methods import GrpcMethods
-    from proa_serving.grpc.server import GrpcioServer
 
 log = logging.getLogger("proa_serving")
 
@@ -39,22 +32,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _new_grpc(
-    config: ServerConfig, service: InferenceService
-) -> Listener[GrpcMethods] | GrpcioServer:
-    # Imported here, as it is half of the start, and not needed for HTTP.
-    assert config.grpc_port is not None
-    if config.grpc_engine == "grpcio":
-        from proa_serving.grpc.server import GrpcioServer
-
-        return GrpcioServer(config, service)
-    from proa_serving.grpc.methods import GrpcMethods
-    from proa_serving.http2.connection import Http2Connection
-
-    held = bind(config.host, config.grpc_port, "grpc")
-    return Listener(GrpcMethods(service), Http2Connection, held, config, service.budget)
-
-
 class Server:
     """Serves what ``config`` says, on the event loop that calls ``start``."""
 
@@ -64,9 +41,7 @@ class Server:
         self.repository = ModelRepository(config, self.metrics)
         self._service = InferenceService(config, self.repository, self.metrics)
         self._observe(config)
-        self._app: HttpApp | None = None
-        self._http: Listener[HttpApp] | None = None
-        self._grpc: Listener[GrpcMethods] | GrpcioServer | None = None
+        self._fronts = FrontEnds(config, self._service)
         self._polling: asyncio.Task[None] | None = None
 
     def _observe(self, config: ServerConfig) -> None:
@@ -84,13 +59,25 @@ class Server:
 
     @property
     def http_address(self) -> str | None:
-        """host:port of REST, once started."""
-        return f"{self._config.host}:{self._http.port}" if self._http else None
+        """host:port of REST, or unix:path where there is no port, once started."""
+        return self._address("http")
 
     @property
     def grpc_address(self) -> str | None:
-        """host:port of gRPC, once started."""
-        return f"{self._config.host}:{self._grpc.port}" if self._grpc else None
+        """The same of gRPC."""
+        return self._address("grpc")
+
+    @property
+    def admin_address(self) -> str | None:
+        """host:port of REST for administrators, once started."""
+        return self._address("admin")
+
+    def addresses(self, protocol: str) -> list[str]:
+        """All addresses of "http", "grpc" or "admin", once started."""
+        return self._fronts.addresses(protocol)
+
+    def _address(self, protocol: str) -> str | None:
+        return next(iter(self.addresses(protocol)), None)
 
     async def start(self) -> None:
         """Take the ports, load the models, and answer.
@@ -99,24 +86,13 @@ class Server:
             AddressInUseError: If a port is taken.
             ServingError: If a model cannot be loaded.
         """
-        config = self._config
         try:
             # Ports first: they fail fast, and a model may take long to load.
-            if config.http_port is not None:
-                held = bind(config.host, config.http_port, "http")
-                self._app = HttpApp(self._service)
-                self._http = Listener(
-                    self._app, HttpConnection, held, config, self._service.budget
-                )
-            if config.grpc_port is not None:
-                self._grpc = _new_grpc(config, self._service)
+            self._fronts.open()
             await asyncio.to_thread(self.repository.load_all)
-            if self._grpc is not None:
-                await self._grpc.start()
-            if self._http is not None:
-                await self._http.start()
-            if config.poll_s:
-                self._polling = asyncio.create_task(self._poll(config.poll_s))
+            await self._fronts.start()
+            if self._config.poll_s:
+                self._polling = asyncio.create_task(self._poll(self._config.poll_s))
         except BaseException:
             await self.stop(0.0)
             raise
@@ -140,12 +116,8 @@ class Server:
         self._service.drain()
         if self._polling is not None:
             self._polling.cancel()
-        fronts = [front for front in (self._http, self._grpc) if front is not None]
-        for front in fronts:
-            front.drain()
-        await asyncio.gather(*(front.stop(grace) for front in fronts))
-        if self._app is not None:
-            self._app.close()
+        await self._fronts.stop(grace)
+        self._service.close()
         left = max(0.0, end - time.monotonic())
         clean = await asyncio.to_thread(self.repository.close, left)
         tracer, self._service.tracer = self._service.tracer, None
@@ -177,6 +149,11 @@ class BackgroundServer:
     def grpc_address(self) -> str:
         assert self._server.grpc_address is not None, "no gRPC port was requested"
         return self._server.grpc_address
+
+    @property
+    def admin_address(self) -> str:
+        assert self._server.admin_address is not None, "no admin port was requested"
+        return self._server.admin_address
 
     @property
     def metrics(self) -> Metrics:

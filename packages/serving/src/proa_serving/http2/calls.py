@@ -57,6 +57,7 @@ class CallHead:
         timeout: Seconds the client waits, or None.
         encoding: Of messages that are flagged as compressed.
         authorization: The header of that name.
+        api_key: The header ``x-api-key``.
         http_status: What answers it where it is no call of gRPC; 200 otherwise.
         status: What answers it where it can be refused by its head; else None.
         headers: All of them, in lower case.
@@ -66,6 +67,7 @@ class CallHead:
     timeout: float | None
     encoding: bytes
     authorization: bytes
+    api_key: bytes = b""
     http_status: int = 200
     status: Status | None = None
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
@@ -125,6 +127,7 @@ def parse_call(headers: list[Header]) -> CallHead:
         timeout,
         encoding,
         held.get(b"authorization", b""),
+        held.get(b"x-api-key", b""),
         http_status,
         status,
         held,
