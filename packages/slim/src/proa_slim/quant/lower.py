@@ -122,6 +122,13 @@ def lower(program: Program, config: QuantConfig) -> int:
     Requires constant scales. Ensures that results equal those of the fake-quantized
     program up to float32 rounding, and are the same integers in every runtime.
     """
+    count = to_integers(program, config)
+    connect_integers(program)
+    return count
+
+
+def to_integers(program: Program, config: QuantConfig) -> int:
+    """Step 1 of `lower`; returns how many products were rewritten."""
     count = 0
     for block in program.blocks:
         nodes = []
@@ -131,13 +138,17 @@ def lower(program: Program, config: QuantConfig) -> int:
             nodes += [*before, node]
         block.nodes = nodes
     optimize(program, 1)
+    return count
+
+
+def connect_integers(program: Program) -> None:
+    """Steps 2 and 3 of `lower`: integers flow on between integer products."""
     changed = True
     while changed:
         changed = False
         for block in program.blocks:
             changed |= _move_up(program, block) or _fuse_requantize(block)
         apply(program, ["eliminate_common_subexpressions", "remove_dead_code"])
-    return count
 
 
 def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node]:

@@ -14,7 +14,6 @@ from proa.errors import (
     PreconditionNotMetError,
     UnimplementedError,
 )
-from proa.ir.passes.match import made_by
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.runtime import call_operator
@@ -23,8 +22,13 @@ from proa.static.exporting import graph_with_values
 from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import PRODUCTS
 from proa_slim.quant.observers import LEVELS
-from proa_slim.quant.scales import weight_scale
-from proa_slim.quant.trained import lower_trained
+from proa_slim.quant.static_integers import (
+    IntegerProduct,
+    integer_product,
+    name_weights,
+    product_before,
+)
+from proa_slim.quant.trained import merge_integers
 from proa_slim.static_graph import call_node, replay
 
 _WEIGHTS: dict[str, Any] = {
@@ -154,7 +158,9 @@ def quant_aware(
 
 
 class _Rounding:
-    """Computes nodes of a program, products with rounded arrays."""
+    """Computes nodes of a program, products with rounded arrays: for training with fake
+    quantization, for tests with the integer operators of the converted program.
+    """
 
     def __init__(
         self,
@@ -167,15 +173,33 @@ class _Rounding:
     ) -> None:
         self._source, self._made, self._config = source, made, config
         self._patterns, self._scope, self._for_test = patterns, scope, for_test
+        self._products: dict[Value, IntegerProduct] = {}
         self.count = 0
 
     def __call__(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
         if self._chosen(node):
             self.count += 1
-            x, weight, *rest = arrays
-            rounded = self._input(x, weight.name), self._weight(node, weight)
-            arrays = [*rounded, *rest]
-        return call_node(node, arrays)
+            return self._product(node, arrays)
+        before = product_before(node)
+        if before is None or before not in self._products:
+            return call_node(node, arrays)
+        _forget(self._made, arrays[0])
+        product = self._products[before].followed_by(node, arrays[1:])
+        self._products[before] = product
+        return product.call()
+
+    def _product(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
+        x, weight, *rest = arrays
+        axis = PRODUCTS[node.op][1]
+        steps = self._input_step(x, weight.name), self._weight_step(weight, axis)
+        along = axis if self._config.weight.startswith("channel") else -1
+        if not self._for_test:
+            (x,) = call_operator("fake_quant", x, steps[0])
+            (weight,) = call_operator("fake_quant", weight, steps[1], axis=along)
+            return call_node(node, [x, weight, *rest])
+        product = integer_product(node, arrays, steps, along)
+        self._products[node.outputs[0]] = product
+        return product.call()
 
     def _chosen(self, node: Node) -> bool:
         weight = node.inputs[1] if node.op in ("conv2d", "linear") else None
@@ -195,7 +219,7 @@ class _Rounding:
             held.set(np.zeros(1, np.float32))
         return made
 
-    def _input(self, x: Any, name: str) -> Any:
+    def _input_step(self, x: Any, name: str) -> Any:
         state, total = self._state(name + _THRESHOLD), self._state(name + _TOTAL)
         if not self._for_test:
             peak = x.detach().abs().max().reshape([1])
@@ -206,21 +230,22 @@ class _Rounding:
                 rate = self._config.moving_rate
                 state.set_value(state * rate + peak * (1 - rate))
                 total.set_value(total * rate + (1 - rate))
-        scale = (state / total / LEVELS).clip(min=_SMALLEST_STEP)
-        (rounded,) = call_operator("fake_quant", x, scale.detach())
-        return rounded
+        return (state / total / LEVELS).clip(min=_SMALLEST_STEP).detach()
 
-    def _weight(self, node: Node, weight: Any) -> Any:
-        axis = PRODUCTS[node.op][1]
+    def _weight_step(self, weight: Any, axis: int) -> Any:
         others = [i for i in range(weight.ndim) if i != axis]
         per_channel = self._config.weight.startswith("channel")
         peak = weight.detach().abs()
         peak = peak.max(others) if per_channel else peak.max().reshape([1])
-        scale = (peak / LEVELS).clip(min=_SMALLEST_STEP)
-        (rounded,) = call_operator(
-            "fake_quant", weight, scale.detach(), axis=axis if per_channel else -1
-        )
-        return rounded
+        return (peak / LEVELS).clip(min=_SMALLEST_STEP).detach()
+
+
+def _forget(program: Program, variable: Any) -> None:
+    """Remove a result that nothing reads, and the node that made it."""
+    value: Value = variable._handle[1]
+    assert value.producer is not None and not value.users
+    program.graph.main.nodes.remove(value.producer)
+    program.vars.pop(value.name, None)
 
 
 def convert(
@@ -248,7 +273,7 @@ def convert(
         PreconditionNotMetError: If the program is one for training, no product of it is
             rounded, or no batch was trained.
     """
-    options, _ = config_of(config)
+    config_of(config)  # checks it
     held = scope or global_scope()
     part = program.clone(for_test=True)
     states = [n for n in part.states if n.endswith(_THRESHOLD)]
@@ -266,21 +291,9 @@ def convert(
             "[convert] expected a program whose inputs of products were seen in "
             f"training, got {'untrained' if totals else 'no'} ranges"
         )
-    _fix_weight_scales(graph, options)
-    lower_trained(graph, options)
+    name_weights(graph)
+    merge_integers(graph)
     return _as_program(graph, part)
-
-
-def _fix_weight_scales(graph: Graph, config: QuantConfig) -> None:
-    """Constants for the scales of weights, which are computed from them."""
-    for node in graph.main.nodes:
-        fake = made_by(node.inputs[1], "fake_quant") if node.op in PRODUCTS else None
-        weight = None if fake is None else fake.inputs[0]
-        if fake is None or weight is None or weight.data is None:
-            continue
-        axis = PRODUCTS[node.op][1]
-        scale = weight_scale(np.asarray(weight.data), axis, config.weight)
-        fake.inputs[1] = graph.constant(scale, name=f"{weight.name}.scale")
 
 
 def _as_program(graph: Graph, part: Program) -> Program:
