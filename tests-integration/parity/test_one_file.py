@@ -147,3 +147,16 @@ def test_a_trained_int8_network_is_the_same_in_every_runtime(name: str, tmp_path
         assert np.abs(want - faked).max() < 0.1 * np.abs(faked).max()
         for runtime, run in runtimes(path).items():
             assert run(x).tobytes() == want.tobytes(), runtime
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", CASES)
+def test_weights_of_16_bits_run_in_every_runtime(name: str, dtype: str, tmp_path: Path):
+    network, shape, spec = built(name)
+    model = slim.half_weights(network, spec, dtype)
+    path = tmp_path / f"{name}.{dtype}.proa"
+    model.save(path)
+    x = batch(5, shape)
+    want = model(x)
+    for runtime, run in runtimes(path).items():
+        np.testing.assert_allclose(run(x), want, rtol=1e-4, atol=1e-5, err_msg=runtime)

@@ -25,6 +25,7 @@ from proa_slim.quant import (
     QuantizedConvNorm,
     QuantizedLayer,
     QuantizedModel,
+    half_weights,
     quant_post_dynamic,
     quant_post_static,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "dist",
     "pantheon",
     "flops",
+    "half_weights",
     "prune_channels",
     "quant_post_dynamic",
     "quant_post_static",

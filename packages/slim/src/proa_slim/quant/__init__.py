@@ -1,6 +1,7 @@
 """int8 quantization: observers, calibration, training, and the integer program."""
 
 from proa_slim.quant.analysis import AnalysisPTQ
+from proa_slim.quant.half import half_weights
 from proa_slim.quant.layers import QuantizedConvNorm, QuantizedLayer
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.post_training import quant_post_static
@@ -16,6 +17,7 @@ __all__ = [
     "QuantizedLayer",
     "QuantizedModel",
     "convert",
+    "half_weights",
     "quant_aware",
     "quant_post_dynamic",
     "quant_post_static",
