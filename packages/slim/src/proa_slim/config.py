@@ -64,6 +64,8 @@ class QuantConfig:
             paths (``features.*.1``), or classes of layers. A layer with an attribute
             ``skip_quant`` that is true is skipped, too.
         ops: Kinds of product to quantize: ``conv2d``, ``linear``.
+        activations: Classes of layers without weights, such as `nn.ReLU` and `nn.Tanh`,
+            whose input `QAT` rounds, too.
 
     Raises:
         InvalidArgumentError: If a field is none of the above.
@@ -84,6 +86,7 @@ class QuantConfig:
     freeze_bn_delay: int | None = None
     skip: tuple[str | type[Layer], ...] = ()
     ops: tuple[QuantizableOp, ...] = get_args(QuantizableOp)
+    activations: tuple[type[Layer], ...] = ()
 
     def __post_init__(self) -> None:
         for field, kind in (

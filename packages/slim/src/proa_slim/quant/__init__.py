@@ -2,7 +2,12 @@
 
 from proa_slim.quant.analysis import AnalysisPTQ
 from proa_slim.quant.half import half_weights
-from proa_slim.quant.layers import QuantizedConvNorm, QuantizedLayer
+from proa_slim.quant.imperative import ImperativeQuantAware
+from proa_slim.quant.layers import (
+    QuantizedActivation,
+    QuantizedConvNorm,
+    QuantizedLayer,
+)
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.post_training import quant_post_static
 from proa_slim.quant.static_training import convert, quant_aware
@@ -12,7 +17,9 @@ from proa_slim.quant.weight_only import quant_post_dynamic
 __all__ = [
     "QAT",
     "AnalysisPTQ",
+    "ImperativeQuantAware",
     "LayerReport",
+    "QuantizedActivation",
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",

@@ -180,7 +180,29 @@ class QuantizedConvNorm(Layer):
         return made
 
 
-QUANTIZED = (QuantizedLayer, QuantizedConvNorm)
+class QuantizedActivation(Layer):
+    """A layer without weights, such as ReLU or Tanh, whose input is rounded to the int8
+    grid.
+
+    Args:
+        inner: The layer.
+        config: How the range is found.
+
+    Shape:
+        As `inner`.
+    """
+
+    def __init__(self, inner: Layer, config: QuantConfig) -> None:
+        super().__init__()
+        self.inner = inner
+        self.input_quantizer = InputQuantizer(config)
+
+    def forward(self, x: Any) -> Any:
+        """`inner` of the rounded input."""
+        return self.inner(self.input_quantizer(x))
+
+
+QUANTIZED = (QuantizedLayer, QuantizedConvNorm, QuantizedActivation)
 
 
 class _IntegerEngine:

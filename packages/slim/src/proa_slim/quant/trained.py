@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from proa.ir.attributes import row_of
+from proa.ir.builder import make_node
 from proa.ir.passes import PIPELINE, apply, optimize
 from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Block, Node, Program, Value
@@ -39,7 +40,8 @@ def lower_trained(program: Program, config: QuantConfig) -> int:
     1. Products are fused with what follows and become integer ones (`to_integers`).
     2. A batch norm that was not folded in training goes into the multiplier and the
        bias of the integer product before it.
-    3. Integers flow on (`merge_integers`).
+    3. Rounding that no product reads, of activations, becomes quantize and dequantize.
+    4. Integers flow on (`merge_integers`).
     """
     hidden = _hide_weights(program)
     apply(program, _PASSES)
@@ -48,6 +50,7 @@ def lower_trained(program: Program, config: QuantConfig) -> int:
     count = to_integers(program, config)
     for block in program.blocks:
         _absorb_norms(program, block)
+        _lower_rounding(program, block)
     merge_integers(program)
     return count
 
@@ -82,6 +85,17 @@ def _hide_weights(program: Program) -> list[Value]:
     for value in found:
         value.kind = "input"
     return list(found)
+
+
+def _lower_rounding(program: Program, block: Block) -> None:
+    nodes = []
+    for node in block.nodes:
+        if node.op == "fake_quant":
+            nodes.append(make_node(program, "quantize", list(node.inputs), node.attrs))
+            integers = nodes[-1].outputs[0]
+            rewrite(node, "dequantize", [integers, node.inputs[1]], node.attrs)
+        nodes.append(node)
+    block.nodes = nodes
 
 
 def _absorb_norms(program: Program, block: Block) -> None:

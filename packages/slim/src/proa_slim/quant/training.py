@@ -15,7 +15,12 @@ from typing import Any, TypeGuard
 from proa.errors import PreconditionNotMetError
 from proa.nn import BatchNorm1D, BatchNorm2D, Conv2D, Layer, Linear, Sequential
 from proa_slim.config import QuantConfig
-from proa_slim.quant.layers import QUANTIZED, QuantizedConvNorm, QuantizedLayer
+from proa_slim.quant.layers import (
+    QUANTIZED,
+    QuantizedActivation,
+    QuantizedConvNorm,
+    QuantizedLayer,
+)
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
 from proa_slim.quant.trained import lower_trained, recorded
@@ -58,8 +63,9 @@ class QAT:
         """A copy of `network` (itself if `inplace`) that trains with the rounding in
         place.
 
-        Every Linear and Conv2D is wrapped, but for those that ``config.skip`` names and
-        kinds that ``config.ops`` does not have. A batch norm that alone reads such a
+        Every Linear and Conv2D is wrapped, and what ``config.activations`` names, but
+        for those that ``config.skip`` names and kinds that ``config.ops`` does not
+        have. A batch norm that alone reads such a
         product is folded into it. The ranges of all layers' outputs are noted, for
         `QuantizedModel.out_scales`.
 
@@ -82,17 +88,16 @@ class QAT:
         wrapped: dict[Layer, Layer] = {}
         done = [f"{p}." for p, x in layers.items() if isinstance(x, QUANTIZED)]
         for path, child in list(layers.items()):
-            if not path or path in skipped or not self._chosen(child):
-                continue
-            if path.startswith(tuple(done)):
+            if not path or path in skipped or path.startswith(tuple(done)):
                 continue
             if child not in wrapped:
-                if path not in pairs:
-                    wrapped[child] = QuantizedLayer(child, self.config)
-                else:
-                    norm = layers[pairs[path]]
-                    wrapped[child] = QuantizedConvNorm(child, norm, self.config)
-                    _replace(layers, pairs[path], FoldedNorm())
+                norm = pairs.get(path)
+                made = self._wrapped(child, layers[norm] if norm else None)
+                if made is None:
+                    continue
+                wrapped[child] = made
+                if norm and isinstance(made, QuantizedConvNorm):
+                    _replace(layers, norm, FoldedNorm())
             _replace(layers, path, wrapped[child])
         if not wrapped:
             raise PreconditionNotMetError(
@@ -101,6 +106,16 @@ class QAT:
             )
         watch_outputs(student)
         return student
+
+    def _wrapped(self, layer: Layer, norm: Layer | None) -> Layer | None:
+        """The layer with its rounding, and perhaps a norm; None if it is not chosen."""
+        if isinstance(layer, self.config.activations):
+            return QuantizedActivation(layer, self.config)
+        if not self._chosen(layer):
+            return None
+        if norm is None:
+            return QuantizedLayer(layer, self.config)
+        return QuantizedConvNorm(layer, norm, self.config)
 
     def _chosen(self, layer: Layer) -> TypeGuard[Conv2D | Linear]:
         return any(
