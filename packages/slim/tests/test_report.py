@@ -151,7 +151,7 @@ def test_a_layer_whose_result_is_not_finite_is_named():
 
 
 def test_a_network_without_products_to_quantize_names_the_layers_it_has():
-    net = nn.Sequential(nn.Conv2DTranspose(2, 3, 3), nn.ReLU())
+    net = nn.Sequential(nn.Conv2DTranspose(2, 3, 3, dilation=2), nn.ReLU())
     x = RNG.standard_normal((4, 2, 5, 5)).astype(np.float32)
     spec = [InputSpec([None, 2, 5, 5], "float32", "x")]
     with pytest.raises(
@@ -164,8 +164,9 @@ def test_a_network_without_products_to_quantize_names_the_layers_it_has():
 def test_layers_that_stay_in_float_are_listed_with_the_reason():
     proa.seed(5)
     net = nn.Sequential(
-        nn.Conv2D(2, 4, 3), nn.Conv2DTranspose(4, 3, 3), nn.Flatten(), nn.Linear(75, 2)
-    )
+        nn.Conv2D(2, 4, 3), nn.Conv2DTranspose(4, 3, 2, dilation=2), nn.Flatten(),
+        nn.Linear(75, 2),
+    )  # fmt: skip
     x = RNG.standard_normal((4, 2, 5, 5)).astype(np.float32)
     spec = [InputSpec([None, 2, 5, 5], "float32", "x")]
     model = quant_post_static(net, spec, [x], QuantConfig("abs_max", skip=("3",)))

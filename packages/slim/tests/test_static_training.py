@@ -115,6 +115,50 @@ def test_products_without_norm_and_with_bias_convert_to_the_same_bits():
         np.testing.assert_allclose(got, exact, atol=0.05)
 
 
+@pytest.mark.feature("L466")
+@pytest.mark.parametrize("kind", ["channel_wise_abs_max", "abs_max"])
+def test_transposed_convolutions_and_columns_of_linear_weights_are_rounded(kind):
+    proa.seed(2)
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [None, 1, 6, 6], "float32")
+        h = static.nn.conv2d_transpose(x, 4, filter_size=3, stride=2, act="relu")
+        h = static.nn.conv2d_transpose(
+            h, 2, filter_size=4, stride=2, padding=1, groups=2, bias_attr=False
+        )
+        logits = static.nn.fc(static.nn.batch_norm(h, act="relu"), 2)
+        y = static.data("y", [None], "int64")
+        loss = nn.functional.cross_entropy(logits, y).mean()
+    exe = static.Executor()
+    exe.run(startup)
+    config = {
+        "weight_quantize_type": kind,
+        "quantize_op_types": ["conv2d_transpose", "mul"],
+    }
+    train = quant.quant_aware(main, None, config)
+    test = quant.quant_aware(main, None, config, for_test=True)
+    after = static.Program()
+    with static.program_guard(train, after):
+        proa.optimizer.Adam(0.003).minimize(train.find(loss.name))
+    exe.run(after)
+    feed = {"x": X, "y": Y}
+    losses = [float(exe.run(train, feed, [loss.name])[0]) for _ in range(30)]
+    assert losses[-1] < 0.7 * losses[0]
+    int8 = quant.convert(test, None, config)
+    nodes = int8.graph.main.nodes
+    assert [n.op for n in nodes].count("conv2d_int8") == 2
+    (linear,) = (n for n in nodes if n.op == "linear_int8")
+    want, got = (exe.run(p, feed, [logits.name])[0] for p in (test, int8))
+    assert got.tobytes() == want.tobytes()
+    # Each column of the weight is rounded by its own greatest magnitude, or all by one.
+    scope = static.global_scope()
+    (name,) = (n for n in test.states if n.startswith("fc") and n.endswith("w_0"))
+    weight = np.array(scope.find_var(name).get_tensor())
+    axis = 0 if kind.startswith("channel") else None
+    step = np.abs(weight).max(axis) / 127
+    np.testing.assert_allclose(linear.inputs[1].data, np.rint(weight / step), atol=1)
+
+
 def test_rounding_is_that_of_dynamic_mode():
     exe, train, test, _, _ = trained(QuantConfig("abs_max"), steps=1)
     fakes = [n for n in train.graph.main.nodes if n.op == "fake_quant"]

@@ -63,7 +63,7 @@ class QuantConfig:
             (``Layer.full_name()``), paths in the network (``features.3``), patterns of
             paths (``features.*.1``), or classes of layers. A layer with an attribute
             ``skip_quant`` that is true is skipped, too.
-        ops: Kinds of product to quantize: ``conv2d``, ``linear``.
+        ops: Kinds of product to quantize: ``conv2d``, transposed ones too, ``linear``.
         activations: Classes of layers without weights, such as `nn.ReLU` and `nn.Tanh`,
             whose input `QAT` rounds, too.
 

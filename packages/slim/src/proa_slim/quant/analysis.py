@@ -25,7 +25,7 @@ from proa_slim.quant.post_training import (
     convert,
     prepare,
     products,
-    program_of,
+    quantizable_program,
     read_batches,
     require_products,
 )
@@ -76,7 +76,7 @@ class AnalysisPTQ:
     ) -> None:
         config = quant_config or QuantConfig()
         self._config = replace(config, skip=tuple(config.skipped(network)))
-        self._program = program_of(network, input_spec)
+        self._program = quantizable_program(network, input_spec, self._config)
         self._batches = read_batches(data_loader, self._program)
         require_products(self._program, self._config)
         self._evaluate, self._progress = eval_function, progress

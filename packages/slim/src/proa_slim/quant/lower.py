@@ -37,6 +37,7 @@ _COMMUTES = (
     "squeeze",
     "unsqueeze",
     "transpose",
+    "slice",
 )
 
 

@@ -26,6 +26,7 @@ from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
 from proa_slim.quant.scales import ActivationScale, Scale, weight_scale
+from proa_slim.quant.transposed import transposed_as_convolutions
 
 #: Operators of layers with weights, as unquantized() lists them.
 _WEIGHTED = (
@@ -61,6 +62,19 @@ def program_of(network: proa.nn.Layer, input_spec: Sequence[Any]) -> Program:
     return program
 
 
+def quantizable_program(
+    network: proa.nn.Layer, input_spec: Sequence[Any], config: QuantConfig
+) -> Program:
+    """`program_of` with transposed convolutions as convolutions where `config` has
+    them quantized; its `skip` has paths.
+    """
+    program = program_of(network, input_spec)
+    if "conv2d" in config.ops:
+        paths = [path for path in config.skip if isinstance(path, str)]
+        transposed_as_convolutions(program, paths)
+    return program
+
+
 def quant_post_static(
     network: proa.nn.Layer,
     input_spec: Sequence[Any],
@@ -86,7 +100,7 @@ def quant_post_static(
     config = config or QuantConfig()
     # The parameters of the program bear the paths of their layers.
     config = replace(config, skip=tuple(config.skipped(network)))
-    program = program_of(network, input_spec)
+    program = quantizable_program(network, input_spec, config)
     batches = read_batches(calibration, program)
     require_products(program, config)
     warn_of_other_range(network, batches[0])
@@ -151,11 +165,15 @@ def products(program: Program, config: QuantConfig) -> list[Node]:
         for node in program.main.nodes
         if quantizable(node)
         and node.op.removesuffix("_act") in config.ops
-        and not any(
-            node.inputs[1] is not None and node.inputs[1].name.startswith(f"{layer}.")
-            for layer in config.skip
-        )
+        and not _is_skipped(node, config)
     ]
+
+
+def _is_skipped(node: Node, config: QuantConfig) -> bool:
+    weight = node.inputs[1]
+    return weight is not None and any(
+        weight.name.startswith(f"{layer}.") for layer in config.skip
+    )
 
 
 def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
@@ -166,14 +184,14 @@ def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
         kind = node.op.removesuffix("_act")
         if node in chosen or kind not in _WEIGHTED or len(node.inputs) < 2:
             continue
-        if node.op not in PRODUCTS:
+        if _is_skipped(node, config):
+            reason = "named in skip"
+        elif node.op not in PRODUCTS:
             reason = f"{kind} has no int8 operator"
         elif kind not in config.ops:
             reason = f"{kind} is not among ops"
-        elif not quantizable(node):
-            reason = "the weight is not a constant in float32"
         else:
-            reason = "named in skip"
+            reason = "the weight is not a constant in float32"
         reasons[layer_path(node) or node.outputs[0].name] = reason
     return reasons
 

@@ -29,6 +29,7 @@ from proa_slim.quant.static_integers import (
     product_before,
 )
 from proa_slim.quant.trained import merge_integers
+from proa_slim.quant.transposed import rows_of
 from proa_slim.static_graph import call_node, replay
 
 _WEIGHTS: dict[str, Any] = {
@@ -43,6 +44,7 @@ _ACTIVATIONS: dict[str, Any] = {
 _OPS: dict[str, Any] = {
     "conv2d": "conv2d",
     "depthwise_conv2d": "conv2d",
+    "conv2d_transpose": "conv2d",
     "mul": "linear",
     "matmul": "linear",
     "matmul_v2": "linear",
@@ -189,9 +191,14 @@ class _Rounding:
         return product.call()
 
     def _product(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
+        rows = rows_of(node)
+        if rows is not None:
+            convolution, inputs = rows.convolution(node, arrays)
+            return rows.placed(self._product(convolution, inputs))
         x, weight, *rest = arrays
         axis = PRODUCTS[node.op][1]
-        steps = self._input_step(x, weight.name), self._weight_step(weight, axis)
+        name = node.inputs[1].name if node.inputs[1] is not None else ""
+        steps = self._input_step(x, name), self._weight_step(weight, axis)
         along = axis if self._config.weight.startswith("channel") else -1
         if not self._for_test:
             (x,) = call_operator("fake_quant", x, steps[0])
@@ -202,14 +209,15 @@ class _Rounding:
         return product.call()
 
     def _chosen(self, node: Node) -> bool:
-        weight = node.inputs[1] if node.op in ("conv2d", "linear") else None
+        is_product = node.op in ("conv2d", "linear") or rows_of(node) is not None
+        weight = node.inputs[1] if is_product else None
         if weight is None or weight.name not in self._source.states:
             return False
         scope = self._source.scopes.get(node, "")
         names = [x for x in self._config.skip if isinstance(x, str)]
         skipped = any(p in scope for p in self._patterns)
         skipped |= any(fnmatchcase(weight.name, name) for name in names)
-        return not skipped and node.op in self._config.ops
+        return not skipped and node.op.removesuffix("_transpose") in self._config.ops
 
     def _state(self, name: str) -> Variable:
         made = self._made.add_state(name, "float32", (1,))

@@ -16,6 +16,7 @@ from proa.jit.save_load import export
 from proa.nn import Layer
 from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import PRODUCTS, connect_integers, to_integers
+from proa_slim.quant.transposed import transposed_as_convolutions
 
 #: Norms stay what they are until products are integers: folded into a weight before,
 #: they would change what was rounded in training.
@@ -24,6 +25,7 @@ _PASSES = [
     for p in PIPELINE
     if p.level <= 3 and p.name not in ("fold_batch_norm", "fuse_batch_norm")
 ]
+_RECORDED = (*PRODUCTS, "conv2d_transpose")
 _INTEGER = ("conv2d_int8", "linear_int8")
 
 
@@ -47,6 +49,7 @@ def lower_trained(program: Program, config: QuantConfig) -> int:
     apply(program, _PASSES)
     for value in hidden:
         value.kind = "param"
+    transposed_as_convolutions(program)
     count = to_integers(program, config)
     for block in program.blocks:
         _absorb_norms(program, block)
@@ -77,7 +80,7 @@ def _hide_weights(program: Program) -> list[Value]:
     for block in program.blocks:
         for node in block.nodes:
             fake = (
-                made_by(node.inputs[1], "fake_quant") if node.op in PRODUCTS else None
+                made_by(node.inputs[1], "fake_quant") if node.op in _RECORDED else None
             )
             weight = None if fake is None else fake.inputs[0]
             if weight is not None and weight.is_constant:

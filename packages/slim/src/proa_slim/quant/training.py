@@ -13,10 +13,19 @@ from os import PathLike
 from typing import Any, TypeGuard
 
 from proa.errors import PreconditionNotMetError
-from proa.nn import BatchNorm1D, BatchNorm2D, Conv2D, Layer, Linear, Sequential
+from proa.nn import (
+    BatchNorm1D,
+    BatchNorm2D,
+    Conv2D,
+    Conv2DTranspose,
+    Layer,
+    Linear,
+    Sequential,
+)
 from proa_slim.config import QuantConfig
 from proa_slim.quant.layers import (
     QUANTIZED,
+    Product,
     QuantizedActivation,
     QuantizedConvNorm,
     QuantizedLayer,
@@ -25,8 +34,16 @@ from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
 from proa_slim.quant.trained import lower_trained, recorded
 
-_OP: dict[type[Layer], str] = {Conv2D: "conv2d", Linear: "linear"}
-_NORM: dict[type[Layer], type[Layer]] = {Conv2D: BatchNorm2D, Linear: BatchNorm1D}
+_OP: dict[type[Layer], str] = {
+    Conv2D: "conv2d",
+    Conv2DTranspose: "conv2d",
+    Linear: "linear",
+}
+_NORM: dict[type[Layer], type[Layer]] = {
+    Conv2D: BatchNorm2D,
+    Conv2DTranspose: BatchNorm2D,
+    Linear: BatchNorm1D,
+}
 
 
 class FoldedNorm(Layer):
@@ -63,10 +80,10 @@ class QAT:
         """A copy of `network` (itself if `inplace`) that trains with the rounding in
         place.
 
-        Every Linear and Conv2D is wrapped, and what ``config.activations`` names, but
-        for those that ``config.skip`` names and kinds that ``config.ops`` does not
-        have. A batch norm that alone reads such a
-        product is folded into it. The ranges of all layers' outputs are noted, for
+        Every Linear, Conv2D and Conv2DTranspose is wrapped, and what
+        ``config.activations`` names, but for those that ``config.skip`` names and kinds
+        that ``config.ops`` does not have. A batch norm that alone reads such a product
+        is folded into it. The ranges of all layers' outputs are noted, for
         `QuantizedModel.out_scales`.
 
         Args:
@@ -117,7 +134,7 @@ class QAT:
             return QuantizedLayer(layer, self.config)
         return QuantizedConvNorm(layer, norm, self.config)
 
-    def _chosen(self, layer: Layer) -> TypeGuard[Conv2D | Linear]:
+    def _chosen(self, layer: Layer) -> TypeGuard[Product]:
         return any(
             isinstance(layer, kind) and op in self.config.ops
             for kind, op in _OP.items()
@@ -180,6 +197,9 @@ def _pairs(network: Layer, input_spec: Sequence[Any] | None) -> dict[str, str]:
 
 
 def _fits(product: Layer, norm: Layer) -> bool:
+    # Channels of a transposed convolution in groups are no axis of its weight.
+    if isinstance(product, Conv2DTranspose) and product._groups > 1:
+        return False
     return any(
         isinstance(product, kind) and isinstance(norm, _NORM[kind]) for kind in _NORM
     )
@@ -207,7 +227,8 @@ def _traced(network: Layer, input_spec: Sequence[Any]) -> dict[str, str]:
             if x is None or x.producer is None or x.only_user is not node:
                 continue
             weight, mean = x.producer.inputs[1], node.inputs[1]
-            if x.producer.op not in ("conv2d", "linear") or weight is None:
+            kinds = ("conv2d", "conv2d_transpose", "linear")
+            if x.producer.op not in kinds or weight is None:
                 continue
             if weight.only_user is not x.producer or mean is None:
                 continue
