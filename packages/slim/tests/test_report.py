@@ -1,5 +1,7 @@
 """The layer report and calibration errors, against arithmetic in NumPy."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,21 @@ def test_a_layer_whose_result_is_not_finite_is_named():
     x = RNG.standard_normal((4, 16)).astype(np.float32)
     with pytest.raises(InvalidArgumentError, match=r"linear.* \(layer '2'\)"):
         quant_post_static(net, SPEC, [x])
+
+
+def test_ranges_of_all_results_are_measured_and_kept(tmp_path):
+    net = chain()
+    batches = [RNG.standard_normal((4, 16)).astype(np.float32) for _ in range(3)]
+    model = quant_post_static(net, SPEC, batches)
+    want = 0.0
+    for batch in batches:
+        want = max(want, float(np.abs(net(proa.to_tensor(batch)).numpy()).max()))
+    last = max(model.out_scales)  # paths of layers, in order
+    assert len(model.out_scales) >= 2
+    assert model.out_scales[last] == pytest.approx(want, rel=1e-5)
+    model.save(tmp_path / "net.proa")
+    noted = proa.ir.file.read(tmp_path / "net.proa").metadata["out_threshold"]
+    assert json.loads(noted) == model.out_scales
 
 
 def test_a_network_without_products_to_quantize_names_the_layers_it_has():

@@ -1,5 +1,7 @@
 """Quantization-aware training of static programs."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -171,6 +173,21 @@ def test_rounding_is_that_of_dynamic_mode():
     (got,) = exe.run(train, {"x": X, "y": Y}, [rounded])
     step = np.float32(np.abs(X).max() / 127)
     np.testing.assert_allclose(got, np.rint(X / step) * step, rtol=1e-5)
+
+
+def test_ranges_of_results_are_noted_in_training_and_kept():
+    config = QuantConfig("abs_max")
+    exe, train, test, logits, _ = trained(config, steps=1)
+    int8 = quant.convert(test, None, config)
+    found = json.loads(int8.graph.metadata["out_threshold"])
+    named = [n for n in ("batch_norm_0", "relu_0", logits.name) if n in train.vars]
+    assert logits.name in named and len(found) >= 4
+    # abs_max keeps the greatest magnitude of the one batch, before the step.
+    scope = static.global_scope()
+    state = scope.find_var(f"{logits.name}.output_threshold")
+    assert found[logits.name] == np.array(state.get_tensor())[0]
+    (h,) = exe.run(test, {"x": X, "y": Y}, [logits.name])
+    assert found[logits.name] == pytest.approx(np.abs(h).max(), rel=0.5)
 
 
 def test_name_scopes_weights_and_kinds_are_skipped():

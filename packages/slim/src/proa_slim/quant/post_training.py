@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from proa_slim.quant.equalize import equalize, smooth
 from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.interpret import interpret
 from proa_slim.quant.lower import PRODUCTS, layer_path, lower, quantizable
-from proa_slim.quant.model import QuantizedModel
+from proa_slim.quant.model import OUT_THRESHOLD, QuantizedModel
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
 from proa_slim.quant.scales import ActivationScale, Scale, weight_scale
@@ -217,6 +218,9 @@ def calibrate(
 ) -> dict[Value, Scale]:
     """Scale of the input of each product, measured over the batches.
 
+    Notes in the program's metadata the greatest magnitude of every operator's float32
+    result: by the path of the layer whose weight it reads, or its own name.
+
     Raises:
         InvalidArgumentError: If a batch has a value that is not finite, or makes a
             layer's result so.
@@ -225,6 +229,7 @@ def calibrate(
     for node in products(program, config):
         if node.inputs[0] is not None:
             observers.setdefault(node.inputs[0], ActivationScale(config))
+    peaks: dict[str, float] = {}
 
     for number, batch in enumerate(batches):
 
@@ -232,9 +237,19 @@ def calibrate(
             _require_finite(value, array, number)
             if value in observers:
                 observers[value].observe(np.asarray(array, np.float32))
+            if value.producer is not None and value.dtype == "float32":
+                name = _layer_of(value.producer) or value.name
+                peak = float(np.abs(array).max(initial=0.0))
+                peaks[name] = max(peaks.get(name, 0.0), peak)
 
         interpret(program, batch, watch)
+    program.metadata[OUT_THRESHOLD] = json.dumps(peaks)
     return {value: observer.scale() for value, observer in observers.items()}
+
+
+def _layer_of(node: Node) -> str:
+    """The path of the layer whose weight the node reads, or nothing."""
+    return layer_path(node) if len(node.inputs) > 1 else ""
 
 
 def _require_finite(value: Value, array: Array, batch: int) -> None:
@@ -244,7 +259,7 @@ def _require_finite(value: Value, array: Array, batch: int) -> None:
     if node is None:
         place = f"the input {value.name!r}"
     else:
-        layer = layer_path(node) if len(node.inputs) > 1 else ""
+        layer = _layer_of(node)
         place = f"the result of {node.op} {value.name!r}"
         place += f" (layer {layer!r})" if layer else ""
     count = int((~np.isfinite(array)).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -21,6 +22,7 @@ from proa.static import Program, Scope, Variable, global_scope, program_guard
 from proa.static.exporting import graph_with_values
 from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import PRODUCTS
+from proa_slim.quant.model import OUT_THRESHOLD
 from proa_slim.quant.observers import LEVELS
 from proa_slim.quant.static_integers import (
     IntegerProduct,
@@ -49,8 +51,10 @@ _OPS: dict[str, Any] = {
     "matmul": "linear",
     "matmul_v2": "linear",
 }
-#: Names of the states of an input's range begin with the name of the weight.
-_THRESHOLD, _TOTAL = ".input_threshold", ".input_total"
+#: Names of the states of ranges: of a product's input after the name of its weight, of
+#: a result after its own.
+_INPUT, _OUTPUT = ".input", ".output"
+_STATES = _THRESHOLD, _TOTAL = "_threshold", "_total"
 
 #: A step of what is zero throughout.
 _SMALLEST_STEP = 1e-9
@@ -179,6 +183,14 @@ class _Rounding:
         self.count = 0
 
     def __call__(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
+        results = self._results(node, arrays)
+        if not self._for_test:
+            for value, made in zip(node.outputs, results, strict=True):
+                if value.dtype == "float32" and len(value.shape) > 1:
+                    self._note(made, f"{value.name}{_OUTPUT}")
+        return results
+
+    def _results(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
         if self._chosen(node):
             self.count += 1
             return self._product(node, arrays)
@@ -227,7 +239,8 @@ class _Rounding:
             held.set(np.zeros(1, np.float32))
         return made
 
-    def _input_step(self, x: Any, name: str) -> Any:
+    def _note(self, x: Any, name: str) -> tuple[Any, Any]:
+        """States of the greatest magnitude of x: (sum, sum of weights)."""
         state, total = self._state(name + _THRESHOLD), self._state(name + _TOTAL)
         if not self._for_test:
             peak = x.detach().abs().max().reshape([1])
@@ -238,6 +251,10 @@ class _Rounding:
                 rate = self._config.moving_rate
                 state.set_value(state * rate + peak * (1 - rate))
                 total.set_value(total * rate + (1 - rate))
+        return state, total
+
+    def _input_step(self, x: Any, name: str) -> Any:
+        state, total = self._note(x, f"{name}{_INPUT}")
         return (state / total / LEVELS).clip(min=_SMALLEST_STEP).detach()
 
     def _weight_step(self, weight: Any, axis: int) -> Any:
@@ -264,7 +281,8 @@ def convert(
 ) -> Program:
     """The int8 program of a trained one, with the scope's values as constants.
 
-    Integers flow on between products. An Executor runs it, and
+    Integers flow on between products. Ranges of results that training noted are in the
+    metadata, as `QuantizedModel.out_scales` has them. An Executor runs it, and
     `static.save_inference_model` writes what every runtime computes in int8.
 
     Args:
@@ -284,7 +302,7 @@ def convert(
     config_of(config)  # checks it
     held = scope or global_scope()
     part = program.clone(for_test=True)
-    states = [n for n in part.states if n.endswith(_THRESHOLD)]
+    states = [n for n in part.states if n.endswith(_INPUT + _THRESHOLD)]
     if any(part.find(n)._handle[1] is not part.states[n] for n in states):
         raise PreconditionNotMetError(
             "[convert] expected a program of quant_aware(.., for_test=True), got one "
@@ -293,7 +311,7 @@ def convert(
     block = part.graph.main
     block.outputs = [v for n in block.nodes for v in n.outputs if not v.users]
     graph = graph_with_values("convert", part, held)
-    totals = [v for v in graph.constants() if v.name.endswith(_TOTAL)]
+    totals = [v for v in graph.constants() if v.name.endswith(_INPUT + _TOTAL)]
     if not totals or any(not np.any(v.data) for v in totals):
         raise PreconditionNotMetError(
             "[convert] expected a program whose inputs of products were seen in "
@@ -301,7 +319,21 @@ def convert(
         )
     name_weights(graph)
     merge_integers(graph)
+    graph.metadata[OUT_THRESHOLD] = json.dumps(_out_scales(part, held))
     return _as_program(graph, part)
+
+
+def _out_scales(part: Program, scope: Scope) -> dict[str, float]:
+    """Ranges of results that training noted, by the names of the results."""
+    found = {}
+    for name in part.vars:
+        sums, weights = (scope.find_var(name + _OUTPUT + x) for x in _STATES)
+        if sums is None or weights is None or weights.tensor is None:
+            continue
+        total, weight = (float(np.array(v.get_tensor())[0]) for v in (sums, weights))
+        if weight > 0:
+            found[name] = total / weight
+    return found
 
 
 def _as_program(graph: Graph, part: Program) -> Program:
