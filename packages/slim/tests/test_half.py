@@ -9,7 +9,7 @@ import proa
 from proa import nn
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.static import InputSpec
-from proa_slim import half_weights
+from proa_slim import QAT, QuantConfig, half_weights, quant_post_static
 
 SPEC = [InputSpec([None, 64], "float32", "x")]
 X = np.random.default_rng(3).standard_normal((4, 64)).astype(np.float32)
@@ -70,3 +70,25 @@ def test_what_float16_cannot_hold_is_refused_by_name():
     assert half_weights(network, SPEC, "bfloat16")(X).shape == (4, 256)
     with pytest.raises(InvalidArgumentError, match="dtype must be one of float16"):
         half_weights(network, SPEC, "float8")
+
+
+def test_layers_of_a_list_keep_16_bits_in_calibration_and_training():
+    proa.seed(4)
+    network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32)).eval()
+    config = QuantConfig("abs_max", half=("2",))
+    model = quant_post_static(network, SPEC, [X], config)
+    student = QAT(config).quantize(network)
+    student(proa.to_tensor(X))
+    trained = QAT(config).convert(student.eval(), SPEC)
+    assert model.unquantized == {"2": "named in half"}
+    want = ROUND["float16"](network[2].weight.numpy())
+    for made in (model, trained):
+        (weight,) = (v for v in made.program.constants() if v.name == "2.weight")
+        assert weight.dtype == "float16"
+        np.testing.assert_array_equal(weight.data.astype(np.float32), want)
+        ops = [node.op for node in made.program.main.nodes]
+        assert ops.count("linear_int8") == 1
+    exact = network(proa.to_tensor(X)).numpy()
+    assert np.abs(model(X) - exact).max() < 0.05 * np.abs(exact).max()
+    with pytest.raises(NotFoundError, match=r"half must name layers .* got head"):
+        quant_post_static(network, SPEC, [X], QuantConfig(half=("head",)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ def narrow_weights(
     dtype: HalfType,
     where: str,
     excluded: Collection[str] = (),
-    skip: Collection[str] = (),
+    chosen: Callable[[str], bool] = lambda name: True,
 ) -> int:
     """Store float32 weights in 16 bits, each with a cast to float32 after it.
 
@@ -35,7 +35,7 @@ def narrow_weights(
         dtype: Of the weights.
         where: The function that errors name.
         excluded: Operators whose weights stay.
-        skip: Paths of layers whose weights stay, with all that is in them.
+        chosen: Whether the weight of a name is narrowed.
 
     Returns:
         How many weights were narrowed.
@@ -54,7 +54,7 @@ def narrow_weights(
                 or not large
                 or value.is_output
                 or any(n.op in excluded for n in users)
-                or any(value.name.startswith(f"{path}.") for path in skip)
+                or not chosen(value.name)
             ):
                 continue
             narrowed = _narrowed(value, dtype, where)

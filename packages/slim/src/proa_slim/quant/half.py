@@ -9,6 +9,7 @@ import proa
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir.narrow import HalfType, narrow_weights
 from proa_slim.config import QuantConfig
+from proa_slim.quant.lower import is_in
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.post_training import program_of
 
@@ -48,7 +49,9 @@ def half_weights(
         )
     skipped = QuantConfig(skip=skip).skipped(network)
     program = program_of(network, input_spec)
-    if not narrow_weights(program, dtype, "half_weights", skip=skipped):
+    if not narrow_weights(
+        program, dtype, "half_weights", chosen=lambda name: not is_in(name, skipped)
+    ):
         raise PreconditionNotMetError(
             "[half_weights] expected a float32 weight to store in 16 bits, got none "
             "that skip leaves"

@@ -206,6 +206,7 @@ class QuantizedActivation(Layer):
         return self.inner(self.input_quantizer(x))
 
 
+Quantized = QuantizedLayer | QuantizedConvNorm | QuantizedActivation
 QUANTIZED = (QuantizedLayer, QuantizedConvNorm, QuantizedActivation)
 
 

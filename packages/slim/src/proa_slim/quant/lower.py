@@ -7,12 +7,14 @@ replace them by the integer product, and let integers flow on between products.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import proa
 from proa.ir.builder import make_node
+from proa.ir.narrow import narrow_weights
 from proa.ir.passes import apply, optimize
 from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
@@ -45,6 +47,21 @@ def layer_path(node: Node) -> str:
     """Path of the layer whose weight the product reads."""
     weight = node.inputs[1]
     return "" if weight is None else weight.name.rpartition(".")[0]
+
+
+def is_in(name: str, paths: Iterable[object]) -> bool:
+    """Whether a parameter is of a layer of these paths, or of one in it."""
+    return any(name.startswith(f"{path}.") for path in paths)
+
+
+def narrow_layers(program: Program, paths: Iterable[object], where: str) -> None:
+    """Store the weights of the layers of these paths in float16.
+
+    Raises:
+        InvalidArgumentError: If a weight is too large for it; the text names `where`.
+    """
+    layers = list(paths)
+    narrow_weights(program, "float16", where, chosen=lambda name: is_in(name, layers))
 
 
 def quantizable(node: Node) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,14 @@ from proa_slim.config import QuantConfig
 from proa_slim.quant.equalize import equalize, smooth
 from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.interpret import interpret
-from proa_slim.quant.lower import PRODUCTS, layer_path, lower, quantizable
+from proa_slim.quant.lower import (
+    PRODUCTS,
+    is_in,
+    layer_path,
+    lower,
+    narrow_layers,
+    quantizable,
+)
 from proa_slim.quant.model import OUT_THRESHOLD, QuantizedModel
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
@@ -100,7 +106,7 @@ def quant_post_static(
     """
     config = config or QuantConfig()
     # The parameters of the program bear the paths of their layers.
-    config = replace(config, skip=tuple(config.skipped(network)))
+    config = config.by_path(network)
     program = quantizable_program(network, input_spec, config)
     batches = read_batches(calibration, program)
     require_products(program, config)
@@ -172,9 +178,7 @@ def products(program: Program, config: QuantConfig) -> list[Node]:
 
 def _is_skipped(node: Node, config: QuantConfig) -> bool:
     weight = node.inputs[1]
-    return weight is not None and any(
-        weight.name.startswith(f"{layer}.") for layer in config.skip
-    )
+    return weight is not None and is_in(weight.name, config.skip)
 
 
 def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
@@ -186,7 +190,8 @@ def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
         if node in chosen or kind not in _WEIGHTED or len(node.inputs) < 2:
             continue
         if _is_skipped(node, config):
-            reason = "named in skip"
+            halved = any(path == layer_path(node) for path in config.half)
+            reason = "named in half" if halved else "named in skip"
         elif node.op not in PRODUCTS:
             reason = f"{kind} has no int8 operator"
         elif kind not in config.ops:
@@ -287,6 +292,7 @@ def convert(
         correct_bias(program, faked, batches)
     report = layer_report(program, faked, sample) if sample is not None else []
     lower(faked, config)
+    narrow_layers(faked, config.half, "quant_post_static")
     faked.metadata["quantization"] = f"int8 {config.activation} {config.weight}"
     inputs = set(program.main.inputs)
     limits = {v.name: s.reach() for v, s in scales.items() if v in inputs}

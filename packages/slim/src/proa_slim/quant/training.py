@@ -26,10 +26,12 @@ from proa_slim.config import QuantConfig
 from proa_slim.quant.layers import (
     QUANTIZED,
     Product,
+    Quantized,
     QuantizedActivation,
     QuantizedConvNorm,
     QuantizedLayer,
 )
+from proa_slim.quant.lower import narrow_layers
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
 from proa_slim.quant.trained import lower_trained, recorded
@@ -112,7 +114,7 @@ class QAT:
                 made = self._wrapped(child, layers[norm] if norm else None)
                 if made is None:
                     continue
-                wrapped[child] = made
+                wrapped[child], made.input_quantizer.layer = made, path
                 if norm and isinstance(made, QuantizedConvNorm):
                     _replace(layers, norm, FoldedNorm())
             _replace(layers, path, wrapped[child])
@@ -124,7 +126,7 @@ class QAT:
         watch_outputs(student)
         return student
 
-    def _wrapped(self, layer: Layer, norm: Layer | None) -> Layer | None:
+    def _wrapped(self, layer: Layer, norm: Layer | None) -> Quantized | None:
         """The layer with its rounding, and perhaps a norm; None if it is not chosen."""
         if isinstance(layer, self.config.activations):
             return QuantizedActivation(layer, self.config)
@@ -153,6 +155,7 @@ class QAT:
                 _replace(layers, path, layer.folded())
         program = recorded(exported, input_spec)
         lower_trained(program, self.config)
+        narrow_layers(program, self.config.halved(student), "QAT")
         kind = "learned steps" if self.config.learn_steps else self.config.weight
         program.metadata["quantization"] = f"int8 trained {kind}"
         note_out_scales(program, student)
