@@ -14,7 +14,7 @@ ActivationObserver = Literal[
 ]
 WeightObserver = Literal["abs_max", "channel_abs_max", "mse", "channel_mse"]
 RoundType = Literal["round", "adaround"]
-QuantizableOp = Literal["conv2d", "linear"]
+QuantizableOp = Literal["conv2d", "linear", "embedding", "recurrent"]
 
 #: Their thresholds do not depend on how many steps the other sign has.
 _ASYMMETRIC = ("abs_max", "moving_average", "avg", "hist")
@@ -65,7 +65,9 @@ class QuantConfig:
             ``skip_quant`` that is true is skipped, too.
         half: Layers that are skipped as well, named likewise, and whose weights are
             stored in float16.
-        ops: Kinds of product to quantize: ``conv2d``, transposed ones too, ``linear``.
+        ops: Kinds of operator to quantize: ``conv2d``, transposed ones too, ``linear``;
+            and, by `quant_post_static`, ``embedding`` and ``recurrent`` (LSTM, GRU and
+            plain cells), whose weights alone are stored in 8 bits.
         activations: Classes of layers without weights, such as `nn.ReLU` and `nn.Tanh`,
             whose input `QAT` rounds, too.
 
@@ -88,7 +90,7 @@ class QuantConfig:
     freeze_bn_delay: int | None = None
     skip: tuple[str | type[Layer], ...] = ()
     half: tuple[str | type[Layer], ...] = ()
-    ops: tuple[QuantizableOp, ...] = get_args(QuantizableOp)
+    ops: tuple[QuantizableOp, ...] = ("conv2d", "linear")
     activations: tuple[type[Layer], ...] = ()
 
     def __post_init__(self) -> None:

@@ -26,9 +26,9 @@ from proa_slim.quant.post_training import (
     prepare,
     products,
     quantizable_program,
-    read_batches,
     require_products,
 )
+from proa_slim.quant.recording import read_batches
 
 #: How weights of layers that are not quantized are stored.
 Rest = Literal["float32", "float16"]

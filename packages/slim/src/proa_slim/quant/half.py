@@ -11,7 +11,7 @@ from proa.ir.narrow import HalfType, narrow_weights
 from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import is_in
 from proa_slim.quant.model import QuantizedModel
-from proa_slim.quant.post_training import program_of
+from proa_slim.quant.recording import program_of
 
 
 def half_weights(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +13,6 @@ from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir import file
 from proa.ir.builder import make_node
 from proa.ir.flow import has_flow
-from proa.ir.passes import optimize
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig
 from proa_slim.quant.equalize import equalize, smooth
@@ -30,10 +27,12 @@ from proa_slim.quant.lower import (
     quantizable,
 )
 from proa_slim.quant.model import OUT_THRESHOLD, QuantizedModel
+from proa_slim.quant.recording import program_of, read_batches
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
 from proa_slim.quant.scales import ActivationScale, Scale, weight_scale
 from proa_slim.quant.transposed import transposed_as_convolutions
+from proa_slim.quant.weight_only import WEIGHT_ALONE, store_in_8_bits
 
 #: Operators of layers with weights, as unquantized() lists them.
 _WEIGHTED = (
@@ -44,29 +43,8 @@ _WEIGHTED = (
     "linear",
     "matmul",
     "embedding",
-    "lstm",
-    "gru",
-    "rnn",
+    "recurrent",
 )
-
-#: An array, a tensor, or a sequence of them (what follows the inputs is ignored).
-Batch = Any
-
-
-def program_of(network: proa.nn.Layer, input_spec: Sequence[Any]) -> Program:
-    """The network's graph in evaluation mode, norms folded and products fused."""
-    was_training = network.training
-    network.eval()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "network.proa"
-            proa.jit.save(network, str(path), list(input_spec))
-            program = file.read(path)
-    finally:
-        if was_training:
-            network.train()
-    optimize(program, 3)
-    return program
 
 
 def quantizable_program(
@@ -85,7 +63,7 @@ def quantizable_program(
 def quant_post_static(
     network: proa.nn.Layer,
     input_spec: Sequence[Any],
-    calibration: Iterable[Batch],
+    calibration: Iterable[Any],
     config: QuantConfig | None = None,
 ) -> QuantizedModel:
     """Quantize a trained network to int8 with scales measured on `calibration`.
@@ -139,32 +117,6 @@ def prepare(
     return Prepared(scales, adaround(program, nodes, batches, scales, config.weight))
 
 
-def read_batches(calibration: Iterable[Batch], program: Program) -> list[list[Array]]:
-    """The inputs of every batch.
-
-    Raises:
-        PreconditionNotMetError: If there is no batch.
-        InvalidArgumentError: If a batch has fewer arrays than the program has inputs.
-    """
-    batches = [arrays_of(batch, len(program.main.inputs)) for batch in calibration]
-    if not batches:
-        raise PreconditionNotMetError(
-            "[quant_post_static] calibration must hold at least one batch of real "
-            "input, got none"
-        )
-    return batches
-
-
-def arrays_of(batch: Batch, count: int) -> list[Array]:
-    """The first `count` arrays of a batch."""
-    items = list(batch) if isinstance(batch, (list, tuple)) else [batch]
-    if len(items) < count:
-        raise InvalidArgumentError(
-            f"[quant_post_static] a batch must hold {count} arrays, got {len(items)}"
-        )
-    return [np.asarray(item) for item in items[:count]]
-
-
 def products(program: Program, config: QuantConfig) -> list[Node]:
     """The nodes to quantize, in order, without skipped layers and ops not chosen."""
     return [
@@ -188,6 +140,8 @@ def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
     for node in program.main.nodes:
         kind = node.op.removesuffix("_act")
         if node in chosen or kind not in _WEIGHTED or len(node.inputs) < 2:
+            continue
+        if kind in WEIGHT_ALONE and kind in config.ops:
             continue
         if _is_skipped(node, config):
             halved = any(path == layer_path(node) for path in config.half)
@@ -292,6 +246,7 @@ def convert(
         correct_bias(program, faked, batches)
     report = layer_report(program, faked, sample) if sample is not None else []
     lower(faked, config)
+    store_in_8_bits(faked, config)
     narrow_layers(faked, config.half, "quant_post_static")
     faked.metadata["quantization"] = f"int8 {config.activation} {config.weight}"
     inputs = set(program.main.inputs)
