@@ -143,9 +143,7 @@ def test_ops_choose_what_is_quantized(tmp_path):
         student = QAT(config).quantize(network())
         wrapped = [x for x in student.sublayers() if isinstance(x, QuantizedLayer)]
         assert [type(x.inner) for x in wrapped] == [kind]
-    with pytest.raises(
-        InvalidArgumentError, match=r"among conv2d, linear, got \['lstm"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"conv2d, .*, got \['lstm"):
         QuantConfig(ops=("lstm",))
 
 
