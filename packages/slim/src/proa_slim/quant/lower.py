@@ -7,12 +7,14 @@ replace them by the integer product, and let integers flow on between products.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import proa
 from proa.ir.builder import make_node
+from proa.ir.narrow import narrow_weights
 from proa.ir.passes import apply, optimize
 from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Block, Node, Program, Value
@@ -37,6 +39,7 @@ _COMMUTES = (
     "squeeze",
     "unsqueeze",
     "transpose",
+    "slice",
 )
 
 
@@ -44,6 +47,21 @@ def layer_path(node: Node) -> str:
     """Path of the layer whose weight the product reads."""
     weight = node.inputs[1]
     return "" if weight is None else weight.name.rpartition(".")[0]
+
+
+def is_in(name: str, paths: Iterable[object]) -> bool:
+    """Whether a parameter is of a layer of these paths, or of one in it."""
+    return any(name.startswith(f"{path}.") for path in paths)
+
+
+def narrow_layers(program: Program, paths: Iterable[object], where: str) -> None:
+    """Store the weights of the layers of these paths in float16.
+
+    Raises:
+        InvalidArgumentError: If a weight is too large for it; the text names `where`.
+    """
+    layers = list(paths)
+    narrow_weights(program, "float16", where, chosen=lambda name: is_in(name, layers))
 
 
 def quantizable(node: Node) -> bool:
@@ -122,6 +140,13 @@ def lower(program: Program, config: QuantConfig) -> int:
     Requires constant scales. Ensures that results equal those of the fake-quantized
     program up to float32 rounding, and are the same integers in every runtime.
     """
+    count = to_integers(program, config)
+    connect_integers(program)
+    return count
+
+
+def to_integers(program: Program, config: QuantConfig) -> int:
+    """Step 1 of `lower`; returns how many products were rewritten."""
     count = 0
     for block in program.blocks:
         nodes = []
@@ -131,13 +156,17 @@ def lower(program: Program, config: QuantConfig) -> int:
             nodes += [*before, node]
         block.nodes = nodes
     optimize(program, 1)
+    return count
+
+
+def connect_integers(program: Program) -> None:
+    """Steps 2 and 3 of `lower`: integers flow on between integer products."""
     changed = True
     while changed:
         changed = False
         for block in program.blocks:
             changed |= _move_up(program, block) or _fuse_requantize(block)
         apply(program, ["eliminate_common_subexpressions", "remove_dead_code"])
-    return count
 
 
 def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node]:
@@ -254,7 +283,7 @@ def _moved(program: Program, node: Node) -> Node | None:
     scale = node.inputs[1]
     if before is None or scale is None or int(np.prod(scale.shape)) != 1:
         return None
-    if before.outputs[0].only_user is not node:
+    if before.outputs[0].only_user is not node or _drops_most(before):
         return None
     early = make_node(program, "quantize", [before.inputs[0], scale], node.attrs)
     integers = early.outputs[0]
@@ -263,6 +292,15 @@ def _moved(program: Program, node: Node) -> Node | None:
     before.op, before.attrs, before.inputs = early.op, early.attrs, early.inputs
     before.outputs, integers.producer = [integers], before
     return before
+
+
+def _drops_most(node: Node) -> bool:
+    """Whether rounding before the node would round twice as many elements or more."""
+    x, y = node.inputs[0], node.outputs[0]
+    if node.op != "slice" or x is None:
+        return False
+    before, after = (abs(int(np.prod(v.shape))) for v in (x, y))
+    return before >= 2 * after
 
 
 def _fuse_requantize(block: Block) -> bool:
