@@ -98,7 +98,10 @@ def test_good_clients_are_served_while_others_attack(serve, tmp_path, caplog):
                 count += 1
         assert count > 20
         end = time.monotonic() + 10
-        service, listener = server._server._service, server._server._grpc
+        service, listener = (
+            server._server._service,
+            server._server._fronts.by_protocol["grpc"][0],
+        )
         while (service.budget.used or listener._connections) and time.monotonic() < end:
             time.sleep(0.05)
         assert service.budget.used == 0

@@ -7,20 +7,13 @@ import logging
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from proa_serving.config import ServerConfig
-from proa_serving.http.app import HttpApp
-from proa_serving.http.connection import HttpConnection
+from proa_serving.fronts import FrontEnds
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import ServingError
-from proa_serving.transport.listener import Listener, bind
-
-if TYPE_CHECKING:
-    from proa_serving.grpc.methods import GrpcMethods
-    from proa_serving.grpc.server import GrpcioServer
 
 log = logging.getLogger("proa_serving")
 
@@ -35,22 +28,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _new_grpc(
-    config: ServerConfig, service: InferenceService
-) -> Listener[GrpcMethods] | GrpcioServer:
-    # Imported here, as it is half of the start, and not needed for HTTP.
-    assert config.grpc_port is not None
-    if config.grpc_engine == "grpcio":
-        from proa_serving.grpc.server import GrpcioServer
-
-        return GrpcioServer(config, service)
-    from proa_serving.grpc.methods import GrpcMethods
-    from proa_serving.http2.connection import Http2Connection
-
-    held = bind(config.host, config.grpc_port, "grpc")
-    return Listener(GrpcMethods(service), Http2Connection, held, config, service.budget)
-
-
 class Server:
     """Serves what ``config`` says, on the event loop that calls ``start``."""
 
@@ -59,19 +36,29 @@ class Server:
         self.metrics = Metrics()
         self.repository = ModelRepository(config, self.metrics)
         self._service = InferenceService(config, self.repository, self.metrics)
-        self._app: HttpApp | None = None
-        self._http: Listener[HttpApp] | None = None
-        self._grpc: Listener[GrpcMethods] | GrpcioServer | None = None
+        self._fronts = FrontEnds(config, self._service)
 
     @property
     def http_address(self) -> str | None:
-        """host:port of REST, once started."""
-        return f"{self._config.host}:{self._http.port}" if self._http else None
+        """host:port of REST, or unix:path where there is no port, once started."""
+        return self._address("http")
 
     @property
     def grpc_address(self) -> str | None:
-        """host:port of gRPC, once started."""
-        return f"{self._config.host}:{self._grpc.port}" if self._grpc else None
+        """The same of gRPC."""
+        return self._address("grpc")
+
+    @property
+    def admin_address(self) -> str | None:
+        """host:port of REST for administrators, once started."""
+        return self._address("admin")
+
+    def addresses(self, protocol: str) -> list[str]:
+        """All addresses of "http", "grpc" or "admin", once started."""
+        return self._fronts.addresses(protocol)
+
+    def _address(self, protocol: str) -> str | None:
+        return next(iter(self.addresses(protocol)), None)
 
     async def start(self) -> None:
         """Take the ports, load the models, and answer.
@@ -80,22 +67,11 @@ class Server:
             AddressInUseError: If a port is taken.
             ServingError: If a model cannot be loaded.
         """
-        config = self._config
         try:
             # Ports first: they fail fast, and a model may take long to load.
-            if config.http_port is not None:
-                held = bind(config.host, config.http_port, "http")
-                self._app = HttpApp(self._service)
-                self._http = Listener(
-                    self._app, HttpConnection, held, config, self._service.budget
-                )
-            if config.grpc_port is not None:
-                self._grpc = _new_grpc(config, self._service)
+            self._fronts.open()
             await asyncio.to_thread(self.repository.load_all)
-            if self._grpc is not None:
-                await self._grpc.start()
-            if self._http is not None:
-                await self._http.start()
+            await self._fronts.start()
         except BaseException:
             await self.stop(0.0)
             raise
@@ -109,12 +85,8 @@ class Server:
         grace = self._config.grace_s if grace is None else grace
         end = time.monotonic() + grace
         self._service.drain()
-        fronts = [front for front in (self._http, self._grpc) if front is not None]
-        for front in fronts:
-            front.drain()
-        await asyncio.gather(*(front.stop(grace) for front in fronts))
-        if self._app is not None:
-            self._app.close()
+        await self._fronts.stop(grace)
+        self._service.close()
         left = max(0.0, end - time.monotonic())
         return await asyncio.to_thread(self.repository.close, left)
 
@@ -142,6 +114,11 @@ class BackgroundServer:
     def grpc_address(self) -> str:
         assert self._server.grpc_address is not None, "no gRPC port was requested"
         return self._server.grpc_address
+
+    @property
+    def admin_address(self) -> str:
+        assert self._server.admin_address is not None, "no admin port was requested"
+        return self._server.admin_address
 
     @property
     def metrics(self) -> Metrics:

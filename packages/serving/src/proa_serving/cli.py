@@ -13,8 +13,10 @@ from pathlib import Path
 from proa_serving import __version__
 from proa_serving.app import Server, new_event_loop
 from proa_serving.config import GRPC_ENGINES, MIB, ModelSource, ServerConfig
-from proa_serving.protocol.errors import ServingError
+from proa_serving.protocol.errors import InvalidRequestError, ServingError
 from proa_serving.schedule.queue import Limits
+from proa_serving.security.rate import RateLimit
+from proa_serving.transport.tls import TlsFiles
 
 log = logging.getLogger("proa_serving")
 
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         help="microseconds that a request waits for others to share its batch",
     )
     _add_limits(parser, default, limits)
+    _add_access(parser, default)
     add("--verbose", action="store_true", help="log more")
     add("--version", action="version", version=f"proa-serving {__version__}")
     return parser
@@ -100,6 +103,63 @@ def _add_limits(
     )
 
 
+def _add_access(parser: argparse.ArgumentParser, default: ServerConfig) -> None:
+    add = parser.add_argument
+    add("--http-socket", type=Path, metavar="PATH", help="Unix socket for REST")
+    add("--grpc-socket", type=Path, metavar="PATH", help="Unix socket for gRPC")
+    add(
+        "--admin",
+        type=_port,
+        metavar="PORT",
+        help="REST that may load and unload models; 0 picks a port",
+    )
+    add("--admin-host", default=default.admin_host, help="address of --admin")
+    add("--tls-cert", type=Path, metavar="PEM", help="certificate, of all ports")
+    add("--tls-key", type=Path, metavar="PEM", help="its private key")
+    add(
+        "--tls-client-ca",
+        type=Path,
+        metavar="PEM",
+        help="clients must have a certificate that one of these signed",
+    )
+    add(
+        "--api-keys", type=Path, metavar="FILE", help="lines of NAME sha256:HEX [admin]"
+    )
+    add(
+        "--rate-limit",
+        type=_rate,
+        metavar="RATE[:BURST]",
+        help="requests/s of each client",
+    )
+    add(
+        "--cors-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="web pages that may call, or *; may be repeated",
+    )
+    add(
+        "--shared-memory",
+        action="store_true",
+        help="let clients put tensors in system shared memory",
+    )
+
+
+def _rate(text: str) -> RateLimit:
+    try:
+        return RateLimit.parse(text)
+    except ServingError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _tls(args: argparse.Namespace) -> TlsFiles | None:
+    if args.tls_cert is None and args.tls_key is None and args.tls_client_ca is None:
+        return None
+    if args.tls_cert is None or args.tls_key is None:
+        raise InvalidRequestError("tls", "must have both --tls-cert and --tls-key")
+    return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca)
+
+
 def _port(text: str) -> int:
     port = int(text)
     if not 0 <= port < 2**16:
@@ -108,7 +168,8 @@ def _port(text: str) -> int:
 
 
 def _config(args: argparse.Namespace) -> ServerConfig:
-    nothing_said = args.http is None and args.grpc is None
+    places = (args.http, args.grpc, args.http_socket, args.grpc_socket)
+    nothing_said = places == (None,) * 4
     return ServerConfig(
         models=tuple(ModelSource.parse(text) for text in args.models),
         repository=args.repository,
@@ -129,6 +190,15 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         grace_s=args.grace,
         max_connections=args.max_connections,
         grpc_engine=args.grpc_engine,
+        http_socket=args.http_socket,
+        grpc_socket=args.grpc_socket,
+        admin_port=args.admin,
+        admin_host=args.admin_host,
+        tls=_tls(args),
+        api_keys=args.api_keys,
+        rate_limit=args.rate_limit,
+        cors_origins=tuple(args.cors_origin),
+        shared_memory=args.shared_memory,
     )
 
 
@@ -149,10 +219,8 @@ async def _serve(config: ServerConfig) -> bool:
         loop.add_signal_handler(number, on_signal, number)
     await server.start()
     said = ["proa-serve ready"]
-    if server.http_address:
-        said.append(f"http={server.http_address}")
-    if server.grpc_address:
-        said.append(f"grpc={server.grpc_address}")
+    for protocol in ("http", "grpc", "admin"):
+        said += [f"{protocol}={held}" for held in server.addresses(protocol)]
     said.append(f"models={','.join(server.repository.names())}")
     print(" ".join(said), flush=True)
     await stop.wait()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.schedule.queue import Limits
+from proa_serving.security.rate import RateLimit
+from proa_serving.transport.tls import TlsFiles
 
 MIB = 2**20
 GRPC_ENGINES = ("asyncio", "grpcio")
@@ -66,6 +68,16 @@ class ServerConfig:
             body may take ``timeout_s``.
         idle_timeout_s: Seconds after which a connection without a request is closed.
         grpc_engine: What carries gRPC: "asyncio", our own HTTP/2, or "grpcio".
+        http_socket: Path of a Unix socket for REST.
+        grpc_socket: Path of a Unix socket for gRPC.
+        admin_port: Port for REST that may load and unload models, whatever
+            ``model_control`` is; None does without.
+        admin_host: Address to listen on for that; the host alone unless it is changed.
+        tls: The certificate of all TCP ports; None serves them in the clear.
+        api_keys: File of the keys that clients must present (``security/keys.py``).
+        rate_limit: Of each client.
+        cors_origins: Origins of web pages that may call, or "*" for any.
+        shared_memory: Let clients put tensors in system shared memory.
     """
 
     models: tuple[ModelSource, ...] = ()
@@ -87,6 +99,15 @@ class ServerConfig:
     head_timeout_s: float = 10.0
     idle_timeout_s: float = 75.0
     grpc_engine: str = "asyncio"
+    http_socket: Path | None = None
+    grpc_socket: Path | None = None
+    admin_port: int | None = None
+    admin_host: str = "127.0.0.1"
+    tls: TlsFiles | None = None
+    api_keys: Path | None = None
+    rate_limit: RateLimit | None = None
+    cors_origins: tuple[str, ...] = ()
+    shared_memory: bool = False
 
     def __post_init__(self) -> None:
         minimum = {
@@ -117,5 +138,6 @@ class ServerConfig:
             )
         if not self.models and self.repository is None:
             raise InvalidRequestError("config", "must name a model or a repository")
-        if self.http_port is None and self.grpc_port is None:
+        places = (self.http_port, self.grpc_port, self.http_socket, self.grpc_socket)
+        if places == (None,) * 4:
             raise InvalidRequestError("config", "must have an HTTP or a gRPC port")

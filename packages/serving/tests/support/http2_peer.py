@@ -60,9 +60,11 @@ def infer_message(x, name="m"):
 class Peer:
     """A connection; with ``begin`` the preface and the settings are exchanged."""
 
-    def __init__(self, address, *, begin=True, settings=None):
+    def __init__(self, address, *, begin=True, settings=None, tls=None):
         host, port = address.split(":")
         self.socket = socket.create_connection((host, int(port)), timeout=10)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._rest = b""
         self._decoder = Decoder(2**16)
         if begin:

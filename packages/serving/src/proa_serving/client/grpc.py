@@ -23,19 +23,32 @@ class GrpcClient(Client):
     """Sends requests to a server.
 
     Args:
-        address: host:port.
+        address: host:port, or unix:path.
         timeout: Seconds that any answer may take.
+        credentials: Speak TLS, with what ``grpc.ssl_channel_credentials`` makes.
+        api_key: The key that the server wants.
     """
 
-    def __init__(self, address: str, *, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 60.0,
+        credentials: grpc.ChannelCredentials | None = None,
+        api_key: str | None = None,
+    ) -> None:
         self._timeout = timeout
-        self._channel = grpc.insecure_channel(
-            address,
-            options=[
-                ("grpc.max_receive_message_length", -1),
-                ("grpc.max_send_message_length", -1),
-            ],
+        self._metadata = (
+            [] if api_key is None else [("authorization", f"Bearer {api_key}")]
         )
+        options = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+        ]
+        if credentials is None:
+            self._channel = grpc.insecure_channel(address, options)
+        else:
+            self._channel = grpc.secure_channel(address, credentials, options)
         self._calls = {
             name: self._channel.unary_unary(
                 f"/{rpc.SERVICE}/{name}",
@@ -95,6 +108,8 @@ class GrpcClient(Client):
 
     def _round_trip(self, name: str, message: Any) -> Any:
         try:
-            return self._calls[name](message, timeout=self._timeout)
+            return self._calls[name](
+                message, timeout=self._timeout, metadata=self._metadata
+            )
         except grpc.RpcError as error:
             raise error_from_code(error.code().name, error.details() or "") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -31,18 +32,41 @@ from proa_serving.protocol.rest import (
     encode_request,
 )
 
+_UNIX = "unix:"
+
 
 class HttpClient(Client):
     """Sends requests to a server. Not thread-safe: give each thread its own.
 
     Args:
-        address: host:port.
+        address: host:port, or unix:path.
         timeout: Seconds that any answer may take.
+        tls: Speak TLS, and trust what this context does.
+        api_key: The key that the server wants.
     """
 
-    def __init__(self, address: str, *, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 60.0,
+        tls: ssl.SSLContext | None = None,
+        api_key: str | None = None,
+    ) -> None:
         self._address = address
-        self._connection = http.client.HTTPConnection(address, timeout=timeout)
+        self._headers = (
+            {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        )
+        if address.startswith(_UNIX):
+            self._connection: http.client.HTTPConnection = _UnixConnection(
+                address[len(_UNIX) :], timeout
+            )
+        elif tls is not None:
+            self._connection = http.client.HTTPSConnection(
+                address, timeout=timeout, context=tls
+            )
+        else:
+            self._connection = http.client.HTTPConnection(address, timeout=timeout)
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""
@@ -162,7 +186,7 @@ class HttpClient(Client):
             connection.connect()
             # Head and body leave as two writes, which must not wait for each other.
             _hurry(connection.sock)
-        connection.request(method, path, body, dict(headers))
+        connection.request(method, path, body, {**self._headers, **headers})
         answer = connection.getresponse()
         return answer.status, answer.read(), answer.getheader(HEADER_LENGTH)
 
@@ -174,6 +198,19 @@ def _model_path(model: str, version: str, rest: str) -> str:
     return path + rest
 
 
+class _UnixConnection(http.client.HTTPConnection):
+    """Speaks HTTP over the Unix socket at ``path``."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
 def _hurry(held: socket.socket | None) -> None:
-    if held is not None:
+    if held is not None and held.family != socket.AF_UNIX:
         held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import zlib
 from collections.abc import Callable, Coroutine
@@ -20,7 +21,7 @@ from proa_serving.http2.calls import (
 )
 from proa_serving.http2.dispatch import Parts, Receive, Send
 from proa_serving.http2.stream import Buffer, Message
-from proa_serving.models.service import METADATA, InferenceService
+from proa_serving.models.service import InferenceService
 from proa_serving.protocol import rpc, rpc_bytes
 from proa_serving.protocol.errors import (
     InvalidRequestError,
@@ -31,6 +32,7 @@ from proa_serving.protocol.errors import (
 from proa_serving.protocol.generated import open_inference_pb2 as pb
 from proa_serving.protocol.messages import InferRequest, InferResponse
 from proa_serving.schedule.budget import ByteBudget
+from proa_serving.security.guard import Guard
 
 log = logging.getLogger("proa_serving.grpc")
 Answer = Parts | Coroutine[Any, Any, Parts]
@@ -56,6 +58,10 @@ HEALTH = "/grpc.health.v1.Health/Check"
 _HEALTH = frozenset(
     {HEALTH, *(_PREFIX + name for name in ("ServerLive", "ServerReady", "ModelReady"))}
 )
+# For administrators.
+_CONTROL = frozenset(
+    _PREFIX + name for name in ("RepositoryModelLoad", "RepositoryModelUnload")
+)
 ALWAYS = _HEALTH | {_PREFIX + "ServerMetadata"}
 _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
 # Compressed messages beyond this are decompressed off the event loop.
@@ -63,10 +69,15 @@ _BIG = 2**16
 
 
 class GrpcMethods:
-    """One method for each of the service's, named as it is."""
+    """One method for each of the service's, named as it is.
 
-    def __init__(self, service: InferenceService) -> None:
-        self._service = service
+    Args:
+        service: What does the work.
+        guard: Lets calls in.
+    """
+
+    def __init__(self, service: InferenceService, guard: Guard) -> None:
+        self._service, self._guard = service, guard
         self._budget: ByteBudget = service.budget
         self._limit = service.config.max_request_bytes
         self.find_raw = rpc_bytes.find_raw
@@ -87,8 +98,17 @@ class GrpcMethods:
 
     # What an engine calls
 
-    def check(self, head: CallHead, health_only: bool) -> bool:
-        """Refuse a call by its head; else whether it has many messages."""
+    def check(self, head: CallHead, client: str, health_only: bool) -> bool:
+        """Refuse a call by its head; else whether it has many messages.
+
+        Args:
+            head: What it says.
+            client: The address that it comes from.
+            health_only: Refuse all but health checks.
+
+        Raises:
+            Status: If it is refused.
+        """
         path = head.path
         if path not in self._calls and path != STREAM_INFER:
             raise Status(UNIMPLEMENTED, f"[grpc] expected a method, got {path[:200]!r}")
@@ -100,7 +120,19 @@ class GrpcMethods:
         if self._service.draining and path not in ALWAYS:
             self._service.metrics.refused("grpc", UnavailableError.reason)
             raise Status(UNAVAILABLE, "[server] is shutting down")
+        if path in _CONTROL or not (self._guard.is_open or path in _HEALTH):
+            self._admit(head, client)
         return path == STREAM_INFER
+
+    def _admit(self, head: CallHead, client: str) -> None:
+        try:
+            caller = self._guard.admit(head.authorization, head.api_key, client)
+            if head.path in _CONTROL:
+                controls = self._service.config.model_control
+                self._guard.check_control(caller, controls)
+        except ServingError as error:
+            self._service.metrics.refused("grpc", error.reason)
+            raise _status(error) from None
 
     def call(self, head: CallHead, message: Message, expires: float | None) -> Answer:
         """The parts of the message that answers ``message``, or what becomes them.
@@ -117,11 +149,17 @@ class GrpcMethods:
             raise _status(error) from error
         return answer if isinstance(answer, list) else _guarded(answer)
 
-    async def converse(self, head: CallHead, receive: Receive, send: Send) -> None:
+    async def converse(
+        self, head: CallHead, client: str, receive: Receive, send: Send
+    ) -> None:
         """Infer for each message that arrives; an error is an answer like others."""
-        infer = CallHead(INFER, None, head.encoding, head.authorization)
+        infer = dataclasses.replace(head, path=INFER)
+        is_first = True  # it was admitted with the head
         while (message := await receive()) is not None:
             try:
+                if not (is_first or self._guard.is_open):
+                    self._admit(infer, client)
+                is_first = False
                 answer = self.call(infer, message, None)
                 parts = answer if isinstance(answer, list) else await answer
                 response = pb.ModelInferResponse.FromString(b"".join(parts))
@@ -200,8 +238,9 @@ class GrpcMethods:
         return pb.ModelReadyResponse(ready=ready)
 
     def ServerMetadata(self, _: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
+        held = self._service.metadata()
         return pb.ServerMetadataResponse(
-            name=METADATA.name, version=METADATA.version, extensions=METADATA.extensions
+            name=held.name, version=held.version, extensions=held.extensions
         )
 
     def ModelMetadata(
@@ -234,6 +273,30 @@ class GrpcMethods:
     ) -> pb.RepositoryModelUnloadResponse:
         await self._service.unload(request.model_name)
         return pb.RepositoryModelUnloadResponse()
+
+    def SystemSharedMemoryStatus(
+        self, request: pb.SystemSharedMemoryStatusRequest
+    ) -> pb.SystemSharedMemoryStatusResponse:
+        message = pb.SystemSharedMemoryStatusResponse()
+        for held in self._service.shared_memory().status(request.name):
+            line = message.regions[held.name]
+            line.name, line.key = held.name, held.key
+            line.offset, line.byte_size = held.offset, held.byte_size
+        return message
+
+    async def SystemSharedMemoryRegister(
+        self, request: pb.SystemSharedMemoryRegisterRequest
+    ) -> pb.SystemSharedMemoryRegisterResponse:
+        await self._service.register_memory(
+            request.name, request.key, request.offset, request.byte_size
+        )
+        return pb.SystemSharedMemoryRegisterResponse()
+
+    async def SystemSharedMemoryUnregister(
+        self, request: pb.SystemSharedMemoryUnregisterRequest
+    ) -> pb.SystemSharedMemoryUnregisterResponse:
+        await self._service.unregister_memory(request.name)
+        return pb.SystemSharedMemoryUnregisterResponse()
 
 
 async def _serialized(answer: Coroutine[Any, Any, Any]) -> Parts:

@@ -77,7 +77,7 @@ class GrpcService:
             head = _head(path, context)
             try:
                 with self._in_flight(len(data)):
-                    self._methods.check(head, False)
+                    self._methods.check(head, _address(context), False)
                     left = context.time_remaining()
                     expires = None if left is None else time.monotonic() + left
                     message = Message(data, False)
@@ -92,7 +92,7 @@ class GrpcService:
         return call
 
     async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
-        head = _head(STREAM_INFER, context)
+        head, client = _head(STREAM_INFER, context), _address(context)
         arrived = aiter(messages)
         held = 0
 
@@ -113,8 +113,8 @@ class GrpcService:
 
         try:
             with self._in_flight(0):
-                self._methods.check(head, False)
-                await self._methods.converse(head, receive, send)
+                self._methods.check(head, client, False)
+                await self._methods.converse(head, client, receive, send)
         except QueueFullError as error:
             await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         except Status as status:
@@ -147,9 +147,17 @@ class GrpcService:
 
 def _head(path: str, context: Context) -> CallHead:
     metadata = dict(context.invocation_metadata() or ())
-    text = metadata.get("authorization", "")
-    held = text if isinstance(text, bytes) else str(text).encode("latin-1", "replace")
-    return CallHead(path, None, b"identity", held)
+    authorization, api_key = (
+        text if isinstance(text, bytes) else str(text).encode("latin-1", "replace")
+        for text in (metadata.get("authorization", ""), metadata.get("x-api-key", ""))
+    )
+    return CallHead(path, None, b"identity", authorization, api_key)
+
+
+def _address(context: Context) -> str:
+    """The client's address; the port is not part of who it is."""
+    kind, _, rest = context.peer().partition(":")
+    return "unix" if kind == "unix" else rest.rpartition(":")[0]
 
 
 async def _abort(context: Context, code: grpc.StatusCode, text: str) -> None:

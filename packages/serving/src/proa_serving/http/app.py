@@ -7,16 +7,18 @@ import functools
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import httptools
 
 from proa_serving.http.body import IN_PLACE, Buffer, inflate
+from proa_serving.http.cors import PREFLIGHT, cors_headers, is_preflight
 from proa_serving.http.messages import Reply, Request
 from proa_serving.http.routes import Route, find_route
 from proa_serving.metrics import CONTENT_TYPE
-from proa_serving.models.service import METADATA, InferenceService
+from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     ServingError,
@@ -31,6 +33,7 @@ from proa_serving.protocol.rest import (
     encode_response,
     parse_json,
 )
+from proa_serving.security.guard import Guard
 
 log = logging.getLogger("proa_serving.http")
 Answer = Reply | Coroutine[Any, Any, Reply]
@@ -41,14 +44,26 @@ _BIG = IN_PLACE
 _JSON_COST = 8
 # Threads that code JSON; more would only compete for Python's lock.
 _CODERS = 2
+# Answered to whoever asks, as orchestrators have no keys.
+_HEALTH = (b"/v2/health/live", b"/v2/health/ready")
 
 
 class HttpApp:
-    """Answers the requests of one server."""
+    """Answers the requests of one server.
 
-    def __init__(self, service: InferenceService) -> None:
+    Args:
+        service: What does the work.
+        guard: Lets requests in.
+        is_admin: Whether models may be loaded and unloaded.
+    """
+
+    def __init__(
+        self, service: InferenceService, guard: Guard, *, is_admin: bool = False
+    ) -> None:
         self._service = service
         self._config = service.config
+        self._guard = guard
+        self._controls = is_admin or self._config.model_control
         self._coders = ThreadPoolExecutor(_CODERS, "proa-serve-json")
         self._actions: dict[str, Callable[[Route, Request], Answer]] = {
             "server_metadata": self._server_metadata,
@@ -61,14 +76,43 @@ class HttpApp:
             "load": self._load,
             "unload": self._unload,
             "metrics": self._metrics,
+            "memory_status": self._memory_status,
+            "memory_register": self._memory_register,
+            "memory_unregister": self._memory_unregister,
         }
 
     def close(self) -> None:
         """End its threads, once nothing is in flight."""
         self._coders.shutdown(wait=False, cancel_futures=True)
 
+    def admit(self, request: Request, client: str) -> None:
+        """Refuse a request by its head.
+
+        Raises:
+            UnauthenticatedError: If it lacks an API key.
+            RateLimitedError: If the client sent too many.
+        """
+        if self._guard.is_open or request.target in _HEALTH:
+            return
+        headers = request.headers
+        if request.method == b"OPTIONS" and b"origin" in headers:
+            return  # A web page's preflight request has no key.
+        request.caller = self._guard.admit(
+            headers.get(b"authorization", b""), headers.get(b"x-api-key", b""), client
+        )
+
+    def cors(self, origin: bytes) -> str:
+        """The headers that let a web page of ``origin`` read an answer, if it may."""
+        return cors_headers(origin, self._config.cors_origins)
+
     def answer(self, request: Request) -> Answer:
         """The answer, or what will become it where that takes its time."""
+        if (
+            request.method == b"OPTIONS"
+            and self._config.cors_origins
+            and is_preflight(request.headers)
+        ):
+            return Reply([], headers=PREFLIGHT)
         try:
             route = _route(request.method, request.target)
             answer = self._actions[route.action](route, request)
@@ -173,13 +217,7 @@ class HttpApp:
         return reply
 
     def _server_metadata(self, *_: object) -> Reply:
-        return Reply.of_json(
-            {
-                "name": METADATA.name,
-                "version": METADATA.version,
-                "extensions": list(METADATA.extensions),
-            }
-        )
+        return Reply.of_json(asdict(self._service.metadata()))
 
     def _live(self, *_: object) -> Reply:
         return Reply.of_json({"live": True})
@@ -206,11 +244,46 @@ class HttpApp:
             }
         )
 
-    async def _index(self, _: Route, request: Request) -> Reply:
+    async def _body(self, request: Request, where: str) -> dict[str, Any]:
+        """The JSON object of a request that is not large."""
         body = await self._inflated(request)
         if len(body) > _BIG:
-            raise TooLargeError("index", f"body must be at most {_BIG} bytes")
-        ready = parse_json(body, "index").get("ready", False) if body else False
+            raise TooLargeError(where, f"body must be at most {_BIG} bytes")
+        return parse_json(body, where) if body else {}
+
+    def _memory_status(self, route: Route, _: Request) -> Reply:
+        return Reply.of_json(
+            [
+                {
+                    "name": held.name,
+                    "key": held.key,
+                    "offset": held.offset,
+                    "byte_size": held.byte_size,
+                }
+                for held in self._service.shared_memory().status(route.model)
+            ]
+        )
+
+    async def _memory_register(self, route: Route, request: Request) -> Reply:
+        held = await self._body(request, "register")
+        key, offset, size = (
+            held.get("key"),
+            held.get("offset", 0),
+            held.get("byte_size"),
+        )
+        if not isinstance(key, str) or type(offset) is not int or type(size) is not int:
+            raise InvalidRequestError(
+                "register", "must have a string key, and numbers offset and byte_size"
+            )
+        await self._service.register_memory(route.model, key, offset, size)
+        return Reply.of_json({})
+
+    async def _memory_unregister(self, route: Route, _: Request) -> Reply:
+        await self._service.unregister_memory(route.model)
+        return Reply.of_json({})
+
+    async def _index(self, _: Route, request: Request) -> Reply:
+        ready = (await self._body(request, "index")).get("ready", False)
         if not isinstance(ready, bool):
             raise InvalidRequestError(
                 "index", f"ready must be a bool, got {ready!r:.40}"
@@ -227,11 +300,16 @@ class HttpApp:
             ]
         )
 
-    async def _load(self, route: Route, _: Request) -> Reply:
+    async def _load(self, route: Route, request: Request) -> Reply:
+        self._check_control(request)
         await self._service.load(route.model)
         return Reply.of_json({})
 
-    async def _unload(self, route: Route, _: Request) -> Reply:
+    def _check_control(self, request: Request) -> None:
+        self._guard.check_control(request.caller, self._controls)
+
+    async def _unload(self, route: Route, request: Request) -> Reply:
+        self._check_control(request)
         await self._service.unload(route.model)
         return Reply.of_json({})
 

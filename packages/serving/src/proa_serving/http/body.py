@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import zlib
 
-import numpy as np
-
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     TooLargeError,
     UnsupportedError,
 )
+from proa_serving.protocol.tensors import aligned_memory
 
 Buffer = bytes | bytearray | memoryview
 # Bodies beyond this are received in place; smaller ones come through the parser.
 IN_PLACE = 2**16
-# What kernels like best; NumPy needs no more than the size of an element.
-_ALIGNMENT = 64
 
 
 class Body:
@@ -35,10 +32,7 @@ class Body:
         self._parts: list[bytes] = []
         self._view: memoryview | None = None
         if length is not None and length > IN_PLACE:
-            # Not zeroed: pages are touched, and memory used, as bytes arrive.
-            memory = np.empty(length + _ALIGNMENT, np.uint8)
-            start = -(memory.ctypes.data + header_length) % _ALIGNMENT
-            self._view = memory.data[start : start + length]
+            self._view = aligned_memory(length, header_length)
 
     @property
     def in_place(self) -> bool:

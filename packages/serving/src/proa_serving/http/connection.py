@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import httptools
 
-from proa_serving.http.body import Body
+from proa_serving.http.body import IN_PLACE, Body
 from proa_serving.http.messages import CONTINUE, Reply, Request
 from proa_serving.protocol.errors import (
     HeadTooLargeError,
@@ -23,6 +23,7 @@ from proa_serving.protocol.errors import (
 )
 from proa_serving.protocol.rest import HEADER_LENGTH
 from proa_serving.schedule.budget import ByteBudget
+from proa_serving.security.guard import address_of
 from proa_serving.transport.phases import (
     BLOCKED,
     BODY,
@@ -42,7 +43,15 @@ _HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
 
 
 class Answers(Protocol):
-    """Where requests go; never raises."""
+    """Where requests go; answering never raises."""
+
+    def admit(self, request: Request, client: str) -> None:
+        """Raise a ServingError if the client may not send this request."""
+        ...
+
+    def cors(self, origin: bytes) -> str:
+        """The headers for a web page of ``origin``."""
+        ...
 
     def answer(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]: ...
 
@@ -74,7 +83,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        *("_blocked", "_charged", "_deaf", "_head_bytes", "_in_place"),
+        *("_blocked", "_charged", "_client", "_deaf", "_head_bytes", "_in_place"),
         *("_loop", "_owner", "_parser", "_paused", "_request", "_task", "_transport"),
         *("_unwritten",),
         *("_waiting", "deadline", "health_only", "phase"),
@@ -86,6 +95,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._owner, self._loop = owner, loop
         self.health_only = health_only
         self._transport: Any = None  # a Transport once connected
+        self._client = ""  # its address
         self._parser: Any = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # what is being received
         self._waiting: deque[Request] = deque()  # complete, behind the one in progress
@@ -174,6 +184,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
+        self._client = address_of(transport)
         if self.phase is LINGER:  # Closed before it was there.
             self.abort()
 
@@ -293,6 +304,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         headers = request.headers
         if b"host" not in headers and version == "1.1":
             raise InvalidRequestError("http", "must have a Host in HTTP/1.1, got none")
+        try:
+            self._owner.answers.admit(request, self._client)
+        except ServingError as error:
+            if not _is_small(headers):  # It is not worth to be received.
+                raise
+            request.refusal = error
         if self.health_only:
             request.keep_alive = False
             if request.target not in _HEALTH:
@@ -348,7 +365,11 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _start(self, request: Request) -> None:
         self._enter(BUSY)
-        answer = self._owner.answers.answer(request)
+        answer: Reply | Coroutine[Any, Any, Reply]
+        if request.refusal is None:
+            answer = self._owner.answers.answer(request)
+        else:
+            answer = Reply.of_error(request.refusal)
         if isinstance(answer, Reply):
             self._write(request, answer)
             return
@@ -379,6 +400,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         close = (
             reply.close or self._deaf or not request.keep_alive or self._owner.draining
         )
+        if b"origin" in request.headers:
+            reply.headers += self._owner.answers.cors(request.headers[b"origin"])
         parts = reply.encode(close=close, body=request.method != b"HEAD")
         if len(parts) == 1 or sum(map(len, parts)) <= _JOINED:
             self._transport.write(b"".join(parts))
@@ -399,11 +422,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Answer a request of which the rest is not read, and close."""
         self._deaf = True
         answering = self._task is not None or bool(self._waiting)
-        self._release(self._request)
+        request = self._request or Request()
+        self._release(request)
         self._request = self._in_place = None
         # Earlier requests are answered; the connection closes after the last.
         if not answering:
-            self._write(Request(), Reply.of_error(error, close=True))
+            self._write(request, Reply.of_error(error, close=True))
 
     def _linger(self) -> None:
         """Say that no more is written, and read on until the client closes.
@@ -413,6 +437,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._deaf = True
         self._enter(LINGER)
         self._drop()
+        if not self._transport.can_write_eof():  # TLS reads on by itself.
+            self._transport.close()
+            return
         self._transport.write_eof()
         self._read(True)
         if self._blocked:  # The answer has to leave first.
@@ -448,6 +475,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         if request is not None and request.charged:
             self._owner.budget.release(request.charged)
             request.charged = 0
+
+
+def _is_small(headers: dict[bytes, bytes]) -> bool:
+    """Whether a body is so short that reading it is cheaper than a new connection."""
+    if b"transfer-encoding" in headers or b"expect" in headers:
+        return False
+    return int(headers.get(b"content-length", b"0")) <= IN_PLACE
 
 
 def _too_large(limit: int) -> TooLargeError:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 
 from proa_serving.http.body import Body, Buffer
-from proa_serving.protocol.errors import ServingError
+from proa_serving.protocol.errors import (
+    RateLimitedError,
+    ServingError,
+    UnauthenticatedError,
+)
 from proa_serving.protocol.rest import JSON_TYPE, dump_json
+from proa_serving.security.keys import Caller
 
 _LINES = {
     held.value: f"HTTP/1.1 {held.value} {held.phrase}\r\n".encode()
@@ -19,7 +25,10 @@ _CLOSE = b"connection: close\r\n"
 class Request:
     """A request; its body may still be arriving."""
 
-    __slots__ = ("body", "charged", "headers", "keep_alive", "method", "target")
+    __slots__ = (
+        *("body", "caller", "charged", "headers", "keep_alive"),
+        *("method", "refusal", "target"),
+    )
 
     def __init__(self) -> None:
         self.method = self.target = b""
@@ -27,6 +36,8 @@ class Request:
         self.body: Body | None = None
         self.keep_alive = True
         self.charged = 0  # bytes of the server's budget
+        self.caller: Caller | None = None  # where keys are checked
+        self.refusal: ServingError | None = None  # what answers it, whatever it is
 
     def data(self) -> Buffer:
         """The body as it came."""
@@ -57,7 +68,12 @@ class Reply:
     @classmethod
     def of_error(cls, error: ServingError, *, close: bool = False) -> Reply:
         text = dump_json({"error": str(error)})
-        return cls([text], status=error.http_status, close=close)
+        headers = ""
+        if isinstance(error, RateLimitedError):
+            headers = f"retry-after: {math.ceil(error.seconds)}\r\n"
+        elif isinstance(error, UnauthenticatedError):
+            headers = "www-authenticate: Bearer\r\n"
+        return cls([text], status=error.http_status, headers=headers, close=close)
 
     def encode(self, *, close: bool, body: bool) -> list[Buffer]:
         """The bytes to write: the head, then the parts of the body if ``body``."""

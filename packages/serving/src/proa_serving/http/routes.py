@@ -9,7 +9,7 @@ from proa_serving.protocol.errors import MethodNotAllowedError, NotFoundError
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The action of a request, and its model."""
+    """The action of a request, and its model or its region of shared memory."""
 
     action: str
     model: str = ""
@@ -29,6 +29,12 @@ _MODEL = {
     "": ("GET", "model_metadata"),
     "ready": ("GET", "model_ready"),
     "infer": ("POST", "infer"),
+}
+# What may follow /v2/systemsharedmemory or /v2/systemsharedmemory/region/NAME.
+_MEMORY = {
+    "status": ("GET", "memory_status"),
+    "register": ("POST", "memory_register"),
+    "unregister": ("POST", "memory_unregister"),
 }
 _REPOSITORY = {"load": ("POST", "load"), "unload": ("POST", "unload")}
 
@@ -52,6 +58,11 @@ def find_route(method: str, path: str) -> Route:
         elif parts[:4] == ["", "v2", "repository", "models"] and len(parts) == 6:
             name = parts[4]
             wanted = _REPOSITORY.get(parts[5])
+        elif parts[:3] == ["", "v2", "systemsharedmemory"]:
+            rest = parts[3:]
+            if rest[:1] == ["region"] and len(rest) == 3:
+                name, rest = rest[1], rest[2:]
+            wanted = _MEMORY.get("/".join(rest))
     if wanted is None:
         raise NotFoundError(
             "http", f"expected a path of the protocol, got {path!r:.120}"

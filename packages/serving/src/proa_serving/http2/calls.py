@@ -56,6 +56,7 @@ class CallHead:
         timeout: Seconds the client waits, or None.
         encoding: Of messages that are flagged as compressed.
         authorization: The header of that name.
+        api_key: The header ``x-api-key``.
         http_status: What answers it where it is no call of gRPC; 200 otherwise.
         status: What answers it where it can be refused by its head; else None.
     """
@@ -64,6 +65,7 @@ class CallHead:
     timeout: float | None
     encoding: bytes
     authorization: bytes
+    api_key: bytes = b""
     http_status: int = 200
     status: Status | None = None
 
@@ -122,6 +124,7 @@ def parse_call(headers: list[Header]) -> CallHead:
         timeout,
         encoding,
         held.get(b"authorization", b""),
+        held.get(b"x-api-key", b""),
         http_status,
         status,
     )

@@ -28,6 +28,7 @@ from proa_serving.http2.hpack import CompressionError, Decoder
 from proa_serving.http2.outgoing import Outgoing
 from proa_serving.http2.reader import MAX_DATA_BYTES, MAX_HEADER_BYTES, FrameReader
 from proa_serving.http2.stream import Stream
+from proa_serving.security.guard import address_of
 from proa_serving.transport.phases import BLOCKED, BODY, BUSY, IDLE, LINGER, NEW
 
 log = logging.getLogger("proa_serving.grpc")
@@ -44,6 +45,7 @@ _MAX_BLOCKS = 64
 _FRAMES_AT_ONCE, _FRAMES_A_SECOND = 2000, 1000
 _CHECK_SECONDS = 0.25  # how often the times of calls are looked at
 _LAST_STREAM = 2**31 - 1
+ALPN = "h2"
 _SETTINGS = frames.settings(
     {
         frames.MAX_CONCURRENT_STREAMS: _MAX_STREAMS,
@@ -166,6 +168,11 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = self._out.transport = transport
+        self._calls.client = address_of(transport)
+        secured = transport.get_extra_info("ssl_object")
+        # RFC 9113, section 3.2: over TLS, HTTP/2 is negotiated.
+        if secured is not None and secured.selected_alpn_protocol() != ALPN:
+            self.abort()
         if self.phase is LINGER:  # Closed before it was there.
             self.abort()
 

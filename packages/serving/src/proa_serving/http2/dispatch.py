@@ -39,7 +39,7 @@ Send = Callable[[Parts], Awaitable[None]]
 class Answers(Protocol):
     """The service. What it raises is a :class:`Status`."""
 
-    def check(self, head: CallHead, health_only: bool) -> bool:
+    def check(self, head: CallHead, client: str, health_only: bool) -> bool:
         """Refuse a call by its head; else whether it has many messages."""
         ...
 
@@ -54,7 +54,7 @@ class Answers(Protocol):
         ...
 
     def converse(
-        self, head: CallHead, receive: Receive, send: Send
+        self, head: CallHead, client: str, receive: Receive, send: Send
     ) -> Coroutine[Any, Any, None]:
         """Answer messages until there are no more."""
         ...
@@ -93,6 +93,7 @@ class Dispatcher:
     ) -> None:
         self._owner, self._out, self._loop = owner, out, loop
         self._health_only = health_only
+        self.client = ""  # its address, once connected
         self._limit = owner.max_request_bytes + _MESSAGE_OVERHEAD
         self._messages: dict[int, Message] = {}  # of calls that have one, by stream
 
@@ -108,7 +109,7 @@ class Dispatcher:
             if head.status is not None:
                 raise head.status
             self._charge(stream, _STREAM_BYTES)
-            if self._owner.answers.check(head, self._health_only):
+            if self._owner.answers.check(head, self.client, self._health_only):
                 self._converse(stream)
         except Status as status:
             self._fail(stream, status)
@@ -246,7 +247,8 @@ class Dispatcher:
                 stream.on_written = self._loop.create_future()
                 await stream.on_written
 
-        talk = self._owner.answers.converse(stream.head, receive, send)
+        answers = self._owner.answers
+        talk = answers.converse(stream.head, self.client, receive, send)
         stream.task = self._loop.create_task(talk)
         stream.task.add_done_callback(functools.partial(self._conversed, stream))
         self._set_timer(stream)

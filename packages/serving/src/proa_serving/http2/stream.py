@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
 from proa_serving.http2.calls import (
     INTERNAL,
     INVALID_ARGUMENT,
@@ -16,12 +14,12 @@ from proa_serving.http2.calls import (
     CallHead,
     Status,
 )
+from proa_serving.protocol.tensors import aligned_memory
 
 Buffer = bytes | bytearray | memoryview
 PREFIX_BYTES = 5  # of a message: whether it is compressed, and its length
 # Messages beyond this are received where their array will be.
 IN_PLACE = 2**16
-_ALIGNMENT = 64
 # A message's beginning that is looked at for where its raw data begins.
 _LOOK = 4096
 
@@ -129,7 +127,7 @@ class Stream:
                     break
                 self._begin(limit)
             if self._need > IN_PLACE and self._memory is None and len(data):
-                self._memory = _aligned(self._need, find_raw(data[:_LOOK]))
+                self._memory = aligned_memory(self._need, find_raw(data[:_LOOK]))
             part = data[: self._need - self._filled]
             data = data[len(part) :]
             if self._memory is not None:
@@ -177,13 +175,3 @@ class Stream:
         self.ended = True
         if not self.is_empty:
             raise Status(INVALID_ARGUMENT, "[grpc] the last message must be complete")
-
-
-def _aligned(size: int, skip: int) -> memoryview:
-    """Memory of ``size`` bytes; the byte at ``skip`` is aligned for any element.
-
-    It is not zeroed: pages are touched, and memory used, as bytes arrive.
-    """
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -(memory.ctypes.data + skip) % _ALIGNMENT
-    return memory.data[start : start + size]

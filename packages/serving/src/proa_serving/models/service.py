@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from proa_serving import __version__
 from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
+from proa_serving.models.shared_memory import SharedMemory
 from proa_serving.protocol.errors import (
-    ForbiddenError,
     ServingError,
+    TooLargeError,
     UnavailableError,
+    UnsupportedError,
 )
 from proa_serving.protocol.messages import (
     IndexEntry,
@@ -21,14 +24,14 @@ from proa_serving.protocol.messages import (
     InferResponse,
     ModelMetadata,
     ServerMetadata,
+    Tensor,
 )
 from proa_serving.schedule.budget import ByteBudget
 
-METADATA = ServerMetadata(
-    "proa-serving",
-    __version__,
-    ("binary_tensor_data", "model_repository", "schedule_policy"),
-)
+_EXTENSIONS = ("binary_tensor_data", "model_repository", "schedule_policy")
+# Tensors beyond this many bytes are copied from and to shared memory by a thread.
+_BIG = 2**20
+Result = TypeVar("Result")
 
 
 class InferenceService:
@@ -41,11 +44,23 @@ class InferenceService:
         self._repository = repository
         self.budget = ByteBudget(config.max_in_flight_bytes)
         metrics.in_flight_bytes = lambda: self.budget.used
+        self._memory = SharedMemory() if config.shared_memory else None
         self.draining = False
+
+    def metadata(self) -> ServerMetadata:
+        extensions: tuple[str, ...] = _EXTENSIONS
+        if self._memory is not None:
+            extensions += ("system_shared_memory",)
+        return ServerMetadata("proa-serving", __version__, extensions)
 
     def drain(self) -> None:
         """Answer what is in flight and refuse what is new."""
         self.draining = True
+
+    def close(self) -> None:
+        """Unmap the regions that clients registered, once nothing is in flight."""
+        if self._memory is not None:
+            self._memory.unregister()
 
     def ready(self) -> bool:
         return not self.draining and bool(self._repository.names())
@@ -72,6 +87,8 @@ class InferenceService:
         self, request: InferRequest, protocol: str
     ) -> InferResponse | Coroutine[Any, Any, InferResponse]:
         """The answer, or where it must wait for a worker what will become it."""
+        if request.is_shared:
+            return self._infer_shared(request, protocol)
         try:
             if self.draining:
                 raise UnavailableError("server", "is shutting down")
@@ -81,19 +98,88 @@ class InferenceService:
             raise
         return model.infer(request, protocol)
 
+    async def _infer_shared(
+        self, request: InferRequest, protocol: str
+    ) -> InferResponse:
+        """Infer with inputs from, and outputs to, shared memory."""
+        size = sum(each.slice.byte_size for each in request.shared_inputs)
+        try:
+            memory = self.shared_memory()
+            limit = self.config.max_request_bytes
+            if size > limit:
+                raise TooLargeError(
+                    "request", f"shared inputs must be at most {limit} bytes"
+                )
+            self.budget.take(size)
+        except ServingError as error:
+            self.metrics.refused(protocol, error.reason)
+            raise
+        try:
+            return await self._infer_in(memory, size, request, protocol)
+        finally:
+            self.budget.release(size)
+
+    async def _infer_in(
+        self, memory: SharedMemory, size: int, request: InferRequest, protocol: str
+    ) -> InferResponse:
+        try:
+            inputs = await _copied(size, lambda: memory.read(request.shared_inputs))
+        except ServingError as error:
+            self.metrics.refused(protocol, error.reason)
+            raise
+        plain = replace(
+            request,
+            inputs=request.inputs + inputs,
+            shared_inputs=[],
+            outputs=[replace(output, slice=None) for output in request.outputs],
+        )
+        answer = self.infer(plain, protocol)
+        response = answer if isinstance(answer, InferResponse) else await answer
+        targets = {held.name: held.slice for held in request.outputs}
+
+        def put(tensor: Tensor) -> Tensor:
+            target = targets.get(tensor.name)
+            return tensor if target is None else memory.write(tensor, target)
+
+        response.outputs = await _copied(
+            sum(held.array.nbytes for held in response.outputs),
+            lambda: [put(tensor) for tensor in response.outputs],
+        )
+        return response
+
+    def shared_memory(self) -> SharedMemory:
+        """The regions that clients registered.
+
+        Raises:
+            UnsupportedError: If the server is without.
+        """
+        if self._memory is None:
+            raise UnsupportedError(
+                "server", "must be started with --shared-memory to use shared memory"
+            )
+        return self._memory
+
+    async def register_memory(
+        self, name: str, key: str, offset: int, byte_size: int
+    ) -> None:
+        """Let requests use shared memory, as :meth:`SharedMemory.register` does."""
+        memory = self.shared_memory()
+        await asyncio.to_thread(memory.register, name, key, offset, byte_size)
+
+    async def unregister_memory(self, name: str) -> None:
+        """Forget a region, or with no name all of them."""
+        await asyncio.to_thread(self.shared_memory().unregister, name)
+
     async def index(self, ready_only: bool) -> list[IndexEntry]:
         return await asyncio.to_thread(self._repository.index, ready_only)
 
     async def load(self, name: str) -> None:
-        self._check_control()
         await asyncio.to_thread(self._repository.load, name)
 
     async def unload(self, name: str) -> None:
-        self._check_control()
         await asyncio.to_thread(self._repository.unload, name)
 
-    def _check_control(self) -> None:
-        if not self.config.model_control:
-            raise ForbiddenError(
-                "server", "must be started with --model-control to load or unload"
-            )
+
+async def _copied(size: int, copy: Callable[[], Result]) -> Result:
+    """What ``copy`` returns, off the event loop if it is of many bytes."""
+    return await asyncio.to_thread(copy) if size > _BIG else copy()

@@ -16,10 +16,12 @@ __all__ = [
     "ModelLoadError",
     "NotFoundError",
     "QueueFullError",
+    "RateLimitedError",
     "RequestTimeoutError",
     "ServingError",
     "SlowRequestError",
     "TooLargeError",
+    "UnauthenticatedError",
     "UnavailableError",
     "UnsupportedError",
     "error_from_code",
@@ -53,6 +55,14 @@ class InvalidRequestError(ServingError, ValueError):
     http_status = 400
     grpc_code = "INVALID_ARGUMENT"
     reason = "invalid"
+
+
+class UnauthenticatedError(ServingError, PermissionError):
+    """The request has no API key that the server knows."""
+
+    http_status = 401
+    grpc_code = "UNAUTHENTICATED"
+    reason = "unauthenticated"
 
 
 class ForbiddenError(ServingError, PermissionError):
@@ -117,6 +127,24 @@ class QueueFullError(ServingError):
     reason = "queue_full"
 
 
+class RateLimitedError(QueueFullError):
+    """The client sends more requests a second than it may.
+
+    Args:
+        seconds: Until the next is allowed.
+        rate: Requests a second that are.
+    """
+
+    reason = "rate_limited"
+
+    def __init__(self, seconds: float, rate: float) -> None:
+        super().__init__(
+            "server",
+            f"one client may send {rate:g} requests/s; try again in {seconds:.3g} s",
+        )
+        self.seconds = seconds
+
+
 class ModelFailedError(ServingError):
     """The model raised while it ran."""
 
@@ -153,6 +181,7 @@ class AddressInUseError(ServingError, OSError):
 
 _TYPES: tuple[type[ServingError], ...] = (
     InvalidRequestError,
+    UnauthenticatedError,
     ForbiddenError,
     NotFoundError,
     MethodNotAllowedError,

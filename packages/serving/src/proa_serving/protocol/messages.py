@@ -38,12 +38,43 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionSlice:
+    """Bytes of a registered region of shared memory."""
+
+    region: str
+    offset: int
+    byte_size: int
+
+    def to_parameters(self) -> dict[str, Parameter]:
+        """As a tensor's parameters say it."""
+        return {
+            "shared_memory_region": self.region,
+            "shared_memory_offset": self.offset,
+            "shared_memory_byte_size": self.byte_size,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SharedInput:
+    """An input whose elements are in shared memory."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    slice: RegionSlice
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named array. ``datatype`` says what the bits mean, ``array`` holds them."""
+    """A named array. ``datatype`` says what the bits mean, ``array`` holds them.
+
+    ``slice`` is where an output was put, if that is in shared memory.
+    """
 
     name: str
     datatype: str
     array: Array
+    slice: RegionSlice | None = None
 
     @classmethod
     def of(cls, name: str, value: npt.ArrayLike) -> Tensor:
@@ -54,10 +85,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class RequestedOutput:
-    """An output that the client wants; ``binary`` is None where it did not say."""
+    """An output that the client wants; ``binary`` is None where it did not say.
+
+    ``slice`` is where it is to be put, if that is in shared memory.
+    """
 
     name: str
     binary: bool | None = None
+    slice: RegionSlice | None = None
 
 
 @dataclass(slots=True)
@@ -75,6 +110,14 @@ class InferRequest:
     parameters: Parameters = field(default_factory=lambda: _NONE)
     binary_output: bool = False
     expires: float | None = None
+    shared_inputs: list[SharedInput] = field(default_factory=list)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether an input or an output is in shared memory."""
+        if self.shared_inputs:
+            return True
+        return any(output.slice is not None for output in self.outputs)
 
     def wants_binary(self, name: str) -> bool:
         """Whether output ``name`` should be answered as raw bytes."""

@@ -18,7 +18,9 @@ from proa_serving.protocol.messages import (
     InferRequest,
     InferResponse,
     Parameters,
+    RegionSlice,
     RequestedOutput,
+    SharedInput,
     Tensor,
 )
 from proa_serving.protocol.tensors import (
@@ -111,8 +113,19 @@ class _Body:
             )
 
 
-def _tensors(held: Any, body: _Body, what: str) -> list[Tensor]:
-    return [_tensor(item, body, what) for item in _objects(held, what)]
+def _tensors(
+    held: Any, body: _Body, what: str
+) -> tuple[list[Tensor], list[SharedInput]]:
+    """The tensors of a list, and those of them that are in shared memory."""
+    tensors: list[Tensor] = []
+    shared: list[SharedInput] = []
+    for item in _objects(held, what):
+        found = _tensor(item, body, what)
+        if isinstance(found, Tensor):
+            tensors.append(found)
+        else:
+            shared.append(found)
+    return tensors, shared
 
 
 def _objects(held: Any, what: str) -> list[dict[str, Any]]:
@@ -150,14 +163,32 @@ def _flag(parameters: Parameters, key: str, where: str) -> bool | None:
     return value
 
 
-def reject_extensions(parameters: Parameters, where: str) -> None:
-    """Say plainly which extensions this server does not have."""
-    for key in ("shared_memory_region", "classification"):
-        if parameters.get(key):
-            raise UnsupportedError(where, f"{key} is not supported by this server")
+def region_slice(parameters: Parameters, where: str) -> RegionSlice | None:
+    """The shared memory that a tensor's parameters name, if they do.
+
+    Raises:
+        UnsupportedError: If they want what this server does not do.
+        InvalidRequestError: If they are malformed.
+    """
+    if parameters.get("classification"):
+        raise UnsupportedError(where, "classification is not supported by this server")
+    region = parameters.get("shared_memory_region")
+    if region is None:
+        return None
+    if not isinstance(region, str) or not region:
+        raise InvalidRequestError(
+            where, f"shared_memory_region must be a name, got {region!r:.40}"
+        )
+    sizes = []
+    for key, default in (("shared_memory_offset", 0), ("shared_memory_byte_size", -1)):
+        size = parameters.get(key, default)
+        if type(size) is not int or not 0 <= size < 2**62:
+            raise InvalidRequestError(where, f"{key} must be a size, got {size!r:.40}")
+        sizes.append(size)
+    return RegionSlice(region, *sizes)
 
 
-def _tensor(held: dict[str, Any], body: _Body, what: str) -> Tensor:
+def _tensor(held: dict[str, Any], body: _Body, what: str) -> Tensor | SharedInput:
     name = _string(held, "name", what)
     where = f"{what} {name!r:.80}"
     if not name:
@@ -165,7 +196,13 @@ def _tensor(held: dict[str, Any], body: _Body, what: str) -> Tensor:
     datatype = _string(held, "datatype", where)
     shape = check_shape(held.get("shape"), where)
     parameters = _parameters(held, where)
-    reject_extensions(parameters, where)
+    shared = region_slice(parameters, where)
+    if shared is not None:
+        if "data" in held or "binary_data_size" in parameters:
+            raise InvalidRequestError(
+                where, "must have data or shared memory, got both"
+            )
+        return SharedInput(name, datatype, shape, shared)
     if "binary_data_size" in parameters:
         if "data" in held:
             raise InvalidRequestError(
@@ -237,7 +274,7 @@ def _remember(head: bytes, size: int, request: InferRequest) -> None:
         inputs.append((held.name, held.datatype, held.array.shape, count))
         left -= count
     # What is left would be tensors in the JSON.
-    if left or request.id or len(head) > _MAX_HEAD_BYTES:
+    if left or request.is_shared or request.id or len(head) > _MAX_HEAD_BYTES:
         return
     if len(_heads) >= _MAX_HEADS:
         _heads.clear()
@@ -259,15 +296,15 @@ def _decode_request(
     if "inputs" not in held:
         raise InvalidRequestError("request", "must have inputs, got none")
     parameters = _parameters(held, "request")
-    inputs = _tensors(held["inputs"], parts, "input")
+    inputs, shared = _tensors(held["inputs"], parts, "input")
     parts.finish()
     outputs = []
     for item in _objects(held.get("outputs") or [], "outputs"):
         name = _string(item, "name", "output")
         where = f"output {name!r:.80}"
         options = _parameters(item, where)
-        reject_extensions(options, where)
-        outputs.append(RequestedOutput(name, _flag(options, "binary_data", where)))
+        binary = _flag(options, "binary_data", where)
+        outputs.append(RequestedOutput(name, binary, region_slice(options, where)))
     return InferRequest(
         model=model,
         version=version,
@@ -276,6 +313,7 @@ def _decode_request(
         outputs=outputs,
         parameters=parameters,
         binary_output=bool(_flag(parameters, "binary_data_output", "request")),
+        shared_inputs=shared,
     )
 
 
@@ -290,7 +328,10 @@ def _encode(
             "datatype": tensor.datatype,
             "shape": list(tensor.array.shape),
         }
-        if binary:
+        if tensor.slice is not None:
+            item["parameters"] = tensor.slice.to_parameters()
+            listed.append(_dump(item))
+        elif binary:
             data = raw_from_tensor(tensor)
             item["parameters"] = {"binary_data_size": len(data)}
             raw.append(data)
@@ -324,7 +365,7 @@ def encode_response(
     response: InferResponse, request: InferRequest
 ) -> tuple[bytes, list[Buffer]]:
     """The JSON that answers ``request``, and the raw tensors that follow it."""
-    if not response.id and all(
+    if not (response.id or request.is_shared) and all(
         request.wants_binary(held.name) for held in response.outputs
     ):
         raw = [raw_from_tensor(held) for held in response.outputs]
@@ -372,8 +413,12 @@ def decode_response(body: Buffer, header_length: str | None) -> InferResponse:
     """The answer in a body that came back from ``infer``."""
     parts = _Body(body, header_length, "response")
     held = parts.json
-    outputs = _tensors(held.get("outputs"), parts, "output")
+    outputs, shared = _tensors(held.get("outputs"), parts, "output")
     parts.finish()
+    if shared:
+        raise UnsupportedError(
+            f"output {shared[0].name!r:.80}", "cannot be read from shared memory"
+        )
     return InferResponse(
         model=_string(held, "model_name", "response"),
         version=_string(held, "model_version", "response"),

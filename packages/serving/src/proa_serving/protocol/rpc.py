@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from proa_serving.protocol.datatypes import datatype_of
-from proa_serving.protocol.errors import InvalidRequestError
+from proa_serving.protocol.errors import InvalidRequestError, UnsupportedError
 from proa_serving.protocol.generated import open_inference_pb2 as pb
 from proa_serving.protocol.messages import (
     InferRequest,
@@ -14,10 +14,11 @@ from proa_serving.protocol.messages import (
     ModelMetadata,
     Parameter,
     RequestedOutput,
+    SharedInput,
     Tensor,
     TensorSpec,
 )
-from proa_serving.protocol.rest import reject_extensions
+from proa_serving.protocol.rest import region_slice
 from proa_serving.protocol.tensors import (
     check_shape,
     lists_from_tensor,
@@ -79,22 +80,37 @@ def _read_contents(
     return tensor_from_list(name, datatype, shape, items)
 
 
-def _read_tensors(held: Iterable[Any], raw: Any, what: str) -> list[Tensor]:
-    items = list(held)
+def _read_tensors(
+    held: Iterable[Any], raw: Any, what: str
+) -> tuple[list[Tensor], list[SharedInput]]:
+    """The tensors, and those in shared memory, which have no raw contents."""
+    tensors: list[Tensor] = []
+    shared: list[SharedInput] = []
+    items = []
+    for item in held:
+        where = f"{what} {item.name!r:.80}"
+        if not item.name:
+            raise InvalidRequestError(what, "each tensor must have a name")
+        parameters = _read_parameters(item.parameters)
+        found = region_slice(parameters, where)
+        if found is None:
+            items.append((item, where))
+            continue
+        if item.HasField("contents"):
+            raise InvalidRequestError(
+                where, "must have contents or shared memory, got both"
+            )
+        shape = check_shape(list(item.shape), where)
+        shared.append(SharedInput(item.name, item.datatype, shape, found))
     if raw and len(raw) != len(items):
         raise InvalidRequestError(
             "request",
             f"expected raw contents for each {what}, got {len(raw)} for {len(items)}",
         )
-    found = []
-    for at, item in enumerate(items):
-        where = f"{what} {item.name!r:.80}"
-        if not item.name:
-            raise InvalidRequestError(what, "each tensor must have a name")
-        reject_extensions(_read_parameters(item.parameters), where)
+    for at, (item, where) in enumerate(items):
         shape = check_shape(list(item.shape), where)
         if not raw:
-            found.append(
+            tensors.append(
                 _read_contents(item.contents, item.name, item.datatype, shape, where)
             )
             continue
@@ -102,8 +118,8 @@ def _read_tensors(held: Iterable[Any], raw: Any, what: str) -> list[Tensor]:
             raise InvalidRequestError(
                 where, "must have contents or raw contents, got both"
             )
-        found.append(tensor_from_raw(item.name, item.datatype, shape, raw[at]))
-    return found
+        tensors.append(tensor_from_raw(item.name, item.datatype, shape, raw[at]))
+    return tensors, shared
 
 
 def decode_request(message: pb.ModelInferRequest, raw: Any) -> InferRequest:
@@ -116,20 +132,22 @@ def decode_request(message: pb.ModelInferRequest, raw: Any) -> InferRequest:
         raw: The bytes of each input, or none.
     """
     parameters = _read_parameters(message.parameters)
-    wanted = parameters.get("binary_data_output", bool(raw))
     outputs = []
     for output in message.outputs:
         options = _read_parameters(output.parameters)
-        reject_extensions(options, f"output {output.name!r:.80}")
-        outputs.append(RequestedOutput(output.name))
+        found = region_slice(options, f"output {output.name!r:.80}")
+        outputs.append(RequestedOutput(output.name, slice=found))
+    inputs, shared = _read_tensors(message.inputs, raw, "input")
+    wanted = parameters.get("binary_data_output", bool(raw or shared))
     return InferRequest(
         model=message.model_name,
         version=message.model_version,
         id=message.id,
-        inputs=_read_tensors(message.inputs, raw, "input"),
+        inputs=inputs,
         outputs=outputs,
         parameters=parameters,
         binary_output=bool(wanted),
+        shared_inputs=shared,
     )
 
 
@@ -137,6 +155,11 @@ def _write_tensors(message: Any, raw: Any, tensors: list[Tensor], binary: bool) 
     for tensor in tensors:
         item = message.add(name=tensor.name, datatype=tensor.datatype)
         item.shape.extend(tensor.array.shape)
+        if tensor.slice is not None:
+            _write_parameters(item.parameters, tensor.slice.to_parameters())
+            if binary:  # Clients find raw contents by the output's place.
+                raw.append(b"")
+            continue
         if binary:
             raw.append(bytes(raw_from_tensor(tensor)))
             continue
@@ -195,11 +218,18 @@ def encode_request(request: InferRequest, binary: bool) -> pb.ModelInferRequest:
 
 def decode_response(message: pb.ModelInferResponse) -> InferResponse:
     """The answer that ``message`` carries."""
+    outputs, shared = _read_tensors(
+        message.outputs, message.raw_output_contents, "output"
+    )
+    if shared:
+        raise UnsupportedError(
+            f"output {shared[0].name!r:.80}", "cannot be read from shared memory"
+        )
     return InferResponse(
         model=message.model_name,
         version=message.model_version,
         id=message.id,
-        outputs=_read_tensors(message.outputs, message.raw_output_contents, "output"),
+        outputs=outputs,
     )
 
 

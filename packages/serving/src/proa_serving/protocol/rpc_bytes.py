@@ -148,7 +148,7 @@ def decode_request(data: Buffer) -> InferRequest:
 
 
 def _remember(head: bytes, request: InferRequest) -> None:
-    if len(head) > _MAX_HEAD_BYTES:
+    if len(head) > _MAX_HEAD_BYTES or request.is_shared:
         return
     if any(held.datatype == "BYTES" for held in request.inputs):
         return  # Their sizes are not those of their arrays.
@@ -190,7 +190,7 @@ def _size(value: int) -> bytes:
 
 def encode_response(response: InferResponse, request: InferRequest) -> list[Buffer]:
     """The parts of the ModelInferResponse that answers ``request``."""
-    if not rpc.is_raw(response, request):
+    if request.is_shared or not rpc.is_raw(response, request):
         message: Any = rpc.encode_response(response, request)
         return [message.SerializeToString()]
     outputs = tuple(

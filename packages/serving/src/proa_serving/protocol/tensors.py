@@ -19,6 +19,18 @@ MAX_DIMS = 32
 MAX_DIM = 2**48
 _LENGTH = struct.Struct("<I")
 _CHUNK = 2**13  # elements
+# What kernels like best; NumPy needs no more than the size of an element.
+_ALIGNMENT = 64
+
+
+def aligned_memory(size: int, skip: int = 0) -> memoryview:
+    """Memory of ``size`` bytes; the byte at ``skip`` is aligned for any element.
+
+    It is not zeroed: pages are touched, and memory used, as bytes are put there.
+    """
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -(memory.ctypes.data + skip) % _ALIGNMENT
+    return memory.data[start : start + size]
 
 
 def check_shape(shape: Any, where: str) -> tuple[int, ...]:

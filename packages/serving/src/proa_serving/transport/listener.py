@@ -10,13 +10,16 @@ import logging
 import math
 import resource
 import socket
+import stat
 import struct
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from proa_serving.config import ServerConfig
+from proa_serving.models.shared_memory import MAX_REGIONS
 from proa_serving.protocol.errors import AddressInUseError
 from proa_serving.schedule.budget import ByteBudget
 from proa_serving.transport.phases import (
@@ -28,6 +31,7 @@ from proa_serving.transport.phases import (
     LINGER,
     NEW,
 )
+from proa_serving.transport.tls import Tls
 
 log = logging.getLogger("proa_serving")
 _READ_BYTES = 64 * 1024
@@ -87,6 +91,33 @@ def bind(host: str, port: int, where: str) -> socket.socket:
     return held
 
 
+def bind_unix(path: Path, where: str) -> socket.socket:
+    """A Unix socket that listens at ``path``; one that nobody serves is replaced.
+
+    Raises:
+        AddressInUseError: If that cannot be, and why.
+    """
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if stat.S_ISSOCK(path.stat().st_mode) and held.connect_ex(str(path)):
+            path.unlink()
+        held.close()
+        held = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        held.close()
+        raise AddressInUseError(where, f"cannot use {path}: {error}") from error
+    try:
+        held.bind(str(path))
+        held.listen(_BACKLOG)
+    except OSError as error:
+        held.close()
+        raise AddressInUseError(where, f"cannot listen at {path}: {error}") from error
+    held.setblocking(False)
+    return held
+
+
 def _refuse_handshakes(held: socket.socket) -> None:
     """Let no more clients connect to ``held``; those that did wait to be accepted.
 
@@ -94,7 +125,7 @@ def _refuse_handshakes(held: socket.socket) -> None:
     always be one more after the last that was. Where this is not known, a client that
     connects at that moment is reset.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or held.family == socket.AF_UNIX:
         return
     program = b"".join(struct.pack("HBBI", *each) for each in _NO_SYN)
     memory = array.array("B", program)
@@ -105,12 +136,12 @@ def _refuse_handshakes(held: socket.socket) -> None:
         log.debug("cannot filter the connections that are refused: %s", error)
 
 
-def _allowed_connections(wanted: int) -> int:
-    """``wanted``, or as many as there are file descriptors for."""
+def _allowed_connections(wanted: int, kept: int) -> int:
+    """``wanted``, or as many as there are file descriptors for, with ``kept`` left."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:
         return wanted
-    allowed = max(1, files - _RESERVED_FILES - _HEALTH_CONNECTIONS)
+    allowed = max(1, files - kept - _HEALTH_CONNECTIONS)
     if allowed < wanted:
         log.warning(
             "at most %d connections, not %d: the limit of open files is %d",
@@ -153,6 +184,7 @@ class Listener(Generic[Answers]):
         held: The socket, which listens.
         config: The limits.
         budget: Of the bytes that requests hold.
+        tls: The certificate; None serves in the clear.
     """
 
     def __init__(
@@ -162,8 +194,10 @@ class Listener(Generic[Answers]):
         held: socket.socket,
         config: ServerConfig,
         budget: ByteBudget,
+        tls: Tls | None = None,
     ) -> None:
         self.answers, self.budget = answers, budget
+        self._tls = tls
         self._new_connection = connect
         self.draining = False
         self.buffer = memoryview(bytearray(_READ_BYTES))
@@ -177,14 +211,27 @@ class Listener(Generic[Answers]):
             BLOCKED: config.timeout_s,
             LINGER: _LINGER_SECONDS,
         }
-        self.port: int = held.getsockname()[1]
+        self._name = held.getsockname()
         self._socket = held
-        self._limit = _allowed_connections(config.max_connections)
+        kept = _RESERVED_FILES + (MAX_REGIONS if config.shared_memory else 0)
+        self._limit = _allowed_connections(config.max_connections, kept)
         self._connections: set[Connection] = set()
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[Connection, asyncio.Task[None]] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._logged = -math.inf
         self._empty = asyncio.Event()
+
+    @property
+    def addresses(self) -> list[str]:
+        """``host:port``, or ``unix:path``."""
+        if self._socket_path is not None:
+            return [f"unix:{self._socket_path}"]
+        host, port = self._name[:2]
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+
+    @property
+    def _socket_path(self) -> Path | None:
+        return Path(self._name) if isinstance(self._name, str) else None
 
     async def start(self) -> None:
         """Accept connections on the running event loop."""
@@ -196,6 +243,9 @@ class Listener(Generic[Answers]):
     def forget(self, connection: Connection) -> None:
         """``connection`` is closed, or about to be."""
         self._connections.discard(connection)
+        opening = self._opening.pop(connection, None)
+        if opening is not None:
+            opening.cancel()
         if not self._connections:
             self._empty.set()
 
@@ -237,16 +287,34 @@ class Listener(Generic[Answers]):
         connection = self._new_connection(self, self._loop, over)
         self._connections.add(connection)
         task = self._loop.create_task(self._connect(connection, held))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        self._opening[connection] = task
+        task.add_done_callback(lambda task: self._opened(connection, held, task))
 
     async def _connect(self, connection: Any, held: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(lambda: connection, held)
-        except OSError as error:
-            log.debug("a connection was lost as it was accepted: %s", error)
-            self.forget(connection)
+        options: dict[str, Any] = {}
+        if self._tls is not None:
+            options["ssl"] = self._tls.context
+            options["ssl_handshake_timeout"] = self.seconds[NEW]
+            if sys.version_info >= (3, 11):
+                options["ssl_shutdown_timeout"] = self.seconds[LINGER]
+        await self._loop.connect_accepted_socket(lambda: connection, held, **options)
+
+    def _opened(
+        self, connection: Connection, held: socket.socket, task: asyncio.Task[None]
+    ) -> None:
+        self._opening.pop(connection, None)
+        if task.cancelled():
             held.close()
+            return
+        error = task.exception()
+        if error is None:
+            return
+        # The handshake failed, or the client is gone.
+        log.debug("a connection was lost as it was accepted: %s", error)
+        if not isinstance(error, OSError):
+            log.error("a connection failed inside the server", exc_info=error)
+        self.forget(connection)
+        held.close()
 
     def _make_room(self) -> bool:
         """Close the connection that has idled longest, if any does."""
@@ -294,7 +362,7 @@ class Listener(Generic[Answers]):
         end = time.monotonic() + grace
         self.drain()
         if self._sweep is None:
-            self._socket.close()
+            self._close_socket()
             return
         self._loop.remove_reader(self._socket)
         # Clients that are connected, as far as they know, must not be reset.
@@ -302,7 +370,7 @@ class Listener(Generic[Answers]):
         while self._accept() == _ACCEPTED:
             await asyncio.sleep(0)
         self._loop.remove_reader(self._socket)
-        self._socket.close()
+        self._close_socket()
         await self._closed(end - time.monotonic())
         for connection in list(self._connections):
             connection.cut()
@@ -311,6 +379,11 @@ class Listener(Generic[Answers]):
             connection.abort()
         self._sweep.cancel()
         await asyncio.sleep(0)  # for the transports to close
+
+    def _close_socket(self) -> None:
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
+        self._socket.close()
 
     async def _closed(self, seconds: float) -> None:
         """Wait until no connection is left, or ``seconds``."""
