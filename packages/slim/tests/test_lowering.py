@@ -216,7 +216,7 @@ def test_activations_are_applied_in_the_integer_product(act):
 
 
 @pytest.mark.parametrize(("columns", "early"), [(16, False), (30, True)])
-def test_rounding_moves_before_a_slice_that_keeps_most(columns, early):
+def test_rounding_moves_before_a_slice_that_keeps_nearly_all(columns, early):
     b = Builder()
     x = b.input("x", "float32", (-1, 32))
     part = b.slice(x, axes=[1], starts=[0], ends=[columns], steps=[1])

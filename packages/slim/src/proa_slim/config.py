@@ -75,7 +75,7 @@ class QuantConfig:
         InvalidArgumentError: If a field is none of the above.
     """
 
-    activation: ActivationObserver = "kl"
+    activation: ActivationObserver = "mse"
     weight: WeightObserver = "channel_abs_max"
     symmetric: bool = True
     moving_rate: float = 0.9

@@ -283,7 +283,7 @@ def _moved(program: Program, node: Node) -> Node | None:
     scale = node.inputs[1]
     if before is None or scale is None or int(np.prod(scale.shape)) != 1:
         return None
-    if before.outputs[0].only_user is not node or _drops_most(before):
+    if before.outputs[0].only_user is not node or _shrinks_by_half(before):
         return None
     early = make_node(program, "quantize", [before.inputs[0], scale], node.attrs)
     integers = early.outputs[0]
@@ -294,7 +294,7 @@ def _moved(program: Program, node: Node) -> Node | None:
     return before
 
 
-def _drops_most(node: Node) -> bool:
+def _shrinks_by_half(node: Node) -> bool:
     """Whether rounding before the node would round twice as many elements or more."""
     x, y = node.inputs[0], node.outputs[0]
     if node.op != "slice" or x is None:
