@@ -12,11 +12,7 @@ import pytest
 
 import proa
 from proa import nn, static
-from proa.errors import (
-    InvalidArgumentError,
-    PreconditionNotMetError,
-    UnimplementedError,
-)
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.jit import InputSpec
 
 RNG = np.random.default_rng(2)
@@ -143,12 +139,74 @@ def test_what_static_mode_needs_is_named() -> None:
             with pytest.raises(PreconditionNotMetError, match="expected a call of"):
                 model.predict_batch([X])
             sgd = proa.optimizer.SGD(0.1, parameters=net.parameters())
-            with pytest.raises(UnimplementedError, match="amp_configs=None"):
-                model.prepare(sgd, nn.CrossEntropyLoss(), amp_configs="O1")
             model.prepare(sgd, nn.CrossEntropyLoss())
             with pytest.raises(PreconditionNotMetError, match="expected labels"):
                 model.train_batch([X], [Y])
-            with pytest.raises(UnimplementedError, match="update=True"):
-                model.train_batch([X], [Y], update=False)
     finally:
         proa.disable_static()
+
+
+def _batches(configs: Any, gather: int, clip: Any = None) -> tuple[list[float], Any]:
+    """Losses of ten batches and the weight after them."""
+    proa.seed(5)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
+    model = proa.Model(net, INPUTS, LABELS)
+    adam = proa.optimizer.Adam(0.01, parameters=net.parameters(), grad_clip=clip)
+    model.prepare(adam, nn.CrossEntropyLoss(), amp_configs=configs)
+    losses = []
+    for k in range(10):
+        update = (k + 1) % gather == 0
+        losses.append(model.train_batch([X[k::10]], [Y[k::10]], update)[0])
+    weight = net[1].weight
+    held = weight.get_value() if hasattr(weight, "get_value") else weight
+    return losses, held.numpy().copy()
+
+
+def _in_both_modes(*given: Any) -> list[Any]:
+    found = []
+    for in_static in (False, True):
+        with _mode(in_static):
+            found.append(_batches(*given))
+    return found
+
+
+@pytest.mark.parametrize("clipped", [False, True])
+def test_gradients_are_added_up_until_a_step(clipped: bool) -> None:
+    clip = nn.ClipGradByGlobalNorm(0.05) if clipped else None
+    (ours, weight), (theirs, other) = _in_both_modes(None, 3, clip)
+    np.testing.assert_allclose(theirs, ours, rtol=1e-5)
+    np.testing.assert_allclose(other, weight, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(_batches(None, 1, clip)[1], weight, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"level": "O1", "dtype": "bfloat16"},
+        {"level": "O1", "init_loss_scaling": 128.0},
+    ],
+)
+@pytest.mark.parametrize("gather", [1, 3])
+def test_mixed_precision_computes_as_in_dynamic_mode(
+    configs: dict[str, Any], gather: int
+) -> None:
+    (ours, weight), (theirs, other) = _in_both_modes(configs, gather)
+    np.testing.assert_allclose(theirs, ours, rtol=2e-2)
+    np.testing.assert_allclose(other, weight, atol=5e-3)
+    assert theirs[0] != _batches(None, gather)[0][0]
+
+
+def test_operators_of_the_black_list_compute_in_float32() -> None:
+    configs = {"level": "O1", "dtype": "bfloat16", "custom_black_list": {"linear"}}
+    with _mode(in_static=True):
+        losses, _ = _batches(configs, 1)
+    assert losses[0] == _batches(None, 1)[0][0]
+
+
+def test_o2_keeps_float32_weights() -> None:
+    with _mode(in_static=True):
+        losses, weight = _batches({"level": "O2", "dtype": "bfloat16"}, 1)
+    exact, want = _batches(None, 1)
+    assert weight.dtype == np.float32
+    np.testing.assert_allclose(losses, exact, rtol=3e-2)
+    np.testing.assert_allclose(weight, want, atol=1e-2)

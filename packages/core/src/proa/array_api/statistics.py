@@ -39,6 +39,16 @@ def _reduced(where: str, x: Tensor, axis: _Axis, keepdims: bool, reduce: Any) ->
     return result
 
 
+def _accumulated(
+    where: str, x: Tensor, axis: _Axis, dtype: DTypeLike | None, keepdims: bool,
+    reduce: Any,
+) -> Tensor:  # fmt: skip
+    """``reduce`` in, and to, the dtype that sums of x have."""
+    kind = _sum_dtype(require_tensor(where, x), dtype)
+    result = _reduced(where, ops.cast(x, dtype=kind), axis, keepdims, reduce)
+    return ops.cast(result, dtype=kind)
+
+
 def sum(
     x: Tensor,
     /,
@@ -48,9 +58,7 @@ def sum(
     keepdims: bool = False,
 ) -> Tensor:
     """The sum; 0 of no elements. By default integers and booleans give int64."""
-    kind = _sum_dtype(require_tensor("sum", x), dtype)
-    result = _reduced("sum", ops.cast(x, dtype=kind), axis, keepdims, ops.sum)
-    return ops.cast(result, dtype=kind)
+    return _accumulated("sum", x, axis, dtype, keepdims, ops.sum)
 
 
 def prod(
@@ -62,9 +70,7 @@ def prod(
     keepdims: bool = False,
 ) -> Tensor:
     """The product; 1 of no elements. By default integers and booleans give int64."""
-    kind = _sum_dtype(require_tensor("prod", x), dtype)
-    result = _reduced("prod", ops.cast(x, dtype=kind), axis, keepdims, ops.prod)
-    return ops.cast(result, dtype=kind)
+    return _accumulated("prod", x, axis, dtype, keepdims, ops.prod)
 
 
 def cumulative_sum(

@@ -82,7 +82,8 @@ class Model:
             loss: A function of (outputs…, labels…).
             metrics: Metrics besides the loss.
             amp_configs: Mixed precision: a level ("O0", "O1", "O2") or a dict of it and
-                of settings; see `proa.hapi.precision.Precision`.
+                of settings; see `proa.hapi.precision.Precision`. In static mode weights
+                stay float32 at every level, and evaluation computes in float32.
         """
         if loss is not None and not callable(loss):
             raise InvalidArgumentError(

@@ -23,6 +23,12 @@ class Precision:
         configs: None, a level ("O0", "O1" or "O2"), or a dict of ``level`` ("O1" if it
             is left out), arguments of GradScaler, custom_white_list, custom_black_list
             and dtype ("float16" or "bfloat16").
+
+    Attributes:
+        level: "O0", "O1" or "O2".
+        scales: Whether losses are scaled.
+        scaling: What was given of the arguments of GradScaler.
+        casting: What was given of lists and dtype.
     """
 
     def __init__(self, configs: Any = None) -> None:
@@ -37,19 +43,24 @@ class Precision:
             )
         self.level = given["level"]
         check_level("Model.prepare", self.level)
-        self._casting = {k: given[k] for k in _CASTING if k in given}
+        self.casting = {k: given[k] for k in _CASTING if k in given}
         self.guard()  # checks what is cast
-        scaling = {k: given[k] for k in _SCALING if k in given}
+        self.scaling = {k: given[k] for k in _SCALING if k in given}
         # bfloat16 has the range of float32: scaled losses would only cost time.
-        low_range = self._casting.get("dtype", "float16") == "float16"
-        self.scaler = GradScaler(self.level != "O0" and low_range, **scaling)
+        self.scales = self.level != "O0" and self.dtype == "float16"
+        self.scaler = GradScaler(self.scales, **self.scaling)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of 16 bits."""
+        return str(self.casting.get("dtype", "float16"))
 
     def guard(self) -> auto_cast:
         """The block that a forward pass and its loss run in."""
-        return auto_cast(self.level != "O0", level=self.level, **self._casting)
+        return auto_cast(self.level != "O0", level=self.level, **self.casting)
 
     def convert(self, network: Any, optimizer: Any) -> None:
         """At O2 make the network's parameters 16-bit ones."""
         if self.level != "O2":
             return
-        decorate(network, optimizer, "O2", self._casting.get("dtype", "float16"))
+        decorate(network, optimizer, "O2", self.dtype)

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from proa._core import Tensor
-from proa.errors import (
-    InvalidArgumentError,
-    PreconditionNotMetError,
-    UnimplementedError,
-)
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.hapi.precision import Precision
 from proa.hapi.runner import Results, listed
 from proa.ir.record import at_once
 from proa.nn.layer import Layer
+from proa.static.amp import decorate
+from proa.static.amp.lists import AutoMixedPrecisionLists
+from proa.static.clone import stepping_on
 from proa.static.executor import Executor
 from proa.static.inference_model import save_inference_model
 from proa.static.mode import (
@@ -62,14 +61,13 @@ class StaticRunner:
         self._step: Any = None
         self._names: dict[str, list[str]] = {}
         self._tested: Program | None = None
+        #: Sums of gradients by name, of batches that were no steps of their own; and
+        #: the program that takes a step with them.
+        self._gathered: dict[str, Tensor] = {}
+        self._applied: Program | None = None
 
     # -- programs ---------------------------------------------------------------------
     def prepare(self, optimizer: Any, loss: Any, precision: Precision) -> None:
-        if precision.level != "O0":
-            raise UnimplementedError(
-                "[Model.prepare] expected amp_configs=None in static mode, where "
-                f"static.amp.decorate serves, got level {precision.level!r}"
-            )
         with program_guard(self._main, self._startup):
             self._network.train()
             made: dict[str, list[Any]] = {k: self._fed(k) for k in ("input", "label")}
@@ -79,11 +77,12 @@ class StaticRunner:
                 made["loss"] = listed(loss(*made["output"], *made["label"]))
             self._tested = self._main.clone(for_test=True)
             self._optimizer, self._step = optimizer, None
+            self._gathered, self._applied = {}, None
             if optimizer is not None and made["loss"]:
                 total = made["loss"][0]
                 for more in made["loss"][1:]:
                     total = total + more
-                self._step = optimizer.minimize(total)
+                self._step = _precise(optimizer, precision).minimize(total)
         self._names = {k: [v.name for v in found] for k, found in made.items()}
         self._initialize()
 
@@ -123,23 +122,42 @@ class StaticRunner:
         )
 
     def train(self, inputs: Any, labels: list[Any], update: bool) -> Results:
-        if not update:
-            raise UnimplementedError(
-                "[Model.train_batch] expected update=True in static mode, whose steps "
-                "are of one batch, got False"
-            )
         if self._step is None:
             raise PreconditionNotMetError(
                 "[Model.train_batch] expected labels' InputSpecs in Model(network, "
                 "inputs, labels), of which the loss is computed, got none"
             )
         losses, outputs = self._names["loss"], self._names["output"]
-        wanted = [*losses, *outputs, self._step]
-        made = self._run(self._main, {"input": inputs, "label": labels}, wanted)
-        return _numbers(made[: len(losses)]), made[len(losses) :]
+        alone = update and not self._gathered
+        given = {"input": inputs, "label": labels}
+        results = [*losses, *outputs]
+        if alone:
+            made = self._run(self._main, given, [*results, self._step])
+        else:
+            made = self._run(self._main, given, [*results, *self._gradient_names()])
+            self._gather(made[len(results) :])
+            if update:
+                self.update()
+        return _numbers(made[: len(losses)]), made[len(losses) : len(results)]
+
+    def _gradient_names(self) -> list[str]:
+        """The Variables of the parameters' gradients."""
+        _, pairs = self._step
+        return [p.grad_name for p, _ in pairs]
+
+    def _gather(self, gradients: list[Tensor]) -> None:
+        names = self._gradient_names()
+        for name, gradient in zip(names, gradients, strict=True):
+            held = self._gathered.get(name)
+            self._gathered[name] = gradient if held is None else held + gradient
 
     def update(self) -> None:
-        """Nothing: every batch is a step."""
+        if self._applied is None:
+            self._applied = stepping_on(self._main, self._gradient_names())
+        program = self._applied
+        nodes = [o for o in program.global_block().ops if o.node in program.roles]
+        self._executor.run(program, self._gathered, [(nodes, [])], use_prune=True)
+        self._gathered = {}
 
     def evaluate(self, inputs: Any, labels: list[Any]) -> Results:
         losses = self._names["loss"] if labels else []
@@ -199,6 +217,23 @@ class StaticRunner:
         save_inference_model(
             path, self._names["input"], self._names["output"], program=self._test()
         )
+
+
+def _precise(optimizer: Any, precision: Precision) -> Any:
+    """What minimizes a loss in that precision: master weights stay float32."""
+    if precision.level == "O0":
+        return optimizer
+    lists = AutoMixedPrecisionLists(
+        precision.casting.get("custom_white_list"),
+        precision.casting.get("custom_black_list"),
+    )
+    scaling = dict(precision.scaling)
+    if not precision.scales:
+        scaling |= {"init_loss_scaling": 1.0, "use_dynamic_loss_scaling": False}
+    return decorate(
+        optimizer, lists, level=precision.level, dtype=precision.dtype,
+        use_fp16_guard=False, **scaling,
+    )  # fmt: skip
 
 
 def _fed_value(value: Any) -> Any:

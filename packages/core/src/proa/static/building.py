@@ -5,27 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from proa._core import Tensor
-from proa.base.mode import static_builder
 from proa.base.naming import unique_name
-from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.errors import InvalidArgumentError
 from proa.nn import functional as F
-from proa.static.state import Builder
-
-
-def require_static(where: str) -> Builder:
-    """What makes state in the programs that statements go to.
-
-    Raises:
-        PreconditionNotMetError: In dynamic mode.
-    """
-    builder = static_builder()
-    if builder is None:
-        raise PreconditionNotMetError(
-            f"[static.{where}] builds a static graph: expected static mode, as "
-            "proa.enable_static() begins it, got dynamic mode"
-        )
-    assert isinstance(builder, Builder)
-    return builder
+from proa.static.state import require_static
 
 
 def layer_name(where: str, stem: str, name: str | None = None) -> str:

@@ -64,6 +64,30 @@ def copy_into(twin: Program, program: Program, for_test: bool) -> Program:
     return twin
 
 
+def stepping_on(program: Program, gradients: list[str]) -> Program:
+    """A copy of a program that takes its step with gradients that it is fed by name."""
+    twin = program.clone()
+    block = twin.graph.main
+    for name in gradients:
+        value = twin.vars[name]._handle[1]
+        fed = Value(name, value.dtype, value.shape, "input")
+        block.inputs.append(fed)
+        for one in _as_wide(value):
+            block.replace(one, fed)
+        twin.data[name] = fed
+    return twin
+
+
+def _as_wide(value: Value) -> list[Value]:
+    """A float32 value, and what else is cast to float32 from where it is cast from."""
+    maker = value.producer
+    source = maker.inputs[0] if maker is not None and maker.op == "cast" else None
+    if source is None:
+        return [value]
+    casts = [n for n in source.users if n.op == "cast"]
+    return [n.outputs[0] for n in casts if n.outputs[0].dtype == value.dtype]
+
+
 def _copy_variable(twin: Program, name: str, variable: Variable, value: Value) -> None:
     made: Variable
     if isinstance(variable, ParameterVariable):

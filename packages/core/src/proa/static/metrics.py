@@ -11,7 +11,7 @@ from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.metric import accuracy as share_of_hits
 from proa.nn.schemes import Constant
-from proa.static.building import require_static
+from proa.static.state import require_static
 from proa.tensor.arguments import check_rank
 
 

@@ -14,10 +14,10 @@ from proa.base.naming import unique_name
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.nn.schemes import Constant
-from proa.static.building import require_static
 from proa.static.exporting import held_array
 from proa.static.mode import default_main_program
 from proa.static.scope import Scope, global_scope
+from proa.static.state import require_static
 
 
 class ExponentialMovingAverage:

@@ -9,27 +9,18 @@ from typing import Any
 from proa import _core
 from proa._core import Tensor
 from proa.errors import Error, InvalidArgumentError, PreconditionNotMetError
-from proa.ir import to_bytes
 from proa.ir.attributes import row_of
 from proa.ir.flow import has_flow, is_flow, outline
-from proa.ir.passes import PASSES, apply, chain_spans
+from proa.ir.passes import apply
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.ir.record import to_tensor
 from proa.ir.shapes import infer
-from proa.jit.compiled import (
-    STEP_PASSES,
-    engine_of,
-    lines_noted,
-    needed_nodes,
-    run_engine,
-)
-from proa.jit.interpreter import interpret
-from proa.jit.runtime_scalars import byte_of
 from proa.static.open_sizes import size_of
 from proa.static.program import Program
 from proa.static.recorder import DRAWN
 from proa.static.scope import Scope, ScopeVariable
+from proa.static.stages import Stages
 
 
 @dataclass
@@ -95,7 +86,7 @@ class Plan:
         self._nodes: dict[Node, Node] = {}
         graph = program.graph.copy(values, self._nodes)
         _check_fed(program, request)
-        self._make_outputs(program, request, graph, values)
+        stores = self._make_outputs(program, request, graph, values)
         shapes = _OpenShapes(program, self._nodes, values)
         if has_flow(graph) or program.open_shapes:
             _specialize(graph, request, shapes, strict=False)
@@ -105,21 +96,14 @@ class Plan:
         _specialize(graph, request, shapes)
         self._check_inputs(program, graph, request)
         self._numbers = self._make_numbers(program, graph, shapes)
-        names = list(request.fed)
         self._bound: tuple[Scope | None, int, list[ScopeVariable]] = (None, 0, [])
-        self._engine: Any = None
-        self._flow_engine: Any = None
-        self._graph = graph
-        if not has_flow(graph):
-            self._make_engine(graph)
-        elif not self._stores and not self._numbers.uses:
-            self._flow_engine = engine_of(graph)
-        inputs = graph.main.inputs
+        overwritten = [first for _, first in stores]
+        self._stages = Stages(graph, overwritten, self._numbers.uses)
+        inputs, names = self._stages.inputs, list(request.fed)
         self._fed = [(i, names.index(v.name)) for i, v in enumerate(inputs)
                      if v.name in request.fed]  # fmt: skip
         self._held = [(i, v.name) for i, v in enumerate(inputs)
                       if v.name not in request.fed]  # fmt: skip
-        self._constants = {v: to_tensor(_data(v), v.dtype) for v in graph.constants()}
 
     # -- making it --------------------------------------------------------------------
     def _make_outputs(
@@ -128,8 +112,12 @@ class Plan:
         request: Request,
         graph: Graph,
         values: dict[Value, Value],
-    ) -> None:
-        """Set what the graph gives: fetches that it computes, then stores."""
+    ) -> list[tuple[Value, Value]]:
+        """Set what the graph gives: fetches that it computes, then stores.
+
+        Returns:
+            (new value, input that it overwrites) of each store.
+        """
         names = list(request.fed)
         made: dict[Value, int] = {}
         #: Of every fetch: (kind, what).
@@ -154,11 +142,7 @@ class Plan:
                 self._results.append(("made", made.setdefault(value, len(made))))
         stores = _stores(program, request, [*made], values)
         graph.main.outputs = [*made, *(new for new, _ in stores)]
-        self._count = len(made)
-        self._stored = [first.name for _, first in stores]
-        self._stores = stores
-        #: Fetched states that the run changes in place are copied for the caller.
-        self._fetched_states = [n for kind, n in self._results if kind == "held"]
+        return stores
 
     def _check_inputs(self, program: Program, graph: Graph, request: Request) -> None:
         missing = [
@@ -211,39 +195,10 @@ class Plan:
                 numbers.uses.append((node, "step", slot))
         return numbers
 
-    def _make_engine(self, graph: Graph) -> None:
-        block = graph.main
-        if not block.nodes:
-            return
-        apply(graph, STEP_PASSES)
-        apply(graph, ["fuse_batch_norm_relu_grad", "split_batch_norm"])
-        block.nodes = [
-            n for n in block.nodes if n in needed_nodes(block, block.outputs)
-        ]
-        PASSES["hoist_updates"].run(graph)
-        apply(graph, ["chain_elementwise"])
-        read = {v for n in block.nodes for v in n.inputs}
-        read.update(block.outputs, (first for _, first in self._stores))
-        block.inputs = [v for v in block.inputs if v in read]
-        at = {v: i for i, v in enumerate(block.inputs)}
-        stores = [-1] * len(block.outputs)
-        for k, (_, first) in enumerate(self._stores, self._count):
-            stores[k] = at[first]
-        places = {node: i for i, node in enumerate(block.nodes)}
-        uses = [
-            (places[node], byte_of(node, name), slot)
-            for node, name, slot in self._numbers.uses
-            if node in places
-        ]
-        self._engine = _core.Engine.with_updates(
-            to_bytes(graph), stores, uses, None, 0, chain_spans(graph)
-        )
-
     @property
     def bytes(self) -> int:
         """The memory that the plan takes."""
-        engine = self._engine or self._flow_engine
-        return 0 if engine is None else int(engine.model_bytes + engine.arena_bytes)
+        return self._stages.bytes
 
     # -- running it -------------------------------------------------------------------
     def run(self, fed: Sequence[Tensor], scope: Scope) -> list[Tensor]:
@@ -262,15 +217,7 @@ class Plan:
         numbers += [rate() for rate in self._numbers.rates]
         for name in self._numbers.counters:
             numbers.append(_counted(scope, name))
-        if self._engine is not None:
-            with lines_noted(self._graph):
-                made = self._engine.run_tensors(inputs, numbers)
-        elif self._flow_engine is not None:
-            made = run_engine(self._flow_engine, inputs)
-        elif self._graph.main.nodes:
-            made = self._interpret(inputs, numbers)
-        else:
-            made = []
+        made = self._stages.run(inputs, numbers)
         return [self._result(kind, what, made, fed, scope)
                 for kind, what in self._results]  # fmt: skip
 
@@ -293,25 +240,6 @@ class Plan:
         if kind == "held":
             return _held(scope, what).tensor.detach().clone()  # type: ignore[union-attr]
         return what.clone()
-
-    def _interpret(self, inputs: Sequence[Any], numbers: Sequence[float]) -> list[Any]:
-        for node, name, slot in self._numbers.uses:
-            node.attrs[name] = numbers[slot]
-        copies = list(inputs)
-        for i, value in enumerate(self._graph.main.inputs):
-            if value.name in self._stored:  # updates are in place, and come after
-                copies[i] = inputs[i].detach().clone()
-        made = interpret(self._graph, self._constants, copies, keyed=True)
-        at = {v.name: i for i, v in enumerate(self._graph.main.inputs)}
-        results = [t.detach() for t in made[: self._count]]
-        for name, new in zip(self._stored, made[self._count :], strict=True):
-            inputs[at[name]][...] = new
-        return results
-
-
-def _data(value: Value) -> Any:
-    assert value.data is not None
-    return value.data
 
 
 def _held(scope: Scope, name: str) -> ScopeVariable:

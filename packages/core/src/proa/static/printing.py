@@ -13,7 +13,7 @@ from proa._core import Tensor, ops
 from proa.base.no_tape import NoTape
 from proa.errors import InvalidArgumentError
 from proa.jit.python_calls import Callback, call_python
-from proa.static.building import require_static
+from proa.static.state import require_static
 
 
 @dataclass

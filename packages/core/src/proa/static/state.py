@@ -181,7 +181,12 @@ class Builder:
         return self._main().draw(count)
 
 
-def _require_static(where: str) -> Builder:
+def require_static(where: str) -> Builder:
+    """What makes state in the programs that statements go to.
+
+    Raises:
+        PreconditionNotMetError: In dynamic mode.
+    """
     builder = static_builder()
     if builder is None:
         raise PreconditionNotMetError(
@@ -212,7 +217,7 @@ def data(
         PreconditionNotMetError: In dynamic mode.
         AlreadyExistsError: If the program has a Variable of this name.
     """
-    builder = _require_static("data")
+    builder = require_static("data")
     sizes = [-1 if n is None else int(n) for n in shape]
     kind = as_dtype("default" if dtype is None else dtype).name
     made = builder._main().add_data(name, kind, sizes)
@@ -244,7 +249,7 @@ def parameter_of(
     given = ParamAttr.of(attr)
     if given is None:
         return None
-    builder = _require_static("create_parameter")
+    builder = require_static("create_parameter")
     init = chosen(given.initializer, default_initializer, is_bias)
     stem = f"{layer}.{'b' if is_bias else 'w'}"
     sizes = as_ints("create_parameter", shape)
@@ -309,7 +314,7 @@ def create_global_var(
     Raises:
         PreconditionNotMetError: In dynamic mode.
     """
-    builder = _require_static("create_global_var")
+    builder = require_static("create_global_var")
     sizes = as_ints("create_global_var", shape)
     own = name or unique_name("global_var")
     return builder.state(own, sizes, as_dtype(dtype), Constant(value))

@@ -12,6 +12,7 @@ import proa
 from proa import nn
 from proa.jit import InputSpec
 from proa.vision import models
+from proa.vision.ops import DeformConv2D, roi_align, yolo_box
 
 pytest.importorskip("onnx")
 from .exported import check_layer, with_statistics
@@ -149,3 +150,116 @@ def test_a_detector_of_several_scales(opset: int, tmp_path: Path) -> None:
     specs = [InputSpec([None, 3, 32, 32], name="image")]
     calls = [[normal(2, 3, 32, 32)]]
     check_layer(tmp_path / "m.onnx", Detector(), specs, calls, opset)
+
+
+# -- the networks of Paddle's collections, narrow --------------------------------------
+class Deformable(nn.Layer):
+    """A convolution whose taps move, with offsets and masks of its own (DCN v2)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.where = nn.Conv2D(channels, 27, 3, padding=1)
+        self.body = DeformConv2D(channels, channels, 3, padding=1, bias_attr=False)
+        self.norm = nn.BatchNorm2D(channels)
+
+    def forward(self, x: Any) -> Any:
+        offset, mask = proa.split(self.where(x), [18, 9], 1)
+        moved = self.body(x, offset, nn.functional.sigmoid(mask))
+        return x + nn.functional.relu(self.norm(moved))
+
+
+class PPYolo(nn.Layer):
+    """The pieces of PP-YOLO (Long et al., 2020): taps that move, coordinates as
+    channels, pooling of several sizes, and boxes decoded for each scale.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2D(3, 8, 3, 2, 1), nn.BatchNorm2D(8), nn.ReLU(), nn.AvgPool2D(2),
+            Deformable(8),
+        )  # fmt: skip
+        self.low = nn.Conv2D(8, 12, 3, 2, 1)
+        self.head = nn.Conv2D(12 * 4 + 2, 16, 1)
+
+    def forward(self, image: Any, size: Any) -> Any:
+        x = self.low(self.stem(image))
+        pools = [nn.functional.max_pool2d(x, k, 1, k // 2) for k in (5, 9, 13)]
+        line = proa.linspace(-1.0, 1.0, 8).reshape([1, 1, 1, 8])
+        across = proa.zeros_like(x[:, :1]) + line
+        down = proa.zeros_like(x[:, :1]) + line.transpose([0, 1, 3, 2])
+        y = self.head(proa.concat([x, *pools, across, down], 1))
+        return yolo_box(y, size, [10, 13, 16, 30], 3, 0.005, 8, scale_x_y=1.05)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_a_yolo_with_deformable_convolutions(opset: int, tmp_path: Path) -> None:
+    specs = [InputSpec([None, 3, 64, 64]), InputSpec([None, 2], "int32")]
+    calls = [[normal(n, 3, 64, 64), np.full((n, 2), 64, np.int32)] for n in (1, 2)]
+    network = with_statistics(PPYolo())
+    check_layer(tmp_path / "m.onnx", network, specs, calls, opset)
+
+
+class FasterRCNN(nn.Layer):
+    """The network of Faster R-CNN (Ren et al., 2015): what proposes regions, and what
+    judges given ones.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2D(3, 8, 3, 4, 1), nn.ReLU())
+        self.propose = nn.Conv2D(8, 3 * 5, 1)
+        self.judge = nn.Sequential(nn.Flatten(), nn.Linear(8 * 49, 16), nn.ReLU())
+        self.kind, self.box = nn.Linear(16, 5), nn.Linear(16, 16)
+
+    def forward(self, image: Any, boxes: Any, counts: Any) -> Any:
+        x = self.body(image)
+        regions = roi_align(x, boxes, counts, 7, 0.25, sampling_ratio=2)
+        y = self.judge(regions)
+        return self.propose(x), nn.functional.softmax(self.kind(y)), self.box(y)
+
+
+@pytest.mark.parametrize("opset", [11, 16])
+def test_a_detector_of_two_stages(opset: int, tmp_path: Path) -> None:
+    specs = [
+        InputSpec([None, 3, 64, 64], name="image"),
+        InputSpec([None, 4], name="boxes"), InputSpec([None], "int32", "counts"),
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    corners = np.sort(rng.uniform(0, 60, (5, 2, 2)), 1).astype("f")
+    calls = [
+        [normal(2, 3, 64, 64), corners.reshape(5, 4), np.array([2, 3], np.int32)],
+        [normal(1, 3, 64, 64), corners[:4].reshape(4, 4), np.array([4], np.int32)],
+    ]
+    check_layer(tmp_path / "m.onnx", FasterRCNN(), specs, calls, opset)
+
+
+class Ernie(nn.Layer):
+    """ERNIE 2.0 (Sun et al., 2020), narrow: BERT with embeddings of tasks and ReLU,
+    which labels tokens.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = nn.LayerList(
+            [nn.Embedding(50, 16), nn.Embedding(20, 16), nn.Embedding(4, 16),
+             nn.Embedding(3, 16)]
+        )  # fmt: skip
+        self.norm = nn.LayerNorm(16)
+        layer = nn.TransformerEncoderLayer(16, 4, 32, 0.1, "relu")
+        self.body, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(16, 7)
+
+    def forward(self, ids: Any, kinds: Any, tasks: Any) -> Any:
+        mask = (ids == 0).astype("float32").unsqueeze([1, 2]) * -1e9
+        places = proa.cumsum(proa.ones_like(ids), axis=1) - 1
+        given = zip(self.tables, (ids, places, kinds, tasks), strict=True)
+        x = self.norm(sum(table(k) for table, k in given))
+        return self.head(self.body(x, mask))
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 17])
+def test_ernie(opset: int, tmp_path: Path) -> None:
+    names = ("ids", "kinds", "tasks")
+    specs = [InputSpec([None, None], "int64", name) for name in names]
+    calls = [[words(*s), words(*s) % 4, words(*s) % 3] for s in ((2, 9), (1, 5))]
+    check_layer(tmp_path / "m.onnx", Ernie(), specs, calls, opset)

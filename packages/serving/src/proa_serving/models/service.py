@@ -68,7 +68,7 @@ class InferenceService:
         self.draining = True
 
     def close(self) -> None:
-        """Forget what clients registered, once nothing is in flight."""
+        """Unmap the regions that clients registered, once nothing is in flight."""
         if self._memory is not None:
             self._memory.unregister()
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from proa._core import Tensor, ops
 from proa.errors import InvalidArgumentError
-from proa.static.building import as_variable, require_static
+from proa.static.building import as_variable
 from proa.static.nn.conv import conv2d
+from proa.static.state import require_static
 from proa.vision.ops import prior_box
 
 __all__ = ["multi_box_head"]

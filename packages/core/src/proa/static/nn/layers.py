@@ -15,9 +15,8 @@ from proa.static.building import (
     check_activation,
     known,
     layer_name,
-    require_static,
 )
-from proa.static.state import parameter_of
+from proa.static.state import parameter_of, require_static
 from proa.tensor.arguments import check_rank
 
 if TYPE_CHECKING:

@@ -8,21 +8,14 @@ from typing import Any
 
 from proa.base.files import Replacement, replace_all
 from proa.errors import InvalidArgumentError
-from proa.interop.graph.recorded import recorded_program
+from proa.interop.exporter.recorded import recorded_program, simplify
 from proa.interop.onnx.exporter.lower import written
 from proa.interop.onnx.exporter.proto import fill, model_of, name_output_dims
 from proa.interop.onnx.exporter.table import OPSETS
 from proa.interop.onnx.importer.proto import onnx_package
-from proa.ir.passes import apply
 from proa.ir.program import Program
 
 _SUFFIX = ".onnx"
-_PASSES = (
-    "remove_identities",
-    "fold_constants",
-    "eliminate_common_subexpressions",
-    "remove_dead_code",
-)
 
 
 def export(
@@ -78,7 +71,7 @@ def export_program(
     """Write a program, which is changed, as `export` writes a Layer."""
     onnx = onnx_package()
     _check_opset(opset_version)
-    apply(program, _PASSES)
+    simplify(program)
     made = written(program, opset_version)
     name = program.metadata.get("name", "model")
     producer = program.metadata.get("framework", "").rpartition(" ")[2]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from proa.interop.onnx.exporter.table import NotExpressibleError
+from proa.interop.exporter.target import NotExpressibleError, Ref, Target
 from proa.ir.program import NUMPY_TYPES, Array
 
 #: A dtype's name in schemas.
@@ -42,28 +42,6 @@ _INSTEAD = {
     "float16": ("float32",),
     "bfloat16": ("float32",),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Ref:
-    """An array of the ONNX graph.
-
-    Attributes:
-        shape: As far as it is known; -1 is a symbolic dimension.
-        data: The elements of a constant, as `proa.ir` holds them.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...] | None = None
-    data: Array | None = None
-
-    @property
-    def rank(self) -> int:
-        """How many axes it has."""
-        if self.shape is None:
-            raise AssertionError(f"the rank of {self.name} is not known")
-        return len(self.shape)
 
 
 @dataclass(eq=False)
@@ -102,8 +80,6 @@ class Body:
 class _Scope:
     nodes: list[OnnxNode] = field(default_factory=list)
     made: set[str] = field(default_factory=set)
-    #: Sizes computed here, by the name of the array or what else they belong to.
-    sizes: dict[Any, Ref] = field(default_factory=dict)
 
 
 @functools.cache
@@ -119,31 +95,18 @@ def _schema(op: str, opset: int) -> Any:
     return schema
 
 
-class Graph:
+class Graph(Target):
     """Collects the nodes of a model for one opset."""
 
     def __init__(self, opset: int) -> None:
+        super().__init__("graph")
         self.opset = opset
         self.initializers: dict[str, Ref] = {}
         #: Names that arrays have in the end, by those that they were made under.
         self.renamed: dict[str, str] = {}
-        #: What the names of new arrays begin with.
-        self.stem = "graph"
         self._scopes = [_Scope()]
-        self._taken: set[str] = set()
-        self._counts: dict[str, int] = {}
-        self._known: dict[tuple[Any, ...], Ref] = {}
 
     # -- names and constants ---------------------------------------------------------
-    def take(self, name: str) -> str:
-        """The name, or one like it if an array has it already."""
-        found = name
-        while found in self._taken:
-            count = self._counts[name] = self._counts.get(name, 0) + 1
-            found = f"{name}_{count}"
-        self._taken.add(found)
-        return found
-
     def rename(self, ref: Ref, name: str) -> None:
         """Let what a node of this scope made have a name of its own in the end."""
         if ref.name in self._scopes[-1].made and ref.name not in self.renamed:
@@ -153,19 +116,11 @@ class Graph:
         """An array that is given."""
         return Ref(self.take(name), dtype, shape)
 
-    def initializer(self, name: str, data: Array, dtype: str) -> Ref:
+    def named_constant(self, name: str, data: Array, dtype: str) -> Ref:
         """A constant with a name."""
         ref = Ref(self.take(name), dtype, data.shape, data)
         self.initializers[ref.name] = ref
         return ref
-
-    def constant(self, data: Array, dtype: str) -> Ref:
-        """A constant without a name; small ones are kept once."""
-        key = (dtype, data.shape, data.tobytes()) if data.size <= 64 else (id(data),)
-        if key not in self._known:
-            stem = f"{self.stem}/const" if data.size > 64 else "const"
-            self._known[key] = self.initializer(stem, data, dtype)
-        return self._known[key]
 
     def number(self, value: float, dtype: str) -> Ref:
         """A constant without axes."""
@@ -176,22 +131,14 @@ class Graph:
         return self.constant(np.array(value, NUMPY_TYPES[dtype]), dtype)
 
     # -- scopes ----------------------------------------------------------------------
-    def remembered(self, key: Any) -> Ref | None:
-        """A size that was computed where it can still be read."""
-        return next((s.sizes[key] for s in self._scopes if key in s.sizes), None)
-
-    def remember(self, key: Any, size: Ref) -> Ref:
-        """Let others in this scope read a size."""
-        self._scopes[-1].sizes[key] = size
-        return size
-
     @contextmanager
     def body(self) -> Iterator[list[OnnxNode]]:
         """While open, nodes are those of a body."""
         scope = _Scope()
         self._scopes.append(scope)
         try:
-            yield scope.nodes
+            with self.own_sizes():
+                yield scope.nodes
         finally:
             self._scopes.pop()
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from proa.interop.onnx.exporter.graph import Body, Graph, OnnxNode, Ref, element_type
+from proa.interop.exporter.target import Ref
+from proa.interop.onnx.exporter.graph import Body, Graph, OnnxNode, element_type
 from proa.interop.onnx.exporter.lower import Written
 
 #: Constants of more bytes in all than this have a file of their own: a message

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 
 _END = 2**63 - 1
 #: The opset from which a reduction takes its axes as an array.

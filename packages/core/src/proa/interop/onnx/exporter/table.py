@@ -13,10 +13,6 @@ Rule = Callable[..., Any]
 _AnyRule = TypeVar("_AnyRule", bound=Rule)
 
 
-class NotExpressibleError(Exception):
-    """No nodes of the standard, as an opset has it, give the results."""
-
-
 @dataclass(frozen=True)
 class Row:
     """How an operator is written from ``since`` on, until the next row of its name.

@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from proa.interop.paddle.exporter.table import NotExpressibleError
+from proa.interop.exporter import call
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.writer import (
     CODES,
     Given,
     Longs,
-    Ref,
     Writer,
     as_array,
 )
-from proa.ir.program import Node, Value
+from proa.ir.program import Node
 
-Lower = Callable[[str, Sequence[Ref | None], dict[str, Any]], tuple[Ref, ...]]
+if TYPE_CHECKING:
+    from proa.interop.exporter.lowering import Lowering
 
 
-class Call:
-    """One operator to be written: what its results must be, and means to write others.
+class Call(call.Call):
+    """One operator to be written as operators of Paddle.
 
     Attributes:
-        name: The operator's.
-        outputs: The results' dtypes and shapes.
+        writer: Where they go.
     """
 
-    def __init__(
-        self, writer: Writer, node: Node, lower: Lower, refs: dict[Value, Ref]
-    ) -> None:
-        self.writer, self.name, self.outputs = writer, node.op, node.outputs
-        self.node, self._lower, self._refs = node, lower, refs
-
-    def refuse(self, why: str) -> NoReturn:
-        """Say that no operators do this."""
-        raise NotExpressibleError(why)
-
-    def ref_of(self, value: Value) -> Ref:
-        """The variable of a value of the program."""
-        return self._refs[value]
-
-    def row(self, name: str, *inputs: Any, **attrs: Any) -> Any:
-        """What another operator of Proa gives: a variable, or a tuple. Numbers take the
-        dtype of the arrays beside them.
-        """
-        like = [i for i in inputs if isinstance(i, Ref)]
-        like = [r for r in like if r.dtype != "bool"] or like
-        given = [
-            self.number(i, like[0]) if isinstance(i, (bool, int, float)) else i
-            for i in inputs
-        ]
-        found = self._lower(name, given, attrs)
-        return found[0] if len(found) == 1 else found
+    def __init__(self, writer: Writer, node: Node, lowering: Lowering) -> None:
+        super().__init__(node, lowering)
+        self.writer = writer
 
     # -- operators -------------------------------------------------------------------
     def op(
@@ -132,7 +109,7 @@ class Call:
         known = [n if isinstance(n, int) else -1 for n in shape]
         each = None
         if known.count(-1) > 1:
-            each = [n if isinstance(n, Ref) else self.sizes([n]) for n in shape]
+            each = [n if isinstance(n, Ref) else self.ints([n]) for n in shape]
         given: Given = {"X": x, "ShapeTensor": each}
         return self.op("reshape2", given, known, more=["XShape"], shape=known)
 
@@ -161,59 +138,29 @@ class Call:
             return self.cast(self.const(value, "float32"), "bfloat16")
         return self.const(value, like.dtype)
 
-    def sizes(self, values: Sequence[int]) -> Ref:
+    def ints(self, values: Sequence[int]) -> Ref:
         """A list of int32."""
         return self.const(list(values), "int32")
 
     # -- sizes -----------------------------------------------------------------------
-    def shape(self, x: Ref) -> Ref:
-        """The sizes of all axes, int32."""
-        if x.shape is not None and -1 not in x.shape:
-            return self.sizes(x.shape)
-        key = ("shape", x.name)
-        known = self.writer.remembered(key)
-        if known is None:
-            rank = None if x.shape is None else [x.rank]
-            known = self.op("shape", {"Input": x}, rank, dtype="int32")
-            self.writer.remember(key, known)
-        return known
+    def _shape_of(self, x: Ref) -> Ref:
+        rank = None if x.shape is None else [x.rank]
+        return self.op("shape", {"Input": x}, rank, dtype="int32")
 
-    def size(self, x: Ref, axis: int) -> int | Ref:
-        """The size of an axis: a number, or a list of one int32."""
-        axis %= x.rank
-        assert x.shape is not None
-        if x.shape[axis] >= 0:
-            return x.shape[axis]
-        key = ("size", x.name, axis)
-        known = self.writer.remembered(key)
-        if known is None:
-            known = self.op(
-                "slice", {"Input": self.shape(x)}, [1], axes=[0], starts=[axis],
-                ends=[axis + 1], infer_flags=[1], decrease_axis=[],
-            )  # fmt: skip
-            self.writer.remember(key, known)
-        return known
+    def _element(self, x: Ref, at: int) -> Ref:
+        return self.op(
+            "slice", {"Input": x}, [1], axes=[0], starts=[at], ends=[at + 1],
+            infer_flags=[1], decrease_axis=[],
+        )  # fmt: skip
 
-    def product(self, sizes: Sequence[int | Ref]) -> int | Ref:
-        """The product of sizes."""
-        known = 1
-        found: Ref | None = None
-        for size in sizes:
-            if isinstance(size, int):
-                known *= size
-            elif found is None:
-                found = size
-            else:
-                found = self.binary("elementwise_mul", found, size)
-        if found is None or known == 1:
-            return known if found is None else found
-        return self.binary("elementwise_mul", found, self.sizes([known]))
+    def _times(self, a: Ref, b: Ref) -> Ref:
+        return self.binary("elementwise_mul", a, b)
 
     def vector(self, sizes: Sequence[int | Ref]) -> Ref:
         """Sizes as one list of int32."""
         if not sizes:
-            return self.sizes([])
-        parts = [n if isinstance(n, Ref) else self.sizes([n]) for n in sizes]
+            return self.ints([])
+        parts = [n if isinstance(n, Ref) else self.ints([n]) for n in sizes]
         return self.op("concat", {"X": parts}, [len(parts)], axis=0)
 
     def filled(self, sizes: Sequence[int | Ref], value: float, dtype: str) -> Ref:
@@ -221,7 +168,7 @@ class Call:
         known = [n if isinstance(n, int) else -1 for n in sizes]
         each = None
         if -1 in known:
-            each = [n if isinstance(n, Ref) else self.sizes([n]) for n in sizes]
+            each = [n if isinstance(n, Ref) else self.ints([n]) for n in sizes]
         number = float(value)
         text = repr(int(number)) if number.is_integer() else repr(number)
         return self.op(

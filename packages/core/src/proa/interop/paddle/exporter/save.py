@@ -8,18 +8,10 @@ from typing import Any
 
 from proa.base.files import Replacement, replace_all
 from proa.base.safetensors import Stored
-from proa.interop.graph.recorded import recorded_program
-from proa.interop.paddle.exporter.lower import Lowering
+from proa.interop.exporter.recorded import recorded_program, simplify
+from proa.interop.paddle.exporter.lower import written
 from proa.interop.paddle.streams import write_stream
-from proa.ir.passes import apply
 from proa.ir.program import Program
-
-_PASSES = (
-    "remove_identities",
-    "fold_constants",
-    "eliminate_common_subexpressions",
-    "remove_dead_code",
-)
 
 
 def save(
@@ -53,11 +45,11 @@ def save(
 
 def save_program(program: Program, path: str | os.PathLike[str]) -> None:
     """Write a program, which is changed, as `save` writes a Layer."""
-    apply(program, _PASSES)
-    written = Lowering(program).run()
+    simplify(program)
+    writer = written(program)
     prefix = os.fspath(path).removesuffix(".pdmodel")
-    structure = written.finish().SerializeToString(deterministic=True)
-    constants = (written.constants[name] for name in sorted(written.constants))
+    structure = writer.finish().SerializeToString(deterministic=True)
+    constants = (writer.constants[name] for name in sorted(writer.constants))
     streams = (
         write_stream(Stored(ref.data, ref.dtype))
         for ref in constants

@@ -11,10 +11,6 @@ _AnyRule = TypeVar("_AnyRule", bound=Rule)
 ROWS: dict[str, Rule] = {}
 
 
-class NotExpressibleError(Exception):
-    """No operators of Paddle give the results."""
-
-
 def export_row(*names: str) -> Callable[[_AnyRule], _AnyRule]:
     """Let the decorated function write these operators.
 

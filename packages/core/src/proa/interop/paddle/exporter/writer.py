@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from proa.interop.paddle.exporter.table import NotExpressibleError
+from proa.interop.exporter.target import NotExpressibleError, Ref, Target
 from proa.interop.paddle.proto import (
     DTYPES,
     FEED_MINIBATCH,
@@ -28,30 +27,6 @@ _STEP_SCOPES = 11
 _VERSION = 2_005_000
 
 
-@dataclass(frozen=True, eq=False)
-class Ref:
-    """A variable.
-
-    Attributes:
-        shape: As far as it is known; -1 is a symbolic dimension.
-        data: The elements of a constant, as `proa.ir` holds them.
-        whole: Whether it is a float32 variable that stands for one of int8.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...] | None = None
-    data: Array | None = None
-    whole: bool = False
-
-    @property
-    def rank(self) -> int:
-        """How many axes it has."""
-        if self.shape is None:
-            raise AssertionError(f"the rank of {self.name} is not known")
-        return len(self.shape)
-
-
 class Long(int):
     """An attribute of 64 bits."""
 
@@ -63,25 +38,21 @@ class Longs(list[int]):
 Given = Mapping[str, Ref | Sequence[Ref] | None]
 
 
-class Writer:
+class Writer(Target):
     """Collects the blocks of a program.
 
     Attributes:
         constants: Parameters, by name.
-        stem: What the names of new variables begin with.
     """
 
     def __init__(self) -> None:
+        super().__init__("tmp")
         self.message = message("ProgramDesc")
         self.message.version.version = _VERSION
         self.constants: dict[str, Ref] = {}
-        self.stem = "tmp"
-        self._taken: set[str] = set()
-        self._known: dict[Any, Ref] = {}
-        self._sizes: list[dict[Any, Ref]] = [{}]
         self._open = [self._add_block(-1)]
         for name, kind in (("feed", FEED_MINIBATCH), ("fetch", FETCH_LIST)):
-            variable = self._variable(self._take(name), kind)
+            variable = self._variable(self.take(name), kind)
             variable.persistable = True
 
     # -- blocks ----------------------------------------------------------------------
@@ -95,31 +66,13 @@ class Writer:
     def block(self) -> Iterator[Any]:
         """While open, operators are those of a new block."""
         self._open.append(self._add_block(self._open[-1].idx))
-        self._sizes.append({})
         try:
-            yield self._open[-1]
+            with self.own_sizes():
+                yield self._open[-1]
         finally:
             self._open.pop()
-            self._sizes.pop()
-
-    def remembered(self, key: Any) -> Ref | None:
-        """A size that was computed where it can still be read."""
-        return next((sizes[key] for sizes in self._sizes if key in sizes), None)
-
-    def remember(self, key: Any, size: Ref) -> Ref:
-        """Let others in this block read a size."""
-        self._sizes[-1][key] = size
-        return size
 
     # -- variables -------------------------------------------------------------------
-    def _take(self, name: str) -> str:
-        found, count = name, 0
-        while found in self._taken:
-            count += 1
-            found = f"{name}_{count}"
-        self._taken.add(found)
-        return found
-
     def _variable(self, name: str, kind: int = LOD_TENSOR) -> Any:
         variable = self._open[-1].vars.add()
         variable.name, variable.type.type = name, kind
@@ -129,7 +82,7 @@ class Writer:
         """A tensor of the block that is open."""
         if dtype not in CODES:
             raise NotExpressibleError(f"Paddle has no {dtype}")
-        variable = self._variable(self._take(name))
+        variable = self._variable(self.take(name))
         tensor = variable.type.lod_tensor.tensor
         tensor.data_type = CODES[dtype]
         tensor.dims.extend(shape or ())
@@ -138,11 +91,11 @@ class Writer:
 
     def scopes(self) -> str:
         """A variable for what runs of a block leave."""
-        name = self._take("scopes")
+        name = self.take("scopes")
         self._variable(name, _STEP_SCOPES)
         return name
 
-    def parameter(self, name: str, data: Array, dtype: str) -> Ref:
+    def named_constant(self, name: str, data: Array, dtype: str) -> Ref:
         """A constant with a name; it belongs to the first block."""
         opened, self._open = self._open, self._open[:1]
         ref = self.variable(name, dtype, data.shape)
@@ -150,13 +103,6 @@ class Writer:
         self._open = opened
         self.constants[ref.name] = Ref(ref.name, dtype, data.shape, data)
         return self.constants[ref.name]
-
-    def constant(self, data: Array, dtype: str) -> Ref:
-        """A constant without a name; small ones are kept once."""
-        key = (dtype, data.shape, data.tobytes()) if data.size <= 64 else (id(data),)
-        if key not in self._known:
-            self._known[key] = self.parameter("const", data, dtype)
-        return self._known[key]
 
     # -- operators -------------------------------------------------------------------
     def op(

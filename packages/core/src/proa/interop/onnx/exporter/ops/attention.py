@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.standard import (
     full,
     reduce,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.standard import where
 from proa.interop.onnx.exporter.table import export_row
 from proa.schema.dtypes import FLOATING, INTEGERS

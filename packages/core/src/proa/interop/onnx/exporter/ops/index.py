@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from proa.interop.exporter.sums import window_matrix
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.ops.shape import as_output
 from proa.interop.onnx.exporter.standard import (
     expand,
@@ -206,20 +207,13 @@ def windows(c: Call, x: Ref, *, axis: int, size: int, step: int, dilation: int) 
 def windows_grad(c: Call, dy: Ref, like: Ref, *, axis: int, size: int, step: int,
                  dilation: int) -> Ref:  # fmt: skip
     axis %= like.rank
-    n = c.size(like, axis)
-    if not isinstance(n, int):
-        c.refuse("windows put together along a symbolic dimension")
-    count = (n - (size - 1) * dilation - 1) // step + 1
-    matrix = np.zeros((count, size, n))
-    for i in range(count):
-        for k in range(size):
-            matrix[i, k, i * step + k * dilation] = 1.0
+    matrix = window_matrix(c, like, axis, size, step, dilation)
     # (.., windows, .., size) -> (.., windows * size) @ (windows * size, n)
     rest = [i for i in range(like.rank) if i != axis]
     last = c.op("Transpose", dy, perm=[*rest, axis, like.rank])
     sizes = [c.size(like, i) for i in rest]
-    flat = c.op("Reshape", last, c.vector([*sizes, count * size]))
-    weights = c.cast(c.const(matrix.reshape(count * size, n), "float64"), dy.dtype)
+    flat = c.op("Reshape", last, c.vector([*sizes, matrix.shape[0]]))
+    weights = c.cast(c.const(matrix, "float64"), dy.dtype)
     summed = c.op("MatMul", flat, weights)
     perm = [rest.index(i) if i != axis else like.rank - 1 for i in range(like.rank)]
     return c.op("Transpose", summed, perm=perm)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.ops.image import activated
 from proa.interop.onnx.exporter.standard import reduce, transpose
 from proa.interop.onnx.exporter.table import export_row

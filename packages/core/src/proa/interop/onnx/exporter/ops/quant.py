@@ -6,23 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from proa.interop.exporter.quantized import NOT_NEGATIVE, input_scale
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.ops.image import activated, conv2d
 from proa.interop.onnx.exporter.ops.linear import linear
 from proa.interop.onnx.exporter.table import export_row
-from proa.ir.program import Value
-
-#: Operators whose int8 result has the scale of their first input.
-_KEEPING = (
-    "max_pool2d", "reshape", "reshape_like", "flatten", "squeeze", "unsqueeze",
-    "transpose", "swap_last", "slice", "select", "relu", "assign",
-    "adaptive_max_pool2d",
-)  # fmt: skip
-
-
-#: Activations whose results have no lower bound to reach.
-_NOT_NEGATIVE = ("relu", "relu6", "sigmoid", "hard_sigmoid")
 
 
 def _lower_bound(c: Call, scale: Ref, axis: int, rank: int) -> Ref:
@@ -98,35 +87,11 @@ def fake_quant(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
 
 
 # -- products --------------------------------------------------------------------------
-def _step_of(c: Call, value: Value | None) -> float | None:
-    """The scale with which an int8 array of the program was made, if it is known."""
-    while value is not None:
-        node = c.maker_of(value)
-        if node is None:
-            return None
-        if node.op == "quantize":
-            scale = node.inputs[1]
-            data = None if scale is None else scale.data
-            return (
-                float(data.reshape(-1)[0])
-                if data is not None and data.size == 1
-                else None
-            )
-        if node.op in ("conv2d_int8", "linear_int8"):
-            return float(np.float32(node.attrs["out_scale"]))
-        if node.op not in _KEEPING:
-            return None
-        value = node.inputs[0]
-    return None
-
-
 def _products(
     c: Call, x: Ref, w: Ref, multiplier: Ref, channel_axis: int
 ) -> tuple[Ref, Ref]:
-    """x and w in float32. Any scale of x will do, as long as w has the rest; the one it
-    was made with lets others find the pair of nodes that belong together.
-    """
-    step = _step_of(c, c.given(0)) or 1.0
+    """x and w in float32."""
+    step = input_scale(c)
     scale = c.const(np.float32(step), "float32")
     wide = dequantize(c, x, scale, axis=-1)
     if multiplier.data is not None:
@@ -144,7 +109,7 @@ def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
         return y
     scale = c.const(np.float32(out_scale), "float32")
     y = Ref(y.name, y.dtype, c.outputs[0].shape)
-    return _quantized(c, y, scale, -1, reaches_no_bound=act in _NOT_NEGATIVE)
+    return _quantized(c, y, scale, -1, reaches_no_bound=act in NOT_NEGATIVE)
 
 
 @export_row("conv2d_int8", since=10)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from proa.interop.exporter.sums import summed_axes
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Body, Ref
+from proa.interop.onnx.exporter.graph import Body
 from proa.interop.onnx.exporter.standard import expand, full, reduce, unsqueeze
 from proa.interop.onnx.exporter.table import export_row
 
@@ -108,14 +110,9 @@ def mean_grad(c: Call, dy: Ref, like: Ref, *, axis: Ints, keepdim: bool) -> Ref:
 
 @export_row("sum_to")
 def sum_to(c: Call, x: Ref, like: Ref) -> Ref:
-    assert x.shape is not None and like.shape is not None
-    lead = x.rank - like.rank
-    pairs = list(zip(x.shape[lead:], like.shape, strict=True))
-    if any(-1 in pair for pair in pairs):
-        c.refuse("sums to a shape of symbolic sizes")
-    axes = [i + lead for i, (n, m) in enumerate(pairs) if m == 1 and n != 1]
-    y = reduce(c, "ReduceSum", x, axes)
-    y = reduce(c, "ReduceSum", y, list(range(lead)), keepdim=False)
+    kept, removed = summed_axes(c, x, like)
+    y = reduce(c, "ReduceSum", x, kept)
+    y = reduce(c, "ReduceSum", y, removed, keepdim=False)
     return c.op("Identity", y) if y is x else y
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.standard import slice_
 from proa.interop.onnx.exporter.table import export_row
 from proa.ir.program import Array

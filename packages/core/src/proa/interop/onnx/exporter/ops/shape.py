@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.standard import (
     concat,
     expand,

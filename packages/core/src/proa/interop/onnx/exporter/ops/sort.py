@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref, element_type
+from proa.interop.onnx.exporter.graph import element_type
 from proa.interop.onnx.exporter.standard import topk, where
 from proa.interop.onnx.exporter.table import export_row
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
-from proa.interop.onnx.exporter.graph import Ref
 from proa.interop.onnx.exporter.standard import full, where
 from proa.interop.onnx.exporter.table import Rule, export_row
 from proa.schema.dtypes import FLOATING, INTEGERS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import Rule, export_row
-from proa.interop.paddle.exporter.writer import Ref
 from proa.schema.dtypes import INTEGERS
 
 _UNARY = {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.image import geometry_of
 from proa.interop.paddle.exporter.ops.index import from_start
@@ -13,7 +14,6 @@ from proa.interop.paddle.exporter.ops.linear import product
 from proa.interop.paddle.exporter.ops.reduction import mean_over
 from proa.interop.paddle.exporter.ops.shape import slice_assign
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import Ref
 
 Ints = Sequence[int]
 

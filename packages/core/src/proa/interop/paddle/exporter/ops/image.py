@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import activated, scaled
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import CODES, Ref
+from proa.interop.paddle.exporter.writer import CODES
 
 Ints = Sequence[int]
 
@@ -264,7 +265,7 @@ def _resized(
     if size:
         sizes = [c.size(x, 2), c.size(x, 3)]
         sizes[axis - 2] = size
-        each = [n if isinstance(n, Ref) else c.sizes([n]) for n in sizes]
+        each = [n if isinstance(n, Ref) else c.ints([n]) for n in sizes]
         known = [n if isinstance(n, int) else -1 for n in sizes]
         given = {"X": x, "SizeTensor": each if -1 in known else None}
         attrs |= {"out_h": known[0], "out_w": known[1]}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import CODES, Long, Ref
+from proa.interop.paddle.exporter.writer import CODES, Long
 
 
 def from_start(c: Call, index: Ref, x: Ref, axis: int) -> Ref:
@@ -16,7 +17,7 @@ def from_start(c: Call, index: Ref, x: Ref, axis: int) -> Ref:
     if index.data is not None and not (index.data < 0).any():
         return index
     size = c.size(x, axis)
-    number = size if isinstance(size, Ref) else c.sizes([size])
+    number = size if isinstance(size, Ref) else c.ints([size])
     found = c.binary("elementwise_mod", index, c.cast(number, index.dtype))
     return replace(found, shape=index.shape)
 
@@ -119,7 +120,7 @@ def index_put(c: Call, x: Ref, index: Ref, v: Ref) -> Ref:
         )  # fmt: skip
         if number is not None:
             size = sizes[i]
-            step = c.cast(size if isinstance(size, Ref) else c.sizes([size]), "int64")
+            step = c.cast(size if isinstance(size, Ref) else c.ints([size]), "int64")
             number = c.binary("elementwise_mul", number, step)
             one = c.binary("elementwise_add", number, one)
         number = one

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import activated, scaled
 from proa.interop.paddle.exporter.ops.loss import masked
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import Ref
 
 _HEADS_FIRST = (0, 2, 1, 3)
 

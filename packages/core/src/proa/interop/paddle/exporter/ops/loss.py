@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import scaled
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import Ref
 
 
 def _hits(c: Call, label: Ref, classes: int | Ref, dtype: str, ignore: int) -> Ref:

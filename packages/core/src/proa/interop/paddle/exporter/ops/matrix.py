@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import Longs, Ref
+from proa.interop.paddle.exporter.writer import Longs
 
 
 @export_row("cholesky")

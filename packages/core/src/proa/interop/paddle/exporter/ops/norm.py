@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import scaled
 from proa.interop.paddle.exporter.ops.reduction import added
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import Ref
 
 
 @export_row("batch_norm_infer")

@@ -12,23 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from proa.interop.exporter.quantized import NOT_NEGATIVE, input_scale
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import activated, scaled
 from proa.interop.paddle.exporter.ops.image import conv2d
 from proa.interop.paddle.exporter.ops.linear import linear
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import Ref
-from proa.ir.program import Value
 
-#: Operators whose int8 result has the scale of their first input.
-KEEPING = (
-    "max_pool2d", "reshape", "reshape_like", "flatten", "squeeze", "unsqueeze",
-    "transpose", "swap_last", "slice", "select", "relu", "assign",
-    "adaptive_max_pool2d",
-)  # fmt: skip
 _LIMIT = 127.0
-#: Activations whose results have no lower bound to reach.
-_NOT_NEGATIVE = ("relu", "relu6", "sigmoid", "hard_sigmoid")
 
 
 def _greatest(c: Call, scale: Ref) -> Ref:
@@ -87,30 +79,11 @@ def fake_quant(c: Call, x: Ref, scale: Ref, *, axis: int) -> Ref:
 
 
 # -- products --------------------------------------------------------------------------
-def _step_of(value: Value | None) -> float | None:
-    """The scale with which an int8 array of the program was made, if it is known."""
-    while value is not None and value.producer is not None:
-        node = value.producer
-        if node.op == "quantize":
-            scale = node.inputs[1]
-            data = None if scale is None else scale.data
-            known = data is not None and data.size == 1
-            return float(data.reshape(-1)[0]) if known and data is not None else None
-        if node.op in ("conv2d_int8", "linear_int8"):
-            return float(np.float32(node.attrs["out_scale"]))
-        if node.op not in KEEPING:
-            return None
-        value = node.inputs[0]
-    return None
-
-
 def _products(
     c: Call, x: Ref, w: Ref, multiplier: Ref, channel_axis: int
 ) -> tuple[Ref, Ref]:
-    """x and w in float32. Any scale of x will do, as long as w has the rest; the one it
-    was made with makes the pairs of operators that Paddle's tools look for.
-    """
-    step = _step_of(c.node.inputs[0]) or 1.0
+    """x and w in float32."""
+    step = input_scale(c)
     scale = c.const(np.float32(step), "float32")
     if multiplier.data is not None:
         steps = c.const(multiplier.data / np.float32(step), "float32")
@@ -126,7 +99,7 @@ def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
     if c.outputs[0].dtype != "int8":
         return y
     scale = c.const(np.float32(out_scale), "float32")
-    return _quantized(c, y, scale, -1, reaches_no_bound=act in _NOT_NEGATIVE)
+    return _quantized(c, y, scale, -1, reaches_no_bound=act in NOT_NEGATIVE)
 
 
 @export_row("conv2d_int8")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import scaled
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import CODES, Longs, Ref
+from proa.interop.paddle.exporter.writer import CODES, Longs
 
 Ints = Sequence[int]
 

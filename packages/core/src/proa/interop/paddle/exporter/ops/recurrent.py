@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import scaled
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import Ref
 
 _MODES = {"lstm": "LSTM", "gru": "GRU", "tanh": "RNN_TANH", "relu": "RNN_RELU"}
 
@@ -56,16 +56,12 @@ def _input(c: Call, xg: Ref, w: Ref) -> tuple[Ref, Ref, Ref | None]:
 
     xg itself with an identity, if a linear layer with a known weight made it not.
     """
-    value = c.node.inputs[0]
-    maker = None if value is None else value.producer
-    if maker is not None and maker.op == "linear" and maker.inputs[1] is not None:
-        x, weight = (c.ref_of(v) for v in maker.inputs[:2] if v is not None)
-        if weight.data is not None and x.name:
-            bias = maker.inputs[2] if len(maker.inputs) > 2 else None
-            transposed = c.writer.constant(
-                np.ascontiguousarray(weight.data.T), weight.dtype
-            )
-            return x, transposed, None if bias is None else c.ref_of(bias)
+    node = c.maker_of(c.given(0))
+    if node is not None and node.op == "linear":
+        x, weight, bias = (c.written(v) for v in (*node.inputs, None)[:3])
+        if x is not None and weight is not None and weight.data is not None:
+            transposed = np.ascontiguousarray(weight.data.T)
+            return x, c.writer.constant(transposed, weight.dtype), bias
     gates = w.shape[0] if w.shape else 0
     return xg, c.const(np.eye(gates), w.dtype), None
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from proa.interop.exporter.sums import summed_axes
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import CODES, Long, Ref
+from proa.interop.paddle.exporter.writer import CODES, Long
 
 Ints = Sequence[int]
 
@@ -63,13 +65,8 @@ def sum_channels(c: Call, x: Ref) -> Ref:
 
 @export_row("sum_to")
 def sum_to(c: Call, x: Ref, like: Ref) -> Ref:
-    assert x.shape is not None and like.shape is not None
-    lead = x.rank - like.rank
-    pairs = list(zip(x.shape[lead:], like.shape, strict=True))
-    if any(-1 in pair for pair in pairs):
-        c.refuse("sums to a shape of symbolic sizes")
-    axes = [i + lead for i, (n, m) in enumerate(pairs) if m == 1 and n != 1]
-    return added(c, added(c, x, axes, True), list(range(lead)), False)
+    kept, removed = summed_axes(c, x, like)
+    return added(c, added(c, x, kept, True), removed, False)
 
 
 @export_row("count_nonzero")
@@ -97,7 +94,7 @@ def mean_over(c: Call, dy: Ref, like: Ref, axes: Ints) -> Ref:
     """The gradient of a mean over axes, which dy has with one element each."""
     wide = c.row("broadcast_like", dy, like)
     count = c.product([c.size(like, a) for a in axes])
-    number = c.cast(count if isinstance(count, Ref) else c.sizes([count]), dy.dtype)
+    number = c.cast(count if isinstance(count, Ref) else c.ints([count]), dy.dtype)
     return c.op("elementwise_div", {"X": wide, "Y": number}, like.shape, axis=-1)
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from proa.interop.exporter.sums import window_matrix
+from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.table import export_row
-from proa.interop.paddle.exporter.writer import CODES, Longs, Ref
+from proa.interop.paddle.exporter.writer import CODES, Longs
 from proa.ir.program import NUMPY_TYPES
 
 Ints = Sequence[int]
@@ -51,7 +53,7 @@ def sized(
             ("elementwise_add", extras[i], 0),
         ):  # fmt: skip
             if value != neutral:
-                n = c.binary(kind, n, c.sizes([value]))
+                n = c.binary(kind, n, c.ints([value]))
         if plus[i] != -1:
             kind = "elementwise_add" if plus[i] >= 0 else "elementwise_sub"
             n = c.binary(kind, n, named(plus[i] if plus[i] >= 0 else -2 - plus[i]))
@@ -73,12 +75,12 @@ def sized(
 
 
 def _vector(c: Call, size: int | Ref) -> Ref:
-    return size if isinstance(size, Ref) else c.sizes([size])
+    return size if isinstance(size, Ref) else c.ints([size])
 
 
 def _rest(c: Call, x: Ref, sizes: Sequence[int | Ref]) -> Ref:
     """The size that the others leave of an array's elements."""
-    whole, others = c.sizes([1]), c.sizes([1])
+    whole, others = c.ints([1]), c.ints([1])
     for axis in range(x.rank):
         whole = c.binary("elementwise_mul", whole, _vector(c, c.size(x, axis)))
     for n in sizes:
@@ -350,21 +352,14 @@ def windows_grad(c: Call, dy: Ref, like: Ref, *, axis: int, size: int, step: int
                  dilation: int) -> Ref:  # fmt: skip
     """A product with a matrix that has a one where an element of a window belongs."""
     axis %= like.rank
-    n = c.size(like, axis)
-    if not isinstance(n, int):
-        c.refuse("windows put together along a symbolic dimension")
-    count = (n - (size - 1) * dilation - 1) // step + 1
-    matrix = np.zeros((count, size, n))
-    for i in range(count):
-        for k in range(size):
-            matrix[i, k, i * step + k * dilation] = 1.0
+    matrix = window_matrix(c, like, axis, size, step, dilation)
     # (.., windows, .., size) -> (.., windows * size) @ (windows * size, n)
     rest = [i for i in range(like.rank) if i != axis]
     last = c.transpose(dy, [*rest, axis, like.rank])
     sizes = [c.size(like, i) for i in rest]
-    flat = c.reshape(last, [*sizes, count * size])
-    weights = c.cast(c.const(matrix.reshape(count * size, n), "float32"), dy.dtype)
-    shape = [*(s if isinstance(s, int) else -1 for s in sizes), n]
+    flat = c.reshape(last, [*sizes, matrix.shape[0]])
+    weights = c.cast(c.const(matrix, "float32"), dy.dtype)
+    shape = [*(s if isinstance(s, int) else -1 for s in sizes), matrix.shape[1]]
     summed = c.op(
         "matmul_v2", {"X": flat, "Y": weights}, shape, trans_x=False, trans_y=False
     )

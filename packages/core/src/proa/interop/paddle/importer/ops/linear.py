@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import proa
@@ -52,24 +53,15 @@ def matmul_scaled(call: Call, x: Any, y: Any) -> Any:
     return found if alpha == 1.0 else found * alpha
 
 
-@paddle_op("bmm", inputs="X Y")
-def bmm(call: Call, x: Any, y: Any) -> Any:
-    return proa.bmm(x, y)
+def _add_binary(name: str, function: Callable[[Any, Any], Any]) -> None:
+    def rule(call: Call, x: Any, y: Any) -> Any:
+        return function(x, y)
+
+    paddle_op(name, inputs="X Vec" if name == "mv" else "X Y")(rule)
 
 
-@paddle_op("dot", inputs="X Y")
-def dot(call: Call, x: Any, y: Any) -> Any:
-    return proa.dot(x, y)
-
-
-@paddle_op("mv", inputs="X Vec")
-def mv(call: Call, x: Any, vector: Any) -> Any:
-    return proa.matmul(x, vector)
-
-
-@paddle_op("kron", inputs="X Y")
-def kron(call: Call, x: Any, y: Any) -> Any:
-    return proa.kron(x, y)
+for _name in ("bmm", "dot", "kron", "mv"):
+    _add_binary(_name, getattr(proa, _name))
 
 
 @paddle_op("cross", inputs="X Y")

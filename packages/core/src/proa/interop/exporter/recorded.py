@@ -8,11 +8,24 @@ from typing import Any
 from proa.errors import InvalidArgumentError
 from proa.interop.graph.layer import GraphLayer
 from proa.ir.outputs import name_outputs
+from proa.ir.passes import apply
 from proa.ir.program import Program
 from proa.ir.record import to_array
 from proa.jit.input_spec import InputSpec, as_specs
 from proa.jit.save_load import export as traced
 from proa.jit.translated_layer import TranslatedLayer
+
+_PASSES = (
+    "remove_identities",
+    "fold_constants",
+    "eliminate_common_subexpressions",
+    "remove_dead_code",
+)
+
+
+def simplify(program: Program) -> None:
+    """Compute what follows from constants, and remove what nothing reads."""
+    apply(program, _PASSES)
 
 
 def recorded_program(

@@ -1,0 +1,1 @@
+"""Programs as models of other formats: what their exporters share."""

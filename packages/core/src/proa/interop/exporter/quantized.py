@@ -1,0 +1,39 @@
+"""What the int8 operators of a quantized program mean for products of floats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from proa.interop.exporter.call import Call
+
+#: Operators whose int8 result has the scale of their first input.
+KEEPING = (
+    "max_pool2d", "reshape", "reshape_like", "flatten", "squeeze", "unsqueeze",
+    "transpose", "swap_last", "slice", "select", "relu", "assign",
+    "adaptive_max_pool2d",
+)  # fmt: skip
+#: Activations whose results have no lower bound to reach.
+NOT_NEGATIVE = ("relu", "relu6", "sigmoid", "hard_sigmoid")
+
+
+def input_scale(call: Call) -> float:
+    """A scale for the int8 array that a product takes.
+
+    Any will do as long as the weights have the rest; the one that the array was made
+    with, if it is known, makes the pairs of nodes that other tools look for.
+    """
+    value = call.given(0)
+    while (node := call.maker_of(value)) is not None:
+        if node.op == "quantize":
+            scale = call.written(node.inputs[1])
+            data = None if scale is None else scale.data
+            return 1.0 if data is None or data.size != 1 else float(data.reshape(()))
+        if node.op in ("conv2d_int8", "linear_int8"):
+            return float(np.float32(node.attrs["out_scale"]))
+        if node.op not in KEEPING:
+            return 1.0
+        value = node.inputs[0]
+    return 1.0
