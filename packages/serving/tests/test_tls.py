@@ -19,7 +19,7 @@ from http2_peer import Peer
 from proa_serving.app import BackgroundServer, ServerConfig
 from proa_serving.config import ModelSource
 from proa_serving.protocol.errors import InvalidRequestError
-from proa_serving.transport.tls import TlsFiles
+from proa_serving.security.tls import TlsFiles
 
 X = np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32)
 LARGE = np.random.default_rng(3).normal(size=(40_000, 4)).astype(np.float32)

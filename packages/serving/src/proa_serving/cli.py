@@ -16,7 +16,7 @@ from proa_serving.config import GRPC_ENGINES, MIB, ModelSource, ServerConfig
 from proa_serving.protocol.errors import InvalidRequestError, ServingError
 from proa_serving.schedule.queue import Limits
 from proa_serving.security.rate import RateLimit
-from proa_serving.transport.tls import TlsFiles
+from proa_serving.security.tls import TlsFiles
 
 log = logging.getLogger("proa_serving")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.schedule.queue import Limits
 from proa_serving.security.rate import RateLimit
-from proa_serving.transport.tls import TlsFiles
+from proa_serving.security.tls import TlsFiles
 
 MIB = 2**20
 GRPC_ENGINES = ("asyncio", "grpcio")

@@ -13,8 +13,8 @@ from proa_serving.http.app import HttpApp
 from proa_serving.http.connection import HttpConnection
 from proa_serving.models.service import InferenceService
 from proa_serving.security.guard import Guard
+from proa_serving.security.tls import Tls
 from proa_serving.transport.listener import Listener, bind, bind_unix
-from proa_serving.transport.tls import Tls
 
 # Seconds between looks at the files of keys and certificates.
 _REFRESH_SECONDS = 1.0

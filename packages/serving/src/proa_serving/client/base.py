@@ -20,6 +20,28 @@ from proa_serving.protocol.messages import (
 Self = TypeVar("Self", bound="Client")
 
 
+def new_request(
+    model: str,
+    inputs: Mapping[str, npt.ArrayLike],
+    *,
+    outputs: Sequence[str],
+    version: str,
+    id: str,
+    parameters: Parameters | None,
+    binary: bool,
+) -> InferRequest:
+    """The request that the arguments of :meth:`Client.infer` are."""
+    return InferRequest(
+        model=model,
+        version=version,
+        id=id,
+        inputs=[Tensor.of(name, value) for name, value in inputs.items()],
+        outputs=[RequestedOutput(name) for name in outputs],
+        parameters=parameters or {},
+        binary_output=binary,
+    )
+
+
 class Client(ABC):
     """Sends requests to a server; a `with` statement closes its connection."""
 
@@ -65,14 +87,14 @@ class Client(ABC):
             ServingError: What the server raised, of the same type.
         """
         return self._infer(
-            InferRequest(
-                model=model,
+            new_request(
+                model,
+                inputs,
+                outputs=outputs,
                 version=version,
                 id=id,
-                inputs=[Tensor.of(name, value) for name, value in inputs.items()],
-                outputs=[RequestedOutput(name) for name in outputs],
-                parameters=parameters or {},
-                binary_output=binary,
+                parameters=parameters,
+                binary=binary,
             )
         )
 

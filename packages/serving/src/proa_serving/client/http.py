@@ -72,12 +72,18 @@ class HttpClient(Client):
         """Close the connection; the next call opens a new one."""
         self._connection.close()
 
+    def set_timeout(self, seconds: float) -> None:
+        """From now on an answer may take as long."""
+        self._connection.timeout = seconds
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(seconds)
+
     def _infer(self, request: InferRequest) -> InferResponse:
         body, json_size = encode_request(request, request.binary_output)
         headers = {"Content-Type": JSON_TYPE}
         if json_size is not None:
             headers = {"Content-Type": BINARY_TYPE, HEADER_LENGTH: str(json_size)}
-        path = _model_path(request.model, request.version, "/infer")
+        path = model_path(request.model, request.version, "/infer")
         data, length = self._round_trip("POST", path, body, headers)
         return decode_response(data, length)
 
@@ -89,14 +95,14 @@ class HttpClient(Client):
 
     def model_ready(self, model: str, version: str = "") -> bool:
         """Whether the model answers; False also if it is not known."""
-        return self._status(_model_path(model, version, "/ready")) == 200
+        return self._status(model_path(model, version, "/ready")) == 200
 
     def server_metadata(self) -> ServerMetadata:
         held = self._json("GET", "/v2")
         return ServerMetadata(held["name"], held["version"], tuple(held["extensions"]))
 
     def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
-        held = self._json("GET", _model_path(model, version, ""))
+        held = self._json("GET", model_path(model, version, ""))
         return ModelMetadata(
             held["name"],
             tuple(held["versions"]),
@@ -142,13 +148,8 @@ class HttpClient(Client):
         headers: Mapping[str, str] | None = None,
     ) -> tuple[bytes, str | None]:
         status, data, length = self._send(method, path, body, headers or {})
-        if status == 200:
-            return data, length
-        try:
-            message = str(json.loads(data)["error"])
-        except (ValueError, KeyError, TypeError):
-            message = data[:500].decode("utf-8", "replace")
-        raise error_from_status(status, message)
+        raise_for_status(status, data)
+        return data, length
 
     def _send(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
@@ -191,11 +192,23 @@ class HttpClient(Client):
         return answer.status, answer.read(), answer.getheader(HEADER_LENGTH)
 
 
-def _model_path(model: str, version: str, rest: str) -> str:
+def model_path(model: str, version: str, rest: str) -> str:
+    """The path of a model, or of one version where ``version`` is not empty."""
     path = f"/v2/models/{quote(model, safe='')}"
     if version:
         path += f"/versions/{quote(version, safe='')}"
     return path + rest
+
+
+def raise_for_status(status: int, data: bytes) -> None:
+    """Raise the error that an answer's body tells of, unless ``status`` is 200."""
+    if status == 200:
+        return
+    try:
+        message = str(json.loads(data)["error"])
+    except (ValueError, KeyError, TypeError):
+        message = data[:500].decode("utf-8", "replace")
+    raise error_from_status(status, message)
 
 
 class _UnixConnection(http.client.HTTPConnection):

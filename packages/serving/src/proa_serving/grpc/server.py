@@ -15,9 +15,9 @@ from proa_serving.http2.connection import ALPN
 from proa_serving.models.service import InferenceService
 from proa_serving.protocol.errors import AddressInUseError
 from proa_serving.security.guard import Guard
+from proa_serving.security.tls import Tls, TlsFiles
+from proa_serving.security.watched import WatchedFiles
 from proa_serving.transport.listener import bind_unix
-from proa_serving.transport.tls import Tls, TlsFiles
-from proa_serving.transport.watched import WatchedFiles
 
 _MESSAGE_OVERHEAD = 4096  # A body at the limit, and the fields around it.
 # Seconds in which calls that are on their way still reach the service, which answers

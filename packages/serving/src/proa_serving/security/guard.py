@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from proa_serving.config import ServerConfig
 from proa_serving.protocol.errors import ForbiddenError, UnauthenticatedError
 from proa_serving.security.keys import ApiKeys, Caller
 from proa_serving.security.rate import RateLimiter
+
+if TYPE_CHECKING:
+    from proa_serving.config import ServerConfig
 
 _BEARER = b"bearer "
 # One customer has as many addresses of IPv6 (RFC 6177).

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proa_serving.protocol.errors import InvalidRequestError
-from proa_serving.transport.watched import WatchedFiles
+from proa_serving.security.watched import WatchedFiles
 
 log = logging.getLogger("proa_serving")
 _LINE = re.compile(r"(\S+)\s+sha256:([0-9a-fA-F]{64})(\s+admin)?")

@@ -22,6 +22,7 @@ from proa_serving.config import ServerConfig
 from proa_serving.models.shared_memory import MAX_REGIONS
 from proa_serving.protocol.errors import AddressInUseError
 from proa_serving.schedule.budget import ByteBudget
+from proa_serving.security.tls import Tls
 from proa_serving.transport.phases import (
     BLOCKED,
     BODY,
@@ -31,7 +32,6 @@ from proa_serving.transport.phases import (
     LINGER,
     NEW,
 )
-from proa_serving.transport.tls import Tls
 
 log = logging.getLogger("proa_serving")
 _READ_BYTES = 64 * 1024

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proa_serving.protocol.errors import InvalidRequestError
-from proa_serving.transport.watched import WatchedFiles
+from proa_serving.security.watched import WatchedFiles
 
 log = logging.getLogger("proa_serving")
 # RFC 9113, section 9.2: with TLS 1.2, ephemeral keys and authenticated encryption.
