@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -50,16 +51,28 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,
         )
-        atexit.register(self._process.kill)
+        atexit.register(self._end)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
 
+    def _end(self) -> None:
+        """Kill it and the processes it started, which are its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def cpu(self) -> float:
-        """Seconds it has used."""
-        text = Path(f"/proc/{self._process.pid}/stat").read_text()
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """Seconds that it and its processes have used."""
+        total = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except OSError:  # It ended meanwhile.
+                continue
+            if int(fields[2]) == self._process.pid:  # the process group
+                total += int(fields[11]) + int(fields[12])
+        return total / _TICKS
 
 
 @functools.cache
@@ -169,6 +182,8 @@ def _contenders(protocol: str) -> dict[str, tuple[str, ...]]:
     found = {"proa": (f"{protocol}-asyncio",)}
     if importlib.util.find_spec("uvloop") is not None:
         found = {"proa": (f"{protocol}-uvloop",), "proa on asyncio": found["proa"]}
+    if shutil.which("tritonserver") is not None:
+        found["triton"] = (f"{protocol}-triton",)
     if protocol == "grpc":
         found["grpcio"] = ("grpc-grpcio",)
     elif importlib.util.find_spec("uvicorn") is not None:
