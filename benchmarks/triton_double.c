@@ -44,6 +44,18 @@ static void take(Input* input, uint32_t* buffer, const char** at, uint64_t* left
   }
 }
 
+static void copy_doubled(Input* input, int64_t rows, int64_t columns, float* y) {
+  int64_t kept = columns < kOutputs ? columns : kOutputs;
+  uint32_t buffer = 0;
+  uint64_t left = 0;
+  const char* at = NULL;
+  for (int64_t row = 0; row < rows; ++row, y += kept) {
+    take(input, &buffer, &at, &left, y, kept * 4);
+    for (int64_t i = 0; i < kept; ++i) y[i] *= 2;
+    take(input, &buffer, &at, &left, NULL, (columns - kept) * 4);
+  }
+}
+
 static void answer(Request* request) {
   Input* input;
   Output* output;
@@ -58,25 +70,21 @@ static void answer(Request* request) {
   TRITONBACKEND_InputProperties(input, &name, &datatype, &shape, &dims, &bytes, &buffers);
   int64_t rows = shape[0], columns = shape[1];
   int64_t kept[2] = {rows, columns < kOutputs ? columns : kOutputs};
-  TRITONBACKEND_ResponseNew(&response, request);
-  TRITONBACKEND_ResponseOutput(response, &output, "y", kFloat32, kept, 2);
-  void* data;
-  TRITONBACKEND_OutputBuffer(output, &data, rows * kept[1] * 4, &memory, &memory_id);
-  float* y = data;
-  uint32_t buffer = 0;
-  uint64_t left = 0;
-  const char* at = NULL;
-  for (int64_t row = 0; row < rows; ++row, y += kept[1]) {
-    take(input, &buffer, &at, &left, y, kept[1] * 4);
-    for (int64_t i = 0; i < kept[1]; ++i) y[i] *= 2;
-    take(input, &buffer, &at, &left, NULL, (columns - kept[1]) * 4);
+  if (TRITONBACKEND_ResponseNew(&response, request)) {
+    TRITONBACKEND_RequestRelease(request, kReleaseAll);
+    return;
   }
-  TRITONBACKEND_ResponseSend(response, kFinal, NULL);
+  void* data = NULL;
+  Error* error = TRITONBACKEND_ResponseOutput(response, &output, "y", kFloat32, kept, 2);
+  if (!error) {
+    error = TRITONBACKEND_OutputBuffer(output, &data, rows * kept[1] * 4, &memory, &memory_id);
+  }
+  if (!error && data) copy_doubled(input, rows, columns, data);
+  TRITONBACKEND_ResponseSend(response, kFinal, error);
   TRITONBACKEND_RequestRelease(request, kReleaseAll);
 }
 
-Error* TRITONBACKEND_ModelInstanceExecute(Instance* instance, Request** requests,
-                                          uint32_t count) {
+Error* TRITONBACKEND_ModelInstanceExecute(Instance* instance, Request** requests, uint32_t count) {
   (void)instance;
   for (uint32_t i = 0; i < count; ++i) answer(requests[i]);
   return NULL;

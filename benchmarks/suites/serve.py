@@ -46,16 +46,25 @@ class Server:
     """
 
     def __init__(self, *arguments: str) -> None:
+        self._arguments = arguments
+        atexit.register(self._end)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "serve_peers.py"), *arguments],
+            [sys.executable, str(HERE / "serve_peers.py"), *self._arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
         )
-        atexit.register(self._end)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
+
+    def is_running(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self._process.poll() is None
 
     def _end(self) -> None:
         """Kill it and the processes it started, which are its group."""
@@ -163,14 +172,23 @@ def _work(
         path.write_bytes(data)
         paths.append(str(path))
     found: list[tuple[float, float, float]] = []
-    given = (protocol, str(server.port), str(connections), str(SECONDS), *paths)
 
     def run() -> float:
-        before = server.cpu()
-        text = subprocess.run(
-            [str(_client()), *given], check=True, capture_output=True, text=True
-        ).stdout
-        count, seconds, median, p99 = map(float, text.split())
+        for left in (2, 1, 0):
+            given = [protocol, str(server.port), str(connections), str(SECONDS)]
+            before = server.cpu()
+            done = subprocess.run(
+                [str(_client()), *given, *paths], capture_output=True, text=True
+            )
+            if done.returncode == 0:
+                break
+            # Triton has ended when clients went away within a request.
+            print(f"{' '.join(given)}: {done.stderr.strip()}", file=sys.stderr)
+            if not left:
+                done.check_returncode()
+            if not server.is_running():
+                server.start()
+        count, seconds, median, p99 = map(float, done.stdout.split())
         found.append((count / seconds, median, p99))
         note(found)
         return (server.cpu() - before) / count
