@@ -133,9 +133,10 @@ static size_t http_answer(Connection* c) {
   char* end = memmem(c->in, c->held, "\r\n\r\n", 4);
   if (!end) return 0;
   if (strncmp(c->in, "HTTP/1.1 200", 12)) fail(c->in);
-  char* length = strcasestr(c->in, "content-length:");
+  /* Not the end of Inference-Header-Content-Length. */
+  char* length = strcasestr(c->in, "\ncontent-length:");
   if (!length || length > end) fail("an answer has no length");
-  size_t size = end + 4 - c->in + strtoul(length + 15, NULL, 10);
+  size_t size = end + 4 - c->in + strtoul(length + 16, NULL, 10);
   return c->held >= size ? size : 0;
 }
 

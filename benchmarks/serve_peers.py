@@ -1,16 +1,21 @@
 """Runs one server of the suite serve; prints its port when it is ready.
 
-python benchmarks/serve_peers.py http-uvloop|http-asyncio|http-uvicorn|
-                                 grpc-uvloop|grpc-asyncio|grpc-grpcio
+python benchmarks/serve_peers.py http-uvloop|http-asyncio|http-uvicorn|http-triton|
+                                 grpc-uvloop|grpc-asyncio|grpc-grpcio|
+                                 grpc-triton
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import socket
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -112,11 +117,74 @@ def serve_uvicorn() -> None:
     uvicorn.Server(config).run([held])
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port: int = held.getsockname()[1]
+    return port
+
+
+def _say_when_it_listens(port: int) -> None:
+    """Print ``port`` once it takes connections, in a process beside this one."""
+    if os.fork():
+        # What the server prints is not for the benchmark.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return
+    for _ in range(600):
+        time.sleep(0.1)
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        time.sleep(1.0)
+        print(port, flush=True)
+        break
+    os._exit(0)
+
+
+_TRITON_MODEL = """
+name: "m" backend: "double" max_batch_size: 0
+input { name: "x" data_type: TYPE_FP32 dims: [-1, -1] }
+output { name: "y" data_type: TYPE_FP32 dims: [-1, -1] }
+instance_group { kind: KIND_CPU count: 1 }
+"""
+
+
+def serve_triton(protocol: str) -> None:
+    """The program ``tritonserver``, with a model in C (triton_double.c)."""
+    program, compiler = shutil.which("tritonserver"), shutil.which("cc")
+    if program is None or compiler is None:
+        sys.exit("tritonserver and a C compiler must be on PATH")
+    folder = Path(tempfile.mkdtemp())
+    (folder / "models" / "m" / "1").mkdir(parents=True)
+    (folder / "models" / "m" / "config.pbtxt").write_text(_TRITON_MODEL)
+    library = folder / "backends" / "double" / "libtriton_double.so"
+    library.parent.mkdir(parents=True)
+    source = Path(__file__).parent / "triton_double.c"
+    subprocess.run(
+        [compiler, "-O3", "-shared", "-fPIC", str(source), "-o", str(library)],
+        check=True,
+    )
+    port = _free_port()
+    _say_when_it_listens(port)
+    other = "grpc" if protocol == "http" else "http"
+    options = [
+        f"--model-repository={folder / 'models'}",
+        f"--backend-directory={folder / 'backends'}",
+        f"--{protocol}-port={port}",
+        f"--allow-{other}=false",
+        "--allow-metrics=false",
+        "--log-info=false",
+    ]
+    os.execv(program, [program, *options])
+
+
 def main() -> None:
     """Serve until killed."""
     protocol, _, engine = sys.argv[1].partition("-")
     if engine == "uvicorn":
         serve_uvicorn()
+    elif engine == "triton":
+        serve_triton(protocol)
     else:
         serve_proa(protocol, engine)
 

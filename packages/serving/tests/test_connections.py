@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import random
 import resource
 import select
 import signal
@@ -18,6 +19,9 @@ import pytest
 import small_models
 
 from proa_serving.client import GrpcClient, HttpClient
+from proa_serving.http import connection
+from proa_serving.http.heads import KnownHeads
+from proa_serving.http.messages import Request
 from proa_serving.protocol.errors import (
     HeadTooLargeError,
     QueueFullError,
@@ -367,7 +371,7 @@ def test_a_client_that_reads_slowly_gets_all_of_its_answer(serve, tmp_path, last
     if last:
         data = data.replace(b"Host", b"Connection: close\r\nHost", 1)
     with (
-        serve({"m": model}, timeout_s=0.4) as server,
+        serve({"m": model}, timeout_s=1.0) as server,
         connect(server.http_address) as held,
     ):
         held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
@@ -375,7 +379,7 @@ def test_a_client_that_reads_slowly_gets_all_of_its_answer(serve, tmp_path, last
         found = b""
         while len(found) < 400_000 * 20:
             found += held.recv(100_000)
-            time.sleep(0.012)  # longer than the time-out, in all
+            time.sleep(0.02)  # longer than the time-out, in all
         assert found.startswith(b"HTTP/1.1 200")
         if not last:
             while not found.endswith(b'{"live":true}'):
@@ -393,3 +397,68 @@ def test_a_client_that_does_not_read_is_closed(serve, tmp_path):
         with pytest.raises(OSError, match=r"reset|Broken"):
             for _ in range(40):
                 held.sendall(data)
+
+
+HEADS = [
+    (b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n", b""),
+    (HEAD + b"%d\r\n\r\n" % len(GOOD), GOOD),
+    (HEAD + b"2\r\n\r\n", b"[]"),
+    (HEAD + b"0\r\n\r\n", b""),
+    (HEAD + b"%d\r\nX-A: %s\r\n\r\n" % (len(GOOD), b"a" * 3000), GOOD),
+    (b"HEAD /v2 HTTP/1.1\r\nHost: x\r\n\r\n", b""),
+    (b"POST /v2/models/m HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n", b"abc"),
+    (
+        b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked"
+        b"\r\n\r\n",
+        b"%x\r\n%b\r\n0\r\n\r\n" % (len(GOOD), GOOD),
+    ),
+    (b"GET /v2 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", b""),
+    (b"\r\nGET /v2 HTTP/1.1\r\nHost: x\r\n\r\n", b""),
+]
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(3))
+def test_heads_that_were_seen_before_mean_the_same(serve, model, seed):
+    """A connection that repeats heads gets the answers of one that does not."""
+    rng = random.Random(seed)
+    known = connection.known_heads
+    end = LIVE.replace(b"Host", b"Connection: close\r\nHost")
+    seen = 0
+    with serve(model) as server:
+        for _ in range(25):
+            parts = [head + body for head, body in rng.choices(HEADS, k=5)] + [end]
+            whole, size = b"".join(parts), rng.randrange(20, 400)
+            divided = [whole[at : at + size] for at in range(0, len(whole), size)]
+            answers = []
+            for sent in (divided, parts, parts, [whole]):
+                if sent is divided:
+                    known._heads.clear()
+                with connect(server.http_address) as held:
+                    for part in sent:
+                        with contextlib.suppress(OSError):
+                            held.sendall(part)
+                        time.sleep(0.002 if sent is parts else 0)
+                    answers.append(read_all(held))
+                seen = max(seen, len(known._heads))
+            assert answers == answers[:1] * 4
+    assert 3 < seen <= 256
+
+
+@pytest.mark.parametrize("bare", [b"\n", b"\r"])
+def test_lines_that_end_otherwise_are_not_remembered(bare):
+    """What one parser takes for two requests must not become one."""
+    head = b"GET /a HTTP/1.1" + bare + b"Host: x" + bare * 2
+    known = KnownHeads()
+    found, _ = known.find(head + b"POST /b HTTP/1.1\r\nHost: y\r\n\r\n")
+    assert found == b"" or bare == b"\r"
+    assert known.find(b"GET / HTTP/1.1\r\nHost: x\r\n") == (b"", None)
+    assert known.find(b"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n") == (b"", None)
+
+
+def test_remembered_heads_are_bounded():
+    known = KnownHeads()
+    for at in range(1000):
+        request = Request()
+        known.add(b"GET /%d HTTP/1.1\r\n\r\n" % at, request)
+        assert len(known._heads) <= 256

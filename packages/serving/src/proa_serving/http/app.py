@@ -35,6 +35,7 @@ from proa_serving.protocol.rest import (
     decode_request,
     dump_json,
     encode_response,
+    is_raw,
     parse_json,
 )
 from proa_serving.security.guard import Guard
@@ -374,10 +375,13 @@ def _reply_to(error: Exception) -> Reply:
 
 def _text_size(response: InferResponse, request: InferRequest) -> int:
     """Elements to write as text, or to copy: what takes long."""
+    raw = is_raw(response, request)
+    if raw and all(held.datatype != "BYTES" for held in response.outputs):
+        return 0
     return sum(
         held.array.size
         for held in response.outputs
-        if held.datatype == "BYTES" or not request.wants_binary(held.name)
+        if held.datatype == "BYTES" or not (raw or request.wants_binary(held.name))
     )
 
 

@@ -25,9 +25,10 @@ class Body:
             so that arrays can be made of them without a copy.
     """
 
-    __slots__ = ("_parts", "_view", "size")
+    __slots__ = ("_parts", "_view", "header_length", "length", "size")
 
     def __init__(self, length: int | None, header_length: int) -> None:
+        self.length, self.header_length = length, header_length
         self.size = 0
         self._parts: list[bytes] = []
         self._view: memoryview | None = None
@@ -44,10 +45,10 @@ class Body:
         assert self._view is not None
         return self._view[self.size :]
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Take bytes that came elsewhere."""
         if self._view is None:
-            self._parts.append(data)
+            self._parts.append(bytes(data))
         else:
             self._view[self.size : self.size + len(data)] = data
         self.size += len(data)

@@ -7,12 +7,14 @@ import logging
 import select
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 import httptools
 
 from proa_serving.http.body import IN_PLACE, Body
+from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads
 from proa_serving.http.messages import CONTINUE, Reply, Request
+from proa_serving.http.owner import Owner
 from proa_serving.protocol.errors import (
     HeadTooLargeError,
     InvalidRequestError,
@@ -22,7 +24,6 @@ from proa_serving.protocol.errors import (
     UnavailableError,
 )
 from proa_serving.protocol.rest import HEADER_LENGTH
-from proa_serving.schedule.budget import ByteBudget
 from proa_serving.security.guard import address_of
 from proa_serving.transport.phases import (
     BLOCKED,
@@ -39,35 +40,8 @@ MAX_HEAD_BYTES = 64 * 1024
 # Answers up to this are joined, so that they leave in one piece.
 _JOINED = 2**15
 _LENGTH = HEADER_LENGTH.lower().encode()
+known_heads = KnownHeads()
 _HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
-
-
-class Answers(Protocol):
-    """Where requests go; answering never raises."""
-
-    def admit(self, request: Request, client: str) -> None:
-        """Raise a ServingError if the client may not send this request."""
-        ...
-
-    def cors(self, origin: bytes) -> str:
-        """The headers for a web page of ``origin``."""
-        ...
-
-    def answer(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]: ...
-
-
-class Owner(Protocol):
-    """What connections of one server share."""
-
-    budget: ByteBudget
-    draining: bool
-    buffer: memoryview
-    max_request_bytes: int
-    seconds: dict[str, float]
-
-    @property
-    def answers(self) -> Answers: ...
-    def forget(self, connection: HttpConnection) -> None: ...
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -85,7 +59,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     __slots__ = (
         *("_blocked", "_charged", "_client", "_deaf", "_head_bytes", "_in_place"),
         *("_loop", "_owner", "_parser", "_paused", "_request", "_task", "_transport"),
-        *("_unwritten",),
+        *("_unknown", "_unwritten"),
         *("_waiting", "deadline", "health_only", "phase"),
     )
 
@@ -102,6 +76,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[Reply] | None = None
         self._in_place: Body | None = None  # where bytes go instead of to the parser
         self._head_bytes = 0
+        self._unknown = b""  # the head that is parsed now, if it came whole
         self._charged = 0  # bytes of the budget, for answers that the client must read
         self._unwritten = 0  # bytes of them when last looked at
         self._deaf = False  # what the client writes is not read
@@ -219,8 +194,45 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._in_place is not None:
             self._received(self._in_place, count)
         elif not self._deaf:
-            self._parse(self._owner.buffer[:count])
+            data = self._owner.buffer[:count]
+            # Between two requests: clients repeat their heads byte for byte.
+            if self._request is None and not self.health_only:
+                data = self._take_known(data)
+            if data and not self._deaf:
+                self._parse(data)
         self._set_deadline()
+
+    def _take_known(self, data: memoryview) -> memoryview:
+        """Take the requests whose heads were parsed before; what follows them."""
+        while data and self._request is None and not self._deaf:
+            head, found = known_heads.find(bytes(data[:MAX_KNOWN_BYTES]))
+            self._unknown = head
+            if found is None:
+                break
+            length, rest = found.length or 0, data[len(head) :]
+            is_whole = length <= len(rest)
+            if length > self._owner.max_request_bytes or not (
+                is_whole or length > IN_PLACE
+            ):
+                break  # The parser counts it, or puts it together.
+            request = self._request = Request.of_head(found)
+            data = rest[length:]
+            try:
+                self._admit_client(request)
+                if found.length is not None:
+                    part = rest[:length]
+                    self._charge(request, len(part))
+                    request.body = Body(found.length, found.skip)
+                    request.body.append(part)
+            except ServingError as error:
+                self._fail(error)
+                break
+            if is_whole:
+                self.on_message_complete()
+            else:
+                self._enter(BODY)
+                self._in_place = request.body
+        return data
 
     def _received(self, body: Body, count: int) -> None:
         """Bytes of a body arrived where they belong."""
@@ -239,6 +251,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _parse(self, data: memoryview) -> None:
         try:
             self._parser.feed_data(data)
+            self._unknown = b""
         except httptools.HttpParserCallbackError as error:
             log.error("an HTTP connection failed inside the server", exc_info=error)
             self._fail(ServingError("server", "failed; its log says more"))
@@ -294,22 +307,27 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         request.method = parser.get_method()
         request.keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
+        version = parser.get_http_version()
         try:
-            self._admit(request, parser.get_http_version())
+            self._admit(request, version)
         except ServingError as error:
             self._fail(error)
+            return
+        if (
+            self._unknown
+            and request.keep_alive
+            and request.refusal is None
+            and version == "1.1"
+        ):
+            known_heads.add(self._unknown, request)
+        self._unknown = b""
 
     def _admit(self, request: Request, version: str) -> None:
         """Refuse what can be refused by its head alone."""
         headers = request.headers
         if b"host" not in headers and version == "1.1":
             raise InvalidRequestError("http", "must have a Host in HTTP/1.1, got none")
-        try:
-            self._owner.answers.admit(request, self._client)
-        except ServingError as error:
-            if not _is_small(headers):  # It is not worth to be received.
-                raise
-            request.refusal = error
+        self._admit_client(request)
         if self.health_only:
             request.keep_alive = False
             if request.target not in _HEALTH:
@@ -333,6 +351,15 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._task is None and not self._waiting
         ):
             self._transport.write(CONTINUE)
+
+    def _admit_client(self, request: Request) -> None:
+        """Refuse a client by its key or its rate."""
+        try:
+            self._owner.answers.admit(request, self._client)
+        except ServingError as error:
+            if not request.is_small():  # It is not worth to be received.
+                raise
+            request.refusal = error
 
     def on_body(self, data: bytes) -> None:
         request = self._request
@@ -475,13 +502,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         if request is not None and request.charged:
             self._owner.budget.release(request.charged)
             request.charged = 0
-
-
-def _is_small(headers: dict[bytes, bytes]) -> bool:
-    """Whether a body is so short that reading it is cheaper than a new connection."""
-    if b"transfer-encoding" in headers or b"expect" in headers:
-        return False
-    return int(headers.get(b"content-length", b"0")) <= IN_PLACE
 
 
 def _too_large(limit: int) -> TooLargeError:

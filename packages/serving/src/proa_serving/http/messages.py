@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from http import HTTPStatus
+from typing import NamedTuple
 
-from proa_serving.http.body import Body, Buffer
+from proa_serving.http.body import IN_PLACE, Body, Buffer
 from proa_serving.protocol.errors import (
     RateLimitedError,
     ServingError,
@@ -20,6 +21,16 @@ _LINES = {
 }
 CONTINUE = _LINES[100] + b"\r\n"
 _CLOSE = b"connection: close\r\n"
+
+
+class Head(NamedTuple):
+    """A head as it was parsed; it is shared, and must not be changed."""
+
+    method: bytes
+    target: bytes
+    headers: dict[bytes, bytes]
+    length: int | None  # of the body
+    skip: int  # bytes of it before those that are aligned in memory
 
 
 class Request:
@@ -38,6 +49,21 @@ class Request:
         self.charged = 0  # bytes of the server's budget
         self.caller: Caller | None = None  # where keys are checked
         self.refusal: ServingError | None = None  # what answers it, whatever it is
+
+    @classmethod
+    def of_head(cls, head: Head) -> Request:
+        """A request with a head that was parsed before; its body is yet to come."""
+        request = cls()
+        request.method, request.target = head.method, head.target
+        request.headers = head.headers
+        return request
+
+    def is_small(self) -> bool:
+        """Whether its body is so short that reading it is cheaper than a connection."""
+        headers = self.headers
+        if b"transfer-encoding" in headers or b"expect" in headers:
+            return False
+        return int(headers.get(b"content-length", b"0")) <= IN_PLACE
 
     def data(self) -> Buffer:
         """The body as it came."""

@@ -28,6 +28,7 @@ from proa_serving.protocol.tensors import (
     check_shape,
     lists_from_tensor,
     raw_from_tensor,
+    tensor_from_checked,
     tensor_from_list,
     tensor_from_raw,
 )
@@ -248,7 +249,7 @@ def decode_request(
         view = memoryview(body)
         for name, datatype, shape, count in known.inputs:
             raw = view[at : at + count]
-            inputs.append(tensor_from_raw(name, datatype, shape, raw))
+            inputs.append(tensor_from_checked(name, datatype, shape, raw))
             at += count
         return InferRequest(
             model,
@@ -361,17 +362,24 @@ def _raw_head(
     return dump_json({"model_name": model, "model_version": version, "outputs": listed})
 
 
+def is_raw(response: InferResponse, request: InferRequest) -> bool:
+    """Whether every output is answered as raw bytes."""
+    if not request.outputs:
+        return request.binary_output
+    return all(request.wants_binary(held.name) for held in response.outputs)
+
+
 def encode_response(
     response: InferResponse, request: InferRequest
 ) -> tuple[bytes, list[Buffer]]:
     """The JSON that answers ``request``, and the raw tensors that follow it."""
-    if not (response.id or request.is_shared) and all(
-        request.wants_binary(held.name) for held in response.outputs
-    ):
+    if not (response.id or request.is_shared) and is_raw(response, request):
         raw = [raw_from_tensor(held) for held in response.outputs]
         outputs = tuple(
-            (held.name, held.datatype, held.array.shape, len(data))
-            for held, data in zip(response.outputs, raw, strict=True)
+            [
+                (held.name, held.datatype, held.array.shape, len(data))
+                for held, data in zip(response.outputs, raw, strict=True)
+            ]
         )
         return _raw_head(response.model, response.version, outputs), raw
     head: dict[str, Any] = {

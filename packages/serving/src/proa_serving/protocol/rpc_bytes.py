@@ -22,7 +22,7 @@ from proa_serving.protocol.messages import (
     Parameters,
     RequestedOutput,
 )
-from proa_serving.protocol.tensors import Buffer, raw_from_tensor, tensor_from_raw
+from proa_serving.protocol.tensors import Buffer, raw_from_tensor, tensor_from_checked
 
 # The tags of ModelInferRequest's fields, all of them length-delimited: number * 8 + 2.
 _ID, _RAW_INPUT, _LAST = 0x1A, 0x3A, 0x3A
@@ -135,7 +135,7 @@ def decode_request(data: Buffer) -> InferRequest:
     for (name, datatype, shape, size), held in zip(known.inputs, raw, strict=True):
         if len(held) != size:  # Says what is wrong with it.
             return rpc.decode_request(_parsed(head + id_field), raw)
-        inputs.append(tensor_from_raw(name, datatype, shape, held))
+        inputs.append(tensor_from_checked(name, datatype, shape, held))
     return InferRequest(
         known.model,
         inputs,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from proa_serving.protocol.datatypes import Datatype, datatype_of
+from proa_serving.protocol.datatypes import DATATYPES, Datatype, datatype_of
 from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.protocol.messages import Array, Tensor
 
@@ -67,7 +67,14 @@ def tensor_from_raw(
             f"raw data of {datatype} {list(shape)} must be {need} bytes, "
             f"got {len(data)}",
         )
-    array = np.frombuffer(data, dtype=row.dtype).reshape(shape)
+    return tensor_from_checked(name, datatype, shape, data)
+
+
+def tensor_from_checked(
+    name: str, datatype: str, shape: tuple[int, ...], data: Buffer
+) -> Tensor:
+    """The same where ``data`` are as many bytes as it takes, and not BYTES."""
+    array: Array = np.ndarray(shape, DATATYPES[datatype].dtype, data)
     if not array.flags.aligned:
         array = array.copy()
     return Tensor(name, datatype, array)
@@ -182,7 +189,9 @@ def raw_from_tensor(tensor: Tensor) -> Buffer:
 
     No copy where they are contiguous: the bytes are valid as long as the array's are.
     """
-    row = datatype_of(tensor.datatype, f"tensor {tensor.name!r}")
+    row = DATATYPES.get(tensor.datatype)
+    if row is None:
+        row = datatype_of(tensor.datatype, f"tensor {tensor.name!r}")  # says so
     if row.name == "BYTES":
         parts = []
         for item in tensor.array.ravel():
@@ -191,7 +200,10 @@ def raw_from_tensor(tensor: Tensor) -> Buffer:
         return b"".join(parts)
     if not tensor.array.size:
         return b""
-    return np.ascontiguousarray(tensor.array, dtype=row.dtype).data.cast("B")
+    array = tensor.array
+    if array.dtype is not row.dtype or not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array, dtype=row.dtype)
+    return array.data.cast("B")
 
 
 def lists_from_tensor(tensor: Tensor) -> Iterator[list[Any]]:

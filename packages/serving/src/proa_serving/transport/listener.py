@@ -34,7 +34,7 @@ from proa_serving.transport.phases import (
 )
 
 log = logging.getLogger("proa_serving")
-_READ_BYTES = 64 * 1024
+_READ_BYTES = 256 * 1024
 _BACKLOG = 2048
 # Descriptors that are left for models, logs, gRPC and the event loop.
 _RESERVED_FILES = 64

@@ -1,0 +1,55 @@
+"""Heads of requests that were parsed before, by their bytes.
+
+A client that keeps its connection sends the same head again and again, and parsing it
+costs as much as all else that is done for a small request.
+"""
+
+from __future__ import annotations
+
+from proa_serving.http.messages import Head, Request
+
+# Longer heads are parsed each time.
+MAX_KNOWN_BYTES = 2048
+_MAX_HEADS = 256
+_END = b"\r\n\r\n"
+# They change how the body is received, or what else is to be answered.
+_UNUSUAL = (b"transfer-encoding", b"expect", b"upgrade")
+
+
+class KnownHeads:
+    """A bounded cache of heads; used on event loops alone."""
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, Head] = {}
+
+    def find(self, data: bytes) -> tuple[bytes, Head | None]:
+        """The head that ``data`` begins with, and what it means if that is known.
+
+        The head is empty if it is not all there, or not one that may be kept.
+        """
+        end = data.find(_END)
+        if end < 0:
+            return b"", None
+        head = data[: end + len(_END)]
+        found = self._heads.get(head)
+        if found is None and not _is_plain(head):
+            return b"", None
+        return head, found
+
+    def add(self, head: bytes, request: Request) -> None:
+        """Remember that ``head`` was parsed as that of ``request``, and allowed."""
+        if any(name in request.headers for name in _UNUSUAL):
+            return
+        if len(self._heads) >= _MAX_HEADS:
+            self._heads.clear()
+        length, skip = None, 0
+        if request.body is not None:
+            length, skip = request.body.length, request.body.header_length
+        self._heads[head] = Head(
+            request.method, request.target, request.headers, length, skip
+        )
+
+
+def _is_plain(head: bytes) -> bool:
+    """Whether a parser cannot see another end in it: no line ends by LF alone."""
+    return head[:1].isalpha() and head.count(b"\n") == head.count(b"\r\n")
