@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,82 @@ def test_folders_of_paddle_1_are_read(tmp_path: Path) -> None:
     for folder in (one, many):
         found = proa.jit.load(folder)(proa.to_tensor(X)).numpy()
         np.testing.assert_allclose(found, X @ W + B, rtol=1e-6)
+
+
+def of_paddle_1(weights: dict[str, Any]) -> ProgramFile:
+    """A network for digits, with the operators and attributes that 1.8 wrote."""
+    file = ProgramFile()
+    file.feed("image", [-1, 1, 8, 8])
+    for name, array in weights.items():
+        file.param(name, array)
+    op = file.main.op
+    op(
+        "conv2d",
+        {"Input": "image", "Filter": "conv2d_0.w_0"},
+        {"Output": "a"},
+        strides=[1, 1],
+        paddings=[1, 1],
+        dilations=[1, 1],
+        groups=1,
+        use_cudnn=True,
+    )
+    op("elementwise_add", {"X": "a", "Y": "conv2d_0.b_0"}, {"Out": "b"}, axis=1)
+    op("relu", {"X": "b"}, {"Out": "c"}, use_mkldnn=False)
+    op(
+        "pool2d",
+        {"X": "c"},
+        {"Out": "d"},
+        pooling_type="max",
+        ksize=[2, 2],
+        strides=[2, 2],
+        paddings=[0, 0],
+        global_pooling=False,
+        ceil_mode=False,
+    )
+    op(
+        "mul",
+        {"X": "d", "Y": "fc_0.w_0"},
+        {"Out": "e"},
+        x_num_col_dims=1,
+        y_num_col_dims=1,
+    )
+    op("elementwise_add", {"X": "e", "Y": "fc_0.b_0"}, {"Out": "f"}, axis=1)
+    op("softmax", {"X": "f"}, {"Out": "g"}, use_cudnn=False)
+    file.fetch("g")
+    return file  # fmt: skip
+
+
+@pytest.mark.feature("L165")
+@pytest.mark.parametrize("combined", [False, True])
+def test_a_model_of_paddle_1_is_run_by_both_apis(
+    combined: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    shapes = {"conv2d_0.w_0": (2, 1, 3, 3), "conv2d_0.b_0": (2,),
+              "fc_0.w_0": (32, 5), "fc_0.b_0": (5,)}  # fmt: skip
+    weights = {n: rng.normal(size=s).astype("f") for n, s in shapes.items()}
+    file = of_paddle_1(weights)
+    (tmp_path / "__model__").write_bytes(file.program())
+    if combined:
+        (tmp_path / "__params__").write_bytes(file.parameters())
+    for name, data in () if combined else file.streams().items():
+        (tmp_path / name).write_bytes(data)
+    image = rng.normal(size=(3, 1, 8, 8)).astype("f")
+    wide = np.pad(image, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    taps = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))
+    y = np.einsum("nchwij,ocij->nohw", taps, weights["conv2d_0.w_0"])
+    y = np.maximum(y + weights["conv2d_0.b_0"][:, None, None], 0)
+    y = y.reshape(3, 2, 4, 2, 4, 2).max((3, 5)).reshape(3, 32)
+    y = np.exp(y @ weights["fc_0.w_0"] + weights["fc_0.b_0"])
+    want = y / y.sum(1, keepdims=True)
+    found = proa.jit.load(tmp_path)(proa.to_tensor(image)).numpy()
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-6)
+    executor, names = static.Executor(), {}
+    if combined:
+        names = {"model_filename": "__model__", "params_filename": "__params__"}
+    program, feeds, fetches = static.load_inference_model(tmp_path, executor, **names)
+    (found,) = executor.run(program, {feeds[0]: image}, fetches)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-6)
 
 
 def test_static_mode_loads_and_runs_a_model(tmp_path: Path) -> None:
@@ -326,7 +403,7 @@ def test_blocks_that_contain_themselves_are_refused() -> None:
     body = file.main.program.message.blocks[1]
     body.ops.append(file.main.desc.ops[-3])  # the loop inside its own body
     assert body.ops[-1].type == "while"
-    with pytest.raises(InvalidArgumentError, match="at most 32"):
+    with pytest.raises(InvalidArgumentError, match="name block 1"):
         loaded(file)
 
 
@@ -360,3 +437,25 @@ def test_damaged_files_raise_errors_of_proa() -> None:
                     part[at:at] = rng.bytes(int(rng.integers(1, 5)))
             with contextlib.suppress(proa.errors.Error):
                 paddle.load(None, None, bytes(changed[0]), bytes(changed[1]))
+
+
+@pytest.mark.parametrize(
+    ("depth", "times", "what"), [(30, 2, "name block 1"), (40, 1, "at most 32 graphs")]
+)
+def test_blocks_that_would_be_very_many_are_refused(
+    depth: int, times: int, what: str
+) -> None:
+    """Each is named by one or two loops of the one around: 2 ** 29 in all."""
+    file = ProgramFile()
+    file.feed("x", [1])
+    file.main.op("fill_constant", {}, {"Out": "go"}, shape=[1], dtype=0, value=1.0)
+    blocks = [file.main, *(Block(file, k) for k in range(depth - 1))]
+    for outer, inner in itertools.pairwise(blocks):
+        for _ in range(times):
+            outer.op(
+                "while", {"X": "x", "Condition": "go"}, {"Out": "x"}, sub_block=inner
+            )
+    blocks[-1].op("logical_not", {"X": "go"}, {"Out": "go"})
+    file.fetch("x")
+    with pytest.raises(InvalidArgumentError, match=what):
+        loaded(file)
