@@ -3,7 +3,7 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
-from proa_slim import dist, pantheon
+from proa_slim import dist, pantheon, search
 from proa_slim.analysis import flops
 from proa_slim.config import QuantConfig
 from proa_slim.distill import DML, Distill, DistillLoss
@@ -58,6 +58,7 @@ __all__ = [
     "prune_channels",
     "quant_post_dynamic",
     "quant_post_static",
+    "search",
 ]
 
 
