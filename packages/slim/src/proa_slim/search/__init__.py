@@ -7,6 +7,15 @@ from proa_slim.search.controllers import (
     RandomSearch,
     SimulatedAnnealing,
 )
+from proa_slim.search.darts import (
+    OPERATIONS,
+    DartsNetwork,
+    DerivedNetwork,
+    Genotype,
+    MixedOperation,
+    PartialMixedOperation,
+)
+from proa_slim.search.darts_search import DARTSearch
 from proa_slim.search.early_stop import (
     EarlyStopBase,
     MedianStop,
@@ -15,6 +24,7 @@ from proa_slim.search.early_stop import (
 )
 from proa_slim.search.latency import LatencyTable, bench
 from proa_slim.search.nas import RLNAS, SANAS
+from proa_slim.search.one_shot import OneShot, SuperNet
 from proa_slim.search.policy import Reinforce
 from proa_slim.search.space import ChoiceSpace, SearchSpace
 from proa_slim.search.spaces import (
@@ -32,20 +42,28 @@ from proa_slim.search.study import CONTROLLERS, Record, Search, Stopped, Trial
 __all__ = [
     "BLOCKS",
     "CONTROLLERS",
+    "DARTSearch",
     "SEARCHSPACE",
     "BlazeFaceSpace",
     "Block",
     "ChoiceSpace",
     "Controller",
+    "DartsNetwork",
+    "DerivedNetwork",
     "EarlyStopBase",
     "Evolution",
+    "Genotype",
     "LatencyTable",
+    "MixedOperation",
+    "OneShot",
+    "PartialMixedOperation",
     "MedianStop",
     "MobileNetV1BlockSpace",
     "MobileNetV1Space",
     "MobileNetV2BlockSpace",
     "MobileNetV2Space",
     "Network",
+    "OPERATIONS",
     "RLNAS",
     "RandomSearch",
     "Record",
@@ -57,6 +75,7 @@ __all__ = [
     "SearchSpace",
     "SimulatedAnnealing",
     "Stopped",
+    "SuperNet",
     "Trial",
     "asha_stop",
     "bench",
