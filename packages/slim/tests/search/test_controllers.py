@@ -73,7 +73,7 @@ def test_a_policy_that_is_rewarded_for_tokens_learns_to_write_them():
         rewards.append(float(np.mean(np.equal(tokens, wanted))))
         policy.observe(tokens, rewards[-1])
     assert policy.best_guess() == wanted
-    assert np.mean(rewards[:20]) < 0.5 < 0.9 < np.mean(rewards[-20:])
+    assert np.mean(rewards[:20]) < 0.6 < 0.9 < np.mean(rewards[-20:])
 
 
 @pytest.mark.feature("L485")

@@ -323,7 +323,7 @@ class Search:
         known = {record.number: record for record in records}
         if trial.number not in known:
             return
-        record, best = known[trial.number], self._best_so_far(records)
+        record, best = known[trial.number], self._best_reward(records)
         state = f" stopped after {record.epochs}" if record.stopped else ""
         left = (steps - len(records)) * record.seconds
         print(
@@ -334,7 +334,7 @@ class Search:
             flush=True,
         )
 
-    def _best_so_far(self, records: Sequence[Record]) -> float:
+    def _best_reward(self, records: Sequence[Record]) -> float:
         rewards = [record.reward for record in records]
         return max(rewards) if self.maximize else min(rewards)
 
