@@ -3,8 +3,9 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
-from proa_slim import dist, pantheon, search
+from proa_slim import dist, nas, pantheon, search
 from proa_slim.analysis import flops
+from proa_slim.compression import Recipe, compress
 from proa_slim.config import QuantConfig
 from proa_slim.distill import DML, Distill, DistillLoss
 from proa_slim.prune import (
@@ -47,12 +48,15 @@ __all__ = [
     "LayerReport",
     "Pruner",
     "PruningPlan",
+    "Recipe",
     "QuantConfig",
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
     "UnstructuredPruner",
+    "compress",
     "dist",
+    "nas",
     "pantheon",
     "flops",
     "prune_channels",
