@@ -25,6 +25,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
         ("custom-operators", 15),
         ("slim", 15),
         ("distillation", 15),
+        ("search", 25),
+        ("compression", 10),
         ("inference", 15),
         ("serving", 10),
         ("serving-models", 10),

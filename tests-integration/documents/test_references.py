@@ -155,9 +155,8 @@ def _fault_of(words: list[str]) -> str:
     if program in PROGRAMS:
         return _unknown_option(PROGRAMS[program], rest)
     if program == "proa" and rest:
-        inner = {"infer": "proa-infer", "lite": "proa-lite", "serve": "proa-serve"}
-        if rest[0] in inner:
-            return _unknown_option(PROGRAMS[inner[rest[0]]], rest[1:])
+        if f"proa-{rest[0]}" in PROGRAMS:
+            return _unknown_option(PROGRAMS[f"proa-{rest[0]}"], rest[1:])
         if rest[0] in ("convert", "export"):
             return _unknown_option(ROOT / "packages/core/src/proa/cli.py", rest[1:])
         if rest[0] not in ("info", "version", "help", "--help", "--version"):
@@ -171,6 +170,7 @@ PROGRAMS = {
         ("infer", "inference"),
         ("lite", "lite"),
         ("serve", "serving"),
+        ("slim", "slim"),
     )
 }
 

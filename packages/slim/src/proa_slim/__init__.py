@@ -3,8 +3,9 @@
 import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
-from proa_slim import dist, pantheon
+from proa_slim import dist, nas, pantheon, search
 from proa_slim.analysis import flops
+from proa_slim.compression import Recipe, compress
 from proa_slim.config import QuantConfig
 from proa_slim.distill import DML, Distill, DistillLoss
 from proa_slim.prune import (
@@ -51,19 +52,23 @@ __all__ = [
     "LayerReport",
     "Pruner",
     "PruningPlan",
+    "Recipe",
     "QuantConfig",
     "QuantizedActivation",
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
     "UnstructuredPruner",
+    "compress",
     "dist",
+    "nas",
     "pantheon",
     "flops",
     "half_weights",
     "prune_channels",
     "quant_post_dynamic",
     "quant_post_static",
+    "search",
 ]
 
 

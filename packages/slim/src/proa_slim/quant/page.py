@@ -14,15 +14,9 @@ from proa.ir.program import Array, Node, Program, Value
 from proa_slim.quant.interpret import interpret
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.scales import Scale
+from proa_slim.web_page import document, table
 
 _BINS, _WIDTH, _HEIGHT = 64, 260, 60
-_STYLE = """
-body { font: 14px/1.4 sans-serif; margin: 2em auto; max-width: 70em; color: #222 }
-table { border-collapse: collapse } td, th { padding: .2em .7em; text-align: right }
-th { border-bottom: 1px solid #888 } td:first-child, th:first-child { text-align: left }
-tr:nth-child(even) { background: #f4f4f4 } svg { background: #fafafa }
-.bar { fill: #4a7ab5 } .limit { stroke: #c22; stroke-width: 1.5 }
-"""
 
 
 class Histogram(NamedTuple):
@@ -105,23 +99,20 @@ def page(
             drop,
             *[_svg(histogram) for histogram in found.get(r.name, ())],
         ]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        rows.append(cells)
     heads = (
         "layer", "op", "SQNR, dB", "alone, dB", "worst channel, dB", "max error",
         "drop alone", "input", "weight",
     )  # fmt: skip
-    head = "".join(f"<th>{text}</th>" for text in heads)
     left = "".join(
         f"<li>{html.escape(path)}: {html.escape(why)}</li>"
         for path, why in model.unquantized.items()
     )
     kept = f"<h2>In float32</h2><ul>{left}</ul>" if left else ""
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8>"
-        f"<title>Quantization by layer</title><style>{_STYLE}</style>"
-        "<h1>Quantization by layer</h1><p>Histograms have a logarithmic height; red "
-        "lines are where int8 clamps the input.</p>"
-        f"<table><tr>{head}</tr>{''.join(rows)}</table>{kept}</html>\n"
+    return document(
+        "Quantization by layer",
+        "<p>Histograms have a logarithmic height; red lines are where int8 clamps the "
+        f"input.</p>{table(heads, rows)}{kept}",
     )
 
 

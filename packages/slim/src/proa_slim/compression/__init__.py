@@ -1,0 +1,10 @@
+"""One command from a model and data to a smaller model: `compress`."""
+
+from proa_slim.compression.recipe import RECIPES, Recipe
+from proa_slim.compression.trials import Compressed, Tried, compress
+
+__all__ = ["RECIPES", "Compressed", "Recipe", "Tried", "compress"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,194 @@
+"""Recipes: what `compress` tries, from flags, a file, or by the name of a network."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from proa.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from proa_slim.config import QuantConfig
+
+TARGETS = ("int8", "weights16", "weights8", "weights4", "float32")
+_CALIBRATORS = ("mse", "abs_max", "hist", "avg", "kl", "emd")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to try, in this order: remove channels, train what remains to imitate the
+    whole model, quantize in several ways, leave layers in float32.
+
+    Args:
+        target: ``int8``; ``weights16``, ``weights8``, ``weights4`` for weights alone,
+            without calibration; or ``float32`` for pruning alone.
+        max_drop: What the metric may lose, in points of percent.
+        prune: Share of the multiply-adds to remove first, in [0, 1).
+        criterion: Of channels, as for `proa_slim.Pruner`; one without gradients.
+        align: Numbers of channels are kept multiples of it.
+        epochs: Of imitating the whole model after pruning.
+        learning_rate: Of Adam then, by a cosine to 0.
+        batch_size: Of imitation and calibration.
+        calibration: Samples to calibrate on.
+        quantize: Settings of `QuantConfig` to try one after the other, until one loses
+            at most `max_drop`.
+        mixed: Whether layers are left in float32 if none does.
+        threads: Of timed runs.
+
+    Raises:
+        InvalidArgumentError: If a field is out of its range; it names the field.
+    """
+
+    target: str = "int8"
+    max_drop: float = 0.5
+    prune: float = 0.0
+    criterion: str = "l1_norm"
+    align: int | None = None
+    epochs: int = 4
+    learning_rate: float = 1e-3
+    batch_size: int = 64
+    calibration: int = 512
+    quantize: tuple[Mapping[str, Any], ...] = (
+        *({"activation": name} for name in _CALIBRATORS),
+        {"activation": "mse", "bias_correction": True},
+        {"activation": "mse", "round_type": "adaround", "bias_correction": True},
+    )
+    mixed: bool = True
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        checks = {
+            "target": (self.target in TARGETS, f"one of {', '.join(TARGETS)}"),
+            "max_drop": (self.max_drop >= 0, "at least 0"),
+            "prune": (0 <= self.prune < 1, "in [0, 1)"),
+            "epochs": (self.epochs >= 0, "at least 0"),
+            "learning_rate": (self.learning_rate > 0, "positive"),
+            "batch_size": (self.batch_size > 0, "positive"),
+            "calibration": (self.calibration > 0, "positive"),
+            "threads": (self.threads > 0, "positive"),
+            "quantize": (bool(self.quantize), "at least one setting"),
+        }
+        for name, (holds, expected) in checks.items():
+            if not holds:
+                raise InvalidArgumentError(
+                    f"[Recipe] {name} must be {expected}, got {getattr(self, name)!r}"
+                )
+        if self.target == "float32" and not self.prune:
+            raise InvalidArgumentError(
+                "[Recipe] prune must be positive with target float32, got 0"
+            )
+        self.configs()
+
+    def configs(self) -> list[QuantConfig]:
+        """The settings to try.
+
+        Raises:
+            InvalidArgumentError: If a setting has a field that `QuantConfig` has not.
+        """
+        known = {field.name for field in fields(QuantConfig)}
+        found = []
+        for setting in self.quantize:
+            unknown = sorted(set(setting) - known)
+            if unknown:
+                raise InvalidArgumentError(
+                    f"[Recipe] quantize must have fields of QuantConfig, got "
+                    f"{unknown[0]!r}"
+                )
+            given: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in setting.items()
+            }
+            found.append(QuantConfig(**given))
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as a file has them."""
+        return {**asdict(self), "quantize": [dict(s) for s in self.quantize]}
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Recipe:
+        """A recipe of fields; ``recipe`` names one of `RECIPES` to begin with.
+
+        Raises:
+            NotFoundError: If there is no recipe of that name.
+            InvalidArgumentError: If a field is unknown or out of its range.
+        """
+        fields_given = dict(given)
+        name = fields_given.pop("recipe", None)
+        if name is not None and name not in RECIPES:
+            raise NotFoundError(
+                f"[Recipe] expected one of {', '.join(RECIPES)}, got {name!r}"
+            )
+        base = RECIPES[name].as_dict() if name is not None else {}
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(fields_given) - set(known))
+        if unknown:
+            raise InvalidArgumentError(
+                f"[Recipe] expected fields among {', '.join(known)}, got {unknown[0]!r}"
+            )
+        merged = {**base, **fields_given}
+        if "quantize" in merged:
+            merged["quantize"] = tuple(merged["quantize"])
+        return cls(**merged)
+
+
+#: Recipes by the kind of network.
+RECIPES: dict[str, Recipe] = {
+    "int8": Recipe(),
+    # Depthwise filters: channels in eights, and means corrected first.
+    "mobilenet": Recipe(
+        prune=0.3,
+        align=8,
+        quantize=(
+            {"activation": "mse", "bias_correction": True},
+            {"activation": "hist", "bias_correction": True},
+            {"activation": "mse", "round_type": "adaround", "bias_correction": True},
+        ),
+    ),
+    # Wide layers lose more channels for the same drop.
+    "resnet": Recipe(
+        prune=0.5,
+        align=8,
+        criterion="geometry_median",
+        quantize=(
+            {"activation": "abs_max"},
+            {"activation": "mse", "bias_correction": True},
+        ),
+    ),
+}
+
+
+def read_fields(path: str | PathLike[str]) -> dict[str, Any]:
+    """The fields of a recipe's file, YAML or JSON.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        InvalidArgumentError: If it has no fields.
+        UnavailableError: If it is YAML and PyYAML is not installed (optuna brings it:
+            extra ``proa-slim[search]``).
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise NotFoundError(f"[Recipe] expected a file, got {source}")
+    text = source.read_text(encoding="utf-8")
+    try:
+        if source.suffix == ".json":
+            content = json.loads(text)
+        else:
+            content = importlib.import_module("yaml").safe_load(text)
+    except ImportError:
+        raise UnavailableError(
+            "[Recipe] expected PyYAML to be installed for a YAML file: pip install "
+            "'proa-slim[search]', or write JSON"
+        ) from None
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"[Recipe] expected YAML or JSON in {source}, got: {error}"
+        ) from None
+    if not isinstance(content, dict):
+        raise InvalidArgumentError(
+            f"[Recipe] expected fields in {source}, got {type(content).__name__}"
+        )
+    return {str(key): value for key, value in content.items()}

@@ -1,0 +1,59 @@
+"""`proa slim compress`: times by proa-infer, files of ONNX, one file for runtimes."""
+
+import json
+
+import numpy as np
+import pytest
+
+import proa
+from proa import cli, nn
+
+
+@pytest.fixture(scope="module")
+def network():
+    proa.seed(0)
+    net = nn.Sequential(
+        nn.Conv2D(1, 16, 3, padding=1), nn.BatchNorm2D(16), nn.ReLU(), nn.Flatten(),
+        nn.Linear(1024, 4),
+    )  # fmt: skip
+    net.eval()
+    return net
+
+
+SPEC = [proa.static.InputSpec([None, 1, 8, 8], "float32", "image")]
+
+
+@pytest.mark.parametrize("kind", ["proa", "onnx"])
+def test_a_file_is_compressed_timed_and_run(network, kind, tmp_path, capsys):
+    import proa_inference
+    from proa_slim.cli import main
+
+    model = tmp_path / f"net.{kind}"
+    if kind == "onnx":
+        pytest.importorskip("onnx")
+        proa.onnx.export(network, str(tmp_path / "net"), SPEC)
+    else:
+        proa.jit.save(network, str(model), SPEC)
+    x = np.random.default_rng(0).standard_normal((300, 1, 8, 8)).astype("float32")
+    np.savez(tmp_path / "data.npz", image=x)
+    arguments = ["compress", str(model), "--data", str(tmp_path / "data.npz")]
+    out = tmp_path / "small"
+    assert main([*arguments, "--max-drop", "5", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "agreement" in printed and " ms, before " in printed
+    report = json.loads((out / "report.json").read_text())
+    assert all(tried["milliseconds"] > 0 for tried in report["tried"])
+    config = proa_inference.Config(str(out / "model.proa"))
+    (small,) = proa_inference.create_predictor(config).run([x[150:]])
+    whole = network(proa.to_tensor(x[150:])).numpy()
+    agreement = 100 * (small.argmax(1) == whole.argmax(1)).mean()
+    chosen = report["tried"][report["chosen"]]
+    assert chosen["metric"] == pytest.approx(agreement)
+    assert agreement >= 95
+
+
+def test_proa_finds_the_command():
+    commands = cli.installed_commands()
+    if "infer" not in commands:
+        pytest.skip("packages are not installed, only on the path")
+    assert commands["slim"].value == "proa_slim.cli:main"
