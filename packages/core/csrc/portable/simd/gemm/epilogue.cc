@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "proa/simd/column_sums.h"
 #include "proa/simd/math.h"
 
 namespace proa::PROA_ISA {
@@ -66,16 +67,97 @@ void add_residual(const MatrixRef& p, int64_t row, int64_t col, int n, T* y) {
 }
 
 template <class T>
+void normalise(const ChannelNorm& norm, int64_t channel, int n, T* y) {
+  const T* const center = static_cast<const T*>(norm.center) + channel;
+  const T* const factor = static_cast<const T*>(norm.factor) + channel;
+  const T* const shift = static_cast<const T*>(norm.shift) + channel;
+  for (int i = 0; i < n; i += kLanesOf<T>) {
+    const int64_t some = n - i < kLanesOf<T> ? n - i : kLanesOf<T>;
+    auto take = [&](const T* p) { return load_n(p + i, some); };
+    store_n(y + i, normalised<Vec<T>>(take(y), take(center), take(factor), take(shift)), some);
+  }
+}
+
+template <class T>
 void finish_rows(const FloatEpilogue& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
   for (int i = 0; i < rows; ++i, tile += ldt) {
-    if (end.by_channels()) end.channels->apply(*end.channels, end.first + col, tile, cols);
+    if (end.by_channels()) normalise(end.norm, col, cols, tile);
     if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
     if (end.act != Act::kNone) activate(end.act, tile, cols);
     const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
     void* const to =
         static_cast<uint8_t*>(end.out.data) + at * static_cast<int64_t>(size_of(end.out.dtype));
     if (to != tile) narrow(tile, end.out.dtype, end.out.stride, cols, to);
+  }
+}
+
+/// What finish_rows does to rows of floats that are in place, in one pass.
+struct InPlace {
+  const FloatEpilogue& end;
+  float* tile;
+  int64_t ldt, row, col;
+  int rows, cols;
+};
+
+/// `some` channels from `at` on.
+template <Act kAct>
+PROA_INLINE void finish_channels(const InPlace& s, int at, int64_t some) {
+  const bool is_normed = s.end.by_channels(), adds = s.end.residual.data != nullptr;
+  VF center = {}, factor = {}, shift = {};
+  auto take = [&](const void* p) {
+    const float* from = static_cast<const float*>(p) + s.col + at;
+    return some == kLanes ? load(from) : load_n(from, some);
+  };
+  if (is_normed)
+    center = take(s.end.norm.center), factor = take(s.end.norm.factor),
+    shift = take(s.end.norm.shift);
+  float* y = s.tile + at;
+  for (int i = 0; i < s.rows; ++i, y += s.ldt) {
+    VF v = some == kLanes ? load(y) : load_n(y, some);
+    if (is_normed) v = normalised<VF>(v, center, factor, shift);
+    if (adds) {
+      const float* from = static_cast<const float*>(s.end.residual.data) +
+                          s.end.residual.rows.at(s.row + i) + s.col + at;
+      v += some == kLanes ? load(from) : load_n(from, some);
+    }
+    v = activate(kAct, v);
+    if (some == kLanes)
+      store(y, v);
+    else
+      store_n(y, v, some);
+  }
+}
+
+template <Act kAct>
+void finish_in_place(const InPlace& s) {
+  int at = 0;
+  for (; at + kLanes <= s.cols; at += kLanes) finish_channels<kAct>(s, at, kLanes);
+  if (at < s.cols) finish_channels<kAct>(s, at, s.cols - at);
+}
+
+bool is_contiguous(const MatrixRef& m) { return m.dtype == DType::kF32 && m.stride == 1; }
+
+/// Whether the rows were finished so, for the activations of convolutions.
+bool finish_floats(const InPlace& s) {
+  const FloatEpilogue& end = s.end;
+  if (!is_contiguous(end.out) || (end.residual.data != nullptr && !is_contiguous(end.residual)))
+    return false;
+  if (static_cast<const float*>(end.out.data) + end.out.rows.at(s.row) + s.col != s.tile)
+    return false;
+  switch (end.act) {
+    case Act::kNone:
+      return finish_in_place<Act::kNone>(s), true;
+    case Act::kRelu:
+      return finish_in_place<Act::kRelu>(s), true;
+    case Act::kRelu6:
+      return finish_in_place<Act::kRelu6>(s), true;
+    case Act::kHardSwish:
+      return finish_in_place<Act::kHardSwish>(s), true;
+    case Act::kHardSigmoid:
+      return finish_in_place<Act::kHardSigmoid>(s), true;
+    default:
+      return false;
   }
 }
 
@@ -101,7 +183,8 @@ void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int r
   const FloatEpilogue& end = *static_cast<const FloatEpilogue*>(ctx);
   if (is_double(end.out.dtype))
     finish_rows(end, static_cast<double*>(tile), ldt, row, rows, col, cols);
-  else
+  else if (kSmallBuild ||
+           !finish_floats({end, static_cast<float*>(tile), ldt, row, col, rows, cols}))
     finish_rows(end, static_cast<float*>(tile), ldt, row, rows, col, cols);
 }
 

@@ -30,18 +30,17 @@ struct MatrixRef {
   CoalescedAxes rows;
   int64_t stride = 1;
 };
-/// A per-channel operation, the first step of an epilogue. `apply` transforms `n` floats
-/// (doubles if the output is) of channels from `channel` on.
-struct ChannelEpilogue {
-  void (*apply)(const ChannelEpilogue& end, int64_t channel, void* y, int64_t n);
+/// The first step of an epilogue, y = (y - center[c]) * factor[c] + shift[c]: floats, doubles if
+/// the output is, from the channel of column 0 on.
+struct ChannelNorm {
+  const void *center = nullptr, *factor = nullptr, *shift = nullptr;
 };
 struct FloatEpilogue {
   MatrixRef out;
   MatrixRef residual;  // data == nullptr: none
   Act act = Act::kNone;
-  const ChannelEpilogue* channels = nullptr;
-  int64_t first = 0;  // the channel of column 0
-  bool by_channels() const { return kHasChannelEpilogue && channels != nullptr; }
+  ChannelNorm norm;
+  bool by_channels() const { return kHasChannelEpilogue && norm.factor != nullptr; }
   /// True if results are only written.
   bool plain() const { return residual.data == nullptr && act == Act::kNone && !by_channels(); }
 };
