@@ -16,6 +16,8 @@ Convolution make_convolution(const Call& c) {
   if (c.n_in > 6 && c.in[6].given())
     r.end.residual = pixel_matrix(c.in[6], 0, 0, 1, 1, r.rows, r.cols);
   r.end.act = static_cast<Act>(a.act);
+  r.end.scale = static_cast<float>(a.scale);
+  r.end.offset = static_cast<float>(a.offset);
   return r;
 }
 

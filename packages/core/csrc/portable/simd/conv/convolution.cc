@@ -376,7 +376,9 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
                void* scratch) {
   if (!is_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
   const int64_t first = group * c.outs, size = s.micro.size;
-  FloatEpilogue end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act, {}};
+  FloatEpilogue end = c.end;
+  end.out = shifted(c.end.out, first);
+  end.residual = shifted(c.end.residual, first);
   if (c.end.by_channels()) end.norm = shifted(c.end.norm, first, size);
   set_output(&s.g.out, &end);
   s.out = end.out.data;

@@ -17,7 +17,7 @@ PROA_INLINE VF activate(Act act, VF x) {
     case Act::kRelu6:
       return min(splat(6.0f), max(zero, x));
     case Act::kHardSwish:
-      return x * min(splat(6.0f), max(zero, x + 3.0f)) / 6.0f;
+      return x * min(splat(6.0f), max(zero, x + 3.0f)) * (1.0f / 6.0f);
     case Act::kHardSigmoid:
       return min(splat(1.0f), max(zero, x * 0.1666667f + 0.5f));
     case Act::kSigmoid:
@@ -85,6 +85,9 @@ void finish_rows(const FloatEpilogue& end, T* tile, int64_t ldt, int64_t row, in
     if (end.by_channels()) normalise(end.norm, col, cols, tile);
     if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
     if (end.act != Act::kNone) activate(end.act, tile, cols);
+    if (end.is_scaled())
+      for (int j = 0; j < cols; ++j)
+        tile[j] = tile[j] * static_cast<T>(end.scale) + static_cast<T>(end.offset);
     const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
     void* const to =
         static_cast<uint8_t*>(end.out.data) + at * static_cast<int64_t>(size_of(end.out.dtype));
@@ -104,6 +107,7 @@ struct InPlace {
 template <Act kAct>
 PROA_INLINE void finish_channels(const InPlace& s, int at, int64_t some) {
   const bool is_normed = s.end.by_channels(), adds = s.end.residual.data != nullptr;
+  const bool scales = s.end.is_scaled();
   VF center = {}, factor = {}, shift = {};
   auto take = [&](const void* p) {
     const float* from = static_cast<const float*>(p) + s.col + at;
@@ -122,6 +126,7 @@ PROA_INLINE void finish_channels(const InPlace& s, int at, int64_t some) {
       v += some == kLanes ? load(from) : load_n(from, some);
     }
     v = activate(kAct, v);
+    if (scales) v = v * s.end.scale + s.end.offset;
     if (some == kLanes)
       store(y, v);
     else

@@ -40,6 +40,8 @@ struct FloatEpilogue {
   MatrixRef residual;  // data == nullptr: none
   Act act = Act::kNone;
   ChannelNorm norm;
+  float scale = 1.0f, offset = 0.0f;  // y * scale + offset, the last step of one with a norm
+  bool is_scaled() const { return by_channels() && (scale != 1.0f || offset != 0.0f); }
   bool by_channels() const { return kHasChannelEpilogue && norm.factor != nullptr; }
   /// True if results are only written.
   bool plain() const { return residual.data == nullptr && act == Act::kNone && !by_channels(); }
