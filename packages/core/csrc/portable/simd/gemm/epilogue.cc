@@ -2,36 +2,10 @@
 
 #include <math.h>
 
-#include "proa/simd/column_sums.h"
-#include "proa/simd/math.h"
+#include "proa/simd/gemm/epilogue_vector.h"
 
 namespace proa::PROA_ISA {
 namespace {
-
-// hard_sigmoid has its default slope and offset.
-PROA_INLINE VF activate(Act act, VF x) {
-  const VF zero = {};
-  switch (act) {
-    case Act::kRelu:
-      return max(zero, x);
-    case Act::kRelu6:
-      return min(splat(6.0f), max(zero, x));
-    case Act::kHardSwish:
-      return x * min(splat(6.0f), max(zero, x + 3.0f)) * (1.0f / 6.0f);
-    case Act::kHardSigmoid:
-      return min(splat(1.0f), max(zero, x * 0.1666667f + 0.5f));
-    case Act::kSigmoid:
-      return sigmoid(x);
-    case Act::kTanh:
-      return tanh(x);
-    case Act::kGelu:
-      return x * normal_cdf(x);
-    case Act::kSilu:
-      return x * sigmoid(x);
-    default:
-      return x;
-  }
-}
 
 double activate(Act act, double x) {
   const double hard = fmin(6.0, fmax(0.0, x + 3.0));
@@ -106,31 +80,15 @@ struct InPlace {
 /// `some` channels from `at` on.
 template <Act kAct>
 PROA_INLINE void finish_channels(const InPlace& s, int at, int64_t some) {
-  const bool is_normed = s.end.by_channels(), adds = s.end.residual.data != nullptr;
-  const bool scales = s.end.is_scaled();
-  VF center = {}, factor = {}, shift = {};
-  auto take = [&](const void* p) {
-    const float* from = static_cast<const float*>(p) + s.col + at;
-    return some == kLanes ? load(from) : load_n(from, some);
-  };
-  if (is_normed)
-    center = take(s.end.norm.center), factor = take(s.end.norm.factor),
-    shift = take(s.end.norm.shift);
+  const VectorEnd end(s.end, s.col + at, some);
   float* y = s.tile + at;
   for (int i = 0; i < s.rows; ++i, y += s.ldt) {
-    VF v = some == kLanes ? load(y) : load_n(y, some);
-    if (is_normed) v = normalised<VF>(v, center, factor, shift);
-    if (adds) {
-      const float* from = static_cast<const float*>(s.end.residual.data) +
-                          s.end.residual.rows.at(s.row + i) + s.col + at;
-      v += some == kLanes ? load(from) : load_n(from, some);
-    }
-    v = activate(kAct, v);
-    if (scales) v = v * s.end.scale + s.end.offset;
+    const VF v = some == kLanes ? load(y) : load_n(y, some);
+    const VF done = end.finish<kAct>(v, s.row + i);
     if (some == kLanes)
-      store(y, v);
+      store(y, done);
     else
-      store_n(y, v, some);
+      store_n(y, done, some);
   }
 }
 
@@ -141,29 +99,14 @@ void finish_in_place(const InPlace& s) {
   if (at < s.cols) finish_channels<kAct>(s, at, s.cols - at);
 }
 
-bool is_contiguous(const MatrixRef& m) { return m.dtype == DType::kF32 && m.stride == 1; }
-
-/// Whether the rows were finished so, for the activations of convolutions.
+/// Whether the rows were finished so.
 bool finish_floats(const InPlace& s) {
   const FloatEpilogue& end = s.end;
-  if (!is_contiguous(end.out) || (end.residual.data != nullptr && !is_contiguous(end.residual)))
-    return false;
+  if (!finishes_vectors(end)) return false;
   if (static_cast<const float*>(end.out.data) + end.out.rows.at(s.row) + s.col != s.tile)
     return false;
-  switch (end.act) {
-    case Act::kNone:
-      return finish_in_place<Act::kNone>(s), true;
-    case Act::kRelu:
-      return finish_in_place<Act::kRelu>(s), true;
-    case Act::kRelu6:
-      return finish_in_place<Act::kRelu6>(s), true;
-    case Act::kHardSwish:
-      return finish_in_place<Act::kHardSwish>(s), true;
-    case Act::kHardSigmoid:
-      return finish_in_place<Act::kHardSigmoid>(s), true;
-    default:
-      return false;
-  }
+  with_act(end.act, [&](auto act) { finish_in_place<decltype(act)::value>(s); });
+  return true;
 }
 
 }  // namespace
