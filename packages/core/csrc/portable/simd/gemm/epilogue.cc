@@ -141,6 +141,13 @@ bool takes_tiles(const MatrixRef& out) {
          out.rows.uniform();
 }
 
+TileEnd tile_end(const FloatEpilogue& end, int64_t col) {
+  auto at = [&](const void* p) { return static_cast<const float*>(p) + col; };
+  const float none = __builtin_inff();
+  return {at(end.norm.center), at(end.norm.factor), at(end.norm.shift),
+          end.act == Act::kNone ? -none : 0.0f, end.act == Act::kRelu6 ? 6.0f : none};
+}
+
 void set_output(GemmOutput* out, const FloatEpilogue* end) {
   if (takes_tiles(end->out)) {
     out->c = end->out.data;
@@ -150,6 +157,8 @@ void set_output(GemmOutput* out, const FloatEpilogue* end) {
   }
   out->epilogue = float_epilogue;
   out->epilogue_ctx = end;
+  out->clamps = finishes_vectors(*end) && end->by_channels() && end->residual.data == nullptr &&
+                end->act <= Act::kRelu6 && !end->is_scaled();
 }
 
 }  // namespace proa::PROA_ISA

@@ -50,6 +50,8 @@ struct FloatEpilogue {
 /// FloatEpilogue.
 void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                     int cols);
+/// The end of the tiles whose first column is `col`, if GemmOutput::clamps.
+TileEnd tile_end(const FloatEpilogue& end, int64_t col);
 /// Sets the output to end->out, written directly or by float_epilogue.
 void set_output(GemmOutput* out, const FloatEpilogue* end);
 /// True if set_output makes products write directly to memory of that form.
