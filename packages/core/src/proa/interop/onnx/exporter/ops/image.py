@@ -71,7 +71,8 @@ def conv2d_norm(
         y = c.op("Add", y, residual)
     y = activated(c, y, act)
     if scale != 1.0 or offset != 0.0:
-        y = c.row("scale", y, scale=scale, bias=offset)
+        y = c.op("Mul", y, c.number(scale, x))
+        y = c.op("Add", y, c.number(offset, x))
     return y
 
 
