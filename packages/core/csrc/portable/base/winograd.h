@@ -15,7 +15,7 @@ struct ConvWeightShape {
 PROA_INLINE constexpr bool suits_winograd(const ConvWeightShape& w) {
   const bool is_type = w.dtype == DType::kF32 || w.dtype == DType::kF16 || w.dtype == DType::kBF16;
   return is_type && w.taps[0] == 3 && w.taps[1] == 3 && w.dilation[0] == 1 && w.dilation[1] == 1 &&
-         w.stride[0] == 1 && w.stride[1] == 1 && w.groups == 1 && w.depth >= 32 && w.outs >= 32 &&
+         w.stride[0] == 1 && w.stride[1] == 1 && w.groups == 1 && w.depth >= 24 && w.outs >= 24 &&
          w.depth * w.outs <= 512 * 512;
 }
 

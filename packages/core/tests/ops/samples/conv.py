@@ -234,11 +234,13 @@ def _conv2d_norm(
     residual: Any = None,
     *,
     act: str = "none",
+    scale: float = 1.0,
+    offset: float = 0.0,
     **geometry: Any,
 ) -> Any:
     y = conv2d(x, w, bias, **geometry)
     y = (y - center[:, None, None]) * factor[:, None, None] + shift[:, None, None]
-    return activated(act, y if residual is None else y + residual)
+    return activated(act, y if residual is None else y + residual) * scale + offset
 
 
 Sample(
@@ -246,6 +248,13 @@ Sample(
     ref=_conv2d_norm,
     cases=[case(x, w, *[(w[0],)] * 4, y, act="relu", **a) for x, w, y, a in GEOMETRIES]
     + [
-        case((1, 2, 4, 4), (3, 2, 3, 3), (3,), (3,), (3,), None, None, act="hard_swish")
+        case(
+            (1, 2, 4, 4), (3, 2, 3, 3), *[(3,)] * 3, None, None, act="hard_swish",
+            scale=1.5, offset=-0.25,
+        ),
+        case(
+            (2, 18, 5, 4), (18, 1, 3, 3), *[(18,)] * 3, None, None, groups=18,
+            scale=-2.0,
+        ),
     ],
-)
+)  # fmt: skip

@@ -2,35 +2,10 @@
 // the same arithmetic as batch_norm_infer on what conv2d would have written, so the same bits.
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/geometry.h"
-#include "proa/kernels/norm/channel_map.h"
 #include "proa/simd/gemm/pack.h"
-#include "proa/simd/vec.h"
 
 namespace proa::PROA_ISA {
 namespace {
-
-/// Center, factor and shift of every channel, one vector after the other.
-struct Norm : ChannelEpilogue {
-  const void* numbers;
-  int64_t channels;
-};
-
-template <class T>
-void normalise(const ChannelEpilogue& end, int64_t channel, void* values, int64_t n) {
-  const Norm& norm = static_cast<const Norm&>(end);
-  const T* const center = static_cast<const T*>(norm.numbers) + channel;
-  const T *const factor = center + norm.channels, *const shift = factor + norm.channels;
-  T* const y = static_cast<T*>(values);
-  for (int64_t i = 0; i < n; i += kLanesOf<T>) {
-    const int64_t some = n - i < kLanesOf<T> ? n - i : kLanesOf<T>;
-    auto take = [&](const T* p) { return some == kLanesOf<T> ? load(p + i) : load_n(p + i, some); };
-    const Vec<T> v = normalised<Vec<T>>(take(y), take(center), take(factor), take(shift));
-    if (some == kLanesOf<T>)
-      store(y + i, v);
-    else
-      store_n(y + i, v, some);
-  }
-}
 
 // (x, w, center, factor, shift, bias, residual)
 Convolution make_convolution(const Call& c) {
@@ -41,6 +16,8 @@ Convolution make_convolution(const Call& c) {
   if (c.n_in > 6 && c.in[6].given())
     r.end.residual = pixel_matrix(c.in[6], 0, 0, 1, 1, r.rows, r.cols);
   r.end.act = static_cast<Act>(a.act);
+  r.end.scale = static_cast<float>(a.scale);
+  r.end.offset = static_cast<float>(a.offset);
   return r;
 }
 
@@ -60,20 +37,15 @@ Status conv2d_norm(const Call& c) {
   const int64_t each = channels * static_cast<int64_t>(size_of(type));
   for (int i = 0; i < 3; ++i)
     widen(c.in[2 + i].data, type, c.in[2 + i].stride[0], channels, numbers + i * each);
-  Norm norm;
-  norm.apply = wide ? normalise<double> : normalise<float>;
-  norm.numbers = numbers;
-  norm.channels = channels;
   Convolution r = make_convolution(c);
-  r.end.channels = &norm;
+  r.end.norm = {numbers, numbers + each, numbers + 2 * each};
   convolve(c, r, numbers + numbers_bytes(c));
   return Status::kOk;
 }
 
 size_t conv2d_norm_scratch(const Call& c) {
   Convolution r = make_convolution(c);
-  const Norm norm = {};
-  r.end.channels = &norm;
+  r.end.norm.factor = &r;  // there is one
   return numbers_bytes(c) + convolve_scratch(r);
 }
 size_t conv2d_norm_pack_size(const Call& c) { return convolve_packed_size(make_convolution(c)); }

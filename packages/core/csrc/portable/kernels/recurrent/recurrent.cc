@@ -1,5 +1,5 @@
 // A recurrent cell along a sequence: at each step one product of all states with the recurrent
-// weight (packed once), then the gates of each sample.
+// weight (packed once, or by recurrent_pack if it is a constant), then the gates of each sample.
 #include "proa/gen/attrs/recurrent.h"
 #include "proa/base/arith.h"
 #include "proa/kernels/recurrent/cell.h"
@@ -23,14 +23,14 @@ struct Step {
 };
 
 /// w^T as the right side of h @ w^T.
-Product weight_of(const CellSizes& s, const View& w) {
+Product weight_of(const View& w) {
   Product p;
   p.dtype = w.dtype;
   p.widened = true;  // the other side is
-  p.n = s.gates;
-  p.k = s.hidden;
+  p.n = w.shape[0];
+  p.k = w.shape[1];
   p.b = w.data;
-  p.b_steps = lines(s.hidden, w.stride[1]);
+  p.b_steps = lines(p.k, w.stride[1]);
   p.b_stride = stride_of(w, 0);
   return p;
 }
@@ -46,8 +46,9 @@ Product product_of(const Call& c, const CellSizes& s, const Work<C>& work) {
   p.a_rows = lines(s.batch, s.hidden);
   p.a_steps = lines(s.hidden, 1);
   p.b_steps = lines(s.hidden, s.gates);
+  p.packed = c.packed != nullptr ? c.packed : work.packed;
   // While scratch is being counted there is no memory yet; what counts is that there will be.
-  p.packed = work.packed == nullptr ? static_cast<const void*>(&c) : work.packed;
+  if (p.packed == nullptr) p.packed = &c;
   p.bias = optional_input(c, 4);
   p.end.out = rows_in(work.gates, s.batch, s.gates);
   return p;
@@ -61,8 +62,8 @@ Work<C> carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   w.h = workspace.take<C>(s.batch * s.hidden);
   w.c = workspace.take<C>(s.batch * s.hidden);
   w.input = workspace.take<C>(s.batch * s.gates);
-  w.packed =
-      workspace.take<uint8_t>(static_cast<int64_t>(product_packed_size(weight_of(s, c.in[1]))));
+  const size_t packed = c.packed != nullptr ? 0 : product_packed_size(weight_of(c.in[1]));
+  w.packed = workspace.take<uint8_t>(static_cast<int64_t>(packed));
   w.product = workspace.take<uint8_t>(static_cast<int64_t>(product_scratch(product_of(c, s, w))));
   w.bytes = workspace.bytes();
   return w;
@@ -169,7 +170,7 @@ void finish(const View& to, int64_t batch, int64_t hidden, const C* from) {
 template <class C>
 Status run(const Call& c, const CellSizes& s, bool reverse) {
   const Work<C> work = carve_workspace<C>(c, s, c.scratch);
-  pack_product(weight_of(s, c.in[1]), work.packed);
+  if (c.packed == nullptr) pack_product(weight_of(c.in[1]), work.packed);
   start(c.in[2], s.batch, s.hidden, work.h);
   if (s.cell == Cell::kLstm) start(c.in[3], s.batch, s.hidden, work.c);
   const Product product = product_of(c, s, work);
@@ -202,6 +203,12 @@ size_t recurrent_scratch(const Call& c) {
   const CellSizes s = sizes_of(c);
   return is_double(c.in[0].dtype) ? carve_workspace<double>(c, s, nullptr).bytes
                                   : carve_workspace<float>(c, s, nullptr).bytes;
+}
+
+size_t recurrent_pack_size(const Call& c) { return product_packed_size(weight_of(c.in[1])); }
+Status recurrent_pack(const Call& c, void* packed) {
+  pack_product(weight_of(c.in[1]), packed);
+  return Status::kOk;
 }
 
 }  // namespace proa::PROA_ISA

@@ -360,6 +360,11 @@ MatrixRef shifted(MatrixRef p, int64_t channels) {
   return p;
 }
 
+ChannelNorm shifted(const ChannelNorm& norm, int64_t channels, int64_t size) {
+  auto at = [&](const void* p) { return static_cast<const uint8_t*>(p) + channels * size; };
+  return {at(norm.center), at(norm.factor), at(norm.shift)};
+}
+
 /// Contiguous elements of a row of taps in a padded input.
 int64_t contiguous_taps(const Convolution& c, const PaddedInput& input) {
   const int64_t depth = units_per_pixel(c);
@@ -371,8 +376,10 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
                void* scratch) {
   if (!is_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
   const int64_t first = group * c.outs, size = s.micro.size;
-  FloatEpilogue end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act};
-  if (c.end.by_channels()) end.channels = c.end.channels, end.first = first;
+  FloatEpilogue end = c.end;
+  end.out = shifted(c.end.out, first);
+  end.residual = shifted(c.end.residual, first);
+  if (c.end.by_channels()) end.norm = shifted(c.end.norm, first, size);
   set_output(&s.g.out, &end);
   s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;

@@ -1,12 +1,15 @@
 // Taps that fall outside x are left out, so that x needs no input with a border.
 #include "proa/simd/conv/depthwise.h"
 #include "proa/base/arith.h"
+#include "proa/simd/gemm/epilogue_vector.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kGrainMacs = 1 << 16;
 constexpr int kPixels = 4, kVecs = 2;  // of a tile
+/// Enough registers for the columns of x that a tile reads.
+constexpr bool kReadsColumns = kHasAvx512 && !kSmallBuild;
 
 /// Taps [first, end) of those at `at`, at + step, ... that fall into [0, size).
 struct Taps {
@@ -19,6 +22,9 @@ PROA_INLINE Taps inside(int64_t at, int64_t step, int64_t taps, int64_t size) {
   return t;
 }
 
+/// Adjacent taps and steps of a line that have a loop of their own.
+enum class Shape { kAny, k3, k5, k3By2 };
+
 template <class T>
 struct Job {
   const Convolution& c;
@@ -30,46 +36,80 @@ struct Job {
   const CoalescedAxes& rows;  // of the output
   T* out;                     // or nullptr: through end.epilogue
   int64_t pixel;              // between pixels of a line of the output
+  Shape shape;
+  bool finishes;  // in registers
 };
 
-/// The taps of one or more adjacent pixels.
+/// Adjacent pixels, and the taps that reach x.
 struct Window {
-  Taps p, q;
-  int64_t w;  // column of x of tap 0
+  Taps p, q;                             // all of them, and of the pixels together
+  int64_t w;                             // column of x of tap 0 of the first pixel
+  bool whole;                            // every tap of every pixel is inside
+  int64_t first[kPixels], end[kPixels];  // taps of each pixel
+  int skip;                              // pixels that are there already
 };
 
 /// `count` pixels of `vecs` vectors of channels, which the compiler knows where it counts.
 template <class T>
 PROA_INLINE void sum_tile(const Job<T>& s, const T* line, const Window& at, int64_t channel,
-                          int64_t last, int count, int vecs, Vec<T> (*acc)[kVecs]) {
+                          int64_t last, int count, int vecs, bool whole, Vec<T> (*acc)[kVecs]) {
   constexpr int kWidth = kLanesOf<T>;
   const Convolution& c = s.c;
   const int64_t step = c.step_w * s.input.pixel, tap = c.tap_w * s.input.pixel;
-#pragma GCC unroll 2
-  for (int v = 0; v < vecs; ++v)
-#pragma GCC unroll 4
-    for (int i = 0; i < count; ++i)
-      acc[i][v] = s.bias == nullptr ? Vec<T>{} : load(s.bias + channel + v * kWidth);
   for (int64_t p = at.p.first; p < at.p.end; ++p) {
     const T* x =
         line + p * c.tap_h * s.input.row + at.w * s.input.pixel + at.q.first * tap + channel;
     const T* w = s.kernels + (p * c.taps_w + at.q.first) * s.width + channel;
     for (int64_t q = at.q.first; q < at.q.end; ++q, x += tap, w += s.width)
-#pragma GCC unroll 2
-      for (int v = 0; v < vecs; ++v) {
-        const Vec<T> factor = load(w + v * kWidth);
 #pragma GCC unroll 4
-        for (int i = 0; i < count; ++i) {
+      for (int i = 0; i < count; ++i) {
+        if (!whole && (q < at.first[i] || q >= at.end[i])) continue;
+#pragma GCC unroll 2
+        for (int v = 0; v < vecs; ++v) {
           const T* from = x + i * step + v * kWidth;
-          acc[i][v] += (last == kWidth || v + 1 < vecs ? load(from) : load_n(from, last)) * factor;
+          acc[i][v] += (last == kWidth || v + 1 < vecs ? load(from) : load_n(from, last)) *
+                       load(w + v * kWidth);
         }
       }
   }
 }
 
+/// The same of whole vectors, whole windows and adjacent taps: each column of x is read once.
+template <class T, int kTaps, int kStep>
+PROA_INLINE void sum_columns(const Job<T>& s, const T* line, const Window& at, int64_t channel,
+                             Vec<T> (*acc)[kVecs]) {
+  constexpr int kWidth = kLanesOf<T>, kColumns = (kPixels - 1) * kStep + kTaps;
+  const int64_t pixel = s.input.pixel;
+  for (int64_t p = at.p.first; p < at.p.end; ++p) {
+    const T* const x = line + p * s.c.tap_h * s.input.row + at.w * pixel + channel;
+    const T* const w = s.kernels + p * kTaps * s.width + channel;
+#pragma GCC unroll 2
+    for (int v = 0; v < kVecs; ++v) {
+      Vec<T> column[kColumns];
+#pragma GCC unroll 16
+      for (int i = 0; i < kColumns; ++i) column[i] = load(x + i * pixel + v * kWidth);
+#pragma GCC unroll 8
+      for (int q = 0; q < kTaps; ++q) {
+        const Vec<T> factor = load(w + q * s.width + v * kWidth);
+#pragma GCC unroll 4
+        for (int i = 0; i < kPixels; ++i) acc[i][v] += column[i * kStep + q] * factor;
+      }
+    }
+  }
+}
+
+template <class T>
+PROA_INLINE void store_some(T* to, Vec<T> y, int64_t some) {
+  if (some == kLanesOf<T>)
+    store(to, y);
+  else
+    store_n(to, y, some);
+}
+
+/// Writes a tile by way of memory.
 template <class T>
 PROA_INLINE void write_tile(const Job<T>& s, int64_t row, int64_t j, int64_t channel, int64_t last,
-                            int count, int vecs, Vec<T> (*acc)[kVecs]) {
+                            int skip, int count, int vecs, Vec<T> (*acc)[kVecs]) {
   constexpr int kWidth = kLanesOf<T>;
   alignas(64) T spare[kPixels * kVecs * kWidth];
   T* to = spare;
@@ -79,27 +119,77 @@ PROA_INLINE void write_tile(const Job<T>& s, int64_t row, int64_t j, int64_t cha
     ld = s.pixel;
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < count; ++i)
+  for (int i = 0; i < count; ++i) {
+    if (i < skip) continue;
 #pragma GCC unroll 2
     for (int v = 0; v < vecs; ++v) {
       Vec<T> y = acc[i][v];
       if (s.end.relu) y = y < Vec<T>{} ? Vec<T>{} : y;  // NaN stays
-      if (last == kWidth || v + 1 < vecs)
-        store(to + i * ld + v * kWidth, y);
-      else
-        store_n(to + i * ld + v * kWidth, y, last);
+      store_some(to + i * ld + v * kWidth, y, v + 1 < vecs ? kWidth : last);
     }
+  }
   if (s.end.epilogue != nullptr)
-    s.end.epilogue(s.end.epilogue_ctx, to, ld, row + j, count, channel,
+    s.end.epilogue(s.end.epilogue_ctx, to + skip * ld, ld, row + j + skip, count - skip, channel,
                    static_cast<int>((vecs - 1) * kWidth + last));
 }
 
+/// Writes a tile of floats, finished in registers.
+template <Act kAct>
+PROA_INLINE void finish_tile(const Job<float>& s, float* to, int64_t row, int64_t channel,
+                             int64_t last, int skip, int count, int vecs, VF (*acc)[kVecs]) {
+#pragma GCC unroll 2
+  for (int v = 0; v < vecs; ++v) {
+    const int64_t some = v + 1 < vecs ? kLanes : last;
+    const VectorEnd end(s.c.end, channel + v * kLanes, some);
+#pragma GCC unroll 4
+    for (int i = 0; i < count; ++i)
+      if (i >= skip)
+        store_some(to + i * s.pixel + v * kLanes, end.finish<kAct>(acc[i][v], row + i), some);
+  }
+}
+
+/// `line` is where x has the first tap, `to` where the first pixel goes, for channel 0.
 template <class T>
 PROA_INLINE void run_tile(const Job<T>& s, const T* line, const Window& at, int64_t row, int64_t j,
                           int64_t channel, int64_t last, int count, int vecs) {
+  constexpr int kWidth = kLanesOf<T>;
   Vec<T> acc[kPixels][kVecs];
-  sum_tile(s, line, at, channel, last, count, vecs, acc);
-  write_tile(s, row, j, channel, last, count, vecs, acc);
+#pragma GCC unroll 2
+  for (int v = 0; v < vecs; ++v)
+#pragma GCC unroll 4
+    for (int i = 0; i < count; ++i)
+      acc[i][v] = s.bias == nullptr ? Vec<T>{} : load(s.bias + channel + v * kWidth);
+  const bool full = count == kPixels && vecs == kVecs;
+  if (kReadsColumns && full && at.whole && s.shape == Shape::k3)
+    sum_columns<T, 3, 1>(s, line, at, channel, acc);
+  else if (kReadsColumns && full && at.whole && s.shape == Shape::k5)
+    sum_columns<T, 5, 1>(s, line, at, channel, acc);
+  else if (kReadsColumns && full && at.whole && s.shape == Shape::k3By2)
+    sum_columns<T, 3, 2>(s, line, at, channel, acc);
+  else if (at.whole)
+    sum_tile(s, line, at, channel, last, count, vecs, true, acc);
+  else
+    sum_tile(s, line, at, channel, last, count, vecs, false, acc);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (!kSmallBuild && s.finishes) {
+      float* const to = s.out + s.rows.at(row) + j * s.pixel + channel;
+      switch (s.c.end.act) {
+        case Act::kNone:
+          return finish_tile<Act::kNone>(s, to, row + j, channel, last, at.skip, count, vecs, acc);
+        case Act::kRelu:
+          return finish_tile<Act::kRelu>(s, to, row + j, channel, last, at.skip, count, vecs, acc);
+        case Act::kRelu6:
+          return finish_tile<Act::kRelu6>(s, to, row + j, channel, last, at.skip, count, vecs, acc);
+        case Act::kHardSwish:
+          return finish_tile<Act::kHardSwish>(s, to, row + j, channel, last, at.skip, count, vecs,
+                                              acc);
+        default:
+          return finish_tile<Act::kHardSigmoid>(s, to, row + j, channel, last, at.skip, count, vecs,
+                                                acc);
+      }
+    }
+  }
+  write_tile(s, row, j, channel, last, at.skip, count, vecs, acc);
 }
 
 /// `count` pixels from column j on, all channels; 1 or kPixels.
@@ -124,22 +214,38 @@ void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, i
   }
 }
 
-/// Line i of the output.
+/// `count` pixels from column `j` on.
+PROA_INLINE Window window_at(const Convolution& c, const Taps& p, int64_t j, int count) {
+  Window at = {p, {c.taps_w, 0}, j * c.step_w - c.left, true, {}, {}, 0};
+  for (int i = 0; i < count; ++i) {
+    const Taps q = inside(at.w + i * c.step_w, c.tap_w, c.taps_w, c.x.shape[3]);
+    at.first[i] = q.first, at.end[i] = q.end;
+    at.whole = at.whole && q.first == 0 && q.end == c.taps_w;
+    at.q = {min(at.q.first, q.first), q.end > at.q.end ? q.end : at.q.end};
+  }
+  return at;
+}
+
+/// Line i of the output. The last tile of a line begins early enough to be a full one.
 template <class T>
 void run_line(const Job<T>& s, int64_t i) {
   const Convolution& c = s.c;
   const int64_t n = i / c.rows, h = (i - n * c.rows) * c.step_h - c.top;
   const T* line = static_cast<const T*>(s.input.data) + n * s.input.image + h * s.input.row;
   const Taps p = inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
-  for (int64_t j = 0; j < c.cols;) {
-    const int64_t w = j * c.step_w - c.left;
-    const int64_t right = w + (kPixels - 1) * c.step_w + (c.taps_w - 1) * c.tap_w;
-    const bool whole = w >= 0 && right < c.x.shape[3] && j + kPixels <= c.cols;
-    const Taps q = whole ? Taps{0, c.taps_w} : inside(w, c.tap_w, c.taps_w, c.x.shape[3]);
-    const int count = whole ? kPixels : 1;
-    run_pixels(s, line, {p, q, w}, i * c.cols, j, count);
-    j += count;
+  const int count = c.cols >= kPixels ? kPixels : 1;
+  for (int64_t j = 0; j < c.cols; j += count) {
+    const int64_t start = min(j, c.cols - count);
+    Window at = window_at(c, p, start, count);
+    at.skip = static_cast<int>(j - start);
+    run_pixels(s, line, at, i * c.cols, start, count);
   }
+}
+
+Shape shape_of(const Convolution& c) {
+  if (c.tap_w != 1) return Shape::kAny;
+  if (c.taps_w == 3) return c.step_w == 1 ? Shape::k3 : c.step_w == 2 ? Shape::k3By2 : Shape::kAny;
+  return c.taps_w == 5 && c.step_w == 1 ? Shape::k5 : Shape::kAny;
 }
 
 template <class T>
@@ -158,7 +264,9 @@ void run_as(const Convolution& c, const PaddedInput& input, const void* packed, 
                     depthwise_width(c),
                     out.rows,
                     to,
-                    pixel};
+                    pixel,
+                    shape_of(c),
+                    sizeof(T) == sizeof(float) && straight && finishes_vectors(c.end)};
   for (int64_t i = first; i < last; ++i) run_line(s, i);
 }
 

@@ -3,6 +3,7 @@
 // Tasks depend on the shapes alone, so results do not depend on the number of threads.
 #include "proa/simd/conv/implicit_gemm.h"
 #include "proa/base/arith.h"
+#include "proa/simd/gemm/epilogue.h"
 #include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
@@ -103,8 +104,15 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
     patches.prefetch = p.prefetch.at((tile * cut.panels + panel) * cut.prefetch);
     if (cut.prefetches_c) patches.prefetch = static_cast<const char*>(t.c) + next;
   }
+  TileEnd end;
+  const bool ends = !kSmallBuild && g.out.clamps && g.out.c != nullptr &&
+                    g.micro->run_patches == kMicroF32.run_patches;
+  if (ends) {
+    end = tile_end(*static_cast<const FloatEpilogue*>(g.out.epilogue_ctx), col);
+    t.end = &end;
+  }
   g.micro->run_patches(height, vecs, t, patches);
-  if (g.out.epilogue != nullptr)
+  if (g.out.epilogue != nullptr && !ends)
     g.out.epilogue(g.out.epilogue_ctx, t.c, t.ldc, row, count, col, cols);
 }
 

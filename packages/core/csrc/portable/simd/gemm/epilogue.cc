@@ -2,35 +2,10 @@
 
 #include <math.h>
 
-#include "proa/simd/math.h"
+#include "proa/simd/gemm/epilogue_vector.h"
 
 namespace proa::PROA_ISA {
 namespace {
-
-// hard_sigmoid has its default slope and offset.
-PROA_INLINE VF activate(Act act, VF x) {
-  const VF zero = {};
-  switch (act) {
-    case Act::kRelu:
-      return max(zero, x);
-    case Act::kRelu6:
-      return min(splat(6.0f), max(zero, x));
-    case Act::kHardSwish:
-      return x * min(splat(6.0f), max(zero, x + 3.0f)) / 6.0f;
-    case Act::kHardSigmoid:
-      return min(splat(1.0f), max(zero, x * 0.1666667f + 0.5f));
-    case Act::kSigmoid:
-      return sigmoid(x);
-    case Act::kTanh:
-      return tanh(x);
-    case Act::kGelu:
-      return x * normal_cdf(x);
-    case Act::kSilu:
-      return x * sigmoid(x);
-    default:
-      return x;
-  }
-}
 
 double activate(Act act, double x) {
   const double hard = fmin(6.0, fmax(0.0, x + 3.0));
@@ -66,17 +41,72 @@ void add_residual(const MatrixRef& p, int64_t row, int64_t col, int n, T* y) {
 }
 
 template <class T>
+void normalise(const ChannelNorm& norm, int64_t channel, int n, T* y) {
+  const T* const center = static_cast<const T*>(norm.center) + channel;
+  const T* const factor = static_cast<const T*>(norm.factor) + channel;
+  const T* const shift = static_cast<const T*>(norm.shift) + channel;
+  for (int i = 0; i < n; i += kLanesOf<T>) {
+    const int64_t some = n - i < kLanesOf<T> ? n - i : kLanesOf<T>;
+    auto take = [&](const T* p) { return load_n(p + i, some); };
+    store_n(y + i, normalised<Vec<T>>(take(y), take(center), take(factor), take(shift)), some);
+  }
+}
+
+template <class T>
 void finish_rows(const FloatEpilogue& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
   for (int i = 0; i < rows; ++i, tile += ldt) {
-    if (end.by_channels()) end.channels->apply(*end.channels, end.first + col, tile, cols);
+    if (end.by_channels()) normalise(end.norm, col, cols, tile);
     if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
     if (end.act != Act::kNone) activate(end.act, tile, cols);
+    if (end.is_scaled())
+      for (int j = 0; j < cols; ++j)
+        tile[j] = tile[j] * static_cast<T>(end.scale) + static_cast<T>(end.offset);
     const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
     void* const to =
         static_cast<uint8_t*>(end.out.data) + at * static_cast<int64_t>(size_of(end.out.dtype));
     if (to != tile) narrow(tile, end.out.dtype, end.out.stride, cols, to);
   }
+}
+
+/// What finish_rows does to rows of floats that are in place, in one pass.
+struct InPlace {
+  const FloatEpilogue& end;
+  float* tile;
+  int64_t ldt, row, col;
+  int rows, cols;
+};
+
+/// `some` channels from `at` on.
+template <Act kAct>
+PROA_INLINE void finish_channels(const InPlace& s, int at, int64_t some) {
+  const VectorEnd end(s.end, s.col + at, some);
+  float* y = s.tile + at;
+  for (int i = 0; i < s.rows; ++i, y += s.ldt) {
+    const VF v = some == kLanes ? load(y) : load_n(y, some);
+    const VF done = end.finish<kAct>(v, s.row + i);
+    if (some == kLanes)
+      store(y, done);
+    else
+      store_n(y, done, some);
+  }
+}
+
+template <Act kAct>
+void finish_in_place(const InPlace& s) {
+  int at = 0;
+  for (; at + kLanes <= s.cols; at += kLanes) finish_channels<kAct>(s, at, kLanes);
+  if (at < s.cols) finish_channels<kAct>(s, at, s.cols - at);
+}
+
+/// Whether the rows were finished so.
+bool finish_floats(const InPlace& s) {
+  const FloatEpilogue& end = s.end;
+  if (!finishes_vectors(end)) return false;
+  if (static_cast<const float*>(end.out.data) + end.out.rows.at(s.row) + s.col != s.tile)
+    return false;
+  with_act(end.act, [&](auto act) { finish_in_place<decltype(act)::value>(s); });
+  return true;
 }
 
 }  // namespace
@@ -101,13 +131,21 @@ void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int r
   const FloatEpilogue& end = *static_cast<const FloatEpilogue*>(ctx);
   if (is_double(end.out.dtype))
     finish_rows(end, static_cast<double*>(tile), ldt, row, rows, col, cols);
-  else
+  else if (kSmallBuild ||
+           !finish_floats({end, static_cast<float*>(tile), ldt, row, col, rows, cols}))
     finish_rows(end, static_cast<float*>(tile), ldt, row, rows, col, cols);
 }
 
 bool takes_tiles(const MatrixRef& out) {
   return (out.dtype == DType::kF32 || is_double(out.dtype)) && out.stride == 1 &&
          out.rows.uniform();
+}
+
+TileEnd tile_end(const FloatEpilogue& end, int64_t col) {
+  auto at = [&](const void* p) { return static_cast<const float*>(p) + col; };
+  const float none = __builtin_inff();
+  return {at(end.norm.center), at(end.norm.factor), at(end.norm.shift),
+          end.act == Act::kNone ? -none : 0.0f, end.act == Act::kRelu6 ? 6.0f : none};
 }
 
 void set_output(GemmOutput* out, const FloatEpilogue* end) {
@@ -119,6 +157,8 @@ void set_output(GemmOutput* out, const FloatEpilogue* end) {
   }
   out->epilogue = float_epilogue;
   out->epilogue_ctx = end;
+  out->clamps = finishes_vectors(*end) && end->by_channels() && end->residual.data == nullptr &&
+                end->act <= Act::kRelu6 && !end->is_scaled();
 }
 
 }  // namespace proa::PROA_ISA

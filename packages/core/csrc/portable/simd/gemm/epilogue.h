@@ -30,18 +30,19 @@ struct MatrixRef {
   CoalescedAxes rows;
   int64_t stride = 1;
 };
-/// A per-channel operation, the first step of an epilogue. `apply` transforms `n` floats
-/// (doubles if the output is) of channels from `channel` on.
-struct ChannelEpilogue {
-  void (*apply)(const ChannelEpilogue& end, int64_t channel, void* y, int64_t n);
+/// The first step of an epilogue, y = (y - center[c]) * factor[c] + shift[c]: floats, doubles if
+/// the output is, from the channel of column 0 on.
+struct ChannelNorm {
+  const void *center = nullptr, *factor = nullptr, *shift = nullptr;
 };
 struct FloatEpilogue {
   MatrixRef out;
   MatrixRef residual;  // data == nullptr: none
   Act act = Act::kNone;
-  const ChannelEpilogue* channels = nullptr;
-  int64_t first = 0;  // the channel of column 0
-  bool by_channels() const { return kHasChannelEpilogue && channels != nullptr; }
+  ChannelNorm norm;
+  float scale = 1.0f, offset = 0.0f;  // y * scale + offset, the last step of one with a norm
+  bool is_scaled() const { return by_channels() && (scale != 1.0f || offset != 0.0f); }
+  bool by_channels() const { return kHasChannelEpilogue && norm.factor != nullptr; }
   /// True if results are only written.
   bool plain() const { return residual.data == nullptr && act == Act::kNone && !by_channels(); }
 };
@@ -49,6 +50,8 @@ struct FloatEpilogue {
 /// FloatEpilogue.
 void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                     int cols);
+/// The end of the tiles whose first column is `col`, if GemmOutput::clamps.
+TileEnd tile_end(const FloatEpilogue& end, int64_t col);
 /// Sets the output to end->out, written directly or by float_epilogue.
 void set_output(GemmOutput* out, const FloatEpilogue* end);
 /// True if set_output makes products write directly to memory of that form.

@@ -15,6 +15,7 @@ struct GemmOutput {
   void (*epilogue)(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                    int cols) = nullptr;
   const void* epilogue_ctx = nullptr;
+  bool clamps = false;  // the epilogue is one of floats, of which tile_end() makes a TileEnd
 };
 
 struct Gemm {

@@ -32,6 +32,13 @@ struct Patches {
   int64_t prefetch_step = 0;
 };
 
+/// The end of a tile of floats, in registers: y = min(max((y - center) * factor + shift, low),
+/// high), by column.
+struct TileEnd {
+  const float *center, *factor, *shift;
+  float low, high;
+};
+
 /// One tile: c (rows x vecs vectors) = init or c, plus a * b over k units.
 struct Tile {
   const void* a;  // k steps of `rows` contiguous units, `lda` apart
@@ -41,10 +48,11 @@ struct Tile {
   void* c;  // rows of accumulators, `ldc` apart
   int64_t ldc;
   int64_t k;
-  const void* init;  // one row of accumulators to start from, or nullptr for 0
-  bool accumulate;   // start from c instead
-  bool relu;         // c = max(c, 0) in the end
-  int count, last;   // valid rows of c, and valid columns of its last vector
+  const void* init;              // one row of accumulators to start from, or nullptr for 0
+  bool accumulate;               // start from c instead
+  bool relu;                     // c = max(c, 0) in the end
+  int count, last;               // valid rows of c, and valid columns of its last vector
+  const TileEnd* end = nullptr;  // run_patches of floats alone
 };
 
 /// The micro-kernels of one element type.

@@ -1,10 +1,15 @@
 #pragma once
 // The loop nest shared by the micro-kernels, for an `Arith` that defines
 //   Vector, Scalar (the unit of a), and multiply_add(acc, a, b).
+#include "proa/simd/column_sums.h"
 #include "proa/simd/gemm/micro.h"
 #include "proa/simd/vec_row_units.h"
 
 namespace proa::PROA_ISA {
+
+/// True of what applies a Tile's `end`.
+template <class Arith>
+inline constexpr bool kTakesEnds = false;
 
 /// The accumulators of a tile: initialization, one step, and the store.
 template <class Arith, int kRows, int kVecs>
@@ -82,6 +87,32 @@ struct Accumulators {
     }
   }
 };
+
+/// Stores a tile of floats after its end.
+template <class Tiled>
+PROA_INLINE void finish_with(const Tiled& tile, const Tile& t, const TileEnd& end, int rows,
+                             int vecs) {
+  const VF low = splat(end.low), high = splat(end.high);
+#pragma GCC unroll 2
+  for (int j = 0; j < vecs; ++j) {
+    const int64_t some = j < vecs - 1 ? kLanes : t.last, at = j * kLanes;
+    auto take = [&](const float* p) {
+      return some == kLanes ? load(p + at) : load_n(p + at, some);
+    };
+    const VF center = take(end.center), factor = take(end.factor), shift = take(end.shift);
+    float* c = static_cast<float*>(t.c) + at;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i, c += t.ldc) {
+      if (i >= rows - 1 && i >= t.count) break;
+      const VF y = normalised<VF>(tile.acc[i][j], center, factor, shift);
+      const VF done = min(high, max(low, y));
+      if (some == kLanes)
+        store(c, done);
+      else
+        store_n(c, done, some);
+    }
+  }
+}
 
 // Prefetch distances in steps of k: for rows that run_and_pack_b reads in place, which may be out
 // of cache, and for those of packed panels, which are mostly in the second-level cache.
@@ -244,6 +275,9 @@ void run_tile(const Tile& t, const Patches& w) {
         rows.advance(kSteps * static_cast<int>(sizeof(T)));
       }
     }
+  if constexpr (kTakesEnds<Arith>) {
+    if (t.end != nullptr) return finish_with(tile, t, *t.end, kRows, kVecs);
+  }
   tile.finish(t);
 }
 

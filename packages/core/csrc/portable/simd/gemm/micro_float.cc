@@ -23,6 +23,9 @@ struct FloatArith {
 
 }  // namespace
 
+template <>
+inline constexpr bool kTakesEnds<FloatArith<float>> = !kSmallBuild;
+
 const Micro kMicroF32 = {4,
                          kLanesOf<float>,
                          1,

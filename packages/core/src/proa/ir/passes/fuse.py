@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from proa.ir.passes.match import made_by, rewrite, same_shape
+from proa.ir.passes.scaled_convolution import is_scaled
 from proa.ir.program import Node, Program, Value
 from proa.schema import ROWS
 
@@ -21,9 +22,11 @@ def _arguments(product: Node) -> list[Value | None]:
 
 
 def _product(value: Value | None, reader: Node, *ops: str) -> Node | None:
-    """The product that makes the value, if `reader` alone reads it."""
+    """The product that makes the value, if `reader` alone reads it and it has no scale
+    as its last step.
+    """
     node = made_by(value, *ops)
-    if node is None or node.outputs[0].only_user is not reader:
+    if node is None or node.outputs[0].only_user is not reader or is_scaled(node):
         return None
     return node
 

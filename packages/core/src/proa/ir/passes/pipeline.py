@@ -16,6 +16,11 @@ from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
 from proa.ir.passes.hoist_updates import hoist_updates
 from proa.ir.passes.identity import remove_identities
+from proa.ir.passes.scaled_convolution import (
+    fold_scale,
+    fuse_gated_activation,
+    fuse_scale,
+)
 from proa.ir.passes.split_norm import split_batch_norm
 from proa.ir.passes.transposed_weight_grad import fuse_transposed_weight_grad
 from proa.ir.program import Program
@@ -26,7 +31,10 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(fold_constants, level=1),
     Pass(fold_batch_norm, level=3),
     Pass(fuse_batch_norm, level=2),
+    Pass(fold_scale, level=3),
+    Pass(fuse_scale, level=2),
     Pass(fuse_bias, level=2),
+    Pass(fuse_gated_activation, level=2),
     Pass(fuse_epilogue, level=2),
     Pass(fuse_relu, level=2),
     Pass(fuse_batch_norm_relu_grad, level=4),

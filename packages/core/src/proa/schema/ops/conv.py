@@ -164,15 +164,15 @@ op(
 )
 op(
     "conv2d_norm(x, w, center, factor, shift, bias?, residual?, *, "
-    f'{_GEOMETRY}, act: {_ACT} = "none")',
+    f'{_GEOMETRY}, act: {_ACT} = "none", scale: float = 1.0, offset: float = 0.0)',
     shape="conv2d_norm",
     layout="channels_last",
     dtypes=("float32", "float64"),
     grad=REFUSED,
     scratch=True,
     pack="w",
-    doc="act((conv2d(x, w, bias) - center) * factor + shift + residual), with center, "
-    "factor and shift for each output channel: a convolution and a batch norm of fixed "
-    "statistics, with the bits of the two in a row. Made by graph passes, inference "
-    "only.",
+    doc="act((conv2d(x, w, bias) - center) * factor + shift + residual) * scale + "
+    "offset, with center, factor and shift for each output channel: a convolution and "
+    "a batch norm of fixed statistics, with the bits of the two in a row. Made by "
+    "graph passes, inference only.",
 )

@@ -43,6 +43,7 @@ op(
     grad=_recurrent_grad,
     autocast="black",
     scratch=True,
+    pack="w",
     doc="A recurrent cell along a sequence. xg (time, batch, gates * hidden) is the "
     "input's part of the gates, w (gates * hidden, hidden) the recurrent weight, "
     "bias (gates * hidden,) is added to its product, h0 and c0 (batch, hidden) are "

@@ -61,14 +61,19 @@ def conv2d_act(
 @export_row("conv2d_norm")
 def conv2d_norm(
     c: Call, x: Ref, w: Ref, center: Ref, factor: Ref, shift: Ref,
-    bias: Ref | None = None, residual: Ref | None = None, *, act: str, **geometry: Any,
+    bias: Ref | None = None, residual: Ref | None = None, *, act: str, scale: float,
+    offset: float, **geometry: Any,
 ) -> Ref:  # fmt: skip
     y = conv2d(c, x, w, bias, **geometry)
     center, factor, shift = (unsqueeze(c, v, [1, 2]) for v in (center, factor, shift))
     y = c.op("Add", c.op("Mul", c.op("Sub", y, center), factor), shift)
     if residual is not None:
         y = c.op("Add", y, residual)
-    return activated(c, y, act)
+    y = activated(c, y, act)
+    if scale != 1.0 or offset != 0.0:
+        y = c.op("Mul", y, c.number(scale, x))
+        y = c.op("Add", y, c.number(offset, x))
+    return y
 
 
 @export_row("conv2d_transpose")

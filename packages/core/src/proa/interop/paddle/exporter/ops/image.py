@@ -61,14 +61,18 @@ def conv2d_act(
 @export_row("conv2d_norm")
 def conv2d_norm(
     c: Call, x: Ref, w: Ref, center: Ref, factor: Ref, shift: Ref,
-    bias: Ref | None = None, residual: Ref | None = None, *, act: str, **geometry: Any,
+    bias: Ref | None = None, residual: Ref | None = None, *, act: str, scale: float,
+    offset: float, **geometry: Any,
 ) -> Ref:  # fmt: skip
     y = conv2d(c, x, w, bias, **geometry)
     for kind, v in (("sub", center), ("mul", factor), ("add", shift)):
         y = c.op(f"elementwise_{kind}", {"X": y, "Y": v}, y.shape, axis=1)
     if residual is not None:
         y = c.binary("elementwise_add", y, residual)
-    return activated(c, y, act)
+    y = activated(c, y, act)
+    if scale != 1.0 or offset != 0.0:
+        y = c.row("scale", y, scale=scale, bias=offset)
+    return y
 
 
 @export_row("conv2d_transpose")
