@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +119,3 @@ def test_a_classic_network_gives_the_references_results(
     again = tmp_path / "again.onnx"
     proa.onnx.export(layer, again, layer.input_spec, opset_version=13)
     compare(reference(again, inputs), expected)
-
-
-def test_text_recognition_is_imported_in_half_a_second(tmp_path: Path) -> None:
-    path = model_file(MODELS["text-recognition"], tmp_path)
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        proa.onnx.load(path)
-        seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 0.5

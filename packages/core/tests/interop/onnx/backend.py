@@ -12,6 +12,7 @@ from onnx.backend.base import Backend, BackendRep
 import proa
 import proa.onnx
 from proa.interop.graph.values import constant
+from proa.interop.onnx.importer.narrow import widened
 
 
 def given(value: Any) -> Any:
@@ -22,7 +23,7 @@ def given(value: Any) -> Any:
         return [given(item) for item in value]
     if isinstance(value, onnx.TensorProto):
         value = onnx.numpy_helper.to_array(value)
-    return constant(np.asarray(value))
+    return constant(widened(np.asarray(value)))
 
 
 def produced(value: Any, info: onnx.TypeProto) -> Any:

@@ -49,7 +49,7 @@ def constant(array: Array, owned: bool = False) -> Any:
     name = array.dtype.name
     if name == "bfloat16":
         return proa.to_tensor(array.astype(np.float32)).astype("bfloat16")
-    if array.dtype.kind not in "biufc" or name.startswith(("float8", "int4", "uint4")):
+    if array.dtype.kind not in "biufc":
         raise InvalidTypeError(f"[load] expected a dtype of Proa, got {name}")
     array = np.ascontiguousarray(array, held_dtype(name)).reshape(array.shape)
     if owned and array.flags.writeable:

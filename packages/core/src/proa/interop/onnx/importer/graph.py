@@ -8,6 +8,12 @@ from typing import Any
 from proa.errors import InvalidArgumentError
 from proa.interop.graph.limits import Limits
 from proa.interop.graph.node import Graph, Info, Node
+from proa.interop.onnx.importer.narrow import (
+    HELD,
+    check_attributes,
+    check_readers,
+    widened,
+)
 from proa.interop.onnx.importer.table import ONNX, core_domain, full_name
 
 
@@ -51,6 +57,9 @@ class Parser:
         graph.nodes = [self._node(n, opsets, values, depth) for n in proto.node]
         self._check(graph)
         _hoist_constants(graph)
+        narrow = {v.name for v in proto.input if self.reader.is_narrow(v)}
+        narrow.update(_narrow_constants(graph))
+        check_readers(graph, narrow)
         return graph
 
     def _check(self, graph: Graph) -> None:
@@ -81,6 +90,7 @@ class Parser:
             node.attributes[attribute.name] = self._attribute(
                 value, opsets, values, depth
             )
+        check_attributes(node)
         self._resolve(node, proto, depth)
         return node
 
@@ -123,6 +133,7 @@ class Parser:
         graph.nodes = [self._node(n, opsets, values, depth) for n in proto.node]
         self._check(graph)
         _hoist_constants(graph)
+        check_readers(graph, _narrow_constants(graph))
         return graph
 
 
@@ -131,6 +142,14 @@ class _Resolved:
     """An attribute of a call, as its function's body refers to it."""
 
     value: Any
+
+
+def _narrow_constants(graph: Graph) -> set[str]:
+    """Make narrow constants wide; gives their names."""
+    found = {n for n, a in graph.initializers.items() if a.dtype.name in HELD}
+    for name in found:
+        graph.initializers[name] = widened(graph.initializers[name])
+    return found
 
 
 def _hoist_constants(graph: Graph) -> None:

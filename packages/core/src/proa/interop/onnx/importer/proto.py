@@ -15,6 +15,7 @@ import numpy as np
 from proa.errors import InvalidArgumentError, UnavailableError
 from proa.interop.graph.node import Info
 from proa.interop.graph.values import Array, held_dtype
+from proa.interop.onnx.importer.narrow import HELD
 from proa.interop.onnx.importer.payload import Span, split
 
 
@@ -107,8 +108,8 @@ class Reader:
             raise ValueError(f"a tensor of shape {shape}")
         if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
             return self._external(tensor, shape)
-        array: Array = self.onnx.numpy_helper.to_array(tensor)
-        return array
+        found: Array = self.onnx.numpy_helper.to_array(tensor)
+        return found
 
     def _external(self, tensor: Any, shape: list[int]) -> Array:
         about = {entry.key: entry.value for entry in tensor.external_data}
@@ -121,10 +122,16 @@ class Reader:
         if kind.kind == "O":
             raise ValueError("text as external data")
         offset, count = int(about.get("offset", 0)), math.prod(shape)
-        size = os.path.getsize(path)
-        if offset < 0 or offset + count * kind.itemsize > size:
+        size, taken = os.path.getsize(path), count * kind.itemsize
+        if kind.name in PACKED:
+            taken = -(-count * PACKED[kind.name] // 8)
+        if offset < 0 or offset + taken > size:
             raise ValueError(f"{count} elements at byte {offset} of {size} in {path}")
-        return np.fromfile(path, kind, count, offset=offset).reshape(shape)
+        if kind.name not in PACKED:
+            return np.fromfile(path, kind, count, offset=offset).reshape(shape)
+        tensor.data_location = self.onnx.TensorProto.DEFAULT
+        tensor.raw_data = np.fromfile(path, np.uint8, taken, offset=offset).tobytes()
+        return self.array(tensor)
 
     def dense(self, sparse: Any) -> Array:
         """A sparse tensor with all its elements."""
@@ -179,7 +186,13 @@ class Reader:
                 d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None
                 for d in tensor.shape.dim
             ]
-        return Info(name, held_dtype(self.dtype(tensor.elem_type)), shape)
+        dtype = self.dtype(tensor.elem_type)
+        return Info(name, HELD.get(dtype) or held_dtype(dtype), shape)
+
+    def is_narrow(self, value: Any) -> bool:
+        """Whether the message of an input says that it has narrow elements."""
+        code = value.type.tensor_type.elem_type
+        return bool(code) and self.dtype(code) in HELD
 
     def defined_by_others(self, op: str, domain: str, opset: int) -> Any:
         """The function by which the standard defines an operator, or None."""
@@ -191,6 +204,9 @@ class Reader:
             return None
         return schema.function_body
 
+
+#: Bits of the elements that share bytes.
+PACKED = {"int2": 2, "int4": 4, "uint2": 2, "uint4": 4, "float4_e2m1fn": 4}
 
 Source = bytes | str | os.PathLike[str]
 

@@ -2,6 +2,7 @@
 
 from proa.interop.onnx.importer.ops import (
     attention,
+    classical,
     convolution,
     elementwise,
     flow,
@@ -10,6 +11,7 @@ from proa.interop.onnx.importer.ops import (
     loss,
     microsoft,
     norm,
+    picture,
     pooling,
     quantized,
     recurrent,
@@ -22,7 +24,7 @@ from proa.interop.onnx.importer.ops import (
 )
 
 __all__ = [
-    "attention", "convolution", "elementwise", "flow", "index", "linear", "loss",
-    "microsoft", "norm", "pooling", "quantized", "recurrent", "reduction", "resize",
-    "sample", "sequence", "shape", "signal",
+    "attention", "classical", "convolution", "elementwise", "flow", "index", "linear",
+    "loss", "microsoft", "norm", "picture", "pooling", "quantized", "recurrent",
+    "reduction", "resize", "sample", "sequence", "shape", "signal",
 ]  # fmt: skip

@@ -92,7 +92,11 @@ def qlinear_matmul(
 
 
 def requantized(x: Any, scale: Any, point: Any) -> Any:
-    """round(x / scale) + point in the range of point's dtype."""
-    limits = np.iinfo(point.dtype.name)
+    """round(x / scale) + point in the range of point's dtype.
+
+    An int32 point stands for one of uint16: the standard has no other.
+    """
+    kind = point.dtype.name
+    limits = np.iinfo("uint16" if kind == "int32" else kind)
     found = proa.round(x / scale.astype("float32")) + point.astype("float32")
     return proa.clip(found, float(limits.min), float(limits.max)).astype(point.dtype)

@@ -33,7 +33,7 @@ def quantize(call: Call, x: Any, scale: Any, point: Any = None) -> Any:
     axis = call.get("axis", 1)
     wide = _along(call, x, scale, axis).astype("float32")
     if point is None:
-        kinds = {0: "uint8", 2: "uint8", 3: "int8", 5: "int16"}
+        kinds = {0: "uint8", 2: "uint8", 3: "int8", 4: "int32", 5: "int16"}
         code = call.get("output_dtype", 0)
         if code not in kinds:
             raise call.refuse(f"elements of type {code}")
@@ -44,9 +44,10 @@ def quantize(call: Call, x: Any, scale: Any, point: Any = None) -> Any:
 @onnx_op("DequantizeLinear")
 def dequantize(call: Call, x: Any, scale: Any, point: Any = None) -> Any:
     axis = call.get("axis", 1)
-    centered = x.astype("int32")
+    wide = x.dtype.name if x.dtype.is_floating else "int32"
+    centered = x.astype(wide)
     if point is not None:
-        centered = centered - _along(call, x, point, axis).astype("int32")
+        centered = centered - _along(call, x, point, axis).astype(wide)
     return centered.astype(scale.dtype) * _along(call, x, scale, axis)
 
 
