@@ -239,3 +239,65 @@ def test_what_cannot_be_is_refused(static_mode: Programs) -> None:
         run(main, {"x": fed}, [cut])
     fed.set_recursive_sequence_lengths([[3, 3]])
     assert run(main, {"x": fed}, [cut])[0].shape == (6, 3)
+
+
+def _reversed(rows: Any, lengths: list[int]) -> Any:
+    return np.concatenate([part[::-1] for part in _parts(rows, lengths)])
+
+
+def _parts(rows: Any, lengths: list[int]) -> list[Any]:
+    return np.split(rows, np.cumsum(lengths)[:-1])
+
+
+#: Of a state and data: the next state by a program, and by NumPy.
+IN_LOOPS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "pooled": (
+        lambda h, x: h + snn.sequence_expand_as(snn.sequence_pool(x, "sum"), x),
+        lambda h, x, n: h + np.repeat([p.sum(0) for p in _parts(x, n)], n, 0),
+    ),
+    "reversed": (
+        lambda h, x: h + snn.sequence_reverse(x * 2.0),
+        lambda h, x, n: h + 2 * _reversed(x, n),
+    ),
+    "twice": (
+        lambda h, x: h + snn.sequence_reverse(snn.sequence_reverse(x)),
+        lambda h, x, n: h + x,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_LOOPS)
+@pytest.mark.parametrize("trains", [False, True])
+def test_bodies_of_loops_compute_with_sequences_of_data(
+    static_mode: Programs, name: str, trains: bool
+) -> None:
+    main, startup = static_mode
+    ours, theirs = IN_LOOPS[name]
+    x = static.data("x", [-1, 3], "float32", lod_level=1)
+    scale = static.create_parameter([1], "float32", default_initializer=_fixed([1.0]))
+    _, h = snn.while_loop(
+        lambda i, h: i < 3,
+        lambda i, h: [i + 1, ours(h, x)],
+        [proa.zeros([1], "int64"), x * scale],
+    )
+    if trains:
+        proa.optimizer.SGD(0.0).minimize(h.sum())
+    lengths = [2, 4, 1]
+    rows = _rows(lengths, 3).astype(np.float32)
+    want = rows
+    for _ in range(3):
+        want = theirs(want, rows, lengths)
+    executor = static.Executor()
+    executor.run(startup)
+    (got,) = executor.run(main, {"x": create_lod_tensor(rows, [lengths])}, [h])
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_what_a_loop_carries_has_no_sequences(static_mode: Programs) -> None:
+    x = static.data("x", [-1, 3], "float32", lod_level=1)
+    with pytest.raises(InvalidArgumentError, match="neither carried by a loop"):
+        snn.while_loop(
+            lambda i, h: i < 3,
+            lambda i, h: [i + 1, snn.sequence_reverse(h)],
+            [proa.zeros([1], "int64"), x * 1.0],
+        )

@@ -136,7 +136,7 @@ class Program:
         self.version += 1
         if self._role:
             self.roles[node] = self._role
-        elif self.sequences and not self.recorder.bodies and not is_flow(node):
+        elif self.sequences and not is_flow(node):
             share(self, node)
         if scope := current_scope():
             self.scopes[node] = scope

@@ -70,6 +70,13 @@ class ProgramRecorder(Recorder):
             )
         return super().value_of(tensor)
 
+    def local(self, value: Value) -> Value:
+        found = super().local(value)
+        sequences = self.owner.sequences.get(value)
+        if sequences is not None:
+            self.owner.sequences[found] = sequences
+        return found
+
     def bind(self, tensor: Any) -> None:
         raise PreconditionNotMetError(
             "[static] what a program changes in place must be one of its Variables, as "

@@ -8,22 +8,26 @@ from proa._core import Tensor
 from proa.base.mode import static_builder
 from proa.errors import InvalidArgumentError
 from proa.nn.sequences import RowSequences, as_lod_tensor, of_lod_tensor
+from proa.static.recorder import ProgramRecorder
 from proa.static.state import create_parameter, parameter_of
-from proa.static.variable import Variable
 from proa.tensor.lod import LoDTensor
 
 if TYPE_CHECKING:
     from proa.nn.attr import ParamAttrLike
+    from proa.static.program import Program
 
 
-def _of_variable(x: Variable) -> RowSequences | None:
-    return x.program.sequences.get(x._handle[1])
+def _program_of(x: Tensor) -> Program | None:
+    """The program that a symbol belongs to, a Variable or one in a body."""
+    recorder = None if x._handle is None else x._handle[0]
+    return recorder.owner if isinstance(recorder, ProgramRecorder) else None
 
 
 def has_sequences(x: Tensor) -> bool:
     """Whether its rows make sequences."""
-    if isinstance(x, Variable):
-        return _of_variable(x) is not None
+    program = _program_of(x)
+    if program is not None:
+        return x._handle[1] in program.sequences
     return isinstance(x, LoDTensor) and bool(x._lengths)
 
 
@@ -33,22 +37,24 @@ def sequences_of(where: str, x: Any) -> RowSequences:
     Raises:
         InvalidArgumentError: If they make none.
     """
-    if not isinstance(x, Variable):
+    program = _program_of(x) if isinstance(x, Tensor) else None
+    if program is None:
         return of_lod_tensor(where, x)
-    found = _of_variable(x)
+    found = program.sequences.get(x._handle[1])
     if found is None:
         raise InvalidArgumentError(
             f"[{where}] input must be data with lod_level, or computed of such row by "
-            f"row, got {x.name!r}"
+            f"row and neither carried by a loop nor given by a branch, got {x.name!r}"
         )
     return found
 
 
 def with_sequences(rows: Tensor, sequences: RowSequences) -> Tensor:
     """Rows that make these sequences."""
-    if not isinstance(rows, Variable):
+    program = _program_of(rows)
+    if program is None:
         return as_lod_tensor(rows, sequences)
-    rows.program.sequences[rows._handle[1]] = sequences
+    program.sequences[rows._handle[1]] = sequences
     return rows
 
 
@@ -56,12 +62,13 @@ def rows_counted_by(lengths: Tensor) -> Tensor | None:
     """A Variable with as many rows as these lengths say, if they are the very lengths
     of its sequences.
     """
-    if not isinstance(lengths, Variable):
+    program = _program_of(lengths)
+    if program is None:
         return None
     value = lengths._handle[1]
     if value.producer is not None and value.producer.op == "assign":
         value = value.producer.inputs[0]  # as `sequence_pad` gives them
-    for own in lengths.program.sequences.values():
+    for own in program.sequences.values():
         if own.lengths._handle[1] is value:
             return own.rows
     return None
