@@ -85,6 +85,82 @@ def test_folders_of_paddle_1_are_read(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, X @ W + B, rtol=1e-6)
 
 
+def of_paddle_1(weights: dict[str, Any]) -> ProgramFile:
+    """A network for digits, with the operators and attributes that 1.8 wrote."""
+    file = ProgramFile()
+    file.feed("image", [-1, 1, 8, 8])
+    for name, array in weights.items():
+        file.param(name, array)
+    op = file.main.op
+    op(
+        "conv2d",
+        {"Input": "image", "Filter": "conv2d_0.w_0"},
+        {"Output": "a"},
+        strides=[1, 1],
+        paddings=[1, 1],
+        dilations=[1, 1],
+        groups=1,
+        use_cudnn=True,
+    )
+    op("elementwise_add", {"X": "a", "Y": "conv2d_0.b_0"}, {"Out": "b"}, axis=1)
+    op("relu", {"X": "b"}, {"Out": "c"}, use_mkldnn=False)
+    op(
+        "pool2d",
+        {"X": "c"},
+        {"Out": "d"},
+        pooling_type="max",
+        ksize=[2, 2],
+        strides=[2, 2],
+        paddings=[0, 0],
+        global_pooling=False,
+        ceil_mode=False,
+    )
+    op(
+        "mul",
+        {"X": "d", "Y": "fc_0.w_0"},
+        {"Out": "e"},
+        x_num_col_dims=1,
+        y_num_col_dims=1,
+    )
+    op("elementwise_add", {"X": "e", "Y": "fc_0.b_0"}, {"Out": "f"}, axis=1)
+    op("softmax", {"X": "f"}, {"Out": "g"}, use_cudnn=False)
+    file.fetch("g")
+    return file  # fmt: skip
+
+
+@pytest.mark.feature("L165")
+@pytest.mark.parametrize("combined", [False, True])
+def test_a_model_of_paddle_1_is_run_by_both_apis(
+    combined: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    shapes = {"conv2d_0.w_0": (2, 1, 3, 3), "conv2d_0.b_0": (2,),
+              "fc_0.w_0": (32, 5), "fc_0.b_0": (5,)}  # fmt: skip
+    weights = {n: rng.normal(size=s).astype("f") for n, s in shapes.items()}
+    file = of_paddle_1(weights)
+    (tmp_path / "__model__").write_bytes(file.program())
+    if combined:
+        (tmp_path / "__params__").write_bytes(file.parameters())
+    for name, data in () if combined else file.streams().items():
+        (tmp_path / name).write_bytes(data)
+    image = rng.normal(size=(3, 1, 8, 8)).astype("f")
+    wide = np.pad(image, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    taps = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))
+    y = np.einsum("nchwij,ocij->nohw", taps, weights["conv2d_0.w_0"])
+    y = np.maximum(y + weights["conv2d_0.b_0"][:, None, None], 0)
+    y = y.reshape(3, 2, 4, 2, 4, 2).max((3, 5)).reshape(3, 32)
+    y = np.exp(y @ weights["fc_0.w_0"] + weights["fc_0.b_0"])
+    want = y / y.sum(1, keepdims=True)
+    found = proa.jit.load(tmp_path)(proa.to_tensor(image)).numpy()
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-6)
+    executor, names = static.Executor(), {}
+    if combined:
+        names = {"model_filename": "__model__", "params_filename": "__params__"}
+    program, feeds, fetches = static.load_inference_model(tmp_path, executor, **names)
+    (found,) = executor.run(program, {feeds[0]: image}, fetches)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-6)
+
+
 def test_static_mode_loads_and_runs_a_model(tmp_path: Path) -> None:
     file = linear(W, B)
     prefix = file.save(tmp_path / "model")
