@@ -12,6 +12,8 @@ import struct
 import time
 from pathlib import Path
 
+from proa.base.varint import encoded
+
 
 def _crc_table() -> list[int]:
     table = []
@@ -35,32 +37,22 @@ def masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 # Fields of protocol buffers: the number and the kind (0 varint, 1 double, 2 bytes, 5
 # float) in one varint, then the value.
 def _int_field(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
+    return encoded(number << 3) + encoded(value)
 
 
 def _double_field(number: int, value: float) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<d", value)
+    return encoded(number << 3 | 1) + struct.pack("<d", value)
 
 
 def _bytes_field(number: int, value: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
+    return encoded(number << 3 | 2) + encoded(len(value)) + value
 
 
 def _float_field(number: int, value: float) -> bytes:
-    return _varint(number << 3 | 5) + struct.pack("<f", value)
+    return encoded(number << 3 | 5) + struct.pack("<f", value)
 
 
 class EventWriter:

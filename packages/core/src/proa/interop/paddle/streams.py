@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from proa.base.safetensors import Stored
+from proa.base.varint import encoded
 from proa.errors import InvalidArgumentError, NotFoundError
 
 _CODES = {
@@ -120,18 +121,9 @@ def read_stream(
 
 def write_stream(tensor: Stored) -> bytes:
     """The tensor's bytes."""
-
-    def varint(value: int) -> bytes:
-        out = bytearray()
-        while value > 0x7F:
-            out.append(value & 0x7F | 0x80)
-            value >>= 7
-        out.append(value)
-        return bytes(out)
-
     array = np.ascontiguousarray(tensor.array, _numpy(tensor.dtype))
-    about = b"\x08" + varint(_CODES[tensor.dtype])
-    about += b"".join(b"\x10" + varint(size) for size in tensor.array.shape)
+    about = b"\x08" + encoded(_CODES[tensor.dtype])
+    about += b"".join(b"\x10" + encoded(size) for size in tensor.array.shape)
     head = struct.pack("<IQIi", 0, 0, 0, len(about))
     return head + about + array.tobytes()
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from io import BufferedIOBase
 
+from proa.base.varint import encoded
+
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 #: Fields of fewer bytes stay in the message.
 _SMALL = 1024
@@ -73,7 +75,7 @@ def _copied(
             other = change(tag >> 3, start, start + count)
             stream.seek(start + count)
             if other is not None:
-                parts += [_encoded(tag), _encoded(len(other)), other]
+                parts += [encoded(tag), encoded(len(other)), other]
                 continue
         else:
             raise ValueError(f"a field of wire type {kind}")
@@ -96,12 +98,3 @@ def _number(stream: BufferedIOBase) -> int:
         if byte[0] < 128:
             return found
         shift += 7
-
-
-def _encoded(number: int) -> bytes:
-    parts = bytearray()
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)

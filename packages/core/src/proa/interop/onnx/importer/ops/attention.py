@@ -23,7 +23,7 @@ def _heads(x: Any, count: Any) -> Any:
     return proa.transpose(proa.reshape(x, [batch, steps, count, size]), [0, 2, 1, 3])
 
 
-def _repeated(x: Any, count: int) -> Any:
+def repeated(x: Any, count: int) -> Any:
     """Heads of keys or values, each as often as heads of queries share it."""
     batch, heads, steps, size = x.shape
     if heads == count:
@@ -88,7 +88,7 @@ def attention(
     count, queries, keys = q.shape[1], q.shape[2], k.shape[2]
     # Half of the scale on each side keeps float16 in range.
     scale = math.sqrt(call.get("scale") or 1.0 / math.sqrt(q.shape[3]))
-    k = proa.transpose(_repeated(k, count), [0, 1, 3, 2])
+    k = proa.transpose(repeated(k, count), [0, 1, 3, 2])
     scores = proa.matmul(q * scale, k * scale)
     stages = [scores]
     softcap = call.get("softcap", 0.0)
@@ -109,7 +109,7 @@ def attention(
     weights = F.softmax(safe, -1)
     weights = proa.where(nothing, proa.zeros_like(weights), weights).astype(dtype)
     stages.append(weights)
-    y = proa.matmul(weights, _repeated(v, count))
+    y = proa.matmul(weights, repeated(v, count))
     if is_flat:
         y = proa.flatten(proa.transpose(y, [0, 2, 1, 3]), 2, 3)
     return (y, *present, stages[call.get("qk_matmul_output_mode", 0)])

@@ -9,7 +9,7 @@ import proa
 import proa.nn.functional as F
 from proa.interop.graph.values import is_sizes, is_symbolic
 from proa.interop.onnx.importer.call import Call
-from proa.interop.onnx.importer.ops.attention import rotated
+from proa.interop.onnx.importer.ops.attention import repeated, rotated
 from proa.interop.onnx.importer.ops.microsoft.attention import (
     heads_first,
     lowest,
@@ -22,17 +22,6 @@ from proa.interop.onnx.importer.ops.microsoft.domain import microsoft_op
 
 #: What caches of integers, and windows that evict keys, would need.
 _REFUSED = ("kv_cache_bit_width", "sliding_window_cache", "qk_output")
-
-
-def _repeated(x: Any, count: int) -> Any:
-    """(batch, heads, time, size) with each head as often as queries share it."""
-    batch, heads, steps, size = x.shape
-    if heads == count:
-        return x
-    many = proa.expand(
-        proa.unsqueeze(x, [2]), [batch, heads, count // heads, steps, size]
-    )
-    return proa.reshape(many, [batch, count, steps, size])
 
 
 def _cached(past: Any, new: Any, before: Any, length: Any) -> Any:
@@ -122,14 +111,14 @@ def group_query_attention(
     room = _room(call, past_k, steps, total_length)
     k, v = _cached(past_k, k, before, room), _cached(past_v, v, before, room)
     scale = call.get("scale", 0.0) or 1.0 / math.sqrt(size)
-    keys = proa.transpose(_repeated(k, count), [0, 1, 3, 2])
+    keys = proa.transpose(repeated(k, count), [0, 1, 3, 2])
     scores = proa.matmul(q * scale, keys)
     cap = call.get("softcap", 0.0)
     scores = proa.tanh(scores / cap) * cap if cap else scores
     scores = total(scores, more_bias)
     seen = _seen(call, before, steps, room)
     scores = proa.where(seen, scores, proa.full_like(scores, lowest(scores.dtype)))
-    y = proa.matmul(_weights(call, scores, sink), _repeated(v, count))
+    y = proa.matmul(_weights(call, scores, sink), repeated(v, count))
     return proa.flatten(heads_first(y), 2, 3), k, v
 
 
