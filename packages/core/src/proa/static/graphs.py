@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from proa.errors import InvalidTypeError, NotFoundError
-from proa.ir import Program, from_bytes, to_bytes
+from proa.ir import Program
 from proa.ir.passes import apply
 from proa.jit.traced_layer import TracedLayer
 from proa.jit.translated_layer import TranslatedLayer
@@ -42,7 +42,7 @@ def named(where: str, what: str, values: Any) -> list[str]:
 
 def extract_fetches(where: str, program: Program, fetches: Sequence[str]) -> Program:
     """A copy that computes these values alone, of inputs that they follow from."""
-    part = from_bytes(to_bytes(program))
+    part = program.copy()
     values = {v.name: v for v in part.main.values()}
     missing = [name for name in fetches if name not in values]
     if missing:

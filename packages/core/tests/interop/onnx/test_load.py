@@ -14,7 +14,12 @@ import pytest
 
 import proa
 from proa.cli import main
-from proa.errors import InvalidArgumentError, UnavailableError, UnimplementedError
+from proa.errors import (
+    InvalidArgumentError,
+    MissingFileError,
+    UnavailableError,
+    UnimplementedError,
+)
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -435,3 +440,18 @@ def test_damaged_models_end_in_typed_errors() -> None:
                 del data[rng.integers(0, len(data)) :]
             with contextlib.suppress(proa.errors.Error):
                 proa.onnx.load(bytes(data))
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"no such file.*absent\.onnx"):
+        proa.onnx.load(tmp_path / "absent.onnx")
+    weight = np.zeros((600, 3), np.float32)
+    made = model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], [floats("x", 2, 600)],
+        [floats("y", 2, 3)], {"w": weight},
+    )  # fmt: skip
+    path = tmp_path / "m.onnx"
+    onnx.save_model(made, path, save_as_external_data=True, location="m.data")
+    (tmp_path / "m.data").unlink()
+    with pytest.raises(MissingFileError, match=r"no such file.*m\.data"):
+        proa.onnx.load(path)

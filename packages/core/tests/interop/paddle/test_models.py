@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -402,7 +403,7 @@ def test_blocks_that_contain_themselves_are_refused() -> None:
     body = file.main.program.message.blocks[1]
     body.ops.append(file.main.desc.ops[-3])  # the loop inside its own body
     assert body.ops[-1].type == "while"
-    with pytest.raises(InvalidArgumentError, match="at most 32"):
+    with pytest.raises(InvalidArgumentError, match="name block 1"):
         loaded(file)
 
 
@@ -436,3 +437,25 @@ def test_damaged_files_raise_errors_of_proa() -> None:
                     part[at:at] = rng.bytes(int(rng.integers(1, 5)))
             with contextlib.suppress(proa.errors.Error):
                 paddle.load(None, None, bytes(changed[0]), bytes(changed[1]))
+
+
+@pytest.mark.parametrize(
+    ("depth", "times", "what"), [(30, 2, "name block 1"), (40, 1, "at most 32 graphs")]
+)
+def test_blocks_that_would_be_very_many_are_refused(
+    depth: int, times: int, what: str
+) -> None:
+    """Each is named by one or two loops of the one around: 2 ** 29 in all."""
+    file = ProgramFile()
+    file.feed("x", [1])
+    file.main.op("fill_constant", {}, {"Out": "go"}, shape=[1], dtype=0, value=1.0)
+    blocks = [file.main, *(Block(file, k) for k in range(depth - 1))]
+    for outer, inner in itertools.pairwise(blocks):
+        for _ in range(times):
+            outer.op(
+                "while", {"X": "x", "Condition": "go"}, {"Out": "x"}, sub_block=inner
+            )
+    blocks[-1].op("logical_not", {"X": "go"}, {"Out": "go"})
+    file.fetch("x")
+    with pytest.raises(InvalidArgumentError, match=what):
+        loaded(file)

@@ -33,7 +33,8 @@ def load(
         InvalidArgumentError: If it is no sound ONNX model.
         UnimplementedError: If there is no row for some operators; names all of them.
         UnavailableError: If the package `onnx` is not installed.
-        OSError: If the file cannot be read.
+        MissingFileError: If there is no such file, or none with its external data.
+        OSError: If a file cannot be read.
     """
     with damaged_as_invalid("onnx.load", "ONNX model"):
         with read_model(source) as (message, reader):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from proa.errors import InvalidArgumentError, UnavailableError
+from proa.errors import InvalidArgumentError, MissingFileError, UnavailableError
 from proa.interop.graph.node import Info
 from proa.interop.graph.values import Array, held_dtype
 from proa.interop.onnx.importer.narrow import HELD
@@ -122,7 +122,7 @@ class Reader:
         if kind.kind == "O":
             raise ValueError("text as external data")
         offset, count = int(about.get("offset", 0)), math.prod(shape)
-        size, taken = os.path.getsize(path), count * kind.itemsize
+        size, taken = _existing(path).stat().st_size, count * kind.itemsize
         if kind.name in PACKED:
             taken = -(-count * PACKED[kind.name] // 8)
         if offset < 0 or offset + taken > size:
@@ -211,11 +211,17 @@ PACKED = {"int2": 2, "int4": 4, "uint2": 2, "uint4": 4, "float4_e2m1fn": 4}
 Source = bytes | str | os.PathLike[str]
 
 
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingFileError(f"[onnx.load] no such file: {path}")
+    return path
+
+
 def _opened(source: Source) -> io.BufferedIOBase:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return io.BytesIO(source)
     if isinstance(source, (str, os.PathLike)):
-        return Path(source).open("rb")
+        return _existing(Path(source)).open("rb")
     raise InvalidArgumentError(
         f"[onnx.load] expected a path or bytes, got {type(source).__name__}"
     )

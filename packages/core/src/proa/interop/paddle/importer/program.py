@@ -76,12 +76,14 @@ class Parser:
         if not program.blocks:
             raise ValueError("a program without blocks")
         self.blocks = program.blocks
+        _check_blocks(program)
         self.limits = Limits(_WHERE)
         self.missing: dict[str, str] = {}
         self.refused: list[str] = []
         self.counts: dict[str, int] = {}
         self.lengths = Lengths()
-        self._variables: dict[str, Any] = {}
+        #: The message of the variable that a value is of.
+        self._variable_of: dict[str, Any] = {}
         self.read: set[str] = set()
         main = _Block(self.blocks[0], None, 0)
         self.parameters = parameter_names(program)
@@ -165,7 +167,7 @@ class Parser:
             for s in op.outputs
             if any(slot.name == s.parameter for slot in row.outputs)
         }
-        self.lengths.pass_on(row, inputs, outputs, self._variables.get)
+        self.lengths.pass_on(row, inputs, outputs, self._variable_of.get)
         place(node, row, inputs, outputs)
         block.graph.nodes.append(node)
 
@@ -181,7 +183,7 @@ class Parser:
         count = self.counts.get(name, -1 if block.find(name) is None else 0) + 1
         self.counts[name] = count
         value = block.current[name] = f"{name}@{count}" if count else name
-        self._variables[value] = block.variable(name)
+        self._variable_of[value] = block.variable(name)
         return value
 
     # -- loops and branches
@@ -230,6 +232,18 @@ class Parser:
             else:
                 names = (name for s in op.outputs for name in s.arguments)
             yield from (name for name in names if name not in block.own)
+
+
+def _check_blocks(program: Any) -> None:
+    """Refuse a block that two operators name: each time it would be read anew."""
+    ops = (op for block in program.blocks for op in block.ops)
+    seen = set()
+    for op in ops:
+        if op.type in _BLOCK_OPS:
+            index = attributes(op)["sub_block"]
+            if index in seen:
+                raise ValueError(f"several operators that name block {index}")
+            seen.add(index)
 
 
 def parameter_names(program: Any) -> list[str]:
