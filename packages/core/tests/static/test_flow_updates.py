@@ -9,6 +9,7 @@ import pytest
 
 import proa
 from proa import nn, optimizer, static
+from proa.errors import OutOfRangeError
 from proa.static import stages
 from proa.static.plan import Plan
 
@@ -160,3 +161,20 @@ def test_the_memory_of_all_parts_is_counted(static_mode: Programs) -> None:
     exe.run(main, {"x": np.ones((64, 64), "f")}, [])
     plans = [p for p in exe._plans.values() if isinstance(p, Plan)]
     assert max(p.bytes for p in plans) > 2 * 64 * 64 * 4
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_an_error_of_a_run_names_the_line_that_built_its_operator(
+    static_mode: Programs, loops: bool
+) -> None:
+    main, _ = static_mode
+    x, i = static.data("x", [None, 3]), static.data("i", [None], "int64")
+    y = proa.gather(x, i)
+    if loops:
+        y = powers(y, proa.ones([3, 3]), 2)
+    fed = {"x": np.zeros((2, 3), "f"), "i": np.array([5])}
+    with pytest.raises(OutOfRangeError, match="gather") as error:
+        static.Executor().run(main, fed, [y])
+    (note,) = error.value.__notes__
+    assert note.startswith(f"gather was recorded at {__file__}:")
+    assert note.endswith("y = proa.gather(x, i)")

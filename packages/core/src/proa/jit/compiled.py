@@ -210,7 +210,9 @@ class lines_noted:
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if isinstance(error, Error) and error.node is not None:
             for node in self._program.nodes():
-                if node.line and node.outputs and node.outputs[0].name == error.node:
+                if node.op == "call" or not (node.line and node.outputs):
+                    continue  # what is called names the line
+                if node.outputs[0].name == error.node:
                     annotate(error, f"{node.op} was recorded at {node.line}")
 
 

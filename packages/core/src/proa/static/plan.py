@@ -20,7 +20,7 @@ from proa.static.open_sizes import size_of
 from proa.static.program import Program
 from proa.static.recorder import DRAWN
 from proa.static.scope import Scope, ScopeVariable
-from proa.static.stages import Stages
+from proa.static.stages import Stages, keep_lines
 
 
 @dataclass
@@ -85,6 +85,7 @@ class Plan:
         values: dict[Value, Value] = {}
         self._nodes: dict[Node, Node] = {}
         graph = program.graph.copy(values, self._nodes)
+        keep_lines(self._nodes)
         _check_fed(program, request)
         stores = self._make_outputs(program, request, graph, values)
         shapes = _OpenShapes(program, self._nodes, values)

@@ -215,6 +215,7 @@ class _Part:
         self._values: dict[Value, Value] = {}
         copies: dict[Node, Node] = {}
         self._graph, self._nodes = graph.copy(self._values, copies), nodes
+        keep_lines(copies)
         self._uses = [(copies[n], name, slot) for n, name, slot in uses]
         self._copies = [copies[n] for n in nodes]
 
@@ -256,6 +257,12 @@ class _Part:
         block.inputs = list(taken.values())
         outline(self._graph)  # leaves out the blocks of other nodes
         return taken
+
+
+def keep_lines(copies: Mapping[Node, Node]) -> None:
+    """Let copies of nodes name the lines that recorded those in errors of runs."""
+    for node, copy in copies.items():
+        copy.location = node.location
 
 
 def _constant(value: Value) -> Tensor:

@@ -276,3 +276,18 @@ def test_an_exported_model_is_loaded_and_trained_again(tmp_path: Path) -> None:
     np.testing.assert_allclose(again(t).numpy(), net(t).numpy(), rtol=1e-5, atol=1e-6)
     (again(t) ** 2).mean().backward()
     assert all(p.grad is not None for p in again.parameters())
+
+
+@pytest.mark.parametrize(
+    ("axes", "keepdim", "kind"),
+    [([2, 3], True, "GlobalAveragePool"), ([-1, -2], True, "GlobalAveragePool"),
+     ([2, 3], False, "ReduceMean"), ([1, 2], True, "ReduceMean")],
+)  # fmt: skip
+@pytest.mark.parametrize("opset", [9, 21])
+def test_a_mean_of_images_is_a_pooling(
+    axes: list[int], keepdim: bool, kind: str, opset: int, tmp_path: Path
+) -> None:
+    layer = Function(lambda x: x.mean(axes, keepdim))
+    specs, path = [InputSpec([None, 3, 5, 7])], tmp_path / "m.onnx"
+    check_layer(path, layer, specs, [[normal(2, 3, 5, 7)]], opset)
+    assert [n.op_type for n in onnx.load(path).graph.node] == [kind]

@@ -30,8 +30,17 @@ def _whole(c: Call, op: str, x: Ref, axis: Ints, keepdim: bool) -> Ref:
     return c.op("Identity", found) if found is x else found
 
 
+def _is_pooling(x: Ref, axis: Ints) -> bool:
+    """Whether the axes are those of images, for which runtimes have kernels."""
+    is_float = x.dtype in ("float16", "float32", "float64")
+    images = x.rank >= 3 and _axes(x, axis) == list(range(2, x.rank))
+    return images and is_float and 0 not in (x.shape or ())
+
+
 @export_row("mean", "max", "min", "logsumexp")
 def reduced(c: Call, x: Ref, *, axis: Ints, keepdim: bool) -> Ref:
+    if c.name == "mean" and keepdim and _is_pooling(x, axis):
+        return c.op("GlobalAveragePool", x)
     # Exponentials of 16-bit floats would overflow.
     instead = {"bool": "int32"}
     if c.name == "logsumexp":
