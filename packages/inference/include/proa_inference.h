@@ -97,6 +97,12 @@ int32_t proa_config_threads(const proa_config* config);
  * least recently used are dropped. */
 proa_status proa_config_set_plan_cache(proa_config* config, int32_t count, size_t max_bytes);
 
+/* Has a predictor made only of a model that computes in bfloat16, as `proa-infer optimize --bf16`
+ * or convert_to_mixed_precision wrote it; another is PROA_INVALID_ARGUMENT. PROA_UNIMPLEMENTED if
+ * the CPU cannot multiply bfloat16 (AVX512_BF16). */
+proa_status proa_config_enable_bf16(proa_config* config);
+int32_t proa_config_bf16(const proa_config* config);
+
 /* What gives the key of an encrypted model, called once by proa_predictor_create. */
 proa_status proa_config_set_key(proa_config* config, proa_key_callback key, void* context);
 

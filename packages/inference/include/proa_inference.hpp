@@ -303,6 +303,11 @@ class Config {
   void EnableMKLDNN() { accelerate_ = true; }
   void DisableMKLDNN() { accelerate_ = false; }
   bool mkldnn_enabled() const { return accelerate_; }
+  /// The model must be one that computes in bfloat16 (`proa-infer optimize --bf16`).
+  void EnableBf16() { internal::check(proa_config_enable_bf16(get())); }
+  void EnableMkldnnBfloat16() { EnableBf16(); }
+  bool bf16_enabled() const { return proa_config_bf16(get()) != 0; }
+  bool mkldnn_bfloat16_enabled() const { return bf16_enabled(); }
   void SetMKLDNNOp(const std::unordered_set<std::string>&) {}
   void EnableMemoryOptim(bool x = true) { memory_optim_ = x; }
   bool enable_memory_optim() const { return memory_optim_; }

@@ -25,6 +25,7 @@ __all__ = [
     "engine_from_bytes",
     "engine_from_parts",
     "load_engine",
+    "multiplies_bfloat16",
     "suits_winograd",
 ]
 
@@ -172,6 +173,15 @@ def call_operator(
         )
     results = operator(*inputs, **attributes)
     return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this process multiplies bfloat16 by dot products of pairs.
+
+    By AVX512_BF16's, or by an emulation with PROA_BF16=emulate in the environment, for
+    tests. Elsewhere bfloat16 is widened to float32, which saves memory, not time.
+    """
+    return _core.build_info()["bf16"] != "widened"
 
 
 def suits_winograd(

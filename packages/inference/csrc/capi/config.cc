@@ -7,6 +7,8 @@
 
 #include "cipher.h"
 #include "predictor.h"
+#include "proa/base/settings.h"
+#include "proa/runtime/ops.h"
 
 using proa::EngineError;
 using proa::Status;
@@ -83,6 +85,16 @@ std::unique_ptr<proa::Engine> load(const proa_config& config) {
   return load_encrypted(config, bytes.data(), bytes.size());
 }
 
+/// Graphs are rewritten ahead of time, by Python; such a file says so.
+void check_bf16(const proa::Engine& engine) {
+  for (const auto& [key, value] : engine.metadata()) {
+    if (key == "precision" && value == "bfloat16") return;
+  }
+  throw EngineError(Status::kInvalidArgument,
+                    "[proa_predictor_create] expected a model that computes in bfloat16, as "
+                    "`proa-infer optimize --bf16` writes it, got one in float32");
+}
+
 }  // namespace
 
 PROA_EXPORT proa_config* proa_config_create(void) { return new (std::nothrow) proa_config; }
@@ -143,6 +155,21 @@ PROA_EXPORT proa_status proa_config_set_plan_cache(proa_config* config, int32_t 
   return PROA_OK;
 }
 
+PROA_EXPORT proa_status proa_config_enable_bf16(proa_config* config) {
+  if (config == nullptr) return missing("proa_config_enable_bf16", "config must not be NULL");
+  return guarded("proa_config_enable_bf16", [&] {
+    if (proa::active_bf16() == proa::Bf16::kWidened) {
+      throw EngineError(Status::kUnimplemented,
+                        "[proa_config_enable_bf16] expected a CPU with AVX512_BF16 (and not "
+                        "PROA_BF16=off), got one that widens bfloat16 to float32");
+    }
+    config->bf16 = true;
+  });
+}
+PROA_EXPORT int32_t proa_config_bf16(const proa_config* config) {
+  return config != nullptr && config->bf16 ? 1 : 0;
+}
+
 PROA_EXPORT proa_status proa_config_set_key(proa_config* config, proa_key_callback key,
                                             void* context) {
   if (config == nullptr) return missing("proa_config_set_key", "config must not be NULL");
@@ -157,7 +184,11 @@ PROA_EXPORT proa_status proa_predictor_create(const proa_config* config,
   if (predictor == nullptr) return missing(kWhere, "predictor must not be NULL");
   *predictor = nullptr;
   if (config == nullptr) return missing(kWhere, "config must not be NULL");
-  return guarded(kWhere, [&] { *predictor = proa::capi::wrap(load(*config)).release(); });
+  return guarded(kWhere, [&] {
+    auto engine = load(*config);
+    if (config->bf16) check_bf16(*engine);
+    *predictor = proa::capi::wrap(std::move(engine)).release();
+  });
 }
 
 PROA_EXPORT proa_status proa_encrypt(const void* bytes, size_t size, const uint8_t* key,

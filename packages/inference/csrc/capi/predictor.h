@@ -53,6 +53,7 @@ struct proa_config {
   bool in_memory = false;
   int32_t threads = 0, plans = 8;
   size_t plan_bytes = 0;
+  bool bf16 = false;
   proa_key_callback key = nullptr;
   void* key_context = nullptr;
 };

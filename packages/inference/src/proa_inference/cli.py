@@ -34,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--trace", type=Path, metavar="FILE.json", help="write a trace for Perfetto"
     )
+    _add_bf16(bench)
     bench.add_argument("--no-optimize", action="store_true", help="run no graph passes")
     bench.add_argument("--json", action="store_true", help="print JSON")
     inspect = commands.add_parser("inspect", help="print the graph of a model")
@@ -43,11 +44,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     optimize.add_argument("model")
     optimize.add_argument("output", type=Path)
+    _add_bf16(optimize)
     compare = commands.add_parser(
         "compare", help="run two models on the same input and compare layer by layer"
     )
     compare.add_argument("first", help="the reference")
-    compare.add_argument("second")
+    compare.add_argument("second", help="may be the same, with --bf16")
+    _add_bf16(compare)
     compare.add_argument("--batch", type=_positive, default=1)
     compare.add_argument("--seed", type=int, default=0, help="of the random input")
     compare.add_argument(
@@ -80,6 +83,28 @@ def _add_shapes(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_bf16(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--bf16",
+        action="store_true",
+        help="compute in bfloat16 (of `compare` the second model)",
+    )
+    command.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --bf16: an operator, or the name of an array, that stays in float32",
+    )
+
+
+def _config(model: str, options: argparse.Namespace) -> Config:
+    config = Config(model)
+    if options.bf16:
+        config.enable_bf16(options.keep)
+    return config
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
@@ -110,7 +135,7 @@ def _given_shapes(
 
 
 def _bench(options: argparse.Namespace) -> None:
-    config = Config(options.model)
+    config = _config(options.model, options)
     config.set_cpu_math_library_num_threads(options.threads)
     config.switch_ir_optim(not options.no_optimize)
     predictor = create_predictor(config)
@@ -145,11 +170,11 @@ def _optimize(options: argparse.Namespace) -> None:
     from proa.ir import file
     from proa_inference.optimize import optimized_program
 
-    file.write(optimized_program(Config(options.model)), options.output)
+    file.write(optimized_program(_config(options.model, options)), options.output)
 
 
 def _compare(options: argparse.Namespace) -> None:
-    first, second = Config(options.first), Config(options.second)
+    first, second = Config(options.first), _config(options.second, options)
     plain = Config(first)
     plain.switch_ir_optim(False)
     specs = _given_shapes(create_predictor(plain).get_input_specs(), options.shape)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from proa.errors import InvalidArgumentError, NotFoundError
+from proa_inference.bfloat16 import Bfloat16
 from proa_inference.delegate import Delegate, LiteDelegate, OnnxRuntimeDelegate
 from proa_inference.devices import Devices
 from proa_inference.encryption import Key
@@ -21,7 +22,7 @@ from proa_inference.types import PrecisionType
 DEFAULT_PLANS = 8
 
 
-class Config(Devices):
+class Config(Bfloat16, Devices):
     """What a predictor loads and how it runs.
 
     Args:
@@ -371,6 +372,7 @@ class Config(Devices):
             "params": self.params_file() or "none",
             "threads": self._threads or "shared pool",
             "passes": ", ".join(self._passes.all_passes()) if self._optimize else "off",
+            "bfloat16": self._bf16,
             "plans": self._plans,
             "delegates": ", ".join(d.name for d in self._delegates) or "none",
             "profile": self._profile,

@@ -46,7 +46,7 @@ def _refused(name: str, what: str) -> Refusal:
 
 
 _INT8 = "int8 arithmetic for a model in float32, which proa_slim quantizes,"
-_MIXED = "arithmetic in 16 bits"
+_MIXED = "arithmetic in 16 bits of a GPU"
 
 
 class Devices:
@@ -119,13 +119,7 @@ class Devices:
     quantizer_config = _refused("quantizer_config", _INT8)
     enable_mkldnn_int8 = _refused("enable_mkldnn_int8", _INT8)
     mkldnn_int8_enabled = _answer(False, _INT8)
-    enable_mkldnn_bfloat16 = _refused("enable_mkldnn_bfloat16", _MIXED)
-    set_bfloat16_op = _refused("set_bfloat16_op", _MIXED)
-    mkldnn_bfloat16_enabled = _answer(False, _MIXED)
     exp_enable_mixed_precision_ops = _refused("exp_enable_mixed_precision_ops", _MIXED)
-    exp_disable_mixed_precision_ops = _refused(
-        "exp_disable_mixed_precision_ops", _MIXED
-    )
     enable_low_precision_io = _refused("enable_low_precision_io", _MIXED)
 
     def disable_gpu(self) -> None:

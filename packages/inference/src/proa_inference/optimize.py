@@ -7,6 +7,7 @@ from pathlib import Path
 
 from proa.errors import UnimplementedError
 from proa.ir import Program, file, passes
+from proa.ir.precision import compute_in_bfloat16
 from proa.runtime import Engine, engine_from_bytes, engine_from_parts, load_engine
 from proa_inference.config import Config
 from proa_inference.delegate import Delegate
@@ -18,12 +19,27 @@ _OPTIMIZED = "_optimized.proa"
 
 
 def optimized_program(config: Config) -> Program:
-    """The model's graph after the passes of the config, but for elementwise chains."""
+    """The model's graph after the passes of the config, but for elementwise chains, and
+    in bfloat16 if it says so.
+    """
     program = file.from_bytes(config.content())
-    if not config.ir_optim():
-        return program
+    if config.ir_optim():
+        _run_passes(program, config)
+    lower_precision(program, config)
+    return program
+
+
+def lower_precision(program: Program, config: Config) -> None:
+    """Let the program compute in bfloat16 if the config says so."""
+    if config.bf16_enabled():
+        compute_in_bfloat16(program, config.bf16_exceptions())
+
+
+def _run_passes(program: Program, config: Config) -> None:
     before = sum(1 for _ in program.nodes())
     names = [n for n in config.pass_builder().all_passes() if n != CHAINS]
+    if config.bf16_enabled():  # 16 bits round the weights anyway
+        names = ["fold_constants", "fold_batch_norm", *names]
     if config.pass_builder().is_debug():
         _apply_in_steps(program, names, Path(config.optim_cache_dir() or "."))
     else:
@@ -31,7 +47,6 @@ def optimized_program(config: Config) -> Program:
     if not config.glog_info_disabled():
         after = sum(1 for _ in program.nodes())
         _log.info("%d passes: %d nodes became %d", len(names), before, after)
-    return program
 
 
 def _apply_in_steps(program: Program, names: list[str], folder: Path) -> None:
@@ -62,7 +77,8 @@ def build_engine(config: Config) -> Engine:
     threads, delegates = config.cpu_math_library_num_threads(), config.delegates()
     passes_run = config.ir_optim() and bool(config.pass_builder().all_passes())
     engine: Engine
-    if passes_run or delegates or config.saves_optim_model():
+    changes = config.bf16_enabled() or config.saves_optim_model()
+    if passes_run or delegates or changes:
         program = optimized_program(config)
         if config.saves_optim_model():
             file.write(program, _optimized_path(config))

@@ -114,6 +114,8 @@ Isa active_isa() {
   return selected_isa();
 }
 
+Bf16 active_bf16() { return active_isa() == Isa::kAvx512 ? settings().bf16 : Bf16::kWidened; }
+
 Caches active_caches() {
   op_entries();
   return settings().caches;

@@ -21,4 +21,6 @@ const OpEntry* find_entry(const char* name);
 Isa active_isa();
 /// The cache profile in use: for this CPU, or what PROA_CACHES names.
 Caches active_caches();
+/// How bfloat16 is multiplied: kWidened on other instruction sets than AVX-512.
+Bf16 active_bf16();
 }  // namespace proa

@@ -83,6 +83,11 @@ const char* caches_name(Caches caches) {
   return kNames[static_cast<int>(caches)];
 }
 
+const char* bf16_name(Bf16 bf16) {
+  constexpr const char* kNames[] = {"widened", "dots", "emulated dots"};
+  return kNames[static_cast<int>(bf16)];
+}
+
 const char* isa_name(Isa isa) {
   constexpr const char* kNames[kIsaCount] = {"scalar", "avx2", "avx512", "neon", "neondot"};
   return kNames[static_cast<int>(isa)];

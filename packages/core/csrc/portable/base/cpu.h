@@ -24,5 +24,6 @@ bool choose_bf16(const char* text, Bf16* chosen);
 bool choose_caches(const char* text, int64_t l2_bytes, Caches* chosen);
 /// The name of a profile, as choose_caches takes it.
 const char* caches_name(Caches caches);
+const char* bf16_name(Bf16 bf16);
 
 }  // namespace proa

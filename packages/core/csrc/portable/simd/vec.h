@@ -355,17 +355,34 @@ PROA_INLINE void store(F16* p, VF v) {
 }
 template <class H>
 PROA_INLINE VF load_half_n(const H* p, int64_t n) {
+#if defined(__AVX512F__)
+  const auto some = static_cast<__mmask16>((1u << n) - 1);
+  const auto h = (VU16)_mm256_maskz_loadu_epi16(some, p);
+  if constexpr (__is_same(H, BF16))
+    return from_bf16(h);
+  else
+    return from_f16(h);
+#else
   H lanes[kLanes] = {};
   for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
   return load(lanes);
+#endif
 }
 PROA_INLINE VF load_n(const BF16* p, int64_t n) { return load_half_n(p, n); }
 PROA_INLINE VF load_n(const F16* p, int64_t n) { return load_half_n(p, n); }
 template <class H>
 PROA_INLINE void store_half_n(H* p, VF v, int64_t n) {
+#if defined(__AVX512F__)
+  const auto some = static_cast<__mmask16>((1u << n) - 1);
+  if constexpr (__is_same(H, BF16))
+    _mm256_mask_storeu_epi16(p, some, (__m256i)to_bf16(v));
+  else
+    _mm256_mask_storeu_epi16(p, some, (__m256i)to_f16(v));
+#else
   H lanes[kLanes];
   store(lanes, v);
   for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
+#endif
 }
 PROA_INLINE void store_n(BF16* p, VF v, int64_t n) { store_half_n(p, v, n); }
 PROA_INLINE void store_n(F16* p, VF v, int64_t n) { store_half_n(p, v, n); }

@@ -68,6 +68,7 @@ def engine() -> dict[str, str]:
         "isa": str(built["isa"]),
         "built for": " ".join(built["built_isas"]),
         "cpu": f"runs up to {built['cpu']}",
+        "bfloat16": f"products by {built['bf16']}",
         "caches": f"blocks for {built['caches']}",
         "engine": f"abi {built['abi']}, file format {built['format']}, "
         f"{built['ops']} ops, compiled by {built['compiler']}",

@@ -5,6 +5,7 @@
 // it, and multiplied by all of those. With too few panels for the threads, the pixels are split.
 // For an x with few channels the transpose is computed: rows of taps, read in place from a padded
 // input, by vectors of dy; k runs along a line of pixels.
+// BF16 is multiplied by pairs of pixels, but for the transpose, which widens it.
 #include <string.h>
 
 #include "proa/base/arith.h"
@@ -12,6 +13,7 @@
 #include "proa/gen/attrs/conv.h"
 #include "proa/kernels/conv/depthwise_weight.h"
 #include "proa/kernels/conv/geometry.h"
+#include "proa/kernels/conv/pixel_pairs.h"
 #include "proa/kernels/conv/winograd_weight.h"
 #include "proa/simd/conv/depthwise.h"
 #include "proa/simd/gemm/gemm.h"
@@ -32,7 +34,8 @@ struct Job {
   View dy;
   PaddedShape x_shape, dy_shape;
   bool x_here, dy_here;  // used in place
-  int64_t size;          // bytes of an element
+  bool pairs;            // BF16 by pairs of pixels
+  int64_t size;          // bytes of a sum, and of a unit of panels: an element, or a pair
   int64_t lanes;         // of a vector
   bool direct;           // the transpose, from rows of taps
   int64_t window;        // taps and channels of a group
@@ -49,8 +52,12 @@ struct Job {
   bool dy_unpacked;      // few panels of patches: dy is read in place
   int64_t lines() const { return c.x.shape[0] * c.rows; }
   int64_t first_line(int64_t part) const { return part * lines() / parts; }
-  /// Elements of one packed block of dy, of at most kTakenPanels panels.
-  int64_t block() const { return min(rows, kTakenPanels) * height * steps; }
+  /// Units that so many pixels take.
+  int64_t units(int64_t pixels) const { return pairs ? (pixels + 1) / 2 : pixels; }
+  /// Units of one packed panel of dy, and of one block, of at most kTakenPanels panels.
+  int64_t panel() const { return height * units(steps); }
+  int64_t block() const { return min(rows, kTakenPanels) * panel(); }
+  const Micro& micro() const { return micro_kernel(dy.dtype, pairs); }
 };
 
 /// Elements between the sums of an out channel, and of an element of the patches.
@@ -66,12 +73,20 @@ int64_t sum_rows(const Job& j) { return j.direct ? j.window : j.c.outs; }
 void set_frames(Job* j) {
   const Convolution& c = j->c;
   j->direct = c.depth < 16;
+  j->pairs = multiplies_bf16_pairs(j->dy.dtype) && !j->direct;
   j->x_shape = j->direct ? padded_shape(c) : unpadded_shape(c.x);
   j->x_shape.pixel = 0;
   j->dy_shape = {0, 0, c.rows, c.cols};
   // Tiles read an even number of rows, and whole vectors.
   j->x_here = !j->direct && is_usable_in_place(c.x, j->x_shape);
-  j->dy_here = is_usable_in_place(j->dy, j->dy_shape) && (!j->direct || c.outs % j->lanes == 0);
+  j->dy_here = is_usable_in_place(j->dy, j->dy_shape) &&
+               (!j->direct || c.outs % micro_kernel(j->dy.dtype).lanes == 0);
+  if (j->pairs) {  // as pixels are read, their channels need not be pairs too
+    j->x_here = c.x.stride[1] == 1;
+    j->dy_here = j->dy.stride[1] == 1;
+    j->x_shape.pixel = (c.x.shape[1] + 1) / 2 * 2;
+    j->dy_shape.pixel = (j->dy.shape[1] + 1) / 2 * 2;
+  }
   const bool joined = c.tap_w == 1 && c.x.shape[1] == c.depth;
   j->run = joined ? c.taps_w * c.depth : c.depth;
 }
@@ -85,8 +100,9 @@ void set_blocks(Job* j) {
   const bool shared = tiles >= kTasks && !j->direct;
   j->parts = shared ? 1 : max(min(kTasks, j->lines()), 1);
   const int64_t pixels = max(ceil_div(j->lines(), j->parts) * j->c.cols, 1);
-  const int64_t fit = kGradWeightPanel / (j->width * j->size);
+  const int64_t fit = kGradWeightPanel / (j->width * j->size) * (j->pairs ? 2 : 1);
   j->steps = ceil_div(pixels, ceil_div(pixels, fit));
+  if (j->pairs) j->steps += j->steps % 2;
   const int64_t x = j->steps * j->c.step_h * j->c.step_w * j->c.depth;
   j->taken = max(caches().grad_weight_block / ((j->block() + x) * j->size), 1);
   j->taken = min(j->taken, ceil_div(pixels, j->steps));
@@ -98,10 +114,10 @@ Job job_of(const Call& call) {
   j.dy = call.in[1];
   j.c = forward_convolution(call.in[0], call.out[0], j.dy, a);
   j.c.kernels.dtype = j.dy.dtype;
-  const Micro& micro = micro_kernel(j.dy.dtype);
+  set_frames(&j);
+  const Micro& micro = j.micro();
   j.size = micro.size;
   j.lanes = micro.lanes;
-  set_frames(&j);
   j.window = j.c.taps_h * j.c.taps_w * j.c.depth;
   j.columns = gemm_columns(micro, j.direct ? j.c.outs : j.window);
   set_blocks(&j);
@@ -166,6 +182,37 @@ void clear_pixels(int64_t count, int64_t n, int64_t width, T* to) {
     memset(to, 0, static_cast<size_t>(count) * sizeof(T));
 }
 
+/// What panels of T are made of.
+template <class T>
+struct ElementOf {
+  using Type = T;
+};
+template <>
+struct ElementOf<Bf16Pair> {
+  using Type = uint16_t;
+};
+template <class T>
+using Element = typename ElementOf<T>::Type;
+
+/// Pixels [at, at + n) of a panel: elements as copy_pixels takes them, and zeros.
+template <class T>
+void put_pixels(const T* from, int64_t step, int64_t count, int64_t at, int64_t n, int64_t width,
+                int64_t capacity, bool alone, T* panel) {
+  copy_pixels(from, step, count, n, width, capacity, alone, panel + at * width);
+}
+template <class T>
+void put_zeros(int64_t count, int64_t at, int64_t n, int64_t width, T* panel) {
+  clear_pixels(count, n, width, panel + at * width);
+}
+[[maybe_unused]] void put_pixels(const uint16_t* from, int64_t step, int64_t count, int64_t at,
+                                 int64_t n, int64_t width, int64_t, bool, Bf16Pair* panel) {
+  if constexpr (kHasBf16Pairs) put_pixel_pairs(from, step, count, at, n, width, panel);
+}
+[[maybe_unused]] void put_zeros(int64_t count, int64_t at, int64_t n, int64_t width,
+                                Bf16Pair* panel) {
+  if constexpr (kHasBf16Pairs) clear_pixel_pairs(count, at, n, width, panel);
+}
+
 /// Part of the pixels of one group.
 struct Part {
   const Job& j;
@@ -185,13 +232,12 @@ void pack_outs(const Part& s, int64_t row, int64_t rows, int64_t block, T* to) {
   for (int64_t i = 0, k = s.steps(block); i < k;) {
     const Position at = position(j, s.first, s.begin(block) + i);
     const int64_t some = min(j.dy_flat ? k - i : min(j.c.cols - at.w, k - i), kSome);
-    const T* from = static_cast<const T*>(f.data) + at.n * f.image + at.h * f.row + at.w * f.pixel +
-                    s.group * j.c.outs;
+    const auto* from = static_cast<const Element<T>*>(f.data) + at.n * f.image + at.h * f.row +
+                       at.w * f.pixel + s.group * j.c.outs;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t o = (row + r) * j.height, count = min(j.c.outs - o, j.height);
       const int64_t width = tile_rows(count);
-      copy_pixels(from + o, f.pixel, count, some, width, width, true,
-                  to + r * j.height * j.steps + i * width);
+      put_pixels(from + o, f.pixel, count, i, some, width, width, true, to + r * j.panel());
     }
     i += some;
   }
@@ -206,23 +252,23 @@ void fetch(const void* from, int64_t bytes) {
 
 /// A block of dy that is not packed.
 template <class T>
-const T* outs_of(const Part& s, int64_t block) {
+const Element<T>* outs_of(const Part& s, int64_t block) {
   const PaddedInput& f = s.j.padded_dy;
-  return static_cast<const T*>(f.data) + (s.first * s.j.c.cols + s.begin(block)) * f.pixel +
-         s.group * s.j.c.outs;
+  return static_cast<const Element<T>*>(f.data) +
+         (s.first * s.j.c.cols + s.begin(block)) * f.pixel + s.group * s.j.c.outs;
 }
 
 /// What the first panel of pointwise patches needs of a block, and the next ones after it.
 template <class T>
 void fetch_block(const Part& s, int64_t block) {
   const Job& j = s.j;
-  const int64_t size = sizeof(T), k = s.steps(block);
+  const int64_t size = sizeof(Element<T>), k = s.steps(block);
   if (j.dy_unpacked) fetch(outs_of<T>(s, block), k * j.padded_dy.pixel * size);
   for (int64_t i = 0; i < k; ++i) {
     const Position at = position(j, s.first, s.begin(block) + i);
     const int64_t offset = at.n * j.x.image + at.h * j.c.step_h * j.x.row +
                            at.w * j.c.step_w * j.x.pixel + s.group * j.c.depth;
-    fetch(static_cast<const T*>(j.x.data) + offset, j.c.depth * size);
+    fetch(static_cast<const Element<T>*>(j.x.data) + offset, j.c.depth * size);
   }
 }
 
@@ -250,18 +296,17 @@ void pack_tap(const Part& s, int64_t block, int64_t p, int64_t q, int64_t elemen
     const int64_t some = j.x_flat ? k : min(c.cols - at.w, k - i);
     const int64_t h = at.h * c.step_h - c.top + p * c.tap_h;
     const int64_t w = at.w * c.step_w - c.left + q * c.tap_w;
-    const T* from = static_cast<const T*>(j.x.data) + at.n * j.x.image + h * j.x.row +
-                    w * j.x.pixel + s.group * c.depth + element;
-    T* const rows = to + i * width;
-    i += some;
+    const auto* from = static_cast<const Element<T>*>(j.x.data) + at.n * j.x.image + h * j.x.row +
+                       w * j.x.pixel + s.group * c.depth + element;
     Columns in = {0, some};
     if (!j.x_flat) in = columns_of(j, at.w, some, q);
     if (h < 0 || h >= j.x_shape.height) in = {some, some};
-    if (in.first > 0) clear_pixels(count, in.first, width, rows);
+    if (in.first > 0) put_zeros(count, i, in.first, width, to);
     if (in.first < in.end)
-      copy_pixels(from + in.first * step, step, count, in.end - in.first, width, capacity, false,
-                  rows + in.first * width);
-    if (in.end < some) clear_pixels(count, some - in.end, width, rows + in.end * width);
+      put_pixels(from + in.first * step, step, count, i + in.first, in.end - in.first, width,
+                 capacity, false, to);
+    if (in.end < some) put_zeros(count, i + in.end, some - in.end, width, to);
+    i += some;
   }
 }
 
@@ -272,7 +317,8 @@ void pack_patches(const Part& s, int64_t col, int64_t block, int64_t width, T* p
   const int64_t lane = col * j.width, lanes = min(j.window - lane, width);
   const Convolution& c = j.c;
   if (lanes < width)
-    memset(static_cast<void*>(panel), 0, static_cast<size_t>(s.steps(block) * width) * sizeof(T));
+    memset(static_cast<void*>(panel), 0,
+           static_cast<size_t>(j.units(s.steps(block)) * width) * sizeof(T));
   // From left to right: what a part writes too much, the next one mends.
   for (int64_t x = 0; x < lanes;) {
     const int64_t tap = (lane + x) / c.depth, e = lane + x - tap * c.depth, p = tap / c.taps_w;
@@ -337,12 +383,13 @@ template <class T>
 PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
   const Job& j = s.j;
   const Convolution& c = j.c;
+  constexpr int64_t size = sizeof(Element<T>);
   PrefetchRanges next = {};
   const int64_t begin = s.begin(block), end = min(s.begin(block + blocks), s.pixels);
   if (c.groups > 1 || begin >= end) return next;
   if (j.dy_flat && j.rows <= kTakenPanels) {
     next.from[0] = reinterpret_cast<const char*>(outs_of<T>(s, 0) + begin * j.padded_dy.pixel);
-    next.bytes[0] = (end - begin) * j.padded_dy.pixel * j.size;
+    next.bytes[0] = (end - begin) * j.padded_dy.pixel * size;
   }
   const bool dense =
       j.x.row == j.x.pixel * j.x_shape.width && j.x.image == j.x.row * j.x_shape.height;
@@ -353,8 +400,8 @@ PrefetchRanges prefetch_ranges(const Part& s, int64_t block, int64_t blocks) {
       return at.n * j.x.image + row * j.x.row + at.w * c.step_w * j.x.pixel;
     };
     const int64_t first = offset(begin);
-    next.from[1] = reinterpret_cast<const char*>(static_cast<const T*>(j.x.data) + first);
-    next.bytes[1] = (offset(end) - first) * j.size;
+    next.from[1] = reinterpret_cast<const char*>(static_cast<const Element<T>*>(j.x.data) + first);
+    next.bytes[1] = (offset(end) - first) * size;
   }
   return next;
 }
@@ -374,7 +421,7 @@ template <class T>
 void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, bool fetches,
               const T* taken, T* panel, uint8_t* sums, int64_t ld) {
   const Job& j = s.j;
-  const Micro& micro = micro_kernel(j.dy.dtype);
+  const Micro& micro = j.micro();
   const int64_t left = j.window - col * j.width, vecs = left <= j.lanes ? 1 : kTileVecs;
   Tile t = {};
   t.b = panel;
@@ -382,13 +429,13 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
   t.ldc = ld;
   t.last = static_cast<int>(min(left - (vecs - 1) * j.lanes, j.lanes));
   // Pointwise patches as wide as a panel are one in place.
-  const bool in_place = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb;
+  const bool in_place = j.x_flat && j.x.pixel == t.ldb && j.window == t.ldb && !j.pairs;
   const bool spreads =
       m.prefetch.bytes[0] + m.prefetch.bytes[1] > 0 && micro.run_with_prefetch != nullptr;
   const int64_t tiles = j.cols * m.blocks * m.rows;
   for (int64_t b = 0; b < m.blocks; ++b) {
     const int64_t block = m.block + b;
-    t.k = s.steps(block);
+    t.k = j.units(s.steps(block));
     t.accumulate = block > 0;
     if (fetches) fetch_block<T>(s, block);
     if (in_place)
@@ -399,8 +446,8 @@ void multiply(const Part& s, const BlockPair& m, int64_t col, int64_t split, boo
       const int64_t o = (m.row + r) * j.height;
       t.count = static_cast<int>(min(j.c.outs - o, j.height));
       const int height = tile_rows(t.count);
-      t.a =
-          j.dy_unpacked ? outs_of<T>(s, block) + o : taken + b * j.block() + r * j.height * j.steps;
+      t.a = taken + b * j.block() + r * j.panel();
+      if (j.dy_unpacked) t.a = outs_of<T>(s, block) + o;
       t.lda = j.dy_unpacked ? j.padded_dy.pixel : height;
       t.c = sums + (o * ld + col * j.width) * j.size;
       if (height == kTileRows && vecs == kTileVecs && spreads)
@@ -460,7 +507,8 @@ void write_sums(const Call& call, const Job& j, int64_t group, const Compute<S>*
   });
 }
 
-template <class S>
+/// Sums of panels of T into kernels of S.
+template <class S, class T = Compute<S>>
 void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
   Call alone = call;
   if (j.parts > 1) alone.parallel = nullptr;
@@ -477,12 +525,21 @@ void run(const Call& call, const Job& j, uint8_t* sums, uint8_t* scratch) {
         if (j.direct) continue;
         if (j.straight) to = dw.as<uint8_t>() + group * j.c.outs * dw.stride[0] * j.size;
         uint8_t* const taken = scratch + static_cast<size_t>(i) * taken_bytes(j);
-        add_part(alone, s, to, j.straight ? dw.stride[0] : j.columns,
-                 reinterpret_cast<Compute<S>*>(taken));
+        add_part(alone, s, to, j.straight ? dw.stride[0] : j.columns, reinterpret_cast<T*>(taken));
       }
     });
     if (!j.straight) write_sums<S>(call, j, group, reinterpret_cast<const Compute<S>*>(sums));
   }
+}
+
+/// As pad_input, in strides of elements also by pairs.
+PaddedInput read_input(const Call& call, const Job& j, const View& x, const PaddedShape& shape,
+                       bool here, void* memory) {
+  if (!j.pairs) return pad_input(call, x, shape, here, memory);
+  if (here) return {x.data, x.stride[0], x.stride[2], x.stride[3]};
+  PaddedInput f = pad_input(call, x, shape, false, memory, true);
+  f.image *= 2, f.row *= 2, f.pixel *= 2;
+  return f;
 }
 
 bool is_flat(const Job& j, const PaddedInput& f) {
@@ -500,17 +557,23 @@ Status conv2d_grad_weight(const Call& call) {
   uint8_t* rest = static_cast<uint8_t*>(call.scratch);
   uint8_t* const sums = rest;
   if (!filtered) rest += sum_bytes(j);
-  j.x = pad_input(call, j.c.x, j.x_shape, j.x_here, rest);
-  if (!j.x_here) rest += align64(padded_bytes(j.c.x, j.x_shape));
-  j.padded_dy = pad_input(call, j.dy, j.dy_shape, j.dy_here, rest);
-  if (!j.dy_here) rest += align64(padded_bytes(j.dy, j.dy_shape));
+  j.x = read_input(call, j, j.c.x, j.x_shape, j.x_here, rest);
+  if (!j.x_here) rest += align64(padded_bytes(j.c.x, j.x_shape, j.pairs));
+  j.padded_dy = read_input(call, j, j.dy, j.dy_shape, j.dy_here, rest);
+  if (!j.dy_here) rest += align64(padded_bytes(j.dy, j.dy_shape, j.pairs));
   if (filtered) return winograd_weight(call, j.c, j.x, j.padded_dy, call.out[0], rest);
   const bool plain = j.c.taps_h * j.c.taps_w == 1 && j.c.step_h * j.c.step_w == 1 &&
                      j.c.x.shape[2] == j.c.rows && j.c.x.shape[3] == j.c.cols;
   j.x_flat = plain && is_flat(j, j.x);
   j.dy_flat = is_flat(j, j.padded_dy);
-  j.dy_unpacked = j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 &&
+  j.dy_unpacked = !j.pairs && j.dy_flat && j.cols <= 2 && j.c.outs % 2 == 0 &&
                   j.padded_dy.pixel * j.size <= kMaxPixelStride;
+  if constexpr (kHasBf16Pairs) {
+    if (j.pairs) {
+      run<BF16, Bf16Pair>(call, j, sums, rest);
+      return Status::kOk;
+    }
+  }
   PROA_FLOATING(call.out[0].dtype, S, run<S>(call, j, sums, rest));
   return Status::kOk;
 }
@@ -521,8 +584,8 @@ size_t conv2d_grad_weight_scratch(const Call& call) {
   size_t bytes = winograd_weight_takes(j.c)
                      ? winograd_weight_scratch(j.c)
                      : sum_bytes(j) + static_cast<size_t>(j.parts) * taken_bytes(j);
-  if (!j.x_here) bytes += align64(padded_bytes(j.c.x, j.x_shape));
-  if (!j.dy_here) bytes += align64(padded_bytes(j.dy, j.dy_shape));
+  if (!j.x_here) bytes += align64(padded_bytes(j.c.x, j.x_shape, j.pairs));
+  if (!j.dy_here) bytes += align64(padded_bytes(j.dy, j.dy_shape, j.pairs));
   return bytes;
 }
 

@@ -318,6 +318,11 @@ void run_patches(const Call& call, const Job& s) {
     p.g.out.ldc = c.cols > 1 ? out.rows.at(1) - out.rows.at(0) : 0;
     if (c.end.plain()) p.g.out.epilogue = nullptr;
   }
+  const auto element = static_cast<int64_t>(size_of(out.dtype));
+  if (p.g.out.c == nullptr && out.stride == 1 && out.rows.uniform() && out.rows.step() == c.outs) {
+    p.dense_out = s.out;
+    p.out_row = c.outs * element;
+  }
   p.patches = {c.step_w * s.input.pixel * 4, c.taps_h, c.taps_w * units_per_pixel(c) / s.run,
                c.tap_h * s.input.row * 4, c.tap_w * s.input.pixel * 4};
   implicit_gemm(call, p);

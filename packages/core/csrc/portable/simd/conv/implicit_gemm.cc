@@ -27,9 +27,12 @@ struct Tiling {
 /// Chooses what to prefetch: the next rows of c if results are contiguous and more than the input
 /// still to be read, since a tile would otherwise stall on them; else the input.
 void set_prefetch(const PatchGemm& p, Tiling* c) {
-  const bool dense = p.g.out.c != nullptr && p.g.out.ldc == p.g.n && c->panel_strip >= c->panels &&
-                     c->groups == 1 && (p.lines == nullptr || p.lines->uniform());
-  const int64_t own = dense ? c->height * p.g.n * p.g.micro->size : 0;
+  const bool dense =
+      p.g.out.c != nullptr && p.g.out.ldc == p.g.n && (p.lines == nullptr || p.lines->uniform());
+  const bool in_order = c->panel_strip >= c->panels && c->groups == 1;
+  int64_t own = dense ? c->height * p.g.n * p.g.micro->size : 0;
+  if (p.dense_out != nullptr) own = c->height * p.out_row;
+  if (!in_order) own = 0;
   c->prefetches_c = !kSmallBuild && own > 0 && own >= p.prefetch.bytes / c->tiles;
   c->prefetch = c->prefetches_c ? own / c->panels : p.prefetch.bytes / (c->tiles * c->panels);
   c->prefetch_step = c->prefetch / max(c->k, 1);
@@ -103,6 +106,9 @@ void run_tile_at(const PatchGemm& p, const Tiling& cut, const Position& at, int6
     patches.prefetch_step = cut.prefetch_step;
     patches.prefetch = p.prefetch.at((tile * cut.panels + panel) * cut.prefetch);
     if (cut.prefetches_c) patches.prefetch = static_cast<const char*>(t.c) + next;
+    if (cut.prefetches_c && p.dense_out != nullptr)
+      patches.prefetch = static_cast<const char*>(p.dense_out) + (row + cut.height) * p.out_row +
+                         panel * cut.prefetch;
   }
   TileEnd end;
   const bool ends = !kSmallBuild && g.out.clamps && g.out.c != nullptr &&

@@ -32,6 +32,10 @@ struct PatchGemm {
                                // the stride within a line
   int64_t first = 0;           // index of the first patch, for g.out and lines
   Prefetch prefetch;
+  // Where the epilogue writes, if each row follows the one before: element (0, 0) and bytes of a
+  // row. Else nullptr.
+  void* dense_out = nullptr;
+  int64_t out_row = 0;
 };
 
 /// Bytes past the last patch that may be read, for patches `row` bytes apart.

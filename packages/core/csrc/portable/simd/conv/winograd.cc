@@ -6,6 +6,7 @@
 #include "proa/base/settings.h"
 #include "proa/base/winograd.h"
 #include "proa/simd/conv/winograd_tiles.h"
+#include "proa/simd/gemm/epilogue.h"
 #include "proa/simd/tuning.h"
 
 namespace proa::PROA_ISA {
@@ -233,13 +234,15 @@ PROA_INLINE void pack_taps(const float* taps, bool back, int64_t point, float* t
 }  // namespace
 
 bool winograd_takes(const Convolution& c) {
-  return settings().winograd && suits_winograd({c.kernels.dtype,
-                                                {c.taps_h, c.taps_w},
-                                                {c.step_h, c.step_w},
-                                                {c.tap_h, c.tap_w},
-                                                c.groups,
-                                                c.depth,
-                                                c.outs});
+  // Dot products of pairs take half the time of products of floats, of which it saves less.
+  return settings().winograd && !multiplies_bf16_pairs(c.kernels.dtype) &&
+         suits_winograd({c.kernels.dtype,
+                         {c.taps_h, c.taps_w},
+                         {c.step_h, c.step_w},
+                         {c.tap_h, c.tap_w},
+                         c.groups,
+                         c.depth,
+                         c.outs});
 }
 
 size_t winograd_packed_size(const Convolution& c) {

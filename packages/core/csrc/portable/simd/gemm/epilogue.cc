@@ -109,6 +109,50 @@ bool finish_floats(const InPlace& s) {
   return true;
 }
 
+/// True if narrow_rows takes it: BF16 in and out, side by side.
+bool narrows_rows(const FloatEpilogue& end) {
+  const bool adds = end.residual.data == nullptr ||
+                    (end.residual.dtype == DType::kBF16 && end.residual.stride == 1);
+  return !kSmallBuild && end.out.dtype == DType::kBF16 && end.out.stride == 1 && adds &&
+         !end.by_channels();
+}
+
+/// finish_rows in registers: with a small k it counts.
+template <bool kAdds, Act kAct>
+void narrow_rows(const FloatEpilogue& end, const float* tile, int64_t ldt, int64_t row, int rows,
+                 int64_t col, int64_t cols) {
+  for (int i = 0; i < rows; ++i, tile += ldt) {
+    BF16* const to = static_cast<BF16*>(end.out.data) + end.out.rows.at(row + i) + col;
+    const BF16* from = nullptr;
+    if (kAdds)
+      from = static_cast<const BF16*>(end.residual.data) + end.residual.rows.at(row + i) + col;
+    for (int64_t j = 0; j < cols; j += kLanes) {
+      const int64_t some = cols - j;
+      const bool whole = some >= kLanes;
+      VF v = whole ? load(tile + j) : load_n(tile + j, some);
+      if (kAdds) v += whole ? load(from + j) : load_n(from + j, some);
+      v = activate(kAct, v);
+      if (whole)
+        store(to + j, v);
+      else
+        store_n(to + j, v, some);
+    }
+  }
+}
+
+using NarrowRows = void (*)(const FloatEpilogue& end, const float* tile, int64_t ldt, int64_t row,
+                            int rows, int64_t col, int64_t cols);
+template <bool kAdds>
+NarrowRows narrow_rows_of(Act act) {
+  constexpr NarrowRows kByAct[] = {
+      narrow_rows<kAdds, Act::kNone>,        narrow_rows<kAdds, Act::kRelu>,
+      narrow_rows<kAdds, Act::kRelu6>,       narrow_rows<kAdds, Act::kHardSwish>,
+      narrow_rows<kAdds, Act::kHardSigmoid>, narrow_rows<kAdds, Act::kSigmoid>,
+      narrow_rows<kAdds, Act::kTanh>,        narrow_rows<kAdds, Act::kGelu>,
+      narrow_rows<kAdds, Act::kSilu>};
+  return kByAct[static_cast<int64_t>(act)];
+}
+
 }  // namespace
 
 void activate(Act act, float* y, int64_t n) {
@@ -129,6 +173,13 @@ void activate(Act act, double* y, int64_t n) {
 void float_epilogue(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                     int cols) {
   const FloatEpilogue& end = *static_cast<const FloatEpilogue*>(ctx);
+  if constexpr (!kSmallBuild) {
+    if (narrows_rows(end)) {
+      const bool adds = end.residual.data != nullptr;
+      const NarrowRows run = adds ? narrow_rows_of<true>(end.act) : narrow_rows_of<false>(end.act);
+      return run(end, static_cast<const float*>(tile), ldt, row, rows, col, cols);
+    }
+  }
   if (is_double(end.out.dtype))
     finish_rows(end, static_cast<double*>(tile), ldt, row, rows, col, cols);
   else if (kSmallBuild ||

@@ -52,8 +52,15 @@ struct EmulatedArith : PairArith {
 
 template <class Arith>
 constexpr Micro micro() {
-  return {4,       kLanes,  2,      kFloatSteps, run_any<Arith>, run_any_patches<Arith>,
-          nullptr, nullptr, nullptr};
+  return {4,
+          kLanes,
+          2,
+          kFloatSteps,
+          run_any<Arith>,
+          run_any_patches<Arith>,
+          nullptr,
+          run_with_prefetch<Arith>,
+          nullptr};
 }
 
 }  // namespace

@@ -87,16 +87,22 @@ template <class T>
 void widen_from(const T* from, int64_t stride, int64_t n, Compute<T>* to) {
   constexpr int kWidth = kLanesOf<T>;
   int64_t i = 0;
-  if (stride == 1)
+  if (stride == 1) {
     for (; i + kWidth <= n; i += kWidth) store(to + i, load(from + i));
+    if (i < n) store_n(to + i, load_n(from + i, n - i), n - i);
+    return;
+  }
   for (; i < n; ++i) to[i] = static_cast<Compute<T>>(from[i * stride]);
 }
 
 template <class T>
 void narrow_to(const Compute<T>* from, int64_t stride, int64_t n, T* to) {
   int64_t i = 0;
-  if (stride == 1)
+  if (stride == 1) {
     for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) store(to + i, load(from + i));
+    if (i < n) store_n(to + i, load_n(from + i, n - i), n - i);
+    return;
+  }
   for (; i < n; ++i) to[i * stride] = static_cast<T>(from[i]);
 }
 

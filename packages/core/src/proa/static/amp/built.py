@@ -13,11 +13,11 @@ from proa.ir import verify
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.flow import has_flow, outline
+from proa.ir.precision import LOW, Rewriter, narrows
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.ir.record import at_once
 from proa.static.amp.lists import AutoMixedPrecisionLists
-from proa.static.amp.rewriter import LOW, Rewriter, narrows
 from proa.static.exporting import held_array
 from proa.static.program import Program
 from proa.static.scope import Scope
@@ -38,7 +38,9 @@ class _BuiltRewriter(Rewriter):
         level: str,
         guarded: bool,
     ) -> None:
-        super().__init__(program.graph, lists, low, level, guarded)
+        super().__init__(
+            program.graph, lists.classes(level), low, lists.black_varnames, guarded
+        )
         self.built = program
         self.role: str | None = None
 

@@ -9,10 +9,10 @@ from proa.amp.autocast import check_level, low_dtype
 from proa.errors import InvalidArgumentError
 from proa.ir import Program, verify
 from proa.ir.passes import apply
+from proa.ir.precision import Rewriter, converted, narrows
 from proa.ir.program import Node
 from proa.static.amp.built import rewrite_built, store_built_low
 from proa.static.amp.lists import AutoMixedPrecisionLists
-from proa.static.amp.rewriter import Rewriter, converted, narrows
 from proa.static.program import Program as StaticProgram
 from proa.static.scope import Scope, global_scope
 
@@ -43,7 +43,8 @@ def rewrite(
     dtype = low_dtype(where, low).name
     chosen = lists if lists is not None else AutoMixedPrecisionLists(dtype=dtype)
     if level != "O0":
-        Rewriter(program, chosen, dtype, level, guarded).run()
+        wide = chosen.black_varnames
+        Rewriter(program, chosen.classes(level), dtype, wide, guarded).run()
         verify(program)
         apply(program, ["remove_dead_code"])
     return {

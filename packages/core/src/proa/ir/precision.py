@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from proa import _core
-from proa.ir import Program
 from proa.ir.attributes import row_of
 from proa.ir.builder import make_node
 from proa.ir.flow import bodies_of, is_flow
-from proa.ir.program import Block, Node, Value
-from proa.ir.record import to_array
+from proa.ir.passes.pipeline import apply
+from proa.ir.program import Block, Node, Program, Value
 from proa.ir.shapes import infer
-from proa.static.amp.lists import AutoMixedPrecisionLists
+from proa.ir.verify import verify
+from proa.schema import ROWS
 
 LOW = ("float16", "bfloat16")
+#: Rows of autocast's black list that sum in float32 inside, whatever they are given.
+_SUMS_WIDE = {"log_softmax", "logsumexp", "mean", "recurrent", "softmax", "sum"}
 
 
 def converted(value: Value, dtype: str) -> Any:
     """The elements of a float32 constant in that dtype, as the graph holds them."""
+    from proa import _core
+    from proa.ir.record import to_array
+
     tensor = _core.from_numpy(np.asarray(value.data), True)
     return to_array(_core.ops.cast(tensor, dtype=dtype))
 
@@ -30,23 +35,25 @@ class Rewriter:
 
     Args:
         program: What is rewritten.
-        lists: The classes of operators.
+        classes: Of rows: those of autocast, or "follow": 16 bits if an array is of 16.
         low: The 16-bit dtype.
-        level: "O1" or "O2".
+        wide_names: Names of values; what reads or makes one stays float32.
         guarded: Whether nodes without the mark of `fp16_guard` stay float32.
+        folds: Whether parameters are converted here, not by casts.
     """
 
     def __init__(
         self,
         program: Program,
-        lists: AutoMixedPrecisionLists,
+        classes: Mapping[str, str],
         low: str,
-        level: str,
-        guarded: bool,
+        wide_names: Collection[str] = (),
+        guarded: bool = False,
+        folds: bool = False,
     ) -> None:
-        self.program, self.lists, self.low = program, lists, low
-        self.classes = lists.classes(level)
-        self.guarded = guarded
+        self.program, self.classes, self.low = program, classes, low
+        self.wide_names = frozenset(wide_names)
+        self.guarded, self.folds = guarded, folds
         #: The bodies that are rewritten.
         self.bodies: set[int] = set()
         self.nodes: list[Node] = []
@@ -95,13 +102,15 @@ class Rewriter:
     def _kind(self, node: Node) -> str:
         row = row_of(node.op)
         names = {v.name for v in (*node.inputs, *node.outputs) if v is not None}
-        if (self.guarded and not node.low) or names & self.lists.black_varnames:
+        if (self.guarded and not node.low) or names & self.wide_names:
             return "black"
         kind = self.classes.get(node.op, "gray")
         if "float32" in row.dtypes and self.low not in row.dtypes:
             return "black"
         dtypes = {v.dtype for v in node.inputs if v is not None and not _weak(v)}
         narrow = self.low in dtypes
+        if kind == "follow":
+            return "white" if narrow else "gray"
         if kind == "gray" and narrow and "float32" in dtypes:
             return "black"  # they meet in the wider
         if kind == "gray" and narrow:
@@ -124,7 +133,8 @@ class Rewriter:
     def _cast(self, value: Value, dtype: str) -> Value:
         found = self.casts.get((value, dtype))
         if found is None:
-            if value.kind == "const" and value.data is not None:
+            fixed = value.kind == "const" or (self.folds and value.is_constant)
+            if fixed and value.data is not None:
                 found = self.program.constant(converted(value, dtype), dtype)
             else:
                 node = make_node(self.program, "cast", [value], {"dtype": dtype})
@@ -142,3 +152,44 @@ def _weak(value: Value) -> bool:
 def narrows(node: Node) -> bool:
     """Whether a node is a cast to 16 bits."""
     return node.op == "cast" and node.outputs[0].dtype in LOW
+
+
+def compute_in_bfloat16(program: Program, keep: Collection[str] = ()) -> None:
+    """Let a float32 model for inference compute in bfloat16; in place.
+
+    Products, convolutions, attention, embeddings and recurrent nets take bfloat16 and
+    sum in float32. What follows them stays in bfloat16 as far as it has kernels: norms
+    with float32 parameters, sums, means and softmax, which compute in float32 inside.
+    Logarithms, exponentials and powers, what no product comes before (such as
+    positions), and inputs and outputs are float32. Weights are converted here. Fusions
+    come before, so that the constants in them stay float32.
+
+    Args:
+        keep: Rows, or names of values that nodes make, that stay in float32.
+    """
+    classes = dict(_INFERENCE_CLASSES)
+    classes.update(dict.fromkeys((name for name in keep if name in ROWS), "black"))
+    names = [value.name for value in program.main.outputs]
+    wide = list(program.main.outputs)
+    values = [name for name in keep if name not in ROWS]
+    Rewriter(program, classes, "bfloat16", values, folds=True).run()
+    for name, old, new in zip(names, wide, program.main.outputs, strict=True):
+        if new is not old:  # a cast takes the name
+            old.name, new.name = new.name, name
+    program.metadata["precision"] = "bfloat16"
+    verify(program)
+    apply(program, ["remove_dead_code"])
+
+
+def _inference_class(name: str) -> str:
+    row = ROWS[name]
+    if row.autocast == "white" or name in _NARROW:
+        return "white"
+    if row.autocast == "mixed":
+        return "mixed"
+    return "black" if row.autocast == "black" and name not in _SUMS_WIDE else "follow"
+
+
+#: Rows without gradients, and those that training leaves in float32.
+_NARROW = {"conv2d_act", "embedding", "linear_act", "recurrent"}
+_INFERENCE_CLASSES = {name: _inference_class(name) for name in ROWS}

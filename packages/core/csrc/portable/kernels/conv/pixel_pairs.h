@@ -1,0 +1,23 @@
+#pragma once
+// Panels of pixels by pairs of BF16, for sums over pixels: unit (u, i) holds element i of pixels 2u
+// and 2u + 1. Pixels come in order of rising number; where one comes alone, the other half is 0 or
+// follows.
+#include <stdint.h>
+
+#include "proa/base/dispatch.h"
+
+namespace proa::PROA_ISA {
+
+/// Two elements of BF16, the lower half first.
+struct Bf16Pair {
+  uint32_t bits;
+};
+
+/// Puts `count` contiguous elements of each of n pixels, `step` elements apart, as pixels
+/// [at, at + n) into a panel whose rows are `width` units apart.
+void put_pixel_pairs(const uint16_t* from, int64_t step, int64_t count, int64_t at, int64_t n,
+                     int64_t width, Bf16Pair* panel);
+/// The same of zeros.
+void clear_pixel_pairs(int64_t count, int64_t at, int64_t n, int64_t width, Bf16Pair* panel);
+
+}  // namespace proa::PROA_ISA

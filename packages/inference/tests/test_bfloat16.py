@@ -1,0 +1,291 @@
+"""Models that compute in bfloat16."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proa
+from proa.errors import PreconditionNotMetError
+from proa.ir import file
+from proa.runtime import multiplies_bfloat16
+from proa.static import InputSpec
+from proa_inference import (
+    Config,
+    PrecisionType,
+    compare_models,
+    convert_to_mixed_precision,
+    create_predictor,
+)
+from proa_inference.cli import main
+from proa_inference.optimize import optimized_program
+
+RNG = np.random.default_rng(5)
+needs_bfloat16 = pytest.mark.skipif(
+    not multiplies_bfloat16(), reason="no AVX512_BF16, and no PROA_BF16=emulate"
+)
+
+
+class Network(proa.nn.Layer):
+    """Convolutions with norms, a residual, a depthwise one, a product and logarithm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = proa.nn.Conv2D(3, 32, 3, padding=1)
+        self.norm = proa.nn.BatchNorm2D(32)
+        self.second = proa.nn.Conv2D(32, 32, 3, padding=1)
+        self.depthwise = proa.nn.Conv2D(32, 32, 3, padding=1, groups=32)
+        self.last = proa.nn.Linear(32, 10)
+
+    def forward(self, x: Any) -> Any:
+        x = proa.nn.functional.relu(self.norm(self.first(x)))
+        x = proa.nn.functional.relu(self.second(x) + x)
+        x = proa.nn.functional.hardswish(self.depthwise(x))
+        logits = self.last(x.mean([2, 3]))
+        return {"logits": logits, "energy": proa.exp(logits).sum(-1)}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    proa.seed(2)
+    network = Network()
+    for _ in range(3):  # statistics
+        network(proa.to_tensor(RNG.standard_normal((4, 3, 16, 16)).astype("float32")))
+    network.eval()
+    path = tmp_path_factory.mktemp("bf16") / "net.proa"
+    proa.jit.save(network, path, [InputSpec([None, 3, 16, 16], "float32", "x")])
+    return path
+
+
+def images(count: int) -> np.ndarray:
+    return RNG.standard_normal((count, 3, 16, 16)).astype(np.float32)
+
+
+def narrow(model: Path, keep: tuple[str, ...] = (), threads: int = 1) -> Config:
+    config = Config(model)
+    config.set_cpu_math_library_num_threads(threads)
+    config.enable_bf16(keep)
+    return config
+
+
+@needs_bfloat16
+def test_the_whole_graph_computes_in_bfloat16(model: Path) -> None:
+    program = optimized_program(narrow(model))
+    made = {n.op: n.outputs[0].dtype for n in program.nodes() if n.op != "cast"}
+    assert made.pop("exp") == "float32"  # needs more bits
+    made.pop("sum")  # of what it gives
+    assert set(made.values()) == {"bfloat16"}
+    # Weights are held in 16 bits; one cast is of x, one of the logits.
+    large = [v for v in program.constants() if v.data is not None and v.data.size > 9]
+    assert {v.dtype for v in large} == {"bfloat16"}
+    assert [n.op for n in program.nodes()].count("cast") == 2
+
+
+@needs_bfloat16
+def test_results_are_near_float32_with_names_and_dtypes_kept(model: Path) -> None:
+    plain, other = create_predictor(Config(model)), create_predictor(narrow(model))
+    x = images(5)
+    assert other.get_input_names() == ["x"]
+    assert other.get_output_names() == ["logits", "energy"]
+    for want, got in zip(plain.run([x]), other.run([x]), strict=True):
+        assert got.dtype == np.float32
+        assert not np.array_equal(got, want)
+        # Six layers, each of which rounds by 2^-9.
+        np.testing.assert_allclose(got, want, rtol=0, atol=2**-6 * np.abs(want).max())
+
+
+@needs_bfloat16
+def test_results_are_the_same_for_any_threads_run_and_place_in_a_batch(
+    model: Path,
+) -> None:
+    x = images(6)
+    whole = create_predictor(narrow(model)).run([x])
+    predictor = create_predictor(narrow(model, threads=2))
+    for _ in range(3):
+        for want, got in zip(whole, predictor.run([x]), strict=True):
+            np.testing.assert_array_equal(got, want)
+    for want, got in zip(whole, predictor.clone().run([x[4:5]]), strict=True):
+        np.testing.assert_array_equal(got, want[4:5])
+
+
+class Words(proa.nn.Layer):
+    """An embedding, a layer of `make`, and a product."""
+
+    def __init__(self, make: Any) -> None:
+        super().__init__()
+        self.words = proa.nn.Embedding(50, 32)
+        self.middle = make()
+        self.last = proa.nn.Linear(32, 5)
+
+    def forward(self, ids: Any) -> Any:
+        y = self.middle(self.words(ids))
+        return self.last(y[0] if isinstance(y, tuple) else y)
+
+
+@needs_bfloat16
+@pytest.mark.parametrize(
+    ("make", "op"),
+    [
+        (lambda: proa.nn.GRU(32, 32), "recurrent"),
+        (lambda: proa.nn.LSTM(32, 32), "recurrent"),
+        (lambda: proa.nn.TransformerEncoderLayer(32, 4, 64), "attention"),
+    ],
+)
+def test_sequences_compute_in_bfloat16(make: Any, op: str, tmp_path: Path) -> None:
+    network = Words(make)
+    network.eval()
+    path = tmp_path / "words.proa"
+    proa.jit.save(network, path, [InputSpec([None, 7], "int64", "ids")])
+    made = {n.op: n.outputs[0].dtype for n in optimized_program(narrow(path)).nodes()}
+    assert made["embedding"] == made[op] == made["linear"] == "bfloat16"
+    ids = RNG.integers(0, 50, (3, 7))
+    (want,), (got,) = (
+        create_predictor(c).run([ids]) for c in (Config(path), narrow(path))
+    )
+    np.testing.assert_allclose(got, want, rtol=0, atol=2**-5 * np.abs(want).max())
+
+
+@needs_bfloat16
+def test_operators_and_arrays_stay_in_float32_if_they_are_named(model: Path) -> None:
+    def dtypes(config: Config) -> dict[str, str]:
+        program = optimized_program(config)
+        return {n.op: n.outputs[0].dtype for n in program.nodes()}
+
+    found = dtypes(narrow(model, ("linear",)))
+    assert found["linear"] == "float32"
+    assert found["conv2d_act"] == "bfloat16"
+    alone = Config(model)
+    alone.set_bfloat16_op({"linear"})
+    alone.enable_mkldnn_bfloat16()
+    assert alone.mkldnn_bfloat16_enabled()
+    found = dtypes(alone)
+    assert found["linear"] == "bfloat16"
+    assert found["conv2d_act"] == "float32"
+    program = file.from_bytes(Config(model).content())
+    first = next(n.outputs[0].name for n in program.nodes() if n.op == "conv2d")
+    plain = narrow(model, (first,))
+    plain.switch_ir_optim(False)
+    made = {
+        v.name: v.dtype for n in optimized_program(plain).nodes() for v in n.outputs
+    }
+    assert made[first] == "float32"
+    assert "bfloat16" in made.values()
+
+
+@needs_bfloat16
+def test_a_report_says_what_each_layer_loses(model: Path) -> None:
+    found = compare_models(Config(model), narrow(model), [images(2)])
+    layers = [d for d in found if not d.is_output]
+    assert len(layers) > 6
+    assert all(d.shape for d in layers)
+    convolutions = [d for d in found if d.op[0] == "conv2d"]
+    assert len(convolutions) == 3
+    assert all(0 < d.relative < 2**-6 for d in convolutions)
+    assert [d.is_output for d in found[-2:]] == [True, True]
+
+
+@needs_bfloat16
+def test_the_command_line_optimizes_and_compares(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "narrow.proa"
+    assert main(["optimize", str(model), str(written), "--bf16"]) == 0
+    assert written.stat().st_size < 0.7 * model.stat().st_size
+    x = images(3)
+    for want, got in zip(
+        create_predictor(narrow(model)).run([x]),
+        create_predictor(Config(written)).run([x]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(got, want)
+    capsys.readouterr()
+    assert main(["compare", str(model), str(model), "--bf16", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0 < max(d["relative"] for d in found) < 0.1
+
+
+def test_a_converted_model_computes_in_bfloat16_on_any_cpu(
+    model: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "half.proa"
+    convert_to_mixed_precision(
+        model, None, path, mixed_precision=PrecisionType.Bfloat16, black_list=["linear"]
+    )
+    program = file.read(path)
+    made = {n.op: n.outputs[0].dtype for n in program.nodes()}
+    assert made["conv2d_act"] == "bfloat16"
+    assert made["linear"] == "float32"
+    x = images(3)
+    want, got = (create_predictor(Config(p)).run([x])[0] for p in (model, path))
+    np.testing.assert_allclose(got, want, rtol=0, atol=2**-6 * np.abs(want).max())
+
+
+def _in_a_process(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_cpu_that_widens_is_refused_with_a_reason() -> None:
+    code = "from proa_inference import Config; Config().enable_bf16()"
+    done = _in_a_process(code, PROA_BF16="off")
+    assert PreconditionNotMetError.__name__ in done.stderr
+    assert "expected a CPU with AVX512_BF16" in done.stderr
+
+
+def test_c_takes_a_model_in_bfloat16_alone(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.proa"
+    convert_to_mixed_precision(
+        model, None, path, mixed_precision=PrecisionType.Bfloat16
+    )
+    code = f"""
+import ctypes, pathlib, proa_inference
+folder = pathlib.Path(proa_inference.__file__).parent / "lib"
+c = ctypes.CDLL(str(folder / "libproa_inference.so"))
+c.proa_config_create.restype = ctypes.c_void_p
+c.proa_last_error.restype = ctypes.c_char_p
+config, predictor = ctypes.c_void_p(c.proa_config_create()), ctypes.c_void_p()
+enabled = c.proa_config_enable_bf16(config)
+print(enabled, c.proa_config_bf16(config))
+if enabled:
+    print(c.proa_last_error().decode())
+    raise SystemExit
+for path in ({str(model)!r}, {str(path)!r}):
+    c.proa_config_set_model(config, path.encode())
+    print(c.proa_predictor_create(config, ctypes.byref(predictor)))
+    print(c.proa_last_error().decode() if not predictor else "made")
+"""
+    refused = _in_a_process(code, PROA_BF16="off").stdout
+    assert refused.startswith("3 0\n[proa_config_enable_bf16] expected a CPU with")
+    if multiplies_bfloat16():
+        lines = _in_a_process(code).stdout.splitlines()
+        assert lines[:2] == ["0 1", "1"]
+        assert "expected a model that computes in bfloat16" in lines[2]
+        assert lines[3:] == ["0", "made"]
+
+
+@pytest.mark.skipif(
+    "avx512f" not in (Path("/proc/cpuinfo").read_text() if os.name == "posix" else "")
+    or "PROA_BF16" in os.environ,
+    reason="the emulation needs AVX-512; or this is the run with it",
+)
+def test_all_of_it_with_the_emulation() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
+        env={**os.environ, "PROA_BF16": "emulate"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
