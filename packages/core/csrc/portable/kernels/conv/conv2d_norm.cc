@@ -16,8 +16,6 @@ Convolution make_convolution(const Call& c) {
   if (c.n_in > 6 && c.in[6].given())
     r.end.residual = pixel_matrix(c.in[6], 0, 0, 1, 1, r.rows, r.cols);
   r.end.act = static_cast<Act>(a.act);
-  r.end.scale = static_cast<float>(a.scale);
-  r.end.offset = static_cast<float>(a.offset);
   return r;
 }
 
@@ -38,14 +36,18 @@ Status conv2d_norm(const Call& c) {
   for (int i = 0; i < 3; ++i)
     widen(c.in[2 + i].data, type, c.in[2 + i].stride[0], channels, numbers + i * each);
   Convolution r = make_convolution(c);
-  r.end.norm = {numbers, numbers + each, numbers + 2 * each};
+  const auto& a = c.attr<Conv2dNormAttrs>();
+  const ChannelNorm norm = {numbers, numbers + each, numbers + 2 * each,
+                            static_cast<float>(a.scale), static_cast<float>(a.offset)};
+  r.end.norm = &norm;
   convolve(c, r, numbers + numbers_bytes(c));
   return Status::kOk;
 }
 
 size_t conv2d_norm_scratch(const Call& c) {
   Convolution r = make_convolution(c);
-  r.end.norm.factor = &r;  // there is one
+  const ChannelNorm norm;
+  r.end.norm = &norm;
   return numbers_bytes(c) + convolve_scratch(r);
 }
 size_t conv2d_norm_pack_size(const Call& c) { return convolve_packed_size(make_convolution(c)); }

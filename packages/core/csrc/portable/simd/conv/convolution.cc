@@ -367,7 +367,7 @@ MatrixRef shifted(MatrixRef p, int64_t channels) {
 
 ChannelNorm shifted(const ChannelNorm& norm, int64_t channels, int64_t size) {
   auto at = [&](const void* p) { return static_cast<const uint8_t*>(p) + channels * size; };
-  return {at(norm.center), at(norm.factor), at(norm.shift)};
+  return {at(norm.center), at(norm.factor), at(norm.shift), norm.scale, norm.offset};
 }
 
 /// Contiguous elements of a row of taps in a padded input.
@@ -381,10 +381,13 @@ void run_group(const Call& call, const Convolution& c, Job s, int64_t group, int
                void* scratch) {
   if (!is_depthwise(c)) s.packed += static_cast<size_t>(group) * group_bytes(c);
   const int64_t first = group * c.outs, size = s.micro.size;
-  FloatEpilogue end = c.end;
-  end.out = shifted(c.end.out, first);
-  end.residual = shifted(c.end.residual, first);
-  if (c.end.by_channels()) end.norm = shifted(c.end.norm, first, size);
+  FloatEpilogue end = {shifted(c.end.out, first), shifted(c.end.residual, first), c.end.act,
+                       nullptr};
+  ChannelNorm norm;
+  if (c.end.by_channels()) {
+    norm = shifted(*c.end.norm, first, size);
+    end.norm = &norm;
+  }
   set_output(&s.g.out, &end);
   s.out = end.out.data;
   if (s.init != nullptr) s.init += first * size;

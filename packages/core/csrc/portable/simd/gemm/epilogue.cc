@@ -56,12 +56,12 @@ template <class T>
 void finish_rows(const FloatEpilogue& end, T* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols) {
   for (int i = 0; i < rows; ++i, tile += ldt) {
-    if (end.by_channels()) normalise(end.norm, col, cols, tile);
+    if (end.by_channels()) normalise(*end.norm, col, cols, tile);
     if (end.residual.data != nullptr) add_residual(end.residual, row + i, col, cols, tile);
     if (end.act != Act::kNone) activate(end.act, tile, cols);
     if (end.is_scaled())
       for (int j = 0; j < cols; ++j)
-        tile[j] = tile[j] * static_cast<T>(end.scale) + static_cast<T>(end.offset);
+        tile[j] = tile[j] * static_cast<T>(end.norm->scale) + static_cast<T>(end.norm->offset);
     const int64_t at = end.out.rows.at(row + i) + col * end.out.stride;
     void* const to =
         static_cast<uint8_t*>(end.out.data) + at * static_cast<int64_t>(size_of(end.out.dtype));
@@ -195,7 +195,7 @@ bool takes_tiles(const MatrixRef& out) {
 TileEnd tile_end(const FloatEpilogue& end, int64_t col) {
   auto at = [&](const void* p) { return static_cast<const float*>(p) + col; };
   const float none = __builtin_inff();
-  return {at(end.norm.center), at(end.norm.factor), at(end.norm.shift),
+  return {at(end.norm->center), at(end.norm->factor), at(end.norm->shift),
           end.act == Act::kNone ? -none : 0.0f, end.act == Act::kRelu6 ? 6.0f : none};
 }
 
@@ -208,6 +208,7 @@ void set_output(GemmOutput* out, const FloatEpilogue* end) {
   }
   out->epilogue = float_epilogue;
   out->epilogue_ctx = end;
+  if (kSmallBuild) return;
   out->clamps = finishes_vectors(*end) && end->by_channels() && end->residual.data == nullptr &&
                 end->act <= Act::kRelu6 && !end->is_scaled();
 }

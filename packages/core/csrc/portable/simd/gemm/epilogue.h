@@ -34,15 +34,15 @@ struct MatrixRef {
 /// the output is, from the channel of column 0 on.
 struct ChannelNorm {
   const void *center = nullptr, *factor = nullptr, *shift = nullptr;
+  float scale = 1.0f, offset = 0.0f;  // y * scale + offset, the last step of the epilogue
 };
 struct FloatEpilogue {
   MatrixRef out;
   MatrixRef residual;  // data == nullptr: none
   Act act = Act::kNone;
-  ChannelNorm norm;
-  float scale = 1.0f, offset = 0.0f;  // y * scale + offset, the last step of one with a norm
-  bool is_scaled() const { return by_channels() && (scale != 1.0f || offset != 0.0f); }
-  bool by_channels() const { return kHasChannelEpilogue && norm.factor != nullptr; }
+  const ChannelNorm* norm = nullptr;
+  bool by_channels() const { return kHasChannelEpilogue && norm != nullptr; }
+  bool is_scaled() const { return by_channels() && (norm->scale != 1.0f || norm->offset != 0.0f); }
   /// True if results are only written.
   bool plain() const { return residual.data == nullptr && act == Act::kNone && !by_channels(); }
 };

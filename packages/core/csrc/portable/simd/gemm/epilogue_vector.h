@@ -75,9 +75,9 @@ struct VectorEnd {
         adds(e.residual.data != nullptr),
         scales(e.is_scaled()) {
     if (!is_normed) return;
-    center = read(static_cast<const float*>(e.norm.center) + channel);
-    factor = read(static_cast<const float*>(e.norm.factor) + channel);
-    shift = read(static_cast<const float*>(e.norm.shift) + channel);
+    center = read(static_cast<const float*>(e.norm->center) + channel);
+    factor = read(static_cast<const float*>(e.norm->factor) + channel);
+    shift = read(static_cast<const float*>(e.norm->shift) + channel);
   }
   PROA_INLINE VF read(const float* p) const { return some == kLanes ? load(p) : load_n(p, some); }
   /// The results of row `row` from its sums.
@@ -87,7 +87,7 @@ struct VectorEnd {
     if (adds)
       v += read(static_cast<const float*>(end.residual.data) + end.residual.rows.at(row) + channel);
     v = activate(kAct, v);
-    return scales ? v * end.scale + end.offset : v;
+    return scales ? v * end.norm->scale + end.norm->offset : v;
   }
 };
 
