@@ -315,6 +315,16 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/run.py", *session.posargs)
 
 
+@nox.session(reuse_venv=True)
+def search(session: nox.Session) -> None:
+    """Measure architecture searches: build/search.json, for `nox -s figures`."""
+    built = wheels(session, "core", "slim")
+    session.install(*built.values(), *group("test", "slim"))
+    session.install("--force-reinstall", "--no-deps", *built.values())
+    script = "packages/slim/tests/search_figures.py"
+    session.run("python", script, "build/search.json")
+
+
 @nox.session
 def size(session: nox.Session) -> None:
     """Hold wheels, lite's libraries and the cost of `import proa` to their budgets."""

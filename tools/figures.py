@@ -44,6 +44,7 @@ def collect(root: Path, measured: Figures) -> list[str]:
         "quickstart": (root / "quickstart" / "report.json", _quickstart),
         "sizes": (root / "build" / "size.json", _sizes),
         "training": (root / "build" / "bench" / "bench.json", _training),
+        "search": (root / "build" / "search.json", _search),
     }
     found = []
     for name, (path, update) in sources.items():
@@ -82,6 +83,10 @@ def _sizes(measured: Figures, sizes: Figures) -> None:
     if missing:
         raise SystemExit(f"[figures] build/size.json has no {', '.join(missing)}")
     measured["sizes"] = {"command": "nox -s size", **sizes}
+
+
+def _search(measured: Figures, found: Figures) -> None:
+    measured["search"] = {"command": "nox -s search", **found}
 
 
 def _training(measured: Figures, bench: Figures) -> None:
@@ -249,6 +254,34 @@ def slim_table(name: str) -> Callable[[Figures], str]:
     return text
 
 
+def search(measured: Figures) -> str:
+    """What searches of the table find, and what a supernet costs."""
+    part, shot = measured["search"], measured["search"]["one_shot"]
+    lines = [
+        f"| {part['steps']} trials, {part['seeds']} seeds | in the best 5 % | better "
+        "networks: median (greatest) | epochs saved: mean (least) |",
+        "|---|---|---|---|",
+    ]
+    for row in part["rows"]:
+        saved = f"{row['saved']:.0%} ({row['least_saved']:.0%})" if row["saved"] else ""
+        lines.append(
+            f"| {row['name']} | {row['top5']} of {part['seeds']} | "
+            f"{row['median_better']:.1%} ({row['worst_better']:.1%}) | {saved} |"
+        )
+    seconds = shot["seconds_train"] + shot["seconds_search"]
+    alone = shot["steps"] * shot["seconds_each"]
+    lines += [
+        "",
+        f"A supernet of this space, {shot['epochs']} epochs and {shot['steps']} "
+        f"evaluations, took {seconds:.0f} s of one thread;",
+        f"training {shot['steps']} networks takes {alone:.0f} s, "
+        f"{shot['ratio']:.0f} times as long. Of all networks {shot['better']:.1%} are "
+        "better than the",
+        f"one it found ({_where(part)}).",
+    ]
+    return "\n".join(lines)
+
+
 def latency(runtime: str) -> Callable[[Figures], str]:
     """The rows of one runtime in the quickstart."""
 
@@ -288,6 +321,7 @@ RENDERERS: dict[str, Callable[[Figures], str]] = {
     "training": training,
     "training-compiled": training_with_compiled,
     "quickstart": quickstart,
+    "search": search,
     "slim": slim,
     **{f"slim-{name}": slim_table(name) for name in SLIM_TABLES},
     "latency-inference": latency("inference"),
