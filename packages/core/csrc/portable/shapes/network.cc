@@ -18,20 +18,22 @@ bool is_list(const Ints& v, int count, int64_t lower) {
   return true;
 }
 
-/// Arrays from the third on. The int8 rows have multiplier and bias, the others bias and residual:
-/// all are vectors over channels but the residual, which has the output's shape.
+/// Arrays from the third on. The int8 rows have a multiplier, all have a bias and a residual: vectors
+/// over channels but the residual, which has the output's shape, and of int8 rows any of two dtypes.
 Status check_extras(const Call& c, int64_t channels) {
-  const bool fused = c.n_in == 4;  // no promotion has made the dtypes equal
-  const DType x = c.in[0].dtype, extra = x == DType::kI8 ? DType::kF32 : x;
+  const DType x = c.in[0].dtype;
+  const bool integer = x == DType::kI8;
+  const bool fused = integer || c.n_in == 4;  // no promotion has made the dtypes equal
   PROA_EXPECT(c, !fused || c.in[1].dtype == x, "x and w of one dtype", dtype_of(c, 0),
               dtype_of(c, 1));
   for (int i = 2; i < c.n_in; ++i) {
     const View& v = c.in[i];
     if (!v.given()) continue;
-    PROA_EXPECT(c, !fused || v.dtype == extra,
-                "vectors and residual of x's dtype (float32 of int8)", dtype_of(c, 0),
-                dtype_of(c, i));
-    const bool residual = i == 3 && x != DType::kI8;
+    const bool residual = i == (integer ? 4 : 3);
+    const bool typed =
+        integer ? v.dtype == DType::kF32 || (residual && v.dtype == x) : v.dtype == x;
+    PROA_EXPECT(c, !fused || typed, "vectors and residual of x's dtype (float32 of int8)",
+                dtype_of(c, 0), dtype_of(c, i));
     const bool fits =
         residual ? same_shape(v, c.out[0]) : v.rank == 1 && may_equal(v.shape[0], channels);
     PROA_EXPECT(c, fits,

@@ -14,6 +14,10 @@ Int8Kernels weights(const Call& c) {
           w.shape[1],           1,           w.shape[0], 1, w.shape[0]};
 }
 
+MatrixRef row_matrix(const View& v) {
+  return {v.data, v.dtype, coalesce_axes(v, 0, v.rank - 1), v.stride[v.rank - 1]};
+}
+
 int64_t rows_of(const View& x) {
   int64_t m = 1;
   for (int d = 0; d + 1 < x.rank; ++d) m *= x.shape[d];
@@ -64,9 +68,10 @@ Status linear_int8(const Call& c) {
     packed = rest;
     rest += int8_packed_size(w);
   }
-  const MatrixRef out = {y.data, y.dtype, coalesce_axes(y, 0, y.rank - 1), y.stride[y.rank - 1]};
-  const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs, out,
-                                              a.act, a.out_scale, rest);
+  const bool adds = c.n_in > 4 && c.in[4].given();
+  const Int8Epilogue end =
+      make_int8_epilogue(c, w.outs, row_matrix(y), adds ? row_matrix(c.in[4]) : MatrixRef{},
+                         {a.act, a.out_scale, a.residual_scale}, rest);
   rest += int8_epilogue_bytes(w.outs);
   copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
   PatchGemm p = {};

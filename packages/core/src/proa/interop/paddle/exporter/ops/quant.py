@@ -94,9 +94,17 @@ def _products(
     )  # fmt: skip
 
 
-def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
+def _finished(
+    c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
+    residual_scale: float, dtype: str,
+) -> Ref:  # fmt: skip
+    if residual is not None and residual.whole:
+        scale = c.const(np.float32(residual_scale), "float32")
+        residual = dequantize(c, residual, scale, axis=-1)
+    if residual is not None:
+        y = c.binary("elementwise_add", y, residual)
     y = activated(c, y, act)
-    if c.outputs[0].dtype != "int8":
+    if dtype != "int8":
         return y
     scale = c.const(np.float32(out_scale), "float32")
     return _quantized(c, y, scale, -1, reaches_no_bound=act in NOT_NEGATIVE)
@@ -104,15 +112,20 @@ def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
 
 @export_row("conv2d_int8")
 def conv2d_int8(
-    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *, act: str,
-    out_scale: float, dtype: str, **geometry: Any,
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None,
+    residual: Ref | None = None, *, act: str, out_scale: float, dtype: str,
+    residual_scale: float, **geometry: Any,
 ) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 0)
-    return _finished(c, conv2d(c, wide, weights, bias, **geometry), act, out_scale)
+    y = conv2d(c, wide, weights, bias, **geometry)
+    return _finished(c, y, residual, act=act, out_scale=out_scale, dtype=dtype,
+                     residual_scale=residual_scale)  # fmt: skip
 
 
 @export_row("linear_int8")
-def linear_int8(c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *,
-                act: str, out_scale: float, dtype: str) -> Ref:  # fmt: skip
+def linear_int8(
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None,
+    residual: Ref | None = None, **ending: Any,
+) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 1)
-    return _finished(c, linear(c, wide, weights, bias), act, out_scale)
+    return _finished(c, linear(c, wide, weights, bias), residual, **ending)
