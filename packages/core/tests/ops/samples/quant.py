@@ -64,9 +64,7 @@ def _linear_int8(
     residual_scale: float = 1.0,
 ) -> Any:
     acc = x.astype(np.int64) @ w.astype(np.int64)
-    return _end(
-        acc, multiplier, bias, residual, act, out_scale, dtype, residual_scale
-    )
+    return _end(acc, multiplier, bias, residual, act, out_scale, dtype, residual_scale)
 
 
 def _conv2d_int8(

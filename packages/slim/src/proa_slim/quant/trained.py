@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from proa.ir.attributes import row_of
 from proa.ir.passes import PIPELINE, apply
 from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Block, Node, Program, Value
@@ -39,7 +38,6 @@ def lower_trained(program: Program, config: QuantConfig) -> int:
     1. Products are fused with what follows, then lowered (`lower`).
     2. A batch norm that was not folded in training goes into the multiplier and the
        bias of the integer product before it.
-    3. An activation after that goes into it too.
     """
     hidden = _hide_weights(program)
     apply(program, _PASSES)
@@ -49,7 +47,6 @@ def lower_trained(program: Program, config: QuantConfig) -> int:
     changed = False
     for block in program.blocks:
         changed |= _absorb_norms(program, block)
-        changed |= _absorb_activations(block)
     if changed:
         lower(program, config)  # integers may flow on where the norms were
     return count
@@ -110,18 +107,5 @@ def _plain_product(node: Node) -> Node | None:
         return None
     attrs = product.attrs
     plain = attrs.get("act", "none") == "none" and attrs["dtype"] == "float32"
-    return product if plain else None
-
-
-def _absorb_activations(block: Block) -> bool:
-    changed = False
-    for node in block.nodes:
-        if node.op not in row_of(_INTEGER[0]).attribute("act").choices:
-            continue
-        product = _plain_product(node)
-        if product is None or len(node.inputs) != 1 or node.attrs:
-            continue
-        attrs = {**product.attrs, "act": node.op}
-        rewrite(node, product.op, list(product.inputs), attrs)
-        changed = True
-    return changed
+    adds = any(v is not None for v in product.inputs[4:])
+    return product if plain and not adds else None

@@ -76,9 +76,9 @@ op(
     doc="v = act(acc * multiplier[o] + bias[o] + r) with acc the int32 convolution of "
     "int8 x and w, multiplier = x_scale * w_scale per output channel, bias in float32 "
     "and r the residual, in float32, or in int8 times residual_scale. "
-    "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). Products "
-    "and sums in float32 are separate roundings (no fused multiply-add), so that every "
-    "instruction set gives the same integers.",
+    "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). "
+    "Products and sums in float32 are separate roundings (no fused multiply-add), so "
+    "that every instruction set gives the same integers.",
 )
 op(
     f'linear_int8(x, w, multiplier, bias?, residual?, *, act: {_ACT} = "none", '
