@@ -214,6 +214,10 @@ Sample(
             (72, 5, 2, "hard_swish", None, "int8"),
             (200, 5, 1, "none", None, "int8"),
             (16, 3, 1, "relu", _int8(2, 16, 9, 11), "int8"),
+            (16, 5, 1, "hard_swish", None, "int8"),
+            (24, 3, 1, "none", None, "int8"),
+            (32, 3, 1, "relu6", None, "int8"),
+            (5, 3, 1, "none", None, "float32"),
             (65, 3, 1, "none", _f32(-3, 3, 2, 65, 9, 11), "float32"),
         )
     ]
@@ -233,6 +237,39 @@ Sample(
         for groups in (1, 2)
         for residual in (_int8(2, 40, 5, 6), _f32(-3, 3, 2, 40, 5, 6))
         for dtype in ("float32", "int8")
+    ],
+    dtypes=("int8",),
+    rtol={"float32": 0.0},
+    atol={"float32": 0.0},
+)
+
+
+def _gate_int8(x: Any, gate: Any, *, x_scale: float, out_scale: float) -> Any:
+    v = x.astype(np.float32) * np.float32(x_scale) * gate.astype(np.float32)
+    return np.clip(np.rint(v / np.float32(out_scale)), -127, 127).astype(np.int8)
+
+
+def _mean_int8(x: Any, *, scale: float) -> Any:
+    sums = x.astype(np.int64).sum(axis=(2, 3), keepdims=True)
+    factor = np.float32(scale / (x.shape[2] * x.shape[3]))
+    return sums.astype(np.float32) * factor
+
+
+Sample(
+    "gate_int8",
+    ref=_gate_int8,
+    cases=[
+        case(_int8(n, c, 3, 5), _f32(0, 1, n, c, 1, 1), x_scale=0.03, out_scale=0.02)
+        for n, c in ((2, 5), (1, 64), (2, 70), (0, 3))
+    ],
+    dtypes=("int8",),
+)
+Sample(
+    "mean_int8",
+    ref=_mean_int8,
+    cases=[
+        case(_int8(n, c, 3, 5), scale=0.03)
+        for n, c in ((2, 5), (1, 64), (2, 150), (0, 3))
     ],
     dtypes=("int8",),
     rtol={"float32": 0.0},

@@ -31,6 +31,8 @@ PRODUCTS = {
 _FLOW = (
     "move_quantize_up",
     "fuse_integer_epilogue",
+    "fuse_integer_gate",
+    "fuse_integer_mean",
     "eliminate_common_subexpressions",
     "remove_dead_code",
 )
@@ -113,7 +115,7 @@ def lower(program: Program, config: QuantConfig) -> int:
        int8 with one scale per output channel. It adds the residual, and applies the
        activation.
     2. Any other fake_quant with one scale becomes dequantize(quantize(x)).
-    3. Integers flow on: `move_quantize_up` and `fuse_integer_epilogue`.
+    3. Integers flow on between products, by the passes of `proa.ir.passes.integers`.
 
     Requires constant scales. Ensures that results equal those of the fake-quantized
     program up to float32 rounding, and are the same integers in every runtime.

@@ -145,7 +145,10 @@ void* at_channel(const MatrixRef& m, int64_t channel) {
 }
 
 /// x itself, or channels-last copied.
-bool dots_in_place(const Call& c) { return is_usable_in_place(c.in[0], unpadded_shape(c.in[0])); }
+bool dots_in_place(const Call& c) {
+  const View& x = c.in[0];
+  return x.stride[3] == x.shape[1] && is_usable_in_place(x, unpadded_shape(x));
+}
 
 void run_dots(const Call& c, const void* packed, const Int8Epilogue& end, uint8_t* rest) {
   const auto& a = c.attr<Conv2dInt8Attrs>();
@@ -214,7 +217,7 @@ size_t packed_size(const Call& c, const Geometry& g) {
 
 void pack(const Call& c, const Geometry& g, void* packed) {
   if constexpr (kHasDots)
-    if (g.dots) return depthwise_int8_pack(c.in[1], packed);
+    if (g.dots) return depthwise_int8_pack(c.in[1], c.attr<Conv2dInt8Attrs>().stride[1], packed);
   if (kHasDepthwise && g.depthwise) return pack_depthwise(c, static_cast<int32_t*>(packed));
   Int8Kernels w = g.w;
   for (int64_t i = 0; i < g.groups; ++i, w.data += w.outs * w.out)

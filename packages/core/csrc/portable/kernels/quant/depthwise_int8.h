@@ -7,7 +7,7 @@ namespace proa::PROA_ISA {
 
 struct DepthwiseInt8 {
   int64_t channels, height, width;  // of x, whose padding is not stored
-  PaddedInput x;
+  PaddedInput x;                    // its pixels are contiguous
   int64_t taps_h, taps_w;
   int64_t step_h, step_w, tap_h, tap_w;  // strides and dilations
   int64_t top, left;                     // padding
@@ -18,7 +18,7 @@ struct DepthwiseInt8 {
 bool takes_depthwise_int8(int64_t taps_h, int64_t taps_w, int64_t tap_w);
 /// Weights of (channels, 1, taps_h, taps_w).
 size_t depthwise_int8_packed_size(const View& w);
-void depthwise_int8_pack(const View& w, void* packed);
+void depthwise_int8_pack(const View& w, int64_t step_w, void* packed);
 size_t depthwise_int8_scratch(int64_t channels);
 void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed,
                     const Int8Epilogue& end, void* scratch);

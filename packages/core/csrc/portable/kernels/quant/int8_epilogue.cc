@@ -43,9 +43,7 @@ PROA_INLINE void quantize_row(const Int8Epilogue& end, const Int8Rounding& round
   if (j == cols) return;
   VF v = value_of(end, sums + j, channel + j);
   if constexpr (kAdds) {
-    int8_t last[kLanes] = {};
-    memcpy(last, residual + j, static_cast<size_t>(cols - j));
-    v = v + to_float(load_int8(last)) * step;
+    v = v + to_float(load_int8_n(residual + j, cols - j)) * step;
   }
   if constexpr (kSwishes) v = rounding.hard_swish(v);
   store_n(to + j, to_int8(rounding(v)), cols - j);
@@ -101,8 +99,6 @@ Int8Epilogue make_int8_epilogue(const Call& c, int64_t channels, const MatrixRef
     shift[i] = i < channels && shifted ? bias->as<const float>()[i * other] : 0.0f;
   }
   const float divisor = static_cast<float>(ending.out_scale);
-  // Outside this range the corrections of a quotient may lose bits.
-  const bool usual = divisor > 0x1p-80f && divisor < 0x1p80f;
   return {scale,
           shift,
           out,
@@ -110,7 +106,7 @@ Int8Epilogue make_int8_epilogue(const Call& c, int64_t channels, const MatrixRef
           static_cast<float>(ending.residual_scale),
           static_cast<Act>(ending.act),
           divisor,
-          usual ? 1.0f / divisor : 0.0f};
+          inverse_of(divisor)};
 }
 
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,

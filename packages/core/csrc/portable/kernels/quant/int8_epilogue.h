@@ -35,17 +35,31 @@ void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows
 /// True of activations that bound a value from below and above.
 PROA_INLINE bool is_clamp(Act act) { return act <= Act::kRelu6; }
 
+/// 1 / scale, or 0 if quotients cannot be computed by it: outside this range their corrections may
+/// lose bits.
+PROA_INLINE float inverse_of(float scale) {
+  return scale > 0x1p-80f && scale < 0x1p80f ? 1.0f / scale : 0.0f;
+}
+
 /// The integers of vectors of floats; clamps are part of it.
 struct Int8Rounding {
   VF scale, inverse, minus, lowest, highest;
   bool divides;
 
+  /// By a scale alone.
+  PROA_INLINE explicit Int8Rounding(double by)
+      : scale(splat(static_cast<float>(by))),
+        inverse(splat(inverse_of(static_cast<float>(by)))),
+        minus(-scale),
+        lowest(-127.0f * scale),
+        highest(127.0f * scale),
+        divides(inverse[0] == 0.0f) {}
   PROA_INLINE explicit Int8Rounding(const Int8Epilogue& end)
       : scale(splat(end.out_scale)),
         inverse(splat(end.inverse)),
-        minus(splat(-end.out_scale)),
-        lowest(splat(-127.0f * end.out_scale)),
-        highest(splat(127.0f * end.out_scale)),
+        minus(-scale),
+        lowest(-127.0f * scale),
+        highest(127.0f * scale),
         divides(end.inverse == 0.0f) {
     if (end.act == Act::kRelu || end.act == Act::kRelu6) lowest = VF{};
     if (end.act == Act::kRelu6) highest = min(splat(6.0f), highest);

@@ -189,3 +189,64 @@ def _fuse_rounding(node: Node) -> bool:
     attrs = {**product.attrs, "dtype": "int8", "out_scale": scale}
     rewrite(node, product.op, list(product.inputs), attrs)
     return True
+
+
+def _dequantized(value: Value | None) -> tuple[Value, float] | None:
+    """The int8 array and the scale that a value is made of."""
+    wide = made_by(value, "dequantize")
+    scale = None if wide is None else _number(wide.inputs[1])
+    x = None if wide is None else wide.inputs[0]
+    return (x, scale) if x is not None and scale and x.dtype == "int8" else None
+
+
+def fuse_integer_gate(program: Program) -> bool:
+    """Weight the channels of an image as integers.
+
+    1. quantize(mul(dequantize(x, s), gate), t) -> gate_int8(x, gate), with gate of
+       shape (n, c, 1, 1), in any order.
+
+    Requires one scale each, and that the quantize alone reads the product.
+    """
+    changed = False
+    for block in program.blocks:
+        for node in block.nodes:
+            product = made_by(node.inputs[0], "mul") if node.op == "quantize" else None
+            step = None if product is None else _number(node.inputs[1])
+            if product is None or not step:
+                continue
+            if product.outputs[0].only_user is node:
+                changed |= _fuse_gate(node, product, step)
+    return changed
+
+
+def _fuse_gate(node: Node, product: Node, step: float) -> bool:
+    for value, gate in (product.inputs[:2], product.inputs[1::-1]):
+        image = _dequantized(value)
+        if image is None or gate is None or gate.dtype != "float32":
+            continue
+        x, scale = image
+        shape = (*x.shape[:2], 1, 1)
+        if len(x.shape) == 4 and gate.shape == shape:
+            attrs = {"x_scale": scale, "out_scale": step}
+            rewrite(node, "gate_int8", [x, gate], attrs)
+            return True
+    return False
+
+
+def fuse_integer_mean(program: Program) -> bool:
+    """Take the mean of an image as integers.
+
+    1. adaptive_avg_pool2d(dequantize(x, s)) to one pixel -> mean_int8(x).
+
+    Requires one scale. Rounds once, where the sum of floats rounds at every step.
+    """
+    changed = False
+    for block in program.blocks:
+        for node in block.nodes:
+            if node.op != "adaptive_avg_pool2d" or list(node.attrs["size"]) != [1, 1]:
+                continue
+            image = _dequantized(node.inputs[0])
+            if image is not None:
+                rewrite(node, "mean_int8", [image[0]], {"scale": image[1]})
+                changed = True
+    return changed

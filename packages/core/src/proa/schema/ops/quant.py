@@ -92,3 +92,22 @@ op(
     extra_isas=("neondot",),
     doc="As conv2d_int8, of the matrix product x @ w with w (in, out).",
 )
+op(
+    "gate_int8(x, gate, *, x_scale: float, out_scale: float)",
+    shape="gate_int8",
+    layout="follow",
+    dtypes=("int8",),
+    grad=None,
+    doc="clamp(round(x * x_scale * gate / out_scale), -127, 127) of an image x with a "
+    "factor for each of its channels, gate (n, c, 1, 1) in float32: the last step of "
+    "squeeze-and-excitation.",
+)
+op(
+    "mean_int8(x, *, scale: float)",
+    shape="mean_int8",
+    dtypes=("int8",),
+    out="float32",
+    grad=None,
+    doc="Means of the channels of an image, (n, c, 1, 1): sum(x) * (scale / (h * w)) "
+    "with an exact sum.",
+)

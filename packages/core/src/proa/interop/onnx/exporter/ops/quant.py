@@ -141,6 +141,21 @@ def linear_int8(
     return _finished(c, linear(c, wide, weights, bias), residual, **ending)
 
 
+# -- images ----------------------------------------------------------------------------
+@export_row("gate_int8", since=10)
+def gate_int8(c: Call, x: Ref, gate: Ref, *, x_scale: float, out_scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(x_scale), "float32"), axis=-1)
+    y = c.op("Mul", wide, gate)
+    step = c.const(np.float32(out_scale), "float32")
+    return _quantized(c, Ref(y.name, "float32", x.shape), step, -1)
+
+
+@export_row("mean_int8", since=10)
+def mean_int8(c: Call, x: Ref, *, scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(scale), "float32"), axis=-1)
+    return c.op("GlobalAveragePool", wide)
+
+
 @export_row("fake_quant_grad")
 def fake_quant_grad(c: Call, dy: Ref, x: Ref, scale: Ref, *, axis: int) -> Ref:
     wide = c.op("Mul", _per_axis(c, scale, axis, x.rank), c.number(127.0, scale))

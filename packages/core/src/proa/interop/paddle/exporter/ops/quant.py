@@ -16,7 +16,7 @@ from proa.interop.exporter.quantized import NOT_NEGATIVE, input_scale
 from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import activated, scaled
-from proa.interop.paddle.exporter.ops.image import conv2d
+from proa.interop.paddle.exporter.ops.image import adaptive_avg_pool2d, conv2d
 from proa.interop.paddle.exporter.ops.linear import linear
 from proa.interop.paddle.exporter.table import export_row
 
@@ -98,7 +98,8 @@ def _finished(
     c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
     residual_scale: float, dtype: str,
 ) -> Ref:  # fmt: skip
-    if residual is not None and residual.whole:
+    given = c.node.inputs[4:]
+    if residual is not None and given[0] is not None and given[0].dtype == "int8":
         scale = c.const(np.float32(residual_scale), "float32")
         residual = dequantize(c, residual, scale, axis=-1)
     if residual is not None:
@@ -129,3 +130,18 @@ def linear_int8(
 ) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 1)
     return _finished(c, linear(c, wide, weights, bias), residual, **ending)
+
+
+# -- images ----------------------------------------------------------------------------
+@export_row("gate_int8")
+def gate_int8(c: Call, x: Ref, gate: Ref, *, x_scale: float, out_scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(x_scale), "float32"), axis=-1)
+    y = c.binary("elementwise_mul", wide, gate)
+    step = c.const(np.float32(out_scale), "float32")
+    return _quantized(c, replace(y, shape=x.shape), step, -1)
+
+
+@export_row("mean_int8")
+def mean_int8(c: Call, x: Ref, *, scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(scale), "float32"), axis=-1)
+    return adaptive_avg_pool2d(c, wide, size=[1, 1])
