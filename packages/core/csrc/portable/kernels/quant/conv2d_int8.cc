@@ -57,7 +57,7 @@ Geometry geometry_of(const Call& c) {
   return g;
 }
 
-MatrixRef pixel_matrix(const View& y) {
+PROA_NOINLINE MatrixRef pixel_matrix(const View& y) {
   MatrixRef p = {y.data, y.dtype, {}, y.stride[1]};
   p.rows.add(y.shape[0], y.stride[0]);
   p.rows.add(y.shape[2], y.stride[2]);
@@ -245,9 +245,15 @@ Status conv2d_int8(const Call& c) {
   uint8_t* rest = static_cast<uint8_t*>(c.scratch);
   const int64_t channels = y.shape[1];
   const bool adds = c.n_in > 4 && c.in[4].given();
-  const Int8Epilogue end =
-      make_int8_epilogue(c, channels, pixel_matrix(y), adds ? pixel_matrix(c.in[4]) : MatrixRef{},
-                         {a.act, a.out_scale, a.residual_scale}, rest);
+  Int8Epilogue end = {nullptr,
+                      nullptr,
+                      pixel_matrix(y),
+                      adds ? pixel_matrix(c.in[4]) : MatrixRef{},
+                      0.0f,
+                      Act::kNone,
+                      0.0f,
+                      0.0f};
+  begin_int8_epilogue(c, channels, {a.act, a.out_scale, a.residual_scale}, rest, &end);
   rest += int8_epilogue_bytes(channels);
   const uint8_t* packed = static_cast<const uint8_t*>(c.packed);
   if (packed == nullptr) {

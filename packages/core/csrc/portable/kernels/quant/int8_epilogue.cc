@@ -16,13 +16,12 @@ PROA_NOINLINE void add_residual(const Int8Epilogue& end, int64_t row, int64_t co
                                 float* v) {
   const MatrixRef& r = end.residual;
   const int64_t at = r.rows.at(row) + col * r.stride;
-  if (r.dtype == DType::kF32) {
-    const float* const from = static_cast<const float*>(r.data) + at;
-    for (int j = 0; j < n; ++j) v[j] += from[j * r.stride];
-    return;
+  for (int j = 0; j < n; ++j) {
+    const int64_t i = at + j * r.stride;
+    v[j] += r.dtype == DType::kF32
+                ? static_cast<const float*>(r.data)[i]
+                : static_cast<float>(static_cast<const int8_t*>(r.data)[i]) * end.residual_scale;
   }
-  const int8_t* const from = static_cast<const int8_t*>(r.data) + at;
-  for (int j = 0; j < n; ++j) v[j] += static_cast<float>(from[j * r.stride]) * end.residual_scale;
 }
 
 /// Whole and broken vectors of a row of contiguous int8, without a further function: the usual
@@ -59,7 +58,7 @@ PROA_NOINLINE void finish_part(const Int8Epilogue& end, const Int8Rounding& roun
   const int64_t at = end.out.rows.at(row) + channel * end.out.stride;
   if (end.out.dtype == DType::kF32) {
     float* const to = static_cast<float*>(end.out.data) + at;
-    if (end.out.stride == 1) {
+    if (!kSmallBuild && end.out.stride == 1) {
       memcpy(to, v, static_cast<size_t>(some) * sizeof(float));
     } else {
       for (int j = 0; j < some; ++j) to[j * end.out.stride] = v[j];
@@ -72,11 +71,20 @@ PROA_NOINLINE void finish_part(const Int8Epilogue& end, const Int8Rounding& roun
     memcpy(lanes + j, &q, sizeof q);
   }
   int8_t* const to = static_cast<int8_t*>(end.out.data) + at;
-  if (end.out.stride == 1) {
+  if (!kSmallBuild && end.out.stride == 1) {
     memcpy(to, lanes, static_cast<size_t>(some));
   } else {
     for (int j = 0; j < some; ++j) to[j * end.out.stride] = lanes[j];
   }
+}
+
+/// The elements of a vector over channels, then zeros; zeros alone if it is not given.
+PROA_NOINLINE void copy_channels(const View* v, int64_t channels, float* to) {
+  memset(to, 0, static_cast<size_t>(channels + kPadding) * sizeof(float));
+  if (v == nullptr || !v->given()) return;
+  const int64_t step = v->numel() == 1 ? 0 : v->stride[v->rank - 1];
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < channels; ++i) to[i] = v->as<const float>()[i * step];
 }
 
 }  // namespace
@@ -85,28 +93,18 @@ size_t int8_epilogue_bytes(int64_t channels) {
   return (static_cast<size_t>(2 * (channels + kPadding)) * sizeof(float) + 63) & ~size_t{63};
 }
 
-Int8Epilogue make_int8_epilogue(const Call& c, int64_t channels, const MatrixRef& out,
-                                const MatrixRef& residual, const Int8Ending& ending, void* memory) {
-  const View& multiplier = c.in[2];
-  const View* const bias = c.n_in > 3 ? &c.in[3] : nullptr;
+void begin_int8_epilogue(const Call& c, int64_t channels, const Int8Ending& ending, void* memory,
+                         Int8Epilogue* end) {
   float* const scale = static_cast<float*>(memory);
   float* const shift = scale + channels + kPadding;
-  const int64_t step = multiplier.numel() == 1 ? 0 : multiplier.stride[multiplier.rank - 1];
-  const bool shifted = bias != nullptr && bias->given();
-  const int64_t other = !shifted || bias->numel() == 1 ? 0 : bias->stride[bias->rank - 1];
-  for (int64_t i = 0; i < channels + kPadding; ++i) {
-    scale[i] = i < channels ? multiplier.as<const float>()[i * step] : 0.0f;
-    shift[i] = i < channels && shifted ? bias->as<const float>()[i * other] : 0.0f;
-  }
-  const float divisor = static_cast<float>(ending.out_scale);
-  return {scale,
-          shift,
-          out,
-          residual,
-          static_cast<float>(ending.residual_scale),
-          static_cast<Act>(ending.act),
-          divisor,
-          inverse_of(divisor)};
+  copy_channels(&c.in[2], channels, scale);
+  copy_channels(c.n_in > 3 ? &c.in[3] : nullptr, channels, shift);
+  end->scale = scale;
+  end->shift = shift;
+  end->residual_scale = static_cast<float>(ending.residual_scale);
+  end->act = static_cast<Act>(ending.act);
+  end->out_scale = static_cast<float>(ending.out_scale);
+  end->inverse = inverse_of(end->out_scale);
 }
 
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,

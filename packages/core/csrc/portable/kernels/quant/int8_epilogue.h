@@ -26,8 +26,9 @@ struct Int8Epilogue {
   float inverse;  // of out_scale, or 0 if quotients cannot be computed by it
 };
 size_t int8_epilogue_bytes(int64_t channels);
-Int8Epilogue make_int8_epilogue(const Call& c, int64_t channels, const MatrixRef& out,
-                                const MatrixRef& residual, const Int8Ending& ending, void* memory);
+/// Sets all but `out` and `residual` of `end`.
+void begin_int8_epilogue(const Call& c, int64_t channels, const Int8Ending& ending, void* memory,
+                         Int8Epilogue* end);
 /// GemmOutput::epilogue; ctx is an Int8Epilogue.
 void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
                  int cols);
