@@ -96,7 +96,7 @@ def _quantized_parts(program: Program, node: Node) -> list[Node]:
 
 
 def _known_integers(node: Node) -> Value | None:
-    """The integers that a quantize gives back."""
+    """The integers that a quantize returns."""
     wide = made_by(node.inputs[0], "dequantize") if node.op == "quantize" else None
     if wide is None or wide.inputs[0] is None or wide.inputs[0].dtype != "int8":
         return None
