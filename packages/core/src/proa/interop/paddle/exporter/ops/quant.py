@@ -98,8 +98,8 @@ def _finished(
     c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
     residual_scale: float, dtype: str,
 ) -> Ref:  # fmt: skip
-    given = c.node.inputs[4:]
-    if residual is not None and given[0] is not None and given[0].dtype == "int8":
+    value = None if residual is None else c.given(4)
+    if residual is not None and value is not None and value.dtype == "int8":
         scale = c.const(np.float32(residual_scale), "float32")
         residual = dequantize(c, residual, scale, axis=-1)
     if residual is not None:
