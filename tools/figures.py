@@ -1,14 +1,16 @@
 """Put measured figures into the documents: one file, and blocks written from it.
 
     nox -s quickstart size figures      # measure on an idle machine, then refresh
+    nox -s "test-full(slim)" figures    # tables of pruning and distillation
     python tools/figures.py [--check]
 
 docs/figures/measured.json holds every measured figure that a README quotes, with the
-command, the CPU and the day. This reads what `nox -s quickstart`, `nox -s size` and
-`nox -s bench -- --suite train --threads 1` wrote (whatever of it exists),
-brings that file up to date, copies the quickstart's picture, and rewrites the blocks
-between `<!-- figures: NAME -->` and `<!-- end of figures -->` in the documents. With
---check it writes nothing and exits with 1 if a block is not what the figures say.
+command, the CPU and the day. This reads what `nox -s quickstart`, `nox -s size`,
+`nox -s bench -- --suite train --threads 1` and the full tests of slim wrote (whatever
+of it exists), brings that file up to date, copies the quickstart's picture, and
+rewrites the blocks between `<!-- figures: NAME -->` and `<!-- end of figures -->` in
+the documents. With --check it writes nothing and exits with 1 if a block is not what
+the figures say.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "docs" / "figures" / "measured.json"
 PICTURE = MEASURED.with_name("runtimes.svg")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.S)
+#: Tables that full tests of slim write.
+SLIM_TABLES = ("pruning", "sensitivity", "distillation")
 Figures = dict[str, Any]
 
 
@@ -46,6 +50,11 @@ def collect(root: Path, measured: Figures) -> list[str]:
         if path.exists():
             update(measured, json.loads(path.read_text()))
             found.append(f"{name} from {path.relative_to(root)}")
+    for path in sorted((root / "build" / "slim-tables").glob("*.json")):
+        command = 'nox -s "test-full(slim)"'
+        table = json.loads(path.read_text())
+        measured[f"slim-{path.stem}"] = {"command": command, "cpu": _cpu(), **table}
+        found.append(f"slim-{path.stem} from {path.relative_to(root)}")
     return found
 
 
@@ -228,6 +237,18 @@ def slim(measured: Figures) -> str:
     return "\n".join(lines)
 
 
+def slim_table(name: str) -> Callable[[Figures], str]:
+    """A table that a full test of slim wrote."""
+
+    def text(measured: Figures) -> str:
+        part = measured[f"slim-{name}"]
+        lines = [part["header"], ["---"] * len(part["header"]), *part["rows"]]
+        rows = [f"| {' | '.join(line)} |" for line in lines]
+        return "\n".join([*rows, "", f"Three seeds; {_where(part)}."])
+
+    return text
+
+
 def latency(runtime: str) -> Callable[[Figures], str]:
     """The rows of one runtime in the quickstart."""
 
@@ -268,6 +289,7 @@ RENDERERS: dict[str, Callable[[Figures], str]] = {
     "training-compiled": training_with_compiled,
     "quickstart": quickstart,
     "slim": slim,
+    **{f"slim-{name}": slim_table(name) for name in SLIM_TABLES},
     "latency-inference": latency("inference"),
     "latency-lite": latency("lite"),
     "lite-sizes": lite_sizes,

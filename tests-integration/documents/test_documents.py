@@ -27,6 +27,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
         ("distillation", 15),
         ("inference", 15),
         ("serving", 10),
+        ("serving-models", 10),
     ],
 )
 def test_the_examples_of_a_page_run(

@@ -12,7 +12,7 @@ import proa
 import proa_inference
 import proa_lite
 import proa_slim as slim
-from proa import nn
+from proa import nn, static
 from proa.static import InputSpec
 from proa.vision.models import LeNet, mobilenet_v3_small, resnet18
 
@@ -168,3 +168,56 @@ def test_an_int8_image_gives_the_same_bits_anywhere(tmp_path: Path):
         for i in (2, 0, 1):
             assert predictor.run([x[i : i + 1]])[0].tobytes() == want[i].tobytes()
         assert predictor.run([x[::-1].copy()])[0].tobytes() == want[::-1].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", CASES)
+def test_weights_of_16_bits_run_in_every_runtime(name: str, dtype: str, tmp_path: Path):
+    network, shape, spec = built(name)
+    model = slim.half_weights(network, spec, dtype)
+    path = tmp_path / f"{name}.{dtype}.proa"
+    model.save(path)
+    x = batch(5, shape)
+    want = model(x)
+    for runtime, run in runtimes(path).items():
+        np.testing.assert_allclose(run(x), want, rtol=1e-4, atol=1e-5, err_msg=runtime)
+
+
+@pytest.mark.feature("L464", "L472")
+def test_a_trained_static_program_is_the_same_in_every_runtime(tmp_path: Path):
+    data = batch(32, (1, 8, 8))
+    proa.enable_static()
+    try:
+        with static.scope_guard(static.Scope()):
+            main, startup = static.Program(), static.Program()
+            with static.program_guard(main, startup):
+                x = static.data("x", [None, 1, 8, 8], "float32")
+                h = static.nn.conv2d(x, 8, 3, padding=1, bias_attr=False)
+                h = static.nn.batch_norm(h, act="relu")
+                h = static.nn.fc(nn.functional.max_pool2d(h, 2), 16, activation="relu")
+                y = static.nn.fc(h, 3)
+                loss = (y - 1).square().mean()
+            exe = static.Executor()
+            exe.run(startup)
+            train = slim.quant.quant_aware(main)
+            test = slim.quant.quant_aware(main, for_test=True)
+            after = static.Program()
+            with static.program_guard(train, after):
+                proa.optimizer.Adam(0.01).minimize(train.find(loss.name))
+            exe.run(after)
+            for _ in range(10):
+                exe.run(train, {"x": data}, [loss.name])
+            (want,) = exe.run(test, {"x": data}, [y.name])
+            int8 = slim.quant.convert(test)
+            feeds, fetches = [int8.find("x")], [int8.find(y.name)]
+            path = str(tmp_path / "net")
+            static.save_inference_model(path, feeds, fetches, exe, program=int8)
+    finally:
+        proa.disable_static()
+    (file,) = tmp_path.glob("net*")
+    graph = proa.ir.read(file)
+    ops = [node.op for node in graph.main.nodes]
+    assert ops.count("linear_int8") == 2 and ops.count("conv2d_int8") == 1
+    assert f'"{y.name}"' in graph.metadata["out_threshold"]
+    for runtime, run in runtimes(file).items():
+        assert run(data).tobytes() == want.tobytes(), runtime

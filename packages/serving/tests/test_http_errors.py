@@ -120,7 +120,7 @@ def test_malformed_binary(server, body, headers, message):
         ("GET", INFER, 405),
         ("POST", "/v2/health/live", 405),
         ("GET", "/", 404),
-        ("GET", "/v2/models/linear/config", 404),
+        ("GET", "/v2/models/linear/settings", 404),
         ("GET", "/v2/models/absent", 404),
         ("GET", "/v2/models/linear/versions/9/ready", 404),
         ("POST", "/v2/models/linear/versions/9/infer", 404),

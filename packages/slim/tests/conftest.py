@@ -1,13 +1,16 @@
-"""The trained network of the accuracy goals."""
+"""The trained network of the accuracy goals, and tables of what was measured on it."""
 
 from __future__ import annotations
 
+import datetime
+import json
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from fashion_network import SEEDS, Trained, trained
+from fashion_network import ROOT, SEEDS, Trained, trained
 
 
 @pytest.fixture(scope="session", params=SEEDS)
@@ -15,3 +18,17 @@ def fashion(request: pytest.FixtureRequest) -> Trained:
     """A network trained with one of the seeds."""
     folder = os.environ.get("PROA_DATA_HOME") or tempfile.mkdtemp()
     return trained(request.param, Path(folder))
+
+
+@pytest.fixture
+def record_table() -> Callable[[str, Sequence[str], Sequence[Sequence[str]]], None]:
+    """Write a table, by its name, where tools/figures.py finds it for the documents."""
+
+    def record(name: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        path = ROOT / "build" / "slim-tables" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        day = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        table = {"date": day, "header": header, "rows": rows}
+        path.write_text(json.dumps(table, indent=1), encoding="utf-8")
+
+    return record

@@ -80,6 +80,10 @@ def test_layers_stay_in_float_until_the_drop_is_met(parts):
     assert metric(model) >= 95
     assert model.unquantized == {"2": "named in skip"}
     assert [row.layer for row in model.report] == ["0", "4"]
+    half = found.search(max_drop=5.0, rest="float16")
+    assert metric(half) >= 95 and half.unquantized == {"2": "named in half"}
+    kinds = {v.dtype for v in half.program.constants() if v.name == "2.weight"}
+    assert kinds == {"float16"}
     every = found.search(max_drop=100.0)
     assert not every.unquantized and len(every.report) == 3
 

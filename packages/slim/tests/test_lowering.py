@@ -210,6 +210,21 @@ def test_activations_are_applied_in_the_integer_product(act):
     assert np.abs(model(x) - exact).max() < 0.08 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize(("columns", "early"), [(16, False), (30, True)])
+def test_rounding_moves_before_a_slice_that_keeps_nearly_all(columns, early):
+    b = Builder()
+    x = b.input("x", "float32", (-1, 32))
+    part = b.slice(x, axes=[1], starts=[0], ends=[columns], steps=[1])
+    w = b.parameter("w", RNG.standard_normal((columns, 4)).astype(np.float32))
+    b.output(b.linear(part, w, None))
+    batch = RNG.standard_normal((8, 32)).astype(np.float32)
+    model = quantized(b.program, [[batch]])
+    ops = [n.op for n in model.program.main.nodes]
+    assert ops.index("quantize") == (0 if early else 1)
+    want = batch[:, :columns] @ w.data
+    assert np.abs(model(batch) - want).max() < 0.03 * np.abs(want).max()
+
+
 def test_lowering_twice_changes_nothing():
     program = conv_net()
     model = quantized(program, [[images()]])

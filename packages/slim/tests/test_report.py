@@ -1,5 +1,7 @@
 """The layer report and calibration errors, against arithmetic in NumPy."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -150,8 +152,23 @@ def test_a_layer_whose_result_is_not_finite_is_named():
         quant_post_static(net, SPEC, [x])
 
 
+def test_ranges_of_all_results_are_measured_and_kept(tmp_path):
+    net = chain()
+    batches = [RNG.standard_normal((4, 16)).astype(np.float32) for _ in range(3)]
+    model = quant_post_static(net, SPEC, batches)
+    want = 0.0
+    for batch in batches:
+        want = max(want, float(np.abs(net(proa.to_tensor(batch)).numpy()).max()))
+    last = max(model.out_scales)  # paths of layers, in order
+    assert len(model.out_scales) >= 2
+    assert model.out_scales[last] == pytest.approx(want, rel=1e-5)
+    model.save(tmp_path / "net.proa")
+    noted = proa.ir.file.read(tmp_path / "net.proa").metadata["out_threshold"]
+    assert json.loads(noted) == model.out_scales
+
+
 def test_a_network_without_products_to_quantize_names_the_layers_it_has():
-    net = nn.Sequential(nn.Conv2DTranspose(2, 3, 3), nn.ReLU())
+    net = nn.Sequential(nn.Conv2DTranspose(2, 3, 3, dilation=2), nn.ReLU())
     x = RNG.standard_normal((4, 2, 5, 5)).astype(np.float32)
     spec = [InputSpec([None, 2, 5, 5], "float32", "x")]
     with pytest.raises(
@@ -164,8 +181,9 @@ def test_a_network_without_products_to_quantize_names_the_layers_it_has():
 def test_layers_that_stay_in_float_are_listed_with_the_reason():
     proa.seed(5)
     net = nn.Sequential(
-        nn.Conv2D(2, 4, 3), nn.Conv2DTranspose(4, 3, 3), nn.Flatten(), nn.Linear(75, 2)
-    )
+        nn.Conv2D(2, 4, 3), nn.Conv2DTranspose(4, 3, 2, dilation=2), nn.Flatten(),
+        nn.Linear(75, 2),
+    )  # fmt: skip
     x = RNG.standard_normal((4, 2, 5, 5)).astype(np.float32)
     spec = [InputSpec([None, 2, 5, 5], "float32", "x")]
     model = quant_post_static(net, spec, [x], QuantConfig("abs_max", skip=("3",)))

@@ -1,5 +1,7 @@
 """Quantization-aware training of static programs."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def test_a_program_trains_with_rounding_and_converts_to_integers(config, tmp_pat
     assert "conv2d_int8" in ops and "linear_int8" in ops
     assert "fake_quant" not in ops and "batch_norm_infer" not in ops
     (got,) = exe.run(int8, {"x": X, "y": Y}, [logits.name])
-    np.testing.assert_allclose(got, want, atol=0.03 * np.abs(want).max())
+    assert got.tobytes() == want.tobytes()  # what was measured is what is exported
     path = tmp_path / "net"
     static.save_inference_model(
         str(path), [int8.find("x")], [int8.find(logits.name)], exe, program=int8
@@ -88,18 +90,104 @@ def test_a_program_trains_with_rounding_and_converts_to_integers(config, tmp_pat
     assert again.tobytes() == got.tobytes()
 
 
+def test_products_without_norm_and_with_bias_convert_to_the_same_bits():
+    proa.seed(2)
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [None, 1, 6, 6], "float32")
+        h = static.nn.conv2d(x, 6, 3, stride=2, padding=1, act="relu6")
+        h = static.nn.conv2d(h, 6, 3, padding=1, groups=6) + h
+        h = static.nn.batch_norm(static.nn.fc(h, 8), act="sigmoid")
+        y = static.nn.fc(h, 3, activation="softmax") * 2 + 1
+        loss = (y - 1).square().mean()
+    exe = static.Executor()
+    exe.run(startup)
+    for kind in ("channel_wise_abs_max", "abs_max"):
+        config = {"weight_quantize_type": kind}
+        train = quant.quant_aware(main, None, config)
+        exe.run(train, {"x": X}, [loss.name])
+        test = quant.quant_aware(main, None, config, for_test=True)
+        int8 = quant.convert(test, None, config)
+        ops = [n.op for n in int8.graph.main.nodes]
+        assert sum(op.endswith("_int8") for op in ops) == 4
+        assert "batch_norm_infer" not in ops
+        want, got = (exe.run(p, {"x": X}, [y.name])[0] for p in (test, int8))
+        assert got.tobytes() == want.tobytes()
+        exact = exe.run(main.clone(for_test=True), {"x": X}, [y.name])[0]
+        np.testing.assert_allclose(got, exact, atol=0.05)
+
+
+@pytest.mark.feature("L466")
+@pytest.mark.parametrize("kind", ["channel_wise_abs_max", "abs_max"])
+def test_transposed_convolutions_and_columns_of_linear_weights_are_rounded(kind):
+    proa.seed(2)
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [None, 1, 6, 6], "float32")
+        h = static.nn.conv2d_transpose(x, 4, filter_size=3, stride=2, act="relu")
+        h = static.nn.conv2d_transpose(
+            h, 2, filter_size=4, stride=2, padding=1, groups=2, bias_attr=False
+        )
+        logits = static.nn.fc(static.nn.batch_norm(h, act="relu"), 2)
+        y = static.data("y", [None], "int64")
+        loss = nn.functional.cross_entropy(logits, y).mean()
+    exe = static.Executor()
+    exe.run(startup)
+    config = {
+        "weight_quantize_type": kind,
+        "quantize_op_types": ["conv2d_transpose", "mul"],
+    }
+    train = quant.quant_aware(main, None, config)
+    test = quant.quant_aware(main, None, config, for_test=True)
+    after = static.Program()
+    with static.program_guard(train, after):
+        proa.optimizer.Adam(0.003).minimize(train.find(loss.name))
+    exe.run(after)
+    feed = {"x": X, "y": Y}
+    losses = [float(exe.run(train, feed, [loss.name])[0]) for _ in range(30)]
+    assert losses[-1] < 0.7 * losses[0]
+    int8 = quant.convert(test, None, config)
+    nodes = int8.graph.main.nodes
+    assert [n.op for n in nodes].count("conv2d_int8") == 2
+    (linear,) = (n for n in nodes if n.op == "linear_int8")
+    want, got = (exe.run(p, feed, [logits.name])[0] for p in (test, int8))
+    assert got.tobytes() == want.tobytes()
+    # Each column of the weight is rounded by its own greatest magnitude, or all by one.
+    scope = static.global_scope()
+    (name,) = (n for n in test.states if n.startswith("fc") and n.endswith("w_0"))
+    weight = np.array(scope.find_var(name).get_tensor())
+    axis = 0 if kind.startswith("channel") else None
+    step = np.abs(weight).max(axis) / 127
+    np.testing.assert_allclose(linear.inputs[1].data, np.rint(weight / step), atol=1)
+
+
 def test_rounding_is_that_of_dynamic_mode():
-    exe, _, test, _, _ = trained(QuantConfig("abs_max"), steps=1)
-    fakes = [n for n in test.graph.main.nodes if n.op == "fake_quant"]
+    exe, train, test, _, _ = trained(QuantConfig("abs_max"), steps=1)
+    fakes = [n for n in train.graph.main.nodes if n.op == "fake_quant"]
     assert len(fakes) == 4  # two inputs, two weights
     scope = static.global_scope()
     weight = next(n for n in test.states if n.startswith("conv2d") and "input" not in n)
     threshold = np.array(scope.find_var(f"{weight}.input_threshold").get_tensor())
     assert threshold[0] == np.abs(X).max()
     rounded = fakes[0].outputs[0].name
-    (got,) = exe.run(test, {"x": X, "y": Y}, [rounded])
+    (got,) = exe.run(train, {"x": X, "y": Y}, [rounded])
     step = np.float32(np.abs(X).max() / 127)
     np.testing.assert_allclose(got, np.rint(X / step) * step, rtol=1e-5)
+
+
+def test_ranges_of_results_are_noted_in_training_and_kept():
+    config = QuantConfig("abs_max")
+    exe, train, test, logits, _ = trained(config, steps=1)
+    int8 = quant.convert(test, None, config)
+    found = json.loads(int8.graph.metadata["out_threshold"])
+    named = [n for n in ("batch_norm_0", "relu_0", logits.name) if n in train.vars]
+    assert logits.name in named and len(found) >= 4
+    # abs_max keeps the greatest magnitude of the one batch, before the step.
+    scope = static.global_scope()
+    state = scope.find_var(f"{logits.name}.output_threshold")
+    assert found[logits.name] == np.array(state.get_tensor())[0]
+    (h,) = exe.run(test, {"x": X, "y": Y}, [logits.name])
+    assert found[logits.name] == pytest.approx(np.abs(h).max(), rel=0.5)
 
 
 def test_name_scopes_weights_and_kinds_are_skipped():

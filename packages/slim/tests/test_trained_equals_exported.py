@@ -11,7 +11,14 @@ from proa.errors import (
     UnimplementedError,
 )
 from proa.static import InputSpec
-from proa_slim import QAT, QuantConfig, QuantizedConvNorm, QuantizedLayer
+from proa_slim import (
+    QAT,
+    ImperativeQuantAware,
+    QuantConfig,
+    QuantizedActivation,
+    QuantizedConvNorm,
+    QuantizedLayer,
+)
 from proa_slim.quant.fake_quant import learned_fake_quant
 from proa_slim.quant.trained import recorded
 
@@ -76,6 +83,76 @@ def test_the_student_evaluates_to_the_bits_of_the_exported_model(config):
         without = student(proa.to_tensor(x)).numpy()
     np.testing.assert_array_equal(model(x), with_gradient)
     np.testing.assert_array_equal(model(x), without)
+
+
+def activated():
+    proa.seed(3)
+    return nn.Sequential(
+        nn.Conv2D(2, 4, 3), nn.ReLU(), nn.Conv2D(4, 4, 3), nn.Tanh(), nn.ReLU6(),
+        nn.Flatten(), nn.Linear(16, 3),
+    )  # fmt: skip
+
+
+@pytest.mark.feature("L462")
+@pytest.mark.parametrize("weight", ["abs_max", "channel_wise_abs_max"])
+def test_layers_with_and_without_weights_are_rounded_but_for_skipped_ones(
+    weight, tmp_path
+):
+    network = activated()
+    network[2].skip_quant = True
+    aware = ImperativeQuantAware(["Conv2D", nn.Linear, "ReLU", "Tanh"], weight)
+    student = aware.quantize(network)
+    assert student is network
+    kinds = [type(layer) for layer in student.children()]
+    assert kinds == [
+        *(QuantizedLayer, QuantizedActivation, nn.Conv2D, QuantizedActivation),
+        *(nn.ReLU6, nn.Flatten, QuantizedLayer),
+    ]
+    adam = proa.optimizer.Adam(1e-2, parameters=student.parameters())
+    losses = []
+    for _ in range(10):
+        loss = (student(proa.to_tensor(X)) - 1).square().mean()
+        loss.backward()
+        adam.step()
+        adam.clear_grad()
+        losses.append(float(loss))
+    assert losses[-1] < 0.5 * losses[0]
+    student.eval()
+    aware.save_quantized_model(student, tmp_path / "net.int8.proa", SPEC)
+    graph = proa.ir.file.read(tmp_path / "net.int8.proa")
+    ops = [node.op for node in graph.main.nodes]
+    assert ops.count("conv2d_int8") == ops.count("linear_int8") == 1
+    assert "fake_quant" not in ops  # which lite does not have
+    loaded = proa.jit.load(str(tmp_path / "net.int8.proa"))
+    x = proa.to_tensor(X)
+    np.testing.assert_allclose(
+        loaded(x).numpy(), student(x).numpy(), rtol=1e-5, atol=1e-6
+    )
+    # Of a rounded input: tanh takes at most 255 values.
+    tanh = student[3](student[2](student[1](student[0](x)))).numpy()
+    assert len(np.unique(tanh)) <= 255
+
+
+def test_layers_without_weights_evaluate_to_the_bits_of_the_exported_model():
+    config = QuantConfig("moving_average", activations=(nn.ReLU, nn.Tanh))
+    student = QAT(config).quantize(activated())
+    for _ in range(3):
+        student(proa.to_tensor(X))
+    student.eval()
+    model = QAT(config).convert(student, SPEC)
+    x = RNG.standard_normal((5, 2, 6, 6)).astype(np.float32)
+    np.testing.assert_array_equal(model(x), student(proa.to_tensor(x)).numpy())
+
+
+def test_arguments_of_paddle_are_checked():
+    for options, error, text in (
+        ({"weight_quantize_type": "range"}, InvalidArgumentError, "must be one of abs"),
+        ({"activation_bits": 4}, UnimplementedError, "activation_bits must be 8, got"),
+        ({"quantizable_layer_type": ["Conv9D"]}, InvalidArgumentError, "'Conv9D'"),
+        ({"quantizable_layer_type": ["LSTM"]}, UnimplementedError, "got 'LSTM'"),
+    ):
+        with pytest.raises(error, match=text):
+            ImperativeQuantAware(**options)
 
 
 def test_evaluation_has_the_gradient_of_training():

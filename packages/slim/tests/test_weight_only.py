@@ -1,6 +1,7 @@
 """Weights in 16, 8 and 4 bits, against NumPy arithmetic, in every operator."""
 
 import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from proa import nn
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa.ir.verify import verify
 from proa.static import InputSpec
-from proa_slim import quant_post_dynamic
+from proa_slim import QuantConfig, quant_post_dynamic, quant_post_static
+from proa_slim.quant import post_training
 from proa_slim.quant.gptq import gptq
 from proa_slim.quant.weight_only import four_bits
 
@@ -203,3 +205,63 @@ def test_small_and_depthwise_weights_have_8_bits_where_others_have_4():
     ops = [n.op for n in model.program.main.nodes]
     assert ops.count("dequantize") == 2
     assert "bitwise_and" not in ops
+
+
+class Reader(nn.Layer):
+    """A convolution with norm over pictures of lines, an LSTM along their columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2D(1, 4, 3, padding=1), nn.BatchNorm2D(4)
+        self.cells, self.head = nn.LSTM(32, 24), nn.Linear(24, 5)
+
+    def forward(self, x):
+        y = nn.functional.relu(self.norm(self.conv(x)))
+        columns = y.transpose([0, 3, 1, 2]).reshape([-1, 6, 32])
+        return self.head(self.cells(columns)[0])
+
+
+@pytest.mark.feature("L470")
+def test_calibration_folds_norms_stores_an_lstm_in_8_bits_and_writes_no_samples(
+    monkeypatch, tmp_path
+):
+    proa.seed(3)
+    net = Reader()
+    x = RNG.standard_normal((6, 1, 8, 6)).astype(np.float32)
+    net(proa.to_tensor(x))
+    net.eval()
+    spec = [InputSpec([None, 1, 8, 6], "float32", "x")]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+
+    def converted(*arguments):
+        seen.append(list(tmp_path.iterdir()))
+        return convert(*arguments)
+
+    convert = post_training.convert
+    monkeypatch.setattr(post_training, "convert", converted)
+    config = QuantConfig("abs_max", ops=("conv2d", "linear", "recurrent"))
+    model = quant_post_static(net, spec, [x], config)
+    assert seen == [[]]  # after calibration, before its files could be removed
+    ops = [node.op for node in model.program.main.nodes]
+    assert ops.count("conv2d_int8") == 1 and "batch_norm_infer" not in ops
+    assert ops.count("recurrent") == 1 and ops.count("dequantize") >= 1
+    cells = {v.name: v for v in model.program.constants() if v.name[:5] == "cells"}
+    large = [v.dtype for v in cells.values() if np.prod(v.shape) > 96 * 24 - 1]
+    assert large and set(large) == {"int8"} and not model.unquantized
+    want = net(proa.to_tensor(x)).numpy()
+    assert np.abs(model(x) - want).max() < 0.05 * np.abs(want).max()
+    plain = quant_post_static(net, spec, [x], QuantConfig("abs_max"))
+    assert set(plain.unquantized.values()) == {"recurrent has no int8 operator"}
+
+
+def test_calibration_looks_rows_up_in_8_bits():
+    net = nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 5)).eval()
+    ids = np.random.default_rng(1).integers(0, 50, (6, 7))
+    spec = [InputSpec([None, 7], "int64", "ids")]
+    config = QuantConfig("abs_max", ops=("linear", "embedding"))
+    model = quant_post_static(net, spec, [ids], config)
+    kinds = {v.name: v.dtype for v in model.program.constants()}
+    assert kinds["0.weight.int8"] == "int8" and "0.weight" not in kinds
+    want = net(proa.to_tensor(ids)).numpy()
+    assert np.abs(model(ids) - want).max() < 0.05 * np.abs(want).max()

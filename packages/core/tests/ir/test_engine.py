@@ -214,6 +214,19 @@ def test_random_ops_of_training_need_no_special_care() -> None:
     np.testing.assert_array_equal(first, second)  # the key is part of the graph
 
 
+@pytest.mark.parametrize("act", ["none", "relu"])
+def test_a_product_with_residual_may_have_a_weight_that_is_computed(act: str) -> None:
+    w, bias = draw(32, 24, seed=1).astype(np.float16), draw(24, seed=2)
+    b = Builder()
+    x, residual = b.input("x", "float32", [9, 32]), b.input("r", "float32", [9, 24])
+    wide = b.cast(b.constant(w), dtype="float32")
+    b.output(b.linear_act(x, wide, b.constant(bias), b.relu(residual), act=act))
+    rows, more = draw(9, 32, seed=3), draw(9, 24, seed=4)
+    want = rows @ w.astype(np.float32) + bias + np.maximum(more, 0)
+    want = want if act == "none" else np.maximum(want, 0)
+    close(load(b).run([rows, more])[0], want)
+
+
 def test_a_changed_file_is_refused() -> None:
     b = Builder()
     b.output(b.relu(b.input("x", "float32", [4])))

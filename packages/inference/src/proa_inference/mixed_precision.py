@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Collection
 
-import numpy as np
-
 from proa.errors import InvalidArgumentError
-from proa.ir import Program, Value, file
+from proa.ir import Program, Value, file, narrow_weights
 from proa.ir.builder import make_node
-from proa.ir.program import Array
+from proa.ir.narrow import HalfType
 from proa_inference.config import Config
 from proa_inference.types import PlaceType, PrecisionType
 
-#: Constants of so few elements that are no parameters stay.
-_SMALL = 64
-_DTYPES = {PrecisionType.Half: "float16", PrecisionType.Bfloat16: "bfloat16"}
+_DTYPES: dict[PrecisionType, HalfType] = {
+    PrecisionType.Half: "float16",
+    PrecisionType.Bfloat16: "bfloat16",
+}
 
 
 def convert_to_mixed_precision(
@@ -57,50 +55,10 @@ def convert_to_mixed_precision(
         )
     program = file.from_bytes(Config(model_file, params_file or None).content())
     dtype = _DTYPES[mixed_precision]
-    _narrow_weights(program, dtype, frozenset(black_list))
+    narrow_weights(program, dtype, "convert_to_mixed_precision", black_list)
     if not keep_io_types:
         _narrow_arguments(program, dtype)
     file.write(program, mixed_model_file)
-
-
-def _narrow_weights(program: Program, dtype: str, excluded: frozenset[str]) -> None:
-    for block in program.blocks:
-        nodes = []
-        for value in block.constants():
-            users = [n for n in value.users if n.block is block]
-            large = value.kind == "param" or math.prod(value.shape) > _SMALL
-            if (
-                value.dtype != "float32"
-                or not large
-                or value.is_output
-                or any(n.op in excluded for n in users)
-            ):
-                continue
-            small = Value(
-                value.name, dtype, value.shape, value.kind, _narrowed(value, dtype)
-            )
-            cast = make_node(program, "cast", [small], {"dtype": "float32"})
-            block.replace(value, cast.outputs[0])
-            nodes.append(cast)
-        block.nodes = [*nodes, *block.nodes]
-
-
-def _narrowed(value: Value, dtype: str) -> Array:
-    assert value.data is not None  # of a parameter
-    if dtype == "float16":
-        with np.errstate(over="ignore"):
-            half = value.data.astype(np.float16)
-        if np.any(np.isinf(half) & np.isfinite(value.data)):
-            raise InvalidArgumentError(
-                "[convert_to_mixed_precision] expected weights of at most 65504, the "
-                f"largest of float16, got {np.abs(value.data).max()} in {value.name!r}"
-            )
-        return half
-    bits = np.ascontiguousarray(value.data).view(np.uint32)
-    # Round half to even; NaNs keep a bit of their payload.
-    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    quiet = ((bits >> 16) | 0x40).astype(np.uint16)
-    return np.where(np.isnan(value.data), quiet, rounded)
 
 
 def _narrow_arguments(program: Program, dtype: str) -> None:

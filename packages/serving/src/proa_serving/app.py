@@ -13,6 +13,10 @@ from proa_serving.fronts import FrontEnds
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.service import InferenceService
+from proa_serving.observe.access_log import AccessLog
+from proa_serving.observe.otlp import OtlpExport
+from proa_serving.observe.timeline import Timeline
+from proa_serving.observe.trace import Sink, Tracer
 from proa_serving.protocol.errors import ServingError
 
 log = logging.getLogger("proa_serving")
@@ -36,7 +40,22 @@ class Server:
         self.metrics = Metrics()
         self.repository = ModelRepository(config, self.metrics)
         self._service = InferenceService(config, self.repository, self.metrics)
+        self._observe(config)
         self._fronts = FrontEnds(config, self._service)
+        self._polling: asyncio.Task[None] | None = None
+
+    def _observe(self, config: ServerConfig) -> None:
+        """Trace requests where anything is to take the traces."""
+        sinks: list[Sink] = []
+        if config.access_log is not None:
+            sinks.append(AccessLog(config.access_log))
+        if config.otlp:
+            sinks.append(OtlpExport(config.otlp))
+        if config.timeline is not None:
+            self._service.timeline = Timeline(config.timeline)
+            sinks.append(self._service.timeline)
+        if sinks:
+            self._service.tracer = Tracer(config.trace_share, sinks)
 
     @property
     def http_address(self) -> str | None:
@@ -72,9 +91,19 @@ class Server:
             self._fronts.open()
             await asyncio.to_thread(self.repository.load_all)
             await self._fronts.start()
+            if self._config.poll_s:
+                self._polling = asyncio.create_task(self._poll(self._config.poll_s))
         except BaseException:
             await self.stop(0.0)
             raise
+
+    async def _poll(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await asyncio.to_thread(self.repository.refresh)
+            except Exception:
+                log.exception("looking for changed models failed")
 
     async def stop(self, grace: float | None = None) -> bool:
         """Refuse what is new, finish what is in flight; True if all was finished.
@@ -85,10 +114,16 @@ class Server:
         grace = self._config.grace_s if grace is None else grace
         end = time.monotonic() + grace
         self._service.drain()
+        if self._polling is not None:
+            self._polling.cancel()
         await self._fronts.stop(grace)
         self._service.close()
         left = max(0.0, end - time.monotonic())
-        return await asyncio.to_thread(self.repository.close, left)
+        clean = await asyncio.to_thread(self.repository.close, left)
+        tracer, self._service.tracer = self._service.tracer, None
+        if tracer is not None:
+            await asyncio.to_thread(tracer.close)
+        return clean
 
 
 class BackgroundServer:

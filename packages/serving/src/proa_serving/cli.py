@@ -33,6 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--repository", type=Path, help="folder of NAME/VERSION/model.proa")
     add("--all-versions", action="store_true", help="serve old versions too")
     add("--model-control", action="store_true", help="let clients load and unload")
+    add("--poll", type=float, default=0.0, help="seconds between looks for changes")
+    add("--python-models", action="store_true", help="serve Python files: runs them")
     add("--host", default=default.host, help="address to listen on")
     add("--http", type=_port, metavar="PORT", help="REST; 0 picks a port")
     add("--grpc", type=_port, metavar="PORT", help="gRPC; 0 picks a port")
@@ -42,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         default=default.grpc_engine,
         help="what carries gRPC",
     )
-    add("--instances", type=int, default=1, help="workers for each model")
-    add("--threads", type=int, default=1, help="math threads for each worker")
+    add("--instances", default="1", help="workers for each model, or auto")
+    add("--threads", default="1", help="math threads for each, or auto")
     add("--max-batch", type=int, default=limits.max_batch, help="rows in a batch")
     add(
         "--max-delay-us",
@@ -52,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         help="microseconds that a request waits for others to share its batch",
     )
     _add_limits(parser, default, limits)
+    _add_observation(parser)
     _add_access(parser, default)
     add("--verbose", action="store_true", help="log more")
     add("--version", action="version", version=f"proa-serving {__version__}")
@@ -81,6 +84,12 @@ def _add_limits(
         default=default.max_in_flight_bytes / MIB,
         help="memory of all requests in flight together",
     )
+    add(
+        "--cache-mib",
+        type=float,
+        default=default.cache_bytes / MIB,
+        help="memory of kept answers, for models that keep them",
+    )
     add("--timeout", type=float, default=default.timeout_s, help="seconds to answer")
     add("--grace", type=float, default=default.grace_s, help="seconds to shut down")
     add(
@@ -100,6 +109,19 @@ def _add_limits(
         type=float,
         default=default.idle_timeout_s,
         help="seconds until an HTTP connection without a request is closed",
+    )
+
+
+def _add_observation(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--access-log", type=Path, metavar="FILE", help="JSON lines; - is stderr")
+    add("--timeline", type=Path, metavar="FILE", help="Chrome timeline, at the end")
+    add("--otlp", default="", metavar="URL", help="send traces to this collector")
+    add(
+        "--trace-share",
+        type=float,
+        default=0.0,
+        help="of requests without traceparent, the share to trace",
     )
 
 
@@ -167,6 +189,17 @@ def _port(text: str) -> int:
     return port
 
 
+def _cores(name: str, text: str) -> int:
+    """A number, or 0 for as many as the cores allow."""
+    if text == "auto":
+        return 0
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise InvalidRequestError(
+            "config", f'{name} must be at least 1, or "auto", got {text:.40}'
+        )
+    return int(text)
+
+
 def _config(args: argparse.Namespace) -> ServerConfig:
     places = (args.http, args.grpc, args.http_socket, args.grpc_socket)
     nothing_said = places == (None,) * 4
@@ -175,11 +208,14 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         repository=args.repository,
         all_versions=args.all_versions,
         model_control=args.model_control,
+        poll_s=args.poll,
+        python_models=args.python_models,
+        cache_bytes=int(args.cache_mib * MIB),
         host=args.host,
         http_port=8000 if nothing_said else args.http,
         grpc_port=args.grpc,
-        instances=args.instances,
-        threads=args.threads,
+        instances=_cores("instances", args.instances),
+        threads=_cores("threads", args.threads),
         limits=Limits(args.max_batch, args.max_delay_us, args.queue),
         max_request_bytes=int(args.max_request_mib * MIB),
         max_json_bytes=int(args.max_json_mib * MIB),
@@ -190,6 +226,10 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         grace_s=args.grace,
         max_connections=args.max_connections,
         grpc_engine=args.grpc_engine,
+        trace_share=args.trace_share,
+        timeline=args.timeline,
+        access_log=args.access_log,
+        otlp=args.otlp,
         http_socket=args.http_socket,
         grpc_socket=args.grpc_socket,
         admin_port=args.admin,

@@ -51,11 +51,15 @@ class ServerConfig:
         repository: A folder of NAME/VERSION/model.proa to serve too.
         all_versions: Serve every version of the repository, not the newest alone.
         model_control: Let clients load and unload models.
+        poll_s: Seconds between looks for changes of the repository; 0 for none.
+        python_models: Serve Python files, which loading runs.
+        cache_bytes: Answers that are kept, for models that have that on, hold at most
+            this many bytes together.
         host: Address to listen on.
         http_port: Port for REST; 0 picks one, None does without.
         grpc_port: Port for gRPC; the same.
-        instances: Worker threads for each model.
-        threads: Threads that each instance uses for its mathematics.
+        instances: Worker threads for each model; 0 for as many as the cores allow.
+        threads: Threads that each instance uses for its mathematics; the same.
         limits: Of queue and batch, for each model.
         max_request_bytes: A request body larger than this is refused.
         max_json_bytes: As much of a body may be JSON, which costs many times its size.
@@ -67,6 +71,10 @@ class ServerConfig:
         head_timeout_s: Seconds in which the head of an HTTP request must arrive; its
             body may take ``timeout_s``.
         idle_timeout_s: Seconds after which a connection without a request is closed.
+        trace_share: Share of requests that are traced without their client saying so.
+        timeline: A file for a timeline of the traced requests, or None.
+        access_log: A file for a line on each request, ``-`` for standard error.
+        otlp: URL of a collector that traces are sent to; none if empty.
         grpc_engine: What carries gRPC: "asyncio", our own HTTP/2, or "grpcio".
         http_socket: Path of a Unix socket for REST.
         grpc_socket: Path of a Unix socket for gRPC.
@@ -84,6 +92,9 @@ class ServerConfig:
     repository: Path | None = None
     all_versions: bool = False
     model_control: bool = False
+    poll_s: float = 0.0
+    python_models: bool = False
+    cache_bytes: int = 64 * MIB
     host: str = "127.0.0.1"
     http_port: int | None = 8000
     grpc_port: int | None = None
@@ -99,6 +110,10 @@ class ServerConfig:
     head_timeout_s: float = 10.0
     idle_timeout_s: float = 75.0
     grpc_engine: str = "asyncio"
+    trace_share: float = 0.0
+    timeline: Path | None = None
+    access_log: Path | None = None
+    otlp: str = ""
     http_socket: Path | None = None
     grpc_socket: Path | None = None
     admin_port: int | None = None
@@ -111,8 +126,10 @@ class ServerConfig:
 
     def __post_init__(self) -> None:
         minimum = {
-            "instances": (self.instances, 1),
-            "threads": (self.threads, 1),
+            "instances": (self.instances, 0),
+            "threads": (self.threads, 0),
+            "poll_s": (self.poll_s, 0),
+            "cache_bytes": (self.cache_bytes, 0),
             "max_batch": (self.limits.max_batch, 1),
             "max_delay_us": (self.limits.max_delay_us, 0),
             "queue": (self.limits.queue, 1),
@@ -130,6 +147,10 @@ class ServerConfig:
                 raise InvalidRequestError(
                     "config", f"{name} must be at least {low}, got {value}"
                 )
+        if not 0 <= self.trace_share <= 1:
+            raise InvalidRequestError(
+                "config", f"trace_share must be 0 to 1, got {self.trace_share}"
+            )
         if self.grpc_engine not in GRPC_ENGINES:
             raise InvalidRequestError(
                 "config",

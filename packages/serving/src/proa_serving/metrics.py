@@ -7,6 +7,7 @@ Counting is plain additions on the event loop, as a small request spends longer 
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -25,12 +26,16 @@ from prometheus_client.registry import Collector
 from proa_serving.schedule.queue import Timing
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-PROTOCOLS = ("http", "grpc")
+# What a request came by; the last two are steps of ensembles, and copies.
+PROTOCOLS = ("http", "grpc", "inside", "shadow")
 _SECONDS = (
     *(1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2),
     *(0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
 )
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_MAX_BATCH_SIZES = 64
+# Loads of a version that is not served any more are shown until there are so many.
+_MAX_MODELS = 256
 _LABELS = ("model", "version")
 _BY_PROTOCOL = (*_LABELS, "protocol")
 
@@ -49,6 +54,15 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
+    @property
+    def count(self) -> int:
+        return sum(self._counts)
+
+    @property
+    def total(self) -> float:
+        """The sum of the values."""
+        return self._sum
+
     def add_to(self, family: HistogramMetricFamily, labels: tuple[str, ...]) -> None:
         """Add its samples to ``family``."""
         names = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
@@ -62,7 +76,13 @@ class ModelMetrics:
     def __init__(self) -> None:
         self.requests = dict.fromkeys(PROTOCOLS, 0)
         self.failures: dict[tuple[str, str], int] = defaultdict(int)
+        self.failed_seconds = 0.0
         self.in_flight = 0
+        self.cache_hits = 0
+        self.cache_misses = 0
+        self.last_ended = 0.0  # of time.monotonic
+        # Runs and their seconds, by rows.
+        self.batches: dict[int, tuple[int, float]] = {}
         self.queue_depth: Callable[[], float] = lambda: 0
         self.request_seconds = Histogram(_SECONDS)
         self.queue_seconds = Histogram(_SECONDS)
@@ -78,12 +98,15 @@ class ModelMetrics:
         self.requests[protocol] += 1
         self.in_flight += 1
 
-    def ended(self, seconds: float) -> None:
+    def ended(self, began: float) -> None:
+        """A request that began at that time, of ``time.monotonic``, has ended."""
+        now = self.last_ended = time.monotonic()
         self.in_flight -= 1
-        self.request_seconds.observe(seconds)
+        self.request_seconds.observe(now - began)
 
-    def failed(self, protocol: str, reason: str) -> None:
+    def failed(self, protocol: str, reason: str, began: float) -> None:
         self.failures[protocol, reason] += 1
+        self.failed_seconds += time.monotonic() - began
 
     def waited(self, timing: Timing) -> None:
         self.queue_seconds.observe(timing.queued)
@@ -92,6 +115,10 @@ class ModelMetrics:
         with self._running:
             self.batch_rows.observe(rows)
             self.compute_seconds.observe(seconds)
+            runs, total = self.batches.get(rows, (0, 0.0))
+            # A client may choose any number of rows; so many are kept apart.
+            if runs or len(self.batches) < _MAX_BATCH_SIZES:
+                self.batches[rows] = (runs + 1, total + seconds)
 
 
 class Metrics(Collector):
@@ -99,6 +126,8 @@ class Metrics(Collector):
 
     def __init__(self) -> None:
         self._models: dict[tuple[str, str], ModelMetrics] = {}
+        self._retired: set[tuple[str, str]] = set()
+        self.cache_bytes: Callable[[], float] = lambda: 0
         self.in_flight_bytes: Callable[[], float] = lambda: 0
         self._refused: dict[tuple[str, str], int] = defaultdict(int)
         self.registry = CollectorRegistry()
@@ -106,7 +135,25 @@ class Metrics(Collector):
 
     def of_model(self, name: str, version: str) -> ModelMetrics:
         """The metrics of a version, which go on where it is loaded again."""
-        return self._models.setdefault((name, version), ModelMetrics())
+        held = self._models.get((name, version))
+        if held is None:
+            held = self._models[name, version] = ModelMetrics()
+            for labels in list(self._models):
+                if len(self._models) <= _MAX_MODELS:
+                    break
+                if labels in self._retired:
+                    self._retired.discard(labels)
+                    del self._models[labels]
+        self._retired.discard((name, version))
+        return held
+
+    def retire(self, name: str, version: str) -> None:
+        """The version is not served any more; its metrics may be dropped."""
+        self._retired.add((name, version))
+
+    def held(self) -> list[tuple[str, str, ModelMetrics]]:
+        """Models, versions and their metrics."""
+        return [(*labels, found) for labels, found in list(self._models.items())]
 
     def expose(self) -> bytes:
         """All of it, in the text format."""
@@ -124,6 +171,19 @@ class Metrics(Collector):
             "Memory of the requests that are received and served.",
             self.in_flight_bytes(),
         )
+        yield GaugeMetricFamily(
+            "proa_serve_cache_bytes",
+            "Memory of the answers that are kept.",
+            self.cache_bytes(),
+        )
+        for name, text in (
+            ("cache_hits", "Inference requests that were answered from memory."),
+            ("cache_misses", "Inference requests that were looked up in vain."),
+        ):
+            counter = CounterMetricFamily(f"proa_serve_{name}", text, labels=_LABELS)
+            for labels, held in list(self._models.items()):
+                counter.add_metric(labels, getattr(held, name))
+            yield counter
         yield self._gauge(
             "in_flight",
             "Inference requests that are being served.",
@@ -172,6 +232,8 @@ class Metrics(Collector):
             requests.add_metric(("", "", protocol), count)
         for labels, held in list(self._models.items()):
             for protocol, count in held.requests.items():
+                if not count and protocol not in PROTOCOLS[:2]:
+                    continue
                 requests.add_metric((*labels, protocol), count)
             for (protocol, reason), count in list(held.failures.items()):
                 failures.add_metric((*labels, protocol, reason), count)

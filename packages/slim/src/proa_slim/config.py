@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
@@ -14,7 +14,7 @@ ActivationObserver = Literal[
 ]
 WeightObserver = Literal["abs_max", "channel_abs_max", "mse", "channel_mse"]
 RoundType = Literal["round", "adaround"]
-QuantizableOp = Literal["conv2d", "linear"]
+QuantizableOp = Literal["conv2d", "linear", "embedding", "recurrent"]
 
 #: Their thresholds do not depend on how many steps the other sign has.
 _ASYMMETRIC = ("abs_max", "moving_average", "avg", "hist")
@@ -67,13 +67,19 @@ class QuantConfig:
             (``Layer.full_name()``), paths in the network (``features.3``), patterns of
             paths (``features.*.1``), or classes of layers. A layer with an attribute
             ``skip_quant`` that is true is skipped, too.
-        ops: Kinds of product to quantize: ``conv2d``, ``linear``.
+        half: Layers that are skipped as well, named likewise, and whose weights are
+            stored in float16.
+        ops: Kinds of operator to quantize: ``conv2d``, transposed ones too, ``linear``;
+            and, by `quant_post_static`, ``embedding`` and ``recurrent`` (LSTM, GRU and
+            plain cells), whose weights alone are stored in 8 bits.
+        activations: Classes of layers without weights, such as `nn.ReLU` and `nn.Tanh`,
+            whose input `QAT` rounds, too.
 
     Raises:
         InvalidArgumentError: If a field is none of the above.
     """
 
-    activation: ActivationObserver = "kl"
+    activation: ActivationObserver = "mse"
     weight: WeightObserver = "channel_abs_max"
     symmetric: bool = True
     between: bool = True
@@ -88,7 +94,9 @@ class QuantConfig:
     step_learning_rate: float = 0.01
     freeze_bn_delay: int | None = None
     skip: tuple[str | type[Layer], ...] = ()
-    ops: tuple[QuantizableOp, ...] = get_args(QuantizableOp)
+    half: tuple[str | type[Layer], ...] = ()
+    ops: tuple[QuantizableOp, ...] = ("conv2d", "linear")
+    activations: tuple[type[Layer], ...] = ()
 
     def __post_init__(self) -> None:
         for field, kind in (
@@ -145,28 +153,58 @@ class QuantConfig:
             )
 
     def skipped(self, network: Layer) -> frozenset[str]:
-        """Paths of the layers of `network` that `skip` names, and of those in them.
+        """Paths of the layers of `network` that `skip` or `half` name, and of those in
+        them.
 
         Raises:
             NotFoundError: If a name, pattern or class is none of the network's.
         """
-        layers = dict(network.named_sublayers())
-        found = {
-            p for p, layer in layers.items() if getattr(layer, "skip_quant", False)
-        }
-        unknown = []
-        for entry in self.skip:
-            chosen = {p for p, layer in layers.items() if _matches(entry, p, layer)}
-            if not chosen:
-                unknown.append(entry if isinstance(entry, str) else entry.__name__)
-            found |= chosen
-        if unknown:
-            raise NotFoundError(
-                "[QuantConfig] skip must name layers of the network, got "
-                f"{', '.join(sorted(unknown))}; it has {', '.join(layers)}"
-            )
-        inside = {p for p in layers if any(p.startswith(f"{f}.") for f in found)}
-        return frozenset(found | inside)
+        layers = network.named_sublayers()
+        marked = {p for p, layer in layers if getattr(layer, "skip_quant", False)}
+        named = _chosen(network, "skip", self.skip) | self.halved(network)
+        return _with_inner(network, marked | named)
+
+    def halved(self, network: Layer) -> frozenset[str]:
+        """Paths of the layers of `network` that `half` names, and of those in them.
+
+        Raises:
+            NotFoundError: If a name, pattern or class is none of the network's.
+        """
+        return _with_inner(network, _chosen(network, "half", self.half))
+
+    def by_path(self, network: Layer) -> QuantConfig:
+        """The same with paths in `skip` and `half`, as parameters of a graph have them.
+
+        Raises:
+            NotFoundError: If a name, pattern or class is none of the network's.
+        """
+        skip, half = self.skipped(network), self.halved(network)
+        return replace(self, skip=tuple(skip), half=tuple(half))
+
+
+def _chosen(
+    network: Layer, field: str, entries: tuple[str | type[Layer], ...]
+) -> frozenset[str]:
+    layers = dict(network.named_sublayers())
+    found: set[str] = set()
+    unknown = []
+    for entry in entries:
+        chosen = {p for p, layer in layers.items() if _matches(entry, p, layer)}
+        if not chosen:
+            unknown.append(entry if isinstance(entry, str) else entry.__name__)
+        found |= chosen
+    if unknown:
+        raise NotFoundError(
+            f"[QuantConfig] {field} must name layers of the network, got "
+            f"{', '.join(sorted(unknown))}; it has {', '.join(layers)}"
+        )
+    return frozenset(found)
+
+
+def _with_inner(network: Layer, found: frozenset[str] | set[str]) -> frozenset[str]:
+    paths = [path for path, _ in network.named_sublayers()]
+    inside = {p for p in paths if any(p.startswith(f"{f}.") for f in found)}
+    return frozenset(found | inside)
 
 
 def _matches(entry: str | type[Layer], path: str, layer: Layer) -> bool:

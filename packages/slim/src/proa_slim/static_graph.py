@@ -57,6 +57,8 @@ def replay(
         assert value.data is not None
         known[value] = to_tensor(value.data, value.dtype)
     named = {v._handle[1]: v for v in program.vars.values()}
+    for variable in named.values():  # nodes that `call` adds must not take these
+        into.graph.reserve(f"{prefix}{variable.name}")
     for node in main.nodes:
         if node in program.roles:
             continue

@@ -3,6 +3,7 @@
 from proa.ir.builder import Builder
 from proa.ir.describe import describe, summarise
 from proa.ir.file import from_bytes, read, to_bytes, write
+from proa.ir.narrow import narrow_weights
 from proa.ir.outputs import name_outputs
 from proa.ir.program import Block, Node, Program, Value
 from proa.ir.verify import verify
@@ -16,6 +17,7 @@ __all__ = [
     "describe",
     "from_bytes",
     "name_outputs",
+    "narrow_weights",
     "read",
     "summarise",
     "to_bytes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -22,9 +22,11 @@ class BackendOptions:
 
     Args:
         threads: Threads that each instance may use for its mathematics.
+        parameters: What the model's configuration says for its backend.
     """
 
     threads: int = 1
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 class Model(Protocol):

@@ -1,4 +1,6 @@
-"""Runs ``.proa`` files by the engine of ``proa_inference``.
+"""Runs models by the engine of ``proa_inference``: its own files, ONNX and Paddle's.
+
+A Paddle model is ``NAME.pdmodel`` with ``NAME.pdiparams`` next to it.
 
 This is the one file of the package that imports another of Proa's packages.
 """
@@ -63,7 +65,7 @@ class InferenceModel:
 
 
 class InferenceBackend:
-    """Loads model files written by ``proa.jit.save`` or by ``proa_slim``."""
+    """Loads what ``proa.jit.save`` and ``proa_slim`` write, and what is imported."""
 
     def load(self, path: Path, options: BackendOptions) -> InferenceModel:
         try:
@@ -71,8 +73,8 @@ class InferenceBackend:
         except ImportError as error:
             raise ModelLoadError(
                 "backend",
-                "serving .proa files needs proa-inference (in a checkout of Proa: "
-                f"nox -s build, then install it): {error}",
+                f"serving {path.suffix} files needs proa-inference (in a checkout of "
+                f"Proa: nox -s build, then install it): {error}",
             ) from error
         try:
             config = proa_inference.Config(str(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import time
 import zlib
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -36,6 +37,7 @@ from proa_serving.security.guard import Guard
 
 log = logging.getLogger("proa_serving.grpc")
 Answer = Parts | Coroutine[Any, Any, Parts]
+Method = Callable[[Buffer, float | None, CallHead], Answer]
 # The numbers of the codes that errors have.
 CODES = {
     "INVALID_ARGUMENT": 3,
@@ -81,7 +83,7 @@ class GrpcMethods:
         self._budget: ByteBudget = service.budget
         self._limit = service.config.max_request_bytes
         self.find_raw = rpc_bytes.find_raw
-        self._calls: dict[str, Callable[[Buffer, float | None], Answer]] = {
+        self._calls: dict[str, Method] = {
             INFER: self._infer,
             HEALTH: self._health,
             **{
@@ -144,7 +146,7 @@ class GrpcMethods:
             if message.compressed:
                 answer: Answer = self._inflated(head, message, expires)
             else:
-                answer = self._calls[head.path](message.data, expires)
+                answer = self._calls[head.path](message.data, expires, head)
         except Exception as error:
             raise _status(error) from error
         return answer if isinstance(answer, list) else _guarded(answer)
@@ -180,20 +182,22 @@ class GrpcMethods:
                 data = await asyncio.to_thread(_inflate, message.data, self._limit)
             else:
                 data = _inflate(message.data, self._limit)
-            answer = self._calls[head.path](data, expires)
+            answer = self._calls[head.path](data, expires, head)
             return answer if isinstance(answer, list) else await answer
         finally:
             self._budget.release(bound)
 
     # The methods
 
-    def _infer(self, data: Buffer, expires: float | None) -> Answer:
+    def _infer(self, data: Buffer, expires: float | None, head: CallHead) -> Answer:
+        arrived = time.monotonic() if self._service.tracer is not None else 0.0
         try:
             request = rpc_bytes.decode_request(data)
         except ServingError as error:
             self._service.metrics.refused("grpc", error.reason)
             raise
-        request.expires = expires
+        request.expires, request.headers = expires, head.headers
+        request.arrived = arrived
         answer = self._service.infer(request, "grpc")
         if isinstance(answer, InferResponse):
             return rpc_bytes.encode_response(answer, request)
@@ -204,7 +208,7 @@ class GrpcMethods:
     ) -> Parts:
         return rpc_bytes.encode_response(await answer, request)
 
-    def _health(self, data: Buffer, _: float | None) -> Parts:
+    def _health(self, data: Buffer, *_: object) -> Parts:
         # HealthCheckRequest has the one field, a name, that ModelReadyRequest has too.
         name = _parsed(data, pb.ModelReadyRequest.FromString).name
         if name in ("", rpc.SERVICE):
@@ -213,13 +217,11 @@ class GrpcMethods:
             ready = self._service.model_ready(name)
         return [_SERVING if ready else _NOT_SERVING]
 
-    def _plain(
-        self, name: str, parse: Callable[[bytes], Any]
-    ) -> Callable[[Buffer, float | None], Answer]:
+    def _plain(self, name: str, parse: Callable[[bytes], Any]) -> Method:
         """The method ``name``, of bytes that are its message."""
         method: Callable[[Any], Any] = getattr(self, name)
 
-        def call(data: Buffer, expires: float | None) -> Answer:
+        def call(data: Buffer, *_: object) -> Answer:
             answer = method(_parsed(data, parse))
             if asyncio.iscoroutine(answer):
                 return _serialized(answer)
@@ -248,6 +250,16 @@ class GrpcMethods:
     ) -> pb.ModelMetadataResponse:
         held = self._service.model_metadata(request.name, request.version)
         return rpc.encode_model_metadata(held)
+
+    def ModelConfig(self, request: pb.ModelConfigRequest) -> pb.ModelConfigResponse:
+        held = self._service.model_config(request.name, request.version)
+        return rpc.encode_model_config(held)
+
+    def ModelStatistics(
+        self, request: pb.ModelStatisticsRequest
+    ) -> pb.ModelStatisticsResponse:
+        found = self._service.statistics(request.name, request.version)
+        return rpc.encode_statistics([held.to_json() for held in found])
 
     async def RepositoryIndex(
         self, request: pb.RepositoryIndexRequest

@@ -151,7 +151,13 @@ def _head(path: str, context: Context) -> CallHead:
         text if isinstance(text, bytes) else str(text).encode("latin-1", "replace")
         for text in (metadata.get("authorization", ""), metadata.get("x-api-key", ""))
     )
-    return CallHead(path, None, b"identity", authorization, api_key)
+    headers = {
+        key.encode("latin-1"): value
+        if isinstance(value, bytes)
+        else value.encode("latin-1", "replace")
+        for key, value in metadata.items()
+    }
+    return CallHead(path, None, b"identity", authorization, api_key, headers=headers)
 
 
 def _address(context: Context) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -19,8 +20,10 @@ from proa_serving.http.messages import Reply, Request
 from proa_serving.http.routes import Route, find_route
 from proa_serving.metrics import CONTENT_TYPE
 from proa_serving.models.service import InferenceService
+from proa_serving.observe.page import PAGE
 from proa_serving.protocol.errors import (
     InvalidRequestError,
+    NotFoundError,
     ServingError,
     TooLargeError,
     UnavailableError,
@@ -30,6 +33,7 @@ from proa_serving.protocol.rest import (
     BINARY_TYPE,
     HEADER_LENGTH,
     decode_request,
+    dump_json,
     encode_response,
     parse_json,
 )
@@ -76,6 +80,11 @@ class HttpApp:
             "load": self._load,
             "unload": self._unload,
             "metrics": self._metrics,
+            "statistics": self._statistics,
+            "model_config": self._model_config,
+            "shadow": self._shadow,
+            "status": self._status,
+            "timeline": self._timeline,
             "memory_status": self._memory_status,
             "memory_register": self._memory_register,
             "memory_unregister": self._memory_unregister,
@@ -143,16 +152,19 @@ class HttpApp:
         size = int(text) if text and text.isdigit() and len(text) < 19 else len(body)
         if size > _BIG or b"content-encoding" in headers:
             return self._infer_slowly(route, request, text)
+        arrived = time.monotonic() if self._service.tracer is not None else 0.0
         try:
             decoded = decode_request(route.model, route.version, body, text)
         except ServingError as error:
             self._service.metrics.refused("http", error.reason)
             raise
+        decoded.headers, decoded.arrived = headers, arrived
         return self._run(decoded)
 
     async def _infer_slowly(
         self, route: Route, request: Request, text: str | None
     ) -> Reply:
+        arrived = time.monotonic()
         try:
             body = await self._inflated(request)
             size = int(text) if text and text.isdigit() and len(text) < 19 else 0
@@ -169,6 +181,7 @@ class HttpApp:
         except ServingError as error:
             self._service.metrics.refused("http", error.reason)
             raise
+        decoded.headers, decoded.arrived = request.headers, arrived
         answer = self._run(decoded)
         return answer if isinstance(answer, Reply) else await answer
 
@@ -312,6 +325,25 @@ class HttpApp:
         self._check_control(request)
         await self._service.unload(route.model)
         return Reply.of_json({})
+
+    def _statistics(self, route: Route, *_: object) -> Reply:
+        found = self._service.statistics(route.model, route.version)
+        return Reply.of_json({"model_stats": [held.to_json() for held in found]})
+
+    def _model_config(self, route: Route, *_: object) -> Reply:
+        return Reply.of_json(self._service.model_config(route.model, route.version))
+
+    def _shadow(self, route: Route, *_: object) -> Reply:
+        return Reply.of_json(self._service.shadow_report(route.model))
+
+    def _status(self, *_: object) -> Reply:
+        return Reply([PAGE], content_type="text/html; charset=utf-8")
+
+    async def _timeline(self, *_: object) -> Reply:
+        timeline = self._service.timeline
+        if timeline is None:
+            raise NotFoundError("http", "the server must be started with --timeline")
+        return Reply([await self._coded(lambda: dump_json(timeline.to_json()))])
 
     async def _metrics(self, *_: object) -> Reply:
         text = await asyncio.to_thread(self._service.metrics.expose)

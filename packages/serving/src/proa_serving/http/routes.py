@@ -22,13 +22,19 @@ _PLAIN = {
     "/v2/health/live": ("GET", "live"),
     "/v2/health/ready": ("GET", "ready"),
     "/v2/repository/index": ("POST", "index"),
+    "/v2/models/stats": ("GET", "statistics"),
     "/metrics": ("GET", "metrics"),
+    "/status": ("GET", "status"),
+    "/timeline": ("GET", "timeline"),
 }
 # What may follow /v2/models/NAME or /v2/models/NAME/versions/VERSION.
 _MODEL = {
     "": ("GET", "model_metadata"),
     "ready": ("GET", "model_ready"),
     "infer": ("POST", "infer"),
+    "stats": ("GET", "statistics"),
+    "config": ("GET", "model_config"),
+    "shadow": ("GET", "shadow"),
 }
 # What may follow /v2/systemsharedmemory or /v2/systemsharedmemory/region/NAME.
 _MEMORY = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import quote_from_bytes
 
 from proa_serving.http2.hpack import Header, encode
@@ -59,6 +60,7 @@ class CallHead:
         api_key: The header ``x-api-key``.
         http_status: What answers it where it is no call of gRPC; 200 otherwise.
         status: What answers it where it can be refused by its head; else None.
+        headers: All of them, in lower case.
     """
 
     path: str
@@ -68,6 +70,7 @@ class CallHead:
     api_key: bytes = b""
     http_status: int = 200
     status: Status | None = None
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 def is_well_formed(headers: list[Header], *, trailers: bool = False) -> bool:
@@ -127,6 +130,7 @@ def parse_call(headers: list[Header]) -> CallHead:
         held.get(b"x-api-key", b""),
         http_status,
         status,
+        held,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
-from proa_serving.protocol.errors import InvalidRequestError
+from proa_serving.backends.base import Model
+from proa_serving.models.settings import ModelSettings
+from proa_serving.protocol.errors import InvalidRequestError, ModelLoadError
 from proa_serving.protocol.messages import InferRequest, Tensor, TensorSpec
 from proa_serving.schedule.merge import Arrays
 
@@ -71,3 +74,48 @@ def fit_outputs(request: InferRequest, specs: Sequence[TensorSpec]) -> list[Tens
             )
         wanted[output.name] = known[output.name]
     return list(wanted.values())
+
+
+def fit_specs(name: str, model: Model, settings: ModelSettings) -> None:
+    """Hold the inputs and outputs of a configuration against the model's.
+
+    Raises:
+        ModelLoadError: If one is not the model's, or of another datatype or shape.
+    """
+    for what, said, held in (
+        ("input", settings.inputs, model.inputs),
+        ("output", settings.outputs, model.outputs),
+    ):
+        known = {spec.name: spec for spec in held}
+        for spec in said:
+            found = known.get(spec.name)
+            if found is None:
+                raise ModelLoadError(
+                    f"model {name}",
+                    f"{what} must be one of {list(known)}, got {spec.name!r:.80}",
+                )
+            if spec.datatype != found.datatype or not _shapes_agree(spec, found):
+                raise ModelLoadError(
+                    f"model {name}",
+                    f"{what} {spec.name} is {found.datatype} {list(found.shape)} in "
+                    f"the model, got {spec.datatype} {list(spec.shape)}",
+                )
+
+
+def _shapes_agree(one: TensorSpec, other: TensorSpec) -> bool:
+    return len(one.shape) == len(other.shape) and all(
+        -1 in (here, there) or here == there
+        for here, there in zip(one.shape, other.shape, strict=True)
+    )
+
+
+def seconds_for(request: InferRequest, limit: float) -> float:
+    """Seconds that ``request`` has: at most ``limit``, and what its client says."""
+    seconds = limit
+    # The protocol's scheduling extension: microseconds, in the request itself.
+    timeout_us = request.parameters.get("timeout")
+    if type(timeout_us) is int and timeout_us > 0:
+        seconds = min(seconds, timeout_us / 1e6)
+    if request.expires is not None:
+        seconds = min(seconds, max(0.0, request.expires - time.monotonic()))
+    return seconds

@@ -1,4 +1,4 @@
-"""The models of a server: named files, and a folder of NAME/VERSION/model.proa."""
+"""The models of a server: found, loaded, replaced and unloaded while it runs."""
 
 from __future__ import annotations
 
@@ -6,53 +6,59 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from proa_serving.backends.registry import known_suffixes
-from proa_serving.config import ServerConfig, check_name
+from proa_serving.backends.base import BackendOptions
+from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
-from proa_serving.models.served import ServedModel
+from proa_serving.models.cache import ResponseCache
+from proa_serving.models.ensemble import Ensemble
+from proa_serving.models.folder import Mark, ModelFolder, Source
+from proa_serving.models.served import Context, Served, ServedModel
+from proa_serving.models.settings import ModelSettings, VersionPolicy
+from proa_serving.models.traffic import ShadowReport, Split
+from proa_serving.protocol.answers import Answers
 from proa_serving.protocol.errors import (
-    InvalidRequestError,
-    ModelLoadError,
+    ForbiddenError,
     NotFoundError,
     ServingError,
     UnavailableError,
 )
-from proa_serving.protocol.messages import IndexEntry
+from proa_serving.protocol.messages import IndexEntry, InferRequest
 
 log = logging.getLogger("proa_serving.models")
-FILE_VERSION = "1"  # Of a model that was named by its file.
 
 
 @dataclass
 class _Entry:
-    """A model by name. ``versions`` is replaced whole, never changed in place."""
+    """A model by name. Its mappings are replaced whole, never changed in place."""
 
-    versions: Mapping[str, ServedModel] = field(default_factory=dict)
+    versions: Mapping[str, Served] = field(default_factory=dict)
     newest: str = ""
     reason: str = "unloaded"
+    front: Answers | None = None  # answers requests that name no version
+    marks: Mapping[str, Mark] = field(default_factory=dict)  # of what is loaded
+    failed: Mapping[str, str] = field(default_factory=dict)  # why, by version
+    unloaded: bool = False  # by a client
 
 
 class ModelRepository:
     """Finds, loads and unloads models.
 
-    ``find`` is cheap and may be called from the event loop; ``load`` and ``unload``
-    block and belong on a thread.
+    ``find`` is cheap and may be called from the event loop; ``load``, ``unload`` and
+    ``refresh`` block and belong on a thread.
     """
 
     def __init__(self, config: ServerConfig, metrics: Metrics) -> None:
         self._config, self._metrics = config, metrics
-        self._files: dict[str, Path] = {}
-        for source in config.models:
-            if source.name in self._files:
-                raise InvalidRequestError(
-                    "models", f"names must differ, got {source.name!r} twice"
-                )
-            self._files[source.name] = source.path
+        self._folder = ModelFolder(config)
         self._entries: dict[str, _Entry] = {}
+        self._seen: dict[str, Mark] = {}  # of the model's files when last looked at
         self._changing = threading.Lock()
+        cache = ResponseCache(config.cache_bytes)
+        metrics.cache_bytes = lambda: cache.used
+        self._context = Context(config, metrics, cache, self.answers)
 
     def load_all(self) -> None:
         """Load every model there is.
@@ -66,11 +72,11 @@ class ModelRepository:
         """
         failed: ServingError | None = None
         try:
-            for name in self._known():
+            for name in self._folder.names():
                 try:
                     self.load(name)
                 except ServingError as error:
-                    if name in self._files:
+                    if name in self._folder.files:
                         raise
                     failed = error
             if failed is not None and not self.names():
@@ -88,8 +94,21 @@ class ModelRepository:
         """The models that are loaded."""
         return [name for name, held in self._entries.items() if held.versions]
 
-    def find(self, name: str, version: str = "") -> ServedModel:
-        """The model to run; no version means the newest.
+    def answers(self, request: InferRequest) -> Answers:
+        """What answers ``request``: the version it names, or as its model is set up.
+
+        Raises:
+            NotFoundError: If it is not known.
+            UnavailableError: If it is known but not loaded.
+        """
+        if not request.version:
+            entry = self._entries.get(request.model)
+            if entry is not None and entry.front is not None:
+                return entry.front
+        return self.find(request.model, request.version)
+
+    def find(self, name: str, version: str = "") -> Served:
+        """The model; no version means the newest.
 
         Raises:
             NotFoundError: If it is not known.
@@ -115,40 +134,148 @@ class ModelRepository:
         """The versions of ``name`` that are loaded."""
         return tuple(self._entries[name].versions)
 
+    def shadow_report(self, name: str) -> ShadowReport:
+        """How the shadow of ``name`` differs.
+
+        Raises:
+            NotFoundError: If it has none.
+        """
+        self.find(name)
+        front = self._entries[name].front
+        if not isinstance(front, Split) or front.report is None:
+            raise NotFoundError(f"model {name}", "has no shadow")
+        return front.report
+
     def index(self, ready_only: bool = False) -> list[IndexEntry]:
         """What is there and in which state; blocks to look at the folder."""
         lines = []
-        for name in sorted({*self._entries, *self._known()}):
+        for name in sorted({*self._entries, *self._folder.names()}):
             entry = self._entries.get(name, _Entry())
             lines += [
                 IndexEntry(name, version, "READY", "") for version in entry.versions
             ]
-            if not entry.versions and not ready_only:
+            if ready_only:
+                continue
+            lines += [
+                IndexEntry(name, version, "UNAVAILABLE", why)
+                for version, why in entry.failed.items()
+                if version not in entry.versions
+            ]
+            if not entry.versions and not entry.failed:
                 lines.append(IndexEntry(name, "", "UNAVAILABLE", entry.reason))
         return lines
 
     def load(self, name: str) -> None:
         """Load ``name`` as its files are now; what it replaces finishes first.
 
+        Versions whose files and settings did not change stay as they are. Requests
+        reach the new ones once all are loaded and warmed up.
+
         Raises:
-            ServingError: If it cannot be loaded; what was served goes on.
+            ServingError: If a version cannot be loaded; what was served in its place
+                goes on.
         """
         with self._changing:
-            loaded: dict[str, ServedModel] = {}
+            self._load(name)
+
+    def _load(self, name: str) -> None:
+        self._seen[name] = self._folder.mark(name)
+        try:
+            source = self._folder.source(name)
+        except ServingError as error:
+            self._record_failure(name, error)
+            raise
+        entry = self._entries.get(name, _Entry())
+        loaded: dict[str, Served] = {}
+        marks: dict[str, Mark] = {}
+        failed: dict[str, str] = {}
+        problem: ServingError | None = None
+        for version, path in source.versions.items():
+            mark = source.marks.get(version, ())
             try:
-                for version, path in self._sources(name).items():
-                    loaded[version] = ServedModel(
-                        name, version, path, self._config, self._metrics
-                    )
+                held = entry.versions.get(version)
+                if held is None or not self._same(entry, held, source, version):
+                    held = self._serve(name, version, path, source.settings)
+                loaded[version], marks[version] = held, mark
             except ServingError as error:
-                self._close_all(loaded, 0.0)
-                self._record_failure(name, error)
-                raise
-            entry = self._entries.setdefault(name, _Entry())
-            old, entry.newest = entry.versions, max(loaded, key=int)
-            entry.versions = loaded
-            log.info("loaded %s, versions %s", name, ", ".join(loaded))
-            self._close_all(old, self._config.grace_s)
+                problem, failed[version] = error, str(error)
+        if failed:  # What was served in their place stays.
+            loaded = {**entry.versions, **loaded}
+            marks = {**entry.marks, **marks}
+        if loaded:
+            self._replace(name, loaded, marks, failed, source.settings)
+        if problem is not None:
+            self._record_failure(name, problem)
+            raise problem
+
+    @staticmethod
+    def _same(entry: _Entry, held: Served, source: Source, version: str) -> bool:
+        """Whether what is loaded is what would be loaded again."""
+        return entry.marks.get(version) == source.marks.get(version) and _essence(
+            held.settings
+        ) == _essence(source.settings)
+
+    def _serve(
+        self, name: str, version: str, path: Path | None, settings: ModelSettings
+    ) -> Served:
+        if path is None:
+            return Ensemble(name, version, settings, self._context)
+        if (settings.backend or path.suffix.removeprefix(".")) == "py":
+            if not self._config.python_models:
+                raise ForbiddenError(
+                    f"model {name}",
+                    "the server must be started with --python-models to run "
+                    f"{path.name}",
+                )
+            pipeline = self._pipeline(name, version, path, settings)
+            if pipeline is not None:
+                return pipeline
+        return ServedModel(name, version, path, settings, self._context)
+
+    def _pipeline(
+        self, name: str, version: str, path: Path, settings: ModelSettings
+    ) -> Served | None:
+        from proa_serving.backends.python import PythonBackend
+        from proa_serving.models.pipeline import Pipeline
+
+        if not path.is_file():
+            raise NotFoundError(f"model {name}", f"expected a file, got {path}")
+        options = BackendOptions(1, settings.parameters)
+        model = PythonBackend().load(path, options)
+        if not model.is_pipeline:
+            return None
+        return Pipeline(name, version, model, settings, self._context)
+
+    def _replace(
+        self,
+        name: str,
+        loaded: Mapping[str, Served],
+        marks: Mapping[str, Mark],
+        failed: Mapping[str, str],
+        settings: ModelSettings,
+    ) -> None:
+        entry = self._entries.setdefault(name, _Entry())
+        old = entry.versions
+        ordered = {version: loaded[version] for version in sorted(loaded, key=int)}
+        newest = next(reversed(ordered))
+        front: Answers = ordered[newest]
+        if settings.traffic is not None:
+            front = Split(name, settings.traffic, ordered)
+        entry.marks, entry.failed, entry.unloaded = marks, failed, False
+        entry.versions, entry.newest, entry.front = ordered, newest, front
+        gone = {
+            version: held
+            for version, held in old.items()
+            if ordered.get(version) is not held
+        }
+        fresh = [
+            version for version in ordered if old.get(version) is not ordered[version]
+        ]
+        if fresh:
+            log.info("loaded %s, versions %s", name, ", ".join(fresh))
+        self._close_all(gone, self._config.grace_s)
+        for version in gone.keys() - ordered.keys():
+            self._metrics.retire(name, version)
 
     def _record_failure(self, name: str, error: ServingError) -> None:
         """Log why ``name`` was not loaded; the index shows it where nothing serves."""
@@ -163,33 +290,65 @@ class ModelRepository:
             return
         log.error("model %s was not loaded: %s", name, error)
         # A client may request any name; only those that exist are remembered.
-        if entry is not None or name in self._known():
+        if entry is not None or name in self._folder.names():
             self._entries.setdefault(name, _Entry()).reason = str(error)
+        else:
+            self._seen.pop(name, None)
 
     def unload(self, name: str) -> None:
         """Stop serving ``name`` once its requests are answered."""
         with self._changing:
-            entry = self._entries.get(name)
-            if entry is None:
+            if name not in self._entries:
                 raise NotFoundError(
                     "model", f"expected a known model, got {name!r:.80}"
                 )
-            old, entry.versions, entry.reason = entry.versions, {}, "unloaded"
-            self._close_all(old, self._config.grace_s)
-            log.info("unloaded %s", name)
+            self._unload(name, "unloaded")
+            self._entries[name].unloaded = True
+
+    def _unload(self, name: str, reason: str) -> None:
+        entry = self._entries[name]
+        old, entry.reason = entry.versions, reason
+        entry.front, entry.versions, entry.failed = None, {}, {}
+        self._close_all(old, self._config.grace_s)
+        for version in old:
+            self._metrics.retire(name, version)
+        log.info("unloaded %s", name)
+
+    def refresh(self) -> None:
+        """Load what changed, and unload what was removed, since it was looked at last.
+
+        What a client unloaded stays so until its files change. Errors are logged.
+        """
+        try:
+            names = self._folder.names()
+        except ServingError as error:
+            log.error("the repository cannot be read: %s", error)
+            return
+        for name in names:
+            with self._changing:
+                if self._folder.mark(name) == self._seen.get(name):
+                    continue
+                try:
+                    self._load(name)
+                except ServingError:
+                    continue  # It is in the log.
+        for name in list(self._entries):
+            if name not in names and self._entries[name].versions:
+                with self._changing:
+                    self._unload(name, "its folder was removed")
 
     def close(self, grace: float) -> bool:
         """Stop all; True if every request was finished within ``grace`` seconds."""
         end = time.monotonic() + grace
         clean = True
         for entry in self._entries.values():
-            old, entry.versions = entry.versions, {}
+            old, entry.versions, entry.front = entry.versions, {}, None
             entry.reason = "the server is shutting down"
             clean &= self._close_all(old, max(0.0, end - time.monotonic()))
         return clean
 
     @staticmethod
-    def _close_all(models: Mapping[str, ServedModel], grace: float) -> bool:
+    def _close_all(models: Mapping[str, Served], grace: float) -> bool:
         end = time.monotonic() + grace
         # A list, so that all are closed though one was not in time.
         closed = [
@@ -197,45 +356,7 @@ class ModelRepository:
         ]
         return all(closed)
 
-    def _known(self) -> list[str]:
-        names = list(self._files)
-        folder = self._config.repository
-        if folder is not None:
-            if not folder.is_dir():
-                raise NotFoundError("repository", f"expected a folder, got {folder}")
-            names += [
-                held.name
-                for held in sorted(folder.iterdir())
-                if held.is_dir()
-                and not held.name.startswith(".")
-                and held.name not in self._files
-            ]
-        return names
 
-    def _sources(self, name: str) -> dict[str, Path]:
-        if name in self._files:
-            return {FILE_VERSION: self._files[name]}
-        folder = self._config.repository
-        if folder is None or not (folder / check_name(name)).is_dir():
-            raise NotFoundError(
-                "model", f"expected a model in the repository, got {name!r:.80}"
-            )
-        found = {}
-        for held in (folder / name).iterdir():
-            if held.is_dir() and held.name.isascii() and held.name.isdigit():
-                file = self._file_in(held)
-                if file is not None:
-                    found[held.name] = file
-        if not found:
-            raise ModelLoadError(
-                f"model {name}",
-                f"expected VERSION/model.proa, VERSION a number, in {folder / name}",
-            )
-        ordered = sorted(found, key=int)
-        chosen = ordered if self._config.all_versions else ordered[-1:]
-        return {version: found[version] for version in chosen}
-
-    @staticmethod
-    def _file_in(folder: Path) -> Path | None:
-        names = (folder / f"model.{suffix}" for suffix in known_suffixes())
-        return next((path for path in names if path.is_file()), None)
+def _essence(settings: ModelSettings) -> ModelSettings:
+    """The settings that a loaded version depends on."""
+    return replace(settings, traffic=None, versions=VersionPolicy())

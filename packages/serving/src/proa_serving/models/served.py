@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from proa_serving.backends.base import BackendOptions
+from proa_serving.backends.base import BackendOptions, Model
 from proa_serving.backends.registry import find_backend
 from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
-from proa_serving.models.fit import fit_inputs, fit_outputs
+from proa_serving.models.cache import ResponseCache, cache_key
+from proa_serving.models.cores import available_cores, share_cores
+from proa_serving.models.fit import fit_inputs, fit_outputs, fit_specs, seconds_for
+from proa_serving.models.sequences import SequenceTable
+from proa_serving.models.settings import ModelSettings
+from proa_serving.models.warmup import warmup_inputs
+from proa_serving.protocol.answers import Answer, Answers
 from proa_serving.protocol.errors import (
     ModelFailedError,
     ModelLoadError,
     NotFoundError,
     RequestTimeoutError,
+    RetiredError,
     ServingError,
 )
 from proa_serving.protocol.messages import (
@@ -27,15 +36,45 @@ from proa_serving.protocol.messages import (
     Tensor,
     TensorSpec,
 )
+from proa_serving.schedule.buckets import crop_all, pad_all
 from proa_serving.schedule.merge import Arrays
-from proa_serving.schedule.queue import Timing
+from proa_serving.schedule.queue import Job, Timing
 from proa_serving.schedule.scheduler import Scheduler
 
 _NO_WAIT = Timing(0.0, 0.0)
+_loads = itertools.count(1)
+
+
+class Served(Answers, Protocol):
+    """A loaded version of a model."""
+
+    name: str
+    version: str
+    platform: str
+    settings: ModelSettings
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def close(self, grace: float) -> bool:
+        """Stop its workers; True if all requests were finished in ``grace``."""
+        ...
+
+
+@dataclass
+class Context:
+    """What all models of a server share.
+
+    ``successor`` finds what replaced a model that takes no more requests.
+    """
+
+    config: ServerConfig
+    metrics: Metrics
+    cache: ResponseCache
+    successor: Callable[[InferRequest], Answers]
 
 
 class ServedModel:
-    """Loads ``path`` and starts its workers; blocks while it loads.
+    """Loads ``path`` and starts its workers; blocks while it loads and warms up.
 
     Raises:
         NotFoundError: If there is no such file.
@@ -47,43 +86,77 @@ class ServedModel:
         name: str,
         version: str,
         path: Path,
-        config: ServerConfig,
-        metrics: Metrics,
+        settings: ModelSettings,
+        context: Context,
     ) -> None:
         if not path.is_file():
             raise NotFoundError(f"model {name}", f"expected a file, got {path}")
-        self.name, self.version = name, version
-        self._timeout = config.timeout_s
-        options = BackendOptions(threads=config.threads)
-        self._metrics = metrics.of_model(name, version)
+        self.name, self.version, self.settings = name, version, settings
+        self._context = context
+        self._timeout = context.config.timeout_s
+        self._limits = settings.limits
+        self._load = next(_loads)
+        instances, threads = share_cores(
+            settings.instances, settings.threads, available_cores()
+        )
+        options = BackendOptions(threads, settings.parameters)
+        self._metrics = context.metrics.of_model(name, version)
+        self._sequences: SequenceTable | None = None
         try:
-            model = find_backend(path).load(path, options)
+            model = find_backend(path, settings.backend).load(path, options)
+            fit_specs(name, model, settings)
+            self._prepare(model)
             self._scheduler = Scheduler(
                 name,
                 model,
-                instances=config.instances,
-                limits=config.limits,
+                instances=instances,
+                limits=settings.limits,
                 observer=self._metrics,
+                warmup=warmup_inputs(settings.warmup, model.inputs, name),
+                must_warm=settings.warmup is not None,
             )
         except ServingError:
             raise
         except Exception as error:
             raise ModelLoadError(f"model {name}", f"must load: {error}") from error
+        self._metrics.watch_queue(lambda: self._scheduler.waiting)
+
+    def _prepare(self, model: Model) -> None:
+        settings = self.settings
         self.platform = model.platform
         self.inputs, self.outputs = tuple(model.inputs), tuple(model.outputs)
-        self._metrics.watch_queue(lambda: self._scheduler.waiting)
+        if settings.sequence is not None:
+            self._sequences = SequenceTable(
+                self.name, settings.sequence, self.inputs, self.outputs
+            )
+            self.inputs = self._sequences.inputs
+            self.outputs = self._sequences.outputs
+        known = {spec.name for spec in model.inputs}
+        for bucket in settings.buckets:
+            wanted = {bucket.input, bucket.length} - {""}
+            if not wanted <= known:
+                raise ModelLoadError(
+                    f"model {self.name}",
+                    f"buckets must name inputs, not {sorted(wanted - known)}",
+                )
+        lengths = {bucket.length for bucket in settings.buckets}
+        self.inputs = tuple(spec for spec in self.inputs if spec.name not in lengths)
+        self._plain = (
+            settings.sequence is None and not settings.buckets and not settings.cache
+        )
 
     def close(self, grace: float) -> bool:
         """Stop its workers; True if all requests were finished in ``grace``."""
         return self._scheduler.close(grace)
 
-    def infer(
-        self, request: InferRequest, protocol: str
-    ) -> InferResponse | Coroutine[Any, Any, InferResponse]:
+    def infer(self, request: InferRequest, protocol: str) -> Answer:
         """Answer ``request``, at once if no thread is needed for it.
 
         Must be called on an event loop, and does not block it for longer than it
         would take to give the request to a worker.
+
+        Raises:
+            RetiredError: If it takes no more requests; nothing was counted.
         """
         began = time.monotonic()
         try:
@@ -93,41 +166,95 @@ class ServedModel:
                 )
             inputs = fit_inputs(request, self.inputs)
             wanted = fit_outputs(request, self.outputs)
+            if not self._plain:
+                return self._infer_specially(request, protocol, inputs, wanted, began)
             arrays = self._scheduler.run_here(inputs)
+            if arrays is None:
+                run = self._run(inputs, request)
+                return self._infer(request, protocol, run, wanted, began)
+        except RetiredError:
+            raise
         except ServingError as error:
             self._metrics.began(protocol)
-            self._metrics.failed(protocol, error.reason)
+            self._metrics.failed(protocol, error.reason, began)
             if isinstance(error, ModelFailedError):  # It ran.
                 self._metrics.waited(_NO_WAIT)
-            self._metrics.ended(time.monotonic() - began)
+            self._metrics.ended(began)
             raise
-        if arrays is None:
-            return self._infer(request, protocol, inputs, wanted)
         self._metrics.began(protocol)
         self._metrics.waited(_NO_WAIT)
-        self._metrics.ended(time.monotonic() - began)
+        self._metrics.ended(began)
+        if request.watch is not None:
+            request.watch("compute", began, time.monotonic())
         return self._response(request, wanted, arrays)
 
     async def _infer(
         self,
         request: InferRequest,
         protocol: str,
-        inputs: Arrays,
+        run: Coroutine[Any, Any, Mapping[str, Array]],
         wanted: list[TensorSpec],
+        began: float,
     ) -> InferResponse:
-        began = time.monotonic()
         self._metrics.began(protocol)
         try:
-            arrays = await self._run(inputs, self._seconds_for(request))
+            arrays = await run
         except ServingError as error:
-            self._metrics.failed(protocol, error.reason)
+            self._metrics.failed(protocol, error.reason, began)
             raise
         except asyncio.CancelledError:
-            self._metrics.failed(protocol, "cancelled")
+            self._metrics.failed(protocol, "cancelled", began)
             raise
         finally:
-            self._metrics.ended(time.monotonic() - began)
+            self._metrics.ended(began)
         return self._response(request, wanted, arrays)
+
+    async def _infer_specially(
+        self,
+        request: InferRequest,
+        protocol: str,
+        inputs: Arrays,
+        wanted: list[TensorSpec],
+        began: float,
+    ) -> InferResponse:
+        run = self._run_specially(inputs, request)
+        try:
+            return await self._infer(request, protocol, run, wanted, began)
+        except RetiredError:
+            successor = self._context.successor(request)
+            if successor is self:
+                raise
+            answer = successor.infer(request, protocol)
+            return answer if isinstance(answer, InferResponse) else await answer
+
+    async def _run_specially(
+        self, inputs: Arrays, request: InferRequest
+    ) -> Mapping[str, Array]:
+        """With what the settings say: from the cache, with state, and padded."""
+        cache = self._context.cache
+        key = cache_key(self._load, inputs) if self.settings.cache else None
+        if key is not None:
+            found = cache.get(key)
+            if found is not None:
+                self._metrics.cache_hits += 1
+                return found
+            self._metrics.cache_misses += 1
+        if self._sequences is not None:
+            outputs = await self._sequences.run(self._run_padded, inputs, request)
+        else:
+            outputs = await self._run_padded(inputs, request)
+        if key is not None:
+            cache.put(key, outputs)
+        return outputs
+
+    async def _run_padded(
+        self, inputs: Arrays, request: InferRequest
+    ) -> Mapping[str, Array]:
+        buckets = self.settings.buckets
+        if not buckets:
+            return await self._run(inputs, request)
+        inputs, sizes = pad_all(buckets, inputs)
+        return crop_all(buckets, await self._run(inputs, request), sizes)
 
     def _response(
         self,
@@ -140,22 +267,21 @@ class ServedModel:
         ]
         return InferResponse(self.name, self.version, outputs, request.id)
 
-    def _seconds_for(self, request: InferRequest) -> float:
-        # The protocol's scheduling extension: microseconds, in the request itself.
-        seconds = self._timeout
-        timeout_us = request.parameters.get("timeout")
-        if type(timeout_us) is int and timeout_us > 0:
-            seconds = min(seconds, timeout_us / 1e6)
-        if request.expires is not None:
-            seconds = min(seconds, max(0.0, request.expires - time.monotonic()))
-        return seconds
-
-    async def _run(self, inputs: Arrays, timeout: float) -> Arrays:
+    def _run(
+        self, inputs: Arrays, request: InferRequest
+    ) -> Coroutine[Any, Any, Arrays]:
+        """Queue a request now, so that a model which retires later still runs it."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Arrays] = loop.create_future()
+        watch = request.watch
 
         def settle(result: Arrays | ServingError, timing: Timing) -> None:
             self._metrics.waited(timing)
+            if watch is not None and timing.computed:
+                ended = time.monotonic()
+                begun = job.arrived + timing.queued
+                watch("queue", job.arrived, begun)
+                watch("compute", begun, min(ended, begun + timing.computed))
             if answer.done():
                 return
             if isinstance(result, ServingError):
@@ -170,6 +296,17 @@ class ServedModel:
                 if not loop.is_closed():
                     raise
 
+        timeout = seconds_for(request, self._timeout)
+        expires = time.monotonic() + timeout
+        if self._limits.wait_us:
+            expires = min(expires, time.monotonic() + self._limits.wait_us / 1e6)
+        level = self._limits.level(request.parameters.get("priority"))
+        job = self._scheduler.submit(inputs, done, expires, level)
+        return self._answered(answer, job, timeout)
+
+    async def _answered(
+        self, answer: asyncio.Future[Arrays], job: Job, timeout: float
+    ) -> Arrays:
         def expire() -> None:
             if not answer.done():
                 answer.set_exception(
@@ -178,8 +315,7 @@ class ServedModel:
                     )
                 )
 
-        job = self._scheduler.submit(inputs, done)
-        timer = loop.call_later(timeout, expire)
+        timer = asyncio.get_running_loop().call_later(timeout, expire)
         try:
             return await answer
         except BaseException:

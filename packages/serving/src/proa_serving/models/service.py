@@ -12,7 +12,12 @@ from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
 from proa_serving.models.repository import ModelRepository
 from proa_serving.models.shared_memory import SharedMemory
+from proa_serving.models.triton_config import config_for_triton
+from proa_serving.observe.statistics import ModelStatistics
+from proa_serving.observe.timeline import Timeline
+from proa_serving.observe.trace import Tracer
 from proa_serving.protocol.errors import (
+    RetiredError,
     ServingError,
     TooLargeError,
     UnavailableError,
@@ -28,7 +33,10 @@ from proa_serving.protocol.messages import (
 )
 from proa_serving.schedule.budget import ByteBudget
 
-_EXTENSIONS = ("binary_tensor_data", "model_repository", "schedule_policy")
+_EXTENSIONS = (
+    *("binary_tensor_data", "model_configuration", "model_repository"),
+    *("schedule_policy", "sequence", "statistics"),
+)
 # Tensors beyond this many bytes are copied from and to shared memory by a thread.
 _BIG = 2**20
 Result = TypeVar("Result")
@@ -46,6 +54,8 @@ class InferenceService:
         metrics.in_flight_bytes = lambda: self.budget.used
         self._memory = SharedMemory() if config.shared_memory else None
         self.draining = False
+        self.tracer: Tracer | None = None
+        self.timeline: Timeline | None = None
 
     def metadata(self) -> ServerMetadata:
         extensions: tuple[str, ...] = _EXTENSIONS
@@ -92,11 +102,47 @@ class InferenceService:
         try:
             if self.draining:
                 raise UnavailableError("server", "is shutting down")
-            model = self._repository.find(request.model, request.version)
+            model = self._repository.answers(request)
         except ServingError as error:
             self.metrics.refused(protocol, error.reason)
             raise
-        return model.infer(request, protocol)
+        try:
+            if self.tracer is not None:
+                return self.tracer.infer(model, request, protocol)
+            return model.infer(request, protocol)
+        except RetiredError as error:
+            # It was replaced just now; if not, it is being unloaded.
+            successor = self._repository.answers(request)
+            if successor is model:
+                self.metrics.refused(protocol, error.reason)
+                raise
+        return successor.infer(request, protocol)
+
+    def statistics(self, name: str = "", version: str = "") -> list[ModelStatistics]:
+        """Of all versions that are or were served, those that are named.
+
+        Raises:
+            NotFoundError: If there is no such model or version.
+        """
+        if name:
+            self._repository.find(name, version)
+        return [
+            ModelStatistics.of(*held)
+            for held in self.metrics.held()
+            if name in ("", held[0]) and version in ("", held[1])
+        ]
+
+    def model_config(self, name: str, version: str = "") -> dict[str, Any]:
+        """The configuration of a model, in the form of Triton's."""
+        return config_for_triton(self._repository.find(name, version))
+
+    def shadow_report(self, name: str) -> dict[str, Any]:
+        """How a model's shadow differs.
+
+        Raises:
+            NotFoundError: If it has none.
+        """
+        return self._repository.shadow_report(name).to_json()
 
     async def _infer_shared(
         self, request: InferRequest, protocol: str

@@ -18,6 +18,7 @@ __all__ = [
     "QueueFullError",
     "RateLimitedError",
     "RequestTimeoutError",
+    "RetiredError",
     "ServingError",
     "SlowRequestError",
     "TooLargeError",
@@ -159,6 +160,10 @@ class UnavailableError(ServingError):
     http_status = 503
     grpc_code = "UNAVAILABLE"
     reason = "unavailable"
+
+
+class RetiredError(UnavailableError):
+    """This load of the model takes no more requests; another may have replaced it."""
 
 
 class RequestTimeoutError(ServingError, TimeoutError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,10 @@ from proa_serving.protocol.datatypes import name_of_dtype
 Array = npt.NDArray[Any]
 Parameter = bool | int | float | str
 Parameters = Mapping[str, Parameter]
+# Gets the name, begin and end, of ``time.monotonic``, of each stage of a request.
+Watch = Callable[[str, float, float], None]
 _NONE: Parameters = {}
+_NO_HEADERS: Mapping[bytes, bytes] = {}
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class InferRequest:
     """Run a model once. No ``outputs`` requests all of them.
 
     ``expires`` is the time, of ``time.monotonic``, when the client stops waiting.
+    ``headers`` are those of its HTTP or gRPC request, in lower case. ``watch``
+    observes its stages, where it is traced; ``arrived`` is when its decoding began.
     """
 
     model: str
@@ -110,7 +115,18 @@ class InferRequest:
     parameters: Parameters = field(default_factory=lambda: _NONE)
     binary_output: bool = False
     expires: float | None = None
+    headers: Mapping[bytes, bytes] = field(default_factory=lambda: _NO_HEADERS)
+    watch: Watch | None = None
+    arrived: float = 0.0
     shared_inputs: list[SharedInput] = field(default_factory=list)
+
+    def hint(self, name: str) -> str:
+        """What the parameter or else the header ``name`` says; empty if neither."""
+        value = self.parameters.get(name)
+        if value is not None:
+            return str(value)
+        held = self.headers.get(name.encode())
+        return "" if held is None else held.decode("latin-1")
 
     @property
     def is_shared(self) -> bool:

@@ -1,9 +1,12 @@
 """Holds waiting requests and decides which run together, and when.
 
-Requests wait in groups of one batch key each. A group may run when it holds
-``max_batch`` rows, or when its oldest request has waited ``max_delay``; of those
-that may, the one with the oldest request goes first. A request alone is never cut:
-one with more rows than ``max_batch`` runs by itself.
+Requests wait in groups of one priority and one batch key each. A group may run when it
+holds ``max_batch`` rows or begins with a preferred number of rows, or when its oldest
+request has waited ``max_delay``. Of those that may, the one of the highest priority
+goes first, then the one with the oldest request; what room it leaves is filled from
+groups of its key with lower priorities. A request alone is never cut: one with more
+rows than ``max_batch`` runs by itself. A request that has expired is not run: it is
+answered by its error when it would be next.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from proa_serving.protocol.errors import (
+    InvalidRequestError,
     QueueFullError,
+    RequestTimeoutError,
+    RetiredError,
     ServingError,
-    UnavailableError,
 )
 from proa_serving.schedule.merge import Arrays
 
@@ -30,11 +35,37 @@ class Limits:
         max_batch: Rows that are put together at most; 1 runs each request alone.
         max_delay_us: Microseconds that the oldest request waits for others.
         queue: Requests that may wait; one more is refused.
+        preferred: Rows that run at once where the first requests have as many.
+        priorities: Levels that a request may choose, 1 the highest; 0 for no levels.
+        priority: The level of a request that chooses none; the middle one where 0.
+        wait_us: Microseconds that a request may wait for a worker; 0 for no bound
+            but its own.
     """
 
     max_batch: int = 32
     max_delay_us: int = 0
     queue: int = 256
+    preferred: tuple[int, ...] = ()
+    priorities: int = 0
+    priority: int = 0
+    wait_us: int = 0
+
+    def level(self, chosen: object) -> int:
+        """The priority of a request whose parameter is ``chosen``.
+
+        Raises:
+            InvalidRequestError: If it is not a level, 0 or None.
+        """
+        if not self.priorities:
+            return 0
+        if chosen is None or chosen == 0:
+            return self.priority or (self.priorities + 1) // 2
+        if type(chosen) is not int or not 1 <= chosen <= self.priorities:
+            raise InvalidRequestError(
+                "request",
+                f"priority must be 1 to {self.priorities}, got {chosen!r:.40}",
+            )
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +81,17 @@ Done = Callable[[Arrays | ServingError, Timing], None]
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A request that waits or runs. ``done`` is called once, from a worker."""
+    """A request that waits or runs. ``done`` is called once, from a worker.
+
+    ``expires`` is the time, of ``time.monotonic``, from which it is not begun.
+    """
 
     inputs: Arrays
     rows: int
     key: Hashable
     done: Done
+    expires: float = float("inf")
+    priority: int = 0
     arrived: float = field(default_factory=time.monotonic)
 
 
@@ -72,7 +108,8 @@ class JobQueue:
         self._name = name
         self._limits = limits
         self._delay = limits.max_delay_us / 1e6
-        self._groups: dict[Hashable, _Group] = {}
+        self._preferred = frozenset(limits.preferred)
+        self._groups: dict[tuple[int, Hashable], _Group] = {}
         self._count = 0
         self._closed = False
         self._changed = threading.Condition()
@@ -90,19 +127,20 @@ class JobQueue:
 
         Raises:
             QueueFullError: If as many wait as may.
-            UnavailableError: If the queue is closed.
+            RetiredError: If the queue is closed.
         """
         with self._changed:
             if self._closed:
-                raise UnavailableError(f"model {self._name}", "is being unloaded")
+                raise RetiredError(f"model {self._name}", "is being unloaded")
             if self._count >= self._limits.queue:
                 raise QueueFullError(
                     f"model {self._name}",
                     f"at most {self._limits.queue} requests may wait; try again later",
                 )
-            group = self._groups.get(job.key)
+            at = (job.priority, job.key)
+            group = self._groups.get(at)
             if group is None:
-                group = self._groups[job.key] = _Group()
+                group = self._groups[at] = _Group()
             group.jobs.append(job)
             group.rows += job.rows
             self._count += 1
@@ -111,37 +149,56 @@ class JobQueue:
     def remove(self, job: Job) -> bool:
         """Take ``job`` back; False if a worker has it already."""
         with self._changed:
-            group = self._groups.get(job.key)
+            group = self._groups.get((job.priority, job.key))
             if group is None or job not in group.jobs:
                 return False
             group.jobs.remove(job)
-            self._took(job.key, group, job)
+            self._took(group, job)
             # Whoever waits for a queue to drain, or on this job's delay, looks again.
             self._changed.notify_all()
             return True
 
     def take(self) -> list[Job] | None:
         """Wait for jobs to run together; None once closed and empty."""
-        with self._changed:
-            while True:
-                now = time.monotonic()
-                wake: float | None = None
-                best: Hashable = None
-                oldest = float("inf")
-                for key, group in self._groups.items():
-                    due = self._due(group)
-                    if due > now:
-                        wake = due if wake is None else min(wake, due)
-                    elif group.jobs[0].arrived < oldest:
-                        best, oldest = key, group.jobs[0].arrived
-                if oldest != float("inf"):
-                    batch = self._pop(best)
-                    if self._count:  # This worker may have used up another's signal.
-                        self._changed.notify()
-                    return batch
-                if self._closed and not self._count:
-                    return None
-                self._changed.wait(None if wake is None else wake - now)
+        while True:
+            expired: list[Job] = []
+            with self._changed:
+                batch, done = self._next(expired)
+            for job in expired:
+                waited = time.monotonic() - job.arrived
+                job.done(
+                    RequestTimeoutError(
+                        f"model {self._name}",
+                        f"must begin in time, and has waited {waited:.3g} s",
+                    ),
+                    Timing(waited, 0.0),
+                )
+            if batch or done:
+                return batch or None
+
+    def _next(self, expired: list[Job]) -> tuple[list[Job], bool]:
+        """Wait for a batch, expired jobs, or the end, which is True."""
+        while True:
+            now = time.monotonic()
+            wake: float | None = None
+            best: tuple[int, Hashable] | None = None
+            first = (0, 0.0)
+            for at, group in self._groups.items():
+                due = self._due(group)
+                if due > now:
+                    wake = due if wake is None else min(wake, due)
+                elif best is None or (at[0], group.jobs[0].arrived) < first:
+                    best, first = at, (at[0], group.jobs[0].arrived)
+            if best is not None:
+                batch = self._pop(best, now, expired)
+                if self._count:  # This worker may have used up another's signal.
+                    self._changed.notify()
+                if batch or expired:
+                    return batch, False
+                continue
+            if self._closed and not self._count:
+                return [], True
+            self._changed.wait(None if wake is None else wake - now)
 
     def close(self) -> None:
         """Take no more jobs; those that wait still run, without delay."""
@@ -161,24 +218,61 @@ class JobQueue:
     def _due(self, group: _Group) -> float:
         if self._closed or group.rows >= self._limits.max_batch:
             return 0.0
+        if self._preferred and self._preferred_rows(group):
+            return 0.0
         return group.jobs[0].arrived + self._delay
 
-    def _pop(self, key: Hashable) -> list[Job]:
-        group = self._groups[key]
-        batch: list[Job] = []
-        rows = 0
-        while group.jobs:
-            job = group.jobs[0]
-            if batch and rows + job.rows > self._limits.max_batch:
-                break
-            group.jobs.popleft()
-            batch.append(job)
+    def _preferred_rows(self, group: _Group) -> int:
+        """The largest preferred number of rows that the first jobs have; 0 if none."""
+        best = rows = 0
+        for job in group.jobs:
             rows += job.rows
-            self._took(key, group, job)
+            if rows > self._limits.max_batch:
+                break
+            if rows in self._preferred:
+                best = rows
+        return best
+
+    def _pop(
+        self, at: tuple[int, Hashable], now: float, expired: list[Job]
+    ) -> list[Job]:
+        batch: list[Job] = []
+        limit = self._limits.max_batch
+        if self._preferred:
+            limit = self._preferred_rows(self._groups[at]) or limit
+        rows = self._move(self._groups[at], limit, 0, now, batch, expired)
+        if self._limits.priorities and rows < limit:
+            for level in range(at[0] + 1, self._limits.priorities + 1):
+                group = self._groups.get((level, at[1]))
+                if group is not None:
+                    rows = self._move(group, limit, rows, now, batch, expired)
         return batch
 
-    def _took(self, key: Hashable, group: _Group, job: Job) -> None:
+    def _move(
+        self,
+        group: _Group,
+        limit: int,
+        rows: int,
+        now: float,
+        batch: list[Job],
+        expired: list[Job],
+    ) -> int:
+        """Move jobs to ``batch``, which has ``rows``, while they fit; rows after."""
+        while group.jobs:
+            job = group.jobs[0]
+            if job.expires <= now:
+                expired.append(job)
+            elif batch and rows + job.rows > limit:
+                break
+            else:
+                batch.append(job)
+                rows += job.rows
+            group.jobs.popleft()
+            self._took(group, job)
+        return rows
+
+    def _took(self, group: _Group, job: Job) -> None:
         group.rows -= job.rows
         self._count -= 1
         if not group.jobs:
-            del self._groups[key]
+            del self._groups[job.priority, job.key]

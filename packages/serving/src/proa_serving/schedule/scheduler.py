@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from itertools import count
 from typing import Protocol
 
 from proa_serving.backends.base import Instance, Model
 from proa_serving.protocol.errors import (
     ModelFailedError,
+    ModelLoadError,
+    RequestTimeoutError,
     UnavailableError,
 )
 from proa_serving.protocol.messages import Array
@@ -44,6 +47,11 @@ class Scheduler:
         instances: Worker threads, each with an instance of its own.
         limits: Of the queue and of batches.
         observer: Called after every run.
+        warmup: Inputs that every instance runs before the first request.
+        must_warm: Whether a run of these that fails is an error.
+
+    Raises:
+        ModelLoadError: If an instance cannot be made, or a run of ``warmup`` fails.
     """
 
     def __init__(
@@ -54,6 +62,8 @@ class Scheduler:
         instances: int,
         limits: Limits,
         observer: BatchObserver,
+        warmup: Sequence[Arrays] = (),
+        must_warm: bool = True,
     ) -> None:
         self._name = name
         self._observer = observer
@@ -66,36 +76,61 @@ class Scheduler:
         self._delayed = limits.max_delay_us > 0
         self._quick = QuickRuns(model.instance)
         # Made here so that an instance that cannot be made fails the load.
+        made = [model.instance() for _ in range(instances)]
+        ready: list[Future[None]] = [Future() for _ in made]
         self._threads = [
             threading.Thread(
                 target=self._work,
-                args=(model.instance(),),
+                args=(instance, warmup, future),
                 name=f"proa-serve-{name}-{at}",
                 daemon=True,
             )
-            for at in range(instances)
+            for at, (instance, future) in enumerate(zip(made, ready, strict=True))
         ]
         for thread in self._threads:
             thread.start()
+        try:
+            for future in ready:
+                future.result()
+        except Exception as error:
+            if not must_warm:
+                log.info("model %s: a run of zeros failed: %s", name, error)
+                return
+            self._queue.close()
+            raise ModelLoadError(
+                f"model {name}", f"must run its warm-up: {error!s:.500}"
+            ) from error
 
     @property
     def waiting(self) -> int:
         """Requests that wait for a worker."""
         return len(self._queue)
 
-    def submit(self, inputs: Arrays, done: Done) -> Job:
+    def submit(
+        self,
+        inputs: Arrays,
+        done: Done,
+        expires: float = float("inf"),
+        priority: int = 0,
+    ) -> Job:
         """Queue a request; ``done`` gets its outputs or error, from a worker.
+
+        Args:
+            inputs: Arrays by name, in the model's order.
+            done: Called once, unless the job is cancelled before it begins.
+            expires: The time, of ``time.monotonic``, from which it is not begun.
+            priority: Its level; lower ones go first.
 
         Raises:
             QueueFullError: If too many wait.
-            UnavailableError: If the scheduler is closing.
+            RetiredError: If the scheduler is closing.
         """
         rows = rows_of(inputs) if self._batches else None
         if rows is None:
             # A key of its own: a group of one, which is due at once by its rows.
-            job = Job(inputs, 2**62, next(self._alone), done)
+            job = Job(inputs, 2**62, next(self._alone), done, expires, priority)
         else:
-            job = Job(inputs, rows, batch_key(inputs), done)
+            job = Job(inputs, rows, batch_key(inputs), done, expires, priority)
         self._queue.put(job)
         return job
 
@@ -160,7 +195,16 @@ class Scheduler:
         self._stop()
         return not left and not any(thread.is_alive() for thread in self._threads)
 
-    def _work(self, instance: Instance) -> None:
+    def _work(
+        self, instance: Instance, warmup: Sequence[Arrays], ready: Future[None]
+    ) -> None:
+        try:
+            for inputs in warmup:
+                self._checked(instance(dict(inputs)))
+        except Exception as error:
+            ready.set_exception(error)
+        else:
+            ready.set_result(None)
         while (jobs := self._queue.take()) is not None:
             self._run(instance, jobs)
 
@@ -196,7 +240,12 @@ class Scheduler:
 
     def _run_singly(self, instance: Instance, jobs: list[Job]) -> None:
         for job in jobs:
-            self._run(instance, [job])
+            now = time.monotonic()
+            if job.expires <= now:
+                error = RequestTimeoutError(f"model {self._name}", "must begin in time")
+                job.done(error, Timing(now - job.arrived, 0.0))
+            else:
+                self._run(instance, [job])
 
     def _call(self, instance: Instance, jobs: list[Job]) -> Mapping[str, Array]:
         inputs = merge([job.inputs for job in jobs])

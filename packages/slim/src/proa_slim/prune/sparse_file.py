@@ -19,7 +19,7 @@ from proa.errors import InvalidArgumentError
 from proa.ir import file
 from proa.ir.builder import Builder
 from proa.ir.program import Array, Block, Node, Program, Value
-from proa_slim.quant.post_training import program_of
+from proa_slim.quant.recording import program_of
 
 #: Smaller weights stay dense: operators would outweigh what is saved.
 _SMALLEST = 1024

@@ -1,7 +1,13 @@
 """int8 quantization: observers, calibration, training, and the integer program."""
 
 from proa_slim.quant.analysis import AnalysisPTQ
-from proa_slim.quant.layers import QuantizedConvNorm, QuantizedLayer
+from proa_slim.quant.half import half_weights
+from proa_slim.quant.imperative import ImperativeQuantAware
+from proa_slim.quant.layers import (
+    QuantizedActivation,
+    QuantizedConvNorm,
+    QuantizedLayer,
+)
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.post_training import quant_post_static
 from proa_slim.quant.static_training import convert, quant_aware
@@ -11,11 +17,14 @@ from proa_slim.quant.weight_only import quant_post_dynamic
 __all__ = [
     "QAT",
     "AnalysisPTQ",
+    "ImperativeQuantAware",
     "LayerReport",
+    "QuantizedActivation",
     "QuantizedConvNorm",
     "QuantizedLayer",
     "QuantizedModel",
     "convert",
+    "half_weights",
     "quant_aware",
     "quant_post_dynamic",
     "quant_post_static",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import proa
 from proa.errors import PreconditionNotMetError
@@ -25,11 +25,13 @@ from proa_slim.quant.post_training import (
     convert,
     prepare,
     products,
-    program_of,
-    read_batches,
+    quantizable_program,
     require_products,
 )
+from proa_slim.quant.recording import read_batches
 
+#: How weights of layers that are not quantized are stored.
+Rest = Literal["float32", "float16"]
 #: A metric of a model, the greater the better; the model is called with arrays.
 Evaluate = Callable[[QuantizedModel], float]
 
@@ -75,8 +77,8 @@ class AnalysisPTQ:
         progress: bool = True,
     ) -> None:
         config = quant_config or QuantConfig()
-        self._config = replace(config, skip=tuple(config.skipped(network)))
-        self._program = program_of(network, input_spec)
+        self._config = config.by_path(network)
+        self._program = quantizable_program(network, input_spec, self._config)
         self._batches = read_batches(data_loader, self._program)
         require_products(self._program, self._config)
         self._evaluate, self._progress = eval_function, progress
@@ -114,19 +116,22 @@ class AnalysisPTQ:
             found[layer] = self._metric(others, f"{layer!r} alone in int8", base)
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
-    def search(self, max_drop: float) -> QuantizedModel:
+    def search(self, max_drop: float, rest: Rest = "float32") -> QuantizedModel:
         """The model with few layers in float32 that loses at most `max_drop`.
 
         Args:
             max_drop: In units of the metric, below that of the network in float32.
+            rest: How the weights of these layers are stored.
 
         Raises:
             PreconditionNotMetError: If there is no eval_function, or if even one
                 quantized layer loses more; it names the layer that loses least.
         """
-        return self.get_target_quant_model(self.base_metric - max_drop)
+        return self.get_target_quant_model(self.base_metric - max_drop, rest)
 
-    def get_target_quant_model(self, target_metric: float) -> QuantizedModel:
+    def get_target_quant_model(
+        self, target_metric: float, rest: Rest = "float32"
+    ) -> QuantizedModel:
         """The model with few layers in float32 that has at least `target_metric`.
 
         All layers are quantized first. While the metric is below the target, the layer
@@ -141,9 +146,9 @@ class AnalysisPTQ:
         order = list(self.metric_error_analyse())
         for count in range(1, len(order)):
             skipped = order[:count]
-            text = f"{count} of {len(order)} layers in float32"
-            if self._metric(skipped, text, base) >= target_metric:
-                return self._model(skipped)
+            text = f"{count} of {len(order)} layers in {rest}"
+            if self._metric(skipped, text, base, rest) >= target_metric:
+                return self._model(skipped, rest)
         best = self._metric(order[:-1], "one layer in int8", base)
         raise PreconditionNotMetError(
             f"[AnalysisPTQ] expected a target that some layer meets, got "
@@ -151,19 +156,27 @@ class AnalysisPTQ:
             f"int8 it is {best:.6g}"
         )
 
-    def _model(self, skipped: Sequence[str]) -> QuantizedModel:
-        config = self._with(skipped)
+    def _model(self, skipped: Sequence[str], rest: Rest = "float32") -> QuantizedModel:
+        config = self._with(skipped, rest)
         scales, weights = self._prepared
         sample = self._batches[0]
         return convert(self._program, scales, config, sample, weights, self._batches)
 
-    def _with(self, skipped: Sequence[str]) -> QuantConfig:
-        return replace(self._config, skip=(*self._config.skip, *skipped))
+    def _with(self, skipped: Sequence[str], rest: Rest) -> QuantConfig:
+        config = replace(self._config, skip=(*self._config.skip, *skipped))
+        if rest == "float32":
+            return config
+        return replace(config, half=(*config.half, *skipped))
 
     def _metric(
-        self, skipped: Sequence[str], text: str, base: float = math.nan
+        self,
+        skipped: Sequence[str],
+        text: str,
+        base: float = math.nan,
+        rest: Rest = "float32",
     ) -> float:
         key = json.dumps(sorted(skipped))
+        key += "" if rest == "float32" else f" {rest}"
         if key in self._trials:
             return self._trials[key]
         if self._evaluate is None:
@@ -174,7 +187,7 @@ class AnalysisPTQ:
         if len(skipped) == len(self.layers):
             model = QuantizedModel(self._program, [])
         else:
-            config = self._with(skipped)
+            config = self._with(skipped, rest)
             batches = self._batches
             model = convert(self._program, scales, config, None, weights, batches)
         self._trials[key] = metric = float(self._evaluate(model))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import proa
-from proa.errors import PreconditionNotMetError
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.nn import Layer
 from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
@@ -73,6 +73,8 @@ class InputQuantizer(Layer):
         self.register_buffer("threshold", proa.zeros([signs]))
         self.register_buffer("total", proa.zeros([1]))
         self.register_buffer("batches", proa.zeros([1], "int64"))
+        #: Path of the layer, for errors.
+        self.layer = ""
         self.step: Any = None
         if config.learn_steps:
             self.step = _parameter(self, np.ones(1, np.float32), config)
@@ -95,6 +97,11 @@ class InputQuantizer(Layer):
 
     def _observe(self, x: Any) -> None:
         array = x.numpy()
+        if not np.isfinite(array).all():
+            raise InvalidArgumentError(
+                f"[QAT] expected finite inputs of the layer {self.layer!r}, got "
+                f"{int((~np.isfinite(array)).sum())} NaN or infinities"
+            )
         if self._config.symmetric:
             peaks = [np.abs(array).max(initial=0.0)]
         else:
@@ -121,8 +128,8 @@ class InputQuantizer(Layer):
         """
         if float(self.total) <= 0:
             raise PreconditionNotMetError(
-                "[QAT] a quantized layer must see a training batch before it is "
-                "evaluated, got none"
+                f"[QAT] the quantized layer {self.layer!r} must see a training batch "
+                "before it is evaluated, got none"
             )
         if self.step is None:
             return self._observed()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import proa
 from proa.ir import file
-from proa.nn import Conv2D, Layer, Linear
+from proa.nn import Conv2D, Conv2DTranspose, Layer, Linear
 from proa.runtime import Engine, engine_from_bytes
 from proa.static import InputSpec
 from proa_slim.config import QuantConfig
@@ -17,7 +18,9 @@ from proa_slim.quant.fake_quant import InputQuantizer, WeightQuantizer
 from proa_slim.quant.trained import lower_trained, recorded
 
 #: Output-channel axis of the weight of each layer that is quantized.
-CHANNEL_AXIS: dict[type[Layer], int] = {Conv2D: 0, Linear: 1}
+CHANNEL_AXIS: dict[type[Layer], int] = {Conv2D: 0, Conv2DTranspose: 1, Linear: 1}
+#: The layers with weights that are quantized.
+Product = Conv2D | Conv2DTranspose | Linear
 #: The factor of a batch norm counts as this in training where it is 0.
 _SMALLEST_FACTOR = 1e-12
 
@@ -28,7 +31,8 @@ def channel_axis(layer: Layer) -> int:
 
 
 class QuantizedLayer(Layer):
-    """A Linear or Conv2D whose input and weight are rounded to the int8 grid.
+    """A Linear, Conv2D or Conv2DTranspose whose input and weight are rounded to the
+    int8 grid.
 
     Training computes with rounded values in float32. Evaluation computes with the
     integer operators of the exported model, so that both give the same bits; the
@@ -42,7 +46,7 @@ class QuantizedLayer(Layer):
         As `inner`.
     """
 
-    def __init__(self, inner: Conv2D | Linear, config: QuantConfig) -> None:
+    def __init__(self, inner: Product, config: QuantConfig) -> None:
         super().__init__()
         self.inner = inner
         self.input_quantizer = InputQuantizer(config)
@@ -73,7 +77,7 @@ class QuantizedLayer(Layer):
 
 
 class QuantizedConvNorm(Layer):
-    """A Conv2D or Linear with the batch norm after it folded into its weight, rounded.
+    """A product with the batch norm after it folded into its weight, rounded.
 
     With f = scale / sqrt(variance + epsilon) of the running statistics, the weight that
     is rounded is w' = w * f, and the bias is b' = shift - mean * f: those of the
@@ -92,7 +96,7 @@ class QuantizedConvNorm(Layer):
         As `inner`.
     """
 
-    def __init__(self, inner: Conv2D | Linear, norm: Any, config: QuantConfig) -> None:
+    def __init__(self, inner: Product, norm: Any, config: QuantConfig) -> None:
         super().__init__()
         if inner.bias is not None:
             # A bias before the norm only moves its mean.
@@ -180,7 +184,30 @@ class QuantizedConvNorm(Layer):
         return made
 
 
-QUANTIZED = (QuantizedLayer, QuantizedConvNorm)
+class QuantizedActivation(Layer):
+    """A layer without weights, such as ReLU or Tanh, whose input is rounded to the int8
+    grid.
+
+    Args:
+        inner: The layer.
+        config: How the range is found.
+
+    Shape:
+        As `inner`.
+    """
+
+    def __init__(self, inner: Layer, config: QuantConfig) -> None:
+        super().__init__()
+        self.inner = inner
+        self.input_quantizer = InputQuantizer(config)
+
+    def forward(self, x: Any) -> Any:
+        """`inner` of the rounded input."""
+        return self.inner(self.input_quantizer(x))
+
+
+Quantized = QuantizedLayer | QuantizedConvNorm | QuantizedActivation
+QUANTIZED = (QuantizedLayer, QuantizedConvNorm, QuantizedActivation)
 
 
 class _IntegerEngine:
@@ -196,9 +223,10 @@ class _IntegerEngine:
     def run(self, layer: Any, simulated: Any, x: Any) -> Any:
         """What the integer operators give, with the gradient of `simulated`."""
         state = (*layer.parameters(), *layer.buffers())
-        made_of = (x.ndim, *((id(t), t.inplace_version) for t in state))
+        sizes = _symbolic_sizes(layer.inner, x.shape)
+        made_of = (*sizes, *((id(t), t.inplace_version) for t in state))
         if self._engine is None or made_of != self._made_of:
-            self._engine = _engine_of(layer, x.ndim)
+            self._engine = _engine_of(layer, sizes)
             self._made_of = made_of
         if self._engine is None:
             return simulated(x)
@@ -210,16 +238,19 @@ class _IntegerEngine:
         return (y - y.detach()) + exact  # the difference is 0
 
 
-def _engine_of(layer: Any, rank: int) -> Engine | None:
+def _symbolic_sizes(inner: Product, shape: Sequence[int]) -> list[int | None]:
+    """Sizes of an input that the integer form depends on, None for the others."""
+    sizes: list[int | None] = [None] * len(shape)
+    if isinstance(inner, Conv2DTranspose):
+        return [None, *shape[1:]]
+    last = isinstance(inner, Linear) or inner._data_format.endswith("C")
+    sizes[-1 if last else 1] = shape[-1 if last else 1]
+    return sizes
+
+
+def _engine_of(layer: Any, sizes: list[int | None]) -> Engine | None:
     """None if the layer has no integer form, as in float64."""
     product = layer.folded() if isinstance(layer, QuantizedConvNorm) else layer
-    inner = product.inner
-    sizes: list[int | None] = [None] * rank
-    if isinstance(inner, Linear):
-        sizes[-1] = int(inner.weight.shape[0])
-    else:
-        channels = int(inner.weight.shape[1]) * inner._groups
-        sizes[-1 if inner._data_format.endswith("C") else 1] = channels
     with proa.no_grad():
         program = recorded(product, [InputSpec(sizes, "float32", "x")])
     if lower_trained(program, layer._config) == 0:

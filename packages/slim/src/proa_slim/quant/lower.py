@@ -7,12 +7,14 @@ replace them by the integer product, and let integers flow on between products.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import proa
 from proa.ir.builder import make_node
+from proa.ir.narrow import narrow_weights
 from proa.ir.passes import apply, optimize
 from proa.ir.passes.match import made_by, rewrite
 from proa.ir.program import Array, Node, Program, Value
@@ -42,6 +44,21 @@ def layer_path(node: Node) -> str:
     """Path of the layer whose weight the product reads."""
     weight = node.inputs[1]
     return "" if weight is None else weight.name.rpartition(".")[0]
+
+
+def is_in(name: str, paths: Iterable[object]) -> bool:
+    """Whether a parameter is of a layer of these paths, or of one in it."""
+    return any(name.startswith(f"{path}.") for path in paths)
+
+
+def narrow_layers(program: Program, paths: Iterable[object], where: str) -> None:
+    """Store the weights of the layers of these paths in float16.
+
+    Raises:
+        InvalidArgumentError: If a weight is too large for it; the text names `where`.
+    """
+    layers = list(paths)
+    narrow_weights(program, "float16", where, chosen=lambda name: is_in(name, layers))
 
 
 def quantizable(node: Node) -> bool:
@@ -120,6 +137,13 @@ def lower(program: Program, config: QuantConfig) -> int:
     Requires constant scales. Ensures that results equal those of the fake-quantized
     program up to float32 rounding, and are the same integers in every runtime.
     """
+    count = to_integers(program, config)
+    connect_integers(program)
+    return count
+
+
+def to_integers(program: Program, config: QuantConfig) -> int:
+    """Step 1 of `lower`; returns how many products were rewritten."""
     count = 0
     for block in program.blocks:
         nodes = []
@@ -129,6 +153,11 @@ def lower(program: Program, config: QuantConfig) -> int:
             nodes += [*before, node]
         block.nodes = nodes
     optimize(program, 1)
+    return count
+
+
+def connect_integers(program: Program) -> None:
+    """Steps 2 and 3 of `lower`: integers flow on between integer products."""
     for block in program.blocks:
         nodes = []
         for node in block.nodes:
@@ -136,7 +165,6 @@ def lower(program: Program, config: QuantConfig) -> int:
         block.nodes = nodes
     while apply(program, _FLOW):
         pass
-    return count
 
 
 def _to_rounded(program: Program, node: Node) -> list[Node]:

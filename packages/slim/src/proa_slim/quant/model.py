@@ -107,7 +107,9 @@ class QuantizedModel:
 
     @property
     def out_scales(self) -> dict[str, float]:
-        """The greatest magnitudes of layers' outputs, by the layers' paths."""
+        """The greatest magnitudes of layers' outputs, by the layers' paths, and of the
+        results of other operators, by their names.
+        """
         noted = json.loads(self.program.metadata.get(OUT_THRESHOLD, "{}"))
         return {str(path): float(value) for path, value in noted.items()}
 

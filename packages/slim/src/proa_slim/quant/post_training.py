@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,18 +13,27 @@ from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir import file
 from proa.ir.builder import make_node
 from proa.ir.flow import has_flow
-from proa.ir.passes import optimize
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig
 from proa_slim.quant.equalize import equalize, smooth
 from proa_slim.quant.images import images_between, round_images
 from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.interpret import interpret
-from proa_slim.quant.lower import PRODUCTS, layer_path, lower, quantizable
-from proa_slim.quant.model import QuantizedModel
+from proa_slim.quant.lower import (
+    PRODUCTS,
+    is_in,
+    layer_path,
+    lower,
+    narrow_layers,
+    quantizable,
+)
+from proa_slim.quant.model import OUT_THRESHOLD, QuantizedModel
+from proa_slim.quant.recording import program_of, read_batches
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
 from proa_slim.quant.scales import ActivationScale, Scale, weight_scale
+from proa_slim.quant.transposed import transposed_as_convolutions
+from proa_slim.quant.weight_only import WEIGHT_ALONE, store_in_8_bits
 
 #: Operators of layers with weights, as unquantized() lists them.
 _WEIGHTED = (
@@ -37,35 +44,27 @@ _WEIGHTED = (
     "linear",
     "matmul",
     "embedding",
-    "lstm",
-    "gru",
-    "rnn",
+    "recurrent",
 )
 
-#: An array, a tensor, or a sequence of them (what follows the inputs is ignored).
-Batch = Any
 
-
-def program_of(network: proa.nn.Layer, input_spec: Sequence[Any]) -> Program:
-    """The network's graph in evaluation mode, norms folded and products fused."""
-    was_training = network.training
-    network.eval()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "network.proa"
-            proa.jit.save(network, str(path), list(input_spec))
-            program = file.read(path)
-    finally:
-        if was_training:
-            network.train()
-    optimize(program, 3)
+def quantizable_program(
+    network: proa.nn.Layer, input_spec: Sequence[Any], config: QuantConfig
+) -> Program:
+    """`program_of` with transposed convolutions as convolutions where `config` has
+    them quantized; its `skip` has paths.
+    """
+    program = program_of(network, input_spec)
+    if "conv2d" in config.ops:
+        paths = [path for path in config.skip if isinstance(path, str)]
+        transposed_as_convolutions(program, paths)
     return program
 
 
 def quant_post_static(
     network: proa.nn.Layer,
     input_spec: Sequence[Any],
-    calibration: Iterable[Batch],
+    calibration: Iterable[Any],
     config: QuantConfig | None = None,
 ) -> QuantizedModel:
     """Quantize a trained network to int8 with scales measured on `calibration`.
@@ -86,8 +85,8 @@ def quant_post_static(
     """
     config = config or QuantConfig()
     # The parameters of the program bear the paths of their layers.
-    config = replace(config, skip=tuple(config.skipped(network)))
-    program = program_of(network, input_spec)
+    config = config.by_path(network)
+    program = quantizable_program(network, input_spec, config)
     batches = read_batches(calibration, program)
     require_products(program, config)
     warn_of_other_range(network, batches[0])
@@ -119,32 +118,6 @@ def prepare(
     return Prepared(scales, adaround(program, nodes, batches, scales, config.weight))
 
 
-def read_batches(calibration: Iterable[Batch], program: Program) -> list[list[Array]]:
-    """The inputs of every batch.
-
-    Raises:
-        PreconditionNotMetError: If there is no batch.
-        InvalidArgumentError: If a batch has fewer arrays than the program has inputs.
-    """
-    batches = [arrays_of(batch, len(program.main.inputs)) for batch in calibration]
-    if not batches:
-        raise PreconditionNotMetError(
-            "[quant_post_static] calibration must hold at least one batch of real "
-            "input, got none"
-        )
-    return batches
-
-
-def arrays_of(batch: Batch, count: int) -> list[Array]:
-    """The first `count` arrays of a batch."""
-    items = list(batch) if isinstance(batch, (list, tuple)) else [batch]
-    if len(items) < count:
-        raise InvalidArgumentError(
-            f"[quant_post_static] a batch must hold {count} arrays, got {len(items)}"
-        )
-    return [np.asarray(item) for item in items[:count]]
-
-
 def products(program: Program, config: QuantConfig) -> list[Node]:
     """The nodes to quantize, in order, without skipped layers and ops not chosen."""
     return [
@@ -152,11 +125,13 @@ def products(program: Program, config: QuantConfig) -> list[Node]:
         for node in program.main.nodes
         if quantizable(node)
         and node.op.removesuffix("_act") in config.ops
-        and not any(
-            node.inputs[1] is not None and node.inputs[1].name.startswith(f"{layer}.")
-            for layer in config.skip
-        )
+        and not _is_skipped(node, config)
     ]
+
+
+def _is_skipped(node: Node, config: QuantConfig) -> bool:
+    weight = node.inputs[1]
+    return weight is not None and is_in(weight.name, config.skip)
 
 
 def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
@@ -167,14 +142,17 @@ def unquantized(program: Program, config: QuantConfig) -> dict[str, str]:
         kind = node.op.removesuffix("_act")
         if node in chosen or kind not in _WEIGHTED or len(node.inputs) < 2:
             continue
-        if node.op not in PRODUCTS:
+        if kind in WEIGHT_ALONE and kind in config.ops:
+            continue
+        if _is_skipped(node, config):
+            halved = any(path == layer_path(node) for path in config.half)
+            reason = "named in half" if halved else "named in skip"
+        elif node.op not in PRODUCTS:
             reason = f"{kind} has no int8 operator"
         elif kind not in config.ops:
             reason = f"{kind} is not among ops"
-        elif not quantizable(node):
-            reason = "the weight is not a constant in float32"
         else:
-            reason = "named in skip"
+            reason = "the weight is not a constant in float32"
         reasons[layer_path(node) or node.outputs[0].name] = reason
     return reasons
 
@@ -201,6 +179,9 @@ def calibrate(
     """Scale of the input of each product, and of images that are rounded between them,
     measured over the batches.
 
+    Notes in the program's metadata the greatest magnitude of every operator's float32
+    result: by the path of the layer whose weight it reads, or its own name.
+
     Raises:
         InvalidArgumentError: If a batch has a value that is not finite, or makes a
             layer's result so.
@@ -211,6 +192,7 @@ def calibrate(
             observers.setdefault(node.inputs[0], ActivationScale(config))
     for value in images_between(products(program, config), config):
         observers.setdefault(value, ActivationScale(config))
+    peaks: dict[str, float] = {}
 
     for number, batch in enumerate(batches):
 
@@ -218,9 +200,19 @@ def calibrate(
             _require_finite(value, array, number)
             if value in observers:
                 observers[value].observe(np.asarray(array, np.float32))
+            if value.producer is not None and value.dtype == "float32":
+                name = _layer_of(value.producer) or value.name
+                peak = float(np.abs(array).max(initial=0.0))
+                peaks[name] = max(peaks.get(name, 0.0), peak)
 
         interpret(program, batch, watch)
+    program.metadata[OUT_THRESHOLD] = json.dumps(peaks)
     return {value: observer.scale() for value, observer in observers.items()}
+
+
+def _layer_of(node: Node) -> str:
+    """The path of the layer whose weight the node reads, or nothing."""
+    return layer_path(node) if len(node.inputs) > 1 else ""
 
 
 def _require_finite(value: Value, array: Array, batch: int) -> None:
@@ -230,7 +222,7 @@ def _require_finite(value: Value, array: Array, batch: int) -> None:
     if node is None:
         place = f"the input {value.name!r}"
     else:
-        layer = layer_path(node) if len(node.inputs) > 1 else ""
+        layer = _layer_of(node)
         place = f"the result of {node.op} {value.name!r}"
         place += f" (layer {layer!r})" if layer else ""
     count = int((~np.isfinite(array)).sum())
@@ -258,6 +250,8 @@ def convert(
         correct_bias(program, faked, batches)
     report = layer_report(program, faked, sample) if sample is not None else []
     lower(faked, config)
+    store_in_8_bits(faked, config)
+    narrow_layers(faked, config.half, "quant_post_static")
     faked.metadata["quantization"] = f"int8 {config.activation} {config.weight}"
     inputs = set(program.main.inputs)
     limits = {v.name: s.reach() for v, s in scales.items() if v in inputs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,7 +15,6 @@ from proa.errors import (
     PreconditionNotMetError,
     UnimplementedError,
 )
-from proa.ir.passes.match import made_by
 from proa.ir.program import Node, Value
 from proa.ir.program import Program as Graph
 from proa.runtime import call_operator
@@ -22,9 +22,16 @@ from proa.static import Program, Scope, Variable, global_scope, program_guard
 from proa.static.exporting import graph_with_values
 from proa_slim.config import QuantConfig
 from proa_slim.quant.lower import PRODUCTS
+from proa_slim.quant.model import OUT_THRESHOLD
 from proa_slim.quant.observers import LEVELS
-from proa_slim.quant.scales import weight_scale
-from proa_slim.quant.trained import lower_trained
+from proa_slim.quant.static_integers import (
+    IntegerProduct,
+    integer_product,
+    name_weights,
+    product_before,
+)
+from proa_slim.quant.trained import merge_integers
+from proa_slim.quant.transposed import rows_of
 from proa_slim.static_graph import call_node, replay
 
 _WEIGHTS: dict[str, Any] = {
@@ -39,12 +46,15 @@ _ACTIVATIONS: dict[str, Any] = {
 _OPS: dict[str, Any] = {
     "conv2d": "conv2d",
     "depthwise_conv2d": "conv2d",
+    "conv2d_transpose": "conv2d",
     "mul": "linear",
     "matmul": "linear",
     "matmul_v2": "linear",
 }
-#: Names of the states of an input's range begin with the name of the weight.
-_THRESHOLD, _TOTAL = ".input_threshold", ".input_total"
+#: Names of the states of ranges: of a product's input after the name of its weight, of
+#: a result after its own.
+_INPUT, _OUTPUT = ".input", ".output"
+_STATES = _THRESHOLD, _TOTAL = "_threshold", "_total"
 
 #: A step of what is zero throughout.
 _SMALLEST_STEP = 1e-9
@@ -154,7 +164,9 @@ def quant_aware(
 
 
 class _Rounding:
-    """Computes nodes of a program, products with rounded arrays."""
+    """Computes nodes of a program, products with rounded arrays: for training with fake
+    quantization, for tests with the integer operators of the converted program.
+    """
 
     def __init__(
         self,
@@ -167,25 +179,57 @@ class _Rounding:
     ) -> None:
         self._source, self._made, self._config = source, made, config
         self._patterns, self._scope, self._for_test = patterns, scope, for_test
+        self._products: dict[Value, IntegerProduct] = {}
         self.count = 0
 
     def __call__(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
+        results = self._results(node, arrays)
+        if not self._for_test:
+            for value, made in zip(node.outputs, results, strict=True):
+                if value.dtype == "float32" and len(value.shape) > 1:
+                    self._note(made, f"{value.name}{_OUTPUT}")
+        return results
+
+    def _results(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
         if self._chosen(node):
             self.count += 1
-            x, weight, *rest = arrays
-            rounded = self._input(x, weight.name), self._weight(node, weight)
-            arrays = [*rounded, *rest]
-        return call_node(node, arrays)
+            return self._product(node, arrays)
+        before = product_before(node)
+        if before is None or before not in self._products:
+            return call_node(node, arrays)
+        _forget(self._made, arrays[0])
+        product = self._products[before].followed_by(node, arrays[1:])
+        self._products[before] = product
+        return product.call()
+
+    def _product(self, node: Node, arrays: list[Any]) -> Sequence[Any]:
+        rows = rows_of(node)
+        if rows is not None:
+            convolution, inputs = rows.convolution(node, arrays)
+            return rows.placed(self._product(convolution, inputs))
+        x, weight, *rest = arrays
+        axis = PRODUCTS[node.op][1]
+        name = node.inputs[1].name if node.inputs[1] is not None else ""
+        steps = self._input_step(x, name), self._weight_step(weight, axis)
+        along = axis if self._config.weight.startswith("channel") else -1
+        if not self._for_test:
+            (x,) = call_operator("fake_quant", x, steps[0])
+            (weight,) = call_operator("fake_quant", weight, steps[1], axis=along)
+            return call_node(node, [x, weight, *rest])
+        product = integer_product(node, arrays, steps, along)
+        self._products[node.outputs[0]] = product
+        return product.call()
 
     def _chosen(self, node: Node) -> bool:
-        weight = node.inputs[1] if node.op in ("conv2d", "linear") else None
+        is_product = node.op in ("conv2d", "linear") or rows_of(node) is not None
+        weight = node.inputs[1] if is_product else None
         if weight is None or weight.name not in self._source.states:
             return False
         scope = self._source.scopes.get(node, "")
         names = [x for x in self._config.skip if isinstance(x, str)]
         skipped = any(p in scope for p in self._patterns)
         skipped |= any(fnmatchcase(weight.name, name) for name in names)
-        return not skipped and node.op in self._config.ops
+        return not skipped and node.op.removesuffix("_transpose") in self._config.ops
 
     def _state(self, name: str) -> Variable:
         made = self._made.add_state(name, "float32", (1,))
@@ -195,7 +239,8 @@ class _Rounding:
             held.set(np.zeros(1, np.float32))
         return made
 
-    def _input(self, x: Any, name: str) -> Any:
+    def _note(self, x: Any, name: str) -> tuple[Any, Any]:
+        """States of the greatest magnitude of x: (sum, sum of weights)."""
         state, total = self._state(name + _THRESHOLD), self._state(name + _TOTAL)
         if not self._for_test:
             peak = x.detach().abs().max().reshape([1])
@@ -206,21 +251,26 @@ class _Rounding:
                 rate = self._config.moving_rate
                 state.set_value(state * rate + peak * (1 - rate))
                 total.set_value(total * rate + (1 - rate))
-        scale = (state / total / LEVELS).clip(min=_SMALLEST_STEP)
-        (rounded,) = call_operator("fake_quant", x, scale.detach())
-        return rounded
+        return state, total
 
-    def _weight(self, node: Node, weight: Any) -> Any:
-        axis = PRODUCTS[node.op][1]
+    def _input_step(self, x: Any, name: str) -> Any:
+        state, total = self._note(x, f"{name}{_INPUT}")
+        return (state / total / LEVELS).clip(min=_SMALLEST_STEP).detach()
+
+    def _weight_step(self, weight: Any, axis: int) -> Any:
         others = [i for i in range(weight.ndim) if i != axis]
         per_channel = self._config.weight.startswith("channel")
         peak = weight.detach().abs()
         peak = peak.max(others) if per_channel else peak.max().reshape([1])
-        scale = (peak / LEVELS).clip(min=_SMALLEST_STEP)
-        (rounded,) = call_operator(
-            "fake_quant", weight, scale.detach(), axis=axis if per_channel else -1
-        )
-        return rounded
+        return (peak / LEVELS).clip(min=_SMALLEST_STEP).detach()
+
+
+def _forget(program: Program, variable: Any) -> None:
+    """Remove a result that nothing reads, and the node that made it."""
+    value: Value = variable._handle[1]
+    assert value.producer is not None and not value.users
+    program.graph.main.nodes.remove(value.producer)
+    program.vars.pop(value.name, None)
 
 
 def convert(
@@ -231,7 +281,8 @@ def convert(
 ) -> Program:
     """The int8 program of a trained one, with the scope's values as constants.
 
-    Integers flow on between products. An Executor runs it, and
+    Integers flow on between products. Ranges of results that training noted are in the
+    metadata, as `QuantizedModel.out_scales` has them. An Executor runs it, and
     `static.save_inference_model` writes what every runtime computes in int8.
 
     Args:
@@ -248,10 +299,10 @@ def convert(
         PreconditionNotMetError: If the program is one for training, no product of it is
             rounded, or no batch was trained.
     """
-    options, _ = config_of(config)
+    config_of(config)  # checks it
     held = scope or global_scope()
     part = program.clone(for_test=True)
-    states = [n for n in part.states if n.endswith(_THRESHOLD)]
+    states = [n for n in part.states if n.endswith(_INPUT + _THRESHOLD)]
     if any(part.find(n)._handle[1] is not part.states[n] for n in states):
         raise PreconditionNotMetError(
             "[convert] expected a program of quant_aware(.., for_test=True), got one "
@@ -260,27 +311,29 @@ def convert(
     block = part.graph.main
     block.outputs = [v for n in block.nodes for v in n.outputs if not v.users]
     graph = graph_with_values("convert", part, held)
-    totals = [v for v in graph.constants() if v.name.endswith(_TOTAL)]
+    totals = [v for v in graph.constants() if v.name.endswith(_INPUT + _TOTAL)]
     if not totals or any(not np.any(v.data) for v in totals):
         raise PreconditionNotMetError(
             "[convert] expected a program whose inputs of products were seen in "
             f"training, got {'untrained' if totals else 'no'} ranges"
         )
-    _fix_weight_scales(graph, options)
-    lower_trained(graph, options)
+    name_weights(graph)
+    merge_integers(graph)
+    graph.metadata[OUT_THRESHOLD] = json.dumps(_out_scales(part, held))
     return _as_program(graph, part)
 
 
-def _fix_weight_scales(graph: Graph, config: QuantConfig) -> None:
-    """Constants for the scales of weights, which are computed from them."""
-    for node in graph.main.nodes:
-        fake = made_by(node.inputs[1], "fake_quant") if node.op in PRODUCTS else None
-        weight = None if fake is None else fake.inputs[0]
-        if fake is None or weight is None or weight.data is None:
+def _out_scales(part: Program, scope: Scope) -> dict[str, float]:
+    """Ranges of results that training noted, by the names of the results."""
+    found = {}
+    for name in part.vars:
+        sums, weights = (scope.find_var(name + _OUTPUT + x) for x in _STATES)
+        if sums is None or weights is None or weights.tensor is None:
             continue
-        axis = PRODUCTS[node.op][1]
-        scale = weight_scale(np.asarray(weight.data), axis, config.weight)
-        fake.inputs[1] = graph.constant(scale, name=f"{weight.name}.scale")
+        total, weight = (float(np.array(v.get_tensor())[0]) for v in (sums, weights))
+        if weight > 0:
+            found[name] = total / weight
+    return found
 
 
 def _as_program(graph: Graph, part: Program) -> Program:

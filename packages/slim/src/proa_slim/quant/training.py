@@ -13,15 +13,39 @@ from os import PathLike
 from typing import Any, TypeGuard
 
 from proa.errors import PreconditionNotMetError
-from proa.nn import BatchNorm1D, BatchNorm2D, Conv2D, Layer, Linear, Sequential
+from proa.nn import (
+    BatchNorm1D,
+    BatchNorm2D,
+    Conv2D,
+    Conv2DTranspose,
+    Layer,
+    Linear,
+    Sequential,
+)
 from proa_slim.config import QuantConfig
-from proa_slim.quant.layers import QUANTIZED, QuantizedConvNorm, QuantizedLayer
+from proa_slim.quant.layers import (
+    QUANTIZED,
+    Product,
+    Quantized,
+    QuantizedActivation,
+    QuantizedConvNorm,
+    QuantizedLayer,
+)
+from proa_slim.quant.lower import narrow_layers
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
 from proa_slim.quant.trained import lower_trained, recorded
 
-_OP: dict[type[Layer], str] = {Conv2D: "conv2d", Linear: "linear"}
-_NORM: dict[type[Layer], type[Layer]] = {Conv2D: BatchNorm2D, Linear: BatchNorm1D}
+_OP: dict[type[Layer], str] = {
+    Conv2D: "conv2d",
+    Conv2DTranspose: "conv2d",
+    Linear: "linear",
+}
+_NORM: dict[type[Layer], type[Layer]] = {
+    Conv2D: BatchNorm2D,
+    Conv2DTranspose: BatchNorm2D,
+    Linear: BatchNorm1D,
+}
 
 
 class FoldedNorm(Layer):
@@ -58,9 +82,10 @@ class QAT:
         """A copy of `network` (itself if `inplace`) that trains with the rounding in
         place.
 
-        Every Linear and Conv2D is wrapped, but for those that ``config.skip`` names and
-        kinds that ``config.ops`` does not have. A batch norm that alone reads such a
-        product is folded into it. The ranges of all layers' outputs are noted, for
+        Every Linear, Conv2D and Conv2DTranspose is wrapped, and what
+        ``config.activations`` names, but for those that ``config.skip`` names and kinds
+        that ``config.ops`` does not have. A batch norm that alone reads such a product
+        is folded into it. The ranges of all layers' outputs are noted, for
         `QuantizedModel.out_scales`.
 
         Args:
@@ -82,17 +107,16 @@ class QAT:
         wrapped: dict[Layer, Layer] = {}
         done = [f"{p}." for p, x in layers.items() if isinstance(x, QUANTIZED)]
         for path, child in list(layers.items()):
-            if not path or path in skipped or not self._chosen(child):
-                continue
-            if path.startswith(tuple(done)):
+            if not path or path in skipped or path.startswith(tuple(done)):
                 continue
             if child not in wrapped:
-                if path not in pairs:
-                    wrapped[child] = QuantizedLayer(child, self.config)
-                else:
-                    norm = layers[pairs[path]]
-                    wrapped[child] = QuantizedConvNorm(child, norm, self.config)
-                    _replace(layers, pairs[path], FoldedNorm())
+                norm = pairs.get(path)
+                made = self._wrapped(child, layers[norm] if norm else None)
+                if made is None:
+                    continue
+                wrapped[child], made.input_quantizer.layer = made, path
+                if norm and isinstance(made, QuantizedConvNorm):
+                    _replace(layers, norm, FoldedNorm())
             _replace(layers, path, wrapped[child])
         if not wrapped:
             raise PreconditionNotMetError(
@@ -102,7 +126,17 @@ class QAT:
         watch_outputs(student)
         return student
 
-    def _chosen(self, layer: Layer) -> TypeGuard[Conv2D | Linear]:
+    def _wrapped(self, layer: Layer, norm: Layer | None) -> Quantized | None:
+        """The layer with its rounding, and perhaps a norm; None if it is not chosen."""
+        if isinstance(layer, self.config.activations):
+            return QuantizedActivation(layer, self.config)
+        if not self._chosen(layer):
+            return None
+        if norm is None:
+            return QuantizedLayer(layer, self.config)
+        return QuantizedConvNorm(layer, norm, self.config)
+
+    def _chosen(self, layer: Layer) -> TypeGuard[Product]:
         return any(
             isinstance(layer, kind) and op in self.config.ops
             for kind, op in _OP.items()
@@ -121,6 +155,7 @@ class QAT:
                 _replace(layers, path, layer.folded())
         program = recorded(exported, input_spec)
         lower_trained(program, self.config)
+        narrow_layers(program, self.config.halved(student), "QAT")
         kind = "learned steps" if self.config.learn_steps else self.config.weight
         program.metadata["quantization"] = f"int8 trained {kind}"
         note_out_scales(program, student)
@@ -165,6 +200,9 @@ def _pairs(network: Layer, input_spec: Sequence[Any] | None) -> dict[str, str]:
 
 
 def _fits(product: Layer, norm: Layer) -> bool:
+    # Channels of a transposed convolution in groups are no axis of its weight.
+    if isinstance(product, Conv2DTranspose) and product._groups > 1:
+        return False
     return any(
         isinstance(product, kind) and isinstance(norm, _NORM[kind]) for kind in _NORM
     )
@@ -192,7 +230,8 @@ def _traced(network: Layer, input_spec: Sequence[Any]) -> dict[str, str]:
             if x is None or x.producer is None or x.only_user is not node:
                 continue
             weight, mean = x.producer.inputs[1], node.inputs[1]
-            if x.producer.op not in ("conv2d", "linear") or weight is None:
+            kinds = ("conv2d", "conv2d_transpose", "linear")
+            if x.producer.op not in kinds or weight is None:
                 continue
             if weight.only_user is not x.producer or mean is None:
                 continue

@@ -23,9 +23,9 @@ from proa.ir.builder import make_node
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig, WeightObserver
 from proa_slim.quant.gptq import gptq, hessians
-from proa_slim.quant.lower import PRODUCTS
+from proa_slim.quant.lower import PRODUCTS, is_in
 from proa_slim.quant.model import QuantizedModel
-from proa_slim.quant.post_training import arrays_of, program_of
+from proa_slim.quant.recording import arrays_of, program_of
 from proa_slim.quant.scales import weight_scale
 
 WeightBits = Literal[4, 8, 16]
@@ -36,6 +36,8 @@ _AXES = {op: axis for op, (_, axis) in PRODUCTS.items()} | {
     "recurrent": 0,
     "embedding": 0,
 }
+#: Operators whose weights alone `quant_post_static` stores in 8 bits.
+WEIGHT_ALONE = ("embedding", "recurrent")
 _LEVELS = {8: 127, 16: 32767}
 #: Smaller weights stay in float32: scales and operators would outweigh what is saved.
 _SMALLEST = 128
@@ -124,6 +126,22 @@ def quant_post_dynamic(
         )
     program.metadata["quantization"] = f"weights int{weight_bits}"
     return QuantizedModel(program, [], left)
+
+
+def store_in_8_bits(program: Program, config: QuantConfig) -> None:
+    """Store weights of `WEIGHT_ALONE` in 8 bits, as far as ``config.ops`` has them."""
+    make = _Nodes(program)
+    done: dict[tuple[Value, int], Value] = {}
+    for node in list(program.main.nodes):
+        value = _weight(node)
+        if value is None or node.op not in WEIGHT_ALONE or node.op not in config.ops:
+            continue
+        if is_in(value.name, config.skip) or int(np.prod(value.shape)) < _SMALLEST:
+            continue
+        if node.op == "embedding":
+            _store_table(make, node, value, 8, config)
+        else:
+            _store(make, node, value, (8, 0), config, None, done)
 
 
 def _check(weight_bits: int, group_size: int) -> None:

@@ -62,7 +62,12 @@ Status linear_pack(const Call& c, void* packed) {
 }
 
 Status linear_act(const Call& c) { return run(c, fused_product(c)); }
-size_t linear_act_scratch(const Call& c) { return product_scratch(fused_product(c)); }
+size_t linear_act_scratch(const Call& c) {
+  Product p = fused_product(c);
+  // Arrays have no memory yet when a plan is made, and that there is a residual decides the path.
+  if (c.n_in > 3 && c.in[3].given()) p.end.residual.data = &p;
+  return product_scratch(p);
+}
 size_t linear_act_pack_size(const Call& c) { return product_packed_size(weights(c)); }
 Status linear_act_pack(const Call& c, void* packed) {
   pack_product(weights(c), packed);

@@ -21,6 +21,7 @@ _COMMUTES = (
     "squeeze",
     "unsqueeze",
     "transpose",
+    "slice",
 )
 
 
@@ -71,6 +72,8 @@ def _moved(program: Program, node: Node) -> Node | None:
     before = made_by(node.inputs[0], *_COMMUTES)
     if before is None or before.outputs[0].only_user is not node:
         return None
+    if _shrinks_by_half(before):
+        return None
     early = make_node(
         program, "quantize", [before.inputs[0], node.inputs[1]], node.attrs
     )
@@ -80,6 +83,15 @@ def _moved(program: Program, node: Node) -> Node | None:
     before.op, before.attrs, before.inputs = early.op, early.attrs, early.inputs
     before.outputs, integers.producer = [integers], before
     return before
+
+
+def _shrinks_by_half(node: Node) -> bool:
+    """Whether rounding before the node would round twice as many elements or more."""
+    x, y = node.inputs[0], node.outputs[0]
+    if node.op != "slice" or x is None:
+        return False
+    before, after = (abs(int(np.prod(v.shape))) for v in (x, y))
+    return before >= 2 * after
 
 
 def _quantized_parts(program: Program, node: Node) -> list[Node]:

@@ -1,0 +1,81 @@
+"""Sends traces to a collector by OTLP over HTTP, through OpenTelemetry's library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proa_serving import __version__
+from proa_serving.observe.trace import Trace
+from proa_serving.protocol.errors import InvalidRequestError
+
+
+class OtlpExport:
+    """A span of each sampled request, with a child for each stage.
+
+    Args:
+        endpoint: The collector's URL, such as ``http://localhost:4318/v1/traces``.
+
+    Raises:
+        InvalidRequestError: If OpenTelemetry is not installed.
+    """
+
+    wants_all = False
+
+    def __init__(self, endpoint: str) -> None:
+        try:
+            from opentelemetry import trace as api
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
+                OTLPSpanExporter,
+            )
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError as error:
+            raise InvalidRequestError(
+                "otlp", f"needs pip install 'proa-serving[otlp]': {error}"
+            ) from error
+        self._api: Any = api
+        resource = Resource.create(
+            {"service.name": "proa-serving", "service.version": __version__}
+        )
+        self._provider = TracerProvider(resource=resource)
+        exporter = OTLPSpanExporter(endpoint=endpoint)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("proa_serving", __version__)
+
+    def take(self, trace: Trace) -> None:
+        api = self._api
+        context = None
+        if trace.parent is not None:
+            caller = api.SpanContext(
+                int(trace.parent.trace_id, 16),
+                int(trace.parent.span_id, 16),
+                is_remote=True,
+                trace_flags=api.TraceFlags(int(trace.parent.sampled)),
+            )
+            context = api.set_span_in_context(api.NonRecordingSpan(caller))
+        span = self._tracer.start_span(
+            f"infer {trace.model}",
+            context=context,
+            kind=api.SpanKind.SERVER,
+            start_time=trace.wall_ns(trace.began),
+            attributes={
+                "proa.model": trace.model,
+                "proa.version": trace.version,
+                "proa.protocol": trace.protocol,
+                "proa.request_id": trace.id,
+            },
+        )
+        if trace.status != "ok":
+            span.set_status(api.Status(api.StatusCode.ERROR, trace.error))
+            span.set_attribute("error.type", trace.status)
+        inside = api.set_span_in_context(span)
+        for name, begin, end in trace.stages:
+            child = self._tracer.start_span(
+                name, context=inside, start_time=trace.wall_ns(begin)
+            )
+            child.end(end_time=trace.wall_ns(end))
+        span.end(end_time=trace.wall_ns(trace.ended))
+
+    def close(self) -> None:
+        self._provider.shutdown()

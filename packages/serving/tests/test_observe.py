@@ -1,0 +1,262 @@
+"""What the server reports of its requests: statistics, traces, timeline, log, page."""
+
+import http.client
+import itertools
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+import small_models
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from google.protobuf import json_format
+
+from proa_serving.client import GrpcClient, HttpClient
+from proa_serving.observe.access_log import AccessLog
+from proa_serving.observe.trace import TraceParent
+from proa_serving.protocol.errors import InvalidRequestError, ModelFailedError
+from proa_serving.schedule.queue import Limits
+
+X = np.ones((3, 4), np.float32)
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def get(address, path):
+    connection = http.client.HTTPConnection(address)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, data
+
+
+@pytest.mark.parametrize("kind", [triton_http, triton_grpc])
+def test_tritonclient_reads_statistics_and_configuration(serve, tmp_path, kind):
+    model = small_models.write_linear(tmp_path / "m.linear", sleep=0.01)
+    limits = Limits(max_batch=8)
+    with serve({"m": model}, limits=limits) as server:
+        with GrpcClient(server.grpc_address) as client:
+            for _ in range(5):
+                client.infer("m", {"x": X})
+            with pytest.raises(ModelFailedError):
+                client.infer("m", {"x": X * np.nan})
+        address = server.http_address if kind is triton_http else server.grpc_address
+        with kind.InferenceServerClient(address) as client:
+            if kind is triton_http:
+                held = client.get_inference_statistics("m")["model_stats"]
+                config = client.get_model_config("m")
+            else:
+                message = client.get_inference_statistics("m")
+                as_dict = json_format.MessageToDict
+                held = as_dict(message, preserving_proto_field_name=True)["model_stats"]
+                config = as_dict(
+                    client.get_model_config("m").config,
+                    preserving_proto_field_name=True,
+                )
+    (one,) = held
+    assert (one["name"], one["version"]) == ("m", "1")
+    assert int(one["inference_count"]) == 15  # rows
+    assert int(one["execution_count"]) == 5
+    stats = one["inference_stats"]
+    assert int(stats["success"]["count"]) == 5
+    assert int(stats["fail"]["count"]) == 1
+    assert int(stats["compute_infer"]["count"]) == 5
+    computed = int(stats["compute_infer"]["ns"])
+    assert 50e6 <= computed <= int(stats["success"]["ns"])
+    assert int(stats["queue"]["count"]) == 6
+    (batch,) = one["batch_stats"]
+    assert int(batch["batch_size"]) == 3
+    assert int(batch["compute_infer"]["ns"]) == computed
+    assert abs(int(one["last_inference"]) / 1e3 - time.time()) < 60
+    assert config["max_batch_size"] == 8
+    assert config["input"][0]["name"] == "x"
+    assert config["input"][0]["data_type"] == "TYPE_FP32"
+    assert [int(size) for size in config["input"][0]["dims"]] == [4]
+
+
+def test_statistics_of_all_models_and_of_none(server):
+    status, data = get(server.http_address, "/v2/models/stats")
+    assert status == 200
+    names = {held["name"] for held in json.loads(data)["model_stats"]}
+    assert names == {"linear", "fixed", "text"}
+    status, data = get(server.http_address, "/v2/models/absent/stats")
+    assert status == 404
+    assert "got 'absent'" in json.loads(data)["error"]
+
+
+@pytest.mark.feature("L669")
+def test_a_timeline_shows_the_stages_of_each_request(serve, tmp_path):
+    """In the Trace Event Format that Chrome and Perfetto draw."""
+    model = small_models.write_linear(tmp_path / "m.linear", sleep=0.02)
+    path = tmp_path / "timeline.json"
+    options = {"timeline": path, "trace_share": 1.0, "limits": Limits(max_batch=1)}
+    with serve({"m": model}, **options) as server:
+        with HttpClient(server.http_address) as client:
+            client.infer("m", {"x": X}, id="first")
+
+        def infer(_):
+            with GrpcClient(server.grpc_address) as client:
+                client.infer("m", {"x": X})
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(infer, range(4)))
+        live = json.loads(get(server.http_address, "/timeline")[1])
+    written = json.loads(path.read_text())
+    assert written == live
+    events = [event for event in written["traceEvents"] if event["ph"] == "X"]
+    requests = [event for event in events if event["name"] == "request"]
+    assert len(requests) == 5
+    assert requests[0]["args"]["id"] == "first"
+    assert requests[0]["args"]["protocol"] == "http"
+    named = [event for event in written["traceEvents"] if event["ph"] == "M"]
+    assert named[0]["args"]["name"] == "m"
+    for request in requests:
+        begin, end = request["ts"], request["ts"] + request["dur"]
+        inside = [
+            event
+            for event in events
+            if event["tid"] == request["tid"]
+            and begin - 1 <= event["ts"] <= end
+            and event is not request
+        ]
+        assert [event["name"] for event in inside] == [
+            *("decode", "queue", "compute", "answer")
+        ]
+        computed = next(event for event in inside if event["name"] == "compute")
+        assert computed["dur"] >= 20_000  # microseconds
+        for event, after in itertools.pairwise(inside):
+            assert event["ts"] + event["dur"] <= after["ts"] + 1
+    # Of four at one time each waits for those before it.
+    queued = sorted(event["dur"] for event in events if event["name"] == "queue")
+    assert queued[-1] > 50_000
+    assert len({request["tid"] for request in requests}) == 4
+
+
+def test_without_a_timeline_the_path_says_how_to_get_one(server):
+    status, data = get(server.http_address, "/timeline")
+    assert status == 404
+    assert "--timeline" in json.loads(data)["error"]
+
+
+def test_only_sampled_requests_are_traced(serve, tmp_path):
+    model = small_models.write_linear(tmp_path / "m.linear")
+    options = {"timeline": tmp_path / "t.json", "trace_share": 0.0}
+    with serve({"m": model}, **options) as server:
+        with HttpClient(server.http_address) as client:
+            client.infer("m", {"x": X})
+            client.infer("m", {"x": X}, parameters={"traceparent": PARENT[:-1] + "0"})
+            client.infer("m", {"x": X}, parameters={"traceparent": PARENT})
+        live = json.loads(get(server.http_address, "/timeline")[1])
+    (request,) = [e for e in live["traceEvents"] if e["name"] == "request"]
+    assert request["args"]["trace_id"] == PARENT.split("-")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        (PARENT, True),
+        (PARENT.replace("00-0a", "cc-0a") + "-what-comes-later", True),
+        (PARENT + "-x", False),  # version 00 has four fields
+        (PARENT.replace("00-0a", "cc-0a") + "x", False),
+        (PARENT.replace("00-0a", "ff-0a"), False),
+        (PARENT.upper(), False),
+        ("00-" + "0" * 32 + "-b7ad6b7169203331-01", False),
+        ("00-0af7651916cd43dd8448eb211c80319c-" + "0" * 16 + "-01", False),
+        ("", False),
+    ],
+)
+def test_traceparent_is_read_as_the_standard_says(text, parsed):
+    found = TraceParent.parse(text)
+    assert (found is not None) == parsed
+    if parsed:
+        assert found.span_id == "b7ad6b7169203331"
+        assert found.sampled
+
+
+def test_the_access_log_has_a_line_for_each_request(serve, tmp_path):
+    model = small_models.write_linear(tmp_path / "m.linear")
+    path = tmp_path / "access.jsonl"
+    with serve({"m": model}, access_log=path) as server:
+        with HttpClient(server.http_address) as client:
+            client.infer("m", {"x": X}, id="é1")
+            with pytest.raises(InvalidRequestError):
+                client.infer("m", {"x": X[:, :2]})
+        with GrpcClient(server.grpc_address) as client:
+            client.infer("m", {"x": X}, parameters={"traceparent": PARENT})
+    good, bad, grpc = (json.loads(line) for line in path.read_text().splitlines())
+    assert (good["model"], good["version"], good["id"]) == ("m", "1", "é1")
+    assert (good["status"], good["protocol"]) == ("ok", "http")
+    assert good["ms"] >= good["compute_ms"]
+    assert bad["status"] == "invalid"
+    assert "shape must be" in bad["error"]
+    assert grpc["protocol"] == "grpc"
+    assert grpc["trace_id"] == PARENT.split("-")[1]
+
+
+def test_an_access_log_that_cannot_be_written_is_an_error(tmp_path):
+    with pytest.raises(InvalidRequestError, match="must be a file to write"):
+        AccessLog(tmp_path / "absent" / "log")
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes what an OTLP exporter sends."""
+
+    def do_POST(self):
+        size = int(self.headers["Content-Length"])
+        self.server.bodies.append((self.path, self.rfile.read(size)))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_traces_reach_a_collector_with_their_callers_context(serve, tmp_path):
+    pytest.importorskip("opentelemetry.sdk", reason="needs proa-serving[otlp]")
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+
+    collector = HTTPServer(("127.0.0.1", 0), Collector)
+    collector.bodies = []
+    thread = threading.Thread(target=collector.serve_forever)
+    thread.start()
+    model = small_models.write_linear(tmp_path / "m.linear", sleep=0.01)
+    url = f"http://127.0.0.1:{collector.server_port}/v1/traces"
+    try:
+        with (
+            serve({"m": model}, otlp=url) as server,
+            HttpClient(server.http_address) as client,
+        ):
+            parameters = {"traceparent": PARENT}
+            client.infer("m", {"x": X}, parameters=parameters)
+            with pytest.raises(ModelFailedError):
+                client.infer("m", {"x": X * np.nan}, parameters=parameters)
+    finally:
+        collector.shutdown()
+        thread.join()
+        collector.server_close()
+    spans = []
+    for path, body in collector.bodies:
+        assert path == "/v1/traces"
+        message = trace_service_pb2.ExportTraceServiceRequest.FromString(body)
+        for resource in message.resource_spans:
+            for scope in resource.scope_spans:
+                spans += scope.spans
+    good, bad = (span for span in spans if span.name == "infer m")
+    for span in (good, bad):
+        assert span.trace_id.hex() == PARENT.split("-")[1]
+        assert span.parent_span_id.hex() == PARENT.split("-")[2]
+    assert bad.status.code == bad.status.STATUS_CODE_ERROR
+    inside = {span.name: span for span in spans if span.parent_span_id == good.span_id}
+    assert inside.keys() == {"decode", "queue", "compute", "answer"}
+    computed = inside["compute"]
+    assert computed.end_time_unix_nano - computed.start_time_unix_nano >= 10_000_000
+
+
+def test_the_status_page_is_there(server):
+    status, data = get(server.http_address, "/status")
+    assert status == 200
+    assert data.startswith(b"<!doctype html>")
