@@ -14,7 +14,7 @@ import proa_lite
 import proa_slim as slim
 from proa import nn, static
 from proa.static import InputSpec
-from proa.vision.models import LeNet, resnet18
+from proa.vision.models import LeNet, mobilenet_v3_small, resnet18
 
 RNG = np.random.default_rng(11)
 
@@ -45,6 +45,7 @@ Case = tuple[Callable[[], nn.Layer], tuple[int, ...]]
 CASES: dict[str, Case] = {
     "lenet": (LeNet, (1, 28, 28)),
     "resnet18": (lambda: resnet18(num_classes=10), (3, 32, 32)),
+    "mobilenet": (lambda: mobilenet_v3_small(num_classes=10), (3, 64, 64)),
     "encoder": (Encoder, (12, 32)),
     "mlp": (Mlp, (20,)),
 }
@@ -117,7 +118,7 @@ def test_int8_is_the_same_integers_in_every_runtime(name: str, tmp_path: Path):
             f"int8 must stay near fp32, got a relative error of {noise:.3f}"
         )
         for runtime, run in runtimes(path).items():
-            if name in ("lenet", "mlp"):
+            if name in ("lenet", "mlp", "resnet18", "mobilenet"):
                 assert run(x).tobytes() == want.tobytes(), runtime
             else:
                 np.testing.assert_allclose(
@@ -147,6 +148,26 @@ def test_a_trained_int8_network_is_the_same_in_every_runtime(name: str, tmp_path
         assert np.abs(want - faked).max() < 0.1 * np.abs(faked).max()
         for runtime, run in runtimes(path).items():
             assert run(x).tobytes() == want.tobytes(), runtime
+
+
+def test_an_int8_image_gives_the_same_bits_anywhere(tmp_path: Path):
+    network, shape, spec = built("mobilenet")
+    model = slim.quant_post_static(
+        network, spec, [batch(4, shape)], slim.QuantConfig("abs_max")
+    )
+    path = tmp_path / "net.int8.proa"
+    model.save(path)
+    x = batch(3, shape, seed=1)
+    want = model(x)
+    for threads in (1, 2):
+        config = proa_inference.Config(path)
+        config.set_cpu_math_library_num_threads(threads)
+        predictor = proa_inference.create_predictor(config)
+        for _ in range(3):
+            assert predictor.run([x])[0].tobytes() == want.tobytes()
+        for i in (2, 0, 1):
+            assert predictor.run([x[i : i + 1]])[0].tobytes() == want[i].tobytes()
+        assert predictor.run([x[::-1].copy()])[0].tobytes() == want[::-1].tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -153,19 +153,14 @@ def test_moving_the_rounding_before_a_pool_changes_nothing():
     np.testing.assert_array_equal(late, rounded)
 
 
-def test_a_residual_is_added_after_the_integer_product():
+def test_a_residual_is_added_within_the_integer_product():
     b = Builder()
     x = b.input("x", "float32", (-1, 6))
     w = b.parameter("w", RNG.standard_normal((6, 6)).astype(np.float32))
     b.output(b.linear_act(x, w, None, x, act="relu"))
     batch = RNG.standard_normal((16, 6)).astype(np.float32)
     model = quantized(b.program, [[batch]])
-    assert [n.op for n in model.program.main.nodes] == [
-        "quantize",
-        "linear_int8",
-        "add",
-        "relu",
-    ]
+    assert [n.op for n in model.program.main.nodes] == ["quantize", "linear_int8"]
     scale = np.abs(batch).max() / np.float32(127)
     product = int_linear(to_int(batch, scale), scale, w.data, np.float32(0))
     np.testing.assert_array_equal(
@@ -268,3 +263,54 @@ def calls_to_lower(layers):
 def test_lowering_takes_calls_in_proportion_to_the_layers():
     few, many = calls_to_lower(10), calls_to_lower(40)
     assert many < 4.4 * few
+
+
+def block_net(gated):
+    """An inverted residual: 1 x 1, depthwise, perhaps squeeze-excite, 1 x 1, a sum."""
+
+    def weight(name, *shape):
+        return b.parameter(name, RNG.standard_normal(shape).astype(np.float32) * 0.3)
+
+    b = Builder()
+    x = b.input("x", "float32", (-1, 3, 8, 8))
+    x = b.conv2d(x, weight("stem", 8, 3, 1, 1), None)
+    y = b.conv2d_act(x, weight("wide", 16, 8, 1, 1), None, None, act="relu6")
+    y = b.conv2d_act(
+        y, weight("deep", 16, 1, 3, 3), None, None, padding=[1] * 4, groups=16,
+        act="hard_swish",
+    )  # fmt: skip
+    if gated:
+        s = b.adaptive_avg_pool2d(y, size=[1, 1])
+        s = b.conv2d_act(s, weight("in", 4, 16, 1, 1), None, None, act="relu")
+        s = b.conv2d_act(s, weight("out", 16, 4, 1, 1), None, None, act="hard_sigmoid")
+        y = b.mul(y, s)
+    y = b.conv2d_act(y, weight("narrow", 8, 16, 1, 1), None, x)
+    b.output(b.conv2d(y, weight("head", 5, 8, 1, 1), None))
+    return b.program
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_images_between_convolutions_stay_int8(gated):
+    program = block_net(gated)
+    batch = RNG.standard_normal((4, 3, 8, 8)).astype(np.float32)
+    model = quantized(program, [[batch]])
+    verify(model.program)
+    convolutions = [n for n in model.program.main.nodes if n.op == "conv2d_int8"]
+    results = [n.attrs["dtype"] for n in convolutions]
+    gates = ["int8", "float32"] if gated else []
+    assert results == ["int8"] * 3 + gates + ["int8", "float32"]
+    residual = convolutions[-2].inputs[4]
+    assert residual is convolutions[0].outputs[0]
+    exact = interpret(program, [batch])[0]
+    assert np.abs(model(batch) - exact).max() < 0.08 * np.abs(exact).max()
+
+
+def test_images_stay_in_float_where_they_are_not_to_be_rounded_between():
+    config = QuantConfig(activation="abs_max", between=False)
+    program = block_net(True)
+    batch = RNG.standard_normal((4, 3, 8, 8)).astype(np.float32)
+    model = convert(program, calibrate(program, [[batch]], config), config)
+    ops = [n.op for n in model.program.main.nodes]
+    assert "dequantize" not in ops
+    stem = next(n for n in model.program.main.nodes if n.op == "conv2d_int8")
+    assert stem.attrs["dtype"] == "float32"

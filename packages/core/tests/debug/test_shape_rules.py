@@ -245,6 +245,16 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         "expected index no longer than x along all axes but `axis`, got axis=0, "
         "index.shape=(1, 4), x.shape=(2, 3)",
     ),
+    "gate_int8": (
+        lambda: raw.gate_int8(
+            ones([2, 3, 4, 4]).astype("int8"), ones([2, 3]), x_scale=1, out_scale=1
+        ),
+        "expected gate of shape (n, c, 1, 1) in float32, got gate.shape=(2, 3)",
+    ),
+    "mean_int8": (
+        lambda: raw.mean_int8(ones([2, 3, 0, 4]).astype("int8"), scale=1),
+        "expected x of 4 axes (n, c, h, w) with pixels, got x.shape=(2, 3, 0, 4)",
+    ),
     "qr": (lambda: raw.qr(ones([2])), "expected x with at least 2 axes, got"),
     "qr_complete": (
         lambda: raw.qr_complete(ones([2])),

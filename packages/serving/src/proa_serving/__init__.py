@@ -21,12 +21,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if name == "client":
-        import importlib
+    import importlib
 
+    if name == "client":
         return importlib.import_module("proa_serving.client")
     if name == "save_for_serving":
-        from proa_serving.saving import save_for_serving
-
-        return save_for_serving
+        return importlib.import_module("proa_serving.saving").save_for_serving
     raise AttributeError(f"module 'proa_serving' has no attribute {name!r}")

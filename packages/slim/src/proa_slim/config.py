@@ -39,6 +39,10 @@ class QuantConfig:
             ReLU twice the steps, and costs a subtraction in float32 before the product
             (and a copy before a padded convolution). For ``abs_max``,
             ``moving_average``, ``avg`` and ``hist``.
+        between: Whether what stands between quantized convolutions is rounded, too,
+            where that keeps images int8: residuals, squeeze-and-excitation and global
+            averages read the integers of the convolution before them. For symmetric
+            ranges; `QAT` rounds inputs of layers alone.
         moving_rate: Share of the old value in the moving average, in [0, 1).
         bins: Histogram bins; at least 256.
         hist_percent: The percentile of ``hist`` as a share, in (0, 1].
@@ -78,6 +82,7 @@ class QuantConfig:
     activation: ActivationObserver = "mse"
     weight: WeightObserver = "channel_abs_max"
     symmetric: bool = True
+    between: bool = True
     moving_rate: float = 0.9
     bins: int = 2048
     hist_percent: float = 0.9999

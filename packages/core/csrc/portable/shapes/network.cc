@@ -18,20 +18,23 @@ bool is_list(const Ints& v, int count, int64_t lower) {
   return true;
 }
 
-/// Arrays from the third on. The int8 rows have multiplier and bias, the others bias and residual:
-/// all are vectors over channels but the residual, which has the output's shape.
+/// Arrays from the third on. The int8 rows have a multiplier, all have a bias and a residual:
+/// vectors over channels but the residual, which has the output's shape, and of int8 rows any of
+/// two dtypes.
 Status check_extras(const Call& c, int64_t channels) {
-  const bool fused = c.n_in == 4;  // no promotion has made the dtypes equal
-  const DType x = c.in[0].dtype, extra = x == DType::kI8 ? DType::kF32 : x;
+  const DType x = c.in[0].dtype;
+  const bool integer = x == DType::kI8;
+  const bool fused = integer || c.n_in == 4;  // no promotion has made the dtypes equal
   PROA_EXPECT(c, !fused || c.in[1].dtype == x, "x and w of one dtype", dtype_of(c, 0),
               dtype_of(c, 1));
   for (int i = 2; i < c.n_in; ++i) {
     const View& v = c.in[i];
     if (!v.given()) continue;
-    PROA_EXPECT(c, !fused || v.dtype == extra,
-                "vectors and residual of x's dtype (float32 of int8)", dtype_of(c, 0),
-                dtype_of(c, i));
-    const bool residual = i == 3 && x != DType::kI8;
+    const bool residual = i == (integer ? 4 : 3);
+    const bool typed =
+        integer ? v.dtype == DType::kF32 || (residual && v.dtype == x) : v.dtype == x;
+    PROA_EXPECT(c, !fused || typed, "vectors and residual of x's dtype (float32 of int8)",
+                dtype_of(c, 0), dtype_of(c, i));
     const bool fits =
         residual ? same_shape(v, c.out[0]) : v.rank == 1 && may_equal(v.shape[0], channels);
     PROA_EXPECT(c, fits,
@@ -87,6 +90,28 @@ Status shape_linear_grad_weight(const Call& c) {
   c.out[0].rank = 2;
   c.out[0].shape[0] = x.shape[x.rank - 1];
   c.out[0].shape[1] = dy.shape[dy.rank - 1];
+  return Status::kOk;
+}
+
+// x (n, c, h, w) and gate (n, c, 1, 1).
+Status shape_gate_int8(const Call& c) {
+  const View &x = c.in[0], &gate = c.in[1];
+  PROA_EXPECT(c, x.rank == 4, "x of 4 axes (n, c, h, w)", shape_of(c, 0));
+  const bool fits = gate.rank == 4 && may_equal(gate.shape[0], x.shape[0]) &&
+                    may_equal(gate.shape[1], x.shape[1]) && may_equal(gate.shape[2], 1) &&
+                    may_equal(gate.shape[3], 1);
+  PROA_EXPECT(c, fits && gate.dtype == DType::kF32, "gate of shape (n, c, 1, 1) in float32",
+              shape_of(c, 1), dtype_of(c, 1), shape_of(c, 0));
+  return shape_same(c);
+}
+
+// x (n, c, h, w), not without pixels.
+Status shape_mean_int8(const Call& c) {
+  const View& x = c.in[0];
+  PROA_EXPECT(c, x.rank == 4 && x.shape[2] != 0 && x.shape[3] != 0,
+              "x of 4 axes (n, c, h, w) with pixels", shape_of(c, 0));
+  copy_shape(x, &c.out[0]);
+  c.out[0].shape[2] = c.out[0].shape[3] = 1;
   return Status::kOk;
 }
 

@@ -17,6 +17,17 @@ PROA_INLINE VI load_int8(const int8_t* p) {
   return __builtin_convertvector(x, VI);
 #endif
 }
+/// The first n of them, 0 <= n <= kLanes; the others are 0.
+PROA_INLINE VI load_int8_n(const int8_t* p, int64_t n) {
+#if defined(__AVX512F__)
+  const __mmask16 mask = static_cast<__mmask16>((1u << n) - 1);
+  return (VI)_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, p));
+#else
+  int8_t lanes[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
+  return load_int8(lanes);
+#endif
+}
 /// Lanes must be in the range of int8.
 PROA_INLINE VI8 to_int8(VI x) {
 #if defined(__AVX512F__)

@@ -23,15 +23,29 @@ def _quantized(x: Any, scale: Any, axis: int) -> Any:
     return np.clip(np.rint(ratio), -127, 127).astype(np.int8)
 
 
+_ACTS = {
+    "none": lambda v: v,
+    "relu": lambda v: np.maximum(v, np.float32(0)),
+    "relu6": lambda v: np.clip(v, np.float32(0), np.float32(6)),
+    "hard_swish": lambda v: (
+        v * np.clip(v + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+    ),
+}
+
+
 def _end(
-    acc: Any, multiplier: Any, bias: Any, act: str, out_scale: float, dtype: str
-) -> Any:
-    """The epilogue of the int8 products; product and sum are rounded one by one."""
+    acc: Any, multiplier: Any, bias: Any, residual: Any, act: str, out_scale: float,
+    dtype: str, residual_scale: float,
+) -> Any:  # fmt: skip
+    """The epilogue of the int8 products; products and sums are rounded one by one."""
     v = acc.astype(np.float32) * multiplier.astype(np.float32)
     if bias is not None:
         v = v + bias.astype(np.float32)
-    if act == "relu":
-        v = np.maximum(v, np.float32(0))
+    if residual is not None:
+        whole = residual.dtype == np.int8
+        steps = np.float32(residual_scale if whole else 1.0)
+        v = v + residual.astype(np.float32) * steps
+    v = _ACTS[act](v)
     if dtype == "float32":
         return v
     return np.clip(np.rint(v / np.float32(out_scale)), -127, 127).astype(np.int8)
@@ -42,13 +56,15 @@ def _linear_int8(
     w: Any,
     multiplier: Any,
     bias: Any = None,
+    residual: Any = None,
     *,
     act: str = "none",
     out_scale: float = 0.0,
     dtype: str,
+    residual_scale: float = 1.0,
 ) -> Any:
     acc = x.astype(np.int64) @ w.astype(np.int64)
-    return _end(acc, multiplier, bias, act, out_scale, dtype)
+    return _end(acc, multiplier, bias, residual, act, out_scale, dtype, residual_scale)
 
 
 def _conv2d_int8(
@@ -56,10 +72,12 @@ def _conv2d_int8(
     w: Any,
     multiplier: Any,
     bias: Any = None,
+    residual: Any = None,
     *,
     act: str = "none",
     out_scale: float = 0.0,
     dtype: str,
+    residual_scale: float = 1.0,
     **geometry: Any,
 ) -> Any:
     acc = conv2d(x.astype(np.int64), w.astype(np.int64), **geometry)
@@ -67,7 +85,10 @@ def _conv2d_int8(
     def over(v: Any) -> Any:
         return None if v is None else v.reshape(-1, 1, 1)
 
-    return _end(acc, over(multiplier), over(bias), act, out_scale, dtype)
+    return _end(
+        acc, over(multiplier), over(bias), residual, act, out_scale, dtype,
+        residual_scale,
+    )  # fmt: skip
 
 
 def _int8(*shape: int) -> Any:
@@ -132,7 +153,23 @@ Sample(
         for act in ("none", "relu")
         for dtype in ("float32", "int8")
     ]
-    + [case(_int8(2, 1500), _int8(1500, 20), _f32(0, 1e-3, 20), None, dtype="float32")],
+    + [case(_int8(2, 1500), _int8(1500, 20), _f32(0, 1e-3, 20), None, dtype="float32")]
+    + [
+        case(
+            _int8(5, 33),
+            _int8(33, 50),
+            _f32(0, 1e-3, 50),
+            _f32(-1, 1, 50),
+            residual,
+            act=act,
+            out_scale=0.03,
+            dtype=dtype,
+            residual_scale=0.02,
+        )
+        for residual in (_int8(5, 50), _f32(-3, 3, 5, 50))
+        for act in ("none", "relu6", "hard_swish")
+        for dtype in ("float32", "int8")
+    ],
     dtypes=("int8",),
     rtol={"float32": 0.0},
     atol={"float32": 0.0},
@@ -155,6 +192,84 @@ Sample(
         )
         for groups in (1, 2)
         for dtype in ("float32", "int8")
+    ]
+    + [
+        case(
+            _int8(2, channels, 9, 11),
+            _int8(channels, 1, taps, taps),
+            _f32(0, 1e-3, channels),
+            _f32(-1, 1, channels),
+            residual,
+            stride=[stride, stride],
+            padding=[taps // 2] * 4,
+            groups=channels,
+            act=act,
+            out_scale=0.03,
+            dtype=dtype,
+            residual_scale=0.02,
+        )
+        for channels, taps, stride, act, residual, dtype in (
+            (96, 3, 1, "relu6", None, "int8"),
+            (96, 3, 2, "relu6", None, "int8"),
+            (72, 5, 2, "hard_swish", None, "int8"),
+            (200, 5, 1, "none", None, "int8"),
+            (16, 3, 1, "relu", _int8(2, 16, 9, 11), "int8"),
+            (16, 5, 1, "hard_swish", None, "int8"),
+            (24, 3, 1, "none", None, "int8"),
+            (32, 3, 1, "relu6", None, "int8"),
+            (5, 3, 1, "none", None, "float32"),
+            (65, 3, 1, "none", _f32(-3, 3, 2, 65, 9, 11), "float32"),
+        )
+    ]
+    + [
+        case(
+            _int8(2, 24, 5, 6),
+            _int8(40, 24 // groups, 1, 1),
+            _f32(0, 1e-3, 40),
+            None,
+            residual,
+            groups=groups,
+            act="relu6",
+            out_scale=0.03,
+            dtype=dtype,
+            residual_scale=0.02,
+        )
+        for groups in (1, 2)
+        for residual in (_int8(2, 40, 5, 6), _f32(-3, 3, 2, 40, 5, 6))
+        for dtype in ("float32", "int8")
+    ],
+    dtypes=("int8",),
+    rtol={"float32": 0.0},
+    atol={"float32": 0.0},
+)
+
+
+def _gate_int8(x: Any, gate: Any, *, x_scale: float, out_scale: float) -> Any:
+    v = x.astype(np.float32) * np.float32(x_scale) * gate.astype(np.float32)
+    return np.clip(np.rint(v / np.float32(out_scale)), -127, 127).astype(np.int8)
+
+
+def _mean_int8(x: Any, *, scale: float) -> Any:
+    sums = x.astype(np.int64).sum(axis=(2, 3), keepdims=True)
+    factor = np.float32(scale / (x.shape[2] * x.shape[3]))
+    return sums.astype(np.float32) * factor
+
+
+Sample(
+    "gate_int8",
+    ref=_gate_int8,
+    cases=[
+        case(_int8(n, c, 3, 5), _f32(0, 1, n, c, 1, 1), x_scale=0.03, out_scale=0.02)
+        for n, c in ((2, 5), (1, 64), (2, 70), (0, 3))
+    ],
+    dtypes=("int8",),
+)
+Sample(
+    "mean_int8",
+    ref=_mean_int8,
+    cases=[
+        case(_int8(n, c, 3, 5), scale=0.03)
+        for n, c in ((2, 5), (1, 64), (2, 150), (0, 3))
     ],
     dtypes=("int8",),
     rtol={"float32": 0.0},

@@ -17,7 +17,7 @@ from proa.ir.builder import make_node
 from proa.ir.narrow import narrow_weights
 from proa.ir.passes import apply, optimize
 from proa.ir.passes.match import made_by, rewrite
-from proa.ir.program import Array, Block, Node, Program, Value
+from proa.ir.program import Array, Node, Program, Value
 from proa.runtime import call_operator
 from proa_slim.config import QuantConfig
 from proa_slim.quant.scales import weight_scale
@@ -29,17 +29,14 @@ PRODUCTS = {
     "linear": ("linear_int8", 1),
     "linear_act": ("linear_int8", 1),
 }
-#: Ops that give the same elements elsewhere, or the greatest of some: rounding to a
-#: grid before or after them is the same.
-_COMMUTES = (
-    "max_pool2d",
-    "relu",
-    "reshape",
-    "flatten",
-    "squeeze",
-    "unsqueeze",
-    "transpose",
-    "slice",
+#: Passes that let integers flow on between integer products.
+_FLOW = (
+    "move_quantize_up",
+    "fuse_integer_epilogue",
+    "fuse_integer_gate",
+    "fuse_integer_mean",
+    "eliminate_common_subexpressions",
+    "remove_dead_code",
 )
 
 
@@ -132,10 +129,10 @@ def lower(program: Program, config: QuantConfig) -> int:
     """Rewrite every ``product(fake_quant(x, s), w)`` to integers; returns how many.
 
     1. The product becomes quantize -> integer product with float32 result, its weight
-       int8 with one scale per output channel. A residual is added, and the activation
-       applied, afterwards.
-    2. quantize moves before pools, ReLU and views, which commute with it.
-    3. An integer product read by one quantize alone gives its integers itself.
+       int8 with one scale per output channel. It adds the residual, and applies the
+       activation.
+    2. Any other fake_quant with one scale becomes dequantize(quantize(x)).
+    3. Integers flow on between products, by the passes of `proa.ir.passes.integers`.
 
     Requires constant scales. Ensures that results equal those of the fake-quantized
     program up to float32 rounding, and are the same integers in every runtime.
@@ -161,12 +158,22 @@ def to_integers(program: Program, config: QuantConfig) -> int:
 
 def connect_integers(program: Program) -> None:
     """Steps 2 and 3 of `lower`: integers flow on between integer products."""
-    changed = True
-    while changed:
-        changed = False
-        for block in program.blocks:
-            changed |= _move_up(program, block) or _fuse_requantize(block)
-        apply(program, ["eliminate_common_subexpressions", "remove_dead_code"])
+    for block in program.blocks:
+        nodes = []
+        for node in block.nodes:
+            nodes += [*_to_rounded(program, node), node]
+        block.nodes = nodes
+    while apply(program, _FLOW):
+        pass
+
+
+def _to_rounded(program: Program, node: Node) -> list[Node]:
+    """Rewrite a fake_quant to dequantize; returns the quantize before it."""
+    if node.op != "fake_quant" or not _is_number(node.inputs[1]):
+        return []
+    before = make_node(program, "quantize", node.inputs[:2], {})
+    rewrite(node, "dequantize", [before.outputs[0], node.inputs[1]], {})
+    return [before]
 
 
 def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node]:
@@ -184,8 +191,7 @@ def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node
     channels = integers.shape[axis]
     w_scales = np.broadcast_to(w_scale, (channels,))
     inputs = [*node.inputs, None, None][:4]
-    act, residual = node.attrs.get("act", "none"), inputs[3]
-    attrs = {k: v for k, v in node.attrs.items() if k != "act"}
+    attrs = {"act": "none", **node.attrs, "dtype": "float32"}
     nodes: list[Node] = []
     bias = inputs[2]
     if offset is not None:
@@ -200,19 +206,9 @@ def _to_integers(program: Program, node: Node, config: QuantConfig) -> list[Node
         program.constant(integers, "int8", f"{name}.int8"),
         program.constant(multiplier, name=f"{name}.multiplier"),
         bias,
+        inputs[3],
     ]
-    inside = act if residual is None else "none"
-    attrs |= {"act": inside, "dtype": "float32"}
-    if residual is None:
-        rewrite(node, op, arguments, attrs)
-        return nodes
-    nodes.append(make_node(program, op, arguments, attrs))
-    given: list[Value | None] = [nodes[-1].outputs[0], residual]
-    if act == "none":
-        rewrite(node, "add", given, {})
-    else:
-        nodes.append(make_node(program, "add", given, {}))
-        rewrite(node, act, [nodes[-1].outputs[0]], {})
+    rewrite(node, op, arguments, attrs)
     return nodes
 
 
@@ -259,64 +255,3 @@ def _shifted_bias(
     """bias + shift, which is the offset times the sum of each channel's weights."""
     whole = shift if bias is None or bias.data is None else shift + bias.data
     return program.constant(whole.astype(np.float32), name=f"{name}.shifted_bias")
-
-
-def _quantizes(block: Block) -> list[Node]:
-    return [n for n in block.nodes if n.op == "quantize" and n.inputs[1] is not None]
-
-
-def _move_up(program: Program, block: Block) -> bool:
-    changed = False
-    for node in _quantizes(block):
-        above: Node | None = node
-        while above is not None:
-            above = _moved(program, above)
-            changed |= above is not None
-    return changed
-
-
-def _moved(program: Program, node: Node) -> Node | None:
-    """Let a quantize and the node that makes its input compute each other's op, if they
-    commute; returns the node that is now the quantize.
-    """
-    before = made_by(node.inputs[0], *_COMMUTES)
-    scale = node.inputs[1]
-    if before is None or scale is None or int(np.prod(scale.shape)) != 1:
-        return None
-    if before.outputs[0].only_user is not node or _shrinks_by_half(before):
-        return None
-    early = make_node(program, "quantize", [before.inputs[0], scale], node.attrs)
-    integers = early.outputs[0]
-    node.op, node.attrs = before.op, before.attrs
-    node.inputs = [integers, *before.inputs[1:]]
-    before.op, before.attrs, before.inputs = early.op, early.attrs, early.inputs
-    before.outputs, integers.producer = [integers], before
-    return before
-
-
-def _shrinks_by_half(node: Node) -> bool:
-    """Whether rounding before the node would round twice as many elements or more."""
-    x, y = node.inputs[0], node.outputs[0]
-    if node.op != "slice" or x is None:
-        return False
-    before, after = (abs(int(np.prod(v.shape))) for v in (x, y))
-    return before >= 2 * after
-
-
-def _fuse_requantize(block: Block) -> bool:
-    changed = False
-    for node in _quantizes(block):
-        product = made_by(node.inputs[0], "conv2d_int8", "linear_int8")
-        if product is None or product.outputs[0].only_user is not node:
-            continue
-        scale = node.inputs[1]
-        if scale is None or scale.data is None or scale.data.size != 1:
-            continue
-        attrs: dict[str, Any] = {
-            **product.attrs,
-            "dtype": "int8",
-            "out_scale": float(scale.data.reshape(())),
-        }
-        rewrite(node, product.op, list(product.inputs), attrs)
-        changed = True
-    return changed

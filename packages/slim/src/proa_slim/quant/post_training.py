@@ -16,6 +16,7 @@ from proa.ir.flow import has_flow
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig
 from proa_slim.quant.equalize import equalize, smooth
+from proa_slim.quant.images import images_between, round_images
 from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.interpret import interpret
 from proa_slim.quant.lower import (
@@ -175,7 +176,8 @@ def require_products(program: Program, config: QuantConfig) -> None:
 def calibrate(
     program: Program, batches: Iterable[Sequence[Array]], config: QuantConfig
 ) -> dict[Value, Scale]:
-    """Scale of the input of each product, measured over the batches.
+    """Scale of the input of each product, and of images that are rounded between them,
+    measured over the batches.
 
     Notes in the program's metadata the greatest magnitude of every operator's float32
     result: by the path of the layer whose weight it reads, or its own name.
@@ -188,6 +190,8 @@ def calibrate(
     for node in products(program, config):
         if node.inputs[0] is not None:
             observers.setdefault(node.inputs[0], ActivationScale(config))
+    for value in images_between(products(program, config), config):
+        observers.setdefault(value, ActivationScale(config))
     peaks: dict[str, float] = {}
 
     for number, batch in enumerate(batches):
@@ -264,7 +268,7 @@ def with_fake_quant(
 
     Args:
         program: In float32.
-        scales: Of the inputs of products.
+        scales: Of the inputs of products, and of images between them.
         config: Which products, and how their weights are rounded, but for
         weights: those that are rounded already, by the names of the products' results.
     """
@@ -291,6 +295,7 @@ def with_fake_quant(
         at = made.main.nodes.index(node)
         made.main.nodes[at:at] = nodes
         node.inputs[0], node.inputs[1] = rounded[x], nodes[-1].outputs[0]
+    round_images(made, products(made, config), by_name, config)
     return made
 
 

@@ -135,7 +135,8 @@ def _plain_product(node: Node, value: Value | None) -> Node | None:
         return None
     attrs = product.attrs
     plain = attrs.get("act", "none") == "none" and attrs["dtype"] == "float32"
-    return product if plain else None
+    adds = any(v is not None for v in product.inputs[4:])
+    return product if plain and not adds else None
 
 
 def _absorb_activations(block: Block) -> None:

@@ -1,10 +1,11 @@
 // The patches of a channels-last input are the rows of an int8 product, group by group; in a
-// depthwise convolution the channels are the vector.
+// depthwise convolution the channels are the vector (with AVX-512 see depthwise_int8.avx512.cc).
 #include <string.h>
 
 #include "proa/base/arith.h"
 #include "proa/base/settings.h"
 #include "proa/gen/attrs/quant.h"
+#include "proa/kernels/quant/depthwise_int8.h"
 #include "proa/kernels/quant/int8_product.h"
 #include "proa/simd/conv/implicit_gemm.h"
 #include "proa/simd/conv/padded_input.h"
@@ -12,11 +13,15 @@
 namespace proa::PROA_ISA {
 namespace {
 
+/// The kernel of its own that AVX-512 has.
+constexpr bool kHasDots = kHasAvx512 && kHasDepthwise;
+
 size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
 
 struct Geometry {
   int64_t groups;
   bool depthwise;
+  bool dots;      // by depthwise_int8
   Int8Kernels w;  // of the first group
   PaddedShape shape;
 };
@@ -29,7 +34,10 @@ Geometry geometry_of(const Call& c) {
   const int64_t distance = a.stride[1] * channels * static_cast<int64_t>(sizeof(Int8Step));
   const bool collides = distance % 2048 == 0;
   const bool joined = a.groups == 1 && a.dilation[1] == 1 && !collides;  // taps of a row
-  Geometry g = {a.groups, kHasDepthwise && depth == 1 && outs == 1 && a.groups > 1, {}, {}};
+  const bool depthwise = kHasDepthwise && depth == 1 && outs == 1 && a.groups > 1;
+  Geometry g = {a.groups, depthwise, false, {}, {}};
+  if constexpr (kHasDots)
+    g.dots = depthwise && takes_depthwise_int8(w.shape[2], w.shape[3], a.dilation[1]);
   g.w = {w.as<const int8_t>(),
          w.stride[0],
          w.stride[2],
@@ -47,6 +55,15 @@ Geometry geometry_of(const Call& c) {
   g.shape = {a.padding[0], a.padding[2], extent(0), extent(1)};
   if (collides && !g.depthwise) g.shape.pixel = channels + 64;
   return g;
+}
+
+PROA_NOINLINE MatrixRef pixel_matrix(const View& y) {
+  MatrixRef p = {y.data, y.dtype, {}, y.stride[1]};
+  p.rows.add(y.shape[0], y.stride[0]);
+  p.rows.add(y.shape[2], y.stride[2]);
+  p.rows.add(y.shape[3], y.stride[3]);
+  if (y.shape[1] == 1) p.stride = 1;
+  return p;
 }
 
 // -- depthwise -----------------------------------------------------------------------------------
@@ -122,6 +139,40 @@ void run_depthwise(const Call& c, const PaddedInput& f, const int32_t* w, const 
   });
 }
 
+void* at_channel(const MatrixRef& m, int64_t channel) {
+  return static_cast<uint8_t*>(m.data) +
+         channel * m.stride * static_cast<int64_t>(size_of(m.dtype));
+}
+
+/// x itself, or channels-last copied.
+bool dots_in_place(const Call& c) {
+  const View& x = c.in[0];
+  return x.stride[3] == x.shape[1] && is_usable_in_place(x, unpadded_shape(x));
+}
+
+void run_dots(const Call& c, const void* packed, const Int8Epilogue& end, uint8_t* rest) {
+  const auto& a = c.attr<Conv2dInt8Attrs>();
+  const View &x = c.in[0], &w = c.in[1], &y = c.out[0];
+  const size_t own = align64(depthwise_int8_scratch(y.shape[1]));
+  DepthwiseInt8 d = {};
+  d.channels = x.shape[1];
+  d.height = x.shape[2];
+  d.width = x.shape[3];
+  d.x = pad_input(c, x, unpadded_shape(x), dots_in_place(c), rest + own);
+  d.taps_h = w.shape[2];
+  d.taps_w = w.shape[3];
+  d.step_h = a.stride[0];
+  d.step_w = a.stride[1];
+  d.tap_h = a.dilation[0];
+  d.tap_w = a.dilation[1];
+  d.top = a.padding[0];
+  d.left = a.padding[2];
+  d.images = y.shape[0];
+  d.rows = y.shape[2];
+  d.cols = y.shape[3];
+  depthwise_int8(c, d, packed, end, rest);
+}
+
 // -- any other -----------------------------------------------------------------------------------
 void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const uint8_t* packed,
                 const Int8Epilogue& end) {
@@ -145,8 +196,8 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
     Int8Epilogue part = end;
     part.scale += first;
     part.shift += first;
-    part.out.data = static_cast<uint8_t*>(end.out.data) +
-                    first * y.stride[1] * static_cast<int64_t>(size_of(y.dtype));
+    part.out.data = at_channel(end.out, first);
+    if (end.residual.data != nullptr) part.residual.data = at_channel(end.residual, first);
     p.g.out.epilogue_ctx = &part;
     p.g.init = packed;
     p.g.packed = int8_panels(g.w, packed);
@@ -155,23 +206,18 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
   }
 }
 
-MatrixRef pixel_matrix(const View& y) {
-  MatrixRef p = {y.data, y.dtype, {}, y.stride[1]};
-  p.rows.add(y.shape[0], y.stride[0]);
-  p.rows.add(y.shape[2], y.stride[2]);
-  p.rows.add(y.shape[3], y.stride[3]);
-  if (y.shape[1] == 1) p.stride = 1;
-  return p;
-}
-
 size_t packed_size(const Call& c, const Geometry& g) {
   const View& w = c.in[1];
+  if constexpr (kHasDots)
+    if (g.dots) return depthwise_int8_packed_size(w);
   if (g.depthwise)
     return static_cast<size_t>(w.shape[2] * w.shape[3] * padded(w.shape[0])) * sizeof(int32_t);
   return int8_packed_size(g.w) * static_cast<size_t>(g.groups);
 }
 
 void pack(const Call& c, const Geometry& g, void* packed) {
+  if constexpr (kHasDots)
+    if (g.dots) return depthwise_int8_pack(c.in[1], c.attr<Conv2dInt8Attrs>().stride[1], packed);
   if (kHasDepthwise && g.depthwise) return pack_depthwise(c, static_cast<int32_t*>(packed));
   Int8Kernels w = g.w;
   for (int64_t i = 0; i < g.groups; ++i, w.data += w.outs * w.out)
@@ -179,7 +225,12 @@ void pack(const Call& c, const Geometry& g, void* packed) {
 }
 
 size_t copied_bytes(const Call& c, const Geometry& g) {
-  if (!g.depthwise) return align64(padded_int8_bytes(c.in[0], g.shape));
+  const View& x = c.in[0];
+  if constexpr (kHasDots)
+    if (g.dots)
+      return align64(depthwise_int8_scratch(c.out[0].shape[1])) +
+             (dots_in_place(c) ? 0 : align64(padded_bytes(x, unpadded_shape(x))));
+  if (!g.depthwise) return align64(padded_int8_bytes(x, g.shape));
   return depthwise_in_place(c, g) ? 0 : align64(padded_bytes(c.in[0], g.shape));
 }
 
@@ -193,8 +244,16 @@ Status conv2d_int8(const Call& c) {
   const Geometry g = geometry_of(c);
   uint8_t* rest = static_cast<uint8_t*>(c.scratch);
   const int64_t channels = y.shape[1];
-  const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, channels,
-                                              pixel_matrix(y), a.act, a.out_scale, rest);
+  const bool adds = c.n_in > 4 && c.in[4].given();
+  Int8Epilogue end = {nullptr,
+                      nullptr,
+                      pixel_matrix(y),
+                      adds ? pixel_matrix(c.in[4]) : MatrixRef{},
+                      0.0f,
+                      Act::kNone,
+                      0.0f,
+                      0.0f};
+  begin_int8_epilogue(c, channels, {a.act, a.out_scale, a.residual_scale}, rest, &end);
   rest += int8_epilogue_bytes(channels);
   const uint8_t* packed = static_cast<const uint8_t*>(c.packed);
   if (packed == nullptr) {
@@ -202,6 +261,11 @@ Status conv2d_int8(const Call& c) {
     packed = rest;
     rest += align64(packed_size(c, g));
   }
+  if constexpr (kHasDots)
+    if (g.dots) {
+      run_dots(c, packed, end, rest);
+      return Status::kOk;
+    }
   if (!kHasDepthwise || !g.depthwise) {
     run_groups(c, g, pad_int8_input(c, x, g.shape, rest), packed, end);
     return Status::kOk;

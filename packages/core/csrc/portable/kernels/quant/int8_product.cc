@@ -6,74 +6,8 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kPadding = kTileVecs * kLanes;  // past the last channel
-
 size_t head_bytes(int64_t n) {
   return (static_cast<size_t>(gemm_columns(kMicroI8, n)) * 4 + 63) & ~size_t{63};
-}
-
-/// The integers of vectors of floats.
-struct Quantizer {
-  VF scale, inverse, minus, lowest, highest;
-  bool divides;
-
-  PROA_INLINE explicit Quantizer(const Int8Epilogue& end)
-      : scale(splat(end.out_scale)),
-        inverse(splat(end.inverse)),
-        minus(splat(-end.out_scale)),
-        lowest(end.act == Act::kRelu ? VF{} : splat(-127.0f * end.out_scale)),
-        highest(splat(127.0f * end.out_scale)),
-        divides(end.inverse == 0.0f) {}
-
-  /// v / scale as the machine divides.
-  PROA_INLINE VF quotient(VF v) const {
-    // Two corrections of v * (1 / scale) give the correctly rounded quotient (Markstein, 1990).
-    if (kHasFma && PROA_LIKELY(!divides)) {
-      VF q = v * inverse;
-      q = fma(fma(q, minus, v), inverse, q);
-      return fma(fma(q, minus, v), inverse, q);
-    }
-    return v / scale;
-  }
-  PROA_INLINE VI8 operator()(VF v) const {
-    return to_int8(round_to_int(quotient(min(highest, max(lowest, v)))));
-  }
-};
-
-PROA_INLINE VF value_of(const Int8Epilogue& end, const int32_t* sums, int64_t channel) {
-  return to_float(load(sums)) * load(end.scale + channel) + load(end.shift + channel);
-}
-
-/// A row to contiguous int8, without a further function: the usual case.
-PROA_INLINE void quantize_row(const Int8Epilogue& end, const Quantizer& quantizer,
-                              const int32_t* sums, int64_t channel, int cols, int8_t* to) {
-  int j = 0;
-  for (; j + kLanes <= cols; j += kLanes) {
-    const VI8 q = quantizer(value_of(end, sums + j, channel + j));
-    memcpy(to + j, &q, sizeof q);
-  }
-  if (j < cols) {
-    store_n(to + j, quantizer(value_of(end, sums + j, channel + j)), cols - j);
-  }
-}
-
-/// `some` contiguous channels, written in the dtype and layout of the output.
-void finish_vector(const Int8Epilogue& end, const int32_t* sums, int64_t row, int64_t channel,
-                   int some) {
-  alignas(64) float v[kLanes];
-  store(v, value_of(end, sums, channel));
-  activate(end.act, v, kLanes);
-  const int64_t at = end.out.rows.at(row) + channel * end.out.stride;
-  if (end.out.dtype == DType::kF32) {
-    float* const to = static_cast<float*>(end.out.data) + at;
-    for (int j = 0; j < some; ++j) to[j * end.out.stride] = v[j];
-    return;
-  }
-  const VI8 q = Quantizer(end)(load(v));
-  int8_t lanes[sizeof q];
-  memcpy(lanes, &q, sizeof q);
-  int8_t* const to = static_cast<int8_t*>(end.out.data) + at;
-  for (int j = 0; j < some; ++j) to[j * end.out.stride] = lanes[j];
 }
 
 /// The kernels' elements of one output, unit after unit.
@@ -163,43 +97,6 @@ void sum_outputs(const Int8Kernels& w, int32_t* sums) {
 }
 
 }  // namespace
-
-size_t int8_epilogue_bytes(int64_t channels) {
-  return (static_cast<size_t>(2 * (channels + kPadding)) * sizeof(float) + 63) & ~size_t{63};
-}
-
-Int8Epilogue make_int8_epilogue(const View& multiplier, const View* bias, int64_t channels,
-                                const MatrixRef& out, int64_t act, double out_scale, void* memory) {
-  float* const scale = static_cast<float*>(memory);
-  float* const shift = scale + channels + kPadding;
-  const int64_t step = multiplier.numel() == 1 ? 0 : multiplier.stride[multiplier.rank - 1];
-  const bool shifted = bias != nullptr && bias->given();
-  const int64_t other = !shifted || bias->numel() == 1 ? 0 : bias->stride[bias->rank - 1];
-  for (int64_t i = 0; i < channels + kPadding; ++i) {
-    scale[i] = i < channels ? multiplier.as<const float>()[i * step] : 0.0f;
-    shift[i] = i < channels && shifted ? bias->as<const float>()[i * other] : 0.0f;
-  }
-  const float divisor = static_cast<float>(out_scale);
-  // Outside this range the corrections of a quotient may lose bits.
-  const bool usual = divisor > 0x1p-80f && divisor < 0x1p80f;
-  return {scale, shift, out, static_cast<Act>(act), divisor, usual ? 1.0f / divisor : 0.0f};
-}
-
-void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                 int cols) {
-  const Int8Epilogue& end = *static_cast<const Int8Epilogue*>(ctx);
-  const int32_t* sums = static_cast<const int32_t*>(tile);
-  if (end.out.dtype == DType::kI8 && end.out.stride == 1 && end.act <= Act::kRelu) {
-    const Quantizer quantizer(end);
-    int8_t* const to = static_cast<int8_t*>(end.out.data) + col;
-    for (int i = 0; i < rows; ++i, sums += ldt)
-      quantize_row(end, quantizer, sums, col, cols, to + end.out.rows.at(row + i));
-    return;
-  }
-  for (int i = 0; i < rows; ++i, sums += ldt)
-    for (int j = 0; j < cols; j += kLanes)
-      finish_vector(end, sums + j, row + i, col + j, cols - j < kLanes ? cols - j : kLanes);
-}
 
 size_t int8_packed_size(const Int8Kernels& w) {
   return (head_bytes(w.outs) + gemm_packed_size(kMicroI8, w.outs, w.units()) + 63) & ~size_t{63};

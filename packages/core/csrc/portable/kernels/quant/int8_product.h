@@ -1,29 +1,9 @@
 #pragma once
-// Exact int8 products with the epilogue of conv2d_int8 and linear_int8:
-// v = act(acc * multiplier + bias), the product and the sum rounded separately, then v itself or
-// clamp(round(v / out_scale), -127, 127). This family is compiled without contraction.
-#include <string.h>
-
-#include "proa/base/call.h"
-#include "proa/simd/gemm/epilogue.h"
+// The packed weights of exact int8 products.
+#include "proa/kernels/quant/int8_epilogue.h"
+#include "proa/simd/gemm/gemm.h"
 
 namespace proa::PROA_ISA {
-
-/// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
-struct Int8Epilogue {
-  const float* scale;
-  const float* shift;
-  MatrixRef out;  // kF32 or kI8
-  Act act;
-  float out_scale;
-  float inverse;  // of out_scale, or 0 if quotients cannot be computed by it
-};
-size_t int8_epilogue_bytes(int64_t channels);
-Int8Epilogue make_int8_epilogue(const View& multiplier, const View* bias, int64_t channels,
-                                const MatrixRef& out, int64_t act, double out_scale, void* memory);
-/// GemmOutput::epilogue; ctx is an Int8Epilogue.
-void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                 int cols);
 
 /// Int8 kernels: element (out, tap_h, tap_w, depth) by strides from `data`. Rows of a window are
 /// `runs` runs of `run` steps, each padded to whole units of kMicroI8.

@@ -14,6 +14,10 @@ Int8Kernels weights(const Call& c) {
           w.shape[1],           1,           w.shape[0], 1, w.shape[0]};
 }
 
+PROA_NOINLINE MatrixRef row_matrix(const View& v) {
+  return {v.data, v.dtype, coalesce_axes(v, 0, v.rank - 1), v.stride[v.rank - 1]};
+}
+
 int64_t rows_of(const View& x) {
   int64_t m = 1;
   for (int d = 0; d + 1 < x.rank; ++d) m *= x.shape[d];
@@ -42,11 +46,11 @@ void copy_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* __restric
 
 void copy_rows(const Call& c, int64_t k, Int8Step* to) {
   const View& x = c.in[0];
-  const CoalescedAxes rows = coalesce_axes(x, 0, x.rank - 1);
+  const MatrixRef whole = row_matrix(x);
   const int64_t stride = x.stride[x.rank - 1], pitch = pitch_of(k);
   parallel_for(c, rows_of(x), 1 + 65536 / (k + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      copy_row(x.as<const int8_t>() + rows.at(i), stride, k, to + i * pitch);
+      copy_row(x.as<const int8_t>() + whole.rows.at(i), stride, k, to + i * pitch);
   });
 }
 
@@ -64,9 +68,10 @@ Status linear_int8(const Call& c) {
     packed = rest;
     rest += int8_packed_size(w);
   }
-  const MatrixRef out = {y.data, y.dtype, coalesce_axes(y, 0, y.rank - 1), y.stride[y.rank - 1]};
-  const Int8Epilogue end = make_int8_epilogue(c.in[2], c.n_in > 3 ? &c.in[3] : nullptr, w.outs, out,
-                                              a.act, a.out_scale, rest);
+  const bool adds = c.n_in > 4 && c.in[4].given();
+  Int8Epilogue end = {nullptr, nullptr,    row_matrix(y), adds ? row_matrix(c.in[4]) : MatrixRef{},
+                      0.0f,    Act::kNone, 0.0f,          0.0f};
+  begin_int8_epilogue(c, w.outs, {a.act, a.out_scale, a.residual_scale}, rest, &end);
   rest += int8_epilogue_bytes(w.outs);
   copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
   PatchGemm p = {};

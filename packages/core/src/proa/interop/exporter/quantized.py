@@ -31,7 +31,7 @@ def input_scale(call: Call) -> float:
             scale = call.written(node.inputs[1])
             data = None if scale is None else scale.data
             return 1.0 if data is None or data.size != 1 else float(data.reshape(()))
-        if node.op in ("conv2d_int8", "linear_int8"):
+        if node.op in ("conv2d_int8", "linear_int8", "gate_int8"):
             return float(np.float32(node.attrs["out_scale"]))
         if node.op not in KEEPING:
             return 1.0

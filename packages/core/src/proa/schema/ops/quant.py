@@ -62,8 +62,9 @@ op(
     doc="dy where abs(x) <= 127 * scale, else 0.",
 )
 op(
-    f'conv2d_int8(x, w, multiplier, bias?, *, {_GEOMETRY}, act: {_ACT} = "none", '
-    "out_scale: float = 0.0, dtype: dtype)",
+    f"conv2d_int8(x, w, multiplier, bias?, residual?, *, {_GEOMETRY}, "
+    f'act: {_ACT} = "none", out_scale: float = 0.0, dtype: dtype, '
+    "residual_scale: float = 1.0)",
     shape="conv2d",
     layout="channels_last",
     dtypes=("int8",),
@@ -72,15 +73,16 @@ op(
     scratch=True,
     pack="w",
     extra_isas=("neondot",),
-    doc="v = act(acc * multiplier[o] + bias[o]) with acc the int32 convolution of int8 "
-    "x and w, multiplier = x_scale * w_scale per output channel and bias in float32. "
-    "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). The "
-    "product and sum in float32 are separate roundings (no fused multiply-add), so "
+    doc="v = act(acc * multiplier[o] + bias[o] + r) with acc the int32 convolution of "
+    "int8 x and w, multiplier = x_scale * w_scale per output channel, bias in float32 "
+    "and r the residual, in float32, or in int8 times residual_scale. "
+    "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). "
+    "Products and sums in float32 are separate roundings (no fused multiply-add), so "
     "that every instruction set gives the same integers.",
 )
 op(
-    f'linear_int8(x, w, multiplier, bias?, *, act: {_ACT} = "none", '
-    "out_scale: float = 0.0, dtype: dtype)",
+    f'linear_int8(x, w, multiplier, bias?, residual?, *, act: {_ACT} = "none", '
+    "out_scale: float = 0.0, dtype: dtype, residual_scale: float = 1.0)",
     shape="linear",
     dtypes=("int8",),
     out="attr",
@@ -89,4 +91,23 @@ op(
     pack="w",
     extra_isas=("neondot",),
     doc="As conv2d_int8, of the matrix product x @ w with w (in, out).",
+)
+op(
+    "gate_int8(x, gate, *, x_scale: float, out_scale: float)",
+    shape="gate_int8",
+    layout="follow",
+    dtypes=("int8",),
+    grad=None,
+    doc="clamp(round(x * x_scale * gate / out_scale), -127, 127) of an image x with a "
+    "factor for each of its channels, gate (n, c, 1, 1) in float32: the last step of "
+    "squeeze-and-excitation.",
+)
+op(
+    "mean_int8(x, *, scale: float)",
+    shape="mean_int8",
+    dtypes=("int8",),
+    out="float32",
+    grad=None,
+    doc="Means of the channels of an image, (n, c, 1, 1): sum(x) * (scale / (h * w)) "
+    "with an exact sum.",
 )

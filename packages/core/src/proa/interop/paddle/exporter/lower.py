@@ -16,7 +16,14 @@ from proa.interop.paddle.exporter.writer import CODES, Writer
 from proa.ir.program import Node, Program, Value
 
 #: Operators that take float32 variables of whole numbers for those of int8.
-_ROWS_OF_WHOLE = ("dequantize", "conv2d_int8", "linear_int8", *KEEPING)
+_ROWS_OF_WHOLE = (
+    "dequantize",
+    "conv2d_int8",
+    "linear_int8",
+    "gate_int8",
+    "mean_int8",
+    *KEEPING,
+)
 
 
 class _Lowering(Lowering):

@@ -103,9 +103,17 @@ def _products(
     return Ref(wide.name, "float32", x.shape), Ref(weights.name, "float32", w.shape)
 
 
-def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
+def _finished(
+    c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
+    residual_scale: float, dtype: str,
+) -> Ref:  # fmt: skip
+    if residual is not None and residual.dtype == "int8":
+        scale = c.const(np.float32(residual_scale), "float32")
+        residual = dequantize(c, residual, scale, axis=-1)
+    if residual is not None:
+        y = c.op("Add", y, residual)
     y = activated(c, y, act)
-    if c.outputs[0].dtype != "int8":
+    if dtype != "int8":
         return y
     scale = c.const(np.float32(out_scale), "float32")
     y = Ref(y.name, y.dtype, c.outputs[0].shape)
@@ -114,18 +122,38 @@ def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
 
 @export_row("conv2d_int8", since=10)
 def conv2d_int8(
-    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *, act: str,
-    out_scale: float, dtype: str, **geometry: Any,
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None,
+    residual: Ref | None = None, *, act: str, out_scale: float, dtype: str,
+    residual_scale: float, **geometry: Any,
 ) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 0)
-    return _finished(c, conv2d(c, wide, weights, bias, **geometry), act, out_scale)
+    y = conv2d(c, wide, weights, bias, **geometry)
+    return _finished(c, y, residual, act=act, out_scale=out_scale, dtype=dtype,
+                     residual_scale=residual_scale)  # fmt: skip
 
 
 @export_row("linear_int8", since=10)
-def linear_int8(c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *,
-                act: str, out_scale: float, dtype: str) -> Ref:  # fmt: skip
+def linear_int8(
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None,
+    residual: Ref | None = None, **ending: Any,
+) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 1)
-    return _finished(c, linear(c, wide, weights, bias), act, out_scale)
+    return _finished(c, linear(c, wide, weights, bias), residual, **ending)
+
+
+# -- images ----------------------------------------------------------------------------
+@export_row("gate_int8", since=10)
+def gate_int8(c: Call, x: Ref, gate: Ref, *, x_scale: float, out_scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(x_scale), "float32"), axis=-1)
+    y = c.op("Mul", wide, gate)
+    step = c.const(np.float32(out_scale), "float32")
+    return _quantized(c, Ref(y.name, "float32", x.shape), step, -1)
+
+
+@export_row("mean_int8", since=10)
+def mean_int8(c: Call, x: Ref, *, scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(scale), "float32"), axis=-1)
+    return c.op("GlobalAveragePool", wide)
 
 
 @export_row("fake_quant_grad")

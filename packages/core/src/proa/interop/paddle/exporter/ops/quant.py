@@ -16,7 +16,7 @@ from proa.interop.exporter.quantized import NOT_NEGATIVE, input_scale
 from proa.interop.exporter.target import Ref
 from proa.interop.paddle.exporter.call import Call
 from proa.interop.paddle.exporter.ops.elementwise import activated, scaled
-from proa.interop.paddle.exporter.ops.image import conv2d
+from proa.interop.paddle.exporter.ops.image import adaptive_avg_pool2d, conv2d
 from proa.interop.paddle.exporter.ops.linear import linear
 from proa.interop.paddle.exporter.table import export_row
 
@@ -94,9 +94,18 @@ def _products(
     )  # fmt: skip
 
 
-def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
+def _finished(
+    c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
+    residual_scale: float, dtype: str,
+) -> Ref:  # fmt: skip
+    value = None if residual is None else c.given(4)
+    if residual is not None and value is not None and value.dtype == "int8":
+        scale = c.const(np.float32(residual_scale), "float32")
+        residual = dequantize(c, residual, scale, axis=-1)
+    if residual is not None:
+        y = c.binary("elementwise_add", y, residual)
     y = activated(c, y, act)
-    if c.outputs[0].dtype != "int8":
+    if dtype != "int8":
         return y
     scale = c.const(np.float32(out_scale), "float32")
     return _quantized(c, y, scale, -1, reaches_no_bound=act in NOT_NEGATIVE)
@@ -104,15 +113,35 @@ def _finished(c: Call, y: Ref, act: str, out_scale: float) -> Ref:
 
 @export_row("conv2d_int8")
 def conv2d_int8(
-    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *, act: str,
-    out_scale: float, dtype: str, **geometry: Any,
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None,
+    residual: Ref | None = None, *, act: str, out_scale: float, dtype: str,
+    residual_scale: float, **geometry: Any,
 ) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 0)
-    return _finished(c, conv2d(c, wide, weights, bias, **geometry), act, out_scale)
+    y = conv2d(c, wide, weights, bias, **geometry)
+    return _finished(c, y, residual, act=act, out_scale=out_scale, dtype=dtype,
+                     residual_scale=residual_scale)  # fmt: skip
 
 
 @export_row("linear_int8")
-def linear_int8(c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None, *,
-                act: str, out_scale: float, dtype: str) -> Ref:  # fmt: skip
+def linear_int8(
+    c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None,
+    residual: Ref | None = None, **ending: Any,
+) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 1)
-    return _finished(c, linear(c, wide, weights, bias), act, out_scale)
+    return _finished(c, linear(c, wide, weights, bias), residual, **ending)
+
+
+# -- images ----------------------------------------------------------------------------
+@export_row("gate_int8")
+def gate_int8(c: Call, x: Ref, gate: Ref, *, x_scale: float, out_scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(x_scale), "float32"), axis=-1)
+    y = c.binary("elementwise_mul", wide, gate)
+    step = c.const(np.float32(out_scale), "float32")
+    return _quantized(c, replace(y, shape=x.shape), step, -1)
+
+
+@export_row("mean_int8")
+def mean_int8(c: Call, x: Ref, *, scale: float) -> Ref:
+    wide = dequantize(c, x, c.const(np.float32(scale), "float32"), axis=-1)
+    return adaptive_avg_pool2d(c, wide, size=[1, 1])
