@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import select
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
@@ -33,6 +32,7 @@ from proa_serving.transport.phases import (
     IDLE,
     LINGER,
     NEW,
+    has_unread,
 )
 
 log = logging.getLogger("proa_serving.http")
@@ -98,7 +98,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """The client was too slow."""
         phase, limit = self.phase, self._owner.seconds[self.phase]
         if phase in (NEW, IDLE):
-            if self._has_unread():
+            if has_unread(self._transport):
                 self._enter(phase)
                 self._set_deadline()
             else:
@@ -110,17 +110,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._set_deadline()
         elif not self._reads():
             self.abort()
-
-    def _has_unread(self) -> bool:
-        """Whether the client has sent what was not read yet, as the loop was busy.
-
-        Closing would reset the connection, and the client not know if it was served.
-        """
-        if self._transport is None:
-            return False
-        waits = select.poll()
-        waits.register(self._transport.get_extra_info("socket"), select.POLLIN)
-        return bool(waits.poll(0))
 
     def _reads(self) -> bool:
         """Whether the client has read of its answer; it has as long again then."""

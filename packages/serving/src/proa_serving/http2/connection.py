@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import select
 import time
 from typing import Any
 
@@ -29,7 +28,15 @@ from proa_serving.http2.outgoing import Outgoing
 from proa_serving.http2.reader import MAX_DATA_BYTES, MAX_HEADER_BYTES, FrameReader
 from proa_serving.http2.stream import Stream
 from proa_serving.security.guard import address_of
-from proa_serving.transport.phases import BLOCKED, BODY, BUSY, IDLE, LINGER, NEW
+from proa_serving.transport.phases import (
+    BLOCKED,
+    BODY,
+    BUSY,
+    IDLE,
+    LINGER,
+    NEW,
+    has_unread,
+)
 
 log = logging.getLogger("proa_serving.grpc")
 
@@ -112,7 +119,7 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._enter(BLOCKED)
         elif self.phase is LINGER:
             self.abort()
-        elif self._has_unread():
+        elif self._reader.begun and has_unread(self._transport):
             self._enter(self.phase)
         else:
             self.close()
@@ -124,14 +131,6 @@ class Http2Connection(asyncio.BufferedProtocol):
                 self._reset(stream, CANCEL)
             elif not stream.ended and stream.feed is None:
                 self._calls.expire(stream, now, self._owner.seconds[BODY])
-
-    def _has_unread(self) -> bool:
-        """Whether the client has sent what was not read yet, as the loop was busy."""
-        if self._transport is None or not self._reader.begun:
-            return False
-        waits = select.poll()
-        waits.register(self._transport.get_extra_info("socket"), select.POLLIN)
-        return bool(waits.poll(0))
 
     def drain(self) -> None:
         """Make the client send its next call elsewhere; answer those on their way."""
