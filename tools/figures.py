@@ -1,7 +1,7 @@
 """Put measured figures into the documents: one file, and blocks written from it.
 
     nox -s quickstart size figures      # measure on an idle machine, then refresh
-    nox -s "test-full(slim)" figures    # tables of pruning and distillation
+    nox -s "test-full(slim)" figures    # tables of pruning
     python tools/figures.py [--check]
 
 docs/figures/measured.json holds every measured figure that a README quotes, with the
@@ -31,7 +31,7 @@ MEASURED = ROOT / "docs" / "figures" / "measured.json"
 PICTURE = MEASURED.with_name("runtimes.svg")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.S)
 #: Tables that full tests of slim write.
-SLIM_TABLES = ("pruning", "sensitivity", "distillation")
+SLIM_TABLES = ("pruning", "sensitivity")
 Figures = dict[str, Any]
 
 
