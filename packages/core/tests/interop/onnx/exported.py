@@ -75,7 +75,7 @@ def run_by_reference(path: Path, arrays: Sequence[Any]) -> list[Any]:
             evaluator = ReferenceEvaluator(str(path))
             feed = dict(zip(evaluator.input_names, arrays, strict=True))
             return list(evaluator.run(None, feed))
-        except (RuntimeError, TypeError, ValueError) as error:
+        except (RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
             raise NoKernelError(str(error)) from None
 
 
