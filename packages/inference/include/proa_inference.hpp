@@ -368,8 +368,6 @@ class Config {
   bool use_onnxruntime() const { return false; }
   void EnableORTOptimization() {}
   bool openvino_engine_enabled() const { return false; }
-  void EnableMkldnnBfloat16() { internal::refuse("EnableMkldnnBfloat16", "bfloat16"); }
-  bool mkldnn_bfloat16_enabled() const { return false; }
   void SetBfloat16Op(const std::unordered_set<std::string>&) {
     internal::refuse("SetBfloat16Op", "bfloat16");
   }

@@ -7,8 +7,6 @@
 
 #include "cipher.h"
 #include "predictor.h"
-#include "proa/base/settings.h"
-#include "proa/runtime/ops.h"
 
 using proa::EngineError;
 using proa::Status;
@@ -158,7 +156,7 @@ PROA_EXPORT proa_status proa_config_set_plan_cache(proa_config* config, int32_t 
 PROA_EXPORT proa_status proa_config_enable_bf16(proa_config* config) {
   if (config == nullptr) return missing("proa_config_enable_bf16", "config must not be NULL");
   return guarded("proa_config_enable_bf16", [&] {
-    if (proa::active_bf16() == proa::Bf16::kWidened) {
+    if (!proa::has_bf16_dots()) {
       throw EngineError(Status::kUnimplemented,
                         "[proa_config_enable_bf16] expected a CPU with AVX512_BF16 (and not "
                         "PROA_BF16=off), got one that widens bfloat16 to float32");

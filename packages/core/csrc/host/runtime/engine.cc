@@ -466,4 +466,6 @@ size_t Engine::release_memory() {
   return before - impl_->run_bytes();
 }
 
+bool has_bf16_dots() { return active_bf16() != Bf16::kWidened; }
+
 }  // namespace proa

@@ -161,4 +161,7 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Whether products of bfloat16 are computed by its dot products, not widened to float.
+bool has_bf16_dots();
+
 }  // namespace proa
