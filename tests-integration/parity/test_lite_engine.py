@@ -32,7 +32,9 @@ def test_resnet50_runs_in_lite_as_part_of_a_predictor(
         x = np.random.default_rng(batch).standard_normal((batch, 3, 64, 64))
         image = x.astype(np.float32)
         (want,), (got,) = plain.run([image]), predictor.run([image])
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+        # Lite may compute by another instruction set, and sum in another order.
+        atol = 1e-5 * float(np.abs(want).max())
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=atol)
     steps = [step.op for step in predictor.profile([image])]
     assert "proa_lite" in steps
     assert len(steps) < 5
