@@ -181,7 +181,7 @@ def multiplies_bfloat16() -> bool:
     By AVX512_BF16's, or by an emulation with PROA_BF16=emulate in the environment, for
     tests. Elsewhere bfloat16 is widened to float32, which saves memory, not time.
     """
-    return _core.build_info()["bf16"] != "widened"
+    return str(_core.build_info()["bf16"]) != "widened"
 
 
 def suits_winograd(
