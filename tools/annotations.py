@@ -89,6 +89,8 @@ class _ContainsAny(TypeQuery[bool]):
         return False
 
     def visit_instance(self, t: Instance) -> bool:
+        if t.type.fullname == "typing.Coroutine":  # what `async def` returns
+            return t.args[-1].accept(self)
         # `NDArray[Any]` is NumPy's name of an array of whatever dtype, and `NDArray`
         # itself leaves the shape open, as `slice` its bounds.
         if t.type.fullname.startswith(("numpy.", "builtins.slice")):
