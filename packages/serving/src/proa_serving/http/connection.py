@@ -10,10 +10,10 @@ from typing import Any
 
 import httptools
 
+from proa_serving.http.answers import Answers
 from proa_serving.http.body import IN_PLACE, Body
 from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads
 from proa_serving.http.messages import CONTINUE, Reply, Request
-from proa_serving.http.owner import Owner
 from proa_serving.protocol.errors import (
     HeadTooLargeError,
     InvalidRequestError,
@@ -24,6 +24,7 @@ from proa_serving.protocol.errors import (
 )
 from proa_serving.protocol.rest import HEADER_LENGTH
 from proa_serving.security.guard import address_of
+from proa_serving.transport.owner import Owner
 from proa_serving.transport.phases import (
     BLOCKED,
     BODY,
@@ -64,7 +65,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     )
 
     def __init__(
-        self, owner: Owner, loop: asyncio.AbstractEventLoop, health_only: bool
+        self, owner: Owner[Answers], loop: asyncio.AbstractEventLoop, health_only: bool
     ) -> None:
         self._owner, self._loop = owner, loop
         self.health_only = health_only

@@ -9,7 +9,7 @@ from typing import Any
 
 from proa_serving.http2 import frames
 from proa_serving.http2.calls import CallHead, Status, is_well_formed, parse_call
-from proa_serving.http2.dispatch import Dispatcher, Owner
+from proa_serving.http2.dispatch import Answers, Dispatcher
 from proa_serving.http2.frames import (
     CANCEL,
     COMPRESSION_ERROR,
@@ -28,6 +28,7 @@ from proa_serving.http2.outgoing import Outgoing
 from proa_serving.http2.reader import MAX_DATA_BYTES, MAX_HEADER_BYTES, FrameReader
 from proa_serving.http2.stream import Stream
 from proa_serving.security.guard import address_of
+from proa_serving.transport.owner import Owner
 from proa_serving.transport.phases import (
     BLOCKED,
     BODY,
@@ -77,7 +78,7 @@ class Http2Connection(asyncio.BufferedProtocol):
     """
 
     def __init__(
-        self, owner: Owner, loop: asyncio.AbstractEventLoop, health_only: bool
+        self, owner: Owner[Answers], loop: asyncio.AbstractEventLoop, health_only: bool
     ) -> None:
         self._owner, self._loop = owner, loop
         self.health_only = health_only

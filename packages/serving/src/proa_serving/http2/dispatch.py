@@ -21,7 +21,7 @@ from proa_serving.http2.calls import (
 from proa_serving.http2.outgoing import Outgoing
 from proa_serving.http2.stream import Buffer, Message, Stream
 from proa_serving.protocol.errors import QueueFullError
-from proa_serving.schedule.budget import ByteBudget
+from proa_serving.transport.owner import Owner
 
 log = logging.getLogger("proa_serving.grpc")
 # Of the budget, for a call's headers and what is kept beside its message.
@@ -60,20 +60,6 @@ class Answers(Protocol):
         ...
 
 
-class Owner(Protocol):
-    """What connections of one listener share."""
-
-    budget: ByteBudget
-    draining: bool
-    buffer: memoryview
-    max_request_bytes: int
-    seconds: dict[str, float]
-
-    @property
-    def answers(self) -> Answers: ...
-    def forget(self, connection: Any) -> None: ...
-
-
 class Dispatcher:
     """The calls of one connection.
 
@@ -86,7 +72,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: Owner[Answers],
         out: Outgoing,
         loop: asyncio.AbstractEventLoop,
         health_only: bool,

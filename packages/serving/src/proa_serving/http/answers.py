@@ -1,4 +1,4 @@
-"""What a connection knows of the server: limits, and where requests go."""
+"""The service as a connection sees it: who may send, and what is answered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from proa_serving.http.messages import Reply, Request
-from proa_serving.schedule.budget import ByteBudget
 
 
 class Answers(Protocol):
@@ -21,17 +20,3 @@ class Answers(Protocol):
         ...
 
     def answer(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]: ...
-
-
-class Owner(Protocol):
-    """What connections of one server share."""
-
-    budget: ByteBudget
-    draining: bool
-    buffer: memoryview
-    max_request_bytes: int
-    seconds: dict[str, float]
-
-    @property
-    def answers(self) -> Answers: ...
-    def forget(self, connection: Any) -> None: ...
