@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa import cli, nn
+from proa import nn
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,3 @@ def test_a_file_is_compressed_timed_and_run(network, kind, tmp_path, capsys):
     chosen = report["tried"][report["chosen"]]
     assert chosen["metric"] == pytest.approx(agreement)
     assert agreement >= 95
-
-
-def test_proa_finds_the_command():
-    commands = cli.installed_commands()
-    if "infer" not in commands:
-        pytest.skip("packages are not installed, only on the path")
-    assert commands["slim"].value == "proa_slim.cli:main"

@@ -126,10 +126,9 @@ def test_a_recipe_prunes_imitates_and_quantizes(trained, images, tmp_path):
     assert "imitation" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("trained", ["mobilenet"], indirect=True)
 def test_the_command_takes_a_recipe_and_flags(trained, tmp_path, capsys):
-    kind, model, data = trained
-    if kind == "resnet":
-        pytest.skip("one network is enough")
+    _, model, data = trained
     config = tmp_path / "recipe.json"
     config.write_text('{"target": "weights8", "max_drop": 0.0}')
     out = tmp_path / "small"
