@@ -11,18 +11,11 @@ import pytest
 
 from proa import _core
 from proa.errors import InvalidArgumentError, NotFoundError, UnimplementedError
-from proa.ir import Builder, to_bytes, verify
+from proa.ir import Builder, to_bytes
+
+from .built_programs import draw, load
 
 Array = np.ndarray
-
-
-def load(b: Builder, **options: Any) -> Any:
-    verify(b.program)
-    return _core.Engine.from_bytes(to_bytes(b.program), **options)
-
-
-def draw(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def close(got: Array, want: Array) -> None:

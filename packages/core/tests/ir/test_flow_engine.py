@@ -17,6 +17,7 @@ from proa.errors import InvalidArgumentError, UnavailableError, UnimplementedErr
 from proa.ir import Builder, to_bytes
 from proa.ir.attributes import row_of
 
+from .built_programs import draw, load
 from .flow_programs import (
     ONES,
     Spec,
@@ -33,17 +34,9 @@ from .flow_programs import (
 )
 
 
-def engine_of(b: Builder, **options: Any) -> Any:
-    return _core.Engine.from_bytes(to_bytes(b.program), **options)
-
-
-def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
 @pytest.mark.parametrize("threads", [0, 1, 3])
 def test_a_loop_runs_as_often_as_its_input_says(threads: int) -> None:
-    engine = engine_of(counting(), threads=threads)
+    engine = load(counting(), threads=threads)
     for rows, n in [(3, 4), (3, 0), (1, 7), (0, 2), (3, 1), (5, 40)]:
         x = draw(rows, 4, seed=n)
         got, rounds = engine.run([x, np.int64(n)])
@@ -53,7 +46,7 @@ def test_a_loop_runs_as_often_as_its_input_says(threads: int) -> None:
 
 @pytest.mark.parametrize("max_plans", [1, 8])
 def test_what_a_loop_carries_may_grow(max_plans: int) -> None:
-    engine = engine_of(growing(), max_plans=max_plans)
+    engine = load(growing(), max_plans=max_plans)
     for n in (0, 1, 12, 3):
         x = np.arange(1, 4, dtype=np.float32)
         np.testing.assert_array_equal(engine.run([x, np.int64(n)])[0], grown(x, n))
@@ -61,12 +54,12 @@ def test_what_a_loop_carries_may_grow(max_plans: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 7, 27])
 def test_a_branch_in_a_loop(n: int) -> None:
-    got = engine_of(collatz()).run([np.int64(n)])
+    got = load(collatz()).run([np.int64(n)])
     assert tuple(int(g) for g in got) == collatz_of(n)
 
 
 def test_a_branch_gives_what_its_block_gives() -> None:
-    engine = engine_of(chosen())
+    engine = load(chosen())
     x = draw(4, 3)
     first, same = engine.run([np.array([True]), x])
     np.testing.assert_array_equal(first, np.maximum(x, 0))
@@ -86,13 +79,13 @@ def test_a_call_reads_constants_and_gives_an_input_on() -> None:
     made = flow(b, "call", [x, b.constant(ONES[0])], [spec] * 3, block=k)
     b.output(*made, made[1])
     data = draw(3)
-    got = engine_of(b).run([data])
+    got = load(b).run([data])
     for array, want in zip(got, (ONES[0], data + 1, data, data + 1), strict=True):
         np.testing.assert_array_equal(array, want)
 
 
 def test_clones_run_apart_and_profiles_tell_the_steps_of_leaves() -> None:
-    engine = engine_of(counting())
+    engine = load(counting())
     clone = engine.clone()
     x = draw(2, 4)
     first, second = engine.run([x, np.int64(2)])[0], clone.run([x, np.int64(3)])[0]
@@ -114,7 +107,7 @@ def test_blocks_share_the_packed_form_of_a_weight() -> None:
             body.output(body.linear(x, held[id(w)]))
             (value,) = flow(b, "call", [value], [spec], block=k)
         b.output(value)
-        return engine_of(b)
+        return load(b)
 
     one, two = draw(64, 64) / 8, draw(64, 64, seed=1) / 8
     once, twice, both = calls(one), calls(one, one), calls(one, two)
@@ -157,7 +150,7 @@ def test_chains_run_within_blocks(chains: list[tuple[int, int]]) -> None:
     body.output(body.tanh(body.add(body.relu(y), y)))
     (middle,) = flow(b, "call", [x], [spec], block=first)
     b.output(*flow(b, "call", [middle], [spec], block=second))
-    engine = engine_of(b, chains=chains)
+    engine = load(b, chains=chains)
     data = draw(300, 1024)
     got = engine.run([data])[0]
     np.testing.assert_allclose(
@@ -166,11 +159,11 @@ def test_chains_run_within_blocks(chains: list[tuple[int, int]]) -> None:
     ops = {op for op, _, _ in engine.profile([data])}
     assert ("chain" in ops) == bool(chains)
     with pytest.raises(InvalidArgumentError, match="one computing block"):
-        engine_of(b, chains=[(2, 3)])
+        load(b, chains=[(2, 3)])
 
 
 def test_many_rounds_take_no_more_memory() -> None:
-    engine = engine_of(counting())
+    engine = load(counting())
     x = draw(64, 4)
     for _ in range(3):
         engine.run([x, np.int64(100)])
@@ -258,7 +251,7 @@ def test_a_model_whose_control_flow_is_unsound_is_refused(
     b = counting()
     spoil(b)
     with pytest.raises(InvalidArgumentError, match=f"{message}.*got op '"):
-        engine_of(b)
+        _core.Engine.from_bytes(to_bytes(b.program))
 
 
 @pytest.mark.parametrize("depth", [65, 66])
@@ -273,18 +266,18 @@ def test_blocks_nest_up_to_64_deep_in_the_model(depth: int) -> None:
     outer.output(outer.neg(value))
     if depth > 65:
         with pytest.raises(InvalidArgumentError, match="at most 64 deep"):
-            engine_of(b)
+            load(b)
     else:
-        np.testing.assert_array_equal(engine_of(b).run([ONES[0, :2]])[0], -ONES[0, :2])
+        np.testing.assert_array_equal(load(b).run([ONES[0, :2]])[0], -ONES[0, :2])
 
 
 def test_shapes_known_at_run_time_alone_are_checked_then() -> None:
-    engine = engine_of(chosen())
+    engine = load(chosen())
     with pytest.raises(InvalidArgumentError, match=r"input 'p' must have shape \(1,\)"):
         engine.run([np.array([True, False]), draw(4, 3)])
     b = growing()
     b.block.nodes[-1].outputs[0].shape = (5,)
-    engine = engine_of(b)
+    engine = load(b)
     x = np.ones(3, np.float32)
     np.testing.assert_array_equal(engine.run([x, np.int64(2)])[0], grown(x, 2))
     with pytest.raises(InvalidArgumentError, match=r"of shape \(5,\), got \(4,\)"):
@@ -301,7 +294,7 @@ def test_a_condition_of_several_elements_ends_the_run() -> None:
     make, body, (y,) = new_block(b.program, spec)
     body.output(body.sub(y, scalar(body, 1, "float32")))
     b.output(*flow(b, "loop", [x], [spec], cond_block=test, body_block=make, carried=1))
-    engine = engine_of(b)
+    engine = load(b)
     np.testing.assert_array_equal(engine.run([np.full(1, 2.5, np.float32)])[0], [-0.5])
     message = r"the condition of op 'loop' \('loop_0'\) must be a bool of one element"
     for n in (0, 2):
@@ -312,7 +305,7 @@ def test_a_condition_of_several_elements_ends_the_run() -> None:
 def test_an_op_in_a_body_that_fails_is_named() -> None:
     b = counting((-1, -1))
     with pytest.raises(InvalidArgumentError, match=r"'matmul'.*got \(3, 5\)"):
-        engine_of(b).run([draw(3, 5), np.int64(1)])
+        load(b).run([draw(3, 5), np.int64(1)])
     raw = to_bytes(counting().program).replace(b"tanh\0", b"tanx\0")
     with pytest.raises(UnimplementedError, match="build has the op, got op 'tanx'"):
         _core.Engine.from_bytes(raw, verify=False)
@@ -328,7 +321,7 @@ def test_updates_of_inputs_are_refused() -> None:
 
 
 def test_another_thread_stops_an_endless_loop() -> None:
-    engine = engine_of(counting())
+    engine = load(counting())
     assert engine.has_control_flow
     ended: list[str] = []
 
@@ -350,7 +343,7 @@ def test_another_thread_stops_an_endless_loop() -> None:
 
 
 def test_an_endless_loop_ends_by_a_signal() -> None:
-    engine = engine_of(counting((-1, 4)))
+    engine = load(counting((-1, 4)))
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

@@ -14,22 +14,9 @@ from proa.ir import Builder, to_bytes, verify
 from proa.ir.attributes import draws
 from proa.ir.passes import PASSES, apply
 
-RANDOM = np.random.default_rng(3)
+from .built_programs import drawn_from, ops, results, rewrite
 
-
-def draw(*shape: int) -> np.ndarray:
-    return RANDOM.standard_normal(shape).astype(np.float32)
-
-
-def ops(b: Builder) -> list[str]:
-    return [n.op for n in b.program.main.nodes]
-
-
-def rewrite(b: Builder, *names: str) -> bool:
-    verify(b.program)
-    changed = apply(b.program, [*names, "remove_dead_code"])
-    verify(b.program)
-    return changed
+draw = drawn_from(3)
 
 
 def image(b: Builder, batch: int = -1) -> Any:
@@ -161,11 +148,6 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-def _results(b: Builder, x: np.ndarray) -> np.ndarray:
-    engine = _core.Engine.from_bytes(to_bytes(b.program))
-    return np.array(engine.run([x])[0])
-
-
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -187,11 +169,11 @@ def test_a_convolution_with_its_norm_gives_the_bits_of_the_two(
     other = b.parameter("r", draw(*y.shape[1:])[None].repeat(2, 0).astype(kind))
     b.output(b.relu(b.add(y, other)))
     given = draw(*image_shape).astype(kind)
-    want = _results(b, given)
+    want = results(b, given)
     assert rewrite(b, "fuse_batch_norm", "fuse_epilogue")
     assert ops(b) == ["conv2d_norm"]
     assert b.program.main.nodes[0].attrs["act"] == "relu"
-    np.testing.assert_array_equal(_results(b, given), want)
+    np.testing.assert_array_equal(results(b, given), want)
 
 
 def test_a_norm_of_half_floats_goes_into_the_weights() -> None:

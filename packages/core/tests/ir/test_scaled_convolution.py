@@ -7,31 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proa import _core
-from proa.ir import Builder, to_bytes, verify
-from proa.ir.passes import apply
+from proa.ir import Builder
 
-RANDOM = np.random.default_rng(7)
+from .built_programs import drawn_from, ops, results, rewrite
 
-
-def draw(*shape: int) -> np.ndarray:
-    return RANDOM.standard_normal(shape).astype(np.float32)
-
-
-def ops(b: Builder) -> list[str]:
-    return [n.op for n in b.program.main.nodes]
-
-
-def rewrite(b: Builder, *names: str) -> bool:
-    verify(b.program)
-    changed = apply(b.program, [*names, "remove_dead_code"])
-    verify(b.program)
-    return changed
-
-
-def results(b: Builder, *given: np.ndarray) -> np.ndarray:
-    engine = _core.Engine.from_bytes(to_bytes(b.program))
-    return np.array(engine.run(list(given))[0])
+draw = drawn_from(7)
 
 
 def spelled_hard_swish(b: Builder, x: Any, *, outer: str = "minimum") -> Any:
