@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
-import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,7 @@ import proa
 from proa.errors import InvalidArgumentError, NotFoundError
 from proa.text import datasets
 
-
-def make_tar(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> str:
-    with tarfile.open(path, mode) as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return str(path)
+from ..archives import make_tar
 
 
 @pytest.mark.parametrize("mode", ["train", "test"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,9 @@ from proa.vision import (
 )
 from proa.vision.image import image_load as image_load_by_module
 
+from ..archives import make_tar
+
 RNG = np.random.RandomState(0)
-
-
-def make_tar(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> str:
-    with tarfile.open(path, mode) as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return str(path)
 
 
 def encoded(pixels: np.ndarray, form: str, palette: bool = False) -> bytes:
