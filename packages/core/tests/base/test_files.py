@@ -30,6 +30,8 @@ from proa.errors import (
 )
 from proa.static import InputSpec
 
+from ..processes import run_python
+
 SPEC = [InputSpec([None, 2], "float32", "x")]
 
 
@@ -208,10 +210,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
 
 
 def run(program: str, *arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_python(program, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

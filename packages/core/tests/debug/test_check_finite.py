@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 
@@ -17,6 +13,8 @@ import proa
 from proa import _core, nn
 from proa.errors import Error, InvalidArgumentError, PreconditionNotMetError
 from proa.profiler import Profiler
+
+from ..processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -247,11 +245,8 @@ def test_the_environment_leaves_a_role_out(role):
 
 
 def run(code, variables):
-    subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, **variables},
-        check=True,
-    )
+    done = run_python(code, **variables)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import re
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 
@@ -24,6 +21,8 @@ from proa.errors import (
     OutOfRangeError,
     PreconditionNotMetError,
 )
+
+from ..processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -269,20 +268,10 @@ def test_a_wrong_type_is_an_invalid_type_error():
         proa._core.ops.add(x, object())
 
 
-def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.feature("L262")
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"])
 def test_a_crash_is_reported(name):
-    done = run(f"""
+    done = run_python(f"""
         import os, signal, proa
         os.kill(os.getpid(), signal.{name})
     """)
@@ -293,13 +282,13 @@ def test_a_crash_is_reported(name):
 
 @pytest.mark.feature("L262")
 def test_the_report_can_be_switched_off_and_leaves_others_handlers():
-    done = run("""
+    done = run_python("""
         import os, signal, proa
         proa.disable_signal_handler()
         os.kill(os.getpid(), signal.SIGSEGV)
     """)
     assert done.returncode == -11 and done.stderr == ""
-    done = run("""
+    done = run_python("""
         import faulthandler, os, signal, sys
         faulthandler.enable()
         import proa
@@ -311,7 +300,7 @@ def test_the_report_can_be_switched_off_and_leaves_others_handlers():
 
 @pytest.mark.feature("L270")
 def test_importing_leaves_the_root_logger_alone():
-    done = run("""
+    done = run_python("""
         import logging
         root = logging.getLogger()
         state = lambda: (root.level, [*root.handlers], root.disabled)

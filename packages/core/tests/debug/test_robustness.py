@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 
 import numpy as np
@@ -14,20 +10,11 @@ import pytest
 
 import proa
 
-
-def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+from ..processes import run_python
 
 
 def test_ctrl_c_ends_a_long_loop_and_a_long_backward():
-    done = run("""
+    done = run_python("""
         import os, signal, threading, time
         import proa
 
@@ -63,7 +50,7 @@ def test_ctrl_c_ends_a_long_loop_and_a_long_backward():
 
 
 def test_a_fork_computes_after_its_parents_threads_did():
-    done = run(
+    done = run_python(
         """
         import os
         import proa
@@ -162,7 +149,7 @@ def test_grad_mode_belongs_to_its_thread():
 
 @pytest.mark.parametrize("exit_by", ["pass", "raise SystemExit", "os._exit(0)"])
 def test_a_process_ends_quietly_with_threads_and_tensors_alive(exit_by):
-    done = run(f"""
+    done = run_python(f"""
         import os, threading, time
         import proa
 

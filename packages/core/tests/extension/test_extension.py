@@ -25,6 +25,8 @@ from proa.errors import (
 from proa.jit import InputSpec
 from proa.utils import cpp_extension
 
+from ..processes import run_python
+
 SOURCE = Path(__file__).with_name("operators.cc")
 
 pytestmark = pytest.mark.skipif(
@@ -297,13 +299,7 @@ def test_failed_shape_inference_is_reported_while_recording(ops):
 def run(code: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     source = str(Path(proa.__file__).parents[1])
     path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *args],
-        env={**os.environ, "PYTHONPATH": path, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_python(code, *args, PYTHONPATH=path, **variables)
 
 
 @pytest.mark.feature("L242")
