@@ -13,6 +13,8 @@ import proa.nn.functional as F
 from proa import _core, nn
 from proa.jit import to_static
 
+from ..threads import num_threads
+
 Array = np.ndarray
 ONE_OP, TWO_OPS = "batch_norm_relu_grad", "batch_norm_grad"
 
@@ -76,13 +78,9 @@ def test_steps_have_the_bits_of_eager_ones(threads: int) -> None:
     random = np.random.default_rng(0)
     x = random.standard_normal((4, 3, 21, 19)).astype(np.float32)
     t = random.standard_normal((4, 70)).astype(np.float32)
-    before = proa.get_num_threads()
-    proa.set_num_threads(threads)
-    try:
+    with num_threads(threads):
         want, _ = train(Planes, x, t, recorded=False)
         got, ops = train(Planes, x, t, recorded=True)
-    finally:
-        proa.set_num_threads(before)
     assert ops.count(ONE_OP) == 3
     assert TWO_OPS not in ops
     assert "relu_grad" not in ops

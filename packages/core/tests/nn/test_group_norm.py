@@ -12,6 +12,8 @@ from proa import nn
 from proa._core import ops
 from proa.errors import ShapeError
 
+from ..threads import results_by_threads
+
 RNG = np.random.default_rng(7)
 #: Shape and groups: rows of whole vectors and remainders, groups in blocks of several
 #: and alone, samples of one and of many blocks.
@@ -102,19 +104,16 @@ def test_a_batch_has_the_bits_of_its_samples(last):
 def test_results_do_not_depend_on_the_thread_count(batch, last):
     x, dy = RNG.standard_normal((2, batch, 16, 70, 90)).astype(np.float32)
     w, b = RNG.standard_normal((2, 16)).astype(np.float32)
-    before = proa.get_num_threads()
-    found = []
-    try:
-        for threads in (1, 2, 3):
-            proa.set_num_threads(threads)
-            y = call(tensor(x, last), w, b, 4)
-            grads = ops.group_norm_grad(
-                tensor(dy, last), tensor(x, last), *y[1:], proa.to_tensor(w),
-                groups=4, epsilon=1e-5,
-            )  # fmt: skip
-            found.append([t.numpy() for t in (*y, *grads)])
-    finally:
-        proa.set_num_threads(before)
+
+    def compute():
+        y = call(tensor(x, last), w, b, 4)
+        grads = ops.group_norm_grad(
+            tensor(dy, last), tensor(x, last), *y[1:], proa.to_tensor(w),
+            groups=4, epsilon=1e-5,
+        )  # fmt: skip
+        return [t.numpy() for t in (*y, *grads)]
+
+    found = results_by_threads(compute)
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)

@@ -17,6 +17,8 @@ import pytest
 import proa
 from proa.nn import functional as F
 
+from ..threads import results_by_threads
+
 RNG = np.random.default_rng(11)
 MODE = os.environ.get("PROA_BF16", "")
 CPU = Path("/proc/cpuinfo")
@@ -136,19 +138,15 @@ def test_a_batch_is_the_same_as_its_parts_for_any_threads():
     x, _ = drawn(9, 30, 11, 11)
     w, _ = drawn(50, 30, 3, 3)
     dense, _ = drawn(30 * 121, 70)
-    before = proa.get_num_threads()
-    results = []
-    try:
-        for threads in (1, 3):
-            proa.set_num_threads(threads)
-            whole = values(F.conv2d(x, w, stride=2))
-            for i in (0, 4, 8):
-                part = values(F.conv2d(x[i : i + 1], w, stride=2))
-                np.testing.assert_array_equal(part, whole[i : i + 1])
-            results.append((whole, values(proa.matmul(x.reshape([9, -1]), dense))))
-    finally:
-        proa.set_num_threads(before)
-    for one, other in zip(*results, strict=True):
+
+    def compute():
+        whole = values(F.conv2d(x, w, stride=2))
+        for i in (0, 4, 8):
+            part = values(F.conv2d(x[i : i + 1], w, stride=2))
+            np.testing.assert_array_equal(part, whole[i : i + 1])
+        return whole, values(proa.matmul(x.reshape([9, -1]), dense))
+
+    for one, other in zip(*results_by_threads(compute, (1, 3)), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

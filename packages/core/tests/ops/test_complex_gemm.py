@@ -6,6 +6,8 @@ import pytest
 
 import proa
 
+from ..threads import results_by_threads
+
 RNG = np.random.default_rng(5)
 UNIT = {"complex64": 2.0**-24, "complex128": 2.0**-53}
 SHAPES = [
@@ -79,13 +81,6 @@ def test_k_of_zero_returns_zeros():
 
 def test_threads_change_nothing():
     x, y = (proa.to_tensor(drawn("complex64", 200, 200)) for _ in range(2))
-    before = proa.get_num_threads()
-    results = []
-    try:
-        for threads in (1, 2, 3):
-            proa.set_num_threads(threads)
-            results.append(proa.matmul(x, y).numpy())
-    finally:
-        proa.set_num_threads(before)
+    results = results_by_threads(lambda: proa.matmul(x, y).numpy())
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])

@@ -6,6 +6,8 @@ import pytest
 import proa
 from proa import _core
 
+from ..threads import results_by_threads
+
 ops = _core.ops
 RNG = np.random.default_rng(8)
 # batch, depth, outs, height, width, kernel, stride, padding, dilation, groups
@@ -112,13 +114,7 @@ def test_errors_are_within_the_bound(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bits_do_not_depend_on_the_number_of_threads(shape):
     x, w, dy, how = arrays(shape)
-    before, found = proa.get_num_threads(), []
-    try:
-        for threads in (1, 2, 3):
-            proa.set_num_threads(threads)
-            found.append([r.tobytes() for r in results(x, w, dy, how)])
-    finally:
-        proa.set_num_threads(before)
+    found = results_by_threads(lambda: [r.tobytes() for r in results(x, w, dy, how)])
     assert found[0] == found[1] == found[2]
 
 

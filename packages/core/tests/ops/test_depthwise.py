@@ -6,6 +6,8 @@ import pytest
 import proa
 from proa import _core
 
+from ..threads import results_by_threads
+
 RNG = np.random.default_rng(8)
 # stride, padding (top, bottom, left, right), dilation
 GEOMETRIES = [
@@ -52,12 +54,7 @@ def test_bands_are_the_same_as_whole_images(geometry, layout):
         w = w.astype(layout)
         last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         a = proa.to_tensor(last).astype(layout).transpose([0, 3, 1, 2])
-    before = proa.get_num_threads()
-    results = []
-    for threads in (1, 3):
-        proa.set_num_threads(threads)
-        results.append(convolve(a, w, geometry))
-    proa.set_num_threads(before)
+    results = results_by_threads(lambda: convolve(a, w, geometry), (1, 3))
     assert results[0].tobytes() == results[1].tobytes()
     for i in range(4):  # small enough to be copied at once
         one = convolve(a[i : i + 1], w, geometry)

@@ -7,6 +7,8 @@ import pytest
 import proa
 from proa.nn import functional as F
 
+from ..threads import results_by_threads
+
 RNG = np.random.default_rng(3)
 UNIT = {
     "float32": 2.0**-24,
@@ -159,14 +161,7 @@ def test_batches_of_heads_and_broadcast_axes(heads):
 def test_threads_change_nothing(shape, transposed_view):
     m, k, n = shape
     x, y = stored("float32", False, m, k), stored("float32", transposed_view, k, n)
-    before = proa.get_num_threads()
-    results = []
-    try:
-        for threads in (1, 2, 3):
-            proa.set_num_threads(threads)
-            results.append(proa.matmul(x, y).numpy())
-    finally:
-        proa.set_num_threads(before)
+    results = results_by_threads(lambda: proa.matmul(x, y).numpy())
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])
 
@@ -177,13 +172,6 @@ def test_threads_change_nothing_in_batches(shape, transposed_view):
     batch, m, k, n = shape
     x = stored("float32", False, batch, m, k)
     y = stored("float32", transposed_view, batch, k, n)
-    before = proa.get_num_threads()
-    results = []
-    try:
-        for threads in (1, 2, 3):
-            proa.set_num_threads(threads)
-            results.append(proa.matmul(x, y).numpy())
-    finally:
-        proa.set_num_threads(before)
+    results = results_by_threads(lambda: proa.matmul(x, y).numpy())
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])

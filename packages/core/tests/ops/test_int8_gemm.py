@@ -8,6 +8,8 @@ import pytest
 import proa
 from proa import _core
 
+from ..threads import num_threads
+
 RNG = np.random.default_rng(1)
 LAYOUTS = {
     "outputs are neighbours": lambda w: proa.to_tensor(w),
@@ -38,11 +40,7 @@ def test_weights_larger_than_caches_have_exact_sums_for_any_thread_count(
     w = RNG.integers(-127, 128, (1500, 900), dtype=np.int8)
     tensors = proa.to_tensor(x), proa.to_tensor(w), proa.ones([900])
     want = x.astype("float64") @ w.astype("float64")
-    before = proa.get_num_threads()
-    try:
-        for threads in (1, 3):
-            proa.set_num_threads(threads)
+    for threads in (1, 3):
+        with num_threads(threads):
             y = _core.ops.linear_int8(*tensors, None, out_scale=1.0, dtype="float32")
-            np.testing.assert_array_equal(y.numpy(), want)
-    finally:
-        proa.set_num_threads(before)
+        np.testing.assert_array_equal(y.numpy(), want)

@@ -9,6 +9,8 @@ import pytest
 
 from proa import _core, errors, schema
 
+from ..threads import num_threads
+
 ops = _core.ops
 
 
@@ -38,12 +40,8 @@ def test_the_extremum_of_nothing_is_an_error():
 
 
 def on_threads(count: int, function: Any) -> Any:
-    before = _core.get_num_threads()
-    _core.set_num_threads(count)
-    try:
+    with num_threads(count):
         return function().numpy()
-    finally:
-        _core.set_num_threads(before)
 
 
 RNG = np.random.default_rng(3)

@@ -11,6 +11,8 @@ import pytest
 import proa
 from proa._core import ops
 
+from ..threads import results_by_threads
+
 RNG = np.random.default_rng(0)
 
 
@@ -385,13 +387,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_results_do_not_depend_on_the_thread_count(name):
     x = proa.to_tensor(normal(700, 330))
-    before = proa.get_num_threads()
-    results = []
-    try:
-        for threads in (1, 2, 3):
-            proa.set_num_threads(threads)
-            results.append(CALLS[name](x).numpy())
-    finally:
-        proa.set_num_threads(before)
+    results = results_by_threads(lambda: CALLS[name](x).numpy())
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
