@@ -64,9 +64,10 @@ def run_by_reference(path: Path, arrays: Sequence[Any]) -> list[Any]:
 
     model = onnx.load(path)
     opset = model.opset_import[0].version
-    unsound = {
-        n.op_type for n in model.graph.node if _UNSOUND.get(n.op_type, 0) >= opset
-    }
+    ops = {n.op_type for n in model.graph.node}
+    unsound = {op for op in ops if _UNSOUND.get(op, 0) >= opset}
+    if any(a.size == 0 for a in arrays):  # np.average divides by the number of averages
+        unsound |= ops & {"GlobalAveragePool"}
     if unsound:
         raise NoKernelError(f"the evaluator is not right about {sorted(unsound)}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -75,7 +76,7 @@ def run_by_reference(path: Path, arrays: Sequence[Any]) -> list[Any]:
             evaluator = ReferenceEvaluator(str(path))
             feed = dict(zip(evaluator.input_names, arrays, strict=True))
             return list(evaluator.run(None, feed))
-        except (RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             raise NoKernelError(str(error)) from None
 
 
