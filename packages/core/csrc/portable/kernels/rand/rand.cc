@@ -31,6 +31,20 @@ PROA_INLINE double unit(uint32_t low, uint32_t high) {
   return static_cast<double>(static_cast<int64_t>(w >> 11)) * 0x1p-53;
 }
 
+/// Writes n stored elements, one after another, to where `at` is in the nest of `out`.
+void scatter(const uint8_t* from, int64_t n, const View& out, const Nest& nest, Cursor* at) {
+  const int64_t size = static_cast<int64_t>(size_of(out.dtype));
+  while (n > 0) {
+    const int64_t left = nest.rank > 0 ? nest.inner() - at->at[nest.rank - 1] : 1;
+    const int64_t m = n < left ? n : left;
+    scatter_row(size_of(out.dtype), from, out.as<uint8_t>() + at->offset[0] * size,
+                nest.inner_stride(0), m);
+    at->advance(nest, m);
+    from += m * size;
+    n -= m;
+  }
+}
+
 /// Dense blocks of T, n of at most kBlock * 4 / sizeof(T) elements from their words, written to
 /// `out`.
 template <class T, class F>
@@ -41,7 +55,6 @@ Status generate(const Call& c, const Stream& stream, DType as, F&& make) {
   nest.add(out);
   nest.merge();
   constexpr int64_t kEach = kBlock / (static_cast<int64_t>(sizeof(T)) / 4);
-  const int64_t size = static_cast<int64_t>(size_of(out.dtype));
   parallel_for(c, out.numel(), kGrain, [&](int64_t begin, int64_t end) {
     uint32_t words[kBlock];
     T block[kEach];
@@ -51,18 +64,9 @@ Status generate(const Call& c, const Stream& stream, DType as, F&& make) {
     for (int64_t i = begin; i < end; i += kEach) {
       stream.fill(i * (kBlock / kEach), words);
       make(words, block);
-      int64_t n = end - i < kEach ? end - i : kEach;
+      const int64_t n = end - i < kEach ? end - i : kEach;
       convert(as, block, out.dtype, stored, n);
-      const uint8_t* from = stored;
-      while (n > 0) {
-        const int64_t left = nest.rank > 0 ? nest.inner() - at.at[nest.rank - 1] : 1;
-        const int64_t m = n < left ? n : left;
-        scatter_row(size_of(out.dtype), from, out.as<uint8_t>() + at.offset[0] * size,
-                    nest.inner_stride(0), m);
-        at.advance(nest, m);
-        from += m * size;
-        n -= m;
-      }
+      scatter(stored, n, out, nest, &at);
     }
   });
   return Status::kOk;
@@ -195,7 +199,6 @@ Status map_random(const Call& c, const Stream& stream, DType as, F&& f) {
   to.set_shape(out);
   to.add(out);
   to.merge();
-  const int64_t size = static_cast<int64_t>(size_of(out.dtype));
   const bool direct = out.dtype == as && to.rank <= 1 && to.inner_stride(0) == 1;
   parallel_for(c, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
     uint32_t words[kBlock];
@@ -217,16 +220,7 @@ Status map_random(const Call& c, const Stream& stream, DType as, F&& f) {
       }
       if (direct) continue;
       convert(as, block, out.dtype, stored, n);
-      const uint8_t* from = stored;
-      while (n > 0) {
-        const int64_t left = to.rank > 0 ? to.inner() - at.at[to.rank - 1] : 1;
-        const int64_t m = n < left ? n : left;
-        scatter_row(size_of(out.dtype), from, out.as<uint8_t>() + at.offset[0] * size,
-                    to.inner_stride(0), m);
-        at.advance(to, m);
-        from += m * size;
-        n -= m;
-      }
+      scatter(stored, n, out, to, &at);
     }
   });
   return Status::kOk;

@@ -82,6 +82,18 @@ void write(const View& v, uint8_t* to, int64_t n, const C* values) {
   narrow(values, v.dtype, stride_of(v, v.rank - 1), n, to);
 }
 
+/// The states (batch, hidden) that a run starts from, or gradients of those it ended with, as C.
+template <class C>
+void read_states(const View& from, const CellSizes& s, C* to) {
+  for (int64_t b = 0; b < s.batch; ++b) {
+    widen(line(from, b), from.dtype, stride_of(from, 1), s.hidden, to + b * s.hidden);
+  }
+}
+template <class C>
+void write_states(const View& to, const CellSizes& s, const C* from) {
+  for (int64_t b = 0; b < s.batch; ++b) write(to, line(to, b), s.hidden, from + b * s.hidden);
+}
+
 /// Steps of sample b: length[b] within [0, time], or all.
 inline int64_t steps_of(const View* length, int64_t b, int64_t time) {
   if (length == nullptr || !length->given()) return time;

@@ -156,23 +156,11 @@ void sample(const Call& call, const CellSizes& s, const Work<C>& work, int64_t t
 }
 
 template <class C>
-void start(const View& from, int64_t batch, int64_t hidden, C* to) {
-  for (int64_t b = 0; b < batch; ++b) {
-    widen(line(from, b), from.dtype, stride_of(from, 1), hidden, to + b * hidden);
-  }
-}
-
-template <class C>
-void finish(const View& to, int64_t batch, int64_t hidden, const C* from) {
-  for (int64_t b = 0; b < batch; ++b) write(to, line(to, b), hidden, from + b * hidden);
-}
-
-template <class C>
 Status run(const Call& c, const CellSizes& s, bool reverse) {
   const Work<C> work = carve_workspace<C>(c, s, c.scratch);
   if (c.packed == nullptr) pack_product(weight_of(c.in[1]), work.packed);
-  start(c.in[2], s.batch, s.hidden, work.h);
-  if (s.cell == Cell::kLstm) start(c.in[3], s.batch, s.hidden, work.c);
+  read_states(c.in[2], s, work.h);
+  if (s.cell == Cell::kLstm) read_states(c.in[3], s, work.c);
   const Product product = product_of(c, s, work);
   for (int64_t k = 0; k < s.time; ++k) {
     const int64_t t = reverse ? s.time - 1 - k : k;
@@ -181,8 +169,8 @@ Status run(const Call& c, const CellSizes& s, bool reverse) {
       for (int64_t b = begin; b < end; ++b) sample(c, s, work, t, b);
     });
   }
-  finish(c.out[1], s.batch, s.hidden, work.h);
-  if (s.cell == Cell::kLstm) finish(c.out[2], s.batch, s.hidden, work.c);
+  write_states(c.out[1], s, work.h);
+  if (s.cell == Cell::kLstm) write_states(c.out[2], s, work.c);
   return Status::kOk;
 }
 

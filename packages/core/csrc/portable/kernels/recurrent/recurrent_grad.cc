@@ -212,18 +212,6 @@ void sample(const Call& c, const CellSizes& s, const Work<C>& work, bool reverse
   write(dxg, line(dxg, t, b), s.gates, step.dinput);
 }
 
-template <class C>
-void start(const View& from, const CellSizes& s, C* to) {
-  for (int64_t b = 0; b < s.batch; ++b) {
-    widen(line(from, b), from.dtype, stride_of(from, 1), s.hidden, to + b * s.hidden);
-  }
-}
-
-template <class C>
-void finish(const View& to, const CellSizes& s, const C* from) {
-  for (int64_t b = 0; b < s.batch; ++b) write(to, line(to, b), s.hidden, from + b * s.hidden);
-}
-
 /// dbias: the sum of dgates over steps and samples, in their order.
 template <class C>
 void sum_gates(const Call& c, const CellSizes& s, const C* dgates) {
@@ -247,8 +235,8 @@ Status run(const Call& c, const CellSizes& s, bool reverse) {
   const Inputs in = inputs_of(c);
   const Work<C> work = carve_workspace<C>(c, s, c.scratch);
   pack_product(weight_of(s, *in.w), work.packed);
-  start(*in.dh, s, work.dh);
-  if (s.cell == Cell::kLstm) start(*in.dc, s, work.dc);
+  read_states(*in.dh, s, work.dh);
+  if (s.cell == Cell::kLstm) read_states(*in.dc, s, work.dc);
   for (int64_t k = s.time - 1; k >= 0; --k) {
     const int64_t t = reverse ? s.time - 1 - k : k;
     parallel_for(c, s.batch, sample_grain(s), [&](int64_t begin, int64_t end) {
@@ -256,8 +244,8 @@ Status run(const Call& c, const CellSizes& s, bool reverse) {
     });
     multiply(c, step_product(s, work, t), work.product);
   }
-  finish(c.out[3], s, work.dh);
-  if (s.cell == Cell::kLstm) finish(c.out[4], s, work.dc);
+  write_states(c.out[3], s, work.dh);
+  if (s.cell == Cell::kLstm) write_states(c.out[4], s, work.dc);
   multiply(c, weight_product(s, work, c.out[1]), work.product);
   sum_gates(c, s, work.dgates);
   return Status::kOk;
