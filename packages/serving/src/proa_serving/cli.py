@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--python-models", action="store_true", help="serve Python files: runs them")
     add("--host", default=default.host, help="address to listen on")
     add("--http", type=_port, metavar="PORT", help="REST; 0 picks a port")
+    add("--v1", action="store_true", help="/v1/models/NAME:predict too, over REST")
     add("--grpc", type=_port, metavar="PORT", help="gRPC; 0 picks a port")
     add(
         "--grpc-engine",
@@ -239,6 +240,7 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         rate_limit=args.rate_limit,
         cors_origins=tuple(args.cors_origin),
         shared_memory=args.shared_memory,
+        v1=args.v1,
     )
 
 

@@ -86,6 +86,7 @@ class ServerConfig:
         rate_limit: Of each client.
         cors_origins: Origins of web pages that may call, or "*" for any.
         shared_memory: Let clients put tensors in system shared memory.
+        v1: Answer the V1 protocol of KServe and TensorFlow Serving too.
     """
 
     models: tuple[ModelSource, ...] = ()
@@ -123,6 +124,7 @@ class ServerConfig:
     rate_limit: RateLimit | None = None
     cors_origins: tuple[str, ...] = ()
     shared_memory: bool = False
+    v1: bool = False
 
     def __post_init__(self) -> None:
         minimum = {

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import httptools
@@ -18,6 +18,7 @@ from proa_serving.http.body import IN_PLACE, Buffer, inflate
 from proa_serving.http.cors import PREFLIGHT, cors_headers, is_preflight
 from proa_serving.http.messages import Reply, Request
 from proa_serving.http.routes import Route, find_route
+from proa_serving.http.v1 import V1Actions
 from proa_serving.metrics import CONTENT_TYPE
 from proa_serving.models.service import InferenceService
 from proa_serving.observe.page import PAGE
@@ -41,6 +42,7 @@ from proa_serving.protocol.rest import (
 from proa_serving.security.guard import Guard
 
 log = logging.getLogger("proa_serving.http")
+Result = TypeVar("Result")
 Answer = Reply | Coroutine[Any, Any, Reply]
 _LENGTH = HEADER_LENGTH.lower().encode()
 # Above this many bytes or elements, coding moves to a thread, off the event loop.
@@ -89,6 +91,7 @@ class HttpApp:
             "memory_status": self._memory_status,
             "memory_register": self._memory_register,
             "memory_unregister": self._memory_unregister,
+            **V1Actions(service, self._decoded, self._coded).by_name,
         }
 
     def close(self) -> None:
@@ -166,6 +169,19 @@ class HttpApp:
         self, route: Route, request: Request, text: str | None
     ) -> Reply:
         arrived = time.monotonic()
+        decoded = await self._decoded(
+            request,
+            lambda body: decode_request(route.model, route.version, body, text),
+            text,
+        )
+        decoded.headers, decoded.arrived = request.headers, arrived
+        answer = self._run(decoded)
+        return answer if isinstance(answer, Reply) else await answer
+
+    async def _decoded(
+        self, request: Request, decode: Callable[[Buffer], Result], text: str | None
+    ) -> Result:
+        """What ``decode`` makes of the body, whose JSON is of ``text`` bytes or all."""
         try:
             body = await self._inflated(request)
             size = int(text) if text and text.isdigit() and len(text) < 19 else 0
@@ -176,15 +192,13 @@ class HttpApp:
             charged = request.charged
             self._service.budget.take(_JSON_COST * size)
             request.charged = charged + _JSON_COST * size
-            decoded = await self._coded(
-                decode_request, route.model, route.version, body, text
-            )
+            if size <= _BIG and len(body) <= _BIG:
+                return decode(body)
+            decoded: Result = await self._coded(decode, body)
         except ServingError as error:
             self._service.metrics.refused("http", error.reason)
             raise
-        decoded.headers, decoded.arrived = request.headers, arrived
-        answer = self._run(decoded)
-        return answer if isinstance(answer, Reply) else await answer
+        return decoded
 
     async def _inflated(self, request: Request) -> Buffer:
         body = request.data()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from proa_serving.protocol.errors import MethodNotAllowedError, NotFoundError
@@ -23,6 +24,8 @@ _PLAIN = {
     "/v2/health/ready": ("GET", "ready"),
     "/v2/repository/index": ("POST", "index"),
     "/v2/models/stats": ("GET", "statistics"),
+    "/": ("GET", "v1_alive"),
+    "/v1/models": ("GET", "v1_models"),
     "/metrics": ("GET", "metrics"),
     "/status": ("GET", "status"),
     "/timeline": ("GET", "timeline"),
@@ -42,6 +45,15 @@ _MEMORY = {
     "register": ("POST", "memory_register"),
     "unregister": ("POST", "memory_unregister"),
 }
+# What may follow /v1/models/NAME or /v1/models/NAME/versions/VERSION.
+_V1_MODEL = {
+    "": ("GET", "v1_status"),
+    "/metadata": ("GET", "v1_metadata"),
+    ":predict": ("POST", "v1_predict"),
+}
+_V1_PATH = re.compile(
+    r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>[^/:]+))?(?P<rest>.*)"
+)
 _REPOSITORY = {"load": ("POST", "load"), "unload": ("POST", "unload")}
 
 
@@ -69,6 +81,9 @@ def find_route(method: str, path: str) -> Route:
             if rest[:1] == ["region"] and len(rest) == 3:
                 name, rest = rest[1], rest[2:]
             wanted = _MEMORY.get("/".join(rest))
+        elif match := _V1_PATH.fullmatch(path):
+            name, version = match["model"], match["version"] or ""
+            wanted = _V1_MODEL.get(match["rest"])
     if wanted is None:
         raise NotFoundError(
             "http", f"expected a path of the protocol, got {path!r:.120}"

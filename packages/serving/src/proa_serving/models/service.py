@@ -75,6 +75,10 @@ class InferenceService:
     def ready(self) -> bool:
         return not self.draining and bool(self._repository.names())
 
+    def models(self) -> list[str]:
+        """The names of those that are loaded."""
+        return self._repository.names()
+
     def model_ready(self, name: str, version: str = "") -> bool:
         """Raises NotFoundError if there is no such model."""
         try:
