@@ -1,4 +1,4 @@
-"""The V1 protocol: what clients of KServe's V1 and of TensorFlow Serving's REST send."""
+"""The V1 protocol: what clients of KServe's V1 and of TensorFlow Serving send."""
 
 import base64
 import gzip
@@ -94,7 +94,10 @@ def test_many_rows_and_compressed_ones(v1):
     rows = np.tile(X, (2000, 1))
     body = json.dumps({"instances": rows.tolist()}).encode()
     assert len(body) > 2**16
-    for data, headers in ((body, {}), (gzip.compress(body), {"Content-Encoding": "gzip"})):
+    for data, headers in (
+        (body, {}),
+        (gzip.compress(body), {"Content-Encoding": "gzip"}),
+    ):
         status, answer = predict(v1, "linear", data, headers=headers)
         assert status == 200
         y = [row["y"] for row in answer["predictions"]]
@@ -116,7 +119,7 @@ def test_many_rows_and_compressed_ones(v1):
         ("linear", {"instances": [["a"] * 4]}, "must be numbers that FP32 holds"),
         ("linear", {"instances": [[None] * 4]}, "must be numbers that FP32 holds"),
         ("linear", {"instances": [[{}] * 4]}, "must be numbers that FP32 holds"),
-        ("linear", {"instances": [[1] * 4], "signature_name": "other"}, "signature_name"),
+        ("linear", {"inputs": [[1] * 4], "signature_name": "a"}, "signature_name must"),
         ("text", {"instances": [1]}, "must be strings or b64"),
         ("text", {"instances": [{"b64": "?"}]}, "b64 must be base64"),
         ("text", {"instances": [{"b64": 3}]}, "b64 must be base64"),

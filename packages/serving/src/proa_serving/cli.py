@@ -12,7 +12,13 @@ from pathlib import Path
 
 from proa_serving import __version__
 from proa_serving.app import Server, new_event_loop
-from proa_serving.config import GRPC_ENGINES, MIB, ModelSource, ServerConfig
+from proa_serving.config import (
+    GRPC_ENGINES,
+    MIB,
+    ModelSource,
+    ServerConfig,
+    check_name,
+)
 from proa_serving.protocol.errors import InvalidRequestError, ServingError
 from proa_serving.schedule.queue import Limits
 from proa_serving.security.rate import RateLimit
@@ -30,15 +36,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("models", nargs="*", metavar="[NAME=]MODEL.proa", help="model files to serve")
+    add("--model_name", metavar="NAME", help="what --model_dir is served as")
+    add("--model_dir", type=Path, help="folder of one model: its file, or its versions")
     add("--repository", type=Path, help="folder of NAME/VERSION/model.proa")
     add("--all-versions", action="store_true", help="serve old versions too")
     add("--model-control", action="store_true", help="let clients load and unload")
     add("--poll", type=float, default=0.0, help="seconds between looks for changes")
     add("--python-models", action="store_true", help="serve Python files: runs them")
     add("--host", default=default.host, help="address to listen on")
-    add("--http", type=_port, metavar="PORT", help="REST; 0 picks a port")
+    add(
+        *("--http", "--http_port"),
+        type=_port,
+        metavar="PORT",
+        help="REST; 0 picks a port; the variable PORT where no place is given",
+    )
     add("--v1", action="store_true", help="/v1/models/NAME:predict too, over REST")
-    add("--grpc", type=_port, metavar="PORT", help="gRPC; 0 picks a port")
+    add(
+        *("--grpc", "--grpc_port"),
+        type=_port,
+        metavar="PORT",
+        help="gRPC; 0 picks a port",
+    )
     add(
         "--grpc-engine",
         choices=GRPC_ENGINES,
@@ -201,11 +219,33 @@ def _cores(name: str, text: str) -> int:
     return int(text)
 
 
+def _default_port() -> int:
+    """Where Knative and the like say to listen, or 8000."""
+    text = os.environ.get("PORT") or "8000"
+    if not (text.isascii() and text.isdigit() and int(text) < 2**16):
+        raise InvalidRequestError("PORT", f"must be 0 to 65535, got {text:.40}")
+    return int(text)
+
+
+def _models(args: argparse.Namespace) -> tuple[ModelSource, ...]:
+    """What is named, one by one and as KServe does."""
+    models = tuple(ModelSource.parse(text) for text in args.models)
+    if args.model_dir is None and args.model_name is None:
+        return models
+    if args.model_dir is None or args.model_name is None:
+        raise InvalidRequestError(
+            "config", "must have both --model_name and --model_dir"
+        )
+    return (*models, ModelSource(check_name(args.model_name), args.model_dir))
+
+
 def _config(args: argparse.Namespace) -> ServerConfig:
     places = (args.http, args.grpc, args.http_socket, args.grpc_socket)
-    nothing_said = places == (None,) * 4
+    http_port = args.http
+    if places == (None,) * 4:
+        http_port = _default_port()
     return ServerConfig(
-        models=tuple(ModelSource.parse(text) for text in args.models),
+        models=_models(args),
         repository=args.repository,
         all_versions=args.all_versions,
         model_control=args.model_control,
@@ -213,7 +253,7 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         python_models=args.python_models,
         cache_bytes=int(args.cache_mib * MIB),
         host=args.host,
-        http_port=8000 if nothing_said else args.http,
+        http_port=http_port,
         grpc_port=args.grpc,
         instances=_cores("instances", args.instances),
         threads=_cores("threads", args.threads),

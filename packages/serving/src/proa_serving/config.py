@@ -28,7 +28,11 @@ def check_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model file and the name to serve it under."""
+    """A model and the name to serve it under.
+
+    ``path`` is its file; or a folder with that file alone, or with versions and
+    settings as the folder of a model in a repository.
+    """
 
     name: str
     path: Path
@@ -47,7 +51,7 @@ class ServerConfig:
     """Everything that can be chosen about a server.
 
     Args:
-        models: Model files to serve.
+        models: Model files, or folders of one model each, to serve.
         repository: A folder of NAME/VERSION/model.proa to serve too.
         all_versions: Serve every version of the repository, not the newest alone.
         model_control: Let clients load and unload models.

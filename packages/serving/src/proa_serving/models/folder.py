@@ -49,7 +49,10 @@ class Source:
 
 
 class ModelFolder:
-    """Models named by their file, and those of a folder NAME/VERSION/model.SUFFIX."""
+    """Models named by their file, and those of a folder NAME/VERSION/model.SUFFIX.
+
+    ``files`` are those that were named: by their file, or by a folder of their own.
+    """
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
@@ -101,21 +104,29 @@ class ModelFolder:
             NotFoundError: If there is no such model.
             ModelLoadError: If its settings or its versions cannot be used.
         """
-        if name in self.files:
-            path = self.files[name]
-            mark = {FILE_VERSION: mark_of(path)}
-            return Source(self._default, {FILE_VERSION: path}, mark)
+        named = self.files.get(name)
+        if named is not None and not named.is_dir():
+            mark = {FILE_VERSION: mark_of(named)}
+            return Source(self._default, {FILE_VERSION: named}, mark)
         root = self._config.repository
-        if root is None or not (root / check_name(name)).is_dir():
+        if named is not None:
+            folder = named
+        elif root is None or not (root / check_name(name)).is_dir():
             raise NotFoundError(
                 "model", f"expected a model in the repository, got {name!r:.80}"
             )
-        folder = root / name
+        else:
+            folder = root / name
         file = find_settings(folder)
         settings = self._default
         if file is not None:
             settings = load_settings(file, name, settings)
         versions = self._versions(folder, settings)
+        if named is not None and not versions:
+            alone = _only_file(folder, settings)
+            if alone is not None:
+                mark = {FILE_VERSION: mark_of(folder)}
+                return Source(settings, {FILE_VERSION: alone}, mark)
         if not versions:
             wanted = f", one of {settings.versions.only}," * bool(
                 settings.versions.only
@@ -145,6 +156,15 @@ class ModelFolder:
         return {
             version: found[version] for version in settings.versions.choose([*found])
         }
+
+
+def _only_file(folder: Path, settings: ModelSettings) -> Path | None:
+    """The model file of a folder that has one, whatever it is called."""
+    if settings.file:
+        return _file_in(folder, settings)
+    suffixes = {f".{suffix}" for suffix in known_suffixes()}
+    found = [held for held in folder.iterdir() if held.suffix in suffixes]
+    return found[0] if len(found) == 1 and found[0].is_file() else None
 
 
 def _file_in(folder: Path, settings: ModelSettings) -> Path | None:

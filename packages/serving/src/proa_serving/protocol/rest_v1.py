@@ -1,4 +1,4 @@
-"""The V1 protocol: what KServe and TensorFlow Serving take at ``/v1/models/NAME:predict``.
+"""The V1 protocol: what KServe and TensorFlow Serving take at ``:predict``.
 
 A body has rows, ``{"instances": [...]}``, which are stacked along dimension 0 and
 answered as ``{"predictions": [...]}``; or columns, ``{"inputs": ...}``, which are whole
