@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from proa.errors import UnimplementedError
+from proa.errors import UnimplementedError, VersionError
 from proa.ir import Program, file, passes
 from proa.ir.precision import compute_in_bfloat16
 from proa.runtime import Engine, engine_from_bytes, engine_from_parts, load_engine
@@ -74,7 +74,7 @@ def engine_of_program(program: Program, config: Config) -> Engine:
 
 def build_engine(config: Config) -> Engine:
     """The engine that a config describes, with its delegates."""
-    threads, delegates = config.cpu_math_library_num_threads(), config.delegates()
+    delegates = config.delegates()
     passes_run = config.ir_optim() and bool(config.pass_builder().all_passes())
     engine: Engine
     changes = config.bf16_enabled() or config.saves_optim_model()
@@ -86,12 +86,23 @@ def build_engine(config: Config) -> Engine:
             engine = _partitioned(program, config, delegates)
         else:
             engine = engine_of_program(program, config)
-    elif config.reads_by_itself():
-        engine = load_engine(config.prog_file(), threads)
     else:
-        engine = engine_from_bytes(config.content(), threads)
+        engine = _engine_as_stored(config)
     engine.limit_plans(*config.plan_cache())
     return engine
+
+
+def _engine_as_stored(config: Config) -> Engine:
+    threads = config.cpu_math_library_num_threads()
+    try:
+        if config.reads_by_itself():
+            return load_engine(config.prog_file(), threads)
+        return engine_from_bytes(config.content(), threads)
+    except VersionError:
+        # The engine knows one version of an operator; reading converts earlier ones.
+        program = file.from_bytes(config.content())
+        graph, weights = file.to_parts(program)
+        return engine_from_parts(graph, weights, threads)
 
 
 def _partitioned(

@@ -97,6 +97,7 @@ class Row:
     version: int
     family: str
     doc: str
+    changes: tuple[str, ...] = ()
     calls_python: bool = False
     effect: bool = False
     index: int = field(default=-1, compare=False)
@@ -240,7 +241,7 @@ def op(
     identity_of_real: bool = False,
     extra_isas: tuple[str, ...] = (),
     lite: bool = True,
-    version: int = 1,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Add one operator to the table.
 
@@ -289,6 +290,9 @@ def op(
         extra_isas: Instruction sets of `EXTRA_ISAS` with a kernel of their own, in
             csrc/portable/kernels/<family>.
         lite: Part of the mobile runtime (no for training-only ops).
+        changes: What each version after the first changed in the meaning of what model
+            files hold: an attribute's unit, an output's dtype. Each needs a converter
+            (`proa.ir.versions`). An attribute that is appended is no change.
     """
     name, arrays, attributes = parse_signature(signature)
     row = Row(
@@ -307,7 +311,8 @@ def op(
         mutates=mutates,
         random=random, draw_rate=draw_rate,
         identity_of_real=identity_of_real,
-        extra_isas=extra_isas, lite=lite, version=version,
+        extra_isas=extra_isas, lite=lite,
+        version=1 + len(changes), changes=changes,
         family=_calling_family(),
         doc=doc,
         index=len(ROWS),

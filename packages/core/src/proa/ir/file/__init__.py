@@ -1,11 +1,12 @@
 """Model files: FORMAT.md describes the bytes."""
 
-from proa.ir.file.read import from_bytes, read
+from proa.ir.file.read import from_bytes, operator_versions, read
 from proa.ir.file.write import check_storable, to_bytes, to_parts, write, write_all
 
 __all__ = [
     "check_storable",
     "from_bytes",
+    "operator_versions",
     "read",
     "to_bytes",
     "to_parts",

@@ -27,6 +27,7 @@ from proa.ir.file.layout import (
 )
 from proa.ir.flow import check_flow
 from proa.ir.program import NUMPY_TYPES, Array, Block, Node, Program, Value
+from proa.ir.versions import check_version, upgrade
 from proa.schema.dtypes import CODES
 
 _DTYPES = {code: name for name, code in CODES.items()}
@@ -54,6 +55,7 @@ class _Reader:
             n: self.table(i, n) for i, n in enumerate(TABLES)
         }
         self.strings = [self.string(int(o), int(s)) for o, s in self.tables["strings"]]
+        self.former: dict[Node, int] = {}  # nodes of an earlier version of their op
 
     def fail(self, must: str, got: object) -> NoReturn:
         raise InvalidArgumentError(
@@ -160,11 +162,7 @@ class _Reader:
             self.fail(f"{len(ops)} ops", f"a node with op {record['op']}")
         name = self.text(ops[int(record["op"])]["name"])
         version = int(ops[int(record["op"])]["version"])
-        if version != row_of(name).version:
-            raise VersionError(
-                f"[{self.where}] {name} must have version {row_of(name).version}, "
-                f"got {version}"
-            )
+        check_version(name, version, self.where)
         chosen = self.pick(
             "ids", record["input_first"], record["input_count"], len(ids)
         )
@@ -178,7 +176,10 @@ class _Reader:
         if size and not begin <= offset <= offset + size <= begin + count:
             self.fail("attributes inside their table", (offset, size))
         attrs = unpack(name, bytes(self.data[offset : offset + size]))
-        return Node(name, inputs, [], attrs)
+        node = Node(name, inputs, [], attrs)
+        if version != row_of(name).version:
+            self.former[node] = version
+        return node
 
     def block(
         self, record: Any, at: tuple[int, int], constants: int, values: list[Value]
@@ -237,14 +238,41 @@ class _Reader:
             program.metadata[self.text(record["key"])] = self.text(record["value"])
         for value in values:
             program.reserve(value.name)
+        if self.former:
+            upgrade(program, self.former)
         return program
+
+    def versions(self) -> dict[str, int]:
+        return {self.text(r["name"]): int(r["version"]) for r in self.tables["ops"]}
+
+
+def operator_versions(raw: bytes | memoryview) -> dict[str, int]:
+    """The version of each operator that a model file names, by its name.
+
+    The operators may be unknown here, and later than this library's.
+
+    Args:
+        raw: The bytes of the file, of which the weights are not read.
+
+    Raises:
+        InvalidArgumentError: If the bytes are no model file.
+    """
+    return _Reader(memoryview(raw).cast("B"), "ir.operator_versions").versions()
 
 
 @collector_paused()
 def from_bytes(
     raw: bytes | memoryview, *, where: str = "ir.read", verify: bool = True
 ) -> Program:
-    """The program in the bytes of a model file; `verify` compares the checksum."""
+    """The program in the bytes of a model file; `verify` compares the checksum.
+
+    Nodes of an earlier version of their operator are converted (`proa.ir.versions`).
+
+    Raises:
+        InvalidArgumentError: If the bytes are no model file, or were changed.
+        VersionError: If the format, or an operator, is of a later version than this
+            library's, or of an earlier one that nothing converts.
+    """
     reader = _Reader(memoryview(raw).cast("B"), where)
     program = reader.program()
     if verify:
