@@ -11,6 +11,7 @@
 #include <string>
 
 #include "proa/runtime/error.h"
+#include "proa/runtime/thread_local.h"
 
 namespace proa {
 
@@ -85,10 +86,13 @@ size_t bytes_of_class(int index) {
   return (size_t{1} << log) + (step + 1) * (size_t{1} << (log - 2));
 }
 
+// Small blocks of a thread. Without a destructor: one would cost each access a check whether the
+// cache is constructed yet. `Sweeper` empties it.
 struct ThreadCache {
   Block* lists[kSmallClasses] = {};
   int counts[kSmallClasses] = {};
-  bool closed = false;
+  bool swept = false;   // when the thread ends
+  bool closed = false;  // it ended
 
   void flush() {
     for (int i = 0; i < kSmallClasses; ++i) {
@@ -100,13 +104,25 @@ struct ThreadCache {
       counts[i] = 0;
     }
   }
-  ~ThreadCache() {
-    flush();
-    closed = true;
-  }
 };
 
 thread_local ThreadCache t_cache;
+
+struct Sweeper {
+  ThreadCache* cache = nullptr;
+  ~Sweeper() {
+    if (cache == nullptr) return;
+    cache->flush();
+    cache->closed = true;
+  }
+};
+
+thread_local Sweeper t_sweeper;
+
+void sweep_at_end(ThreadCache* blocks) {
+  t_sweeper.cache = blocks;
+  blocks->swept = true;
+}
 
 void count(int64_t bytes) {
   Cache& c = cache();
@@ -170,10 +186,10 @@ void* allocate(size_t bytes, size_t* capacity) {
   *capacity = size.bytes;
   count(static_cast<int64_t>(size.bytes));
   if (size.index < kSmallClasses) {
-    ThreadCache& own = t_cache;
-    if (Block* block = own.lists[size.index]) {
-      own.lists[size.index] = block->next;
-      --own.counts[size.index];
+    ThreadCache& blocks = of_this_thread(t_cache);
+    if (Block* block = blocks.lists[size.index]) {
+      blocks.lists[size.index] = block->next;
+      --blocks.counts[size.index];
       return block;
     }
   }
@@ -206,11 +222,12 @@ void release(void* memory, size_t capacity) {
   const int64_t live =
       c.allocated.fetch_sub(static_cast<int64_t>(capacity), std::memory_order_relaxed);
   if (size.index < kSmallClasses) {
-    ThreadCache& own = t_cache;
-    if (!own.closed && own.counts[size.index] < kThreadKeeps) {
-      block->next = own.lists[size.index];
-      own.lists[size.index] = block;
-      ++own.counts[size.index];
+    ThreadCache& blocks = of_this_thread(t_cache);
+    if (!blocks.closed && blocks.counts[size.index] < kThreadKeeps) {
+      if (!blocks.swept) sweep_at_end(&blocks);
+      block->next = blocks.lists[size.index];
+      blocks.lists[size.index] = block;
+      ++blocks.counts[size.index];
       return;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "proa/gen/op_ids.h"
 #include "proa/runtime/error.h"
+#include "proa/runtime/thread_local.h"
 #include "proa/shapes/infer.h"
 #include "proa/train/grad_call.h"
 #include "proa/train/host_table.h"
@@ -20,11 +21,16 @@ namespace proa {
 
 namespace {
 
-thread_local bool t_grad_enabled = true;
-thread_local bool t_records_all = false;
-thread_local bool t_binds_all = false;
+// What calls of a thread depend on, in one struct, so that its address is found once.
+struct ThreadSwitches {
+  Autocast autocast;
+  bool grad_enabled = true;
+  bool records_all = false;
+  bool binds_all = false;
+  bool builds_here = true;
+};
+thread_local ThreadSwitches t_switches;
 std::atomic<bool> g_builds_program{false};
-thread_local bool t_builds_here = true;
 
 // What the inputs of a call have in common.
 struct InputSummary {
@@ -118,19 +124,22 @@ std::string output_name(const OpInfo& op, int i) {
                                                : dispatch_hooks.output_name(op, i);
 }
 
-void set_records_all(bool on) { t_records_all = on; }
-void set_binds_all(bool on) { t_binds_all = on; }
-bool binds_all() { return t_binds_all; }
-bool records_all() { return t_records_all; }
+void set_records_all(bool on) { t_switches.records_all = on; }
+void set_binds_all(bool on) { t_switches.binds_all = on; }
+bool binds_all() { return t_switches.binds_all; }
+bool records_all() { return t_switches.records_all; }
 void set_builds_program(bool on) { g_builds_program.store(on, std::memory_order_relaxed); }
-void set_builds_here(bool on) { t_builds_here = on; }
-bool builds_here() { return t_builds_here; }
-bool builds_program() { return g_builds_program.load(std::memory_order_relaxed) && t_builds_here; }
-bool grad_enabled() { return t_grad_enabled; }
-void set_grad_enabled(bool on) { t_grad_enabled = on; }
+void set_builds_here(bool on) { t_switches.builds_here = on; }
+bool builds_here() { return t_switches.builds_here; }
+bool builds_program() {
+  return g_builds_program.load(std::memory_order_relaxed) && t_switches.builds_here;
+}
+bool grad_enabled() { return t_switches.grad_enabled; }
+void set_grad_enabled(bool on) { t_switches.grad_enabled = on; }
+Autocast& autocast() { return t_switches.autocast; }
 
 bool needs_node(TensorImpl* const* in, int n_in) {
-  if (!t_grad_enabled) return false;
+  if (!t_switches.grad_enabled) return false;
   for (int i = 0; i < n_in; ++i) {
     if (in[i] != nullptr && in[i]->requires_grad()) return true;
   }
@@ -143,7 +152,8 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
   check_count(op, in, n_in);
   const Timed timed(op.name, EventKind::kOp, in, n_in);
   Inputs inputs(in, n_in);
-  if (autocast().on) autocast_inputs(entry, &inputs);
+  const ThreadSwitches& thread = of_this_thread(t_switches);
+  if (thread.autocast.on) autocast_inputs(entry, &inputs);
   InputSummary all = summarize(inputs.in, n_in);
   if ((all.any_flags & TensorImpl::kRowSparse) != 0) {
     make_dense(&inputs);
@@ -156,9 +166,9 @@ void dispatch(const OpEntry& entry, TensorImpl* const* in, int n_in, const void*
     all.same_shape = false;
   }
   // A promoted number does not require a gradient; another input of the call may.
-  const bool tape = (all.all_flags & TensorImpl::kStopGradient) == 0 && t_grad_enabled;
+  const bool tape = (all.all_flags & TensorImpl::kStopGradient) == 0 && thread.grad_enabled;
   const bool symbolic = (all.any_flags & TensorImpl::kSymbolic) != 0 ||
-                        (t_records_all && (tape || entry.info->random)) ||
+                        (thread.records_all && (tape || entry.info->random)) ||
                         (n_in == 0 && builds_program());
   if ((all.any_flags & TensorImpl::kSymbolic) != 0 && dispatch_hooks.await_recording != nullptr &&
       dispatch_hooks.await_recording(in, n_in)) {
@@ -229,7 +239,7 @@ void check_target(const OpInfo& op, const TensorImpl* x, bool tape) {
                     "the array to change must be a tensor in memory, got a number, a view of "
                     "one or a row-sparse gradient");
   }
-  if (t_grad_enabled && x->leaf() && x->requires_grad()) {
+  if (t_switches.grad_enabled && x->leaf() && x->requires_grad()) {
     throw Error(ErrorKind::kInvalidArgument,
                 where +
                     "a leaf that requires a gradient cannot be changed in place outside "
@@ -352,7 +362,7 @@ void dispatch_inplace(const OpEntry& entry, TensorImpl* const* in, int n_in, con
   const Timed timed(op.name, EventKind::kOp, in, n_in);
   TensorImpl* target = in[op.alias[0]];
   const uint16_t any_flags = summarize(in, n_in).any_flags;
-  if ((any_flags & TensorImpl::kSymbolic) != 0 || t_binds_all) {
+  if ((any_flags & TensorImpl::kSymbolic) != 0 || t_switches.binds_all) {
     for (int i = 0; i < op.n_out && dispatch_hooks.bind_target != nullptr; ++i) {
       TensorImpl* changed = in[op.alias[i]];
       if (!changed->has(TensorImpl::kSymbolic)) dispatch_hooks.bind_target(changed);

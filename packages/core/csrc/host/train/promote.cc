@@ -135,11 +135,6 @@ void promote_inputs(const OpEntry& entry, Inputs* inputs) {
   }
 }
 
-Autocast& autocast() {
-  thread_local Autocast state;
-  return state;
-}
-
 namespace {
 
 bool is_low(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }

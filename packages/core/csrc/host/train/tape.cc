@@ -6,6 +6,7 @@
 
 #include "proa/runtime/allocator.h"
 #include "proa/runtime/error.h"
+#include "proa/runtime/thread_local.h"
 #include "proa/train/dispatch.h"
 #include "proa/train/watch.h"
 
@@ -18,8 +19,11 @@ std::atomic<uint64_t> next_sequence{1};
 constexpr size_t aligned(size_t n) { return (n + 15) & ~size_t{15}; }
 
 // Nodes to destroy, so that a long chain does not recurse.
-thread_local Node* t_dead = nullptr;
-thread_local bool t_burying = false;
+struct DeadNodes {
+  Node* first;
+  bool destroying;
+};
+thread_local DeadNodes t_dead = {};
 
 }  // namespace
 
@@ -83,16 +87,17 @@ void Node::destroy_now() {
 }
 
 void Node::destroy(Node* node) {
-  node->next_dead_ = t_dead;
-  t_dead = node;
-  if (t_burying) return;
-  t_burying = true;
-  while (t_dead != nullptr) {
-    Node* next = t_dead;
-    t_dead = next->next_dead_;
+  DeadNodes& dead = of_this_thread(t_dead);
+  node->next_dead_ = dead.first;
+  dead.first = node;
+  if (dead.destroying) return;
+  dead.destroying = true;
+  while (dead.first != nullptr) {
+    Node* next = dead.first;
+    dead.first = next->next_dead_;
     next->destroy_now();
   }
-  t_burying = false;
+  dead.destroying = false;
 }
 
 void Node::connect(int i, TensorImpl* x) {

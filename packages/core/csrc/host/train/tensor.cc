@@ -4,28 +4,34 @@
 #include <new>
 
 #include "proa/base/half.h"
+#include "proa/runtime/thread_local.h"
 #include "proa/train/tape.h"
 
 namespace proa {
 
 namespace {
 
-// Free impls of this thread. A thread-local pointer without a destructor, so that access stays
-// cheap and safe while the thread ends; `Sweeper` empties the list.
-thread_local TensorImpl* t_free = nullptr;
-thread_local int t_free_count = 0;
-thread_local uint32_t t_epoch = 0;
+// Free impls of this thread, and its epoch. Without a destructor, so that access stays cheap and
+// safe while the thread ends; `Sweeper` empties the list. One struct, so that its address is
+// found once.
+struct ThreadImpls {
+  TensorImpl* free;
+  int free_count;
+  uint32_t epoch;
+};
+thread_local ThreadImpls t_impls = {};
 std::atomic<uint32_t> last_epoch{0};
 constexpr int kKeep = 256;
 
 struct Sweeper {
   bool armed = false;
   ~Sweeper() {
-    t_free_count = kKeep;
-    while (t_free != nullptr) {
-      TensorImpl* next = *reinterpret_cast<TensorImpl**>(t_free);
-      ::operator delete(t_free);
-      t_free = next;
+    ThreadImpls& impls = of_this_thread(t_impls);
+    impls.free_count = kKeep;
+    while (impls.free != nullptr) {
+      TensorImpl* next = *reinterpret_cast<TensorImpl**>(impls.free);
+      ::operator delete(impls.free);
+      impls.free = next;
     }
   }
 };
@@ -41,22 +47,22 @@ void put(void* at, T value) {
 }  // namespace
 
 TensorImpl* TensorImpl::create() {
-  void* memory = t_free;
+  ThreadImpls& impls = of_this_thread(t_impls);
+  void* memory = impls.free;
   if (memory != nullptr) {
-    t_free = *static_cast<TensorImpl**>(memory);
-    --t_free_count;
+    impls.free = *static_cast<TensorImpl**>(memory);
+    --impls.free_count;
   } else {
     t_sweeper.armed = true;
     memory = ::operator new(sizeof(TensorImpl));
   }
   auto* impl = new (memory) TensorImpl();
-  impl->epoch = t_epoch;
+  impl->epoch = impls.epoch;
   return impl;
 }
 
 uint32_t TensorImpl::begin_epoch() {
-  t_epoch = last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
-  return t_epoch;
+  return t_impls.epoch = last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 void TensorImpl::destroy(TensorImpl* impl) {
@@ -67,10 +73,11 @@ void TensorImpl::destroy(TensorImpl* impl) {
   if (impl->storage != nullptr) impl->storage->drop();
   delete impl->extras;
   impl->~TensorImpl();
-  if (t_free_count < kKeep) {
-    *reinterpret_cast<TensorImpl**>(impl) = t_free;
-    t_free = impl;
-    ++t_free_count;
+  ThreadImpls& impls = of_this_thread(t_impls);
+  if (impls.free_count < kKeep) {
+    *reinterpret_cast<TensorImpl**>(impl) = impls.free;
+    impls.free = impl;
+    ++impls.free_count;
   } else {
     ::operator delete(impl);
   }
