@@ -8,42 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import small_models
+from server_process import PROGRAM, Process
 
 from proa_serving.client import GrpcClient, HttpClient
 from proa_serving.protocol.errors import UnavailableError
 
-PROGRAM = Path(small_models.__file__)
 X = np.ones((2, 4), np.float32)
-
-
-class Process:
-    def __init__(self, *arguments):
-        self.held = subprocess.Popen(
-            [sys.executable, str(PROGRAM), *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.line = self.held.stdout.readline()
-        ports = dict(re.findall(r"(http|grpc)=(\S+)", self.line))
-        self.http, self.grpc = ports.get("http"), ports.get("grpc")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.held.poll() is None:
-            self.held.kill()
-        self.held.communicate()
-
-    def end(self):
-        self.stderr = self.held.communicate(timeout=30)[1]
-        return self.held.returncode
 
 
 @pytest.mark.feature("L666")
