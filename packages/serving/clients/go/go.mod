@@ -1,0 +1,3 @@
+module proa-serving
+
+go 1.18
