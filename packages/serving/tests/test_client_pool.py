@@ -220,7 +220,7 @@ def test_many_requests_share_few_connections(serve, tmp_path):
     async def many(address):
         async with AsyncHttpClient(address) as client:
             assert await client.ready()
-            assert (await client.model_metadata("m"))["name"] == "m"
+            assert (await client.model_metadata("m")).name == "m"
             inputs = [X * at for at in range(50)]
             answers = await asyncio.gather(
                 *(client.infer("m", {"x": x}) for x in inputs)

@@ -13,21 +13,25 @@ import httptools
 import numpy.typing as npt
 
 from proa_serving.client.base import new_request
-from proa_serving.client.http import model_path, raise_for_status
-from proa_serving.client.retry import Deadline, Retry, Spread, is_passing
+from proa_serving.client.http import (
+    infer_call,
+    metadata_from_json,
+    model_path,
+    raise_for_status,
+)
+from proa_serving.client.retry import Deadline, Retry, Spread, Tries
 from proa_serving.protocol.errors import (
     RequestTimeoutError,
     ServingError,
     UnavailableError,
 )
-from proa_serving.protocol.messages import InferRequest, InferResponse, Parameters
-from proa_serving.protocol.rest import (
-    BINARY_TYPE,
-    HEADER_LENGTH,
-    JSON_TYPE,
-    decode_response,
-    encode_request,
+from proa_serving.protocol.messages import (
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    Parameters,
 )
+from proa_serving.protocol.rest import HEADER_LENGTH, decode_response
 
 _LENGTH = HEADER_LENGTH.lower()
 
@@ -181,7 +185,7 @@ class AsyncHttpClient:
             parameters=parameters,
             binary=binary,
         )
-        return await self._infer(request, Deadline(timeout or self._timeout))
+        return await self._infer(request, self._timeout if timeout is None else timeout)
 
     async def ready(self) -> bool:
         """Whether a server is."""
@@ -194,8 +198,8 @@ class AsyncHttpClient:
             return False
         return status == 200
 
-    async def model_metadata(self, model: str, version: str = "") -> dict[str, Any]:
-        """As the protocol's JSON has it."""
+    async def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
+        """What the model takes and gives."""
         status, data, _ = await self._exchange(
             self._spread.next(),
             "GET",
@@ -205,28 +209,20 @@ class AsyncHttpClient:
             Deadline(self._timeout),
         )
         raise_for_status(status, data)
-        held: dict[str, Any] = json.loads(data)
-        return held
+        return metadata_from_json(json.loads(data))
 
-    async def _infer(self, request: InferRequest, deadline: Deadline) -> InferResponse:
-        body, size = encode_request(request, request.binary_output)
-        head = f"content-type: {JSON_TYPE}\r\n"
-        if size is not None:
-            head = f"content-type: {BINARY_TYPE}\r\n{_LENGTH}: {size}\r\n"
-        path = model_path(request.model, request.version, "/infer")
-        self._spread.begin()
-        attempt, address = 1, ""
+    async def _infer(self, request: InferRequest, seconds: float) -> InferResponse:
+        path, headers, body = infer_call(request)
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        tries = Tries(self._spread, self._retry, seconds)
         while True:
-            address = self._spread.next(address)
             try:
-                return await self._try_hedged(address, path, body, head, deadline)
+                return await self._try_hedged(
+                    tries.next(), path, body, head, tries.deadline
+                )
             except ServingError as error:
-                if not is_passing(error) or attempt >= self._retry.attempts:
-                    raise
-                if not self._spread.may_retry():
-                    raise
-            await asyncio.sleep(min(self._retry.delay(attempt), deadline.left()))
-            attempt += 1
+                pause = tries.pause_after(error)
+            await asyncio.sleep(pause)
 
     async def _try_hedged(
         self, address: str, path: str, body: bytes, head: str, deadline: Deadline

@@ -79,11 +79,7 @@ class HttpClient(Client):
             self._connection.sock.settimeout(seconds)
 
     def _infer(self, request: InferRequest) -> InferResponse:
-        body, json_size = encode_request(request, request.binary_output)
-        headers = {"Content-Type": JSON_TYPE}
-        if json_size is not None:
-            headers = {"Content-Type": BINARY_TYPE, HEADER_LENGTH: str(json_size)}
-        path = model_path(request.model, request.version, "/infer")
+        path, headers, body = infer_call(request)
         data, length = self._round_trip("POST", path, body, headers)
         return decode_response(data, length)
 
@@ -102,14 +98,7 @@ class HttpClient(Client):
         return ServerMetadata(held["name"], held["version"], tuple(held["extensions"]))
 
     def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
-        held = self._json("GET", model_path(model, version, ""))
-        return ModelMetadata(
-            held["name"],
-            tuple(held["versions"]),
-            held["platform"],
-            tuple(TensorSpec.from_json(spec) for spec in held["inputs"]),
-            tuple(TensorSpec.from_json(spec) for spec in held["outputs"]),
-        )
+        return metadata_from_json(self._json("GET", model_path(model, version, "")))
 
     def repository_index(self, ready_only: bool = False) -> list[IndexEntry]:
         body = json.dumps({"ready": ready_only}).encode()
@@ -198,6 +187,26 @@ def model_path(model: str, version: str, rest: str) -> str:
     if version:
         path += f"/versions/{quote(version, safe='')}"
     return path + rest
+
+
+def infer_call(request: InferRequest) -> tuple[str, dict[str, str], bytes]:
+    """The path, the headers and the body that carry ``request``."""
+    body, json_size = encode_request(request, request.binary_output)
+    headers = {"Content-Type": JSON_TYPE}
+    if json_size is not None:
+        headers = {"Content-Type": BINARY_TYPE, HEADER_LENGTH: str(json_size)}
+    return model_path(request.model, request.version, "/infer"), headers, body
+
+
+def metadata_from_json(held: Mapping[str, Any]) -> ModelMetadata:
+    """A model's description, as REST gives it."""
+    return ModelMetadata(
+        held["name"],
+        tuple(held["versions"]),
+        held["platform"],
+        tuple(TensorSpec.from_json(spec) for spec in held["inputs"]),
+        tuple(TensorSpec.from_json(spec) for spec in held["outputs"]),
+    )
 
 
 def raise_for_status(status: int, data: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from proa_serving.client.base import Client
 from proa_serving.client.http import HttpClient
-from proa_serving.client.retry import Deadline, Retry, Spread, is_passing
+from proa_serving.client.retry import Deadline, Retry, Spread, Tries
 from proa_serving.protocol.errors import ServingError, UnavailableError
 from proa_serving.protocol.messages import InferRequest, InferResponse
 
@@ -73,20 +73,13 @@ class ClientPool(Client):
             self._keep(address, client)
 
     def _infer(self, request: InferRequest) -> InferResponse:
-        deadline = Deadline(self._timeout)
-        self._spread.begin()
-        attempt, address = 1, ""
+        tries = Tries(self._spread, self._retry, self._timeout)
         while True:
-            address = self._spread.next(address)
             try:
-                return self._try_hedged(request, address, deadline)
+                return self._try_hedged(request, tries.next(), tries.deadline)
             except ServingError as error:
-                if not is_passing(error) or attempt >= self._retry.attempts:
-                    raise
-                if not self._spread.may_retry():
-                    raise
-            time.sleep(min(self._retry.delay(attempt), deadline.left()))
-            attempt += 1
+                pause = tries.pause_after(error)
+            time.sleep(pause)
 
     def _try(
         self, request: InferRequest, address: str, deadline: Deadline

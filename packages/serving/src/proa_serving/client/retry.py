@@ -148,3 +148,40 @@ class Deadline:
                 "client", f"no server answered within {self._seconds:g} s"
             )
         return left
+
+
+class Tries:
+    """The tries of one request, until one succeeds or the error is final.
+
+    Args:
+        spread: Where they go, and the budget they are paid from.
+        retry: How often, and after which pauses.
+        seconds: That all of them together have.
+    """
+
+    def __init__(self, spread: Spread, retry: Retry, seconds: float) -> None:
+        self.deadline = Deadline(seconds)
+        self._spread, self._retry = spread, retry
+        self._attempt, self._address = 0, ""
+        spread.begin()
+
+    def next(self) -> str:
+        """The address for the next one."""
+        self._attempt += 1
+        self._address = self._spread.next(self._address)
+        return self._address
+
+    def pause_after(self, error: ServingError) -> float:
+        """Seconds to wait after a try that failed, before the next.
+
+        Raises:
+            ServingError: ``error``, if there shall be no other try.
+            RequestTimeoutError: If no time is left for one.
+        """
+        if (
+            not is_passing(error)
+            or self._attempt >= self._retry.attempts
+            or not self._spread.may_retry()
+        ):
+            raise error
+        return min(self._retry.delay(self._attempt), self.deadline.left())

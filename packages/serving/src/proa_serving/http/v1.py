@@ -20,13 +20,14 @@ from proa_serving.protocol.rest_v1 import (
 )
 
 Result = TypeVar("Result")
+Action = Callable[[Route, Request], Reply | Coroutine[Any, Any, Reply]]
 
 
 class Decode(Protocol):
     """Decodes a body, off the event loop where that takes long."""
 
     async def __call__(
-        self, request: Request, decode: Callable[[Buffer], Result], size: str | None
+        self, request: Request, decode: Callable[[Buffer], Result], text: str | None, /
     ) -> Result: ...
 
 
@@ -46,17 +47,16 @@ class V1Actions:
         coded: Callable[..., Coroutine[Any, Any, Any]],
     ) -> None:
         self._service, self._decode, self._coded = service, decode, coded
-        actions = {
+        actions: dict[str, Action] = {
             "v1_alive": self._alive,
             "v1_models": self._models,
             "v1_status": self._status,
             "v1_metadata": self._metadata,
             "v1_predict": self._predict,
         }
-        self.by_name: dict[str, Callable[[Route, Request], Any]] = {
-            name: action if service.config.v1 else _off
-            for name, action in actions.items()
-        }
+        if not service.config.v1:
+            actions = dict.fromkeys(actions, _off)
+        self.by_name = actions
 
     def _alive(self, *_: object) -> Reply:
         return Reply.of_json({"status": "alive"})
@@ -95,5 +95,5 @@ class V1Actions:
         return Reply([write()])
 
 
-def _off(*_: object) -> Reply:
+def _off(_: Route, __: Request) -> Reply:
     raise NotFoundError("http", "the server must be started with --v1 for this path")
