@@ -10,6 +10,7 @@
 
 #include "proa/base/settings.h"
 #include "proa/simd/conv/depthwise.h"
+#include "proa/simd/conv/depthwise_blocks.h"
 #include "proa/simd/conv/implicit_gemm.h"
 #include "proa/simd/conv/winograd.h"
 #include "proa/simd/tuning.h"
@@ -72,6 +73,9 @@ PaddedShape input_region(const Convolution& c) {
 }
 
 bool in_place(const Convolution& c) {
+  if constexpr (kHasDepthwiseBlocks) {
+    if (depthwise_reads_bf16(c)) return true;
+  }
   if (!is_usable_in_place(c.x, input_region(c), uses_pairs(c))) return false;
   // Tiles have an even height: in an odd row the last tile reads one pixel past the end.
   return choose_algorithm(c) != Algorithm::kImplicitGemm ||

@@ -1,6 +1,7 @@
 // Taps that fall outside x are left out, so that x needs no input with a border.
 #include "proa/simd/conv/depthwise.h"
 #include "proa/base/arith.h"
+#include "proa/simd/conv/depthwise_blocks.h"
 #include "proa/simd/gemm/epilogue_vector.h"
 
 namespace proa::PROA_ISA {
@@ -8,22 +9,6 @@ namespace {
 
 constexpr int64_t kGrainMacs = 1 << 16;
 constexpr int kPixels = 4, kVecs = 2;  // of a tile
-/// Enough registers for the columns of x that a tile reads.
-constexpr bool kReadsColumns = kHasAvx512 && !kSmallBuild;
-
-/// Taps [first, end) of those at `at`, at + step, ... that fall into [0, size).
-struct Taps {
-  int64_t first, end;
-};
-PROA_INLINE Taps inside(int64_t at, int64_t step, int64_t taps, int64_t size) {
-  Taps t = {0, taps};
-  while (t.first < t.end && at + t.first * step < 0) ++t.first;
-  while (t.first < t.end && at + (t.end - 1) * step >= size) --t.end;
-  return t;
-}
-
-/// Adjacent taps and steps of a line that have a loop of their own.
-enum class Shape { kAny, k3, k5, k3By2 };
 
 template <class T>
 struct Job {
@@ -36,8 +21,7 @@ struct Job {
   const CoalescedAxes& rows;  // of the output
   T* out;                     // or nullptr: through end.epilogue
   int64_t pixel;              // between pixels of a line of the output
-  Shape shape;
-  bool finishes;  // in registers
+  bool finishes;              // in registers
 };
 
 /// Adjacent pixels, and the taps that reach x.
@@ -71,30 +55,6 @@ PROA_INLINE void sum_tile(const Job<T>& s, const T* line, const Window& at, int6
                        load(w + v * kWidth);
         }
       }
-  }
-}
-
-/// The same of whole vectors, whole windows and adjacent taps: each column of x is read once.
-template <class T, int kTaps, int kStep>
-PROA_INLINE void sum_columns(const Job<T>& s, const T* line, const Window& at, int64_t channel,
-                             Vec<T> (*acc)[kVecs]) {
-  constexpr int kWidth = kLanesOf<T>, kColumns = (kPixels - 1) * kStep + kTaps;
-  const int64_t pixel = s.input.pixel;
-  for (int64_t p = at.p.first; p < at.p.end; ++p) {
-    const T* const x = line + p * s.c.tap_h * s.input.row + at.w * pixel + channel;
-    const T* const w = s.kernels + p * kTaps * s.width + channel;
-#pragma GCC unroll 2
-    for (int v = 0; v < kVecs; ++v) {
-      Vec<T> column[kColumns];
-#pragma GCC unroll 16
-      for (int i = 0; i < kColumns; ++i) column[i] = load(x + i * pixel + v * kWidth);
-#pragma GCC unroll 8
-      for (int q = 0; q < kTaps; ++q) {
-        const Vec<T> factor = load(w + q * s.width + v * kWidth);
-#pragma GCC unroll 4
-        for (int i = 0; i < kPixels; ++i) acc[i][v] += column[i * kStep + q] * factor;
-      }
-    }
   }
 }
 
@@ -159,14 +119,7 @@ PROA_INLINE void run_tile(const Job<T>& s, const T* line, const Window& at, int6
 #pragma GCC unroll 4
     for (int i = 0; i < count; ++i)
       acc[i][v] = s.bias == nullptr ? Vec<T>{} : load(s.bias + channel + v * kWidth);
-  const bool full = count == kPixels && vecs == kVecs;
-  if (kReadsColumns && full && at.whole && s.shape == Shape::k3)
-    sum_columns<T, 3, 1>(s, line, at, channel, acc);
-  else if (kReadsColumns && full && at.whole && s.shape == Shape::k5)
-    sum_columns<T, 5, 1>(s, line, at, channel, acc);
-  else if (kReadsColumns && full && at.whole && s.shape == Shape::k3By2)
-    sum_columns<T, 3, 2>(s, line, at, channel, acc);
-  else if (at.whole)
+  if (at.whole)
     sum_tile(s, line, at, channel, last, count, vecs, true, acc);
   else
     sum_tile(s, line, at, channel, last, count, vecs, false, acc);
@@ -218,7 +171,7 @@ void run_pixels(const Job<T>& s, const T* line, const Window& at, int64_t row, i
 PROA_INLINE Window window_at(const Convolution& c, const Taps& p, int64_t j, int count) {
   Window at = {p, {c.taps_w, 0}, j * c.step_w - c.left, true, {}, {}, 0};
   for (int i = 0; i < count; ++i) {
-    const Taps q = inside(at.w + i * c.step_w, c.tap_w, c.taps_w, c.x.shape[3]);
+    const Taps q = taps_inside(at.w + i * c.step_w, c.tap_w, c.taps_w, c.x.shape[3]);
     at.first[i] = q.first, at.end[i] = q.end;
     at.whole = at.whole && q.first == 0 && q.end == c.taps_w;
     at.q = {min(at.q.first, q.first), q.end > at.q.end ? q.end : at.q.end};
@@ -232,7 +185,7 @@ void run_line(const Job<T>& s, int64_t i) {
   const Convolution& c = s.c;
   const int64_t n = i / c.rows, h = (i - n * c.rows) * c.step_h - c.top;
   const T* line = static_cast<const T*>(s.input.data) + n * s.input.image + h * s.input.row;
-  const Taps p = inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
+  const Taps p = taps_inside(h, c.tap_h, c.taps_h, c.x.shape[2]);
   const int count = c.cols >= kPixels ? kPixels : 1;
   for (int64_t j = 0; j < c.cols; j += count) {
     const int64_t start = min(j, c.cols - count);
@@ -240,12 +193,6 @@ void run_line(const Job<T>& s, int64_t i) {
     at.skip = static_cast<int>(j - start);
     run_pixels(s, line, at, i * c.cols, start, count);
   }
-}
-
-Shape shape_of(const Convolution& c) {
-  if (c.tap_w != 1) return Shape::kAny;
-  if (c.taps_w == 3) return c.step_w == 1 ? Shape::k3 : c.step_w == 2 ? Shape::k3By2 : Shape::kAny;
-  return c.taps_w == 5 && c.step_w == 1 ? Shape::k5 : Shape::kAny;
 }
 
 template <class T>
@@ -265,7 +212,6 @@ void run_as(const Convolution& c, const PaddedInput& input, const void* packed, 
                     out.rows,
                     to,
                     pixel,
-                    shape_of(c),
                     sizeof(T) == sizeof(float) && straight && finishes_vectors(c.end)};
   for (int64_t i = first; i < last; ++i) run_line(s, i);
 }
@@ -288,6 +234,11 @@ void depthwise_lines(const Convolution& c, const PaddedInput& input, const void*
   if (c.end.plain() && c.end.out.stride == 1 &&
       (c.end.out.dtype == DType::kF32 || is_double(c.end.out.dtype)))
     plain.epilogue = nullptr;
+  if constexpr (kHasDepthwiseBlocks) {
+    if (depthwise_blocks_take(c))
+      return depthwise_blocks(c, input, static_cast<const float*>(packed),
+                              static_cast<const float*>(bias), plain, first, last);
+  }
   if (computes(DType::kF64) && is_double(c.kernels.dtype))
     run_as<double>(c, input, packed, bias, plain, first, last);
   else

@@ -24,6 +24,18 @@ void depthwise_lines(const Convolution& c, const PaddedInput& input, const void*
 /// Minimum lines of one task.
 int64_t depthwise_grain(const Convolution& c);
 
+/// Taps [first, end) of a window.
+struct Taps {
+  int64_t first, end;
+};
+/// Those of `taps` at `at`, at + step, ... that fall into [0, size).
+PROA_INLINE Taps taps_inside(int64_t at, int64_t step, int64_t taps, int64_t size) {
+  Taps t = {0, taps};
+  while (t.first < t.end && at + t.first * step < 0) ++t.first;
+  while (t.first < t.end && at + (t.end - 1) * step >= size) --t.end;
+  return t;
+}
+
 /// Channels of a line of the packed kernels.
 inline int64_t depthwise_width(const Convolution& c) {
   const int64_t lanes = is_double(c.kernels.dtype) ? kLanesOf<double> : kLanesOf<float>;

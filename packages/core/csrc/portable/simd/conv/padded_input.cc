@@ -156,8 +156,8 @@ PaddedInput pad_input(const Call& call, const View& x, const PaddedShape& s, boo
   if (computes(DType::kBF16) && by_pairs) return pad_pairs(call, x, s, in_place, memory);
   if (in_place) {
     const int64_t skip = -s.top * x.stride[2] - s.left * x.stride[3];
-    return {x.as<const uint8_t>() + skip * element_bytes(x.dtype), x.stride[0], x.stride[2],
-            x.stride[3]};
+    return {x.as<const uint8_t>() + skip * static_cast<int64_t>(size_of(x.dtype)), x.stride[0],
+            x.stride[2], x.stride[3]};
   }
   switch (x.dtype) {
     case DType::kF16:

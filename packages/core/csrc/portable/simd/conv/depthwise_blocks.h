@@ -1,0 +1,22 @@
+#pragma once
+// Depthwise convolution of floats and bfloat16 by blocks of two lines of four pixels, whose sums
+// stay in registers: every column of x is read once for all of them, and every kernel once. Needs
+// the registers of AVX-512.
+#include "proa/base/settings.h"
+#include "proa/simd/conv/convolution.h"
+#include "proa/simd/gemm/gemm.h"
+
+namespace proa::PROA_ISA {
+
+constexpr bool kHasDepthwiseBlocks = kHasAvx512 && !kSmallBuild;
+
+/// Depthwise convolutions with 3 x 3 windows of step 1 or 2 or 5 x 5 windows of step 1.
+bool depthwise_blocks_take(const Convolution& c);
+/// Those that read bfloat16 where it is, instead of a copy in float.
+bool depthwise_reads_bf16(const Convolution& c);
+/// As depthwise_lines(), of a convolution that depthwise_blocks_take(); `packed` and `bias` are
+/// floats. `input` is of the type of x if depthwise_reads_bf16(), else of floats.
+void depthwise_blocks(const Convolution& c, const PaddedInput& input, const float* packed,
+                      const float* bias, const GemmOutput& end, int64_t first, int64_t last);
+
+}  // namespace proa::PROA_ISA
