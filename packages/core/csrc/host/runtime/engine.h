@@ -10,6 +10,7 @@
 
 #include "proa/base/status.h"
 #include "proa/base/view.h"
+#include "proa/runtime/process.h"
 
 namespace proa {
 
@@ -25,9 +26,14 @@ struct IoSpec {
 class EngineError : public std::runtime_error {
  public:
   EngineError(Status status, const std::string& what, std::string node = {})
-      : std::runtime_error(what), status(status), node(std::move(node)) {}
+      : std::runtime_error(what), status(status), node(std::move(node)), frames_(error_frames()) {}
   const Status status;
   const std::string node;  // name of the first output of the node that failed, or empty
+  /// The calls that led here, one a line; empty unless set_error_stacks(true) was called before.
+  std::string stack() const { return stack_text(frames_.data(), static_cast<int>(frames_.size())); }
+
+ private:
+  std::vector<void*> frames_;
 };
 
 /// Thrown by a run that stop() ended.
@@ -160,6 +166,9 @@ class Engine {
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// What a model file says of itself, without loading it: keys and texts. Throws EngineError.
+std::vector<std::pair<std::string, std::string>> model_metadata(const void* bytes, size_t size);
 
 /// Whether products of bfloat16 are computed by its dot products, not widened to float.
 bool has_bf16_dots();

@@ -16,6 +16,14 @@ std::string with_cause(const std::string& text) {
   return cause.empty() ? text : text + "; " + cause;
 }
 
+// What helps where a node's operator is not known.
+const char* hint(const ModelView& model, uint32_t node) {
+  if (node == kNoValue) return "";
+  const char* name = model.string(model.op(model.node(node).op).name);
+  const bool known = find_op(name) != nullptr;
+  return known ? "" : "; a library of operators of your own is loaded before the model";
+}
+
 int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -157,7 +165,8 @@ ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeigh
   if (status != Status::kOk) {
     throw EngineError(status,
                       with_cause(std::string("[Engine] expected that ") + prepared.problem() +
-                                 ", got " + node_text(view, prepared.problem_node())),
+                                 ", got " + node_text(view, prepared.problem_node())) +
+                          hint(view, prepared.problem_node()),
                       node_name(view, prepared.problem_node()));
   }
   for (uint32_t i = 0; i < view.input_count(); ++i)

@@ -31,11 +31,7 @@ std::string name_of_frame(void* frame) {
 }  // namespace
 
 Error::Error(ErrorKind kind, const std::string& message)
-    : std::runtime_error(message), kind_(kind) {
-  if (!g_stacks.load(std::memory_order_relaxed)) return;
-  frames_.resize(kMaxFrames);
-  frames_.resize(static_cast<size_t>(backtrace(frames_.data(), kMaxFrames)));
-}
+    : std::runtime_error(message), kind_(kind), frames_(error_frames()) {}
 
 std::string Error::stack() const {
   return stack_text(frames_.data(), static_cast<int>(frames_.size()));
@@ -45,6 +41,14 @@ Error Error::with(const std::string& message) const {
   Error other(kind_, message);
   other.frames_ = frames_;
   return other;
+}
+
+std::vector<void*> error_frames() {
+  std::vector<void*> frames;
+  if (!g_stacks.load(std::memory_order_relaxed)) return frames;
+  frames.resize(kMaxFrames);
+  frames.resize(static_cast<size_t>(backtrace(frames.data(), kMaxFrames)));
+  return frames;
 }
 
 void set_error_stacks(bool on) { g_stacks.store(on, std::memory_order_relaxed); }

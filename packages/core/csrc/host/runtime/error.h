@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proa/base/status.h"
+#include "proa/runtime/process.h"
 
 namespace proa {
 
@@ -35,11 +36,6 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
   std::vector<void*> frames_;
 };
-
-/// Whether errors note the C++ calls that led to them.
-void set_error_stacks(bool on);
-/// Text of return addresses, one a line, names demangled.
-std::string stack_text(void* const* frames, int count);
 
 /// The kind of error of a portable function's status.
 inline ErrorKind kind_of(Status status) {

@@ -1,5 +1,6 @@
 #include "proa/runtime/ops.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -14,6 +15,8 @@
 namespace proa {
 
 namespace {
+
+std::atomic<bool> g_chosen{false};
 
 bool in_build(Isa isa) {
   for (int i = 0; i < kIsaTableCount; ++i) {
@@ -91,6 +94,7 @@ std::vector<OpEntry> make_entries() {
   for (int i = 0; i < op_count(); ++i) {
     entries[static_cast<size_t>(i)] = {&op_info(i), kernel_of(i)};
   }
+  g_chosen.store(true);
   return entries;
 }
 
@@ -100,6 +104,8 @@ const OpEntry* op_entries() {
   static const std::vector<OpEntry>* entries = new std::vector<OpEntry>(make_entries());
   return entries->data();
 }
+
+bool kernels_are_chosen() { return g_chosen.load(); }
 
 int op_entry_count() { return op_count(); }
 

@@ -17,6 +17,8 @@ int op_entry_count();
 /// The entry of the row of that name, or nullptr.
 const OpEntry* find_entry(const char* name);
 
+/// Whether kernels were chosen, so that settings of the environment have no effect any more.
+bool kernels_are_chosen();
 /// The ISA in use.
 Isa active_isa();
 /// The cache profile in use: for this CPU, or what PROA_CACHES names.

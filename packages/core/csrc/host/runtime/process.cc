@@ -1,0 +1,77 @@
+#include "proa/runtime/process.h"
+
+#include <cstdlib>
+
+#include "proa/runtime/engine.h"
+#include "proa/runtime/error.h"
+#include "proa/runtime/extension.h"
+#include "proa/runtime/ops.h"
+#include "proa/runtime/pool.h"
+
+namespace proa {
+
+namespace {
+
+constexpr const char* kThreads = "PROA_NUM_THREADS";
+constexpr const char* kStacks = "FLAGS_call_stack_level";
+constexpr const char* kOfKernels[] = {"PROA_ISA", "PROA_BF16", "PROA_CACHES", "PROA_WINOGRAD"};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw EngineError(Status::kInvalidArgument, "[set_process_setting] expected " + what);
+}
+
+int number_of(const std::string& name, const std::string& value, int low, int high) {
+  char* end = nullptr;
+  const long number = std::strtol(value.c_str(), &end, 10);
+  if (value.empty() || *end != 0 || number < low || number > high) {
+    refuse("a number from " + std::to_string(low) + " to " + std::to_string(high) + " for " + name +
+           ", got '" + value + "'");
+  }
+  return static_cast<int>(number);
+}
+
+bool is_of_kernels(const std::string& name) {
+  for (const char* known : kOfKernels) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  std::string known = std::string(kThreads) + ", " + kStacks;
+  for (const char* other : kOfKernels) known += std::string(", ") + other;
+  refuse("one of " + known + ", got '" + name + "'");
+}
+
+}  // namespace
+
+std::vector<std::string> load_operators(const std::string& path) {
+  try {
+    std::vector<std::string> names;
+    for (const ExtensionOp* op : load_extension(path)) names.push_back(op->name);
+    return names;
+  } catch (const Error& error) {
+    throw EngineError(Status::kInvalidArgument, error.what());
+  }
+}
+
+void set_process_setting(const std::string& name, const std::string& value) {
+  if (name == kThreads) {
+    ThreadPool::global().set_threads(number_of(name, value, 1, 1024));
+  } else if (name == kStacks) {
+    set_error_stacks(number_of(name, value, 0, 2) >= 2);
+  } else if (!is_of_kernels(name)) {
+    refuse_name(name);
+  } else if (kernels_are_chosen()) {
+    refuse(name + " to be set before the first model is loaded, got '" + value + "' after it");
+  }
+  setenv(name.c_str(), value.c_str(), 1);
+}
+
+std::string process_setting(const std::string& name) {
+  if (name != kThreads && name != kStacks && !is_of_kernels(name)) refuse_name(name);
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace proa
