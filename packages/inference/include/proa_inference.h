@@ -61,11 +61,32 @@ int32_t proa_abi_version(void);
 /* The message of this thread's last failure; never NULL, valid until its next call. */
 const char* proa_last_error(void);
 
+/* The calls that led to this thread's last failure, one a line, the innermost first; empty after
+ * FLAGS_call_stack_level was set below 2, and before a failure. Valid until the next call. */
+const char* proa_last_error_stack(void);
+
 /* Version of the library, such as "0.1.0". */
 const char* proa_version(void);
 
 /* Bytes of an element, 0 for an unknown dtype. */
 size_t proa_dtype_size(proa_dtype dtype);
+
+/* -- the process ----------------------------------------------------------------------------- */
+
+/* Sets what a variable of the environment of that name would. PROA_NUM_THREADS: threads of the pool
+ * that the process shares; FLAGS_call_stack_level: 2 (at first) notes the calls that led to an
+ * error, 0 and 1 do not; before the first model is loaded also PROA_ISA, PROA_BF16, PROA_CACHES
+ * and PROA_WINOGRAD, whose values that load checks. Not while another thread may read the
+ * environment. */
+proa_status proa_set_flag(const char* name, const char* value);
+/* The value, empty if none is set, NULL for a name that is no flag; valid until it is set again. */
+const char* proa_flag(const char* name);
+
+/* Loads a shared library of operators written against proa/extension.h, so that models which are
+ * loaded thereafter may name them. The same library twice is loaded once. PROA_NOT_FOUND if there
+ * is no such file, PROA_INVALID_ARGUMENT if it holds no operators, or those for another version of
+ * that header. */
+proa_status proa_load_operators(const char* path);
 
 /* -- configs ------------------------------------------------------------------------------- */
 
@@ -105,6 +126,11 @@ int32_t proa_config_bf16(const proa_config* config);
 
 /* What gives the key of an encrypted model, called once by proa_predictor_create. */
 proa_status proa_config_set_key(proa_config* config, proa_key_callback key, void* context);
+
+/* Sets *value to what the model says of itself under a key, NULL if nothing: `passes` are the names
+ * of the graph passes that wrote it, with commas. The file is read; the text is valid until the
+ * next call. */
+proa_status proa_config_metadata(proa_config* config, const char* key, const char** value);
 
 /* A predictor of a config, which may change or end thereafter. On failure *predictor is NULL. */
 proa_status proa_predictor_create(const proa_config* config, proa_predictor** predictor);

@@ -1,5 +1,6 @@
-"""A C program built against the installed header and library."""
+"""C programs built against the installed headers and library."""
 
+import ctypes
 import shutil
 import subprocess
 from importlib.resources import files
@@ -7,8 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cpp_programs import built, needs_cpp, run
 from inference_models import loop, mlp, write_loop, write_mlp
 
+from proa_inference.cli import main
+
+LIBRARY = "libproa_inference.so"
 SOURCE = Path(__file__).parent.parent / "csrc" / "tests" / "capi_test.c"
 
 
@@ -38,3 +43,26 @@ def test_a_c_program_runs_a_model(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@needs_cpp
+@pytest.mark.feature("L519")
+def test_a_c_program_runs_models_by_the_names_of_paddle_inference(tmp_path):
+    program = built("pd_api_test.c", tmp_path)
+    (tmp_path / "folder").mkdir()
+    model = write_mlp(tmp_path / "folder" / "mlp.proa")
+    assert main(["optimize", str(model), str(tmp_path / "passes.proa")]) == 0
+    printed = run(program, model, tmp_path / "folder", tmp_path / "passes.proa")
+    want = mlp(np.ones((1, 6), np.float32))[0][0]
+    np.testing.assert_allclose(np.array(printed.split(), float), want, rtol=1e-4)
+
+
+#: The functions of Paddle Inference's C interface, by its reference of 2.x.
+PADDLE = (Path(__file__).parent / "paddle_c_names.txt").read_text().split()
+
+
+def test_every_function_of_paddle_inference_is_exported():
+    library = ctypes.CDLL(str(Path(str(files("proa_inference"))) / "lib" / LIBRARY))
+    assert len(PADDLE) == 88
+    for name in PADDLE:
+        assert getattr(library, name)

@@ -1,4 +1,7 @@
 // The C functions of proa_inference.h over the engine. No exception leaves this file.
+#include <errno.h>
+#include <sys/stat.h>
+
 #include <exception>
 #include <memory>
 #include <new>
@@ -19,7 +22,30 @@ namespace {
 static_assert(PROA_MAX_RANK == proa::kMaxRank);
 static_assert(PROA_COMPLEX128 == static_cast<int>(proa::DType::kC128));
 
-thread_local std::string last_error;
+thread_local std::string last_error, last_stack;
+thread_local std::vector<void*> last_frames;
+
+/// Errors note their calls from the start, unless the environment has another level.
+const bool stacks_at_first = [] {
+  const std::string level = proa::process_setting("FLAGS_call_stack_level");
+  proa::set_error_stacks(level.empty() || level == "2");
+  return true;
+}();
+
+/// The status of a failed call of the engine. The numbers of files and of linear algebra coincide.
+proa_status status_of(Status status) {
+  switch (status) {
+    case Status::kInvalidArgument:
+    case Status::kOutOfRange:
+    case Status::kUnimplemented:
+    case Status::kResourceExhausted:
+    case Status::kBadModel:
+    case Status::kVersion:
+      return static_cast<proa_status>(status);
+    default:
+      return PROA_FAILED;
+  }
+}
 
 proa::EngineOptions options(int32_t threads) {
   proa::EngineOptions o;
@@ -76,6 +102,12 @@ namespace proa::capi {
 
 proa_status fail(proa_status status, std::string what) {
   last_error = std::move(what);
+  last_stack.clear();
+  try {
+    last_frames = error_frames();
+  } catch (const std::bad_alloc&) {
+    last_frames.clear();
+  }
   return status;
 }
 
@@ -83,12 +115,23 @@ proa_status missing(const char* where, const char* what) {
   return fail(PROA_INVALID_ARGUMENT, std::string("[") + where + "] " + what);
 }
 
+bool is_absent(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+proa_status absent(const char* where, const std::string& path) {
+  return fail(PROA_NOT_FOUND,
+              std::string("[") + where + "] expected a file, got none at '" + path + "'");
+}
+
 proa_status status_of_exception(const char* where) {
   try {
     throw;
   } catch (const EngineError& e) {
-    return fail(e.status == Status::kNotAView ? PROA_FAILED : static_cast<proa_status>(e.status),
-                e.what());
+    const proa_status status = fail(status_of(e.status), e.what());
+    last_stack = e.stack();
+    return status;
   } catch (const std::bad_alloc&) {
     return fail(PROA_RESOURCE_EXHAUSTED, std::string("[") + where + "] memory is exhausted");
   } catch (const std::exception& e) {
@@ -120,6 +163,17 @@ PROA_EXPORT int32_t proa_abi_version(void) { return PROA_INFERENCE_ABI; }
 
 PROA_EXPORT const char* proa_last_error(void) { return last_error.c_str(); }
 
+PROA_EXPORT const char* proa_last_error_stack(void) {
+  try {
+    if (last_stack.empty()) {
+      last_stack = proa::stack_text(last_frames.data(), static_cast<int>(last_frames.size()));
+    }
+  } catch (const std::bad_alloc&) {
+    return "";
+  }
+  return last_stack.c_str();
+}
+
 PROA_EXPORT proa_status proa_predictor_load(const char* path, int32_t threads,
                                             proa_predictor** predictor) {
   constexpr const char* kWhere = "proa_predictor_load";
@@ -127,6 +181,7 @@ PROA_EXPORT proa_status proa_predictor_load(const char* path, int32_t threads,
   *predictor = nullptr;
   if (path == nullptr) return missing(kWhere, "path must not be NULL");
   if (threads < 0) return missing(kWhere, "threads must be >= 0");
+  if (proa::capi::is_absent(path)) return proa::capi::absent(kWhere, path);
   return guarded(kWhere,
                  [&] { *predictor = wrap(proa::Engine::load(path, options(threads))).release(); });
 }

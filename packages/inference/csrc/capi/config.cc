@@ -45,8 +45,8 @@ bool encrypted_file(const std::string& path) {
   return proa::capi::is_encrypted(start, sizeof(start));
 }
 
-std::unique_ptr<proa::Engine> load_encrypted(const proa_config& config, const uint8_t* bytes,
-                                             size_t size) {
+/// The bytes of an encrypted model, decrypted.
+std::vector<uint8_t> decrypted(const proa_config& config, const uint8_t* bytes, size_t size) {
   if (config.key == nullptr) {
     throw EngineError(Status::kInvalidArgument,
                       "[proa_predictor_create] expected a key by proa_config_set_key for an "
@@ -60,8 +60,14 @@ std::unique_ptr<proa::Engine> load_encrypted(const proa_config& config, const ui
   std::vector<uint8_t> plain(size);
   proa::capi::decrypt(bytes, size, key, plain.data());
   memset(key, 0, sizeof(key));
-  const size_t count = size - proa::capi::kHeaderBytes - proa::capi::kTagBytes;
-  auto engine = proa::Engine::from_bytes(plain.data(), count, options(config));
+  plain.resize(size - proa::capi::kHeaderBytes - proa::capi::kTagBytes);
+  return plain;
+}
+
+std::unique_ptr<proa::Engine> load_encrypted(const proa_config& config, const uint8_t* bytes,
+                                             size_t size) {
+  std::vector<uint8_t> plain = decrypted(config, bytes, size);
+  auto engine = proa::Engine::from_bytes(plain.data(), plain.size(), options(config));
   memset(plain.data(), 0, plain.size());
   return engine;
 }
@@ -81,6 +87,14 @@ std::unique_ptr<proa::Engine> load(const proa_config& config) {
   if (!encrypted_file(config.path)) return proa::Engine::load(config.path, options(config));
   const std::vector<uint8_t> bytes = read_file(config.path);
   return load_encrypted(config, bytes.data(), bytes.size());
+}
+
+std::vector<std::pair<std::string, std::string>> metadata(const proa_config& config) {
+  std::vector<uint8_t> bytes = config.in_memory ? config.bytes : read_file(config.path);
+  if (proa::capi::is_encrypted(bytes.data(), bytes.size())) {
+    bytes = decrypted(config, bytes.data(), bytes.size());
+  }
+  return proa::model_metadata(bytes.data(), bytes.size());
 }
 
 /// Graphs are rewritten ahead of time, by Python; such a file says so.
@@ -176,12 +190,34 @@ PROA_EXPORT proa_status proa_config_set_key(proa_config* config, proa_key_callba
   return PROA_OK;
 }
 
+PROA_EXPORT proa_status proa_config_metadata(proa_config* config, const char* key,
+                                             const char** value) {
+  constexpr const char* kWhere = "proa_config_metadata";
+  if (config == nullptr || key == nullptr || value == nullptr) {
+    return missing(kWhere, "config, key and value must not be NULL");
+  }
+  *value = nullptr;
+  if (!config->path.empty() && proa::capi::is_absent(config->path)) {
+    return proa::capi::absent(kWhere, config->path);
+  }
+  return guarded(kWhere, [&] {
+    for (auto& [name, text] : metadata(*config)) {
+      if (name != key) continue;
+      config->metadata = text;
+      *value = config->metadata.c_str();
+    }
+  });
+}
+
 PROA_EXPORT proa_status proa_predictor_create(const proa_config* config,
                                               proa_predictor** predictor) {
   constexpr const char* kWhere = "proa_predictor_create";
   if (predictor == nullptr) return missing(kWhere, "predictor must not be NULL");
   *predictor = nullptr;
   if (config == nullptr) return missing(kWhere, "config must not be NULL");
+  if (!config->path.empty() && proa::capi::is_absent(config->path)) {
+    return proa::capi::absent(kWhere, config->path);
+  }
   return guarded(kWhere, [&] {
     auto engine = load(*config);
     if (config->bf16) check_bf16(*engine);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proa/runtime/engine.h"
+#include "proa/runtime/process.h"
 #include "proa_inference.h"
 
 #define PROA_EXPORT extern "C" __attribute__((visibility("default")))
@@ -23,6 +24,9 @@ struct Slot {
 /// Sets the message of this thread's last failure and returns the status.
 proa_status fail(proa_status status, std::string what);
 proa_status missing(const char* where, const char* what);
+/// Whether there is nothing at the path, and the failure that says so.
+bool is_absent(const std::string& path);
+proa_status absent(const char* where, const std::string& path);
 std::unique_ptr<proa_predictor> wrap(std::unique_ptr<Engine> engine);
 /// The status of the exception that is being handled, whose message becomes the last failure.
 proa_status status_of_exception(const char* where);
@@ -56,6 +60,7 @@ struct proa_config {
   bool bf16 = false;
   proa_key_callback key = nullptr;
   void* key_context = nullptr;
+  std::string metadata;  // the text that proa_config_metadata gave last
 };
 
 struct proa_predictor {

@@ -136,6 +136,9 @@ int test_config(const std::string& path) {
   CHECK(status_of([&] { config.SetCpuMathLibraryNumThreads(-1); }) == PROA_INVALID_ARGUMENT);
   CHECK(config.pass_builder()->AllPasses().empty());
   CHECK(status_of([&] { config.pass_builder()->AppendPass("x"); }) == PROA_UNIMPLEMENTED);
+  CHECK(infer::Config().pass_builder()->AllPasses().empty());
+  CHECK(status_of([&] { infer::Config("no such file").pass_builder(); }) == PROA_NOT_FOUND);
+  CHECK(status_of([&] { infer::CreatePredictor(infer::Config("none")); }) == PROA_NOT_FOUND);
   CHECK(!infer::GetVersion().empty());
   CHECK(infer::GetNumBytesOfDataType(infer::DataType::FLOAT16) == 2);
   return 0;

@@ -12,6 +12,7 @@ import numpy as np
 from proa.base import files
 from proa.cli import exit_code
 from proa.errors import InvalidArgumentError
+from proa.utils.cpp_extension import load_library
 from proa_inference.bench import random_inputs, time_runs
 from proa_inference.compare import compare_models, comparison_table
 from proa_inference.config import Config
@@ -64,6 +65,14 @@ def _parser() -> argparse.ArgumentParser:
     encrypt.add_argument(
         "--key-file", type=Path, required=True, help="a file of 32 bytes"
     )
+    for command in (bench, inspect, optimize, compare):
+        command.add_argument(
+            "--operators",
+            action="append",
+            default=[],
+            metavar="FILE.so",
+            help="a library of operators in C++ that the model names",
+        )
     where = commands.add_parser(
         "where",
         help="print the folder of headers, of the library or of CMake's package",
@@ -213,6 +222,8 @@ def main(argv: list[str] | None = None) -> int:
             "bench": _bench, "inspect": _inspect, "optimize": _optimize,
             "compare": _compare, "encrypt": _encrypt, "where": _where,
         }  # fmt: skip
+        for library in getattr(options, "operators", []):
+            load_library(library)
         commands[options.command](options)
 
     return exit_code("proa-infer", run)

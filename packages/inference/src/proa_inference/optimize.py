@@ -16,6 +16,7 @@ from proa_inference.passes import CHAINS
 
 _log = logging.getLogger("proa_inference")
 _OPTIMIZED = "_optimized.proa"
+_PASSES = "passes"  # of the metadata: names of those that wrote the graph
 
 
 def optimized_program(config: Config) -> Program:
@@ -44,6 +45,7 @@ def _run_passes(program: Program, config: Config) -> None:
         _apply_in_steps(program, names, Path(config.optim_cache_dir() or "."))
     else:
         passes.apply(program, names)
+    program.metadata[_PASSES] = ",".join(names)
     if not config.glog_info_disabled():
         after = sum(1 for _ in program.nodes())
         _log.info("%d passes: %d nodes became %d", len(names), before, after)
