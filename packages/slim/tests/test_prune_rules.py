@@ -10,6 +10,7 @@ import proa
 from proa import nn
 from proa.nn import functional as F
 from proa.static import InputSpec
+from proa.vision.ops import DeformConv2D
 from proa_slim.analysis.recorded import RecordedNetwork
 from proa_slim.prune import DependencyGraph, Pruner, prune_channels
 from proa_slim.prune.network import PrunableNetwork
@@ -152,6 +153,86 @@ def test_transposed_convolutions_and_instance_norm():
     other = nn.Sequential(nn.Conv2D(3, 8, 1), nn.InstanceNorm2D(8), nn.Conv2D(8, 2, 1))
     prune_channels(other, [1, 3, 5, 5], 0.5)
     assert other[1]._num_features == 4 and other(proa.randn([1, 3, 5, 5])).shape[1] == 2
+
+
+class Deformable(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2D(3, 8, 3, padding=1)
+        self.offset = nn.Conv2D(8, 27, 3, padding=1)
+        self.conv = DeformConv2D(8, 12, 3, padding=1, bias_attr=False)
+        self.norm, self.last = nn.BatchNorm2D(12), nn.Conv2D(12, 4, 1)
+
+    def forward(self, x):
+        x = F.relu(self.stem(x))
+        moved = self.offset(x)
+        y = self.conv(x, moved[:, :18], F.sigmoid(moved[:, 18:]))
+        return self.last(F.relu(self.norm(y)))
+
+
+def test_deformable_convolutions_lose_channels_of_input_and_output():
+    net = Deformable()
+    pruner = zeroed_equals_removed(net, (None, 3, 6, 6))
+    assert [group.layers for group in pruner.groups] == [("stem",), ("conv",)]
+    assert net.conv.weight.shape == [6, 4, 3, 3]
+    assert net.offset.weight.shape == [27, 4, 3, 3]
+
+
+class Detector(nn.Layer):
+    """YOLOv3's two heads: the coarse map is enlarged and meets the fine one."""
+
+    def __init__(self):
+        super().__init__()
+        self.fine = nn.Conv2D(3, 8, 3, stride=2, padding=1)
+        self.coarse = nn.Conv2D(8, 12, 3, stride=2, padding=1)
+        self.lateral = nn.Conv2D(12, 6, 1)
+        self.neck = nn.Conv2D(14, 10, 3, padding=1)
+        self.heads = nn.LayerList([nn.Conv2D(12, 7, 1), nn.Conv2D(10, 7, 1)])
+
+    def forward(self, x):
+        fine = F.relu(self.fine(x))
+        coarse = F.relu(self.coarse(fine))
+        larger = F.interpolate(self.lateral(coarse), scale_factor=2, mode="nearest")
+        both = F.relu(self.neck(proa.concat([larger, fine], 1)))
+        return self.heads[0](coarse), self.heads[1](both)
+
+
+def test_detection_heads_stay_whole_and_what_they_read_shrinks():
+    net = Detector()
+    pruner = Pruner(net, [None, 3, 8, 8])
+    layers = [group.layers for group in pruner.groups]
+    assert layers == [("fine",), ("coarse",), ("lateral",), ("neck",)]
+    assert set(pruner.skipped) == {"heads.0", "heads.1"}
+    pruner.prune_groups({group.name: 0.5 for group in pruner.groups})
+    assert net.neck.weight.shape == [5, 3 + 4, 3, 3]
+    assert [head.weight.shape for head in net.heads] == [[7, 6, 1, 1], [7, 5, 1, 1]]
+    outputs = net(proa.randn([2, 3, 8, 8]))
+    assert [y.shape for y in outputs] == [[2, 7, 2, 2], [2, 7, 4, 4]]
+
+
+class AtrousPyramid(nn.Layer):
+    """DeepLab's: dilated convolutions, and the mean of the image enlarged again."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2D(3, 8, 3, padding=1)
+        self.atrous = nn.Conv2D(8, 6, 3, padding=2, dilation=2)
+        self.pool, self.image = nn.AdaptiveAvgPool2D(1), nn.Conv2D(8, 4, 1)
+        self.project, self.last = nn.Conv2D(10, 8, 1), nn.Conv2D(8, 2, 1)
+
+    def forward(self, x):
+        y = F.relu(self.stem(x))
+        whole = F.interpolate(
+            self.image(self.pool(y)), size=y.shape[2:], mode="bilinear"
+        )
+        y = F.relu(self.project(proa.concat([self.atrous(y), whole], 1)))
+        return F.interpolate(self.last(y), scale_factor=2, mode="bilinear")
+
+
+def test_atrous_pyramids_lose_channels_of_each_branch():
+    pruner = zeroed_equals_removed(AtrousPyramid(), (None, 3, 6, 6))
+    layers = [group.layers for group in pruner.groups]
+    assert sorted(layers) == [("atrous",), ("image",), ("project",), ("stem",)]
 
 
 class SqueezeExcite(nn.Layer):

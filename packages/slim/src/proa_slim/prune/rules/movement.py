@@ -249,6 +249,9 @@ def _slice(flow: Flow, node: Node) -> list[Axes]:
         if labels is None:
             continue
         first, last, _ = slice(start, stop, step).indices(size)
+        if (first, last) == (0, 1) and node not in flow.computing:
+            axes[axis % rank] = None  # its shape alone is read: any index will do
+            continue
         axes[axis % rank] = labels[slice(start, stop, step)]
         if step == 1:
             cut.append((position, labels))

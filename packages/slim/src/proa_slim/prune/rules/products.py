@@ -1,4 +1,4 @@
-"""Products with weights: linear, matmul, convolution, embedding, attention."""
+"""Products with weights: linear, matmul, convolution, rows by number, attention."""
 
 from __future__ import annotations
 
@@ -121,6 +121,16 @@ def _embedding(flow: Flow, node: Node) -> list[Axes]:
     return [[*[None] * len(ids), table[1]]]
 
 
+def _blend_rows(flow: Flow, node: Node) -> list[Axes]:
+    """Sums of rows (pixels, channels), which a deformable convolution reads by number:
+    channels pass.
+    """
+    x = flow.input(node, 0) or []
+    others = [labels for i in (1, 2) for labels in flow.input(node, i) or []]
+    flow.keep([x[0], *others], Reason("{} reads it by number", node))
+    return [[None, x[1]]]
+
+
 def _attention(flow: Flow, node: Node) -> list[Axes]:
     """q, k, v (batch, length, heads, d): heads go together, each stays whole."""
     q, k, v = ((flow.input(node, i) or []) for i in range(3))
@@ -153,5 +163,6 @@ RULES: dict[str, Rule] = {
         _convolution,
     ),
     "embedding": _embedding,
+    "blend_rows": _blend_rows,
     "attention": _attention,
 }
