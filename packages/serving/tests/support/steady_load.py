@@ -1,4 +1,4 @@
-"""Clients that send requests until they are told to stop, and count how they ended."""
+"""Clients that send requests until they are stopped, and count how they ended."""
 
 from __future__ import annotations
 
