@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import proa
+import proa.nn.functional as F
 import proa_slim
+from proa import nn
 from proa_inference import Config, create_predictor
 
 pytest.importorskip("onnx")
@@ -46,3 +48,82 @@ def test_a_loaded_model_is_quantized_and_runs_in_the_predictor(tmp_path: Path) -
     (found,) = create_predictor(Config(path)).run([batches[0]])
     assert np.abs(found - exact).max() < 0.03 * np.abs(exact).max()
     assert not np.array_equal(found, exact)  # it did run in integers
+
+
+class Calibration:
+    """Batches that onnxruntime's quantizer reads."""
+
+    def __init__(self, batches: list[np.ndarray]) -> None:
+        self.left = iter(batches)
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        batch = next(self.left, None)
+        return None if batch is None else {"x": batch}
+
+
+class Residual(nn.Layer):
+    """Convolutions, a residual, a product of channels and a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2D(3, 16, 3, padding=1, stride=2)
+        self.depth = nn.Conv2D(16, 16, 3, padding=1, groups=16)
+        self.point = nn.Conv2D(16, 16, 1)
+        self.last = nn.Conv2D(16, 24, 3, padding=1)
+        self.fc = nn.Linear(24, 10)
+
+    def forward(self, x: proa.Tensor) -> proa.Tensor:
+        x = F.relu(self.stem(x))
+        x = F.relu(x + self.point(F.relu(self.depth(x))))
+        x = F.relu(self.last(F.max_pool2d(x, 2)))
+        return self.fc(x.mean([2, 3]))
+
+
+@pytest.mark.feature("L549")
+@pytest.mark.feature("L544")
+@pytest.mark.parametrize("kinds", ["u8s8", "s8s8"])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_graph_that_onnxruntime_quantized_runs_in_integers(
+    tmp_path: Path, kinds: str, per_channel: bool
+) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    proa.seed(3)
+    net = Residual()
+    net.eval()
+    spec = [proa.static.InputSpec([None, 3, 32, 32], "float32", "x")]
+    proa.onnx.export(net, str(tmp_path / "net"), spec, opset_version=17)
+    rng = np.random.default_rng(0)
+    batches = [rng.standard_normal((8, 3, 32, 32)).astype(np.float32) for _ in range(5)]
+    types = quantization.QuantType
+    path = str(tmp_path / "net.qdq.onnx")
+    quantization.quantize_static(
+        str(tmp_path / "net.onnx"),
+        path,
+        Calibration(batches),
+        quant_format=quantization.QuantFormat.QDQ,
+        activation_type=types.QUInt8 if kinds == "u8s8" else types.QInt8,
+        weight_type=types.QInt8,
+        per_channel=per_channel,
+    )
+    config = Config(path)
+    predictor = create_predictor(config)
+    ops = [step.op for step in predictor.profile([batches[0]])]
+    assert ops.count("conv2d_int8") == 4
+    assert ops.count("linear_int8") == 1
+    assert ops.count("add_int8") == 1
+    assert not {"conv2d", "conv2d_act", "linear", "linear_act"} & set(ops)
+    # As onnxruntime computes the graph as it is written: without its own fusions, which
+    # add biases as integers.
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(9).standard_normal((64, 3, 32, 32)).astype(np.float32)
+    (want,) = session.run(None, {"x": x})
+    (got,) = predictor.run([x])
+    # A sum that two float32 roundings leave on different sides of a half moves an
+    # integer by one: few do, and the classes are the same.
+    span = np.abs(want).max()
+    assert np.abs(got - want).max() < 0.02 * span
+    assert np.abs(got - want).mean() < 0.001 * span
+    assert (got.argmax(1) == want.argmax(1)).mean() >= 0.98

@@ -255,6 +255,24 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: raw.mean_int8(ones([2, 3, 0, 4]).astype("int8"), scale=1),
         "expected x of 4 axes (n, c, h, w) with pixels, got x.shape=(2, 3, 0, 4)",
     ),
+    "quantize_affine": (
+        lambda: raw.quantize_affine(ones([2]), ones([1]), zero_point=200),
+        "expected zero_point and low within int8, got zero_point=200, low=-128",
+    ),
+    "integers_of_two": (
+        lambda: raw.add_int8(
+            ones([2, 3]).astype("int8"), ones([3]).astype("int8"),
+            x_scale=1.0, y_scale=1.0, out_scale=1.0,
+        ),
+        "expected arrays of one shape, got x.shape=(2, 3), y.shape=(3,)",
+    ),
+    "recurrent_int8": (
+        lambda: raw.recurrent_int8(
+            ones([5, 2, 6]), ones([6, 2]), ones([6]), ones([2, 2]),
+            cell="gru", h_scale=0.1,
+        ),
+        "expected w of int8, got w.dtype=float32",
+    ),
     "qr": (lambda: raw.qr(ones([2])), "expected x with at least 2 axes, got"),
     "qr_complete": (
         lambda: raw.qr_complete(ones([2])),

@@ -46,10 +46,12 @@ Status check_lengths(const Call& c, int i, int64_t batch) {
 Status check_states(const Call& c, const States& at, const CellSize& size, bool lstm, int64_t batch,
                     int64_t* hidden) {
   const View &w = c.in[at.w], &h0 = c.in[at.h0];
+  const DType dtype = c.in[0].dtype;
   PROA_EXPECT(c, w.rank == 2, "w with 2 axes (gates * hidden, hidden)", shape_of(c, at.w));
   PROA_EXPECT(c, is_matrix(h0, batch, w.shape[1]), "h0 of shape (batch, hidden)",
               shape_of(c, at.h0), named("batch", batch), named("hidden", w.shape[1]));
-  PROA_EXPECT(c, h0.dtype == w.dtype, "states of w's dtype", dtype_of(c, at.h0), dtype_of(c, at.w));
+  PROA_EXPECT(c, h0.dtype == dtype, "states of the dtype of the gates", dtype_of(c, at.h0),
+              dtype_of(c, 0));
   *hidden = first_known(w.shape[1], h0.shape[1]);
   PROA_EXPECT(c, *hidden != 0 && may_equal(w.shape[0], times(size.gates, *hidden)),
               "w of shape (gates * hidden, hidden)", shape_of(c, at.w), named("gates", size.gates));
@@ -59,20 +61,39 @@ Status check_states(const Call& c, const States& at, const CellSize& size, bool 
   if (lstm) {
     PROA_EXPECT(c, is_matrix(c.in[at.c0], batch, *hidden), "c0 of shape (batch, hidden)",
                 shape_of(c, at.c0), named("batch", batch), named("hidden", *hidden));
-    PROA_EXPECT(c, c.in[at.c0].dtype == w.dtype, "states of w's dtype", dtype_of(c, at.c0),
-                dtype_of(c, at.w));
+    PROA_EXPECT(c, c.in[at.c0].dtype == dtype, "states of the dtype of the gates",
+                dtype_of(c, at.c0), dtype_of(c, 0));
   }
   return check_lengths(c, at.length, batch);
 }
 
-/// Input 4 of `recurrent`, if it is given.
-Status check_bias(const Call& c, int64_t gates) {
-  if (c.n_in <= 4 || !c.in[4].given()) return Status::kOk;
-  PROA_EXPECT(c, c.in[4].rank == 1 && may_equal(c.in[4].shape[0], gates),
-              "bias of shape (gates * hidden,)", shape_of(c, 4), named("gates * hidden", gates));
-  PROA_EXPECT(c, c.in[4].dtype == c.in[0].dtype, "bias of the dtype of xg", dtype_of(c, 4),
+/// Input i, a number for each gate, if it is given.
+Status check_gates(const Call& c, int i, int64_t gates) {
+  if (c.n_in <= i || !c.in[i].given()) return Status::kOk;
+  PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], gates),
+              "bias of shape (gates * hidden,)", shape_of(c, i), named("gates * hidden", gates));
+  PROA_EXPECT(c, c.in[i].dtype == c.in[0].dtype, "bias of the dtype of xg", dtype_of(c, i),
               dtype_of(c, 0));
   return Status::kOk;
+}
+
+/// The gates of all steps: xg of shape (length, batch, gates).
+Status check_steps(const Call& c, int64_t batch, int64_t gates) {
+  const View &x = c.in[0], &w = c.in[1];
+  PROA_EXPECT(c,
+              may_equal(x.shape[1], batch) && may_equal(x.shape[2], gates) &&
+                  may_equal(x.shape[2], w.shape[0]),
+              "xg of shape (length, batch, gates * hidden)", shape_of(c, 0), named("batch", batch),
+              named("gates * hidden", gates));
+  return Status::kOk;
+}
+
+/// The results of all steps: columns for each step and sample.
+void sequence(const Call& c, int i, int64_t batch, int64_t columns) {
+  c.out[i].rank = 3;
+  c.out[i].shape[0] = c.in[0].shape[0];
+  c.out[i].shape[1] = batch;
+  c.out[i].shape[2] = columns;
 }
 
 }  // namespace
@@ -88,20 +109,33 @@ Status shape_recurrent(const Call& c) {
   const States at{1, 2, 3, 5};
   PROA_TRY(check_states(c, at, size, cell == kLstm, batch, &hidden));
   const int64_t gates = times(size.gates, hidden);
-  PROA_EXPECT(c,
-              may_equal(x.shape[1], batch) && may_equal(x.shape[2], gates) &&
-                  may_equal(x.shape[2], w.shape[0]),
-              "xg of shape (length, batch, gates * hidden)", shape_of(c, 0), named("batch", batch),
-              named("gates * hidden", gates));
-  PROA_TRY(check_bias(c, gates));
-  for (int i = 0; i <= 3; i += 3) {
-    c.out[i].rank = 3;
-    c.out[i].shape[0] = x.shape[0];
-    c.out[i].shape[1] = batch;
-    c.out[i].shape[2] = i == 0 ? hidden : times(size.kept, hidden);
-  }
+  PROA_TRY(check_steps(c, batch, gates));
+  PROA_TRY(check_gates(c, 4, gates));
+  sequence(c, 0, batch, hidden);
+  sequence(c, 3, batch, times(size.kept, hidden));
   matrix(&c.out[1], batch, hidden);
   matrix(&c.out[2], batch, cell == kLstm ? hidden : 0);
+  return Status::kOk;
+}
+
+Status shape_recurrent_int8(const Call& c) {
+  const auto& a = c.attr<RecurrentInt8Attrs>();
+  const View &x = c.in[0], &w = c.in[1], &h0 = c.in[3];
+  const CellSize size = kCells[a.cell];
+  PROA_EXPECT(c, x.rank == 3, "xg with 3 axes (length, batch, gates * hidden)", shape_of(c, 0));
+  PROA_EXPECT(c, w.dtype == DType::kI8, "w of int8", dtype_of(c, 1));
+  PROA_EXPECT(c, a.h_scale > 0, "h_scale > 0");
+  const int64_t batch = first_known(x.shape[1], h0.rank == 2 ? h0.shape[0] : kUnknown);
+  int64_t hidden;
+  const States at{1, 3, 4, 6};
+  PROA_TRY(check_states(c, at, size, a.cell == kLstm, batch, &hidden));
+  const int64_t gates = times(size.gates, hidden);
+  PROA_TRY(check_steps(c, batch, gates));
+  PROA_TRY(check_gates(c, 2, gates));
+  PROA_TRY(check_gates(c, 5, gates));
+  sequence(c, 0, batch, hidden);
+  matrix(&c.out[1], batch, hidden);
+  matrix(&c.out[2], batch, a.cell == kLstm ? hidden : 0);
   return Status::kOk;
 }
 

@@ -21,6 +21,14 @@ Status check_scale(const Call& c, int i, int64_t axis) {
   return Status::kOk;
 }
 
+bool is_int8(int64_t v) { return v >= -128 && v <= 127; }
+
+int64_t numel_of(const View& v) {
+  int64_t n = 1;
+  for (int d = 0; d < v.rank; ++d) n = v.shape[d] == kUnknown ? kUnknown : n * v.shape[d];
+  return n;
+}
+
 /// Inputs i and k have one shape and dtype.
 Status check_alike(const Call& c, int i, int k) {
   PROA_EXPECT(c, c.in[i].dtype == c.in[k].dtype, "arrays of one dtype", dtype_of(c, i),
@@ -65,6 +73,25 @@ Status shape_planes(const Call& c) {
 
 Status shape_quantize(const Call& c) {
   PROA_TRY(check_scale(c, 1, c.attr<QuantizeAttrs>().axis));
+  return shape_same(c);
+}
+
+Status shape_quantize_affine(const Call& c) {
+  const auto& a = c.attr<QuantizeAffineAttrs>();
+  PROA_EXPECT(c, is_int8(a.zero_point) && is_int8(a.low), "zero_point and low within int8",
+              named("zero_point", a.zero_point), named("low", a.low));
+  PROA_EXPECT(c, may_equal(numel_of(c.in[1]), 1), "scale with one element", shape_of(c, 1));
+  PROA_EXPECT(c, c.in[1].dtype == DType::kF32, "scale of float32", dtype_of(c, 1));
+  return shape_same(c);
+}
+
+// add_int8 and mul_int8, whose attributes are the same.
+Status shape_integers_of_two(const Call& c) {
+  const auto& a = c.attr<AddInt8Attrs>();
+  PROA_TRY(check_alike(c, 0, 1));
+  const bool within = is_int8(a.x_zero) && is_int8(a.y_zero) && is_int8(a.out_zero);
+  PROA_EXPECT(c, within && is_int8(a.low), "zeros and low within int8", named("x_zero", a.x_zero),
+              named("y_zero", a.y_zero), named("out_zero", a.out_zero), named("low", a.low));
   return shape_same(c);
 }
 

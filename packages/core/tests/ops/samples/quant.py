@@ -280,3 +280,44 @@ Sample(
     rtol={"float32": 0.0},
     atol={"float32": 0.0},
 )
+
+
+def _affine(v: Any, scale: float, zero: int, low: int) -> Any:
+    whole = np.rint(v / np.float32(scale)) + np.float32(zero)
+    return np.clip(whole, low, 127).astype(np.int8)
+
+
+def _of_two(combine: Any) -> Any:
+    def ref(
+        x: Any, y: Any, *, x_scale: float, y_scale: float, out_scale: float,
+        x_zero: int = 0, y_zero: int = 0, out_zero: int = 0, low: int = -128,
+    ) -> Any:  # fmt: skip
+        a = (x.astype(np.float32) - np.float32(x_zero)) * np.float32(x_scale)
+        b = (y.astype(np.float32) - np.float32(y_zero)) * np.float32(y_scale)
+        return _affine(combine(a, b), out_scale, out_zero, low)
+
+    return ref
+
+
+_OF_TWO_CASES = [
+    case(_int8(3, 5, 7), _int8(3, 5, 7), x_scale=0.02, y_scale=0.05, out_scale=0.06),
+    case(
+        _int8(2, 300), _int8(2, 300), x_scale=0.02, x_zero=-128, y_scale=0.01,
+        y_zero=17, out_scale=0.03, out_zero=-20, low=-20,
+    ),
+    case(_int8(0, 3), _int8(0, 3), x_scale=1.0, y_scale=1.0, out_scale=1.0),
+]  # fmt: skip
+Sample(
+    "quantize_affine",
+    ref=lambda x, scale, *, zero_point, low=-128: _affine(
+        x.astype(np.float32), scale.reshape(-1)[0], zero_point, low
+    ),
+    cases=[
+        case((2, 3, 4), _ONE, zero_point=-128),
+        case((5, 300), _ONE, zero_point=7),
+        case((5, 7), _ONE, zero_point=-20, low=-20),
+        case((), _ONE, zero_point=0, low=-127),
+    ],
+)
+Sample("add_int8", ref=_of_two(np.add), cases=_OF_TWO_CASES, dtypes=("int8",))
+Sample("mul_int8", ref=_of_two(np.multiply), cases=_OF_TWO_CASES, dtypes=("int8",))

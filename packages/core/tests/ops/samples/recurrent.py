@@ -187,3 +187,73 @@ Sample(
     atol=_loose,
     grad=False,
 )  # fmt: skip
+
+
+def _recurrent_int8(
+    xg: Any,
+    w: Any,
+    multiplier: Any,
+    h0: Any,
+    c0: Any = None,
+    bias: Any = None,
+    length: Any = None,
+    *,
+    cell: str,
+    h_scale: float,
+    reverse: bool = False,
+) -> Any:
+    time, batch, _ = xg.shape
+    hidden = w.shape[1]
+    y = np.zeros((time, batch, hidden))
+    h = np.array(h0)
+    c = np.zeros((batch, 0)) if c0 is None else np.array(c0)
+    for b in range(batch):
+        steps = range(time if length is None else min(length[b], time))
+        for t in reversed(steps) if reverse else steps:
+            whole = np.rint(h[b].astype(np.float32) / np.float32(h_scale))
+            sums = w.astype(np.int64) @ np.clip(whole, -127, 127).astype(np.int64)
+            part = sums * multiplier + (0 if bias is None else bias)
+            h[b], c[b], _ = _cell(cell, xg[t, b], part, h[b], c[b])
+            y[t, b] = h[b]
+    return y, h, c
+
+
+def _int8_case(
+    cell: str, time: int, batch: int, hidden: int, length: Any = None, **attrs: Any
+) -> Any:
+    """States that a rounding of the last bit does not move to another integer."""
+    n = _GATES[cell] * hidden
+    state = (batch, hidden)
+
+    def drawn(low: float, high: float, *shape: int) -> Any:
+        return lambda rng: rng.uniform(low, high, shape).astype(np.float32)
+
+    return case(
+        drawn(-1, 1, time, batch, n),
+        lambda rng: rng.integers(-127, 128, (n, hidden)).astype(np.int8),
+        drawn(1e-5, 1e-4, n),
+        state,
+        state if cell == "lstm" else None,
+        drawn(-1, 1, n),
+        None if length is None else np.array(length),
+        cell=cell,
+        h_scale=1 / 127,
+        **attrs,
+    )
+
+
+Sample(
+    "recurrent_int8",
+    ref=_recurrent_int8,
+    cases=[
+        *(_int8_case(cell, 4, 3, 5) for cell in _GATES),
+        *(_int8_case(cell, 4, 3, 17, [4, 0, 2], reverse=True) for cell in _GATES),
+        *(_int8_case(cell, 3, 9, 40, [1, 3, 2] * 3) for cell in _GATES),
+        _int8_case("lstm", 0, 2, 3),
+        _int8_case("gru", 2, 0, 3),
+    ],
+    # A state at the edge of two integers may be rounded to either.
+    rtol={"float32": 1e-3},
+    atol={"float32": 2e-3},
+    grad=False,
+)

@@ -15,6 +15,17 @@ struct Int8Kernels {
   int64_t run_units() const { return (run + kInt8Steps - 1) / kInt8Steps; }
   int64_t units() const { return taps_h * runs * run_units(); }
 };
+/// Steps between rows of a left side; rows a multiple of 2 KiB apart would evict each other.
+inline int64_t int8_pitch(int64_t k) {
+  const int64_t whole = (k + kInt8Steps - 1) / kInt8Steps * kInt8Steps;
+  return whole * static_cast<int64_t>(sizeof(Int8Step)) % 2048 == 0 ? whole + 64 : whole;
+}
+/// Bytes of a left side of that many rows, as the micro-kernel reads them.
+inline size_t int8_rows_bytes(int64_t rows, int64_t k) {
+  const size_t whole = static_cast<size_t>(rows + kTileRows);
+  return (whole * static_cast<size_t>(int8_pitch(k)) * sizeof(Int8Step) + 127) & ~size_t{63};
+}
+
 /// The packed form begins with what each column's sums start from.
 size_t int8_packed_size(const Int8Kernels& w);
 void int8_pack(const Int8Kernels& w, void* packed);

@@ -24,18 +24,6 @@ int64_t rows_of(const View& x) {
   return m;
 }
 
-/// Steps between rows of the copy; rows a multiple of 2 KiB apart would evict each other.
-int64_t pitch_of(int64_t k) {
-  const int64_t whole = (k + kInt8Steps - 1) / kInt8Steps * kInt8Steps;
-  return whole * static_cast<int64_t>(sizeof(Int8Step)) % 2048 == 0 ? whole + 64 : whole;
-}
-
-size_t copy_bytes(const Call& c) {
-  const size_t rows = static_cast<size_t>(rows_of(c.in[0]) + kTileRows);
-  return (rows * static_cast<size_t>(pitch_of(c.in[1].shape[0])) * sizeof(Int8Step) + 127) &
-         ~size_t{63};
-}
-
 /// A row as steps. On its own, as bytes that are written may be anything else for the compiler.
 void copy_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* __restrict to) {
   if (stride == 1)
@@ -47,7 +35,7 @@ void copy_row(const int8_t* from, int64_t stride, int64_t k, Int8Step* __restric
 void copy_rows(const Call& c, int64_t k, Int8Step* to) {
   const View& x = c.in[0];
   const MatrixRef whole = row_matrix(x);
-  const int64_t stride = x.stride[x.rank - 1], pitch = pitch_of(k);
+  const int64_t stride = x.stride[x.rank - 1], pitch = int8_pitch(k);
   parallel_for(c, rows_of(x), 1 + 65536 / (k + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       copy_row(x.as<const int8_t>() + whole.rows.at(i), stride, k, to + i * pitch);
@@ -85,7 +73,7 @@ Status linear_int8(const Call& c) {
   p.a = rest;
   p.rows = 1;
   p.cols = p.g.m;
-  p.patches = {pitch_of(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
+  p.patches = {int8_pitch(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
   p.run = w.run_units();
   implicit_gemm(c, p);
   return Status::kOk;
@@ -93,7 +81,7 @@ Status linear_int8(const Call& c) {
 
 size_t linear_int8_scratch(const Call& c) {
   const Int8Kernels w = weights(c);
-  size_t bytes = int8_epilogue_bytes(w.outs) + copy_bytes(c);
+  size_t bytes = int8_epilogue_bytes(w.outs) + int8_rows_bytes(rows_of(c.in[0]), w.depth);
   if (c.packed == nullptr) bytes += int8_packed_size(w);
   return bytes;
 }

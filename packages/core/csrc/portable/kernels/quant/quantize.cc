@@ -1,5 +1,5 @@
-// Symmetric int8 element by element: q = clamp(round(x / scale), -127, 127), and what belongs to
-// it.
+// int8 element by element: q = clamp(round(x / scale), -127, 127), its asymmetric form, and what
+// belongs to them.
 #include "proa/gen/attrs/quant.h"
 #include "proa/simd/vec.h"
 
@@ -99,8 +99,8 @@ PROA_NOINLINE void scatter(const float* from, int64_t step, int64_t n, T* to) {
   }
 }
 
-/// out = f(x, scale, dy), a block at a time.
-template <class Out, class In, class F>
+/// out = f(x, scale, dy), a block at a time; `dy` is a second array of x's shape, or null.
+template <class Out, class In, class Other = float, class F>
 void map(const Call& c, const View& x, const View& scale, int64_t axis, const View* dy, F f) {
   const View& out = c.out[0];
   const ScaleAxes w = make_scale_axes(out, x, scale, axis, dy);
@@ -111,7 +111,7 @@ void map(const Call& c, const View& x, const View& scale, int64_t axis, const Vi
       const int64_t some = n - i < kBlock ? n - i : kBlock;
       gather(x.as<const In>() + at[1] + i * step[1], step[1], some, v);
       if (step[2] != 0) gather(scale.as<const float>() + at[2] + i * step[2], step[2], some, s);
-      if (dy != nullptr) gather(dy->as<const float>() + at[3] + i * step[3], step[3], some, d);
+      if (dy != nullptr) gather(dy->as<const Other>() + at[3] + i * step[3], step[3], some, d);
       for (int64_t k = 0; k < some; k += kLanes)
         store(v + k, f(load(v + k), load(s + k), load(d + k)));
       scatter(v, step[0], some, out.as<Out>() + at[0] + i * step[0]);
@@ -119,7 +119,50 @@ void map(const Call& c, const View& x, const View& scale, int64_t axis, const Vi
   });
 }
 
+/// clamp(round(x / scale) + zero, low, 127).
+PROA_INLINE VF shifted(VF x, VF scale, VF zero, VF low) {
+  return min(splat(127.0f), max(low, round_even(x / scale) + zero));
+}
+
+PROA_INLINE VF splat_number(double v) { return splat(static_cast<float>(v)); }
+
+/// The integers of f(a, b), of the numbers that x and y stand for.
+template <class Attrs, class F>
+Status of_two(const Call& c, F f) {
+  const auto& a = c.attr<Attrs>();
+  const VF x_zero = splat_number(static_cast<double>(a.x_zero)), x_scale = splat_number(a.x_scale);
+  const VF y_zero = splat_number(static_cast<double>(a.y_zero)), y_scale = splat_number(a.y_scale);
+  const VF zero = splat_number(static_cast<double>(a.out_zero));
+  const VF low = splat_number(static_cast<double>(a.low));
+  float step = static_cast<float>(a.out_scale);
+  View scale;
+  scale.data = &step;
+  scale.dtype = DType::kF32;
+  scale.rank = 0;
+  map<int8_t, int8_t, int8_t>(c, c.in[0], scale, -1, &c.in[1], [=](VF x, VF s, VF y) {
+    return shifted(f((x - x_zero) * x_scale, (y - y_zero) * y_scale), s, zero, low);
+  });
+  return Status::kOk;
+}
+
 }  // namespace
+
+Status quantize_affine(const Call& c) {
+  const auto& a = c.attr<QuantizeAffineAttrs>();
+  const VF zero = splat_number(static_cast<double>(a.zero_point));
+  const VF low = splat_number(static_cast<double>(a.low));
+  map<int8_t, float>(c, c.in[0], c.in[1], -1, nullptr,
+                     [=](VF x, VF s, VF) { return shifted(x, s, zero, low); });
+  return Status::kOk;
+}
+
+Status add_int8(const Call& c) {
+  return of_two<AddInt8Attrs>(c, [](VF a, VF b) { return a + b; });
+}
+
+Status mul_int8(const Call& c) {
+  return of_two<MulInt8Attrs>(c, [](VF a, VF b) { return a * b; });
+}
 
 Status quantize(const Call& c) {
   map<int8_t, float>(c, c.in[0], c.in[1], c.attr<QuantizeAttrs>().axis, nullptr,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from proa.ir.builder import make_node
-from proa.ir.passes.match import made_by, rewrite, same_shape
+from proa.ir.passes.match import made_by, number, rewrite, same_shape
 from proa.ir.program import Node, Program, Value
 from proa.schema import ROWS
 
@@ -25,13 +25,6 @@ _COMMUTES = (
 )
 
 
-def _number(value: Value | None) -> float | None:
-    """A constant of one element."""
-    if value is None or value.data is None or value.data.size != 1:
-        return None
-    return float(np.float32(value.data.reshape(())))
-
-
 def move_quantize_up(program: Program) -> bool:
     """Let integers flow from where numbers are made.
 
@@ -47,7 +40,7 @@ def move_quantize_up(program: Program) -> bool:
     for block in program.blocks:
         nodes: list[Node] = []
         for node in block.nodes:
-            if node.op == "quantize" and _number(node.inputs[1]) is not None:
+            if node.op == "quantize" and number(node.inputs[1]) is not None:
                 above: Node | None = node
                 while above is not None:
                     above = _moved(program, above)
@@ -112,8 +105,8 @@ def _known_integers(node: Node) -> Value | None:
     wide = made_by(node.inputs[0], "dequantize") if node.op == "quantize" else None
     if wide is None or wide.inputs[0] is None or wide.inputs[0].dtype != "int8":
         return None
-    scale = _number(node.inputs[1])
-    return wide.inputs[0] if scale and scale == _number(wide.inputs[1]) else None
+    scale = number(node.inputs[1])
+    return wide.inputs[0] if scale and scale == number(wide.inputs[1]) else None
 
 
 def fuse_integer_epilogue(program: Program) -> bool:
@@ -171,7 +164,7 @@ def _fuse_sum(add: Node) -> bool:
 def _keep_residual_whole(product: Node) -> bool:
     inputs = _inputs(product)
     wide = made_by(inputs[4], "dequantize")
-    scale = None if wide is None else _number(wide.inputs[1])
+    scale = None if wide is None else number(wide.inputs[1])
     if wide is None or scale is None or wide.inputs[0] is None:
         return False
     if wide.inputs[0].dtype != "int8":
@@ -195,7 +188,7 @@ def _fuse_act(node: Node) -> bool:
 
 
 def _fuse_rounding(node: Node) -> bool:
-    product, scale = _product(node.inputs[0], node), _number(node.inputs[1])
+    product, scale = _product(node.inputs[0], node), number(node.inputs[1])
     if product is None or scale is None:
         return False
     attrs = {**product.attrs, "dtype": "int8", "out_scale": scale}
@@ -206,7 +199,7 @@ def _fuse_rounding(node: Node) -> bool:
 def _dequantized(value: Value | None) -> tuple[Value, float] | None:
     """The int8 array and the scale that a value is made of."""
     wide = made_by(value, "dequantize")
-    scale = None if wide is None else _number(wide.inputs[1])
+    scale = None if wide is None else number(wide.inputs[1])
     x = None if wide is None else wide.inputs[0]
     return (x, scale) if x is not None and scale and x.dtype == "int8" else None
 
@@ -223,7 +216,7 @@ def fuse_integer_gate(program: Program) -> bool:
     for block in program.blocks:
         for node in block.nodes:
             product = made_by(node.inputs[0], "mul") if node.op == "quantize" else None
-            step = None if product is None else _number(node.inputs[1])
+            step = None if product is None else number(node.inputs[1])
             if product is None or not step:
                 continue
             if product.outputs[0].only_user is node:

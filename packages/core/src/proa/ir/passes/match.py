@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from proa.ir.attributes import complete
 from proa.ir.program import Node, Value
 
@@ -29,3 +31,10 @@ def rewrite(
 def same_shape(a: Value, b: Value) -> bool:
     """Whether the shapes agree. An unknown batch (axis 0) is taken to be the same."""
     return a.shape == b.shape and -1 not in a.shape[1:]
+
+
+def number(value: Value | None) -> float | None:
+    """A constant of one element, as float32 holds it."""
+    if value is None or value.data is None or value.data.size != 1:
+        return None
+    return float(np.float32(value.data.reshape(())))

@@ -22,6 +22,8 @@ from proa.ir.passes.integers import (
     fuse_integer_mean,
     move_quantize_up,
 )
+from proa.ir.passes.quantized import fuse_quantized
+from proa.ir.passes.recurrent_integers import round_recurrent
 from proa.ir.passes.scaled_convolution import (
     fold_scale,
     fuse_gated_activation,
@@ -40,6 +42,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(fold_scale, level=3),
     Pass(fuse_scale, level=2),
     Pass(fuse_bias, level=2),
+    Pass(fuse_quantized, level=2),
     Pass(fuse_gated_activation, level=2),
     Pass(fuse_epilogue, level=2),
     Pass(fuse_relu, level=2),
@@ -54,6 +57,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(hoist_updates, level=1),
     Pass(split_batch_norm, level=4),
     Pass(chain_elementwise, level=4),
+    Pass(round_recurrent, level=5),
 )
 #: The passes by name, in the same order.
 PASSES: dict[str, Pass] = {p.name: p for p in PIPELINE}
@@ -88,7 +92,8 @@ def optimize(program: Program, level: int = 2) -> bool:
         program: Rewritten in place.
         level: 0 nothing; 1 what keeps every op's result bit-equal; 2 also fusions,
             which may round otherwise; 3 also what changes weights; 4 also chains, of
-            which an engine must receive (`chain_spans`): a file does not keep them.
+            which an engine must receive (`chain_spans`): a file does not keep them;
+            5 also what rounds to fewer bits.
 
     Returns:
         Whether anything changed.

@@ -111,3 +111,43 @@ op(
     doc="Means of the channels of an image, (n, c, 1, 1): sum(x) * (scale / (h * w)) "
     "with an exact sum.",
 )
+
+op(
+    "quantize_affine(x, scale, *, zero_point: int, low: int = -128)",
+    shape="quantize_affine",
+    layout="follow",
+    dtypes=("float32",),
+    out="int8",
+    grad=None,
+    doc="clamp(round(x / scale) + zero_point, low, 127), halves to even: asymmetric "
+    "int8, whose 0 is not that of x. x is about (q - zero_point) * scale. scale is an "
+    "array of one element. A ReLU before it is a low of zero_point.",
+)
+
+_OF_TWO = (
+    "x, y, *, x_scale: float, y_scale: float, out_scale: float, x_zero: int = 0, "
+    "y_zero: int = 0, out_zero: int = 0, low: int = -128"
+)
+_MEANING = (
+    "of the numbers that integers stand for, a = (x - x_zero) * x_scale and b alike, "
+    "as clamp(round(v / out_scale) + out_zero, low, 127). x and y have one shape. Each "
+    "step is rounded to float32."
+)
+op(
+    f"add_int8({_OF_TWO})",
+    shape="integers_of_two",
+    layout="follow",
+    dtypes=("int8",),
+    outputs=("z",),
+    grad=None,
+    doc=f"v = a + b {_MEANING}",
+)
+op(
+    f"mul_int8({_OF_TWO})",
+    shape="integers_of_two",
+    layout="follow",
+    dtypes=("int8",),
+    outputs=("z",),
+    grad=None,
+    doc=f"v = a * b {_MEANING}",
+)

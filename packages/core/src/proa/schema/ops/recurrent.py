@@ -64,3 +64,19 @@ op(
     scratch=True,
     doc="Gradient of recurrent; dbias is of the recurrent bias.",
 )
+op(
+    "recurrent_int8(xg, w, multiplier, h0, c0?, bias?, length?, *, "
+    f"cell: {_CELL}, h_scale: float, reverse: bool = False)",
+    shape="recurrent_int8",
+    dtypes=("float32",),
+    outputs=("y", "h", "c"),
+    grad=REFUSED,
+    autocast="black",
+    scratch=True,
+    pack="w",
+    lite=False,
+    doc="As recurrent, with the product of the states in int8: at each step h becomes "
+    "clamp(round(h / h_scale), -127, 127), whose exact product with w (gates * hidden, "
+    "hidden) in int8 is multiplied by multiplier (gates * hidden,), h_scale times the "
+    "scale of w's row. States, gates and results are float32. Inference only.",
+)

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from proa.ir.builder import make_node
+from proa.ir.passes.match import made_by, number, rewrite, same_shape
+from proa.ir.program import Array, Block, Node, Program, Value
+
+#: Integer form of a product, and the axis of its weight that counts output channels.
+_PRODUCTS = {"conv2d": ("conv2d_int8", 0), "linear": ("linear_int8", 1)}
+_SUMS = {"add": "add_int8", "mul": "mul_int8"}
+_LIMITS = {"uint8": (0, 255), "int8": (-128, 127)}
+#: How far from an integer a weight over its scale may be: some roundings of float32.
+_TOLERANCE = 1e-4
+
+
+class _Rounding(NamedTuple):
+    """x and the constants of clip(round(x / scale) + zero)."""
+
+    x: Value
+    scale: Value
+    step: float
+    zero: int
+    reader: Node  # of x
+
+
+class _Real(NamedTuple):
+    """Integers, and the constants of (q - zero) * scale."""
+
+    q: Value
+    scale: float
+    zero: int
+
+
+def fuse_quantized(program: Program) -> bool:
+    """Compute with the integers of a graph that rounds, as ONNX's QuantizeLinear and
+    DequantizeLinear make it.
+
+    1. cast(clip(round(x / s) + z)) to int8 or uint8 -> quantize_affine(x); a relu
+       before it is a lower bound.
+    2. The same of add(a, b) or mul(a, b), where a and b are (q - z) * s of such
+       integers, of one shape -> add_int8 or mul_int8.
+    3. conv2d or linear of (q - z) * s and a constant weight whose elements are
+       multiples, of up to 128, of one number for each output channel -> conv2d_int8 or
+       linear_int8, which pads with z.
+    4. (q - z) * s of other readers reads the integers of 1 and 2.
+
+    uint8 becomes int8 by taking 128 from integers and zeros. Requires constants.
+    Ensures the same integers for the same x; a sum of products is exact, where the
+    composite rounds it in float32.
+    """
+    changed = False
+    for block in program.blocks:
+        changed |= _Fusion(program, block).run()
+    return changed
+
+
+class _Fusion:
+    """One walk along a block."""
+
+    def __init__(self, program: Program, block: Block) -> None:
+        self.program, self.block = program, block
+        self.integers: dict[Value, Value] = {}  # of uint8: the same less 128, in int8
+        self.nodes: list[Node] = []
+        self.changed = False
+
+    def run(self) -> bool:
+        for node in list(self.block.nodes):
+            if node.op == "cast" and node.outputs[0].dtype in _LIMITS:
+                self.round(node)
+            elif node.op in _PRODUCTS:
+                self.multiply(node)
+            elif node.op == "mul":
+                self.read(node)
+            self.nodes.append(node)
+        if self.changed:
+            self.block.nodes = self.nodes
+            for old, new in self.integers.items():
+                if old.dtype == "int8":
+                    self.block.replace(old, new)
+        return self.changed
+
+    def make(self, op: str, inputs: list[Value | None], attrs: dict[str, Any]) -> Value:
+        made = make_node(self.program, op, inputs, attrs)
+        self.nodes.append(made)
+        self.changed = True
+        return made.outputs[0]
+
+    def int8(self, real: _Real | None) -> _Real | None:
+        """The same numbers by int8, if there are such integers."""
+        if real is None:
+            return None
+        shift = 128 if real.q.dtype == "uint8" else 0
+        q = self.integers.get(real.q, real.q)
+        zero = real.zero - shift
+        return (
+            _Real(q, real.scale, zero)
+            if q.dtype == "int8" and -129 < zero < 128
+            else None
+        )
+
+    def round(self, node: Node) -> None:
+        """Cases 1 and 2."""
+        found = _rounding(node)
+        q = node.outputs[0]
+        if found is None or q.is_output:
+            return
+        zero = found.zero - (128 if q.dtype == "uint8" else 0)
+        if not -129 < zero < 128:
+            return
+        x, low, reader = found.x, -128, found.reader
+        relu = made_by(x, "relu")
+        if relu is not None and x.only_user is reader and relu.inputs[0] is not None:
+            x, low, reader = relu.inputs[0], max(low, zero), relu
+        both = self.sum_of(x, reader)
+        if both is None:
+            attrs = {"zero_point": zero, "low": low}
+            self.integers[q] = self.make("quantize_affine", [x, found.scale], attrs)
+            return
+        op, a, b = both
+        self.integers[q] = self.make(
+            op,
+            [a.q, b.q],
+            {
+                "x_scale": a.scale, "x_zero": a.zero, "y_scale": b.scale,
+                "y_zero": b.zero, "out_scale": found.step, "out_zero": zero,
+                "low": low,
+            },
+        )  # fmt: skip
+
+    def sum_of(self, x: Value, reader: Node) -> tuple[str, _Real, _Real] | None:
+        node = made_by(x, *_SUMS)
+        if node is None or x.only_user is not reader:
+            return None
+        a, b = (self.int8(_real(v)) for v in node.inputs)
+        if a is None or b is None or not same_shape(a.q, b.q):
+            return None
+        return _SUMS[node.op], a, b
+
+    def multiply(self, node: Node) -> None:
+        """Case 3."""
+        x, weight = self.int8(_real(node.inputs[0])), node.inputs[1]
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        if x is None or weight is None or weight.data is None:
+            return
+        if weight.dtype != "float32" or (bias is not None and bias.data is None):
+            return
+        op, axis = _PRODUCTS[node.op]
+        found = _integer_weight(np.asarray(weight.data), axis)
+        if found is None:
+            return
+        integers, scales = found
+        multiplier = (np.float32(x.scale) * scales).astype(np.float32)
+        others = tuple(i for i in range(integers.ndim) if i != axis)
+        sums = integers.sum(axis=others, dtype=np.float64)
+        shift = -x.zero * sums * multiplier.astype(np.float64)
+        if bias is not None:
+            shift = shift + np.asarray(bias.data, np.float64)
+        q, attrs = x.q, {**node.attrs, "dtype": "float32"}
+        if x.zero and any(attrs.get("padding", ())):
+            top, bottom, left, right = attrs["padding"]
+            sides = {"low": [0, 0, top, left], "high": [0, 0, bottom, right]}
+            q = self.make("pad", [q], {**sides, "value": x.zero})
+            attrs["padding"] = [0, 0, 0, 0]
+        arguments: list[Value | None] = [
+            q,
+            self.program.constant(integers, "int8", f"{weight.name}.int8"),
+            self.program.constant(multiplier, name=f"{weight.name}.multiplier"),
+            self.program.constant(
+                shift.astype(np.float32), name=f"{weight.name}.shift"
+            ),
+            None,
+        ]
+        rewrite(node, op, arguments, attrs)
+        self.changed = True
+
+    def read(self, node: Node) -> None:
+        """Case 4."""
+        real = _real(node.outputs[0])
+        if real is None or real.q not in self.integers:
+            return
+        made = self.int8(real)
+        if made is None or real.q.dtype == "int8":
+            return  # `run` replaces int8 by int8
+        wide = self.make("cast", [made.q], {"dtype": "int32"})
+        zero = self.program.constant(np.array(made.zero, np.int32))
+        centered = self.make("sub", [wide, zero], {})
+        number_ = self.make("cast", [centered], {"dtype": "float32"})
+        scale = self.program.constant(np.array(made.scale, np.float32))
+        rewrite(node, "mul", [number_, scale], {})
+
+
+def _pair(node: Node | None) -> tuple[Value, float] | None:
+    """The other input of a node that has one constant number."""
+    if node is None:
+        return None
+    for x, constant in (node.inputs[:2], node.inputs[1::-1]):
+        found = number(constant)
+        if x is not None and found is not None:
+            return x, found
+        if node.op in ("sub", "div"):
+            break
+    return None
+
+
+def _rounding(cast: Node) -> _Rounding | None:
+    clip = made_by(cast.inputs[0], "clip")
+    limits = _LIMITS[cast.outputs[0].dtype]
+    if clip is None or (clip.attrs["min"], clip.attrs["max"]) != limits:
+        return None
+    whole, zero = clip.inputs[0], 0.0
+    moved = _pair(made_by(whole, "add"))
+    if moved is not None:
+        whole, zero = moved
+    rounded = made_by(whole, "round")
+    division = None if rounded is None else made_by(rounded.inputs[0], "div")
+    quotient = _pair(division)
+    if quotient is None or division is None or zero != int(zero):
+        return None
+    (x, step), scale = quotient, division.inputs[1]
+    if scale is None or x.dtype != "float32" or step <= 0:
+        return None
+    return _Rounding(x, scale, step, int(zero), division)
+
+
+def _real(value: Value | None) -> _Real | None:
+    scaled = _pair(made_by(value, "mul"))
+    if scaled is None or scaled[0].dtype != "float32":
+        return None
+    cast = made_by(scaled[0], "cast")
+    centered = None if cast is None else cast.inputs[0]
+    zero = 0.0
+    moved = _pair(made_by(centered, "sub"))
+    if moved is not None:
+        centered, zero = moved
+    wide = made_by(centered, "cast")
+    q = None if wide is None or wide.outputs[0].dtype != "int32" else wide.inputs[0]
+    if q is None or q.dtype not in _LIMITS:
+        return None
+    return _Real(q, scaled[1], int(zero))
+
+
+def _integer_weight(weight: Array, axis: int) -> tuple[Array, Array] | None:
+    """int8 and a scale for each output channel, if these make the weight."""
+    rows = (
+        np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
+    )
+    peak = np.abs(rows).max(axis=1, initial=0.0)
+    scales = np.where(peak > 0, 0.0, 1.0)
+    # The largest element of a channel is mostly 127 times its scale, rarely less.
+    for largest in (128, *range(127, 0, -1)):
+        left = np.flatnonzero(scales == 0)
+        if not left.size:
+            break
+        step = peak[left] / largest
+        ratio = rows[left] / step[:, None]
+        fits = np.abs(ratio - np.rint(ratio)).max(axis=1) < _TOLERANCE
+        fits &= np.rint(ratio).max(axis=1) < 128
+        scales[left[fits]] = step[fits]
+    if not scales.all():
+        return None
+    shape = [1] * weight.ndim
+    shape[axis] = -1
+    integers = np.rint(weight / scales.reshape(shape)).astype(np.int8)
+    return integers, scales.astype(np.float32)

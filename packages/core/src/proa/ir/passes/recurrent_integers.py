@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+
+from proa.ir.builder import make_node
+from proa.ir.program import Node, Program
+
+#: States of these cells are within [-1, 1], if the first ones are.
+_BOUNDED = ("tanh", "lstm", "gru")
+
+
+def round_recurrent(program: Program) -> bool:
+    """Multiply the states of recurrent cells in int8.
+
+    1. recurrent(xg, w, h0, ..) -> recurrent_int8, with a scale for each row of w, and
+       1/127 for the states.
+
+    Requires float32, a constant w, a cell whose states are within [-1, 1], and that
+    nothing reads what is kept for the gradient. First states beyond that are taken as
+    -1 or 1 in the first product. Results change by the rounding of w and the states.
+    """
+    changed = False
+    for block in program.blocks:
+        nodes: list[Node] = []
+        for node in block.nodes:
+            made = _rounded(program, node) if node.op == "recurrent" else None
+            if made is None:
+                nodes.append(node)
+                continue
+            nodes.append(made)
+            changed = True
+            for old, new in zip(node.outputs, made.outputs, strict=False):
+                new.name = old.name
+                block.replace(old, new)
+        block.nodes = nodes
+    return changed
+
+
+def _rounded(program: Program, node: Node) -> Node | None:
+    xg, w, h0, c0, bias, length = [*node.inputs, None, None, None][:6]
+    reserve = node.outputs[3]
+    if w is None or w.data is None or w.dtype != "float32":
+        return None
+    if node.attrs["cell"] not in _BOUNDED or reserve.users or reserve.is_output:
+        return None
+    weight = np.asarray(w.data)
+    peak = np.abs(weight).max(axis=1)
+    scale = np.where(peak > 0, peak / np.float32(127), np.float32(1)).astype(np.float32)
+    integers = np.clip(np.rint(weight / scale[:, None]), -127, 127).astype(np.int8)
+    step = 1 / 127
+    attrs = {
+        "cell": node.attrs["cell"],
+        "reverse": node.attrs.get("reverse", False),
+        "h_scale": step,
+    }
+    inputs = [
+        xg,
+        program.constant(integers, "int8", f"{w.name}.int8"),
+        program.constant(scale * np.float32(step), name=f"{w.name}.multiplier"),
+        h0,
+        c0,
+        bias,
+        length,
+    ]
+    return make_node(program, "recurrent_int8", inputs, attrs)
