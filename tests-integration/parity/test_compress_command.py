@@ -23,7 +23,7 @@ def network():
 SPEC = [proa.static.InputSpec([None, 1, 8, 8], "float32", "image")]
 
 
-@pytest.mark.parametrize("kind", ["proa", "onnx"])
+@pytest.mark.parametrize("kind", ["proa", "onnx", "pdmodel"])
 def test_a_file_is_compressed_timed_and_run(network, kind, tmp_path, capsys):
     import proa_inference
     from proa_slim.cli import main
@@ -32,6 +32,8 @@ def test_a_file_is_compressed_timed_and_run(network, kind, tmp_path, capsys):
     if kind == "onnx":
         pytest.importorskip("onnx")
         proa.onnx.export(network, str(tmp_path / "net"), SPEC)
+    elif kind == "pdmodel":
+        proa.interop.paddle.save(network, str(tmp_path / "net"), SPEC)
     else:
         proa.jit.save(network, str(model), SPEC)
     x = np.random.default_rng(0).standard_normal((300, 1, 8, 8)).astype("float32")
@@ -50,3 +52,21 @@ def test_a_file_is_compressed_timed_and_run(network, kind, tmp_path, capsys):
     chosen = report["tried"][report["chosen"]]
     assert chosen["metric"] == pytest.approx(agreement)
     assert agreement >= 95
+
+
+def test_a_paddle_model_is_pruned_until_it_is_fast_enough(network, tmp_path):
+    import proa_slim
+
+    proa.interop.paddle.save(network, str(tmp_path / "net"), SPEC)
+    x = np.random.default_rng(0).standard_normal((300, 1, 8, 8)).astype("float32")
+    np.savez(tmp_path / "data.npz", image=x)
+    model, data = tmp_path / "net.pdmodel", tmp_path / "data.npz"
+    fields = {"target": "float32", "max_drop": 90, "epochs": 1}
+    with pytest.raises(proa.errors.PreconditionNotMetError, match="in 1e-06 ms, got"):
+        proa_slim.compress(
+            model, data, {**fields, "max_milliseconds": 1e-6}, tmp_path, progress=False
+        )
+    recipe = {**fields, "prune": 0.5, "max_milliseconds": 1e3}
+    found = proa_slim.compress(model, data, recipe, tmp_path, progress=False)
+    assert found.chosen.multiply_adds <= found.tried[0].multiply_adds / 2
+    assert 0 < found.chosen.milliseconds <= 1e3

@@ -32,6 +32,18 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--prune", type=float, metavar="SHARE", help="of multiply-adds")
     made.add_argument("--epochs", type=int, help="of training after pruning")
     made.add_argument("--learning-rate", type=float)
+    made.add_argument(
+        "--qat-epochs", type=int, help="of training with the rounding, if need be"
+    )
+    made.add_argument(
+        "--rest", choices=("float32", "float16"), help="of layers left out of int8"
+    )
+    made.add_argument(
+        "--max-milliseconds", type=float, metavar="MS", help="for a run of one sample"
+    )
+    made.add_argument(
+        "--resume", action="store_true", help="go on with a run that was stopped"
+    )
     made.add_argument("--threads", type=int, help="of timed runs")
     made.add_argument("--quiet", action="store_true", help="print the result alone")
     return parser
@@ -42,13 +54,15 @@ def _compress(options: argparse.Namespace) -> None:
         {} if options.config is None else read_fields(options.config)
     )
     for name in (
-        "recipe", "target", "max_drop", "prune", "epochs", "learning_rate", "threads",
+        "recipe", "target", "max_drop", "prune", "epochs", "learning_rate",
+        "qat_epochs", "rest", "max_milliseconds", "threads",
     ):  # fmt: skip
         if getattr(options, name) is not None:
             fields[name] = getattr(options, name)
     found = compress(
-        options.model, options.data, fields, options.out, progress=not options.quiet
-    )
+        options.model, options.data, fields, options.out, progress=not options.quiet,
+        resume=options.resume,
+    )  # fmt: skip
     whole, small = found.tried[0], found.chosen
     print(
         f"{found.path}: {found.metric_name} {small.metric:.2f} % ({-small.drop:+.2f}), "

@@ -54,9 +54,12 @@ def _recurrent(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
 
 
 _COUNTS: dict[str, Callable[[Sequence[Shape], Sequence[Shape]], int]] = {
-    **dict.fromkeys(("conv2d", "conv3d", "conv2d_act", "conv3d_act"), _convolution),
+    **dict.fromkeys(
+        ("conv2d", "conv3d", "conv2d_act", "conv3d_act", "conv2d_norm", "conv2d_int8"),
+        _convolution,
+    ),
     **dict.fromkeys(("conv2d_transpose", "conv3d_transpose"), _transposed),
-    **dict.fromkeys(("linear", "linear_act"), _linear),
+    **dict.fromkeys(("linear", "linear_act", "linear_int8"), _linear),
     "matmul": _matmul,
     "attention": _attention,
     "recurrent": _recurrent,

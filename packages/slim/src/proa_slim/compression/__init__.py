@@ -1,7 +1,8 @@
 """One command from a model and data to a smaller model: `compress`."""
 
+from proa_slim.compression.progress import Tried
 from proa_slim.compression.recipe import RECIPES, Recipe
-from proa_slim.compression.trials import Compressed, Tried, compress
+from proa_slim.compression.trials import Compressed, compress
 
 __all__ = ["RECIPES", "Compressed", "Recipe", "Tried", "compress"]
 

@@ -13,6 +13,7 @@ import numpy as np
 import proa
 from proa.errors import NotFoundError
 from proa.ir import file
+from proa.ir.builder import make_node
 from proa.ir.program import Array, Program
 from proa.jit import TranslatedLayer
 from proa_slim.quant.interpret import interpret
@@ -96,6 +97,31 @@ class LoadedNetwork(TranslatedLayer):
             if node.op == "batch_norm_infer":
                 fixed |= {v.name for v in node.inputs[1:3] if v is not None}
         return [p for name, p in self.named_parameters() if name not in fixed]
+
+
+def unfused(program: Program) -> Program:
+    """A copy to be trained: products apart from residuals and activations, which passes
+    for inference put into them. Names of weights stay.
+    """
+    made = file.from_bytes(file.to_bytes(program))
+    nodes = []
+    for node in made.main.nodes:
+        nodes.append(node)
+        if node.op not in ("conv2d_act", "linear_act"):
+            continue
+        attrs = dict(node.attrs)
+        act = attrs.pop("act", "none")
+        bias, residual = ([*node.inputs, None, None][:4])[2:]
+        steps = [make_node(made, node.op[:-4], [*node.inputs[:2], bias], attrs)]
+        if residual is not None:
+            inputs = [steps[-1].outputs[0], residual]
+            steps.append(make_node(made, "add", inputs, {}))
+        if act != "none":
+            steps.append(make_node(made, act, [steps[-1].outputs[0]], {}))
+        made.main.replace(node.outputs[0], steps[-1].outputs[0])
+        nodes[-1:] = steps
+    made.main.nodes = nodes
+    return made
 
 
 def renew_norms(program: Program, batches: Sequence[Sequence[Array]]) -> None:

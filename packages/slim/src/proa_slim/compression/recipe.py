@@ -12,6 +12,7 @@ from typing import Any
 
 from proa.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from proa_slim.config import QuantConfig
+from proa_slim.quant.analysis import Rest
 
 TARGETS = ("int8", "weights16", "weights8", "weights4", "float32")
 _CALIBRATORS = ("mse", "abs_max", "hist", "avg", "kl", "emd")
@@ -20,7 +21,7 @@ _CALIBRATORS = ("mse", "abs_max", "hist", "avg", "kl", "emd")
 @dataclass(frozen=True)
 class Recipe:
     """What to try, in this order: remove channels, train what remains to imitate the
-    whole model, quantize in several ways, leave layers in float32.
+    whole model, quantize in several ways, train with the rounding, leave layers out.
 
     Args:
         target: ``int8``; ``weights16``, ``weights8``, ``weights4`` for weights alone,
@@ -35,7 +36,13 @@ class Recipe:
         calibration: Samples to calibrate on.
         quantize: Settings of `QuantConfig` to try one after the other, until one loses
             at most `max_drop`.
-        mixed: Whether layers are left in float32 if none does.
+        qat_epochs: If none does: of training with the best setting's rounding in place,
+            to give what the whole model gives.
+        qat_learning_rate: Of Adam then, by a cosine to 0.
+        mixed: Whether layers are left out of int8 if that does not do either.
+        rest: How their weights are stored, ``float32`` or ``float16``.
+        max_milliseconds: What a run of one sample may take by ``proa-infer bench``. As
+            many multiply-adds are pruned as it takes, in steps of a tenth.
         threads: Of timed runs.
 
     Raises:
@@ -56,7 +63,11 @@ class Recipe:
         {"activation": "mse", "bias_correction": True},
         {"activation": "mse", "round_type": "adaround", "bias_correction": True},
     )
+    qat_epochs: int = 0
+    qat_learning_rate: float = 1e-4
     mixed: bool = True
+    rest: Rest = "float32"
+    max_milliseconds: float | None = None
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -66,6 +77,13 @@ class Recipe:
             "prune": (0 <= self.prune < 1, "in [0, 1)"),
             "epochs": (self.epochs >= 0, "at least 0"),
             "learning_rate": (self.learning_rate > 0, "positive"),
+            "qat_epochs": (self.qat_epochs >= 0, "at least 0"),
+            "qat_learning_rate": (self.qat_learning_rate > 0, "positive"),
+            "rest": (self.rest in ("float32", "float16"), "float32 or float16"),
+            "max_milliseconds": (
+                self.max_milliseconds is None or self.max_milliseconds > 0,
+                "positive",
+            ),
             "batch_size": (self.batch_size > 0, "positive"),
             "calibration": (self.calibration > 0, "positive"),
             "threads": (self.threads > 0, "positive"),
@@ -76,7 +94,7 @@ class Recipe:
                 raise InvalidArgumentError(
                     f"[Recipe] {name} must be {expected}, got {getattr(self, name)!r}"
                 )
-        if self.target == "float32" and not self.prune:
+        if self.target == "float32" and not (self.prune or self.max_milliseconds):
             raise InvalidArgumentError(
                 "[Recipe] prune must be positive with target float32, got 0"
             )

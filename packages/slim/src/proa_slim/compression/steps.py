@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-import proa
 from proa.ir import file
-from proa.ir.program import Program
-from proa_slim.compression.model import LoadedNetwork, renew_norms, runner
+from proa.ir.program import Program, Value
+from proa_slim.compression.model import LoadedNetwork, renew_norms
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import Samples
+from proa_slim.compression.training import Lessons
 from proa_slim.config import QuantConfig
-from proa_slim.distill import kl_loss, l2_loss
 from proa_slim.prune import DependencyGraph, PruningPlan, prune_program
 from proa_slim.prune.criteria import Scoring
 from proa_slim.prune.selection import Selector, bisect, impossible
 from proa_slim.prune.tradeoff import HIGHEST
 from proa_slim.quant import AnalysisPTQ, quant_post_dynamic, quant_post_static
 from proa_slim.quant.model import QuantizedModel
+from proa_slim.quant.post_training import (
+    lowered,
+    prepare,
+    products,
+    quantizable_program,
+    require_products,
+    with_fake_quant,
+)
+from proa_slim.quant.recording import read_batches
 
 
 def copied(program: Program) -> Program:
@@ -29,9 +38,11 @@ def copied(program: Program) -> Program:
     return file.from_bytes(file.to_bytes(program))
 
 
-def pruned(program: Program, recipe: Recipe) -> tuple[Program, PruningPlan]:
-    """The program without as many multiply-adds as the recipe says, by one ratio for
-    all groups of channels.
+def pruned(
+    program: Program, recipe: Recipe, share: float
+) -> tuple[Program, PruningPlan]:
+    """The program without a share of its multiply-adds, by one ratio for all groups of
+    channels.
 
     Raises:
         PreconditionNotMetError: If it cannot lose so many; it names the layer in the
@@ -45,73 +56,27 @@ def pruned(program: Program, recipe: Recipe) -> tuple[Program, PruningPlan]:
     ratios, reached = bisect(
         lambda level: dict.fromkeys(names, HIGHEST * level),
         selector.saved_flops,
-        recipe.prune,
+        share,
     )
-    if reached < recipe.prune:
+    if reached < share:
         kept = selector.kept(ratios)
-        raise impossible(graph, kept, "the multiply-adds", recipe.prune, reached)
+        raise impossible(graph, kept, "the multiply-adds", share, reached)
     ratio = next(iter(ratios.values()))
     return prune_program(program, ratio, recipe.criterion, recipe.align)
 
 
 def imitated(
-    student: Program, teacher: Program, samples: Samples, recipe: Recipe, progress: bool
+    student: Program, lessons: Lessons, samples: Samples, recipe: Recipe, folder: Path
 ) -> Program:
-    """The student, trained to give what the teacher gives, and the labels if there are
-    any: KL at temperature 2 and cross entropy where outputs are scores, else the mean
-    square.
-    """
+    """The student, trained to give what the teacher of `lessons` gives."""
     student = copied(student)
     renew_norms(student, samples.batches(256)[:4])
-    if not recipe.epochs:
-        return student
-    network = LoadedNetwork(student)
-    network.train()
-    target = runner(teacher)
-    steps = -(-len(samples) // recipe.batch_size)
-    rate = proa.optimizer.lr.CosineAnnealingDecay(
-        recipe.learning_rate, recipe.epochs * steps
-    )
-    adam = proa.optimizer.Adam(rate, parameters=network.trained_parameters())
-    order = np.random.default_rng(0)
-    for epoch in range(recipe.epochs):
-        total = 0.0
-        for rows in np.array_split(order.permutation(len(samples)), steps):
-            arrays = [array[rows] for array in samples.inputs]
-            labels = None if samples.labels is None else samples.labels[rows]
-            result = network(*[proa.to_tensor(array) for array in arrays])
-            loss = _loss(result, target(*arrays), labels)
-            loss.backward()
-            adam.step()
-            adam.clear_grad()
-            rate.step()
-            total += float(loss)
-        if progress:
-            line = f"[compress] imitation {epoch + 1}/{recipe.epochs}: "
-            print(f"{line}loss {total / steps:.5f}", file=sys.stderr, flush=True)
-    network.eval()
-    tensors = dict(network.named_parameters())
-    for value in student.constants():
-        if value.name in tensors and value.kind == "param":
-            value.data = tensors[value.name].numpy()
+    if recipe.epochs:
+        lessons.give(
+            student, "imitation", recipe.epochs, recipe.learning_rate,
+            folder / "imitation.epoch",
+        )  # fmt: skip
     return student
-
-
-def _loss(result: Any, wanted: Any, labels: Any) -> Any:
-    several = result if isinstance(result, (list, tuple)) else [result]
-    targets = wanted if isinstance(wanted, list) else [wanted]
-    total: Any = None
-    for number, (x, target) in enumerate(zip(several, targets, strict=True)):
-        teacher = proa.to_tensor(target)
-        if len(x.shape) == 2 and x.shape[1] > 1:
-            term = kl_loss(teacher, x, temperature=2.0)
-            if labels is not None and number == 0:
-                entropy = proa.nn.functional.cross_entropy(x, proa.to_tensor(labels))
-                term = term + entropy.mean()
-        else:
-            term = l2_loss(teacher, x)
-        total = term if total is None else total + term
-    return total
 
 
 def int8(
@@ -121,6 +86,43 @@ def int8(
     network = LoadedNetwork(copied(program))
     batches = _calibration(samples, recipe)
     return quant_post_static(cast(Any, network), network.specs(), batches, config)
+
+
+def trained_int8(
+    program: Program,
+    lessons: Lessons,
+    samples: Samples,
+    config: QuantConfig,
+    recipe: Recipe,
+    folder: Path,
+) -> QuantizedModel:
+    """The int8 model of one setting, trained with the rounding in place: ranges are
+    those of calibration, and gradients go straight through.
+    """
+    network = cast(Any, LoadedNetwork(copied(program)))
+    config = replace(config.by_path(network), round_type="round")
+    whole = quantizable_program(network, network.specs(), config)
+    batches = read_batches(_calibration(samples, recipe), whole)
+    require_products(whole, config)
+    scales, _ = prepare(whole, batches, config)
+    faked = with_fake_quant(whole, scales, config, {})
+    for value in _learned(faked, config):
+        value.kind = "param"
+    lessons.give(
+        faked, "training in int8", recipe.qat_epochs, recipe.qat_learning_rate,
+        folder / "int8.epoch",
+    )  # fmt: skip
+    return lowered(whole, faked, scales, config, f"int8 trained {config.weight}")
+
+
+def _learned(faked: Program, config: QuantConfig) -> list[Value]:
+    """Weights and biases of the products: constants, where norms went into them."""
+    found = []
+    for node in products(faked, config):
+        weight = node.inputs[1]
+        source = None if weight is None else weight.producer
+        found += [None if source is None else source.inputs[0], *node.inputs[2:3]]
+    return [value for value in found if value is not None]
 
 
 def weights_only(program: Program, recipe: Recipe) -> QuantizedModel:
@@ -135,10 +137,10 @@ def mixed(
     samples: Samples,
     config: QuantConfig,
     recipe: Recipe,
-    goal: tuple[Callable[[Any], float], float, str],
+    goal: tuple[Callable[[QuantizedModel], float], float, Path],
     progress: bool,
 ) -> QuantizedModel:
-    """The int8 model with few layers in float32 that reaches a goal.
+    """The int8 model with few layers in ``recipe.rest`` that reaches a goal.
 
     Args:
         goal: The metric, what it must reach, and the folder of its evaluations.
@@ -150,9 +152,9 @@ def mixed(
     network = LoadedNetwork(copied(program))
     analysis = AnalysisPTQ(
         cast(Any, network), network.specs(), _calibration(samples, recipe), metric,
-        folder, quant_config=config, progress=progress,
+        folder, resume=True, quant_config=config, progress=progress,
     )  # fmt: skip
-    return analysis.get_target_quant_model(wanted)
+    return analysis.get_target_quant_model(wanted, recipe.rest)
 
 
 def _calibration(samples: Samples, recipe: Recipe) -> Any:

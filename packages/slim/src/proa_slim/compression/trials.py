@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import os
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -20,41 +20,24 @@ from proa.ir.program import Program
 from proa_slim.analysis import flops
 from proa_slim.compression import steps
 from proa_slim.compression.model import load, of_network, runner
+from proa_slim.compression.progress import Finished, Progress, Tried, fingerprint
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import (
+    Run,
     Samples,
     accuracy,
     classes,
     read_samples,
     samples_of,
 )
+from proa_slim.compression.training import Lessons
+from proa_slim.config import QuantConfig
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.search.latency import bench
 from proa_slim.web_page import document, table
 
 #: Samples of a batch when a model is measured.
 _BATCH = 256
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A model that was made and measured.
-
-    Attributes:
-        step: How it was made.
-        metric: Percentage of the samples that were kept apart.
-        drop: Below the model that was given, in points.
-        file_bytes: Of its file.
-        milliseconds: Of a run of one sample by `proa-infer bench`; None without it.
-        multiply_adds: Of one sample.
-    """
-
-    step: str
-    metric: float
-    drop: float
-    file_bytes: int
-    milliseconds: float | None
-    multiply_adds: int
 
 
 @dataclass
@@ -80,7 +63,12 @@ class _Compression:
     """One run: the data, the measures, and what was tried."""
 
     def __init__(
-        self, program: Program, samples: Samples, recipe: Recipe, progress: bool
+        self,
+        program: Program,
+        samples: Samples,
+        recipe: Recipe,
+        kept: Progress,
+        progress: bool,
     ) -> None:
         self.whole, self.recipe, self.progress = program, recipe, progress
         half = len(samples) // 2
@@ -96,17 +84,31 @@ class _Compression:
             self.test = Samples(self.test.inputs, labels)
         self.tried: list[Tried] = []
         self.notes: list[str] = []
-        self.folder = tempfile.TemporaryDirectory(prefix="proa-compress-")
+        self.kept = kept
 
-    def metric(self, model: Any) -> float:
+    def metric(self, model: Run) -> float:
         return accuracy(model, self.test, _BATCH)
 
-    def measure(self, step: str, program: Program) -> Tried:
-        path = os.path.join(self.folder.name, "trial.proa")
+    def trial(
+        self, step: str, make: Callable[[], tuple[Program, list[str]]]
+    ) -> Finished:
+        """Make a model and measure it, unless that was finished before."""
+        found = self.kept.find(step)
+        if found is None:
+            program, notes = make()
+            found = Finished(program, self._measure(step, program), notes)
+            self.kept.add(found.tried, notes)
+        self.tried.append(found.tried)
+        if self.progress:
+            print(f"[compress] {_line(found.tried)}", file=sys.stderr, flush=True)
+        return found
+
+    def _measure(self, step: str, program: Program) -> Tried:
+        path = self.kept.next_model()
         file.write(program, path)
         base = self.tried[0].metric if self.tried else None
         metric = self.metric(runner(program))
-        found = Tried(
+        return Tried(
             step,
             metric,
             0.0 if base is None else base - metric,
@@ -114,12 +116,8 @@ class _Compression:
             self._milliseconds(path),
             flops(program),
         )
-        self.tried.append(found)
-        if self.progress:
-            print(f"[compress] {_line(found)}", file=sys.stderr, flush=True)
-        return found
 
-    def _milliseconds(self, path: str) -> float | None:
+    def _milliseconds(self, path: Path) -> float | None:
         shapes = [
             f"{v.name}={','.join(str(n) for n in a[:1].shape)}"
             for v, a in zip(self.whole.main.inputs, self.test.inputs, strict=True)
@@ -127,65 +125,166 @@ class _Compression:
         try:
             return bench(path, threads=self.recipe.threads, shapes=shapes)
         except UnavailableError:
+            if self.recipe.max_milliseconds is not None:
+                raise
             return None
 
     # -- the steps ---------------------------------------------------------------------
-    def run(self) -> tuple[Program, Tried]:
-        self.measure("as given", self.whole)
+    def run(self) -> Finished:
+        self.trial("as given", lambda: (self.whole, []))
         program = self.whole
-        if self.recipe.prune:
-            program = self._prune()
+        share = self.recipe.prune
+        if self.recipe.max_milliseconds is not None:
+            share = self._share_in_time(self.recipe.max_milliseconds)
+        if share:
+            pruned = self._prune(share)
+            program = pruned.program
+            if self.recipe.target == "float32":
+                return self._require(pruned)
         target = self.recipe.target
+        if target == "int8":
+            return self._require(self._quantize(program))
         if target == "float32":
-            return program, self._require(self.tried[-1])
-        if target != "int8":
-            model = steps.weights_only(program, self.recipe)
-            self._note_layers(model)
-            return model.program, self._require(self.measure(target, model.program))
-        return self._quantize(program)
-
-    def _prune(self) -> Program:
-        program, plan = steps.pruned(self.whole, self.recipe)
-        self.notes += [
-            f"not pruned: {name}: {why}" for name, why in plan.skipped.items()
-        ]
-        student = steps.imitated(
-            program, self.whole, self.train, self.recipe, self.progress
+            raise PreconditionNotMetError(
+                "[compress] expected a slower model for target float32 and no prune, "
+                f"got one of {self.tried[0].milliseconds:.3g} ms"
+            )
+        return self._require(
+            self.trial(target, lambda: _parts(steps.weights_only(program, self.recipe)))
         )
-        share = f"{plan.pruned_flops:.0%} of multiply-adds pruned"
-        self._require(
-            self.measure(f"{share}, {self.recipe.epochs} epochs of imitation", student)
-        )
-        return student
 
-    def _quantize(self, program: Program) -> tuple[Program, Tried]:
-        best: tuple[float, Any, Tried, QuantizedModel] | None = None
+    def _share_in_time(self, limit: float) -> float:
+        """The least share of multiply-adds, from ``recipe.prune`` in steps of a tenth,
+        without which the model is fast enough; nothing is trained to find it.
+        """
+        name, first = "prune", self.recipe.prune
+        known = self.kept.share(name)
+        if known is not None:
+            return known
+        shares = [first, *(n / 10 for n in range(1, 10) if n / 10 > first)]
+        fastest = math.inf
+        for share in shares:
+            try:
+                time = self._time_without(share)
+            except PreconditionNotMetError:  # a layer is in the way
+                break
+            fastest = min(fastest, time)
+            if self.progress:
+                text = f"[compress] {share:.0%} of multiply-adds pruned: {time:.3f} ms"
+                print(text, file=sys.stderr, flush=True)
+            if time <= limit:
+                self.kept.note_share(name, share)
+                return share
+        raise PreconditionNotMetError(
+            f"[compress] expected a model that runs in {limit:g} ms, got {fastest:.3g} "
+            "ms by the fastest that pruning gives"
+        )
+
+    def _time_without(self, share: float) -> float:
+        program = self.whole
+        if share:
+            program = steps.pruned(program, self.recipe, share)[0]
+        if self.recipe.target == "int8":
+            config = self.recipe.configs()[0]
+            program = steps.int8(program, self.train, config, self.recipe).program
+        path = self.kept.folder / "timed.proa"
+        file.write(program, path)
+        time = self._milliseconds(path)
+        assert time is not None  # or it was refused
+        return time
+
+    def _prune(self, share: float) -> Finished:
+        def made() -> tuple[Program, list[str]]:
+            program, plan = steps.pruned(self.whole, self.recipe, share)
+            lessons = self._lessons()
+            student = steps.imitated(
+                program, lessons, self.train, self.recipe, self.kept.folder
+            )
+            left = [f"not pruned: {name}: {why}" for name, why in plan.skipped.items()]
+            return student, left
+
+        text = f"{share:.0%} of multiply-adds pruned, {self.recipe.epochs} epochs"
+        found = self.trial(f"{text} of imitation", made)
+        self._require_drop(found.tried)
+        self.notes += found.notes
+        return found
+
+    def _lessons(self) -> Lessons:
+        return Lessons(self.whole, self.train, self.recipe, self.progress)
+
+    def _quantize(self, program: Program) -> Finished:
+        best: tuple[Finished, QuantConfig] | None = None
         for setting, config in zip(
             self.recipe.quantize, self.recipe.configs(), strict=True
         ):
-            model = steps.int8(program, self.train, config, self.recipe)
             text = ", ".join(f"{k}={v}" for k, v in setting.items()) or "plain"
-            found = self.measure(f"int8, {text}", model.program)
-            if best is None or found.drop < best[0]:
-                best = found.drop, config, found, model
-            if found.drop <= self.recipe.max_drop:
-                break
-        assert best is not None
-        drop, config, found, model = best
-        if drop > self.recipe.max_drop and self.recipe.mixed:
-            wanted = self.tried[0].metric - self.recipe.max_drop
-            goal = (self.metric, wanted, self.folder.name)
-            model = steps.mixed(
-                program, self.train, config, self.recipe, goal, self.progress
+            found = self.trial(
+                f"int8, {text}",
+                lambda config=config: _parts(  # type: ignore[misc]
+                    steps.int8(program, self.train, config, self.recipe)
+                ),
             )
-            found = self.measure("int8, some layers in float32", model.program)
-        self._note_layers(model)
-        return model.program, self._require(found)
+            if best is None or self._order(found) < self._order(best[0]):
+                best = found, config
+            if self._fits(found):
+                return found
+        assert best is not None
+        chosen, config = best
+        if self.recipe.qat_epochs:
+            trained = self._train_rounded(program, config)
+            if self._fits(trained):
+                return trained
+            chosen = min(chosen, trained, key=self._order)
+        if self.recipe.mixed and chosen.tried.drop > self.recipe.max_drop:
+            return self._mix(program, config)
+        return chosen
 
-    def _note_layers(self, model: QuantizedModel) -> None:
-        self.notes += [f"in float32: {k}: {v}" for k, v in model.unquantized.items()]
+    def _train_rounded(self, program: Program, config: QuantConfig) -> Finished:
+        return self.trial(
+            f"int8, {self.recipe.qat_epochs} epochs of training with the rounding",
+            lambda: _parts(
+                steps.trained_int8(
+                    program, self._lessons(), self.train, config, self.recipe,
+                    self.kept.folder,
+                )
+            ),
+        )  # fmt: skip
 
-    def _require(self, found: Tried) -> Tried:
+    def _mix(self, program: Program, config: QuantConfig) -> Finished:
+        wanted = self.tried[0].metric - self.recipe.max_drop
+        goal = (self.metric, wanted, self.kept.folder)
+        return self.trial(
+            f"int8, some layers in {self.recipe.rest}",
+            lambda: _parts(
+                steps.mixed(
+                    program, self.train, config, self.recipe, goal, self.progress
+                )
+            ),
+        )
+
+    def _is_slow(self, found: Finished) -> bool:
+        time, limit = found.tried.milliseconds, self.recipe.max_milliseconds
+        return limit is not None and time is not None and time > limit
+
+    def _fits(self, found: Finished) -> bool:
+        return found.tried.drop <= self.recipe.max_drop and not self._is_slow(found)
+
+    def _order(self, found: Finished) -> tuple[bool, float]:
+        return self._is_slow(found), found.tried.drop
+
+    def _require(self, found: Finished) -> Finished:
+        self._require_drop(found.tried)
+        if self._is_slow(found):
+            raise PreconditionNotMetError(
+                f"[compress] expected a model that runs in at most "
+                f"{self.recipe.max_milliseconds:g} ms, got "
+                f"{found.tried.milliseconds:.3g} by {found.tried.step}; a greater "
+                "prune or max_milliseconds may do"
+            )
+        self.notes += [note for note in found.notes if note not in self.notes]
+        return found
+
+    def _require_drop(self, found: Tried) -> None:
         if found.drop > self.recipe.max_drop:
             raise PreconditionNotMetError(
                 f"[compress] expected a model that loses at most "
@@ -193,7 +292,12 @@ class _Compression:
                 f"{found.drop:.3g} by {found.step}; a smaller prune, more epochs or a "
                 "greater max_drop may do"
             )
-        return found
+
+
+def _parts(model: QuantizedModel) -> tuple[Program, list[str]]:
+    """A model's graph, and what stays in float32."""
+    left = [f"in float32: {k}: {v}" for k, v in model.unquantized.items()]
+    return model.program, left
 
 
 def compress(
@@ -204,6 +308,7 @@ def compress(
     labels: Any = None,
     input_spec: Sequence[Any] | None = None,
     progress: bool = True,
+    resume: bool = False,
 ) -> Compressed:
     """Make a model smaller and faster within what its metric may lose.
 
@@ -222,12 +327,15 @@ def compress(
         labels: Of arrays: one integer for each sample.
         input_spec: Of a network, as for `proa.jit.save`.
         progress: Whether each model writes a line to standard error.
+        resume: Whether to go on after the last model or epoch that a run which was
+            stopped has finished. It must be the same model, data and recipe.
 
     Raises:
         NotFoundError: If a file is missing, or the data lack an input.
         InvalidArgumentError: If the data or the recipe are no such.
         PreconditionNotMetError: If the target cannot be met; it names the step, or the
-            layer in the way.
+            layer in the way. Or if `resume` finds another model, data or recipe.
+        UnavailableError: If a time is wanted, and proa-inference is not installed.
     """
     if recipe is None:
         recipe = Recipe()
@@ -245,19 +353,20 @@ def compress(
         samples = read_samples(data, program)
     else:
         samples = samples_of(data, labels)
-    work = _Compression(program, samples, recipe, progress)
     folder = Path(fspath(output))
-    folder.mkdir(parents=True, exist_ok=True)
-    with work.folder:
-        try:
-            made, chosen = work.run()
-        except PreconditionNotMetError:
-            _write_report(folder, work, None)
-            raise
-    file.write(made, folder / "model.proa")
-    _write_report(folder, work, chosen)
+    kept = Progress(folder, fingerprint(program, samples, recipe), resume)
+    work = _Compression(program, samples, recipe, kept, progress)
+    try:
+        made = work.run()
+    except PreconditionNotMetError:
+        _write_report(folder, work, None)
+        kept.remove()
+        raise
+    file.write(made.program, folder / "model.proa")
+    _write_report(folder, work, made.tried)
+    kept.remove()
     return Compressed(
-        folder / "model.proa", chosen, work.tried, work.metric_name, work.notes
+        folder / "model.proa", made.tried, work.tried, work.metric_name, work.notes
     )
 
 

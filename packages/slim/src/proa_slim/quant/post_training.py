@@ -27,7 +27,7 @@ from proa_slim.quant.lower import (
     narrow_layers,
     quantizable,
 )
-from proa_slim.quant.model import OUT_THRESHOLD, QuantizedModel
+from proa_slim.quant.model import OUT_THRESHOLD, LayerReport, QuantizedModel
 from proa_slim.quant.recording import program_of, read_batches
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
@@ -249,13 +249,35 @@ def convert(
     if config.bias_correction and batches:
         correct_bias(program, faked, batches)
     report = layer_report(program, faked, sample) if sample is not None else []
+    kind = f"int8 {config.activation} {config.weight}"
+    return lowered(program, faked, scales, config, kind, report)
+
+
+def lowered(
+    program: Program,
+    faked: Program,
+    scales: Mapping[Value, Scale],
+    config: QuantConfig,
+    kind: str,
+    report: Sequence[LayerReport] = (),
+) -> QuantizedModel:
+    """The int8 model of a program with fake quantization, which is rewritten.
+
+    Args:
+        program: In float32.
+        faked: A copy of it by `with_fake_quant`.
+        scales: Of calibration.
+        config: As for `with_fake_quant`.
+        kind: What the file says it is.
+        report: Of the model.
+    """
     lower(faked, config)
     store_in_8_bits(faked, config)
     narrow_layers(faked, config.half, "quant_post_static")
-    faked.metadata["quantization"] = f"int8 {config.activation} {config.weight}"
+    faked.metadata["quantization"] = kind
     inputs = set(program.main.inputs)
     limits = {v.name: s.reach() for v, s in scales.items() if v in inputs}
-    return QuantizedModel(faked, report, unquantized(program, config), limits)
+    return QuantizedModel(faked, list(report), unquantized(program, config), limits)
 
 
 def with_fake_quant(
