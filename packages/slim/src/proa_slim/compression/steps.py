@@ -11,11 +11,12 @@ import numpy as np
 
 from proa.ir import file
 from proa.ir.program import Program, Value
-from proa_slim.compression.model import LoadedNetwork, renew_norms
+from proa_slim.compression.model import renew_norms
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import Samples
 from proa_slim.compression.training import Lessons
 from proa_slim.config import QuantConfig
+from proa_slim.loading import LoadedNetwork
 from proa_slim.prune import DependencyGraph, PruningPlan, prune_program
 from proa_slim.prune.criteria import Scoring
 from proa_slim.prune.selection import Selector, bisect, impossible

@@ -9,10 +9,11 @@ import numpy as np
 
 import proa
 from proa.ir.program import Program
-from proa_slim.compression.model import LoadedNetwork, runner, unfused
+from proa_slim.compression.model import runner, unfused
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import Samples
 from proa_slim.distill import kl_loss, l2_loss
+from proa_slim.loading import LoadedNetwork
 
 _Results = list[proa.Tensor]
 

@@ -19,7 +19,7 @@ from proa.ir import file
 from proa.ir.program import Program
 from proa_slim.analysis import flops
 from proa_slim.compression import steps
-from proa_slim.compression.model import load, of_network, runner
+from proa_slim.compression.model import runner
 from proa_slim.compression.progress import Finished, Progress, Tried, fingerprint
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import (
@@ -32,6 +32,7 @@ from proa_slim.compression.samples import (
 )
 from proa_slim.compression.training import Lessons
 from proa_slim.config import QuantConfig
+from proa_slim.loading import load, of_network
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.search.latency import bench
 from proa_slim.web_page import document, table
@@ -348,7 +349,7 @@ def compress(
             )
         program = of_network(model, input_spec)
     else:
-        program = load(model)
+        program = load(model, "compress")
     if isinstance(data, (str, PathLike)):
         samples = read_samples(data, program)
     else:
