@@ -2,20 +2,19 @@
 
 import contextlib
 import logging
-import random
 import threading
 import time
 
 import numpy as np
 import pytest
 import small_models
-from http2_peer import EMPTY, INFER, Peer, call, data, frame, headers, infer_message
+from hostile_http2 import PARTS, START, attack, mutate
+from http2_peer import INFER, Peer, call, data, headers, infer_message
 from http2_peer import request as block
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proa_serving.client import GrpcClient
-from proa_serving.http2 import frames
 from proa_serving.http2.frames import Http2Error
 from proa_serving.http2.reader import FrameReader
 from proa_serving.protocol import rpc_bytes
@@ -23,59 +22,6 @@ from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.protocol.generated import open_inference_pb2 as pb
 
 X = np.ones((2, 4), np.float32)
-START = frames.PREFACE + frames.settings({frames.INITIAL_WINDOW_SIZE: 100})
-INDEXED = b"\x83\x86\x44\x01/\x40\x02te\x08trailers"
-PARTS = (
-    call(1),
-    headers(1, block(INFER)) + data(1, infer_message(X)),
-    headers(3, block(INFER)) + data(3, infer_message(np.ones((9000, 4), np.float32))),
-    headers(5, INDEXED),
-    frame(frames.HEADERS, 0, 7, block()) + frame(frames.CONTINUATION, 4, 7, b""),
-    frame(frames.WINDOW_UPDATE, 0, 0, b"\0\0\1\0"),
-    frame(frames.RST_STREAM, 0, 1, b"\0\0\0\x08"),
-    frame(frames.PING, 0, 0, bytes(8)),
-    frame(frames.SETTINGS, 0, 0, b"\0\4\0\0\0\0"),
-    frame(frames.DATA, frames.PADDED, 1, b"\3" + EMPTY + bytes(3)),
-)
-
-
-def mutate(rng, sent):
-    sent = bytearray(sent)
-    for _ in range(rng.randrange(5)):
-        at = rng.randrange(min(len(sent), 300))
-        kind = rng.randrange(4)
-        if kind == 0:
-            sent[at] = rng.randrange(256)
-        elif kind == 1:
-            del sent[at : at + rng.randrange(1, 12)]
-        elif kind == 2:
-            sent[at:at] = rng.randbytes(rng.randrange(1, 9))
-        else:
-            sent[at:at] = rng.choice(PARTS)[:40]
-        sent = sent or bytearray(b"x")
-    return bytes(sent)
-
-
-def attack(address, seed, count):
-    rng = random.Random(seed)
-    held = []
-    for _ in range(count):
-        with contextlib.suppress(OSError):
-            peer = Peer(address, begin=False)
-            held.append(peer)
-            peer.socket.settimeout(0.1)
-            parts = [rng.choice(PARTS) for _ in range(rng.randrange(1, 6))]
-            which = rng.randrange(-1, len(parts))
-            sent = [mutate(rng, p) if at == which else p for at, p in enumerate(parts)]
-            peer.send(mutate(rng, START) if rng.randrange(8) == 0 else START, *sent)
-            if rng.randrange(2):
-                peer.socket.recv(1000)
-            if rng.randrange(2):
-                held.pop().socket.close()
-        if len(held) > 10:
-            held.pop(0).socket.close()
-    for peer in held:
-        peer.socket.close()
 
 
 @pytest.mark.fuzz

@@ -44,6 +44,10 @@ class SteadyLoad:
         return self
 
     def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """Let what is in flight end, and send no more."""
         self._stop.set()
         for thread in self._threads:
             thread.join(60)

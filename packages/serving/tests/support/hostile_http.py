@@ -1,0 +1,75 @@
+"""HTTP that is broken on purpose."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+
+POST = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n"
+JSON = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}'
+RAW = (
+    b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],'
+    b'"parameters":{"binary_data_size":16}}]}'
+)
+MESSAGES = (
+    b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n",
+    POST + b"Content-Length: %d\r\n\r\n" % len(JSON) + JSON,
+    POST
+    + b"Inference-Header-Content-Length: %d\r\n" % len(RAW)
+    + b"Content-Length: %d\r\n\r\n" % (len(RAW) + 16)
+    + RAW
+    + bytes(16),
+    POST + b"Transfer-Encoding: chunked\r\n\r\n4a\r\n" + JSON + b"\r\n0\r\n\r\n",
+    POST + b"Content-Length: 200000\r\n\r\n" + bytes(200_000),
+    POST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n{}",
+)
+INSERTS = (
+    b"\r\n",
+    b"\r\n\r\n",
+    b"\0",
+    b"Content-Length: 5\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Connection: Upgrade\r\nUpgrade: h2c\r\n",
+    b"Connection: close\r\n",
+    b"Content-Encoding: gzip\r\n",
+)
+
+
+def mutate(rng, message):
+    data = bytearray(message)
+    for _ in range(rng.randrange(6)):
+        at = rng.randrange(min(len(data), 400))
+        kind = rng.randrange(5)
+        if kind == 0:
+            data[at] = rng.randrange(256)
+        elif kind == 1:
+            del data[at : at + rng.randrange(1, 20)]
+        elif kind == 2:
+            data[at:at] = rng.randbytes(rng.randrange(1, 9))
+        elif kind == 3:
+            data[at:at] = rng.choice(INSERTS)
+        else:
+            del data[rng.randrange(1, len(data) + 1) :]
+        data = data or bytearray(b"x")
+    return bytes(data)
+
+
+def attack(address, seed, count):
+    rng = random.Random(seed)
+    host, port = address.split(":")
+    held = []
+    for _ in range(count):
+        with contextlib.suppress(OSError):
+            client = socket.create_connection((host, int(port)), timeout=0.2)
+            held.append(client)
+            messages = [mutate(rng, rng.choice(MESSAGES)) for _ in range(3)]
+            client.sendall(b"".join(messages))
+            if rng.randrange(2):
+                client.recv(1000)
+            if rng.randrange(2):
+                held.pop().close()
+        if len(held) > 10:
+            held.pop(0).close()
+    for client in held:
+        client.close()
