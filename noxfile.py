@@ -88,7 +88,7 @@ def every_extra(package: str) -> str:
     """`[a,b]` with the extras that packages are tested together with."""
     extras = metadata(package)["project"].get("optional-dependencies", {})
     # onnx, protobuf and ray are among the tests' dependencies
-    left_out = ("gpu", "distributed", "onnx", "paddle", "pantheon")
+    left_out = ("gpu", "distributed", "onnx", "paddle", "pantheon", "ray")
     light = [name for name in extras if name not in left_out]
     return f"[{','.join(light)}]" if light else ""
 
@@ -197,7 +197,7 @@ def tested(session: nox.Session, run: str, *options: str) -> None:
         requirements = [built[p] for p in needed if p != package]
         requirements.append(built[package] + (f"[{extra}]" if extra else ""))
         requirements += group("test", package)
-        if options and package == "slim":
+        if options and package in ("slim", "serving"):
             requirements += group("test-full", package)
         if options and package == "core":  # torch, tests/torch_reference.py
             requirements += group("bench") + group("onnx-reference")

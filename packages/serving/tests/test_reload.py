@@ -1,5 +1,6 @@
 """Versions come and go while requests run, and none of them is lost."""
 
+import signal
 import threading
 import time
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 import small_models
 from prometheus_client.parser import text_string_to_metric_families
+from server_process import Process
+from steady_load import SteadyLoad
 
 from proa_serving.backends.registry import register_backend
 from proa_serving.client import GrpcClient, HttpClient
@@ -229,3 +232,60 @@ def test_versions_that_are_gone_do_not_fill_the_metrics(serve, tmp_path, monkeyp
         }
     assert "11" in versions
     assert len(versions) <= 3
+
+
+def reload_often(folder, count):
+    """Replace a model ``count`` times under load; the process' memory after each."""
+    write(folder, 1, 1)
+    write(folder, 1, 1, name="other")
+    resident = []
+    with (
+        Process("--repository", folder, "--model-control", "--http", 0) as process,
+        SteadyLoad(lambda: HttpClient(process.http), scales=(1, 2), threads=2) as load,
+        SteadyLoad(lambda: HttpClient(process.http), model="other", threads=1) as rest,
+        HttpClient(process.http) as admin,
+    ):
+        for at in range(count):
+            write(folder, 1, 1 + at % 2)
+            admin.load_model("m")
+            load.wait_for(2)
+            rest.wait_for(1)
+            resident.append(process.status("VmRSS"))
+        load.stop()
+        rest.stop()
+        assert load.found.keys() == {"ok"}, load.found
+        assert rest.found.keys() == {"ok"}, rest.found
+        process.held.send_signal(signal.SIGTERM)
+        assert process.end() == 0
+    return resident
+
+
+def test_a_model_that_is_replaced_often_fails_nobody(tmp_path):
+    assert len(reload_often(tmp_path, 25)) == 25
+
+
+@pytest.mark.full
+def test_two_hundred_reloads_keep_no_memory(tmp_path):
+    resident = reload_often(tmp_path, 220)
+    assert max(resident[-20:]) < 1.05 * max(resident[:20])
+
+
+def test_a_damaged_version_under_load_fails_nobody(tmp_path):
+    """The old one keeps serving, and the index says why."""
+    write(tmp_path, 1, 1)
+    with (
+        Process("--repository", tmp_path, "--poll", 0.05, "--http", 0) as process,
+        SteadyLoad(lambda: HttpClient(process.http), threads=2) as load,
+        HttpClient(process.http) as client,
+    ):
+        load.wait_for(20)
+        bad = tmp_path / "m" / "2" / "model.linear"
+        bad.parent.mkdir()
+        bad.write_text("{")
+        wait_for(lambda: len(client.repository_index()) == 2, 60)
+        load.wait_for(20)
+        good, failed = client.repository_index()
+        assert (good.version, good.state) == ("1", "READY")
+        assert "must be a linear model" in failed.reason
+        load.stop()
+        assert load.found.keys() == {"ok"}, load.found
