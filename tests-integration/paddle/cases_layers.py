@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import paddle
 import paddle.nn.functional as F
-from builder import IMAGE, case, f, ints, op, weight
+from builder import IMAGE, case, f, ints, op, rng, weight
 from paddle import static
 
 
@@ -261,6 +261,36 @@ case("multiclass_nms", [BOXES, np.abs(f(1, 3, 8)) % 1], lambda b, s: op(
     {"background_label": -1, "score_threshold": 0.2, "nms_top_k": 6, "keep_top_k": 7,
      "nms_threshold": 0.3, "normalized": True, "nms_eta": 1.0},
     ("Out", "float32"), ("Index", "int32"), ("NmsRoisNum", "int32")))  # fmt: skip
+case("matrix_nms", [BOXES, np.abs(f(1, 3, 8)) % 1], lambda b, s: op(
+    "matrix_nms", {"BBoxes": b, "Scores": s},
+    {"background_label": 0, "score_threshold": 0.1, "post_threshold": 0.1,
+     "nms_top_k": 6, "keep_top_k": 7, "normalized": True, "use_gaussian": False},
+    ("Out", "float32"), ("Index", "int32"), ("RoisNum", "int32")))  # fmt: skip
+case("iou_similarity", [BOXES[0], BOXES[0, :3]], lambda x, y: op(
+    "iou_similarity", {"X": x, "Y": y}, {"box_normalized": False},
+    ("Out", "float32")))  # fmt: skip
+case("generate_proposals", [np.abs(f(2, 3, 4, 5)) % 1, f(2, 12, 4, 5),
+                            np.array([[60, 70], [30, 64]], np.float32)],
+     lambda s, d, i: op(
+         "generate_proposals_v2",
+         {"Scores": s, "BboxDeltas": d, "ImShape": i,
+          "Anchors": weight(value=np.sort(rng.uniform(0, 60, (4, 5, 3, 2, 2)), 3)
+                            .reshape(4, 5, 3, 4).astype(np.float32)),
+          "Variances": weight(value=np.full((4, 5, 3, 4), 0.5, np.float32))},
+         {"pre_nms_topN": 40, "post_nms_topN": 12, "nms_thresh": 0.4, "min_size": 3.0,
+          "eta": 1.0, "pixel_offset": False},
+         ("RpnRois", "float32"), ("RpnRoiProbs", "float32"),
+         ("RpnRoisNum", "int32")))  # fmt: skip
+
+
+def shared_out(boxes: Any, counts: Any) -> Any:
+    levels, restore, numbers = paddle.vision.ops.distribute_fpn_proposals(
+        boxes, 2, 4, 3, 16, rois_num=counts
+    )
+    return [*levels, restore, *numbers]
+
+
+case("distribute_fpn", [BOXES[0] * 10, np.array([3, 5], np.int32)], shared_out)
 case("yolo_box", [f(1, 14, 4, 4), np.array([[64, 64]], np.int32)], lambda x, s: (
     paddle.vision.ops.yolo_box(x, s, [10, 13, 16, 30], 2, 0.01, 16)))  # fmt: skip
 case("prior_box", [IMAGE, f(2, 3, 32, 32)], lambda x, i: paddle.vision.ops.prior_box(

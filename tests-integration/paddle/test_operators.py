@@ -18,7 +18,7 @@ from . import wheel
 pytestmark = pytest.mark.full
 
 #: What depends on the elements of an input, so that it cannot be recorded.
-EAGER_ONLY = ("masked_select", "multiclass_nms", "nonzero", "unique")
+EAGER_ONLY = ("masked_select", "nonzero", "unique")
 
 
 @pytest.fixture(scope="module")

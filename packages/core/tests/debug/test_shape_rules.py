@@ -321,6 +321,12 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: raw.roi_max_index(ones([1, 2, 4, 4]), ones([3, 5]), _i(3), size=[2, 2]),
         "expected boxes of shape (n, 4), got boxes.shape=(3, 5)",
     ),
+    "box_suppress": (
+        lambda: raw.box_suppress(
+            ones([2, 3, 4]), ones([2, 4]).astype("bool"), threshold=0.5
+        ),
+        "expected valid of shape (n, k), got boxes.shape=(2, 3, 4), valid.shape=(2, 4)",
+    ),
     "same_all": (
         lambda: raw.relu_grad(ones([2]), ones([3])),
         "expected arrays of one shape, got dy.shape=(2,), y.shape=(3,)",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import proa
-from proa.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from proa.errors import InvalidArgumentError, ShapeError
 from proa.vision import ops
 
 RNG = np.random.default_rng(0)
@@ -73,9 +73,6 @@ def test_nms_names_missing_arguments() -> None:
         ops.nms(b, category_idxs=proa.zeros([4], "int64"))
     with pytest.raises(InvalidArgumentError, match="top_k must not exceed the 4"):
         ops.nms(b, top_k=5)
-    with pytest.raises(UnimplementedError, match="expected known values"):
-        spec = [proa.static.InputSpec([None, 4])]
-        proa.jit.to_static(lambda b: ops.nms(b), input_spec=spec)(b)
 
 
 @pytest.mark.parametrize("gaussian", [False, True])

@@ -98,4 +98,19 @@ Status shape_roi_max_index(const Call& c) {
   return Status::kOk;
 }
 
+// (boxes, valid)
+Status shape_box_suppress(const Call& c) {
+  const View &boxes = c.in[0], &valid = c.in[1];
+  PROA_EXPECT(c, boxes.rank == 3 && may_equal(boxes.shape[2], 4), "boxes of shape (n, k, 4)",
+              shape_of(c, 0));
+  PROA_EXPECT(c,
+              valid.rank == 2 && may_equal(boxes.shape[0], valid.shape[0]) &&
+                  may_equal(boxes.shape[1], valid.shape[1]),
+              "valid of shape (n, k)", shape_of(c, 0), shape_of(c, 1));
+  PROA_EXPECT(c, valid.dtype == DType::kBool, "valid of bool", dtype_of(c, 1));
+  c.out[0].rank = 2;
+  for (int i = 0; i < 2; ++i) c.out[0].shape[i] = first_known(boxes.shape[i], valid.shape[i]);
+  return Status::kOk;
+}
+
 }  // namespace proa

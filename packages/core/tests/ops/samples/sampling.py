@@ -182,3 +182,36 @@ Sample(
         case((2, 3, 6, 7), _BOXES, np.array([1, 0, 1]), size=[1, 2]),
     ],
 )
+
+
+def _suppress(boxes: Any, valid: Any, *, threshold: float) -> Any:
+    kept = np.zeros(valid.shape, bool)
+    for n, i in np.ndindex(*valid.shape):
+        better = boxes[n, :i][kept[n, :i]]
+        low = np.maximum(better[:, :2], boxes[n, i, :2])
+        high = np.minimum(better[:, 2:], boxes[n, i, 2:])
+        common = np.maximum(high - low, 0).prod(1)
+        both = [(b[..., 2:] - b[..., :2]).prod(-1) for b in (better, boxes[n, i])]
+        union = both[0] + both[1] - common
+        kept[n, i] = valid[n, i] and bool((common <= threshold * union).all())
+    return kept
+
+
+def _sorted_boxes(n: int, k: int) -> Any:
+    corners = np.random.default_rng(3).integers(0, 12, (n, k, 2))
+    sides = np.random.default_rng(4).integers(1, 12, (n, k, 2))
+    return np.concatenate([corners, corners + sides], -1).astype(np.float32)
+
+
+_VALID = np.random.default_rng(5).uniform(size=(3, 20)) < 0.9
+
+Sample(
+    "box_suppress",
+    ref=_suppress,
+    cases=[
+        case(_sorted_boxes(3, 20), _VALID, threshold=0.3),
+        case(_sorted_boxes(3, 20), _VALID, threshold=0.55),
+        case(_sorted_boxes(3, 20), ~_VALID, threshold=0.1),
+        case(np.zeros((2, 0, 4), np.float32), np.zeros((2, 0), bool), threshold=0.5),
+    ],
+)

@@ -142,3 +142,15 @@ op(
     "to whole pixels, on x[image]: the place of the greatest element in x (N, C, H, W) "
     "counted in row-major order; -1 for a bin without elements.",
 )
+op(
+    "box_suppress(boxes, valid, *, threshold: float, eta: float = 1.0)",
+    shape="box_suppress",
+    dtypes=FLOATING,
+    out="bool",
+    grad=None,
+    lite=False,
+    doc="Which boxes (n, k, 4), x1, y1, x2, y2 and the best first, non-maximum "
+    "suppression keeps of each of n lists: a valid (n, k) one whose intersection over "
+    "union with every better one that is kept is at most threshold. With eta < 1 the "
+    "threshold, while over 0.5, is multiplied by eta after every box that is kept.",
+)

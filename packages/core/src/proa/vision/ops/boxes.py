@@ -1,58 +1,29 @@
-"""Choice among boxes that overlap. How many are kept depends on their values, so these
-functions work on NumPy arrays and cannot be recorded."""
+"""Choice among boxes that overlap. How many are kept depends on their values: in a
+recorded graph that number is a symbolic dimension.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from proa._core import Tensor
-from proa.errors import InvalidArgumentError, ShapeError, SymbolicValueError
+from proa._core import Tensor, ops
+from proa.autograd import no_grad
+from proa.errors import InvalidArgumentError, ShapeError
+from proa.nn.suppression import (
+    candidates,
+    collected,
+    descending,
+    first_of,
+    overlaps,
+    places_of,
+    widened,
+)
+from proa.tensor.arguments import cast_if
 from proa.tensor.creation import as_tensor
 
 __all__ = ["matrix_nms", "nms"]
-
-
-def values_of(where: str, *tensors: Tensor | None) -> list[Any]:
-    """The tensors' values; symbolic ones have none."""
-    if any(t is not None and t._is_symbolic for t in tensors):
-        raise SymbolicValueError(
-            f"[{where}] expected known values, as the number of results depends on "
-            "them, got a symbolic tensor"
-        )
-    return [None if t is None else t.numpy() for t in tensors]
-
-
-def overlaps(box: Any, others: Any, extra: float = 0.0) -> Any:
-    """Intersection over union of boxes (4,) or (n, 1, 4) with others (.., 4).
-
-    ``extra`` is added to every length: 1 where the last pixel belongs to a box.
-    """
-    low = np.maximum(box[..., :2], others[..., :2])
-    high = np.minimum(box[..., 2:], others[..., 2:])
-    common = np.maximum(high - low + extra, 0).prod(-1)
-    sizes = [
-        np.maximum(b[..., 2:] - b[..., :2] + extra, 0).prod(-1) for b in (box, others)
-    ]
-    union = sizes[0] + sizes[1] - common
-    return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
-
-
-def suppress(boxes: Any, threshold: float, eta: float = 1.0, extra: float = 0.0) -> Any:
-    """Indices of the boxes, best first, that overlap with no better one kept.
-
-    With eta < 1 the threshold, while over 0.5, falls by eta with every box kept.
-    """
-    left, kept = np.arange(len(boxes)), []
-    while left.size:
-        best, left = left[0], left[1:]
-        kept.append(int(best))
-        left = left[overlaps(boxes[best], boxes[left], extra) <= threshold]
-        if eta < 1 and threshold > 0.5:
-            threshold *= eta
-    return np.asarray(kept, np.int64)
 
 
 def nms(
@@ -80,47 +51,76 @@ def nms(
         ShapeError: If the shapes do not fit.
         InvalidArgumentError: If arguments that belong together are not all given.
     """
-    corner, score, kinds = values_of("nms", boxes, scores, category_idxs)
-    if corner.ndim != 2 or corner.shape[1] != 4:
+    _check(boxes, scores, category_idxs, categories, top_k)
+    with no_grad():
+        boxes = boxes if boxes.dtype == "float64" else cast_if(boxes, "float32")
+        order = None
+        if scores is not None:
+            order = descending(scores)
+            boxes = ops.gather(boxes, order, axis=0)
+        lists = ops.unsqueeze(boxes, axis=[0])
+        valid = ops.full_like(ops.select(lists, axis=2, index=0), value=1, dtype="bool")
+        if category_idxs is not None and order is not None:
+            wanted = as_tensor(np.asarray(categories, np.int64).reshape(-1, 1))
+            own = ops.gather(cast_if(category_idxs, "int64"), order, axis=0)
+            valid = ops.equal(ops.unsqueeze(own, axis=[0]), wanted)
+            lists = ops.gather(lists, ops.mul(ops.flatten(wanted), 0), axis=0)
+        kept = ops.box_suppress(lists, valid, threshold=float(iou_threshold))
+        kept = ops.any(kept, axis=[0])
+        places = places_of(kept)
+        if order is not None:
+            places = ops.gather(order, places, axis=0)
+        return places if top_k is None else first_of(places, top_k, axis=0)
+
+
+def _check(
+    boxes: Tensor,
+    scores: Tensor | None,
+    kinds: Tensor | None,
+    categories: Sequence[int] | None,
+    top_k: int | None,
+) -> None:
+    """Refuse arguments of `nms` that do not fit."""
+    if boxes.ndim != 2 or boxes.shape[1] not in (-1, 4):
         raise ShapeError("nms", "boxes must have shape (R, 4)", boxes.shape)
-    for name, given in [("scores", score), ("category_idxs", kinds)]:
-        if given is not None and given.shape != (len(corner),):
-            raise ShapeError("nms", f"{name} must have shape (R,)", list(given.shape))
-    if kinds is not None and (score is None or categories is None):
+    count = boxes.shape[0]
+    for name, given in [("scores", scores), ("category_idxs", kinds)]:
+        if given is None:
+            continue
+        differs = given.ndim == 1 and -1 != given.shape[0] != count != -1
+        if given.ndim != 1 or differs:
+            raise ShapeError("nms", f"{name} must have shape (R,)", given.shape)
+    if kinds is not None and (scores is None or categories is None):
         raise InvalidArgumentError(
             "[nms] category_idxs needs scores and categories, got "
-            f"{'no scores' if score is None else 'no categories'}"
+            f"{'no scores' if scores is None else 'no categories'}"
         )
-    if top_k is not None and top_k > len(corner):
+    if top_k is not None and top_k > count >= 0:
         raise InvalidArgumentError(
-            f"[nms] top_k must not exceed the {len(corner)} boxes, got {top_k}"
+            f"[nms] top_k must not exceed the {count} boxes, got {top_k}"
         )
-    order = np.arange(len(corner))
-    if score is not None:
-        order = np.argsort(-score, kind="stable")
-    if kinds is None:
-        kept = order[suppress(corner[order], iou_threshold)]
-    else:
-        assert categories is not None
-        found = [order[:0]]
-        for category in categories:
-            mine = order[kinds[order] == category]
-            found.append(mine[suppress(corner[mine], iou_threshold)])
-        kept = np.concatenate(found)
-        kept = kept[np.argsort(-score[kept], kind="stable")]
-    return as_tensor(kept[:top_k].astype(np.int64))
 
 
-def _decayed(overlap: Any, use_gaussian: bool, sigma: float) -> Any:
-    """By how much each box's score falls for the better boxes before it (n, n)."""
-    before = np.triu(overlap, 1)  # [i, j]: box j with the better box i
-    max_iou = before.max(0)[:, None]  # of box i with those better than it
+def _decay(boxes: Tensor, use_gaussian: bool, sigma: float) -> Tensor:
+    """By how much the scores of boxes (N, C, t, 4) fall for the better ones before them
+    (N, C, t).
+    """
+    overlap = overlaps(boxes, boxes)  # [i, j]
+    number = ops.select(boxes, axis=3, index=0)
+    rank = ops.sub(ops.cumsum(ops.full_like(number, value=1, dtype="int64"), axis=2), 1)
+    better = ops.less_than(ops.unsqueeze(rank, axis=[3]), ops.unsqueeze(rank, axis=[2]))
+    before = ops.where(better, overlap, 0.0)
+    zeros = ops.unsqueeze(ops.mul(number, 0.0), axis=[2])  # so that there is a maximum
+    largest = ops.max(ops.concat(before, zeros, axis=2), axis=[2])
+    largest = ops.unsqueeze(largest, axis=[3])  # of box i with those better than it
     if use_gaussian:
-        factor = np.exp((max_iou**2 - before**2) * sigma)
+        spread = ops.sub(ops.square(largest), ops.square(before))
+        factor = ops.exp(ops.scale(spread, scale=float(sigma)))
     else:
-        factor = (1 - before) / np.maximum(1 - max_iou, 1e-10)
-    factor[np.tril_indices(len(overlap))] = 1
-    return factor.min(0)
+        rest = ops.maximum(ops.sub(1.0, largest), 1e-10)
+        factor = ops.div(ops.sub(1.0, before), rest)
+    factor = ops.where(better, factor, 1.0)
+    return ops.min(ops.concat(factor, ops.add(zeros, 1.0), axis=2), axis=[2])
 
 
 def matrix_nms(
@@ -164,43 +164,18 @@ def matrix_nms(
 
     Source: Wang et al., SOLOv2, 2020.
     """
-    boxes, points = values_of("matrix_nms", bboxes, scores)
-    fits = boxes.ndim == points.ndim == 3 and boxes.shape[2] == 4
-    if not fits or points.shape[::2] != boxes.shape[:2]:
-        must = "bboxes must be (N, M, 4) and scores (N, classes, M)"
-        raise ShapeError("matrix_nms", must, [bboxes.shape, scores.shape])
-    rows, places, counts = [], [], []
-    for n in range(len(boxes)):
-        found = []
-        for label in range(points.shape[1]):
-            if label == background_label:
-                continue
-            mine = np.flatnonzero(points[n, label] > score_threshold)
-            mine = mine[np.argsort(-points[n, label, mine], kind="stable")]
-            mine = mine[: nms_top_k if nms_top_k >= 0 else None]
-            if not mine.size:
-                continue
-            corner = boxes[n, mine]
-            overlap = overlaps(
-                corner[:, None], corner[None], 0.0 if normalized else 1.0
-            )
-            score = points[n, label, mine] * _decayed(
-                overlap, use_gaussian, gaussian_sigma
-            )
-            found += [
-                (s, label, i)
-                for s, i in zip(score, mine, strict=True)
-                if s > post_threshold
-            ]
-        found.sort(key=lambda f: -f[0])
-        found = found[: keep_top_k if keep_top_k >= 0 else None]
-        counts.append(len(found))
-        rows += [[label, s, *boxes[n, i]] for s, label, i in found]
-        places += [n * boxes.shape[1] + i for _, _, i in found]
+    with no_grad():
+        found = candidates(
+            "matrix_nms", bboxes, scores, score_threshold, nms_top_k, background_label
+        )
+        boxes = widened(found.boxes, 0.0 if normalized else 1.0)
+        decay = _decay(boxes, use_gaussian, gaussian_sigma)
+        points = ops.mul(found.scores, cast_if(decay, scores.dtype))
+        over = ops.greater_than(points, float(post_threshold))
+        kept = ops.logical_and(found.valid, over)
+        rows, counts, places = collected(found, kept, points, keep_top_k, False)
     return (
-        as_tensor(np.asarray(rows, boxes.dtype).reshape(-1, 6)),
-        as_tensor(np.asarray(counts, np.int32)) if return_rois_num else None,
-        as_tensor(np.asarray(places, np.int32).reshape(-1, 1))
-        if return_index
-        else None,
+        rows,
+        counts if return_rois_num else None,
+        places if return_index else None,
     )

@@ -1,28 +1,39 @@
 """Proposals of a region network, and their sharing out to the levels of a pyramid. How
-many there are depends on values, so this works on NumPy arrays."""
+many there are depends on values: in a recorded graph those numbers are symbolic
+dimensions.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-import numpy as np
-
-from proa._core import Tensor
+from proa._core import Tensor, ops
+from proa.autograd import no_grad
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.tensor.creation import as_tensor
-from proa.vision.ops.boxes import suppress, values_of
+from proa.nn.functional.vision import iota
+from proa.nn.suppression import (
+    area_of,
+    corners,
+    descending,
+    first_of,
+    places_of,
+    widened,
+)
+from proa.tensor.arguments import cast_if
 
 __all__ = ["distribute_fpn_proposals", "generate_proposals"]
 
 
-def _moved(anchors: Any, deltas: Any, variances: Any, extra: float) -> Any:
-    """Anchors (n, 4) moved and stretched by deltas * variances."""
-    size = anchors[:, 2:] - anchors[:, :2] + extra
-    centre = anchors[:, :2] + 0.5 * size
-    step = deltas * variances
-    centre = centre + step[:, :2] * size
-    size = np.exp(np.minimum(step[:, 2:], np.log(1000.0 / 16))) * size
-    return np.concatenate([centre - size / 2, centre + size / 2 - extra], 1)
+def _moved(anchors: Tensor, deltas: Tensor, variances: Tensor, extra: float) -> Tensor:
+    """Anchors (.., 4) moved and stretched by deltas * variances."""
+    low, high = corners(anchors)
+    size = ops.add(ops.sub(high, low), extra)
+    shift, log_scale = corners(ops.mul(deltas, variances))
+    middle = ops.add(ops.add(low, ops.mul(size, 0.5)), ops.mul(shift, size))
+    log_scale = ops.minimum(log_scale, math.log(1000.0 / 16))
+    half = ops.mul(ops.mul(ops.exp(log_scale), size), 0.5)
+    last = ops.sub(ops.add(middle, half), extra)
+    return ops.concat(ops.sub(middle, half), last, axis=anchors.ndim - 1)
 
 
 def generate_proposals(
@@ -66,43 +77,81 @@ def generate_proposals(
 
     Source: Ren et al., Faster R-CNN, 2015.
     """
-    score, delta, size, anchor, variance = values_of(
-        "generate_proposals", scores, bbox_deltas, img_size, anchors, variances
-    )
-    if score.ndim != 4 or delta.shape != (
-        len(score), 4 * score.shape[1], *score.shape[2:],
-    ):  # fmt: skip
+    fits = scores.ndim == bbox_deltas.ndim == 4 and min(scores.shape[1:]) >= 1
+    if not fits or bbox_deltas.shape[1:] != [
+        4 * scores.shape[1], *scores.shape[2:],
+    ]:  # fmt: skip
         must = "scores must be (N, A, H, W) and bbox_deltas (N, 4 * A, H, W)"
         raise ShapeError("generate_proposals", must, [scores.shape, bbox_deltas.shape])
-    anchor, variance = anchor.reshape(-1, 4), variance.reshape(-1, 4)
     extra = 1.0 if pixel_offset else 0.0
-    boxes, points, counts = [], [], []
-    for n in range(len(score)):
-        point = score[n].transpose(1, 2, 0).reshape(-1)
-        move = delta[n].reshape(-1, 4, *score.shape[2:]).transpose(2, 3, 0, 1)
-        best = np.argsort(-point, kind="stable")[: max(pre_nms_top_n, 0) or None]
-        box = _moved(anchor[best], move.reshape(-1, 4)[best], variance[best], extra)
-        limit = np.tile(size[n][::-1] - extra, 2)
-        box = np.clip(box, 0, limit)
-        wide = box[:, 2:] - box[:, :2] + extra
-        fits = (wide >= max(min_size, 1.0)).all(1)
-        if pixel_offset:
-            fits &= (box[:, :2] + wide / 2 <= size[n][::-1]).all(1)
-        box, point = box[fits], point[best][fits]
-        if not len(box):
-            box, point = np.zeros((1, 4), score.dtype), np.zeros(1, score.dtype)
-        elif nms_thresh > 0:
-            kept = suppress(box, nms_thresh, eta, extra)
-            kept = kept[: max(post_nms_top_n, 0) or None]
-            box, point = box[kept], point[kept]
-        boxes.append(box.astype(score.dtype))
-        points.append(point.reshape(-1, 1))
-        counts.append(len(box))
-    return (
-        as_tensor(np.concatenate(boxes)),
-        as_tensor(np.concatenate(points)),
-        as_tensor(np.asarray(counts, np.int32)) if return_rois_num else None,
+    with no_grad():
+        points, moves = _by_anchor(scores, bbox_deltas)
+        best = descending(points)
+        if pre_nms_top_n > 0:
+            best = first_of(best, pre_nms_top_n, axis=1)
+        points = ops.take_along_axis(points, best, axis=1)
+        moves = ops.take_along_axis(moves, ops.unsqueeze(best, axis=[2]), axis=1)
+        own, scale = (
+            ops.gather(ops.reshape(a, shape=[-1, 4]), best, axis=0)
+            for a in (anchors, variances)
+        )
+        boxes = _moved(own, moves, scale, extra)
+        boxes, fits_size = _within(boxes, img_size, max(min_size, 1.0), pixel_offset)
+        kept = fits_size
+        if nms_thresh > 0:
+            lists = widened(boxes, extra)
+            kept = ops.box_suppress(
+                lists, kept, threshold=float(nms_thresh), eta=float(eta)
+            )
+            if post_nms_top_n > 0:
+                rank = ops.cumsum(ops.cast(kept, dtype="int64"), axis=1)
+                kept = ops.logical_and(kept, ops.less_equal(rank, post_nms_top_n))
+        # An image without a box has one of zeros, in the first place.
+        some = ops.any(fits_size, axis=[1], keepdim=True)
+        first = ops.equal(ops.unsqueeze(iota(points, 1), axis=[0]), 0)
+        lone = ops.logical_and(first, ops.logical_not(some))
+        kept = ops.logical_or(kept, lone)
+        points = ops.where(some, points, 0.0)
+        boxes = ops.where(ops.unsqueeze(some, axis=[2]), boxes, 0.0)
+        rows = places_of(ops.flatten(kept))
+        flat = ops.flatten(boxes, start_axis=0, stop_axis=1)
+        counts = ops.sum(ops.cast(kept, dtype="int64"), axis=[1])
+        return (
+            cast_if(ops.gather(flat, rows, axis=0), scores.dtype),
+            ops.unsqueeze(ops.gather(ops.flatten(points), rows, axis=0), axis=[1]),
+            ops.cast(counts, dtype="int32") if return_rois_num else None,
+        )
+
+
+def _by_anchor(scores: Tensor, deltas: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, H * W * A) and (N, H * W * A, 4)."""
+    points = ops.transpose(scores, perm=[0, 2, 3, 1])
+    points = ops.flatten(points, start_axis=1, stop_axis=3)
+    moves = ops.reshape(deltas, shape=[0, -1, 4, *scores.shape[2:]])
+    moves = ops.transpose(moves, perm=[0, 3, 4, 1, 2])
+    return points, ops.flatten(moves, start_axis=1, stop_axis=3)
+
+
+def _within(
+    boxes: Tensor, size: Tensor, smallest: float, pixel_offset: bool
+) -> tuple[Tensor, Tensor]:
+    """Boxes (N, k, 4) cut to images of a size (N, 2), and which of them are as wide and
+    as high as the smallest.
+    """
+    extra = 1.0 if pixel_offset else 0.0
+    height, width = (
+        ops.unsqueeze(ops.select(cast_if(size, boxes.dtype), axis=1, index=i), axis=[1])
+        for i in range(2)
     )
+    whole = ops.unsqueeze(ops.concat(width, height, axis=1), axis=[1])  # (N, 1, 2)
+    limit = ops.sub(whole, extra)
+    low, high = (ops.minimum(ops.maximum(end, 0.0), limit) for end in corners(boxes))
+    sides = ops.add(ops.sub(high, low), extra)
+    fits = ops.greater_equal(sides, smallest)
+    if pixel_offset:
+        middle = ops.add(low, ops.mul(sides, 0.5))
+        fits = ops.logical_and(fits, ops.less_equal(middle, whole))
+    return ops.concat(low, high, axis=2), ops.all(fits, axis=[2])
 
 
 #: More than log2 of any ratio of float64 sizes.
@@ -143,8 +192,7 @@ def distribute_fpn_proposals(
 
     Source: Lin et al., Feature pyramid networks, 2017.
     """
-    boxes, numbers = values_of("distribute_fpn_proposals", fpn_rois, rois_num)
-    if boxes.ndim != 2 or boxes.shape[1] != 4:
+    if fpn_rois.ndim != 2 or fpn_rois.shape[1] not in (-1, 4):
         must = "fpn_rois must have shape (R, 4)"
         raise ShapeError("distribute_fpn_proposals", must, fpn_rois.shape)
     if max_level < min_level:
@@ -157,34 +205,58 @@ def distribute_fpn_proposals(
             f"[distribute_fpn_proposals] expected at most {_MAX_LEVELS} levels, got "
             f"min_level={min_level}, max_level={max_level}"
         )
-    fits = numbers is None or (
-        numbers.ndim == 1 and numbers.sum() == len(boxes) and (numbers >= 0).all()
-    )
-    if not fits:
+    _check_numbers(fpn_rois, rois_num)
+    with no_grad():
+        level = _levels(
+            fpn_rois, min_level, max_level, refer_level, refer_scale, pixel_offset
+        )
+        places = [
+            places_of(ops.equal(level, k)) for k in range(min_level, max_level + 1)
+        ]
+        order = places[0] if len(places) == 1 else ops.concat(*places, axis=0)
+        restore = ops.unsqueeze(ops.sort(order, axis=0)[1], axis=[1])
+        boxes = [ops.gather(fpn_rois, at, axis=0) for at in places]
+        counts = None
+        if rois_num is not None:
+            counts = [_numbers_of(at, rois_num) for at in places]
+    return boxes, ops.cast(restore, dtype="int32"), counts
+
+
+def _check_numbers(boxes: Tensor, numbers: Tensor | None) -> None:
+    """Refuse numbers of boxes that do not add up, as far as they are known."""
+    if numbers is None or numbers._is_symbolic or boxes.shape[0] < 0:
+        return
+    known = numbers.numpy()
+    if known.ndim != 1 or known.sum() != boxes.shape[0] or (known < 0).any():
         raise InvalidArgumentError(
             "[distribute_fpn_proposals] expected rois_num (N,) to add up to the "
-            f"{len(boxes)} boxes, got {numbers.tolist()}"
+            f"{boxes.shape[0]} boxes, got {known.tolist()}"
         )
-    side = boxes[:, 2:] - boxes[:, :2]
-    known = (side >= 0).all(1)
-    area = np.where(known, (side + (1.0 if pixel_offset else 0.0)).prod(1), 0.0)
-    level = np.floor(refer_level + np.log2(np.sqrt(area) / refer_scale + 1e-8))
-    level = np.clip(level, min_level, max_level).astype(int)
-    levels = range(min_level, max_level + 1)
-    order = np.concatenate([np.flatnonzero(level == k) for k in levels])
-    restore = np.empty(len(boxes), np.int32)
-    restore[order] = np.arange(len(boxes))
-    counts = None
-    if numbers is not None:
-        image = np.repeat(np.arange(len(numbers)), numbers)
-        counts = [
-            as_tensor(
-                np.bincount(image[level == k], minlength=len(numbers)).astype(np.int32)
-            )
-            for k in levels
-        ]
-    return (
-        [as_tensor(boxes[level == k]) for k in levels],
-        as_tensor(restore.reshape(-1, 1)),
-        counts,
-    )
+
+
+def _levels(
+    boxes: Tensor, lowest: int, highest: int, refer_level: int, refer_scale: int,
+    pixel_offset: bool,
+) -> Tensor:  # fmt: skip
+    """The level (R,) int64 of each box."""
+    low, high = corners(boxes)
+    known = ops.all(ops.greater_equal(ops.sub(high, low), 0.0), axis=[1])
+    area = area_of(low, ops.add(high, 1.0 if pixel_offset else 0.0))
+    side = ops.sqrt(ops.where(known, area, 0.0))
+    ratio = ops.add(ops.div(side, float(refer_scale)), 1e-8)
+    # floor(log2(ratio)) by comparisons with the powers of 2, which are exact.
+    level = ops.full_like(ratio, value=lowest, dtype="int64")
+    for k in range(lowest + 1, highest + 1):
+        power = 2.0 ** max(min(k - refer_level, 1000), -1000)
+        above = ops.greater_equal(ratio, power)
+        level = ops.add(level, ops.cast(above, dtype="int64"))
+    return level
+
+
+def _numbers_of(places: Tensor, numbers: Tensor) -> Tensor:
+    """How many of the places are in each of consecutive parts of so many; int32."""
+    sizes = ops.cast(numbers, dtype="int64")
+    ends, place = ops.cumsum(sizes, axis=0), ops.unsqueeze(places, axis=[1])
+    since = ops.greater_equal(place, ops.sub(ends, sizes))
+    inside = ops.logical_and(since, ops.less_than(place, ends))
+    return ops.cast(ops.sum(ops.cast(inside, dtype="int64"), axis=[0]), dtype="int32")

@@ -132,8 +132,11 @@ def flatten(c: Call, x: Ref, *, start_axis: int, stop_axis: int) -> Ref:
     start, stop = start_axis % x.rank, stop_axis % x.rank
     if -1 not in c.outputs[0].shape:
         return c.op("Reshape", x, c.ints(c.outputs[0].shape))
+    merged = c.product([c.size(x, i) for i in range(start, stop + 1)])
     rest = [c.size(x, i) for i in range(stop + 1, x.rank)]
-    return c.op("Reshape", x, c.vector([*[0] * start, -1, *rest]))
+    if isinstance(merged, Ref) and start == 0 and all(isinstance(n, int) for n in rest):
+        merged = -1  # of an empty array it follows only from sizes that are not 0
+    return c.op("Reshape", x, c.vector([*[0] * start, merged, *rest]))
 
 
 @export_row("slice")

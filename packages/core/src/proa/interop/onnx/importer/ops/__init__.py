@@ -4,6 +4,7 @@ from proa.interop.onnx.importer.ops import (
     attention,
     classical,
     convolution,
+    detection,
     elementwise,
     flow,
     index,
@@ -24,7 +25,7 @@ from proa.interop.onnx.importer.ops import (
 )
 
 __all__ = [
-    "attention", "classical", "convolution", "elementwise", "flow", "index", "linear",
-    "loss", "microsoft", "norm", "picture", "pooling", "quantized", "recurrent",
-    "reduction", "resize", "sample", "sequence", "shape", "signal",
+    "attention", "classical", "convolution", "detection", "elementwise", "flow",
+    "index", "linear", "loss", "microsoft", "norm", "picture", "pooling", "quantized",
+    "recurrent", "reduction", "resize", "sample", "sequence", "shape", "signal",
 ]  # fmt: skip

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import proa
+from proa._core import ops
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.ops.elementwise import is_float
 from proa.interop.onnx.importer.table import onnx_op
+from proa.tensor.symbolic_dims import SymbolicDim
 
 
 def _log_sum_exp(x: Any, axis: Any, keepdim: bool) -> Any:
@@ -148,7 +150,13 @@ def top_k_attribute(call: Call, x: Any) -> Any:
 
 @onnx_op("TopK", since=10, host=(1,))
 def top_k(call: Call, x: Any, k: Any) -> Any:
-    return _top(call, x, call.number(k))
+    (count,) = call.ints(k) or [0]
+    if not isinstance(count, SymbolicDim):
+        return _top(call, x, int(count))
+    axis = call.get("axis", -1) % x.ndim
+    found = ops.sort(x, axis=axis, descending=bool(call.get("largest", 1)))
+    first = proa.arange(count)
+    return tuple(ops.gather(part, first, axis=axis) for part in found)
 
 
 def _top(call: Call, x: Any, k: int) -> Any:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import proa
-from proa.interop.graph.values import Array
 from proa.interop.paddle.importer.call import Call
 from proa.interop.paddle.importer.table import paddle_op
+from proa.nn.suppression import multiclass_nms, overlaps, widened
 
 
 @paddle_op("yolo_box", inputs="X ImgSize", outputs="Boxes Scores")
@@ -57,75 +55,62 @@ def box_clip(call: Call, boxes: Any, info: Any) -> Any:
 
 @paddle_op("iou_similarity", inputs="X Y")
 def iou_similarity(call: Call, x: Any, y: Any) -> Any:
-    found = _overlaps(call.host(x), call.host(y), call.flag("box_normalized", True))
-    return proa.to_tensor(found)
-
-
-def _overlaps(x: Array, y: Array, normalized: bool) -> Array:
-    """(n, m): intersection over union of (n, 4) and (m, 4) boxes."""
-    more = 0.0 if normalized else 1.0
-
-    def area(b: Array) -> Array:
-        size = np.maximum(b[..., 2:] - b[..., :2] + more, 0)
-        found: Array = size[..., 0] * size[..., 1]
-        return found
-
-    low = np.maximum(x[:, None, :2], y[None, :, :2])
-    high = np.minimum(x[:, None, 2:], y[None, :, 2:])
-    common = np.prod(np.maximum(high - low + more, 0), -1)
-    union = area(x)[:, None] + area(y)[None] - common
-    found: Array = np.where(common > 0, common / np.maximum(union, 1e-10), 0.0)
-    return found.astype(x.dtype)
+    extra = 0.0 if call.flag("box_normalized", True) else 1.0
+    return overlaps(widened(x, extra), widened(y, extra))
 
 
 @paddle_op(
     "multiclass_nms", "multiclass_nms2", "multiclass_nms3",
     inputs="BBoxes Scores RoisNum", outputs="Out Index NmsRoisNum",
 )  # fmt: skip
-def multiclass_nms(call: Call, boxes: Any, scores: Any, counts: Any = None) -> Any:
+def multi_class(call: Call, boxes: Any, scores: Any, counts: Any = None) -> Any:
     """Rows (class, score, box) of the boxes that are kept, the best of each image."""
     if counts is not None or boxes.ndim != 3:
         raise call.refuse("boxes of several images in one matrix")
-    all_boxes, all_scores = call.host(boxes), call.host(scores)
-    rows, index, numbers = [], [], []
-    for n, (one, score) in enumerate(zip(all_boxes, all_scores, strict=True)):
-        found = [
-            (label, i)
-            for label in range(len(score))
-            if label != call.get("background_label", 0)
-            for i in _kept(call, one, score[label])
-        ]
-        limit = call.get("keep_top_k", -1)
-        if 0 <= limit < len(found):
-            found = sorted(found, key=lambda at: -score[at[0], at[1]])[:limit]
-            found.sort(key=lambda at: at[0])
-        rows += [[label, score[label, i], *one[i]] for label, i in found]
-        index += [n * len(one) + i for _, i in found]
-        numbers.append(len(found))
-    table = np.array(rows, all_boxes.dtype).reshape(-1, 6)
-    at = np.array(index, np.int32).reshape(-1, 1)
-    return (
-        proa.to_tensor(table),
-        proa.to_tensor(at),
-        proa.to_tensor(np.array(numbers, np.int32)),
-    )
+    rows, numbers, places = multiclass_nms(
+        boxes, scores, call.get("score_threshold", 0.0), call.get("nms_top_k", -1),
+        call.get("keep_top_k", -1), call.get("nms_threshold", 0.3),
+        call.flag("normalized", True), call.get("nms_eta", 1.0),
+        call.get("background_label", 0),
+    )  # fmt: skip
+    return rows, places, numbers
 
 
-def _kept(call: Call, boxes: Array, score: Array) -> list[int]:
-    """The indices of one class' boxes that are kept, the best first."""
-    order = np.argsort(-score, kind="stable")
-    order = order[score[order] > call.get("score_threshold", 0.0)]
-    limit = call.get("nms_top_k", -1)
-    order = order[:limit] if limit >= 0 else order
-    overlap, eta = call.get("nms_threshold", 0.3), call.get("nms_eta", 1.0)
-    normalized = call.flag("normalized", True)
-    kept: list[int] = []
-    for i in order:
-        if kept:
-            found = _overlaps(boxes[i][None], boxes[kept], normalized)
-            if found.max() > overlap:
-                continue
-        kept.append(int(i))
-        if eta < 1 and overlap > 0.5:
-            overlap *= eta
-    return kept
+@paddle_op("matrix_nms", inputs="BBoxes Scores", outputs="Out Index RoisNum")
+def matrix_nms(call: Call, boxes: Any, scores: Any) -> Any:
+    rows, numbers, places = proa.vision.ops.matrix_nms(
+        boxes, scores, call.get("score_threshold", 0.0),
+        call.get("post_threshold", 0.0), call.get("nms_top_k", -1),
+        call.get("keep_top_k", -1), call.flag("use_gaussian"),
+        call.get("gaussian_sigma", 2.0), call.get("background_label", 0),
+        call.flag("normalized", True), return_index=True,
+    )  # fmt: skip
+    return rows, places, numbers
+
+
+@paddle_op(
+    "generate_proposals_v2",
+    inputs="Scores BboxDeltas ImShape Anchors Variances",
+    outputs="RpnRois RpnRoiProbs RpnRoisNum",
+)
+def generate_proposals(
+    call: Call, scores: Any, deltas: Any, size: Any, anchors: Any, variances: Any
+) -> Any:
+    return proa.vision.ops.generate_proposals(
+        scores, deltas, size, anchors, variances, call.get("pre_nms_topN", 6000),
+        call.get("post_nms_topN", 1000), call.get("nms_thresh", 0.5),
+        call.get("min_size", 0.1), call.get("eta", 1.0),
+        call.flag("pixel_offset", True), return_rois_num=True,
+    )  # fmt: skip
+
+
+@paddle_op(
+    "distribute_fpn_proposals", inputs="FpnRois RoisNum",
+    outputs="MultiFpnRois* RestoreIndex MultiLevelRoIsNum*",
+)  # fmt: skip
+def distribute_fpn_proposals(call: Call, boxes: Any, counts: Any = None) -> Any:
+    levels, restore, numbers = proa.vision.ops.distribute_fpn_proposals(
+        boxes, call.get("min_level"), call.get("max_level"), call.get("refer_level"),
+        call.get("refer_scale"), call.flag("pixel_offset", True), counts,
+    )  # fmt: skip
+    return levels, restore, numbers or []
