@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from proa.base.device import check_place
 from proa.errors import InvalidTypeError
 from proa.static.program import Program
 
@@ -68,6 +70,8 @@ class CompiledProgram:
             )
         self.program = found
         self.build_strategy = build_strategy
+        #: How many places of inference have a part of the batch each.
+        self.place_count = 1
 
     def with_data_parallel(
         self,
@@ -75,9 +79,28 @@ class CompiledProgram:
         build_strategy: BuildStrategy | None = None,
         exec_strategy: ExecutionStrategy | None = None,
         share_vars_from: object = None,
-        places: object = None,
+        places: Sequence[object] | object = None,
     ) -> CompiledProgram:
-        """The same: the CPU's cores share the work of every operator."""
+        """The same program, for several places.
+
+        A program that updates Variables runs with the whole batch, as one step: the
+        CPU's cores share the work of every operator. Another one runs once for each
+        place with its part of the batch, and results are merged; see `Executor.run`.
+
+        Args:
+            loss_name: Kept for callers.
+            build_strategy: Kept for callers.
+            exec_strategy: Kept for callers.
+            share_vars_from: Kept for callers.
+            places: As `cpu_places` gives them; None is one.
+
+        Raises:
+            UnavailableError: If one of them is not the CPU.
+        """
+        given = places if isinstance(places, (list, tuple)) else [places]
+        for place in given:
+            check_place("static.CompiledProgram.with_data_parallel", place)
+        self.place_count = max(len(given), 1)
         return self
 
     def with_inference_optimize(self, config: object) -> CompiledProgram:

@@ -18,6 +18,7 @@ from proa.ir.record import at_once
 from proa.jit.translated_layer import TranslatedLayer
 from proa.static.block import Operator
 from proa.static.compiled_program import CompiledProgram
+from proa.static.data_parallel import is_updated_by, merged, parts_of
 from proa.static.graphs import extract_fetches, named, program_of
 from proa.static.mode import default_main_program, program_guard
 from proa.static.plan import Plan, Request
@@ -91,7 +92,9 @@ class Executor:
             return_numpy: Whether arrays are returned, or Tensors: LoDTensors where rows
                 make sequences.
             use_program_cache: Kept for callers; plans are always kept.
-            return_merged: Kept for callers; there is one device.
+            return_merged: Of a CompiledProgram for several places: whether the rows of
+                their results are put together, or each result is a list with that of
+                each place, which may have different shapes.
             use_prune: Run only what fetches follow from: nothing is updated but by the
                 operators in fetch_list, as `minimize` returns them.
 
@@ -103,7 +106,15 @@ class Executor:
             PreconditionNotMetError: If the scope lacks a persistable Variable.
         """
         if isinstance(program, CompiledProgram):
-            program = program.program
+            count, program = program.place_count, program.program
+            if count > 1 and feed and not is_updated_by(program):
+                parts = [
+                    self.run(program, part, fetch_list, scope=scope,
+                             return_numpy=return_numpy)
+                    for part in parts_of(program, feed, count)
+                ]  # fmt: skip
+                columns = [list(column) for column in zip(*parts, strict=True)]
+                return [merged(c) for c in columns] if return_merged else columns
         if program is None:
             program = default_main_program()
         given = _merged_feed(feed)
