@@ -267,6 +267,11 @@ void bind_functions(py::module_& m) {
       py::arg("groups"));
 }
 
+WeightBytes bytes_of(const py::buffer& buffer) {
+  const py::buffer_info info = buffer.request();
+  return {info.ptr, static_cast<size_t>(info.size * info.itemsize)};
+}
+
 // Engines of a file or of bytes.
 void bind_files(py::class_<Engine>& engine, const TakeSignals& take_signals) {
   engine
@@ -297,23 +302,30 @@ void bind_programs(py::class_<Engine>& engine, const TakeSignals& take_signals) 
       .def_static(
           "from_parts",
           [take_signals](const py::buffer& graph, const py::list& weights, int threads,
-                         const std::vector<std::pair<uint32_t, uint32_t>>& chains) {
+                         const std::vector<std::pair<uint32_t, uint32_t>>& chains,
+                         const std::optional<py::buffer>& disposable) {
             EngineOptions o = options_of(threads, 8, false, take_signals);
             o.chains = chains_of(chains);
             std::vector<WeightBytes> parts;
             for (const py::handle weight : weights) {
-              const py::buffer_info info = py::cast<py::buffer>(weight).request();
-              parts.push_back({info.ptr, static_cast<size_t>(info.size * info.itemsize)});
+              parts.push_back(bytes_of(py::cast<py::buffer>(weight)));
             }
             // A list of its own, as that which is given may change.
-            const std::shared_ptr<void> owner = bind::keep(py::list(py::tuple(weights)).ptr());
-            const py::buffer_info info = graph.request();
-            const size_t size = static_cast<size_t>(info.size * info.itemsize);
-            const bind::WithoutLock others;
-            return Engine::from_parts(info.ptr, size, parts, owner, o);
+            py::list held = py::list(py::tuple(weights));
+            const std::shared_ptr<void> owner = bind::keep(held.ptr());
+            const WeightBytes drops =
+                disposable.has_value() ? bytes_of(*disposable) : WeightBytes();
+            const WeightBytes whole = bytes_of(graph);
+            std::unique_ptr<Engine> engine;
+            {
+              const bind::WithoutLock others;
+              engine = Engine::from_parts(whole.data, whole.size, parts, owner, o, drops);
+            }
+            for (const uint32_t i : engine->unread_weights()) held[i] = py::none();
+            return engine;
           },
           py::arg("graph"), py::arg("weights"), py::arg("threads") = 0,
-          py::arg("chains") = py::tuple())
+          py::arg("chains") = py::tuple(), py::arg("disposable") = py::none())
       .def_static(
           "with_updates",
           [take_signals](const py::buffer& given, const std::vector<int64_t>& stores,

@@ -137,19 +137,26 @@ def engine_from_parts(
     weights: Sequence[bytes | memoryview],
     threads: int = 0,
     chains: Sequence[tuple[int, int]] = (),
+    disposable: bytes | memoryview | None = None,
 ) -> Engine:
     """The engine of a graph and its weights, as `proa.ir.file.to_parts` gives them.
 
     Args:
-        weights: Read in place, and held.
+        weights: Read in place, and held where the engine reads them after it has
+            packed what it multiplies by.
         threads: As for `load_engine`.
         chains: (first node, count) of elementwise nodes that run block by block, as
             `proa.ir.passes.chain_spans` gives them.
+        disposable: Memory that has weights in it and that no one else reads or writes
+            any more, such as the file's as it was read. What the engine does not need
+            of it goes back to the system, page by page, and then holds zeros.
 
     Raises:
         InvalidArgumentError: If the parts are not those of a model.
     """
-    engine: Engine = _core.Engine.from_parts(graph, list(weights), threads, chains)
+    engine: Engine = _core.Engine.from_parts(
+        graph, list(weights), threads, chains, disposable
+    )
     return engine
 
 

@@ -14,6 +14,8 @@ from proa_inference.delegate import Delegate
 from proa_inference.partition import PartitionedEngine, has_control_flow
 from proa_inference.passes import CHAINS
 
+Content = bytes | memoryview
+
 _log = logging.getLogger("proa_inference")
 _OPTIMIZED = "_optimized.proa"
 _PASSES = "passes"  # of the metadata: names of those that wrote the graph
@@ -23,7 +25,10 @@ def optimized_program(config: Config) -> Program:
     """The model's graph after the passes of the config, but for elementwise chains, and
     in bfloat16 if it says so.
     """
-    program = file.from_bytes(config.content())
+    return _optimized(file.from_bytes(config.content()), config)
+
+
+def _optimized(program: Program, config: Config) -> Program:
     if config.ir_optim():
         _run_passes(program, config)
     lower_precision(program, config)
@@ -60,10 +65,18 @@ def _apply_in_steps(program: Program, names: list[str], folder: Path) -> None:
     passes.apply(program, names)
 
 
-def engine_of_program(program: Program, config: Config) -> Engine:
+def engine_of_program(
+    program: Program, config: Config, disposable: Content | None = None
+) -> Engine:
     """An engine of a program, which is changed if chains are among the passes.
 
     The engine reads weights that no pass changed where the program has them.
+
+    Args:
+        program: The graph.
+        config: The passes that run, and threads.
+        disposable: The file's bytes, if the program alone has them and is not used
+            afterwards: the engine releases what it does not need of them.
     """
     chains = []
     if config.ir_optim() and CHAINS in config.pass_builder().all_passes():
@@ -71,7 +84,7 @@ def engine_of_program(program: Program, config: Config) -> Engine:
         chains = passes.chain_spans(program)
     graph, weights = file.to_parts(program)
     threads = config.cpu_math_library_num_threads()
-    return engine_from_parts(graph, weights, threads, chains)
+    return engine_from_parts(graph, weights, threads, chains, disposable)
 
 
 def build_engine(config: Config) -> Engine:
@@ -81,13 +94,16 @@ def build_engine(config: Config) -> Engine:
     engine: Engine
     changes = config.bf16_enabled() or config.saves_optim_model()
     if passes_run or delegates or changes:
-        program = optimized_program(config)
+        content = config.content()
+        program = _optimized(file.from_bytes(content), config)
         if config.saves_optim_model():
             file.write(program, _optimized_path(config))
         if delegates:
             engine = _partitioned(program, config, delegates)
         else:
-            engine = engine_of_program(program, config)
+            # Bytes that a caller gave are the caller's.
+            own = None if config.model_from_memory() else content
+            engine = engine_of_program(program, config, own)
     else:
         engine = _engine_as_stored(config)
     engine.limit_plans(*config.plan_cache())

@@ -52,11 +52,11 @@ struct Model {
   explicit Model(const EngineOptions& options, const Source&... source) : bytes(source...) {
     open();
     check_sum(options);
-    bind(options);
+    bind(options, constant_bytes());
   }
 
   Model(const EngineOptions& options, const void* graph, size_t size,
-        const std::vector<WeightBytes>& given, std::shared_ptr<void> held)
+        const std::vector<WeightBytes>& given, std::shared_ptr<void> held, WeightBytes disposable)
       : bytes(graph, size, whole_size(graph, size)), owner(std::move(held)) {
     open();
     for (const WeightBytes& weight : given) {
@@ -71,7 +71,17 @@ struct Model {
       throw EngineError(Status::kInvalidArgument, kWeightsMessage);
     }
     view.set_weights(weights.data());
-    bind(options);
+    bind(options, disposable);
+  }
+
+  /// What follows the graph in the bytes.
+  WeightBytes constant_bytes() const {
+    const auto* p = static_cast<const uint8_t*>(bytes.data());
+    uint64_t start, graph_size;
+    memcpy(&start, p, 8);
+    memcpy(&graph_size, p + start + 24, 8);
+    const size_t at = static_cast<size_t>(start + 8 + graph_size);
+    return {p + at, bytes.size() - at};
   }
 
   /// The size of the file whose first part is given, which has its whole graph.
@@ -108,12 +118,12 @@ struct Model {
     }
   }
 
-  void bind(const EngineOptions& options) {
+  void bind(const EngineOptions& options, WeightBytes disposable) {
     op_entries();  // chooses the instruction set
     if (has_control_flow(view, 0)) {
       flow = std::make_unique<FlowProgram>(view);
     } else {
-      main = std::make_unique<ComputingBlock>(view, options.updates.on);
+      main = std::make_unique<ComputingBlock>(view, options.updates.on, nullptr, disposable);
     }
     for (uint32_t i = 0; i < view.input_count(); ++i)
       inputs.push_back(spec_of(view, view.input_value(i)));
@@ -323,8 +333,8 @@ std::unique_ptr<Engine> Engine::from_bytes(const void* bytes, size_t size,
 std::unique_ptr<Engine> Engine::from_parts(const void* graph, size_t size,
                                            const std::vector<WeightBytes>& weights,
                                            std::shared_ptr<void> owner,
-                                           const EngineOptions& options) {
-  auto model = std::make_shared<Model>(options, graph, size, weights, std::move(owner));
+                                           const EngineOptions& options, WeightBytes disposable) {
+  auto model = std::make_shared<Model>(options, graph, size, weights, std::move(owner), disposable);
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), options)));
 }
 
@@ -436,6 +446,10 @@ size_t Engine::model_bytes() const { return impl_->model->bytes.size(); }
 size_t Engine::packed_bytes() const {
   const Model& model = *impl_->model;
   return model.flow != nullptr ? model.flow->packed_bytes() : model.main->packed.size();
+}
+const std::vector<uint32_t>& Engine::unread_weights() const {
+  static const std::vector<uint32_t> none;
+  return impl_->model->main != nullptr ? impl_->model->main->unread : none;
 }
 size_t Engine::arena_bytes() const {
   const std::lock_guard<std::mutex> lock(impl_->mutex);

@@ -94,8 +94,8 @@ struct EngineOptions {
 
 /// Memory of a constant.
 struct WeightBytes {
-  const void* data;
-  size_t size;
+  const void* data = nullptr;
+  size_t size = 0;
 };
 
 /// Called after each step of a profiled run: op, name of its first output, time
@@ -113,11 +113,13 @@ class Engine {
                                             const EngineOptions& options = {});
   /// Copies a model's bytes up to the end of its graph and reads the constants where they are:
   /// `weights`, in the order of their values, each of the size that the graph states, owned by
-  /// `owner`. `verify_checksum` has no effect.
+  /// `owner`. `verify_checksum` has no effect. Of `disposable`, private memory that no one else
+  /// reads or writes any more, pages that the engine does not need go back to the system.
   static std::unique_ptr<Engine> from_parts(const void* graph, size_t size,
                                             const std::vector<WeightBytes>& weights,
                                             std::shared_ptr<void> owner,
-                                            const EngineOptions& options = {});
+                                            const EngineOptions& options = {},
+                                            WeightBytes disposable = {});
   ~Engine();
 
   /// An engine on the same model and prepacked weights, with an arena and plans
@@ -159,6 +161,9 @@ class Engine {
   size_t model_bytes() const;
   size_t packed_bytes() const;
   size_t arena_bytes() const;
+  /// The numbers of the constants that are read in their packed form alone: of those given to
+  /// from_parts() the memory may be freed.
+  const std::vector<uint32_t>& unread_weights() const;
   const EngineOptions& options() const;
 
  private:

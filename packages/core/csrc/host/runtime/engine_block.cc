@@ -153,14 +153,15 @@ void check_output(const IoSpec& spec, const View& want, const View& given) {
                         shape_text(given.shape, given.rank));
 }
 
-ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared)
+ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared,
+                               WeightBytes bytes)
     : view(model), tables(Prepared::table_size(model)) {
   Status status = prepared.bind(view, tables.data(), tables.size(), updates);
   if (status == Status::kOk && shared != nullptr) {
     status = pack_shared(shared);
   } else if (status == Status::kOk) {
     packed = Buffer(prepared.packed_size());
-    status = prepared.pack(packed.data());
+    status = updates ? prepared.pack(packed.data()) : pack_own(bytes);
   }
   if (status != Status::kOk) {
     throw EngineError(status,
@@ -171,6 +172,16 @@ ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeigh
   }
   for (uint32_t i = 0; i < view.input_count(); ++i)
     inputs.push_back(spec_of(view, view.input_value(i)));
+}
+
+Status ComputingBlock::pack_own(WeightBytes bytes) {
+  UnreadConstants constants(prepared, bytes);
+  PROA_TRY(prepared.pack(
+      packed.data(),
+      [](void* context, uint32_t i) { static_cast<UnreadConstants*>(context)->packed(i); },
+      &constants));
+  unread = constants.ids();
+  return Status::kOk;
 }
 
 Status ComputingBlock::pack_shared(PackedWeights* shared) {

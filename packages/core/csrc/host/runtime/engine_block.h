@@ -9,6 +9,7 @@
 #include "proa/exec/plan.h"
 #include "proa/runtime/engine.h"
 #include "proa/runtime/engine_memory.h"
+#include "proa/runtime/unread_constants.h"
 
 namespace proa {
 
@@ -21,12 +22,16 @@ struct ComputingBlock {
   Buffer tables, packed;
   Prepared prepared;
   std::vector<IoSpec> inputs;
+  std::vector<uint32_t> unread;  // constants that nothing reads any more
 
   /// Weights are packed into memory of the block's own, or once for all blocks into `shared`,
-  /// which must outlive them.
-  ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared = nullptr);
+  /// which must outlive them. Pages of `bytes` that nothing reads once weights are packed go back
+  /// to the system, unless they are shared or updated.
+  ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared = nullptr,
+                 WeightBytes bytes = {});
 
  private:
+  Status pack_own(WeightBytes bytes);
   Status pack_shared(PackedWeights* shared);
 };
 

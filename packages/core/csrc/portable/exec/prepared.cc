@@ -244,7 +244,8 @@ Status Prepared::pack_node(uint32_t i, void* memory) {
   return Status::kOk;
 }
 
-Status Prepared::pack(void* memory) {
+Status Prepared::pack(void* memory, void (*on_packed)(void* context, uint32_t node),
+                      void* context) {
   Arena arena(memory, packed_size_);
   for (uint32_t i = 0; i < node_count(); ++i) {
     const size_t size = pack_size(i);
@@ -253,6 +254,7 @@ Status Prepared::pack(void* memory) {
     void* packed = arena.take(aligned(size));
     if (packed == nullptr) return fail(Status::kResourceExhausted, "the memory given suffices");
     PROA_TRY(pack_node(i, packed));
+    if (on_packed != nullptr) on_packed(context, i);
   }
   problem_node_ = kNoValue;
   return Status::kOk;

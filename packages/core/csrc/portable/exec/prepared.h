@@ -35,7 +35,9 @@ class Prepared {
   /// Bytes that pack() needs.
   size_t packed_size() const { return packed_size_; }
   /// Prepacks the constants that kernels read in a packed layout. `memory` is aligned to 64.
-  Status pack(void* memory);
+  /// `on_packed` is called after each node that has such a constant, which that node reads no more.
+  Status pack(void* memory, void (*on_packed)(void* context, uint32_t node) = nullptr,
+              void* context = nullptr);
   /// The same node by node, for callers that share packed constants: bytes (0 if there are none),
   /// packing into memory aligned to 64, and use of a packed form of the same constant.
   size_t pack_size(uint32_t i) const;
