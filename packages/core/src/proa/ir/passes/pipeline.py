@@ -29,6 +29,11 @@ from proa.ir.passes.scaled_convolution import (
     fuse_gated_activation,
     fuse_scale,
 )
+from proa.ir.passes.spelled_layers import (
+    fuse_attention,
+    fuse_layer_norm,
+    fuse_linear_pair,
+)
 from proa.ir.passes.split_norm import split_batch_norm
 from proa.ir.passes.transposed_weight_grad import fuse_transposed_weight_grad
 from proa.ir.program import Program
@@ -37,11 +42,14 @@ from proa.ir.program import Program
 PIPELINE: tuple[Pass, ...] = (
     Pass(remove_identities, level=1),
     Pass(fold_constants, level=1),
+    Pass(fuse_layer_norm, level=2),
+    Pass(fuse_attention, level=2),
     Pass(fold_batch_norm, level=3),
     Pass(fuse_batch_norm, level=2),
     Pass(fold_scale, level=3),
     Pass(fuse_scale, level=2),
     Pass(fuse_bias, level=2),
+    Pass(fuse_linear_pair, level=2),
     Pass(fuse_quantized, level=2),
     Pass(fuse_gated_activation, level=2),
     Pass(fuse_epilogue, level=2),
