@@ -87,7 +87,7 @@ def test_a_trace_has_the_steps_of_each_run(models, tmp_path, capsys):
     for event in runs:
         inside = [
             e for e in steps
-            if event["ts"] <= e["ts"] < event["ts"] + event["dur"]
+            if event["ts"] - 1e-6 <= e["ts"] < event["ts"] + event["dur"] - 1e-6
         ]  # fmt: skip
         assert len(inside) == len(create_predictor(Config(models[0])).profile([X]))
         assert sum(e["dur"] for e in inside) == pytest.approx(event["dur"])

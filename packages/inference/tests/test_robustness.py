@@ -208,6 +208,7 @@ def resized(x, size, axis, corners, nearest):
 
 
 @pytest.mark.feature("L561")
+@pytest.mark.feature("L560", how="mechanism")
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bilinear-corners"])
 def test_interpolation_is_that_of_the_definition(tmp_path, mode):
     kind, _, corners = mode.partition("-")

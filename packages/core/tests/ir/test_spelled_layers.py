@@ -175,8 +175,8 @@ def test_the_product_before_a_gru_is_part_of_its_gates(bias: bool) -> None:
     if bias:
         first.append(b.parameter("b1", drawn(16)))
         second.append(b.parameter("b2", drawn(48)))
-    turned = b.transpose(b.linear(x, *first), perm=[1, 0, 2])
-    gates = b.linear(turned, *second)
+    time_first = b.transpose(b.linear(x, *first), perm=[1, 0, 2])
+    gates = b.linear(time_first, *second)
     state = b.input("h0", "float32", (-1, 16))
     y, *_ = b.recurrent(gates, b.parameter("w", drawn(48, 16) / 4), state, cell="gru")
     b.output(y)
