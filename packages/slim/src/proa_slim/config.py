@@ -72,6 +72,9 @@ class QuantConfig:
         ops: Kinds of operator to quantize: ``conv2d``, transposed ones too, ``linear``;
             and, by `quant_post_static`, ``embedding`` and ``recurrent`` (LSTM, GRU and
             plain cells), whose weights alone are stored in 8 bits.
+        operators: Operators without weights, by their names in graphs (``softmax``,
+            ``add``, ``concat``): `quant_post_static` rounds what they read in float32.
+            They stay in float32 themselves, but where integers just pass through.
         activations: Classes of layers without weights, such as `nn.ReLU` and `nn.Tanh`,
             whose input `QAT` rounds, too.
 
@@ -96,6 +99,7 @@ class QuantConfig:
     skip: tuple[str | type[Layer], ...] = ()
     half: tuple[str | type[Layer], ...] = ()
     ops: tuple[QuantizableOp, ...] = ("conv2d", "linear")
+    operators: tuple[str, ...] = ()
     activations: tuple[type[Layer], ...] = ()
 
     def __post_init__(self) -> None:
@@ -110,7 +114,7 @@ class QuantConfig:
                     f"{', '.join(get_args(kind))}, got {getattr(self, field)!r}"
                 )
         unknown = [op for op in self.ops if op not in get_args(QuantizableOp)]
-        if unknown or not self.ops:
+        if unknown or not (self.ops or self.operators):
             raise InvalidArgumentError(
                 "[QuantConfig] ops must be among "
                 f"{', '.join(get_args(QuantizableOp))}, got {list(self.ops)}"

@@ -9,6 +9,7 @@ from proa_slim.quant.layers import (
     QuantizedLayer,
 )
 from proa_slim.quant.model import LayerReport, QuantizedModel
+from proa_slim.quant.model_file import PostTrainingQuantization
 from proa_slim.quant.post_training import quant_post_static
 from proa_slim.quant.static_training import convert, quant_aware
 from proa_slim.quant.training import QAT
@@ -19,6 +20,7 @@ __all__ = [
     "AnalysisPTQ",
     "ImperativeQuantAware",
     "LayerReport",
+    "PostTrainingQuantization",
     "QuantizedActivation",
     "QuantizedConvNorm",
     "QuantizedLayer",

@@ -28,6 +28,7 @@ from proa_slim.quant.lower import (
     quantizable,
 )
 from proa_slim.quant.model import OUT_THRESHOLD, LayerReport, QuantizedModel
+from proa_slim.quant.operands import operands, round_operands
 from proa_slim.quant.recording import program_of, read_batches
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
@@ -163,7 +164,9 @@ def require_products(program: Program, config: QuantConfig) -> None:
     Raises:
         PreconditionNotMetError: If not; it names the layers that stay in float32.
     """
-    if products(program, config) or has_flow(program):  # interpret() refuses the latter
+    if products(program, config) or operands(program, config):
+        return
+    if has_flow(program):  # which interpret() refuses
         return
     found = unquantized(program, config)
     layers = ", ".join(f"{path!r} ({why})" for path, why in found.items())
@@ -191,6 +194,8 @@ def calibrate(
         if node.inputs[0] is not None:
             observers.setdefault(node.inputs[0], ActivationScale(config))
     for value in images_between(products(program, config), config):
+        observers.setdefault(value, ActivationScale(config))
+    for value in operands(program, config):
         observers.setdefault(value, ActivationScale(config))
     peaks: dict[str, float] = {}
 
@@ -317,6 +322,7 @@ def with_fake_quant(
         at = made.main.nodes.index(node)
         made.main.nodes[at:at] = nodes
         node.inputs[0], node.inputs[1] = rounded[x], nodes[-1].outputs[0]
+    round_operands(made, by_name, config, _rounding)
     round_images(made, products(made, config), by_name, config)
     return made
 
