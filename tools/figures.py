@@ -2,6 +2,7 @@
 
     nox -s quickstart size figures      # measure on an idle machine, then refresh
     nox -s "test-full(slim)" figures    # tables of pruning
+    nox -s figures                      # after nox -s examples -- compression_zoo
     python tools/figures.py [--check]
 
 docs/figures/measured.json holds every measured figure that a README quotes, with the
@@ -45,6 +46,7 @@ def collect(root: Path, measured: Figures) -> list[str]:
         "sizes": (root / "build" / "size.json", _sizes),
         "training": (root / "build" / "bench" / "bench.json", _training),
         "search": (root / "build" / "search.json", _search),
+        "zoo": (root / "build" / "compression_zoo" / "results.json", _zoo),
     }
     found = []
     for name, (path, update) in sources.items():
@@ -87,6 +89,19 @@ def _sizes(measured: Figures, sizes: Figures) -> None:
 
 def _search(measured: Figures, found: Figures) -> None:
     measured["search"] = {"command": "nox -s search", **found}
+
+
+def _zoo(measured: Figures, found: Figures) -> None:
+    names = ("method", "metric", "value", "flops", "parameters", "bytes", "ms")
+    measured["zoo"] = {
+        "command": "nox -s examples -- compression_zoo",
+        "cpu": _cpu(),
+        "date": found["date"],
+        "rows": {
+            recipe: {key: row[key] for key in names}
+            for recipe, row in found["rows"].items()
+        },
+    }
 
 
 def _training(measured: Figures, bench: Figures) -> None:
@@ -282,6 +297,32 @@ def search(measured: Figures) -> str:
     return "\n".join(lines)
 
 
+def zoo(measured: Figures) -> str:
+    """A row for each recipe of the zoo: its network before and after."""
+    lines = [
+        "| recipe | how | before | after | multiply-adds, M | parameters, thousand | "
+        "file, KB | one image, ms |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for recipe, row in measured["zoo"]["rows"].items():
+        before, after = row["value"]
+        shown = [
+            " → ".join(f"{number / unit:.{digits}f}" for number in row[key])
+            for key, unit, digits in (
+                ("flops", 1e6, 1), ("parameters", 1e3, 0), ("bytes", 1e3, 0),
+                ("ms", 1, 2),
+            )
+        ]  # fmt: skip
+        lines.append(
+            f"| `{recipe}` | {row['method']} | {row['metric']} {before:.1f} | "
+            f"{after:.1f} | {' | '.join(shown)} |"
+        )
+    where = _where(measured["zoo"])
+    return "\n".join(
+        [*lines, "", f"Times are of one thread of `proa_inference`; {where}."]
+    )
+
+
 def latency(runtime: str) -> Callable[[Figures], str]:
     """The rows of one runtime in the quickstart."""
 
@@ -323,6 +364,7 @@ RENDERERS: dict[str, Callable[[Figures], str]] = {
     "quickstart": quickstart,
     "search": search,
     "slim": slim,
+    "zoo": zoo,
     **{f"slim-{name}": slim_table(name) for name in SLIM_TABLES},
     "latency-inference": latency("inference"),
     "latency-lite": latency("lite"),

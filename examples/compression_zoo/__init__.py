@@ -1,0 +1,1 @@
+"""Recipes that compress classifiers, detectors and segmentation networks."""
