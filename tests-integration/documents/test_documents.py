@@ -24,9 +24,11 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
         ("migration", 20),
         ("custom-operators", 15),
         ("slim", 15),
+        ("pruning", 20),
         ("distillation", 15),
         ("search", 25),
         ("compression", 10),
+        ("compression-tutorial", 40),
         ("inference", 15),
         ("serving", 10),
         ("serving-models", 10),
@@ -47,6 +49,12 @@ def test_the_examples_of_a_page_run(
     finally:
         proa.set_printoptions(precision=8)
     assert result.failed == 0, "".join(reported)
+
+
+def test_the_tutorial_has_the_same_examples_in_chinese() -> None:
+    pages = [ROOT / "docs" / f"compression-tutorial{end}.md" for end in ("", "-zh")]
+    own, chinese = (BLOCK.findall(page.read_text(encoding="utf-8")) for page in pages)
+    assert own == chinese
 
 
 @pytest.fixture(scope="module")
