@@ -155,7 +155,8 @@ def examples(session: nox.Session) -> None:
     built = wheels(session, "core", "slim", "inference")
     install_changed(session, built, "examples")
     names = {p.parent.name for p in ROOT.glob("examples/*/__main__.py")}
-    names -= {"quickstart", "compression_zoo"}  # a session of its own; half an hour
+    # A session of its own; half an hour; services that run until they are stopped.
+    names -= {"quickstart", "compression_zoo", "serving"}
     for name in session.posargs or sorted(names):
         session.run("python", f"examples/{name}")
 
