@@ -328,9 +328,10 @@ def search(session: nox.Session) -> None:
 
 @nox.session
 def size(session: nox.Session) -> None:
-    """Hold wheels, lite's libraries and the cost of `import proa` to their budgets."""
+    """Hold wheels, lite's libraries, `import proa` and the server to their budgets."""
     built = wheels(session)
-    session.install(built["core"], built["lite"], *group("build"))
+    server = f"{built['serving']}[fast]"
+    session.install(built["core"], built["lite"], server, *group("build"))
     lenets = [f"packages/lite/tests/models/lenet{kind}.proa" for kind in ("", ".int8")]
     models = {"lenet": lenets, "full": []}
     folders = {name: ROOT / "build" / f"size-{name}" for name in models}
@@ -339,9 +340,9 @@ def size(session: nox.Session) -> None:
     libraries = {name: str(f / "libproa_lite.so") for name, f in folders.items()}
     session.run("python", "tools/arch.py", "--no-imports", "--library",
                 *libraries.values())  # fmt: skip
-    session.run("python", "tools/size.py", "--lite-lenet", libraries["lenet"],
-                "--lite-full", libraries["full"], "--json", "build/size.json",
-                *session.posargs)  # fmt: skip
+    session.run("python", "tools/size.py", "--serve", "--lite-lenet",
+                libraries["lenet"], "--lite-full", libraries["full"],
+                "--json", "build/size.json", *session.posargs)  # fmt: skip
 
 
 @nox.session(venv_backend="none")

@@ -1,10 +1,10 @@
-"""Hold the wheels, lite's libraries and `import proa` to tools/budgets.toml.
+"""Hold the wheels, lite's libraries, `import proa` and the server to their budgets.
 
     python tools/size.py [--lite-full LIBRARY] [--lite-lenet LIBRARY] [--skip-import]
-                         [--json PATH]
+                         [--serve] [--json PATH]
 
-Run by a Python that has the core wheel. Prints a table and exits with 1 if something is
-over its budget or could not be measured.
+Run by a Python that has the core wheel, and for --serve that of serving. Prints a table
+and exits with 1 if something is over its budget or could not be measured.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,16 @@ def resident():
 before, start = resident(), time.perf_counter()
 import proa
 print((time.perf_counter() - start) * 1e3, resident() - before)
+"""
+
+
+# A model that needs no engine: what is measured is the server.
+MODEL = """
+inputs = outputs = [("x", "FP32", (-1,))]
+
+
+def run(inputs):
+    return inputs
 """
 
 
@@ -84,10 +95,38 @@ def import_cost(budgets: dict[str, float]) -> Iterator[Measure]:
         elapsed, added = run.stdout.split()
         times.append(float(elapsed))
         memory.append(float(added) / 1e6)
-    time = min(times, default=None)
-    yield Measure("import proa", time, budgets["milliseconds"], "ms")
+    fastest = min(times, default=None)
+    yield Measure("import proa", fastest, budgets["milliseconds"], "ms")
     resident = min(memory, default=None)
     yield Measure("import proa", resident, budgets["resident"] / 1e6, "MB")
+
+
+def server_cost(budgets: dict[str, float]) -> Iterator[Measure]:
+    """Until ``proa-serve`` answers, and what it holds then; the least of several."""
+    times, memory = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        version = Path(folder, "m", "1")
+        version.mkdir(parents=True)
+        (version / "model.py").write_text(MODEL)
+        command = [sys.executable, "-m", "proa_serving.cli", "--python-models"]
+        command += ["--repository", folder, "--http", "0", "--grpc", "0"]
+        for _ in range(ATTEMPTS):
+            began = time.perf_counter()
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
+            ) as server:
+                if server.stdout is None or not server.stdout.readline():
+                    break
+                times.append((time.perf_counter() - began) * 1e3)
+                status = Path(f"/proc/{server.pid}/status").read_text()
+                found = re.search(r"VmRSS:\s+(\d+)", status)
+                if found:
+                    memory.append(int(found[1]) * 1024 / 1e6)
+                server.terminate()
+    milliseconds = min(times, default=None)
+    yield Measure("proa-serve", milliseconds, budgets["milliseconds"], "ms")
+    resident = min(memory, default=None)
+    yield Measure("proa-serve", resident, budgets["resident"] / 1e6, "MB")
 
 
 def stripped_size(what: str, library: Path, budget: float) -> Measure:
@@ -110,12 +149,15 @@ def main() -> int:
     parser.add_argument("--lite-full", type=Path, help="the library with all kernels")
     parser.add_argument("--lite-lenet", type=Path, help="the one for LeNet alone")
     parser.add_argument("--skip-import", action="store_true")
+    parser.add_argument("--serve", action="store_true", help="start proa-serve too")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
     budgets = read_budgets(BUDGETS.read_text())
     measures = list(wheel_sizes(budgets["wheels"]))
     if not options.skip_import:
         measures += import_cost(budgets["import"])
+    if options.serve:
+        measures += server_cost(budgets["serving"])
     for name, library in (("full", options.lite_full), ("lenet", options.lite_lenet)):
         if library:
             what = f"lite library, {name}"

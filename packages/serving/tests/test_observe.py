@@ -14,6 +14,7 @@ import small_models
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from google.protobuf import json_format
+from tritonclient.utils import InferenceServerException
 
 from proa_serving.client import GrpcClient, HttpClient
 from proa_serving.observe.access_log import AccessLog
@@ -260,3 +261,48 @@ def test_the_status_page_is_there(server):
     status, data = get(server.http_address, "/status")
     assert status == 200
     assert data.startswith(b"<!doctype html>")
+
+
+def test_tritons_client_changes_how_many_requests_are_traced(serve, tmp_path):
+    model = small_models.write_linear(tmp_path / "m.linear")
+    options = {"timeline": tmp_path / "timeline.json", "model_control": True}
+    x = np.ones((1, 4), np.float32)
+    with (
+        serve({"m": model}, **options) as server,
+        triton_http.InferenceServerClient(server.http_address) as client,
+        HttpClient(server.http_address) as own,
+    ):
+        assert client.get_trace_settings()["trace_level"] == ["OFF"]
+        settings = {"trace_level": ["TIMESTAMPS"], "trace_rate": "1"}
+        assert client.update_trace_settings(settings=settings)["trace_rate"] == "1"
+        for _ in range(3):
+            own.infer("m", {"x": x})
+        client.update_trace_settings(settings={"trace_level": "OFF"})
+        own.infer("m", {"x": x})
+        events = own._json("GET", "/timeline")["traceEvents"]
+        for settings, message in (
+            ({"trace_rate": "0"}, "trace_rate must be a number from 1"),
+            ({"trace_level": ["TENSORS"]}, "trace_level must be OFF or TIMESTAMPS"),
+            ({"trace_file": "x"}, "trace_level and trace_rate can be set"),
+        ):
+            with pytest.raises(InferenceServerException, match=message):
+                client.update_trace_settings(settings=settings)
+    assert sum(event["name"] == "decode" for event in events) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model_control": True}, "must be started with --timeline"),
+        ({}, "--model-control|--admin"),
+    ],
+)
+def test_trace_settings_need_traces_and_leave(serve, tmp_path, options, message):
+    model = small_models.write_linear(tmp_path / "m.linear")
+    with (
+        serve({"m": model}, **options) as server,
+        triton_http.InferenceServerClient(server.http_address) as client,
+    ):
+        assert client.get_trace_settings()["trace_level"] == ["OFF"]
+        with pytest.raises(InferenceServerException, match=message):
+            client.update_trace_settings(settings={"trace_level": "TIMESTAMPS"})

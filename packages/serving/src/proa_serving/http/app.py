@@ -22,6 +22,7 @@ from proa_serving.http.v1 import V1Actions
 from proa_serving.metrics import CONTENT_TYPE
 from proa_serving.models.service import InferenceService
 from proa_serving.observe.page import PAGE
+from proa_serving.observe.trace_settings import change_trace_settings, trace_settings
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -88,6 +89,7 @@ class HttpApp:
             "shadow": self._shadow,
             "status": self._status,
             "timeline": self._timeline,
+            "trace_setting": self._trace_setting,
             "memory_status": self._memory_status,
             "memory_register": self._memory_register,
             "memory_unregister": self._memory_unregister,
@@ -359,6 +361,14 @@ class HttpApp:
         if timeline is None:
             raise NotFoundError("http", "the server must be started with --timeline")
         return Reply([await self._coded(lambda: dump_json(timeline.to_json()))])
+
+    async def _trace_setting(self, _: Route, request: Request) -> Reply:
+        if request.method == b"POST":
+            self._check_control(request)
+            change_trace_settings(
+                self._service.tracer, await self._body(request, "trace")
+            )
+        return Reply.of_json(trace_settings(self._service.tracer))
 
     async def _metrics(self, *_: object) -> Reply:
         text = await asyncio.to_thread(self._service.metrics.expose)

@@ -24,6 +24,7 @@ _PLAIN = {
     "/v2/health/ready": ("GET", "ready"),
     "/v2/repository/index": ("POST", "index"),
     "/v2/models/stats": ("GET", "statistics"),
+    "/v2/trace/setting": ("GET POST", "trace_setting"),
     "/": ("GET", "v1_alive"),
     "/v1/models": ("GET", "v1_models"),
     "/metrics": ("GET", "metrics"),
@@ -89,8 +90,9 @@ def find_route(method: str, path: str) -> Route:
             "http", f"expected a path of the protocol, got {path!r:.120}"
         )
     allowed, action = wanted
-    if method != allowed and not (method == "HEAD" and allowed == "GET"):
+    if method not in allowed.split() and not (method == "HEAD" and allowed == "GET"):
         raise MethodNotAllowedError(
-            "http", f"expected {allowed} {path:.120}, got another method"
+            "http",
+            f"expected {allowed.replace(' ', ' or ')} {path:.120}, got another method",
         )
     return Route(action, name, version)

@@ -98,7 +98,7 @@ class Tracer:
     """
 
     def __init__(self, share: float, sinks: Sequence[Sink]) -> None:
-        self._share, self._sinks = share, sinks
+        self.share, self._sinks = share, sinks
         self._all = any(sink.wants_all for sink in sinks)
 
     def infer(self, model: Answers, request: InferRequest, protocol: str) -> Answer:
@@ -108,7 +108,7 @@ class Tracer:
         if parent is not None:
             sampled = parent.sampled
         else:
-            sampled = random.random() < self._share
+            sampled = random.random() < self.share
         if not sampled and not self._all:
             return model.infer(request, protocol)
         now = time.monotonic()
