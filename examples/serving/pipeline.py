@@ -1,7 +1,7 @@
 """Two models, one after the other: noisy digits are cleaned, then classified.
 
 Both are networks, joined by the server in an ensemble; neither client nor models know
-of it. The cleaner learns to give back what was there before noise was added.
+of it. The cleaner learns to remove noise that was added.
 """
 
 from __future__ import annotations

@@ -78,14 +78,14 @@ class Tagger(nn.Layer):
     def __init__(self) -> None:
         super().__init__()
         self.letters = nn.Embedding(len(NUMBERS) + 1, 32)
-        self.near = nn.Conv1D(32, 64, 5, padding=2)
-        self.far = nn.Conv1D(64, 64, 5, padding=2)
+        self.narrow = nn.Conv1D(32, 64, 5, padding=2)
+        self.wide = nn.Conv1D(64, 64, 5, padding=2)
         self.scores = nn.Linear(64, len(TAGS))
 
     def forward(self, ids: proa.Tensor) -> proa.Tensor:
         x = self.letters(ids).transpose([0, 2, 1])
-        x = nn.functional.relu(self.near(x))
-        x = nn.functional.relu(self.far(x))
+        x = nn.functional.relu(self.narrow(x))
+        x = nn.functional.relu(self.wide(x))
         return self.scores(x.transpose([0, 2, 1]))
 
 

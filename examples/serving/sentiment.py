@@ -1,7 +1,7 @@
 """English sentiment: a review in, the probability that it is favourable out.
 
 A network over words and their neighbours learns reviews that are put together from a
-lexicon, in which "not" turns what follows. For real reviews the lexicon is the part to
+lexicon, in which "not" negates what follows. For real reviews the lexicon is the part to
 replace.
 """
 
@@ -24,8 +24,8 @@ LEXICON = {
 GOOD, BAD, THINGS = (text.split() for text in LEXICON.values())
 FRAMES = ("the {} was {}", "a {} that is {}", "i found the {} {}", "this {} felt {}")
 FILLERS = ("", "very ", "really ", "so ", "quite ")
-TURNS = ("", "", "not ", "never ")
-WORDS = sorted({*" ".join((*FRAMES, *FILLERS, *TURNS)).replace("{}", "").split()})
+NEGATIONS = ("", "", "not ", "never ")
+WORDS = sorted({*" ".join((*FRAMES, *FILLERS, *NEGATIONS)).replace("{}", "").split()})
 VOCABULARY = {word: at + 2 for at, word in enumerate([*WORDS, *THINGS, *GOOD, *BAD])}
 LENGTH, BATCH, STEPS = 24, 128, 250
 
@@ -62,13 +62,13 @@ class Score(nn.Layer):
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(len(VOCABULARY) + 2, 24)
-        self.near = nn.Conv1D(24, 48, 3, padding=1)
+        self.narrow = nn.Conv1D(24, 48, 3, padding=1)
         self.each = nn.Linear(48, 1)
 
     def forward(self, ids: proa.Tensor) -> proa.Tensor:
         inside = (ids > 0).astype("float32")
         x = self.words(ids).transpose([0, 2, 1])
-        x = nn.functional.relu(self.near(x)).transpose([0, 2, 1])
+        x = nn.functional.relu(self.narrow(x)).transpose([0, 2, 1])
         return (self.each(x).squeeze(-1) * inside).sum(-1)
 
 
@@ -77,9 +77,9 @@ def review(rng: np.random.Generator, clauses: int = 2) -> tuple[str, int]:
     favourable = int(rng.integers(2))
     parts = []
     for _ in range(clauses):
-        turn = TURNS[rng.integers(len(TURNS))]
-        words = GOOD if bool(favourable) != bool(turn) else BAD
-        what = turn + FILLERS[rng.integers(len(FILLERS))] + str(rng.choice(words))
+        negation = NEGATIONS[rng.integers(len(NEGATIONS))]
+        words = GOOD if bool(favourable) != bool(negation) else BAD
+        what = negation + FILLERS[rng.integers(len(FILLERS))] + str(rng.choice(words))
         frame = FRAMES[rng.integers(len(FRAMES))]
         parts.append(frame.format(rng.choice(THINGS), what))
     return " and ".join(parts), favourable

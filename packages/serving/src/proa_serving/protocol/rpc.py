@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from google.protobuf import json_format
-
 from proa_serving.protocol.datatypes import datatype_of
 from proa_serving.protocol.errors import InvalidRequestError, UnsupportedError
 from proa_serving.protocol.generated import open_inference_pb2 as pb
@@ -263,12 +261,20 @@ def decode_model_metadata(message: pb.ModelMetadataResponse) -> ModelMetadata:
 def encode_model_config(held: Mapping[str, Any]) -> pb.ModelConfigResponse:
     """The message that holds a model's configuration, as REST has it."""
     message = pb.ModelConfigResponse()
-    json_format.ParseDict(dict(held), message.config)
+    _parse(held, message.config)
     return message
 
 
 def encode_statistics(held: list[dict[str, Any]]) -> pb.ModelStatisticsResponse:
     """The message that holds statistics, as REST has them."""
     message = pb.ModelStatisticsResponse()
-    json_format.ParseDict({"model_stats": held}, message)
+    _parse({"model_stats": held}, message)
     return message
+
+
+def _parse(held: Mapping[str, Any], message: Any) -> None:
+    """Fill ``message`` from JSON."""
+    # Imported here, as it is a tenth of a server's start, and rarely needed.
+    from google.protobuf import json_format
+
+    json_format.ParseDict(dict(held), message)
