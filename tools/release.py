@@ -41,7 +41,11 @@ PYTHONS = tuple(
     f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)
 )
 # Belongs to a checkout, not to an installed package.
-STRAY = re.compile(r"(^|/)(tests?|__pycache__|build)/|\.(cc|o|gen\.py|cmake)$")
+# `find_package` reads what a CMake package is installed as, NAMEConfig.cmake.
+STRAY = re.compile(
+    r"(^|/)(tests?|__pycache__|build)/|\.(cc|o|gen\.py)$"
+    r"|(?<!Config)(?<!ConfigVersion)\.cmake$"
+)
 # Modules without a type marker: `paddle` is Proa under another name.
 UNTYPED = ("paddle",)
 

@@ -39,6 +39,8 @@ Classifier: Programming Language :: Python :: 3.14
 FILES = {
     "net/__init__.py": "",
     "net/cli.py": "def main():\n    pass\n",
+    "net/cmake/netConfig.cmake": "",
+    "net/cmake/netConfigVersion.cmake": "",
     "net/py.typed": "",
     "net-1.0.dist-info/METADATA": METADATA,
     "net-1.0.dist-info/entry_points.txt": "[console_scripts]\nnet = net.cli:main\n",
@@ -67,6 +69,7 @@ def test_a_complete_wheel_has_no_faults(tmp_path: Path) -> None:
         ("net-1.0.dist-info/licenses/LICENSE", None, "text of its licence"),
         ("net/tests/test_a.py", "", "net/tests/test_a.py must not be in it"),
         ("net/kernel.cc", "", "net/kernel.cc must not be in it"),
+        ("net/rules.cmake", "", "net/rules.cmake must not be in it"),
         ("net/cli.py", "", "entry point net must name what is in it"),
         ("net/lib.so", "", "platform must be a manylinux tag, got any"),
     ],
