@@ -173,6 +173,25 @@ std::vector<EngineChain> chains_of(const std::vector<std::pair<uint32_t, uint32_
   return chains;
 }
 
+// How each node is computed.
+std::vector<uint8_t> strategies_of(const std::vector<std::string>& names) {
+  // As Strategy of proa/base/call.h.
+  static constexpr std::array<const char*, 4> kNamed = {"", "winograd", "implicit_gemm", "im2col"};
+  std::vector<uint8_t> strategies;
+  strategies.reserve(names.size());
+  for (const std::string& name : names) {
+    const auto* const found = std::find(kNamed.begin(), kNamed.end(), name);
+    if (found == kNamed.end()) {
+      throw EngineError(Status::kInvalidArgument,
+                        "[Engine] expected a strategy that is empty, winograd, implicit_gemm or "
+                        "im2col, got " +
+                            name);
+    }
+    strategies.push_back(static_cast<uint8_t>(found - kNamed.begin()));
+  }
+  return strategies;
+}
+
 py::list specs_of(const std::vector<IoSpec>& specs) {
   py::list result;
   for (const IoSpec& s : specs) {
@@ -303,9 +322,11 @@ void bind_programs(py::class_<Engine>& engine, const TakeSignals& take_signals) 
           "from_parts",
           [take_signals](const py::buffer& graph, const py::list& weights, int threads,
                          const std::vector<std::pair<uint32_t, uint32_t>>& chains,
-                         const std::optional<py::buffer>& disposable) {
+                         const std::optional<py::buffer>& disposable,
+                         const std::vector<std::string>& strategies) {
             EngineOptions o = options_of(threads, 8, false, take_signals);
             o.chains = chains_of(chains);
+            o.strategies = strategies_of(strategies);
             std::vector<WeightBytes> parts;
             for (const py::handle weight : weights) {
               parts.push_back(bytes_of(py::cast<py::buffer>(weight)));
@@ -325,7 +346,8 @@ void bind_programs(py::class_<Engine>& engine, const TakeSignals& take_signals) 
             return engine;
           },
           py::arg("graph"), py::arg("weights"), py::arg("threads") = 0,
-          py::arg("chains") = py::tuple(), py::arg("disposable") = py::none())
+          py::arg("chains") = py::tuple(), py::arg("disposable") = py::none(),
+          py::arg("strategies") = py::tuple())
       .def_static(
           "with_updates",
           [take_signals](const py::buffer& given, const std::vector<int64_t>& stores,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from proa import _core
 from proa._core import Tensor
+from proa.base.processor import cpu_model
 from proa.errors import InvalidArgumentError
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "engine_from_bytes",
     "engine_from_parts",
     "load_engine",
+    "machine",
     "multiplies_bfloat16",
     "suits_winograd",
 ]
@@ -138,6 +140,7 @@ def engine_from_parts(
     threads: int = 0,
     chains: Sequence[tuple[int, int]] = (),
     disposable: bytes | memoryview | None = None,
+    strategies: Sequence[str] = (),
 ) -> Engine:
     """The engine of a graph and its weights, as `proa.ir.file.to_parts` gives them.
 
@@ -150,12 +153,15 @@ def engine_from_parts(
         disposable: Memory that has weights in it and that no one else reads or writes
             any more, such as the file's as it was read. What the engine does not need
             of it goes back to the system, page by page, and then holds zeros.
+        strategies: How each node of a graph without control flow is computed where it
+            is a convolution: "winograd", "implicit_gemm" or "im2col", where that
+            applies, or "" for what the kernels choose. Results differ in the last bits.
 
     Raises:
         InvalidArgumentError: If the parts are not those of a model.
     """
     engine: Engine = _core.Engine.from_parts(
-        graph, list(weights), threads, chains, disposable
+        graph, list(weights), threads, chains, disposable, list(strategies)
     )
     return engine
 
@@ -189,6 +195,17 @@ def multiplies_bfloat16() -> bool:
     tests. Elsewhere bfloat16 is widened to float32, which saves memory, not time.
     """
     return str(_core.build_info()["bf16"]) != "widened"
+
+
+def machine() -> dict[str, str]:
+    """What the speed of kernels depends on: the CPU's model, the instruction set, cache
+    profile and bfloat16 products in use.
+    """
+    info = _core.build_info()
+    return {
+        "cpu": cpu_model(),
+        **{name: str(info[name]) for name in ("isa", "caches", "bf16")},
+    }
 
 
 def suits_winograd(

@@ -16,13 +16,14 @@ from proa_inference.devices import Devices
 from proa_inference.encryption import Key
 from proa_inference.passes import PassBuilder
 from proa_inference.source import Source, located
+from proa_inference.tuning import Tuning
 from proa_inference.types import PrecisionType
 
 #: Plans for so many sets of input shapes are kept by default.
 DEFAULT_PLANS = 8
 
 
-class Config(Bfloat16, Devices):
+class Config(Bfloat16, Devices, Tuning):
     """What a predictor loads and how it runs.
 
     Args:

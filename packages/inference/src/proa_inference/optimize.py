@@ -13,6 +13,7 @@ from proa_inference.config import Config
 from proa_inference.delegate import Delegate
 from proa_inference.partition import PartitionedEngine, has_control_flow
 from proa_inference.passes import CHAINS
+from proa_inference.tuning import Strategies, tuned_strategies
 
 Content = bytes | memoryview
 
@@ -84,7 +85,13 @@ def engine_of_program(
         chains = passes.chain_spans(program)
     graph, weights = file.to_parts(program)
     threads = config.cpu_math_library_num_threads()
-    return engine_from_parts(graph, weights, threads, chains, disposable)
+    strategies: Strategies = []
+    if config.tuning_enabled() and not has_control_flow(program):
+        strategies = tuned_strategies(
+            program, graph, config, threads,
+            lambda s: engine_from_parts(graph, weights, threads, chains, strategies=s),
+        )  # fmt: skip
+    return engine_from_parts(graph, weights, threads, chains, disposable, strategies)
 
 
 def build_engine(config: Config) -> Engine:
@@ -92,7 +99,9 @@ def build_engine(config: Config) -> Engine:
     delegates = config.delegates()
     passes_run = config.ir_optim() and bool(config.pass_builder().all_passes())
     engine: Engine
-    changes = config.bf16_enabled() or config.saves_optim_model()
+    changes = (
+        config.bf16_enabled() or config.saves_optim_model() or config.tuning_enabled()
+    )
     if passes_run or delegates or changes:
         content = config.content()
         program = _optimized(file.from_bytes(content), config)

@@ -120,10 +120,20 @@ struct Model {
 
   void bind(const EngineOptions& options, WeightBytes disposable) {
     op_entries();  // chooses the instruction set
+    const std::vector<uint8_t>& chosen = options.strategies;
+    const bool fits = !has_control_flow(view, 0) && chosen.size() == view.block(0).node_count;
+    if (!chosen.empty() && !fits) {
+      throw EngineError(Status::kInvalidArgument,
+                        "[Engine] expected a strategy for each of the " +
+                            std::to_string(view.block(0).node_count) +
+                            " nodes of a model without control flow, got " +
+                            std::to_string(chosen.size()));
+    }
     if (has_control_flow(view, 0)) {
       flow = std::make_unique<FlowProgram>(view);
     } else {
-      main = std::make_unique<ComputingBlock>(view, options.updates.on, nullptr, disposable);
+      main = std::make_unique<ComputingBlock>(view, options.updates.on, nullptr, disposable,
+                                              chosen.empty() ? nullptr : chosen.data());
     }
     for (uint32_t i = 0; i < view.input_count(); ++i)
       inputs.push_back(spec_of(view, view.input_value(i)));

@@ -86,6 +86,8 @@ struct EngineOptions {
   size_t max_plan_bytes = 0;  // of their tables, beyond which all but the last are dropped; 0: any
   bool verify_checksum = true;      // read the whole file once and find flipped bits
   std::vector<EngineChain> chains;  // in order and apart from each other
+  /// How each node is computed, if it was measured; else empty. A model with control flow has none.
+  std::vector<uint8_t> strategies;  // Strategy of proa/base/call.h
   EngineUpdates updates;            // engines that have them have no clones
   /// Called about twenty times a second in runs with control flow, which may be long. An exception
   /// that it throws ends the run.

@@ -154,9 +154,9 @@ void check_output(const IoSpec& spec, const View& want, const View& given) {
 }
 
 ComputingBlock::ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared,
-                               WeightBytes bytes)
+                               WeightBytes bytes, const uint8_t* strategies)
     : view(model), tables(Prepared::table_size(model)) {
-  Status status = prepared.bind(view, tables.data(), tables.size(), updates);
+  Status status = prepared.bind(view, tables.data(), tables.size(), updates, strategies);
   if (status == Status::kOk && shared != nullptr) {
     status = pack_shared(shared);
   } else if (status == Status::kOk) {

@@ -26,9 +26,10 @@ struct ComputingBlock {
 
   /// Weights are packed into memory of the block's own, or once for all blocks into `shared`,
   /// which must outlive them. Pages of `bytes` that nothing reads once weights are packed go back
-  /// to the system, unless they are shared or updated.
+  /// to the system, unless they are shared or updated. `strategies` are those of each node, or
+  /// nullptr.
   ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared = nullptr,
-                 WeightBytes bytes = {});
+                 WeightBytes bytes = {}, const uint8_t* strategies = nullptr);
 
  private:
   Status pack_own(WeightBytes bytes);

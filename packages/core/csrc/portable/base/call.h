@@ -33,6 +33,16 @@ struct Parallel {
   void* pool = nullptr;
 };
 
+/// How a convolution is computed where several ways apply; another kernel ignores it. Packed
+/// weights and the last bits of results depend on it.
+enum class Strategy : uint8_t {
+  kByRule,  // by the shape of the weights
+  kWinograd,
+  kImplicitGemm,
+  kIm2col,
+};
+constexpr int kStrategies = 4;
+
 /// One invocation of an op. The caller has checked shapes and owns all memory.
 struct Call {
   const View* in = nullptr;
@@ -42,6 +52,7 @@ struct Call {
   const void* attrs = nullptr;   // the op's generated struct (proa/gen/attrs)
   void* scratch = nullptr;       // as many bytes as the op's scratch function returned, 64-aligned
   const void* packed = nullptr;  // the op's prepacked constant input, or nullptr
+  Strategy strategy = Strategy::kByRule;
   /// Where the shape rule of a view op stores how many elements the output starts after in[0], if
   /// that is not 0. nullptr: nobody reads it.
   int64_t* view_offset = nullptr;

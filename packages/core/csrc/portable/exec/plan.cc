@@ -198,6 +198,7 @@ Status Plan::add_node(uint32_t i) {
   call.n_out = static_cast<int>(record.output_count);
   call.attrs = node.attrs;
   call.packed = node.packed;
+  call.strategy = node.strategy;
   return node.op->kind == OpKind::kView ? add_view(i, &call, slot) : add_kernel(i, &call, slot);
 }
 
@@ -511,6 +512,7 @@ Status Plan::run(const View* inputs, View* outputs, const Parallel* parallel,
       call.n_out = step.n_out;
       call.attrs = node.attrs;
       call.packed = node.packed;
+      call.strategy = node.strategy;
       call.parallel = parallel;
       if (step.scratch != kNone) call.scratch = arena_ + roots_[step.scratch].offset;
       name = node.op->name;

@@ -67,7 +67,8 @@ Status Prepared::fail(Status status, const char* why) {
   return status;
 }
 
-Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool updates) {
+Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool updates,
+                      const uint8_t* strategies) {
   model_ = model;
   updates_ = updates;
   const BlockRecord& block = model.block(0);
@@ -87,7 +88,9 @@ Status Prepared::bind(const ModelView& model, void* memory, size_t size, bool up
   size_t slots = 0;
   for (uint32_t i = 0; i < block.node_count; ++i) {
     problem_node_ = i;
-    PROA_TRY(bind_node(i, &arena));
+    const uint8_t strategy = strategies != nullptr ? strategies[i] : 0;
+    if (strategy >= kStrategies) return fail(Status::kInvalidArgument, "every strategy is known");
+    PROA_TRY(bind_node(i, &arena, static_cast<Strategy>(strategy)));
     const size_t wanted = nodes_[i].n_in + nodes_[i].op->n_out;
     if (wanted > slots) slots = wanted;
   }
@@ -107,14 +110,14 @@ void Prepared::set_attribute(uint32_t node, size_t at, const void* number) {
   memcpy(static_cast<uint8_t*>(const_cast<void*>(nodes_[node].attrs)) + at, number, 8);
 }
 
-Status Prepared::bind_node(uint32_t i, Arena* arena) {
+Status Prepared::bind_node(uint32_t i, Arena* arena, Strategy strategy) {
   const NodeRecord& record = model_.node(i);
   const OpRecord& name = model_.op(record.op);
   const OpInfo* op = find_op(model_.string(name.name));
   if (op == nullptr) return fail(Status::kUnimplemented, "this build has the op");
   if (name.version != op->version) return fail(Status::kVersion, "this build has the op's version");
   BoundNode& node = nodes_[i];
-  node = {op, &kernel_of(op->id), nullptr, nullptr, 0};
+  node = {op, &kernel_of(op->id), nullptr, nullptr, 0, strategy};
   if (op->kind == OpKind::kComposite || (op->mutates && !updates_) ||
       (op->kind == OpKind::kKernel && node.kernel->run == nullptr)) {
     return fail(Status::kUnimplemented, "this build has a kernel of the op");
@@ -190,6 +193,7 @@ void Prepared::fill_call(uint32_t i, View* in, View* out, Call* call) const {
   call->n_in = node.n_in;
   call->n_out = static_cast<int>(record.output_count);
   call->attrs = node.attrs;
+  call->strategy = node.strategy;
 }
 
 /// Runs the shape rule on what is known before a run. A view of constants becomes constant itself.

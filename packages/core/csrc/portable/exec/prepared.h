@@ -13,6 +13,7 @@ struct BoundNode {
   const void* attrs;   // the op's whole struct, checked
   const void* packed;  // the constant input of op->pack_input, prepacked, or nullptr
   uint32_t n_in;       // slots of a call: every input of the op, given or not
+  Strategy strategy;
 };
 
 /// Read-only once bound; plans and clones share it. Keeps pointers into the model's bytes.
@@ -25,8 +26,9 @@ class Prepared {
   /// Bytes that bind() needs.
   static size_t table_size(const ModelView& model);
   /// Finds and checks every op of the model. `memory` must outlive this object. Ops that change an
-  /// input are refused unless `updates`.
-  Status bind(const ModelView& model, void* memory, size_t size, bool updates = false);
+  /// input are refused unless `updates`. `strategies` are those of each node, or nullptr.
+  Status bind(const ModelView& model, void* memory, size_t size, bool updates = false,
+              const uint8_t* strategies = nullptr);
   /// Overwrites 8 bytes of a node's attributes, from byte `at`: a number that differs
   /// between runs. No plan may run meanwhile.
   void set_attribute(uint32_t node, size_t at, const void* number);
@@ -59,7 +61,7 @@ class Prepared {
 
  private:
   Status fail(Status status, const char* why);
-  Status bind_node(uint32_t i, Arena* arena);
+  Status bind_node(uint32_t i, Arena* arena, Strategy strategy);
   Status check_inputs(const NodeRecord& record, const OpInfo& op);
   Status take_attrs(const NodeRecord& record, const OpInfo& op, Arena* arena, BoundNode* node);
   Status check_node(uint32_t i);

@@ -7,11 +7,11 @@ import platform
 import sys
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import proa
 from proa import _core
+from proa.base.processor import cpu_model
 
 #: The extras of this package, and a module that each brings.
 EXTRAS = {
@@ -49,16 +49,6 @@ def machine() -> dict[str, str]:
     kind = f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.system()}"
     model = cpu_model()
     return {"machine": f"{kind}, {model}" if model else kind}
-
-
-def cpu_model() -> str:
-    """The CPU's name of itself; empty where the system does not tell it."""
-    facts = Path("/proc/cpuinfo")
-    for line in facts.read_text().splitlines() if facts.exists() else ():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return ""
 
 
 def engine() -> dict[str, str]:

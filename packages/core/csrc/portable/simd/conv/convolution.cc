@@ -42,8 +42,11 @@ Algorithm choose_algorithm(const Convolution& c) {
   if (depthwise_takes(c)) return Algorithm::kDepthwise;
   if (kHasWinograd && winograd_takes(c)) return Algorithm::kWinograd;
   // A padded copy may be read up to 16 pixels past its end.
-  const bool fits = k_units(c) * c.outs * 4 <= kImplicitWeight && c.step_w <= 16;
-  return !is_double(c.kernels.dtype) && fits ? Algorithm::kImplicitGemm : Algorithm::kIm2col;
+  const bool applies = !is_double(c.kernels.dtype) && c.step_w <= 16;
+  const bool fits = k_units(c) * c.outs * 4 <= kImplicitWeight;
+  if (!applies || c.strategy == Strategy::kIm2col) return Algorithm::kIm2col;
+  return fits || c.strategy == Strategy::kImplicitGemm ? Algorithm::kImplicitGemm
+                                                       : Algorithm::kIm2col;
 }
 
 /// The micro-kernel, with all of k in one block for implicit GEMM.

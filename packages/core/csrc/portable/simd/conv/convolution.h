@@ -23,6 +23,7 @@ struct Convolution {
   int64_t rows = 0, cols = 0;               // of the output
   ConvWeights kernels;
   const void* packed = nullptr;
+  Strategy strategy = Strategy::kByRule;
   const View* bias = nullptr;
   FloatEpilogue end;  // a row of `out` is one pixel (n, i, j)
 };

@@ -7,7 +7,7 @@
 namespace proa::PROA_ISA {
 namespace {
 
-constexpr int64_t kGrainMacs = 1 << 16;
+constexpr int64_t kGrainMacs = 1 << 16, kTasks = 8;
 constexpr int kPixels = 4, kVecs = 2;  // of a tile
 
 template <class T>
@@ -247,7 +247,10 @@ void depthwise_lines(const Convolution& c, const PaddedInput& input, const void*
 
 void depthwise(const Call& call, const Convolution& c, const PaddedInput& input, const void* packed,
                const void* bias, const GemmOutput& end, int64_t first, int64_t lines) {
-  parallel_for(call, lines, depthwise_grain(c), [&](int64_t begin, int64_t stop) {
+  // Few tasks, as each reads lines of x that its neighbours read too.
+  const int64_t grain =
+      kHasDepthwiseBlocks ? max(depthwise_grain(c), ceil_div(lines, kTasks)) : depthwise_grain(c);
+  parallel_for(call, lines, grain + grain % 2, [&](int64_t begin, int64_t stop) {
     depthwise_lines(c, input, packed, bias, end, first + begin, first + stop);
   });
 }

@@ -34,8 +34,8 @@ struct Job {
 struct Block {
   int64_t x, row;
   int64_t to[kMaxLines];  // where lines of it are in the output
-  Taps lines, columns;     // of x, from tap 0 of the first pixel on, that are inside
-  int count, skip;         // lines, and pixels of each that are there already
+  Taps lines, columns;    // of x, from tap 0 of the first pixel on, that are inside
+  int count, skip;        // lines, and pixels of each that are there already
 };
 
 /// The windows of one vector of channels; x and w are where their first taps are. kWhole: every

@@ -235,6 +235,7 @@ PROA_INLINE void pack_taps(const float* taps, bool back, int64_t point, float* t
 
 bool winograd_takes(const Convolution& c) {
   // Dot products of pairs take half the time of products of floats, of which it saves less.
+  if (c.strategy > Strategy::kWinograd) return false;
   return settings().winograd && !multiplies_bf16_pairs(c.kernels.dtype) &&
          suits_winograd({c.kernels.dtype,
                          {c.taps_h, c.taps_w},

@@ -1,0 +1,229 @@
+"""The way that each convolution is computed, measured at load and kept in a cache.
+
+A convolution may be computed by Winograd's algorithm, by implicit GEMM or by products
+of copied patches (im2col). The rule that the kernels follow goes by the shape of the
+weights; which is the fastest also depends on the size of the image and on the CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import proa
+from proa.base import files
+from proa.errors import Error, InvalidArgumentError
+from proa.ir import Node, Program
+from proa.ir.program import NUMPY_TYPES
+from proa.runtime import Engine, machine
+
+#: What is measured; the empty one is what the kernels choose by themselves.
+STRATEGIES = ("", "implicit_gemm", "im2col")
+_FORMAT = 1
+_OPS = ("conv2d", "conv2d_act", "conv2d_norm")
+_ROUNDS = 12
+#: A strategy is taken if it needs at most this share of the default's time.
+_GAIN = 0.97
+
+Strategies = list[str]
+
+
+class Tuning:
+    """Methods of a Config that concern measured choices."""
+
+    _tunes = False
+    _tuning_folder = ""
+    _tuning_shapes: Mapping[str, tuple[int, ...]] = {}
+
+    def enable_tuning(
+        self,
+        cache_dir: str | PathLike[str] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        """Measure at load how each convolution is computed fastest, once.
+
+        What was measured is written into a cache, from which later loads take it: of
+        the same graph, shapes, number of threads, version of Proa and CPU. Results
+        may differ in the last bits from those of a predictor that is not tuned, and
+        are the same for every predictor that reads the same cache.
+
+        Args:
+            cache_dir: Folder of the cache; ``proa/tuning`` in ``$XDG_CACHE_HOME`` or
+                ``~/.cache`` by default. It may be deleted at any time.
+            shapes: Shapes of inputs, by name, to measure with. Without, a first
+                dimension that varies is 1.
+
+        Raises:
+            InvalidArgumentError: At load, if another dimension varies and `shapes` does
+                not say how large it is, or the model has no such input or shape.
+        """
+        self._tunes = True
+        self._tuning_folder = "" if cache_dir is None else fspath(cache_dir)
+        self._tuning_shapes = {k: tuple(v) for k, v in (shapes or {}).items()}
+
+    def disable_tuning(self) -> None:
+        """Compute as the kernels choose."""
+        self._tunes = False
+
+    def tuning_enabled(self) -> bool:
+        """True after `enable_tuning`."""
+        return self._tunes
+
+    def tuning_cache_dir(self) -> Path:
+        """The folder of the cache."""
+        if self._tuning_folder:
+            return Path(self._tuning_folder)
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(base) / "proa" / "tuning"
+
+    def tuning_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes that `enable_tuning` was given."""
+        return self._tuning_shapes
+
+
+def tuned_strategies(
+    program: Program,
+    graph: bytes,
+    config: Tuning,
+    threads: int,
+    build: Callable[[Strategies], Engine],
+) -> Strategies:
+    """The strategy of each node of the program, from the cache or measured.
+
+    Args:
+        program: Without control flow.
+        graph: Its bytes, by which the cache finds it: weights do not matter to time.
+        config: Says where the cache is, and which shapes are measured.
+        threads: Of the engine.
+        build: Makes the engine that computes by given strategies.
+    """
+    nodes = list(program.main.nodes)
+    names = {n.outputs[0].name for n in nodes if _has_choice(n)}
+    if not names:
+        return []
+    inputs = _inputs(program, config.tuning_shapes())
+    facts = {
+        "format": _FORMAT,
+        "proa": str(proa.__version__),
+        "machine": machine(),
+        "threads": threads,
+        "shapes": [list(a.shape) for a in inputs],
+        "graph": hashlib.sha256(graph).hexdigest(),
+    }
+    text = json.dumps(facts, sort_keys=True).encode()
+    path = config.tuning_cache_dir() / f"{hashlib.sha256(text).hexdigest()[:32]}.json"
+    choices = _read(path, facts, names)
+    if choices is None:
+        choices = _measured(nodes, names, inputs, build)
+        _write(path, {"made_for": facts, "choices": choices})
+    return [choices.get(n.outputs[0].name, "") for n in nodes]
+
+
+def _has_choice(node: Node) -> bool:
+    """Whether it is a convolution of floats that is not depthwise."""
+    if node.op not in _OPS or node.inputs[1] is None:
+        return False
+    w = node.inputs[1]
+    depthwise = w.shape[1] == 1 and node.attrs["groups"] == w.shape[0]
+    return w.is_constant and w.dtype in ("float32", "bfloat16") and not depthwise
+
+
+def _inputs(
+    program: Program, shapes: Mapping[str, tuple[int, ...]]
+) -> list[NDArray[Any]]:
+    """Arrays for the program's inputs."""
+    values = {v.name: v for v in program.main.inputs}
+    for name in shapes:
+        if name not in values:
+            raise InvalidArgumentError(
+                f"[Config.enable_tuning] shapes must name inputs of the model, "
+                f"{', '.join(values)}, got {name!r}"
+            )
+    rng = np.random.default_rng(0)
+    arrays = []
+    for name, value in values.items():
+        stated = tuple(value.shape)
+        shape = shapes.get(name, (1, *stated[1:]) if stated[:1] == (-1,) else stated)
+        fits = len(shape) == len(stated) and all(
+            d > 0 and e in (-1, d) for d, e in zip(shape, stated, strict=False)
+        )
+        if not fits:
+            raise InvalidArgumentError(
+                f"[Config.enable_tuning] shapes must say how large input {name!r} of "
+                f"shape {stated} is, got {shape}"
+            )
+        kind = np.dtype(NUMPY_TYPES[value.dtype])
+        floats = kind.kind == "f"
+        made = rng.standard_normal(shape) if floats else np.zeros(shape)
+        arrays.append(made.astype(kind))
+    return arrays
+
+
+def _measured(
+    nodes: Sequence[Node],
+    names: set[str],
+    inputs: list[NDArray[Any]],
+    build: Callable[[Strategies], Engine],
+) -> dict[str, str]:
+    """What beats the default, by the name of the node's output."""
+    engines = {
+        s: build([s if n.outputs[0].name in names else "" for n in nodes])
+        for s in STRATEGIES
+    }
+    fastest: dict[str, dict[str, int]] = {s: {} for s in STRATEGIES}
+    for _ in range(_ROUNDS):  # in turns, so that a disturbance hits all
+        for strategy, engine in engines.items():
+            times = fastest[strategy]
+            for _, name, time in engine.profile(inputs):
+                times[name] = min(time, times.get(name, time))
+    chosen = {}
+    for name in names & fastest[""].keys():
+        best = min(STRATEGIES, key=lambda s: fastest[s].get(name, fastest[""][name]))
+        if fastest[best][name] <= _GAIN * fastest[""][name]:
+            chosen[name] = best
+    return chosen
+
+
+def _read(path: Path, facts: dict[str, Any], names: set[str]) -> dict[str, str] | None:
+    """The choices in a file of the cache; None if there is none that is whole."""
+    if not path.exists():
+        return None
+    try:
+        held = json.loads(bytes(files.read(path, where="Config.enable_tuning")))
+        choices = held["choices"]
+        whole = held["made_for"] == json.loads(json.dumps(facts)) and all(
+            name in names and s in STRATEGIES for name, s in choices.items()
+        )
+    except (Error, ValueError, TypeError, KeyError, AttributeError):
+        whole = False
+    if whole:
+        return dict(choices)
+    warnings.warn(
+        f"[Config.enable_tuning] expected the choices of this model in {path}, got a "
+        "damaged file; it is measured anew",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content, indent=1, sort_keys=True)
+    try:
+        files.replace(path, [text.encode()], where="Config.enable_tuning")
+    except (Error, OSError) as error:
+        warnings.warn(
+            "[Config.enable_tuning] expected a folder that can be written, got "
+            f"{error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
