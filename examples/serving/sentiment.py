@@ -1,8 +1,8 @@
 """English sentiment: a review in, the probability that it is favourable out.
 
 A network over words and their neighbours learns reviews that are put together from a
-lexicon, in which "not" negates what follows. For real reviews the lexicon is the part to
-replace.
+lexicon, in which "not" negates what follows. For real reviews the lexicon is the part
+to replace.
 """
 
 from __future__ import annotations
