@@ -17,6 +17,7 @@ import pytest
 
 from proa_serving.client import HttpClient
 
+pytestmark = pytest.mark.feature("L673")
 SERVING = Path(__file__).parents[2] / "examples" / "serving"
 
 
@@ -98,6 +99,7 @@ def test_english_sentiment(tmp_path, monkeypatch):
 
 
 @pytest.mark.feature("L671")
+@pytest.mark.feature("L672", how="mechanism")
 def test_chinese_text_vectors(tmp_path, monkeypatch):
     held = example("embeddings", monkeypatch)
     everything = [text for subject in held["TEXTS"] for text in subject]

@@ -54,6 +54,7 @@ def served(root, name="net", **options):
 
 
 @pytest.mark.feature("L665")
+@pytest.mark.feature("L674")
 def test_a_network_is_saved_for_serving_from_training(tmp_path):
     net = network(1)
     loss = net(proa.to_tensor(X)).square().mean()
