@@ -143,7 +143,9 @@ def test_the_status_of_a_refusal_is_the_protocols(gated):
             with HttpClient(server.http_address) as client:
                 return client.infer("m", {"x": np.array([1])})
 
-        jobs = [pool.submit(send) for _ in range(QUEUE + 1)]
+        jobs = [pool.submit(send)]
+        assert model.began.wait(60)  # so that there is room for all of them
+        jobs += [pool.submit(send) for _ in range(QUEUE)]
         with HttpClient(server.http_address) as client:
             while "queue_depth" in (text := client.metrics()):
                 if f'queue_depth{{model="m",version="1"}} {QUEUE:.1f}' in text:
