@@ -1,8 +1,12 @@
 """Runs one server of the suite serve; prints its port when it is ready.
 
-python benchmarks/serve_peers.py http-uvloop|http-asyncio|http-uvicorn|http-triton|
-                                 grpc-uvloop|grpc-asyncio|grpc-grpcio|
-                                 grpc-triton
+python benchmarks/serve_peers.py http-native|http-python|http-asyncio|
+                                 http-uvicorn|http-triton|
+                                 grpc-native|grpc-python|grpc-asyncio|
+                                 grpc-grpcio|grpc-triton
+
+native and python are what reads and writes sockets, on uvloop where it is installed;
+asyncio is the latter without it.
 """
 
 from __future__ import annotations
@@ -68,6 +72,7 @@ def serve_proa(protocol: str, engine: str) -> None:
         http_port=0 if protocol == "http" else None,
         grpc_port=0 if protocol == "grpc" else None,
         grpc_engine="grpcio" if engine == "grpcio" else "asyncio",
+        engine="native" if engine == "native" else "python",
     )
 
     async def run() -> None:

@@ -47,7 +47,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
 }
 NEEDS_CORE_INSTALLED = ("inference",)
 # Bound to the interpreter; the other wheels are for every Python.
-FOR_ONE_PYTHON = ("core",)
+FOR_ONE_PYTHON = ("core", "serving")
 # Changes here change no wheel.
 NOT_BUILT = ("tests", "csrc/tests", "csrc/bench", "README.md")
 
@@ -227,6 +227,8 @@ def build(package: str, interpreter: Path, tag: str) -> Path:
     # cmake and ninja of the build environment come first on PATH.
     path = f"{interpreter.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = {**os.environ, "PATH": path}
+    if sys.platform == "linux":  # A wheel of ours is not without what is optional.
+        env.setdefault("PROA_SERVING_NATIVE", "1")
     progress, lines = Progress(package), []
     with subprocess.Popen(
         command,

@@ -197,9 +197,11 @@ def _work(
 
 
 def _contenders(protocol: str) -> dict[str, tuple[str, ...]]:
-    found = {"proa": (f"{protocol}-asyncio",)}
+    found = {"proa": (f"{protocol}-native",)}
     if importlib.util.find_spec("uvloop") is not None:
-        found = {"proa": (f"{protocol}-uvloop",), "proa on asyncio": found["proa"]}
+        found["proa python"] = (f"{protocol}-python",)
+    else:
+        found["proa python"] = (f"{protocol}-asyncio",)
     if shutil.which("tritonserver") is not None:
         found["triton"] = (f"{protocol}-triton",)
     if protocol == "grpc":

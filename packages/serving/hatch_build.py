@@ -1,11 +1,22 @@
-"""Generate the protobuf messages of the Open Inference Protocol.
+"""Generate the protobuf messages of the protocol, and compile the native transport.
 
 The build runs this as a hook. When working from a checkout, run it by hand:
 ``python packages/serving/hatch_build.py``.
+
+The native transport is compiled where there is a C++ compiler for Linux, and Python's
+headers; elsewhere the package is without it, and serves by asyncio's transports.
+``PROA_SERVING_NATIVE=1`` in the environment makes its absence an error, ``0`` leaves it
+out.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +32,9 @@ TARGET = ROOT / "src" / "proa_serving" / "protocol" / "generated"
 # two registrations of one name collide. The bytes on the wire do not hold the name.
 PUBLIC_PACKAGE = "package inference;"
 PYTHON_PACKAGE = "package proa_serving.inference;"
+NATIVE_SOURCES = ROOT / "csrc"
+NATIVE_FOLDER = ROOT / "src" / "proa_serving"
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-shared", "-s")
 
 
 def generate(target: Path = TARGET) -> None:
@@ -50,20 +64,65 @@ def generate(target: Path = TARGET) -> None:
     _write_if_changed(target / "__init__.py", '"""Generated at build time."""\n')
 
 
+def native_path(folder: Path = NATIVE_FOLDER) -> Path:
+    """Where the native transport is, for the Python that runs this."""
+    return folder / f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def compile_native(target: Path) -> str:
+    """Compile the native transport to ``target``; why not, where that cannot be."""
+    wish = os.environ.get("PROA_SERVING_NATIVE", "")
+    if wish == "0":
+        return "PROA_SERVING_NATIVE is 0"
+    missing = _missing()
+    if missing:
+        if wish:
+            raise RuntimeError(f"[build] PROA_SERVING_NATIVE is {wish}, but {missing}")
+        return missing
+    command = [*_compiler(), *_FLAGS, f"-I{sysconfig.get_path('include')}"]
+    sources = sorted(map(str, NATIVE_SOURCES.glob("*.cc")))
+    subprocess.run([*command, *sources, "-o", str(target)], check=True)
+    return ""
+
+
+def _compiler() -> list[str]:
+    return shlex.split(os.environ.get("CXX", "c++"))
+
+
+def _missing() -> str:
+    """What the native transport would need; empty if all of it is there."""
+    if sys.platform != "linux":
+        return "it is for Linux"
+    if shutil.which(_compiler()[0]) is None:
+        return f"there is no C++ compiler {_compiler()[0]}"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "Python's headers are not installed"
+    return ""
+
+
 def _write_if_changed(path: Path, text: str) -> None:
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
 
 class GenerateMessages(BuildHookInterface):  # type: ignore[type-arg]  # no config class
-    """Runs :func:`generate` before a wheel or an editable install is made."""
+    """Generates and compiles before a wheel or an editable install is made."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         generate()
         build_data["artifacts"].append("src/proa_serving/protocol/generated/*")
+        for stale in NATIVE_FOLDER.glob("_native*.so"):
+            stale.unlink()
+        why_not = compile_native(native_path())
+        if why_not:
+            self.app.display_warning(f"built without the native transport: {why_not}")
+            return
+        build_data["artifacts"].append(f"src/proa_serving/{native_path().name}")
+        build_data["pure_python"], build_data["infer_tag"] = False, True
 
 
 if __name__ == "__main__":
     generate()
+    print(compile_native(native_path()) or native_path())

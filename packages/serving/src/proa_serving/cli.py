@@ -13,6 +13,7 @@ from pathlib import Path
 from proa_serving import __version__
 from proa_serving.app import Server, new_event_loop
 from proa_serving.config import (
+    ENGINES,
     GRPC_ENGINES,
     MIB,
     ModelSource,
@@ -62,6 +63,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=GRPC_ENGINES,
         default=default.grpc_engine,
         help="what carries gRPC",
+    )
+    add(
+        "--engine",
+        choices=ENGINES,
+        default=default.engine,
+        help="what reads and writes sockets that TLS does not encrypt",
     )
     add("--instances", default="1", help="workers for each model, or auto")
     add("--threads", default="1", help="math threads for each, or auto")
@@ -267,6 +274,7 @@ def _config(args: argparse.Namespace) -> ServerConfig:
         grace_s=args.grace,
         max_connections=args.max_connections,
         grpc_engine=args.grpc_engine,
+        engine=args.engine,
         trace_share=args.trace_share,
         timeline=args.timeline,
         access_log=args.access_log,

@@ -13,6 +13,7 @@ from proa_serving.security.tls import TlsFiles
 
 MIB = 2**20
 GRPC_ENGINES = ("asyncio", "grpcio")
+ENGINES = ("auto", "native", "python")
 # Names are part of URLs and are folders of a repository, so they are kept simple.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
@@ -80,6 +81,8 @@ class ServerConfig:
         access_log: A file for a line on each request, ``-`` for standard error.
         otlp: URL of a collector that traces are sent to; none if empty.
         grpc_engine: What carries gRPC: "asyncio", our own HTTP/2, or "grpcio".
+        engine: What reads and writes sockets without TLS: "native", "python", or
+            "auto", which is native where it was built.
         http_socket: Path of a Unix socket for REST.
         grpc_socket: Path of a Unix socket for gRPC.
         admin_port: Port for REST that may load and unload models, whatever
@@ -115,6 +118,7 @@ class ServerConfig:
     head_timeout_s: float = 10.0
     idle_timeout_s: float = 75.0
     grpc_engine: str = "asyncio"
+    engine: str = "auto"
     trace_share: float = 0.0
     timeline: Path | None = None
     access_log: Path | None = None
@@ -157,12 +161,15 @@ class ServerConfig:
             raise InvalidRequestError(
                 "config", f"trace_share must be 0 to 1, got {self.trace_share}"
             )
-        if self.grpc_engine not in GRPC_ENGINES:
-            raise InvalidRequestError(
-                "config",
-                f"grpc_engine must be one of {', '.join(GRPC_ENGINES)}, "
-                f"got {self.grpc_engine!r:.40}",
-            )
+        for name, chosen, allowed in (
+            ("grpc_engine", self.grpc_engine, GRPC_ENGINES),
+            ("engine", self.engine, ENGINES),
+        ):
+            if chosen not in allowed:
+                raise InvalidRequestError(
+                    "config",
+                    f"{name} must be one of {', '.join(allowed)}, got {chosen!r:.40}",
+                )
         if not self.models and self.repository is None:
             raise InvalidRequestError("config", "must name a model or a repository")
         places = (self.http_port, self.grpc_port, self.http_socket, self.grpc_socket)

@@ -13,6 +13,11 @@ from proa_serving.protocol.datatypes import DATATYPES, Datatype, datatype_of
 from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.protocol.messages import Array, Tensor
 
+try:
+    from proa_serving._native import Memory as _Memory
+except ImportError:  # It was not built.
+    _Memory = None  # type: ignore[assignment, misc]
+
 Buffer = bytes | bytearray | memoryview
 # An array of no elements may still claim a huge shape; NumPy refuses more than this.
 MAX_DIMS = 32
@@ -28,6 +33,8 @@ def aligned_memory(size: int, skip: int = 0) -> memoryview:
 
     It is not zeroed: pages are touched, and memory used, as bytes are put there.
     """
+    if _Memory is not None:
+        return memoryview(_Memory(size, skip))
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -(memory.ctypes.data + skip) % _ALIGNMENT
     return memory.data[start : start + size]

@@ -23,6 +23,7 @@ from proa_serving.models.shared_memory import MAX_REGIONS
 from proa_serving.protocol.errors import AddressInUseError
 from proa_serving.schedule.budget import ByteBudget
 from proa_serving.security.tls import Tls
+from proa_serving.transport.native import native_transport
 from proa_serving.transport.phases import (
     BLOCKED,
     BODY,
@@ -136,6 +137,10 @@ def _refuse_handshakes(held: socket.socket) -> None:
         log.debug("cannot filter the connections that are refused: %s", error)
 
 
+def _report(error: BaseException) -> None:
+    log.error("a connection failed inside the server", exc_info=error)
+
+
 def _allowed_connections(wanted: int, kept: int) -> int:
     """``wanted``, or as many as there are file descriptors for, with ``kept`` left."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -198,6 +203,9 @@ class Listener(Generic[Answers]):
     ) -> None:
         self.answers, self.budget = answers, budget
         self._tls = tls
+        # It speaks in the clear; asyncio's transports encrypt.
+        self._native = None if tls is not None else native_transport(config)
+        self._engine: Any = None  # the native transport's, once started
         self._new_connection = connect
         self.draining = False
         self.buffer = memoryview(bytearray(_READ_BYTES))
@@ -236,6 +244,12 @@ class Listener(Generic[Answers]):
     async def start(self) -> None:
         """Accept connections on the running event loop."""
         self._loop = asyncio.get_running_loop()
+        if self._native is not None:
+            self._engine = self._native.Engine(
+                self._loop.call_soon, _report, _READ_BYTES
+            )
+            self.buffer = self._engine.buffer
+            self._loop.add_reader(self._engine.fileno(), self._engine.poll)
         self._interval = min(0.5, min(self.seconds.values()) / 4)
         self._expire()
         self._listen()
@@ -286,6 +300,9 @@ class Listener(Generic[Answers]):
             min(checks, key=lambda each: each.deadline).abort()
         connection = self._new_connection(self, self._loop, over)
         self._connections.add(connection)
+        if self._engine is not None:
+            self._engine.connect(held, connection)
+            return
         task = self._loop.create_task(self._connect(connection, held))
         self._opening[connection] = task
         task.add_done_callback(lambda task: self._opened(connection, held, task))
@@ -312,7 +329,7 @@ class Listener(Generic[Answers]):
         # The handshake failed, or the client is gone.
         log.debug("a connection was lost as it was accepted: %s", error)
         if not isinstance(error, OSError):
-            log.error("a connection failed inside the server", exc_info=error)
+            _report(error)
         self.forget(connection)
         held.close()
 
@@ -379,6 +396,9 @@ class Listener(Generic[Answers]):
             connection.abort()
         self._sweep.cancel()
         await asyncio.sleep(0)  # for the transports to close
+        if self._engine is not None:
+            self._loop.remove_reader(self._engine.fileno())
+            self._engine.close()
 
     def _close_socket(self) -> None:
         if self._socket_path is not None:

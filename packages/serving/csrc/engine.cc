@@ -1,0 +1,152 @@
+#include "engine.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+namespace proa::serving {
+namespace {
+
+constexpr int kEvents = 64;
+// What is ready at once is served before the event loop gets its turn again, so many times.
+constexpr int kRounds = 8;
+
+PyObject* engine_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *call_soon, *on_error;
+  Py_ssize_t bytes;
+  if (!PyArg_ParseTuple(args, "OOn:Engine", &call_soon, &on_error, &bytes)) return nullptr;
+  if (bytes < 1) {
+    PyErr_Format(PyExc_ValueError, "[Engine] expected a buffer of 1 byte or more, got %zd", bytes);
+    return nullptr;
+  }
+  auto* self = reinterpret_cast<Engine*>(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->call_soon = Py_NewRef(call_soon);
+  self->on_error = Py_NewRef(on_error);
+  self->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (self->epoll < 0) PyErr_SetFromErrno(PyExc_OSError);
+  self->transports = PySet_New(nullptr);
+  self->memory = PyByteArray_FromStringAndSize(nullptr, bytes);
+  if (self->epoll < 0 || self->transports == nullptr || self->memory == nullptr ||
+      PyObject_GetBuffer(self->memory, &self->buffer, PyBUF_WRITABLE) != 0) {
+    Py_DECREF(self);
+    return nullptr;
+  }
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int engine_traverse(Engine* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(self->call_soon);
+  Py_VISIT(self->on_error);
+  Py_VISIT(self->transports);
+  return 0;
+}
+
+int engine_clear(Engine* self) {
+  Py_CLEAR(self->call_soon);
+  Py_CLEAR(self->on_error);
+  Py_CLEAR(self->transports);
+  return 0;
+}
+
+void close_epoll(Engine* self) {
+  if (self->epoll > 0) close(self->epoll);
+  self->epoll = -1;
+}
+
+void engine_dealloc(Engine* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  engine_clear(self);
+  close_epoll(self);
+  if (self->buffer.obj != nullptr) PyBuffer_Release(&self->buffer);
+  Py_CLEAR(self->memory);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+/// Gives the exception that is set to `on_error`, and ends the connection that it came from.
+void report(Engine* self, Transport* transport) {
+  PyObject *kind, *value, *trace;
+  PyErr_Fetch(&kind, &value, &trace);
+  PyErr_NormalizeException(&kind, &value, &trace);
+  if (trace != nullptr) PyException_SetTraceback(value, trace);
+  lose(transport, 0);
+  PyObject* result =
+      self->on_error == nullptr ? nullptr : PyObject_CallOneArg(self->on_error, value);
+  if (result == nullptr) PyErr_WriteUnraisable(self->on_error);
+  Py_XDECREF(result);
+  Py_XDECREF(kind);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+}
+
+PyObject* engine_poll(Engine* self, PyObject*) {
+  struct epoll_event events[kEvents];
+  for (int round = 0; round < kRounds; ++round) {
+    const int count = self->epoll < 0 ? 0 : epoll_wait(self->epoll, events, kEvents, 0);
+    if (count <= 0) break;
+    for (int at = 0; at < count; ++at) {
+      // The engine's reference is dropped from the event loop, never while this runs.
+      auto* transport = static_cast<Transport*>(events[at].data.ptr);
+      if (!on_ready(transport, events[at].events)) report(self, transport);
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* engine_connect(Engine* self, PyObject* args) {
+  PyObject *socket, *protocol;
+  if (!PyArg_ParseTuple(args, "OO:connect", &socket, &protocol)) return nullptr;
+  if (self->epoll < 0) {
+    PyErr_SetString(PyExc_RuntimeError, "[Engine.connect] expected an engine that is not closed");
+    return nullptr;
+  }
+  return connect_transport(self, socket, protocol);
+}
+
+PyObject* engine_fileno(Engine* self, PyObject*) { return PyLong_FromLong(self->epoll); }
+
+PyObject* engine_close(Engine* self, PyObject*) {
+  close_epoll(self);
+  PyObject* held = self->transports;
+  self->transports = PySet_New(nullptr);
+  Py_XDECREF(held);
+  Py_RETURN_NONE;
+}
+
+PyObject* engine_buffer(Engine* self, void*) { return PyMemoryView_FromObject(self->memory); }
+
+PyMethodDef methods[] = {
+    {"connect", reinterpret_cast<PyCFunction>(engine_connect), METH_VARARGS,
+     "Serve a non-blocking socket by a BufferedProtocol; its Transport."},
+    {"poll", reinterpret_cast<PyCFunction>(engine_poll), METH_NOARGS,
+     "Receive and send what can be."},
+    {"fileno", reinterpret_cast<PyCFunction>(engine_fileno), METH_NOARGS,
+     "Is readable when poll has something to do."},
+    {"close", reinterpret_cast<PyCFunction>(engine_close), METH_NOARGS, "Poll no more."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef properties[] = {
+    {"buffer", reinterpret_cast<getter>(engine_buffer), nullptr,
+     "Where requests are received that the protocol gives no buffer for.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(engine_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(engine_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(engine_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(engine_clear)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_doc, const_cast<char*>("Engine(call_soon, on_error, bytes): sockets of one listener.")},
+    {0, nullptr}};
+
+}  // namespace
+
+PyType_Spec engine_spec = {"proa_serving._native.Engine", sizeof(Engine), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+
+}  // namespace proa::serving

@@ -1,0 +1,66 @@
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <vector>
+
+#include "outbox.h"
+#include "pattern.h"
+
+namespace proa::serving {
+
+struct Engine;
+
+/// A request that is answered without the protocol: `answer(data[, stream])` gives the parts of the
+/// answer, or None where the protocol is to take it after all.
+struct Known {
+  Pattern pattern;
+  size_t tail;                  // `data` is what follows
+  std::vector<size_t> streams;  // where its stream's number is; all must be the same
+  PyObject* answer;
+};
+
+/// A connected socket: an `asyncio.Transport` for an `asyncio.BufferedProtocol`.
+///
+/// All of it runs on the thread of the event loop, with Python's lock held. The engine holds a
+/// reference from `connect` until `connection_lost` was called.
+struct Transport {
+  PyObject_HEAD Engine* engine;
+  int fd;
+  PyObject* socket;  // owns fd
+  PyObject* protocol;
+  PyObject* get_buffer;  // methods of the protocol
+  PyObject* buffer_updated;
+  Outbox* outbox;
+  std::vector<Known>* known;
+  uint32_t watched;  // events of the engine's epoll
+  bool reading;      // not paused
+  bool expects;      // the protocol is between two requests
+  bool shuts;        // the socket is to be shut down once all is written
+  bool blocked;      // the protocol was told to pause writing
+  bool closing;      // nothing is read any more
+  bool lost;         // connection_lost is due, or was called
+};
+
+extern PyType_Spec transport_spec;
+
+/// A transport over `socket`, which must be non-blocking, for `protocol`, which it calls at once.
+PyObject* connect_transport(Engine* engine, PyObject* socket, PyObject* protocol);
+
+/// The engine's epoll reported `events`. False, with a Python error, if a callback raised.
+bool on_ready(Transport* self, uint32_t events);
+
+/// Writes parts, which must be buffers; false with a Python error.
+bool write_parts(Transport* self, PyObject* const* parts, Py_ssize_t count);
+
+/// Watches for what the state of `self` is waiting for.
+void update_watch(Transport* self);
+
+/// Ends the connection: `connection_lost` is called from the event loop, with an OSError if `error`
+/// is an errno. Nothing is sent or received from now on.
+void lose(Transport* self, int error);
+
+/// Forgets the requests that are known.
+void clear_known(Transport* self);
+
+}  // namespace proa::serving
