@@ -275,6 +275,23 @@ def test_pipelined_requests_are_answered_in_order(serve, tmp_path):
     assert kinds == [b"", *want, b'{"live":t']
 
 
+@pytest.mark.parametrize("sleep", [0.0, 0.05])
+def test_pipelined_requests_are_answered_before_what_follows_is_refused(
+    serve, tmp_path, sleep
+):
+    path = small_models.write_linear(tmp_path / "m.linear", sleep=sleep)
+    good = HEAD + b"%d\r\n\r\n" % len(GOOD) + GOOD
+    with serve({"m": path}) as server, connect(server.http_address) as held:
+        held.sendall(good * 3 + b"GET / HTTP/9.9\r\n\r\n" + good)
+        for _ in range(3):
+            status, headers, _ = read_answer(held)
+            assert (status, headers.get("connection")) == (200, None)
+        status, headers, body = read_answer(held)
+        assert (status, headers["connection"]) == (400, "close")
+        assert b"must be HTTP/1.1" in body
+        assert read_all(held) == b""
+
+
 def test_large_bodies_in_small_and_pipelined_parts(serve, model):
     """A body that is received in place is followed by the next request."""
     x = np.random.default_rng(5).normal(size=(20_000, 4)).astype(np.float32)
@@ -378,7 +395,9 @@ def test_a_client_that_reads_slowly_gets_all_of_its_answer(serve, tmp_path, last
         held.sendall(data + (b"" if last else LIVE))
         found = b""
         while len(found) < 400_000 * 20:
-            found += held.recv(100_000)
+            part = held.recv(100_000)
+            assert part, f"closed after {len(found)} bytes"
+            found += part
             time.sleep(0.02)  # longer than the time-out, in all
         assert found.startswith(b"HTTP/1.1 200")
         if not last:

@@ -104,6 +104,13 @@ class ModelMetrics:
         self.in_flight -= 1
         self.request_seconds.observe(now - began)
 
+    def ran_at_once(self, protocol: str, began: float) -> None:
+        """A request that began then was answered without a wait for a worker."""
+        self.requests[protocol] += 1
+        now = self.last_ended = time.monotonic()
+        self.queue_seconds.observe(0.0)
+        self.request_seconds.observe(now - began)
+
     def failed(self, protocol: str, reason: str, began: float) -> None:
         self.failures[protocol, reason] += 1
         self.failed_seconds += time.monotonic() - began

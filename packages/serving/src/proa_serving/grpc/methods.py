@@ -12,6 +12,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from proa_serving.grpc.fast_path import GrpcFastPath
 from proa_serving.http2.calls import (
     INTERNAL,
     INVALID_ARGUMENT,
@@ -150,6 +151,45 @@ class GrpcMethods:
         except Exception as error:
             raise _status(error) from error
         return answer if isinstance(answer, list) else _guarded(answer)
+
+    def fast_path(
+        self, head: CallHead, message: memoryview
+    ) -> Callable[[bytes], Parts | None] | None:
+        """What gives the message that answers raw tensors, as ``message`` has them.
+
+        Args:
+            head: Of the call.
+            message: It was answered.
+
+        Returns:
+            None where calls like it are answered one by one.
+        """
+        if head.path != INFER or not self._guard.is_open:
+            return None
+        places = rpc_bytes.raw_ranges(message)
+        if not places:
+            return None
+        try:
+            request = rpc_bytes.decode_request(message)
+        except ServingError:
+            return None
+        first = places[0][0]
+        if any(held.datatype == "BYTES" for held in request.inputs):
+            return None
+        found = self._service.fast_path(
+            request, [begin - first for begin, _ in places], "grpc"
+        )
+        if found is None:
+            return None
+        answer = GrpcFastPath(found, request)
+
+        def call(data: bytes) -> Parts | None:
+            try:
+                return answer(data)
+            except ServingError as error:
+                raise _status(error) from error
+
+        return call
 
     async def converse(
         self, head: CallHead, client: str, receive: Receive, send: Send

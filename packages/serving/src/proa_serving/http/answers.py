@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from proa_serving.http.messages import Reply, Request
+
+# Of the raw bytes of a body: the parts of the answer with its head, or None where the
+# request is to be answered as others are.
+FastAnswer = Callable[[bytes], Sequence[Any] | None]
 
 
 class Answers(Protocol):
@@ -20,3 +24,8 @@ class Answers(Protocol):
         ...
 
     def answer(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]: ...
+
+    def fast_path(self, request: Request) -> tuple[int, FastAnswer] | None:
+        """What answers requests that repeat one which was answered, but for the bytes
+        of its body after so many; None where each is to be answered by itself."""
+        ...

@@ -14,8 +14,10 @@ from urllib.parse import unquote_to_bytes
 
 import httptools
 
+from proa_serving.http.answers import FastAnswer
 from proa_serving.http.body import IN_PLACE, Buffer, inflate
 from proa_serving.http.cors import PREFLIGHT, cors_headers, is_preflight
+from proa_serving.http.fast_path import HttpFastPath, encode_reply
 from proa_serving.http.messages import Reply, Request
 from proa_serving.http.routes import Route, find_route
 from proa_serving.http.v1 import V1Actions
@@ -32,13 +34,13 @@ from proa_serving.protocol.errors import (
 )
 from proa_serving.protocol.messages import InferRequest, InferResponse
 from proa_serving.protocol.rest import (
-    BINARY_TYPE,
     HEADER_LENGTH,
     decode_request,
     dump_json,
-    encode_response,
     is_raw,
     parse_json,
+    raw_places,
+    wants_raw,
 )
 from proa_serving.security.guard import Guard
 
@@ -52,6 +54,7 @@ _BIG = IN_PLACE
 _JSON_COST = 8
 # Threads that code JSON; more would only compete for Python's lock.
 _CODERS = 2
+_MAX_FAST_PATHS = 256
 # Answered to whoever asks, as orchestrators have no keys.
 _HEALTH = (b"/v2/health/live", b"/v2/health/ready")
 
@@ -72,6 +75,7 @@ class HttpApp:
         self._config = service.config
         self._guard = guard
         self._controls = is_admin or self._config.model_control
+        self._fast_paths: dict[tuple[Any, ...], HttpFastPath] = {}
         self._coders = ThreadPoolExecutor(_CODERS, "proa-serve-json")
         self._actions: dict[str, Callable[[Route, Request], Answer]] = {
             "server_metadata": self._server_metadata,
@@ -146,6 +150,38 @@ class HttpApp:
             )
         except Exception as error:
             return _reply_to(error)
+
+    def fast_path(self, request: Request) -> tuple[int, FastAnswer] | None:
+        """As :meth:`Answers.fast_path`: of inference with raw tensors, for anybody."""
+        headers, body = request.headers, request.data()
+        text = headers.get(_LENGTH, b"")
+        if not (self._guard.is_open and text.isdigit() and len(text) < 5):
+            return None
+        if b"origin" in headers or b"content-encoding" in headers:
+            return None
+        size = int(text)
+        key = (request.method, request.target, text, bytes(body[:size]), len(body))
+        found = self._fast_paths.get(key)
+        if found is None or not found.path.is_current():
+            found = self._new_fast_path(request, size)
+            if found is None:
+                return None
+            if len(self._fast_paths) >= _MAX_FAST_PATHS:
+                self._fast_paths.clear()
+            self._fast_paths[key] = found
+        return size, found
+
+    def _new_fast_path(self, request: Request, size: int) -> HttpFastPath | None:
+        body = request.data()
+        places = raw_places(body, size)
+        route = _route(request.method, request.target)
+        if places is None or route.action != "infer":
+            return None
+        decoded = decode_request(route.model, route.version, body, str(size))
+        if not wants_raw(decoded):
+            return None
+        path = self._service.fast_path(decoded, places, "http")
+        return None if path is None else HttpFastPath(path, decoded)
 
     def _infer(self, route: Route, request: Request) -> Answer:
         if self._service.draining:
@@ -230,7 +266,7 @@ class HttpApp:
             return self._wait(answer, request)
         if _text_size(answer, request) > _BIG:
             return self._encode_slowly(answer, request)
-        return _encoded(answer, request)
+        return encode_reply(answer, request)
 
     async def _wait(
         self, answer: Coroutine[Any, Any, InferResponse], request: InferRequest
@@ -238,12 +274,12 @@ class HttpApp:
         response = await answer
         if _text_size(response, request) > _BIG:
             return await self._encode_slowly(response, request)
-        return _encoded(response, request)
+        return encode_reply(response, request)
 
     async def _encode_slowly(
         self, response: InferResponse, request: InferRequest
     ) -> Reply:
-        reply: Reply = await self._coded(_encoded, response, request)
+        reply: Reply = await self._coded(encode_reply, response, request)
         return reply
 
     def _server_metadata(self, *_: object) -> Reply:
@@ -406,15 +442,4 @@ def _text_size(response: InferResponse, request: InferRequest) -> int:
         held.array.size
         for held in response.outputs
         if held.datatype == "BYTES" or not (raw or request.wants_binary(held.name))
-    )
-
-
-def _encoded(response: InferResponse, request: InferRequest) -> Reply:
-    text, raw = encode_response(response, request)
-    if not raw:
-        return Reply([text])
-    return Reply(
-        [text, *raw],
-        content_type=BINARY_TYPE,
-        headers=f"{_LENGTH.decode()}: {len(text)}\r\n",
     )

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 
 from proa_serving.protocol.errors import (
     InvalidRequestError,
     TooLargeError,
     UnsupportedError,
 )
+from proa_serving.protocol.rest import HEADER_LENGTH
 from proa_serving.protocol.tensors import aligned_memory
 
 Buffer = bytes | bytearray | memoryview
 # Bodies beyond this are received in place; smaller ones come through the parser.
 IN_PLACE = 2**16
+_LENGTH = HEADER_LENGTH.lower().encode()
+
+
+def too_large(limit: int) -> TooLargeError:
+    """The error of a body with more than ``limit`` bytes."""
+    return TooLargeError("request", f"body must be at most {limit} bytes")
 
 
 class Body:
@@ -34,6 +42,23 @@ class Body:
         self._view: memoryview | None = None
         if length is not None and length > IN_PLACE:
             self._view = aligned_memory(length, header_length)
+
+    @classmethod
+    def of_head(cls, headers: Mapping[bytes, bytes], limit: int) -> Body | None:
+        """What the headers say will come; None if nothing.
+
+        Raises:
+            TooLargeError: If it is more than ``limit`` bytes.
+        """
+        said = headers.get(b"content-length")
+        if said is None and b"transfer-encoding" not in headers:
+            return None
+        # The parser took it for digits that are in range.
+        length = None if said is None else int(said)
+        if length is not None and length > limit:
+            raise too_large(limit)
+        text = headers.get(_LENGTH, b"")
+        return cls(length, int(text) if text.isdigit() and len(text) < 10 else 0)
 
     @property
     def in_place(self) -> bool:

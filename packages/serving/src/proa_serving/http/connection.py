@@ -11,18 +11,17 @@ from typing import Any
 import httptools
 
 from proa_serving.http.answers import Answers
-from proa_serving.http.body import IN_PLACE, Body
+from proa_serving.http.body import IN_PLACE, Body, too_large
 from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads
 from proa_serving.http.messages import CONTINUE, Reply, Request
+from proa_serving.http.repeats import learn_request
 from proa_serving.protocol.errors import (
     HeadTooLargeError,
     InvalidRequestError,
     ServingError,
     SlowRequestError,
-    TooLargeError,
     UnavailableError,
 )
-from proa_serving.protocol.rest import HEADER_LENGTH
 from proa_serving.security.guard import address_of
 from proa_serving.transport.owner import Owner
 from proa_serving.transport.phases import (
@@ -35,12 +34,13 @@ from proa_serving.transport.phases import (
     NEW,
     has_unread,
 )
+from proa_serving.transport.repeats import Repeats
+from proa_serving.transport.unread import Unread, unread_bytes
 
 log = logging.getLogger("proa_serving.http")
 MAX_HEAD_BYTES = 64 * 1024
 # Answers up to this are joined, so that they leave in one piece.
 _JOINED = 2**15
-_LENGTH = HEADER_LENGTH.lower().encode()
 known_heads = KnownHeads()
 _HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
 
@@ -58,9 +58,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        *("_blocked", "_charged", "_client", "_deaf", "_head_bytes", "_in_place"),
-        *("_loop", "_owner", "_parser", "_paused", "_request", "_task", "_transport"),
-        *("_unknown", "_unwritten"),
+        *("_blocked", "_client", "_deaf", "_head_bytes", "_in_place"),
+        *("_failure", "_loop", "_owner", "_parser", "_paused", "_repeats"),
+        *("_request", "_task", "_transport", "_unknown", "_unread"),
         *("_waiting", "deadline", "health_only", "phase"),
     )
 
@@ -78,10 +78,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._in_place: Body | None = None  # where bytes go instead of to the parser
         self._head_bytes = 0
         self._unknown = b""  # the head that is parsed now, if it came whole
-        self._charged = 0  # bytes of the budget, for answers that the client must read
-        self._unwritten = 0  # bytes of them when last looked at
+        self._unread = Unread(owner.budget)
         self._deaf = False  # what the client writes is not read
+        self._failure: ServingError | None = None  # answers what follows those waiting
         self._blocked = self._paused = False  # writing, reading
+        self._repeats: Repeats | None = None  # where the transport answers them
         self._enter(NEW)
         self._set_deadline()
 
@@ -114,10 +115,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _reads(self) -> bool:
         """Whether the client has read of its answer; it has as long again then."""
-        left = self._transport.get_write_buffer_size()
-        if not self._blocked or left >= self._unwritten:
+        left = unread_bytes(self._transport)
+        if not (self._blocked and self._unread.shrinks_to(left)):
             return False
-        self._unwritten = left
         self.deadline = self._loop.time() + self._owner.seconds[BLOCKED]
         return True
 
@@ -139,6 +139,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def drain(self) -> None:
         """The server stops; the next answer says that it is the last."""
+        if self._repeats is not None:
+            self._repeats.forget()
+            self._repeats = None
 
     def cut(self) -> None:
         """End the request in progress; it is answered that it was cut."""
@@ -150,6 +153,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._client = address_of(transport)
+        if not (self.health_only or self._owner.draining):
+            self._repeats = Repeats.of(transport)
         if self.phase is LINGER:  # Closed before it was there.
             self.abort()
 
@@ -160,15 +165,21 @@ class HttpConnection(asyncio.BufferedProtocol):
             # Not before it began: what it is to await would never be awaited.
             self._loop.call_soon(self._task.cancel)
         self._drop()
-        self._release_answers()
+        self._unread.release()
         self._parser = None  # holds this connection too
 
     def pause_writing(self) -> None:
         self._blocked = True
+        if self.phase is IDLE and not self._deaf:  # The transport answered.
+            size = self._transport.get_write_buffer_size()
+            self._unread.charge(size, unread_bytes(self._transport))
+            self._enter(BLOCKED)
+            self._read(False)
+            self._set_deadline()
 
     def resume_writing(self) -> None:
         self._blocked = False
-        self._release_answers()
+        self._unread.release()
         if self.phase is BLOCKED:
             self._enter(IDLE)
             self._continue()
@@ -191,6 +202,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             if data and not self._deaf:
                 self._parse(data)
         self._set_deadline()
+        if self._repeats and self.phase is IDLE and self._request is None:
+            self._repeats.expect()
 
     def _take_known(self, data: memoryview) -> memoryview:
         """Take the requests whose heads were parsed before; what follows them."""
@@ -219,10 +232,17 @@ class HttpConnection(asyncio.BufferedProtocol):
                 break
             if is_whole:
                 self.on_message_complete()
+                if self._repeats and self.phase is IDLE:
+                    find = self._owner.answers.fast_path
+                    learn_request(self._repeats, head, request, find, self._touch)
             else:
                 self._enter(BODY)
                 self._in_place = request.body
         return data
+
+    def _touch(self) -> None:
+        """The transport answered a request."""
+        self.deadline = self._loop.time() + self._owner.seconds[IDLE]
 
     def _received(self, body: Body, count: int) -> None:
         """Bytes of a body arrived where they belong."""
@@ -261,11 +281,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
-            self._fail(
-                HeadTooLargeError(
-                    "http", f"head must be at most {MAX_HEAD_BYTES} bytes"
-                )
-            )
+            text = f"head must be at most {MAX_HEAD_BYTES} bytes"
+            self._fail(HeadTooLargeError("http", text))
 
     # The parser's callbacks; none may raise
 
@@ -324,18 +341,10 @@ class HttpConnection(asyncio.BufferedProtocol):
                 raise UnavailableError(
                     "server", "has as many connections as it may; try again later"
                 )
-        said = headers.get(b"content-length")
-        if said is None and b"transfer-encoding" not in headers:
+        request.body = Body.of_head(headers, self._owner.max_request_bytes)
+        if request.body is None:
             return
-        # The parser took it for digits that are in range.
-        length = None if said is None else int(said)
-        limit = self._owner.max_request_bytes
-        if length is not None and length > limit:
-            raise _too_large(limit)
-        text = headers.get(_LENGTH, b"")
-        skip = int(text) if text.isdigit() and len(text) < 10 else 0
-        request.body = Body(length, skip)
-        if length != 0 and self.phase is HEAD:
+        if request.body.length != 0 and self.phase is HEAD:
             self._enter(BODY)
         if headers.get(b"expect", b"").lower() == b"100-continue" and (
             self._task is None and not self._waiting
@@ -359,7 +368,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         try:
             self._charge(request, len(data))
             if request.body.size + len(data) > self._owner.max_request_bytes:
-                raise _too_large(self._owner.max_request_bytes)
+                raise too_large(self._owner.max_request_bytes)
         except ServingError as error:
             self._fail(error)
             return
@@ -408,15 +417,17 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._start(self._waiting.popleft())
         if self.phase is not IDLE:
             return
+        if self._failure is not None:
+            error, self._failure = self._failure, None
+            self._write(Request(), Reply.of_error(error, close=True))
+            return
         self._read(True)
         if self._request is not None:
             self._enter(HEAD if self._request.body is None else BODY)
 
     def _write(self, request: Request, reply: Reply) -> None:
         """Write an answer; the connection then waits for the next request."""
-        close = (
-            reply.close or self._deaf or not request.keep_alive or self._owner.draining
-        )
+        close = reply.close or not request.keep_alive or self._owner.draining
         if b"origin" in request.headers:
             reply.headers += self._owner.answers.cors(request.headers[b"origin"])
         parts = reply.encode(close=close, body=request.method != b"HEAD")
@@ -426,9 +437,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.writelines(parts)
         if self._blocked:
             size = sum(map(len, parts))
-            self._owner.budget.used += size
-            self._charged += size
-            self._unwritten = self._transport.get_write_buffer_size()
+            self._unread.charge(size, unread_bytes(self._transport))
         self._release(request)
         if close:
             self._linger()
@@ -442,8 +451,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         request = self._request or Request()
         self._release(request)
         self._request = self._in_place = None
-        # Earlier requests are answered; the connection closes after the last.
-        if not answering:
+        if answering:  # Earlier requests are answered first.
+            self._failure = error
+        else:
             self._write(request, Reply.of_error(error, close=True))
 
     def _linger(self) -> None:
@@ -484,15 +494,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._owner.budget.take(count)
         request.charged += count
 
-    def _release_answers(self) -> None:
-        self._owner.budget.release(self._charged)
-        self._charged = 0
-
     def _release(self, request: Request | None) -> None:
         if request is not None and request.charged:
             self._owner.budget.release(request.charged)
             request.charged = 0
-
-
-def _too_large(limit: int) -> TooLargeError:
-    return TooLargeError("request", f"body must be at most {limit} bytes")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from proa_serving.http2 import frames
-from proa_serving.http2.calls import CallHead, Status, is_well_formed, parse_call
-from proa_serving.http2.dispatch import Answers, Dispatcher
+from proa_serving.http2.call_heads import CallHeads
+from proa_serving.http2.calls import CallHead
+from proa_serving.http2.dispatch import Answers, Dispatcher, Parts
 from proa_serving.http2.frames import (
     CANCEL,
     COMPRESSION_ERROR,
@@ -23,9 +25,10 @@ from proa_serving.http2.frames import (
     Http2Error,
     StreamError,
 )
-from proa_serving.http2.hpack import CompressionError, Decoder
+from proa_serving.http2.hpack import CompressionError
 from proa_serving.http2.outgoing import Outgoing
 from proa_serving.http2.reader import MAX_DATA_BYTES, MAX_HEADER_BYTES, FrameReader
+from proa_serving.http2.repeats import KnownCall, learn_call
 from proa_serving.http2.stream import Stream
 from proa_serving.security.guard import address_of
 from proa_serving.transport.owner import Owner
@@ -38,6 +41,8 @@ from proa_serving.transport.phases import (
     NEW,
     has_unread,
 )
+from proa_serving.transport.repeats import Repeats
+from proa_serving.transport.unread import unread_bytes
 
 log = logging.getLogger("proa_serving.grpc")
 
@@ -47,8 +52,6 @@ _WINDOW = 16 * 2**20
 _MAX_STREAMS = 256
 # A payload is received in place if as much of it is missing.
 _IN_PLACE_LEFT = 2**15
-# Heads of calls that are remembered, by their coded bytes.
-_MAX_BLOCKS = 64
 # Frames that cause work but belong to no message: as many at once, and a second.
 _FRAMES_AT_ONCE, _FRAMES_A_SECOND = 2000, 1000
 _CHECK_SECONDS = 0.25  # how often the times of calls are looked at
@@ -86,9 +89,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._out = Outgoing(owner.budget, self._ended)
         self._calls = Dispatcher(owner, self._out, loop, health_only)
         self._reader = FrameReader(self)
-        self._decoder = Decoder(MAX_HEADER_BYTES)
-        self._heads: dict[bytes, CallHead] = {}
-        self._heads_at = 0  # changes of the decoder's table when they were decoded
+        self._heads = CallHeads()
         self._streams: dict[int, Stream] = {}
         self._last = 0  # the highest stream that the client opened
         self._stream: Stream | None = None  # whose DATA is arriving
@@ -96,6 +97,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         self._received = 0  # bytes that were not granted again
         self._frames, self._frames_since = float(_FRAMES_AT_ONCE), loop.time()
         self._unwritten = 0  # bytes when last looked at
+        self._repeats: Repeats | None = None  # where the transport answers them
         self._enter(NEW)
 
     # Time
@@ -112,7 +114,7 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._expire_calls()
             self._out.flush()
         elif self.phase is BLOCKED:
-            left = self._transport.get_write_buffer_size()
+            left = unread_bytes(self._transport)
             if left >= self._unwritten:
                 self.abort()
                 return
@@ -135,6 +137,9 @@ class Http2Connection(asyncio.BufferedProtocol):
 
     def drain(self) -> None:
         """Make the client send its next call elsewhere; answer those on their way."""
+        if self._repeats is not None:
+            self._repeats.forget()
+            self._repeats = None
         if self._reader.begun and self.phase is not LINGER:
             self._out.control(frames.goaway(_LAST_STREAM, NO_ERROR))
             self._out.flush()
@@ -169,6 +174,8 @@ class Http2Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = self._out.transport = transport
         self._calls.client = address_of(transport)
+        if not (self.health_only or self._owner.draining):
+            self._repeats = Repeats.of(transport)
         secured = transport.get_extra_info("ssl_object")
         # RFC 9113, section 3.2: over TLS, HTTP/2 is negotiated.
         if secured is not None and secured.selected_alpn_protocol() != ALPN:
@@ -184,7 +191,7 @@ class Http2Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         # What is read would only be answered into the same full buffer.
         self._out.blocked = True
-        self._unwritten = self._transport.get_write_buffer_size()
+        self._unwritten = unread_bytes(self._transport)
         if self.phase is not LINGER:
             self._enter(BLOCKED)
             self._transport.pause_reading()
@@ -205,7 +212,12 @@ class Http2Connection(asyncio.BufferedProtocol):
             return
         try:
             if self._in_place is None:
-                self._reader.feed(self._owner.buffer[:count])
+                data = self._owner.buffer[:count]
+                self._reader.feed(data)
+                if self._repeats and self.phase is IDLE and self._reader.at_boundary:
+                    find = self._owner.answers.fast_path
+                    self._repeats.expect()
+                    learn_call(self._repeats, data, self._heads, find, self._repeat)
             else:
                 self._filled(count)
             self._receive_in_place()
@@ -330,7 +342,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         if number <= self._last:
             raise Http2Error(STREAM_CLOSED, "HEADERS must open a new stream")
         self._last = number
-        head = self._head(block)
+        head = self._heads.decode(block)
         if head is None:
             self._count_frame()
             self._out.control(frames.rst_stream(number, PROTOCOL_ERROR))
@@ -339,40 +351,53 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._count_frame()
             self._out.control(frames.rst_stream(number, REFUSED_STREAM))
             return
-        if not self._streams and self.phase is not BLOCKED:
-            self._enter(BUSY)
-        window = self._out.initial_window
-        stream = Stream(number, head, window, time.monotonic())
-        self._streams[number] = stream
+        stream = self._open(number, head)
         self._calls.open(stream)
         if ends and number in self._streams:
             self._calls.end(stream)
 
-    def _head(self, block: bytes) -> CallHead | None:
-        """The call of a header block; None if it is malformed."""
-        decoder = self._decoder
-        if self._heads_at == decoder.changes:
-            known = self._heads.get(block)
-            if known is not None:
-                return known
-        headers = decoder.decode(block)
-        if headers is None:
-            return TOO_LARGE
-        if not is_well_formed(headers):
+    def _open(self, number: int, head: CallHead) -> Stream:
+        if not self._streams and self.phase is not BLOCKED:
+            self._enter(BUSY)
+        window = self._out.initial_window
+        stream = self._streams[number] = Stream(number, head, window, time.monotonic())
+        return stream
+
+    def _repeat(
+        self,
+        known: KnownCall,
+        answer: Callable[[bytes], Parts | None],
+        data: bytes,
+        number: int,
+    ) -> Parts | None:
+        """The frames that answer a repeated call; None where it is as any other."""
+        if number <= self._last or not number % 2 or self.phase is not IDLE:
             return None
-        head = parse_call(headers)
-        if self._heads_at != decoder.changes or len(self._heads) >= _MAX_BLOCKS:
-            self._heads.clear()
-            self._heads_at = decoder.changes
-        else:
-            self._heads[block] = head
-        return head
+        if known.changes != self._heads.changes:
+            return None
+        message, status = known.call(answer, data)
+        if message is None and status is None:
+            return None
+        self._last = number
+        self._count_received(known.length)
+        self._enter(IDLE)
+        parts = None if message is None else self._out.whole(number, message)
+        if parts is not None:
+            return parts
+        stream = self._open(number, known.head)
+        stream.ended = True
+        if status is not None:
+            self._out.fail(stream, status.code, status.message)
+        elif message is not None:
+            self._out.finish(stream, message)
+        self._out.flush()
+        return []
 
     def _on_trailers(self, stream: Stream, block: bytes, ends: bool) -> None:
-        headers = self._decoder.decode(block)
+        are_trailers = self._heads.are_trailers(block)
         if stream.ended:
             self._stream_error(StreamError(stream.id, STREAM_CLOSED))
-        elif not ends or headers is None or not is_well_formed(headers, trailers=True):
+        elif not ends or not are_trailers:
             self._stream_error(StreamError(stream.id, PROTOCOL_ERROR))
         else:
             self._calls.end(stream)
@@ -381,11 +406,7 @@ class Http2Connection(asyncio.BufferedProtocol):
         if not number:
             raise Http2Error(PROTOCOL_ERROR, "DATA must be of a stream")
         self._check_opened(number)
-        # Granted again as it arrives: what is kept of it is bounded by the budget.
-        self._received += length
-        if self._received > _WINDOW // 2:
-            self._out.control(frames.window_update(0, self._received))
-            self._received = 0
+        self._count_received(length)
         if not length:
             self._count_frame()
         stream = self._stream = self._streams.get(number)
@@ -395,6 +416,13 @@ class Http2Connection(asyncio.BufferedProtocol):
             self._stream_error(StreamError(number, STREAM_CLOSED))
             return
         stream.received += length
+
+    def _count_received(self, length: int) -> None:
+        # Granted again as it arrives: what is kept of it is bounded by the budget.
+        self._received += length
+        if self._received > _WINDOW // 2:
+            self._out.control(frames.window_update(0, self._received))
+            self._received = 0
 
     def on_data(self, data: memoryview) -> None:
         if self._stream is not None:
@@ -461,15 +489,6 @@ class Http2Connection(asyncio.BufferedProtocol):
         if stream is not None:
             self._drop(stream)
         self._out.control(frames.rst_stream(error.stream, error.code))
-
-
-TOO_LARGE = CallHead(
-    "",
-    None,
-    b"identity",
-    b"",
-    status=Status(8, f"[grpc] headers must be at most {MAX_HEADER_BYTES} bytes"),
-)
 
 
 def _frame_error(number: int, name: str) -> Http2Error:

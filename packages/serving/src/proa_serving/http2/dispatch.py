@@ -53,6 +53,16 @@ class Answers(Protocol):
         """The message that answers ``message``."""
         ...
 
+    def fast_path(
+        self, head: CallHead, message: memoryview
+    ) -> Callable[[bytes], Parts | None] | None:
+        """What gives the message that answers raw tensors, as ``message`` has them.
+
+        It raises a Status where the call fails, and returns None where the call must be
+        answered as others are; so does this where all are.
+        """
+        ...
+
     def converse(
         self, head: CallHead, client: str, receive: Receive, send: Send
     ) -> Coroutine[Any, Any, None]:

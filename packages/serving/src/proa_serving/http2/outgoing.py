@@ -88,24 +88,26 @@ class Outgoing:
             or length > stream.send_window
             or length > self.max_frame
         ):
-            number = stream.id
             self.window -= length
             stream.answered = True
-            self._parts.append(
-                frames.head(len(ANSWER), HEADERS, END_HEADERS, number)
-                + ANSWER
-                + frames.head(length, DATA, 0, number)
-                + b"\0"
-                + size.to_bytes(4, "big")
-            )
-            self._parts += message
-            self._parts.append(
-                frames.head(len(OK_TRAILERS), HEADERS, _ENDED, number) + OK_TRAILERS
-            )
+            self._parts += _whole(stream.id, message, size)
             self._ended(stream)
             return
         self.send(stream, message)
         self.end(stream, OK_TRAILERS)
+
+    def whole(self, number: int, message: Sequence[Buffer]) -> list[Buffer] | None:
+        """The frames that answer a call, which are the caller's to write.
+
+        Returns:
+            None where the windows do not let all of it be sent.
+        """
+        size = sum(map(len, message))
+        allowed = min(self.window, self.initial_window, self.max_frame)
+        if size + 5 > allowed or self.blocked or self._parts:
+            return None
+        self.window -= size + 5
+        return _whole(number, message, size)
 
     def send(self, stream: Stream, message: Sequence[Buffer]) -> None:
         """Send a message of a call."""
@@ -250,6 +252,19 @@ class Outgoing:
         if stream.trailers is not None:
             self._end(stream)
         return False
+
+
+def _whole(number: int, message: Sequence[Buffer], size: int) -> list[Buffer]:
+    """The frames of an answer that is one message of ``size`` bytes, and success."""
+    head = (
+        frames.head(len(ANSWER), HEADERS, END_HEADERS, number)
+        + ANSWER
+        + frames.head(size + 5, DATA, 0, number)
+        + b"\0"
+        + size.to_bytes(4, "big")
+    )
+    tail = frames.head(len(OK_TRAILERS), HEADERS, _ENDED, number) + OK_TRAILERS
+    return [head, *message, tail]
 
 
 def _wake(stream: Stream) -> None:

@@ -79,6 +79,11 @@ class FrameReader:
                 return
             at += taken
 
+    @property
+    def at_boundary(self) -> bool:
+        """Whether the next byte begins a frame."""
+        return not (self._rest or self._block or self.left or self._pad)
+
     def skipped(self, count: int) -> None:
         """Payload was received elsewhere."""
         self.left -= count

@@ -165,7 +165,7 @@ class ServedModel:
                     f"model {self.name}", "must run before the client stops waiting"
                 )
             inputs = fit_inputs(request, self.inputs)
-            wanted = fit_outputs(request, self.outputs)
+            wanted = self.wanted(request)
             if not self._plain:
                 return self._infer_specially(request, protocol, inputs, wanted, began)
             arrays = self._scheduler.run_here(inputs)
@@ -175,18 +175,48 @@ class ServedModel:
         except RetiredError:
             raise
         except ServingError as error:
-            self._metrics.began(protocol)
-            self._metrics.failed(protocol, error.reason, began)
-            if isinstance(error, ModelFailedError):  # It ran.
-                self._metrics.waited(_NO_WAIT)
-            self._metrics.ended(began)
+            self._count_failure(error, protocol, began)
             raise
-        self._metrics.began(protocol)
-        self._metrics.waited(_NO_WAIT)
-        self._metrics.ended(began)
+        self._metrics.ran_at_once(protocol, began)
         if request.watch is not None:
             request.watch("compute", began, time.monotonic())
         return self._response(request, wanted, arrays)
+
+    def wanted(self, request: InferRequest) -> list[TensorSpec]:
+        """The outputs that ``request`` wants, in its order."""
+        return fit_outputs(request, self.outputs)
+
+    def infer_at_once(
+        self, inputs: Arrays, protocol: str
+    ) -> Mapping[str, Array] | None:
+        """All outputs, if the model is idle and faster than a worker is woken.
+
+        Args:
+            inputs: As the model wants them.
+            protocol: What they came by.
+
+        Raises:
+            ModelFailedError: If the model raised.
+        """
+        if not self._plain:
+            return None
+        began = time.monotonic()
+        try:
+            arrays = self._scheduler.run_here(inputs)
+        except ServingError as error:
+            self._count_failure(error, protocol, began)
+            raise
+        if arrays is not None:
+            self._metrics.ran_at_once(protocol, began)
+        return arrays
+
+    def _count_failure(self, error: ServingError, protocol: str, began: float) -> None:
+        """Of a request that did not wait for a worker."""
+        self._metrics.began(protocol)
+        self._metrics.failed(protocol, error.reason, began)
+        if isinstance(error, ModelFailedError):  # It ran.
+            self._metrics.waited(_NO_WAIT)
+        self._metrics.ended(began)
 
     async def _infer(
         self,

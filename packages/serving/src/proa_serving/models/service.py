@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from proa_serving import __version__
 from proa_serving.config import ServerConfig
 from proa_serving.metrics import Metrics
+from proa_serving.models.fast_path import FastPath
+from proa_serving.models.fit import fit_inputs
 from proa_serving.models.repository import ModelRepository
+from proa_serving.models.served import ServedModel
 from proa_serving.models.shared_memory import SharedMemory
 from proa_serving.models.triton_config import config_for_triton
 from proa_serving.observe.statistics import ModelStatistics
 from proa_serving.observe.timeline import Timeline
 from proa_serving.observe.trace import Tracer
+from proa_serving.protocol.answers import Answers
 from proa_serving.protocol.errors import (
     RetiredError,
     ServingError,
@@ -121,6 +125,38 @@ class InferenceService:
                 self.metrics.refused(protocol, error.reason)
                 raise
         return successor.infer(request, protocol)
+
+    def answers(self, request: InferRequest) -> Answers:
+        """What answers ``request``, as :meth:`ModelRepository.answers` says."""
+        return self._repository.answers(request)
+
+    def fast_path(
+        self, request: InferRequest, places: Sequence[int], protocol: str
+    ) -> FastPath | None:
+        """What answers requests that repeat ``request`` with other numbers.
+
+        Args:
+            request: Its inputs are raw and not BYTES.
+            places: Where the bytes of each will begin.
+            protocol: What they come by.
+
+        Returns:
+            None if its model is none that runs by itself and gives raw outputs, or if
+            it is in error.
+        """
+        if request.id or request.is_shared:
+            return None
+        try:
+            model = self.answers(request)
+            if not isinstance(model, ServedModel):
+                return None
+            fit_inputs(request, model.inputs)
+            wanted = model.wanted(request)
+        except ServingError:
+            return None
+        if any(held.datatype == "BYTES" for held in wanted):
+            return None
+        return FastPath(self, model, request, places, protocol)
 
     def statistics(self, name: str = "", version: str = "") -> list[ModelStatistics]:
         """Of all versions that are or were served, those that are named.

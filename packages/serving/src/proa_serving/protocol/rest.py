@@ -8,6 +8,7 @@ With the binary tensor data extension a body is a JSON object of
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -265,6 +266,19 @@ def decode_request(
     return request
 
 
+def raw_places(body: Buffer, size: int) -> list[int] | None:
+    """Where the inputs begin after ``size`` bytes of JSON, in a request like others.
+
+    Returns:
+        None if the JSON was not seen before, or an input is not raw.
+    """
+    known = _heads.get(bytes(body[:size]))
+    if known is None or known.size != len(body):
+        return None
+    counts = [0, *(count for _, _, _, count in known.inputs)]
+    return list(itertools.accumulate(counts[:-1]))
+
+
 def _remember(head: bytes, size: int, request: InferRequest) -> None:
     inputs = []
     left = size - len(head)
@@ -367,6 +381,13 @@ def is_raw(response: InferResponse, request: InferRequest) -> bool:
     if not request.outputs:
         return request.binary_output
     return all(request.wants_binary(held.name) for held in response.outputs)
+
+
+def wants_raw(request: InferRequest) -> bool:
+    """Whether ``request`` wants raw bytes, whichever outputs there are."""
+    if not request.outputs:
+        return request.binary_output
+    return all(request.wants_binary(held.name) for held in request.outputs)
 
 
 def encode_response(

@@ -74,6 +74,28 @@ def find_raw(data: memoryview) -> int:
         return 0
 
 
+def raw_ranges(data: memoryview) -> list[tuple[int, int]]:
+    """Where the raw tensors of a message begin and end.
+
+    Returns:
+        None of them where it does not end with them, or has an id.
+    """
+    at, end = 0, len(data)
+    found: list[tuple[int, int]] = []
+    try:
+        while at < end:
+            tag = data[at]
+            size, body = _varint(data, at + 1)
+            at = body + size
+            if tag == _RAW_INPUT and at <= end:
+                found.append((body, at))
+            elif found or tag == _ID or tag & 7 != 2:
+                return []
+    except IndexError:
+        return []
+    return found
+
+
 def _split(data: memoryview) -> tuple[bytes, bytes, list[memoryview]] | None:
     """The head, the id's field, and the raw tensors; None if it is not so plain."""
     at, end = 0, len(data)

@@ -18,6 +18,10 @@ class ByteBudget:
         self._limit = limit
         self.used = 0
 
+    def has_room(self, count: int) -> bool:
+        """Whether ``count`` bytes more could be held."""
+        return self.used + count <= self._limit
+
     def take(self, count: int) -> None:
         """Hold ``count`` bytes more.
 

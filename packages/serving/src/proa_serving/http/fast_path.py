@@ -1,0 +1,68 @@
+"""Answers over HTTP for requests that repeat one but for their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proa_serving.http.body import Buffer
+from proa_serving.http.messages import Reply
+from proa_serving.models.fast_path import FastPath, RawOutputs
+from proa_serving.protocol.errors import ServingError
+from proa_serving.protocol.messages import Array, InferRequest, InferResponse, Tensor
+from proa_serving.protocol.rest import BINARY_TYPE, HEADER_LENGTH, encode_response
+
+_LENGTH = HEADER_LENGTH.lower()
+
+
+def encode_reply(response: InferResponse, request: InferRequest) -> Reply:
+    """The answer with its outputs as ``request`` wants them."""
+    text, raw = encode_response(response, request)
+    if not raw:
+        return Reply([text])
+    return Reply(
+        [text, *raw], content_type=BINARY_TYPE, headers=f"{_LENGTH}: {len(text)}\r\n"
+    )
+
+
+class HttpFastPath:
+    """What the native transport calls with the raw inputs of a request.
+
+    Args:
+        path: Runs the model.
+        request: Like the one that was answered, all raw.
+    """
+
+    __slots__ = ("_head", "_raw", "_request", "_shapes", "path")
+
+    def __init__(self, path: FastPath, request: InferRequest) -> None:
+        self.path, self._request = path, request
+        self._request.inputs = []  # They are not kept in memory.
+        self._raw = RawOutputs(path)
+        self._shapes: list[tuple[int, ...]] | None = None
+        self._head: Buffer = b""
+
+    def __call__(self, data: bytes) -> Sequence[Buffer | Array] | None:
+        """The parts of the answer; None where the request goes the long way."""
+        try:
+            arrays = self.path.run(data)
+        except ServingError as error:
+            return Reply.of_error(error).encode(close=False, body=True)
+        if arrays is None:
+            return None
+        shapes = self._raw.shapes(arrays)
+        if shapes is None:
+            return self._encode(arrays)
+        if shapes != self._shapes:
+            self._shapes = shapes
+            head, text, *_ = self._encode(arrays)
+            self._head = bytes(head) + bytes(text)
+        return [self._head, *arrays]
+
+    def _encode(self, arrays: Sequence[Array]) -> list[Buffer]:
+        outputs = [
+            Tensor(held.name, held.datatype, array)
+            for held, array in zip(self.path.outputs, arrays, strict=True)
+        ]
+        request = self._request
+        response = InferResponse(request.model, self.path.version, outputs)
+        return encode_reply(response, request).encode(close=False, body=True)

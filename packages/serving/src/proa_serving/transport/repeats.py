@@ -1,0 +1,68 @@
+"""Requests that a client repeats, which the native transport answers by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# A client whose requests all differ is not worth it.
+_LEARNED_IN_VAIN = 16
+
+
+class Repeats:
+    """Tells the transport of one connection which requests it may answer, and how.
+
+    A request is known by its bytes. They were parsed and answered before, so one that
+    has the same, but for the numbers in its tensors, needs neither.
+
+    Args:
+        transport: The native one.
+    """
+
+    __slots__ = ("_in_vain", "_transport")
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self._in_vain = 0  # learned since one was repeated
+
+    @classmethod
+    def of(cls, transport: Any) -> Repeats | None:
+        """For ``transport``, if that can learn; asyncio's cannot."""
+        return cls(transport) if hasattr(transport, "learn") else None
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether requests of this client were repeated so far."""
+        return self._in_vain < _LEARNED_IN_VAIN
+
+    def learn(
+        self,
+        text: bytes,
+        literals: tuple[tuple[int, int], ...],
+        tail: int,
+        streams: tuple[int, ...],
+        answer: Callable[..., Sequence[Any] | None],
+    ) -> None:
+        """Let the transport answer what repeats a request that was answered.
+
+        Args:
+            text: All bytes of the request.
+            literals: Where another one must have the same bytes: begins and ends.
+            tail: Where the bytes begin that ``answer`` is given.
+            streams: Where the number of its stream is, which ``answer`` is given too.
+            answer: Returns the parts to send, or None where the protocol shall answer.
+        """
+        self._in_vain += 1
+        self._transport.learn(text, literals, tail, streams, answer)
+
+    def repeated(self) -> None:
+        """One was answered."""
+        self._in_vain = 0
+
+    def expect(self) -> None:
+        """The next byte from the client begins a request."""
+        self._transport.expect()
+
+    def forget(self) -> None:
+        """Answer none of them any more."""
+        self._transport.forget()
