@@ -78,7 +78,7 @@ NETWORKS = {
     ),
     "deeplabv3p-xception": Network(
         "segmentation",
-        lambda: networks.DeepLab(networks.xception(12), 24, _PIXEL_CLASSES), 2,
+        lambda: networks.DeepLab(networks.xception(12), 24, _PIXEL_CLASSES), 3,
     ),
     "deeplabv3p-xception-wide": Network(
         "segmentation",
@@ -132,12 +132,12 @@ RECIPES = {
     ),
     "yolov3-resnet50-vd-dcn-prune": Recipe(
         "yolov3-resnet50-vd-dcn", (Prune(0.4), Train(1)), "pruning",
-        flops=0.6, size=0.8, drop=2.0,
+        flops=0.6, size=0.8, drop=3.0,
     ),
     "yolov3-resnet50-vd-dcn-prune-distil": Recipe(
         "yolov3-resnet50-vd-dcn",
         (Prune(0.4), Train(1, teacher="yolov3-resnet50-vd-dcn")),
-        "pruning, distillation", flops=0.6, size=0.8, drop=1.0,
+        "pruning, distillation", flops=0.6, size=0.8, drop=3.0,
     ),
     "blazeface-int8": Recipe(
         "blazeface", (TrainQuantized(1),), "int8 in training", size=0.9
@@ -160,8 +160,8 @@ RECIPES = {
         (Renew(), Train(2, 4e-3, "deeplabv3p-xception-wide")), "distillation", drop=0.0,
     ),
     "deeplabv3p-xception-distil": Recipe(
-        "deeplabv3p-xception",
-        (Renew(), Train(2, 4e-3, "deeplabv3p-xception-wide")), "distillation", drop=0.0,
+        "deeplabv3p-xception", (Train(2, 2e-3, "deeplabv3p-xception-wide"),),
+        "further training, distillation", drop=0.0,
     ),
     "deeplabv3p-mobilenetv2-search": Recipe(
         "deeplabv3p-mobilenetv2",
@@ -169,6 +169,6 @@ RECIPES = {
         "search, short trials", flops=0.5, drop=2.0,
     ),
     "fast-scnn-prune": Recipe(
-        "fast-scnn", (Prune(0.5), Train(2)), "pruning", flops=0.5, size=0.7, drop=1.5
+        "fast-scnn", (Prune(0.5), Train(2)), "pruning", flops=0.5, size=0.7, drop=2.0
     ),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +179,18 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, capsys):
     assert "[mobilenet] training" not in lines
     assert set(zoo.results["rows"]) == {"mobilenet-ptq", "mobilenet-prune"}
     assert row["flops"][1] <= 0.5 * row["flops"][0]
+
+
+def test_the_page_shows_a_recipe_as_it_is():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "model-zoo.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r'^```\n("yolov3.*?)^```', page, re.M | re.S)
+    own = (root / "examples" / "compression_zoo" / "recipes.py").read_text()
+    words = shown.split()
+    assert own[own.index(words[0]) :].split()[: len(words)] == words
+    assert set(re.findall(r"^\| `([A-Z]\w+)\(", page, re.M)) == {
+        type(step).__name__ for recipe in RECIPES.values() for step in recipe.steps
+    }
 
 
 # --- recipes, as they are
