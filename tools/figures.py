@@ -32,7 +32,7 @@ MEASURED = ROOT / "docs" / "figures" / "measured.json"
 PICTURE = MEASURED.with_name("runtimes.svg")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.S)
 #: Tables that full tests of slim write.
-SLIM_TABLES = ("pruning", "sensitivity")
+SLIM_TABLES = ("distillation", "pruning", "sensitivity")
 Figures = dict[str, Any]
 
 

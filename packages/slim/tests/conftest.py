@@ -22,13 +22,19 @@ def fashion(request: pytest.FixtureRequest) -> Trained:
 
 @pytest.fixture
 def record_table() -> Callable[[str, Sequence[str], Sequence[Sequence[str]]], None]:
-    """Write a table, by its name, where tools/figures.py finds it for the documents."""
+    """Write rows of a table, by its name, where tools/figures.py finds them for the
+    documents. Rows that begin with the same cell are replaced.
+    """
 
     def record(name: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         path = ROOT / "build" / "slim-tables" / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         day = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-        table = {"date": day, "header": header, "rows": rows}
+        known: list[Sequence[str]] = []
+        if path.is_file():
+            known = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        kept = {row[0]: row for row in (*known, *rows) if len(row) == len(header)}
+        table = {"date": day, "header": header, "rows": list(kept.values())}
         path.write_text(json.dumps(table, indent=1), encoding="utf-8")
 
     return record

@@ -112,26 +112,38 @@ def student_accuracy(fashion, seed, distilled):
     rate = proa.optimizer.lr.OneCycleLR(6e-3, len(fashion.train_x) // 128)
     learner, loss_of = student, None
     if distilled:
-        hint = DistillLoss("l2", "10", weight=2.0, adapter=proa.nn.Linear(64, 128))
-        soft = DistillLoss("kl", weight=0.5, options={"temperature": 2.0})
-        learner = Distill([soft, hint], student, fashion.network)
+        # Chosen on 5,000 training images that students had not seen: a student that
+        # still underfits gains nothing by a temperature above 1 or by hints.
+        term = DistillLoss("kl", weight=0.9, options={"temperature": 1.0})
+        learner = Distill([term], student, fashion.network)
 
         def loss_of(images, labels):
             logits, _, loss = learner(images)
-            return 0.5 * proa.nn.functional.cross_entropy(logits, labels).mean() + loss
+            return 0.1 * proa.nn.functional.cross_entropy(logits, labels).mean() + loss
 
     train_at(rate, learner, fashion.train_x, fashion.train_y, 1, loss_of)
     return fashion.accuracy(lambda x: student(proa.to_tensor(x)).numpy())
 
 
-def test_a_student_of_half_the_width_gains_by_distillation(tmp_path):
+def test_a_student_of_half_the_width_gains_by_distillation(tmp_path, record_table):
     folder = Path(os.environ.get("PROA_DATA_HOME") or tmp_path)
-    gains = []
+    found = []
     for seed in SEEDS:
         fashion = trained(seed, folder)
-        alone, distilled = (student_accuracy(fashion, seed, d) for d in (False, True))
-        gains.append(distilled - alone)
-    assert np.mean(gains) > 0  # measured 0.26; the goal of 0.3 is not met yet
+        found.append([student_accuracy(fashion, seed, d) for d in (False, True)])
+    alone, distilled = np.transpose(found)
+    gains = distilled - alone
+    record_table(
+        "distillation",
+        ["student of half the width, one epoch", "accuracy: mean", "gain: mean",
+         "gain by seed"],
+        [
+            ["alone", f"{alone.mean():.2f}", "", ""],
+            ["`kl` at temperature 1, 0.9 of the loss", f"{distilled.mean():.2f}",
+             f"{gains.mean():+.2f}", ", ".join(f"{gain:+.2f}" for gain in gains)],
+        ],
+    )  # fmt: skip
+    assert gains.mean() >= 0.3
 
 
 def test_a_search_meets_the_drop_with_few_layers_in_float(fashion, tmp_path):

@@ -69,21 +69,23 @@ def _apply(masks: Masks) -> None:
             norm.bias.mul_(mask)
 
 
-def fine_tune(
-    network: nn.Sequential, masks: Masks, x: NDArray[Any], y: NDArray[Any]
+def retrain(
+    network: nn.Sequential,
+    masks: Masks,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    rates: Sequence[float],
 ) -> None:
-    """As `fashion_network.fine_tune`; channels stay zero."""
-    steps = len(x) // 128
-    adam = torch.optim.Adam(network.parameters(), 2e-3)
-    rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
-    order = np.random.default_rng(0).permutation(len(x))[: steps * 128]
+    """As `fashion_network.retrain`, a step for each rate; channels stay zero."""
+    adam = torch.optim.Adam(network.parameters())
+    order = np.random.default_rng(0).permutation(len(x))[: len(rates) * 128]
     network.train()
-    for batch in order.reshape(-1, 128):
+    for batch, rate in zip(order.reshape(-1, 128), rates, strict=True):
+        adam.param_groups[0]["lr"] = rate
         logits = network(torch.tensor(x[batch]))
         nn.functional.cross_entropy(logits, torch.tensor(y[batch])).backward()
         adam.step()
         adam.zero_grad()
-        rate.step()
         _apply(masks)
     network.eval()
 
