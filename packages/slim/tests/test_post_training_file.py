@@ -140,7 +140,7 @@ def rounded(x):
     return (np.clip(np.rint(x / step), -127, 127) * step).astype(np.float32)
 
 
-@pytest.mark.feature("L469")
+@pytest.mark.feature("L469", how="figure")
 @pytest.mark.parametrize("kind", [k for k, (_, ref) in KINDS.items() if ref])
 def test_operands_of_each_kind_are_rounded(kind, tmp_path):
     network, reference = KINDS[kind]
@@ -158,7 +158,7 @@ def test_operands_of_each_kind_are_rounded(kind, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.feature("L469")
+@pytest.mark.feature("L469", how="figure")
 def test_thirty_kinds_and_more_are_quantized():
     # PaddlePaddle 1.8 names 30 that its class quantizes.
     assert len(op_types()) >= 30
