@@ -299,7 +299,7 @@ def test_failed_shape_inference_is_reported_while_recording(ops):
 def run(code: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     source = str(Path(proa.__file__).parents[1])
     path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
-    return run_python(code, *args, PYTHONPATH=path, **variables)
+    return run_python(code, *args, **{"PYTHONPATH": path, **variables})
 
 
 @pytest.mark.feature("L242")

@@ -42,6 +42,15 @@ def _recurrent(b: Builder) -> Value:
     return b.recurrent(gates, w, state, state, cell="lstm")[0]
 
 
+def _recurrent_int8(b: Builder) -> Value:
+    gates = b.input("x", "float32", [5, -1, 256])
+    w, state = b.parameter("w", integers(256, 64)), b.constant(np.zeros((3, 64), "f4"))
+    scales = b.parameter("scales", np.full(256, 1e-4, np.float32))
+    return b.recurrent_int8(
+        gates, w, scales, state, state, cell="lstm", h_scale=1 / 127
+    )[0]
+
+
 def _int8(b: Builder, op: str, x: Value, w: np.ndarray, outs: int) -> Value:
     scales = b.parameter("scales", np.full(outs, 0.01, np.float32))
     bias = b.parameter("bias", some(outs))
@@ -72,6 +81,7 @@ PACKED: dict[str, Callable[[Builder], Value]] = {
         b.constant(np.zeros((2, 96, 11, 11), np.float32)),
     ),
     "recurrent": _recurrent,
+    "recurrent_int8": _recurrent_int8,
     "linear_int8": lambda b: _int8(
         b, "linear_int8", _rows(b, "int8"), integers(160, 192), 192
     ),
@@ -128,7 +138,8 @@ def test_what_is_packed_is_released_and_results_stay(case: str) -> None:
     assert pages_of(w).any()
     graph, weights = to_parts(program)
     plain = _core.Engine.from_parts(graph, weights)
-    inputs = [example(program, n) for n in ((3,) if case == "recurrent" else (1, 2))]
+    batches = (3,) if case.startswith("recurrent") else (1, 2)  # the state has 3 rows
+    inputs = [example(program, n) for n in batches]
     if case == "conv2d_grad_input":
         inputs = inputs[1:]
     want = [plain.run([x])[0] for x in inputs]

@@ -250,20 +250,21 @@ def _scaled(value: Value | None, reader: Node) -> tuple[Value | None, float]:
 
 
 def fuse_linear_pair(program: Program) -> bool:
-    """Multiply the weights of two products in a row, as before the gates of a GRU.
+    """Multiply the weights of two products in a row before recurrent gates.
 
     1. linear(linear(x, w1, b1?), w2, b2?) -> linear(x, w1 @ w2, b1 @ w2 + b2).
     2. The same with a transpose between them that leaves the last axis: it comes first.
 
-    Requires constants of float32, that the second alone reads the first (but for the
-    shape of a zero state, which then is x's), and that both multiply-adds and weights
-    become fewer. Weights are multiplied in float64; results
-    differ by rounding. Composite: the nodes as they were.
+    Requires that recurrent operators alone read the result (other weights stay those
+    that were trained, which pruning and quantization see), constants of float32, that
+    the second alone reads the first (but for the shape of a zero state, which then is
+    x's), and that both multiply-adds and weights become fewer. Weights are multiplied
+    in float64; results differ by rounding. Composite: the nodes as they were.
     """
     changed = False
     for block in program.blocks:
         for node in list(block.nodes):
-            if node.op != "linear":
+            if node.op != "linear" or not _makes_gates(node.outputs[0]):
                 continue
             moved = _step(node.inputs[0], node, "transpose")
             if moved is not None and moved.attrs["perm"][-1] != len(_shape(moved)) - 1:
@@ -298,6 +299,15 @@ def fuse_linear_pair(program: Program) -> bool:
             rewrite(node, "linear", [x, *constants], {})
             changed = True
     return changed
+
+
+def _makes_gates(value: Value) -> bool:
+    """Whether recurrent operators alone read the value, maybe after it is moved."""
+    return not value.is_output and all(
+        user.op == "recurrent"
+        or (user.op in ("transpose", "reshape") and _makes_gates(user.outputs[0]))
+        for user in value.users
+    )
 
 
 def _read_by(linear: Node, reader: Node) -> bool:
