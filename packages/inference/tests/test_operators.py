@@ -47,6 +47,7 @@ def reference(x):
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory):
     """The library, and the path of a model that needs it."""
+    # The operator is the user's own C++; an installed wheel alone cannot build it.
     if shutil.which("c++") is None:
         pytest.skip("needs a C++ compiler")
     folder = tmp_path_factory.mktemp("operators")

@@ -53,10 +53,12 @@ def as_nobody():
 @pytest.fixture(scope="module")
 def confined():
     """A command that starts another as in a container."""
+    # The tests need no root; the rights that a container lacks only root can drop.
     if os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("setpriv")):
         pytest.skip("needs root, unshare and setpriv, to take rights away")
     confine = ["unshare", "--mount", "--", "sh", "-c", CONFINE, "sh", *as_nobody()]
     done = subprocess.run([*confine, "id", "-u"], capture_output=True, text=True)
+    # Sandboxes that are containers themselves often refuse unshare, even to root.
     if done.returncode:
         pytest.skip(f"namespaces cannot be made here: {done.stderr[-200:]}")
     assert done.stdout.strip() == str(USER)

@@ -53,6 +53,7 @@ def server_containers():
 def kustomized(folder):
     kubectl = shutil.which("kubectl")
     kustomize = shutil.which("kustomize")
+    # No package registry of Python has these programs.
     if kubectl is None and kustomize is None:
         pytest.skip("needs kubectl or kustomize")
     command = [kustomize, "build"] if kustomize else [kubectl, "kustomize"]
