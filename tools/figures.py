@@ -157,9 +157,9 @@ def packages(measured: Figures) -> str:
     """The five packages with the sizes of their wheels."""
     sizes = measured["sizes"]
     rows = (
-        ("proa", "tensors, autograd, layers, training, graph and file", "NumPy"),
-        ("proa_slim", "int8 quantization, measured as it will run", "proa"),
-        ("proa_inference", "predictor for servers, C API", "proa"),
+        ("proa", "tensors, autograd, layers, training, graphs, model files", "NumPy"),
+        ("proa_slim", "quantization, pruning, distillation, search", "proa"),
+        ("proa_inference", "predictor for servers; C, C++, Go, Java and R", "proa"),
         ("proa_lite", "runtime for small devices: a C library", "NumPy"),
         ("proa_serving", "HTTP and gRPC, Open Inference Protocol",
          "grpcio, protobuf, httptools, prometheus_client"),
@@ -172,7 +172,7 @@ def packages(measured: Figures) -> str:
     lines += [
         "",
         f"`import proa` takes {sizes['import proa, ms']:.0f} ms and "
-        f"{sizes['import proa, MB']:.0f} MB beyond NumPy; lite's library has "
+        f"{sizes['import proa, MB']:.0f} MB beyond NumPy; lite's library is "
         f"{sizes['lite library, full, KB']:.0f} KB, or "
         f"{sizes['lite library, lenet, KB']:.0f} KB with the operators of LeNet alone "
         f"({sizes['date']}, `{sizes['command']}`).",
@@ -187,7 +187,7 @@ def wheel(name: str) -> Callable[[Figures], str]:
         sizes = measured["sizes"]
         size = sizes[f"wheel {name}, MB"]
         weight = f"{size:.1f} MB" if size >= 1 else f"{size * 1000:.0f} KB"
-        return f"The wheel has {weight} ({sizes['date']}, `{sizes['command']}`)."
+        return f"The wheel is {weight} ({sizes['date']}, `{sizes['command']}`)."
 
     return text
 
