@@ -57,6 +57,9 @@ class StaticBuilder(Protocol):
     def tested_as(self, trained: Tensor, tested: Tensor) -> None:
         """Let tests of the program have the one tensor in the place of the other."""
 
+    def places(self, mask: Tensor) -> Tensor:
+        """Where a mask (n,) holds, int64 (k,), k being known to a run alone."""
+
     def draw(self, count: int) -> tuple[int, int]:
         """A placeholder for the key of a random operator, drawn anew by each run."""
 

@@ -21,6 +21,7 @@ from proa.base.naming import unique_name
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.nn.attr import ParamAttr
 from proa.nn.schemes import Assign, Constant, Initializer, chosen
+from proa.nn.suppression import places_of
 from proa.static.backward import append_backward
 from proa.static.derived import Derived
 from proa.static.program import Initialization, Program, StartupRun
@@ -176,6 +177,9 @@ class Builder:
     def tested_as(self, trained: Tensor, tested: Tensor) -> None:
         if trained._is_symbolic and tested._is_symbolic:
             self._main().tested[trained._handle[1]] = tested._handle[1]
+
+    def places(self, mask: Tensor) -> Tensor:
+        return places_of(mask)
 
     def draw(self, count: int) -> tuple[int, int]:
         return self._main().draw(count)

@@ -22,7 +22,7 @@ from proa.errors import InvalidTypeError, OutOfRangeError, ShapeError
 from proa.tensor.arguments import cast_if
 from proa.tensor.creation import arange, as_tensor
 from proa.tensor.manipulation import TO_END, TO_START, broadcast_shape, expand
-from proa.tensor.search import entries_where
+from proa.tensor.search import entries_where, nonzero
 from proa.tensor.symbolic_dims import SymbolicDim, is_open
 
 
@@ -120,11 +120,10 @@ def _places_where(mask: Tensor, axis: int, sizes: list[int]) -> list[Entry]:
             f"[getitem] expected a mask of the shape of the axes it indexes, from axis "
             f"{axis} on {sizes}, got {given}"
         )
-    count = int(ops.count_nonzero(mask).item())
     if not given:
-        index = np.zeros(count, np.int64)
+        index = np.zeros(int(ops.count_nonzero(mask).item()), np.int64)
         return [NewAxisIndex(as_tensor(index))]
-    found = ops.nonzero(mask, count=count)
+    found = nonzero(mask)
     if is_open(sizes):
         found = ops.add(found, _checked_zero(given, sizes))
     return [ops.select(found, axis=1, index=i) for i in range(mask.ndim)]
@@ -237,10 +236,19 @@ def _basic(x: Tensor, entries: list[Entry]) -> tuple[Tensor, list[Tensor | None]
     return x, arrays
 
 
+def _counts_from_end(bound: Any) -> bool:
+    if isinstance(bound, SymbolicDim):
+        return bound.factor < 0 and bound.extra <= 0 and bound.plus is None
+    return type(bound) is int and bound < 0
+
+
 def _open_slice(entry: slice, size: int) -> Tensor:
-    """The indices of a slice with symbolic bounds; they must be in bounds."""
+    """The indices of a slice with symbolic bounds; they must be in bounds.
+
+    A bound that is known to be negative, as -n of a size n, counts from the end.
+    """
     start, stop = (
-        n + size if type(n) is int and n < 0 else n for n in (entry.start, entry.stop)
+        n + size if _counts_from_end(n) else n for n in (entry.start, entry.stop)
     )
     return arange(
         0 if start is None else start,

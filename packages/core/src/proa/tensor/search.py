@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from proa._core import Tensor, ops
 from proa.base.dtype import DTypeLike, as_dtype
+from proa.base.mode import static_builder
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.tensor.arguments import as_int, as_ints, cast_if, normal_axis, present_axis
 from proa.tensor.creation import as_tensor
 from proa.tensor.manipulation import broadcast_shape
+from proa.tensor.symbolic_dims import number_of
 
 if TYPE_CHECKING:
     from proa.base.typing import ScalarLike
@@ -304,12 +306,29 @@ def nonzero(x: Tensor, as_tuple: bool) -> Tensor | tuple[Tensor, ...]: ...
 
 
 def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """Coordinates of non-zero elements, (count, rank), or (count, 1) by axis."""
-    count = int(ops.count_nonzero(x).item())
-    found = ops.nonzero(x, count=count)
+    """Coordinates of non-zero elements, (count, rank), or (count, 1) by axis.
+
+    In a static program the count is a symbolic dimension.
+    """
+    builder = static_builder() if x._is_symbolic and x.ndim else None
+    if builder is not None:
+        flat = ops.flatten(ops.not_equal(x, 0), start_axis=0, stop_axis=x.ndim - 1)
+        found = coordinates_of(builder.places(flat), x.shape)
+    else:
+        found = ops.nonzero(x, count=int(ops.count_nonzero(x).item()))
     if not as_tuple:
         return found
     return _by_axis(found)
+
+
+def coordinates_of(places: Tensor, shape: Sequence[Any]) -> Tensor:
+    """Places (count,) among the elements of a shape, as coordinates (count, rank)."""
+    found: list[Tensor] = []
+    for size in reversed(shape[1:]):
+        length = ops.cast(number_of(size), dtype="int64")
+        found.append(ops.mod(places, length))
+        places = ops.floor_div(places, length)
+    return ops.stack(places, *reversed(found), axis=1)
 
 
 def _by_axis(places: Tensor) -> tuple[Tensor, ...]:

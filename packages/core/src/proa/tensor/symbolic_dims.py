@@ -239,6 +239,23 @@ def is_open(shape: Any) -> TypeGuard[Sequence[Any]]:
     return _core.is_open(shape)
 
 
+def same_size(a: Any, b: Any) -> bool | None:
+    """Whether two sizes are equal; None if a run alone knows.
+
+    A symbolic dimension is taken not to be 1, as for broadcasting.
+    """
+    if not isinstance(a, SymbolicDim):
+        a, b = b, a
+    if not isinstance(a, SymbolicDim):
+        return bool(a == b)
+    if isinstance(b, SymbolicDim):
+        one, other = ((n.factor, n.divisor, n.extra, n.plus) for n in (a, b))
+        same = one == other and a.axis == b.axis and a.of is b.of
+        return True if same else None
+    not_negative = a.factor > 0 and a.extra >= 0 and a.plus is None
+    return False if b == 1 or (b < 0 and not_negative) else None
+
+
 def of_shape(made: Tensor, shape: Any) -> Tensor:
     """What an operator without arrays made, whose shape may have sizes that only a run
     of a static program knows.

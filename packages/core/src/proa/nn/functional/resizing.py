@@ -13,7 +13,9 @@ from proa.nn.functional.pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
+from proa.nn.functional.symbolic_resizing import resized
 from proa.tensor.arguments import as_ints
+from proa.tensor.symbolic_dims import SymbolicDim, is_open, same_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +60,9 @@ def _factors(scale_factor: Any, axes: int) -> list[float]:
     return factors
 
 
-def _sizes(size: IntsLike, axes: int) -> list[int]:
+def _sizes(size: IntsLike, axes: int) -> list[Any]:
+    if is_open(size) and len(size) == axes:
+        return [n if isinstance(n, SymbolicDim) else _sizes(n, 1)[0] for n in size]
     sizes = as_ints("interpolate", size)
     sizes = sizes * (axes if len(sizes) == 1 else 1)
     if len(sizes) != axes or min(sizes) < 1:
@@ -156,8 +160,12 @@ def interpolate(
             sizes = [int(n * f) for n, f in known]
         return _area(x, sizes, first)
     for i, (new, factor) in enumerate(zip(sizes, factors, strict=True)):
-        if factor == 1 or (size is not None and new == x.shape[first + i]):
+        if factor == 1 or (size is not None and same_size(new, x.shape[first + i])):
             continue  # every element keeps its place
+        if isinstance(new, SymbolicDim):
+            half = align_mode == 0
+            x = resized(x, first + i, new, kind, align_corners, half)
+            continue
         x = ops.resize_axis(
             x, axis=first + i, size=new, scale=factor, mode=kind,
             corners=align_corners, half=align_mode == 0,

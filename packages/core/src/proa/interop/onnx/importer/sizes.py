@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from proa._core import ops
 from proa.interop.graph.sizes import sliced
 from proa.interop.graph.values import Array
 from proa.interop.onnx.importer.call import Call
+from proa.tensor.symbolic_dims import SymbolicDim, same_size, sized
 
 
 def _quotient(x: Array, y: Array) -> Array:
@@ -67,6 +69,45 @@ def _where(call: Call, condition: Array, x: Array, y: Array) -> Array:
     return np.where(condition.astype(bool), x, y)
 
 
+def _equal(call: Call, x: Array, y: Array) -> Any:
+    """Whether sizes are equal, where that is known: of an open one and 1 it is not."""
+    pairs = np.broadcast(x, y)
+    found = [same_size(a, b) for a, b in pairs]
+    if any(answer is None for answer in found):
+        return NotImplemented
+    return np.array(found, bool).reshape(pairs.shape)
+
+
+def _extreme(xs: Sequence[Array], maximum: bool) -> Any:
+    """The minimum or maximum of two arrays; of an open size and a known one alone."""
+    if len(xs) != 2:
+        return NotImplemented
+    pairs = np.broadcast(*xs)
+    found = np.empty(pairs.shape, object)
+    for at, (a, b) in zip(np.ndindex(pairs.shape), pairs, strict=True):
+        lower = _minimum(a, b)
+        if lower is None:
+            return NotImplemented
+        found[at] = a + b - lower if maximum else lower
+    return found
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    if not isinstance(a, SymbolicDim):
+        a, b = b, a
+    if not isinstance(a, SymbolicDim):
+        return min(a, b)
+    if isinstance(b, SymbolicDim) or b < 0:
+        return a if same_size(a, b) else None
+    # A slice ends where its array does.
+    first = ops.slice(sized([a]), axes=[0], starts=[0], ends=[int(b)], steps=[1])
+    return SymbolicDim(first, 0)
+
+
+def _transpose(call: Call, x: Array) -> Array:
+    return np.transpose(x, call.get("perm"))
+
+
 def _cast(call: Call, x: Array) -> Any:
     return x if call.get("to") in (6, 7) else NotImplemented  # int32, int64
 
@@ -76,15 +117,20 @@ SIZE_RULES: dict[str, Callable[..., Any]] = {
     "Cast": _cast,
     "Concat": _concat,
     "Div": lambda call, x, y: _quotient(x, y),
-    "Equal": lambda call, x, y: np.equal(x, y),
+    "Equal": _equal,
     "Gather": _gather,
     "Identity": lambda call, x: x,
+    "Max": lambda call, *xs: _extreme(xs, maximum=True),
+    "Min": lambda call, *xs: _extreme(xs, maximum=False),
+    "Mod": lambda call, x, y: x % y,
     "Mul": lambda call, x, y: x * y,
+    "Neg": lambda call, x: -x,
     "ReduceProd": _product,
     "Reshape": _reshape,
     "Slice": _slice,
     "Squeeze": _squeeze,
     "Sub": lambda call, x, y: x - y,
+    "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
     "Where": _where,
 }

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 import proa
-from proa.interop.graph.values import as_host
+from proa._core import ops
+from proa.interop.graph.values import as_host, as_tensor, is_symbolic, simplified
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.table import onnx_op
+from proa.nn.suppression import places_of
+from proa.tensor.search import coordinates_of
 
 
 def wrapped(index: Any, size: Any) -> Any:
@@ -44,9 +47,10 @@ def gather_elements(call: Call, x: Any, index: Any) -> Any:
 
 def _wrapped_tuples(call: Call, index: Any, shape: list[int]) -> Any:
     last = index.shape[-1]
-    sizes = np.array(call.known(shape[:last]), np.int64)
+    sizes = as_tensor(simplified(np.array(shape[:last], object)))
     zero = proa.zeros_like(index)
-    return proa.where(proa.less_than(index, zero), index + proa.to_tensor(sizes), index)
+    index_from_end = index + proa.cast(sizes, index.dtype)
+    return proa.where(proa.less_than(index, zero), index_from_end, index)
 
 
 @onnx_op("GatherND")
@@ -93,6 +97,11 @@ def scatter_elements(call: Call, x: Any, index: Any, updates: Any) -> Any:
 
 @onnx_op("ScatterND")
 def scatter_nd(call: Call, x: Any, index: Any, updates: Any) -> Any:
+    how = call.get("reduction", "none")
+    if how in ("none", "add"):
+        tuples = _wrapped_tuples(call, index.astype("int64"), x.shape)
+        function = ops.index_put if how == "none" else proa.scatter_nd_add
+        return function(x, tuples, updates)
     shape, depth = call.known(x.shape), index.shape[-1]
     sizes = np.array(shape[:depth], np.int64)
     steps = np.array([math.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
@@ -126,16 +135,19 @@ def tensor_scatter(call: Call, past: Any, update: Any, start: Any = None) -> Any
 def non_zero(call: Call, x: Any) -> Any:
     if x.ndim == 0:
         x = proa.reshape(x, [1])
+    if is_symbolic(x):  # how many there are follows from elements
+        shape = x.shape
+        flat = ops.flatten(x != 0, start_axis=0, stop_axis=x.ndim - 1)
+        return proa.transpose(coordinates_of(places_of(flat), shape), [1, 0])
     return proa.transpose(proa.nonzero(x).astype("int64"), [1, 0])
 
 
 @onnx_op("Compress")
 def compress(call: Call, x: Any, condition: Any) -> Any:
-    keep = np.flatnonzero(call.host(condition))
     axis = call.get("axis")
     if axis is None:
         x, axis = proa.reshape(x, [-1]), 0
-    return proa.index_select(x, proa.to_tensor(keep.astype(np.int64)), axis % x.ndim)
+    return proa.index_select(x, places_of(condition), axis % x.ndim)
 
 
 @onnx_op("Unique")

@@ -13,7 +13,8 @@ from proa._core import ops
 from proa.interop.graph.values import Array
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.table import onnx_op
-from proa.tensor.symbolic_dims import SymbolicDim
+from proa.nn.functional.symbolic_resizing import resized
+from proa.tensor.symbolic_dims import SymbolicDim, same_size
 
 
 @onnx_op("Upsample")
@@ -47,7 +48,7 @@ def _resize(call: Call, x: Any, scales: Any, sizes: Any, roi: Any, where: str) -
         n = x.shape[axis]
         size = sizes[i] if sizes else None
         scale = scales[i] if scales else None
-        same = (scale in (None, 1.0)) and (size is None or size is n or size == n)
+        same = scale in (None, 1.0) and (size is None or same_size(size, n))
         if same and where != "tf_crop_and_resize":
             continue
         region = (roi[i], roi[i + len(axes)]) if roi else (0.0, 1.0)
@@ -71,6 +72,7 @@ _KERNELS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("nearest", "asymmetric", "floor"): {"mode": "nearest"},
     ("linear", "half_pixel", ""): {"mode": "linear", "half": True},
     ("linear", "asymmetric", ""): {"mode": "linear", "half": False},
+    ("linear", "pytorch_half_pixel", ""): {"mode": "linear", "half": True},
     ("linear", "align_corners", ""): {"mode": "linear", "corners": True},
 }
 
@@ -85,7 +87,7 @@ def _along_axis(
     )
     kernel = _KERNELS.get((mode, where, rounding if mode == "nearest" else ""))
     is_open = type(n) is SymbolicDim or type(size) is SymbolicDim
-    if not is_open:
+    if type(size) is not SymbolicDim and (size is not None or not is_open):
         count = math.floor(n * scale) if size is None else size
         if count == 1 and where == "half_pixel":
             kernel = None  # it takes the first element of all
@@ -93,8 +95,8 @@ def _along_axis(
         by_scale = size is None and (where != "align_corners" or scale == int(scale))
         if by_scale:
             return ops.resize_axis(x, axis=axis, size=0, scale=scale, **kernel)
-        if not is_open and scale is None:
-            return ops.resize_axis(x, axis=axis, size=size, scale=0.0, **kernel)
+        if size is not None and scale is None:
+            return resized(x, axis, size, **kernel)
     if is_open:
         raise call.refuse(f"a symbolic dimension and {mode}, {where}, {rounding}")
     ratio = count / n if scale is None else scale

@@ -8,12 +8,13 @@ import numpy as np
 
 import proa
 from proa._core import ops
+from proa.errors import UnimplementedError
 from proa.interop.graph.values import constant, sizes, without_axis
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.ops.elementwise import dtype_of
 from proa.interop.onnx.importer.ops.index import wrapped
 from proa.interop.onnx.importer.table import onnx_op
-from proa.tensor.symbolic_dims import SymbolicDim
+from proa.tensor.symbolic_dims import SymbolicDim, is_open
 
 
 def shape_of(x: Any) -> list[Any]:
@@ -165,7 +166,21 @@ def _slice(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
         [n if type(n) is SymbolicDim else max(-_LIMIT, min(n, _LIMIT)) for n in numbers]
         for numbers in (starts, ends)
     ]
-    return proa.strided_slice(x, axes, bounded[0], bounded[1], steps)
+    fixed = []
+    for i, bounds in enumerate(zip(axes, *bounded, steps, strict=True)):
+        axis, start, end, step = bounds
+        if not is_open([start, end]):
+            fixed.append(i)
+            continue
+        at = [slice(None)] * x.ndim
+        first = None if start == -_LIMIT else start
+        at[axis] = slice(first, None if end == _LIMIT else end, step)
+        x = x[tuple(at)]
+    if len(fixed) < len(axes):
+        axes, steps, *bounded = (
+            [numbers[i] for i in fixed] for numbers in (axes, steps, *bounded)
+        )
+    return proa.strided_slice(x, axes, bounded[0], bounded[1], steps) if axes else x
 
 
 @onnx_op("Expand", host=(1,))
@@ -236,6 +251,15 @@ def _pad(call: Call, x: Any, pads: Any, value: Any, axes: Any) -> Any:
 
 def padded(x: Any, low: list[int], high: list[int], mode: str, value: Any) -> Any:
     """x with elements added at both ends of each axis, or taken away below zero."""
+    for axis in range(x.ndim):
+        if is_open([low[axis], high[axis]]):
+            if mode != "constant":
+                raise UnimplementedError(
+                    f"[onnx] Pad: expected known sizes for mode={mode!r}, got a "
+                    "symbolic dimension"
+                )
+            x = _joined(x, axis, low[axis], high[axis], value)
+            low[axis] = high[axis] = 0
     cut = [i for i in range(x.ndim) if low[i] < 0 or high[i] < 0]
     if cut:
         starts = [max(-low[i], 0) for i in cut]
@@ -245,6 +269,20 @@ def padded(x: Any, low: list[int], high: list[int], mode: str, value: Any) -> An
     if not any(low) and not any(high):
         return x
     return ops.pad(x, low=low, high=high, mode=_PADDING[mode], value=value)
+
+
+def _joined(x: Any, axis: int, low: Any, high: Any, value: Any) -> Any:
+    """x between so many constants along an axis, some of a symbolic number."""
+
+    def constants(size: Any) -> Any:
+        shape = list(x.shape)
+        shape[axis] = size
+        return proa.full(shape, value, x.dtype)
+
+    known = [type(n) is int and n == 0 for n in (low, high)]
+    parts = [] if known[0] else [constants(low)]
+    parts += [x] if known[1] else [x, constants(high)]
+    return proa.concat(parts, axis)
 
 
 _PADDING: dict[str, Any] = {
