@@ -74,12 +74,14 @@ def read_budgets(text: str) -> dict[str, dict[str, float]]:
     return tables
 
 
-def wheel_sizes(budgets: dict[str, float]) -> Iterator[Measure]:
+def wheel_sizes(
+    budgets: dict[str, float], folder: str = "dist", kind: str = "wheel"
+) -> Iterator[Measure]:
     for package, budget in budgets.items():
         name = "proa" if package == "core" else f"proa_{package}"
-        sizes = [w.stat().st_size for w in (ROOT / "dist").glob(f"{name}-*.whl")]
+        sizes = [w.stat().st_size for w in (ROOT / folder).glob(f"{name}-*.whl")]
         value = max(sizes) / 1e6 if sizes else None
-        yield Measure(f"wheel {name}", value, budget / 1e6, "MB")
+        yield Measure(f"{kind} {name}", value, budget / 1e6, "MB")
 
 
 def import_cost(budgets: dict[str, float]) -> Iterator[Measure]:
@@ -149,11 +151,14 @@ def main() -> int:
     parser.add_argument("--lite-full", type=Path, help="the library with all kernels")
     parser.add_argument("--lite-lenet", type=Path, help="the one for LeNet alone")
     parser.add_argument("--skip-import", action="store_true")
+    parser.add_argument("--light", action="store_true", help="dist/scalar's wheels")
     parser.add_argument("--serve", action="store_true", help="start proa-serve too")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
     budgets = read_budgets(BUDGETS.read_text())
-    measures = list(wheel_sizes(budgets["wheels"]))
+    measures = list(wheel_sizes(budgets["wheels"])) if not options.light else []
+    if options.light:
+        measures += wheel_sizes(budgets["light"], "dist/scalar", "light wheel")
     if not options.skip_import:
         measures += import_cost(budgets["import"])
     if options.serve:

@@ -1,12 +1,13 @@
 """Build the wheels into dist/, each once per state of its sources.
 
-    python tools/wheels.py [PACKAGE ...]
+    python tools/wheels.py [--isas NAMES] [PACKAGE ...]
 
 A package's state is a hash over its own files (as they are on disk, committed or
 not), over those of the packages it is built from, and over the compiler and the
 Python that build it. The hash is stored next to the wheel, so that a second run with
 nothing changed builds nothing. On Linux auditwheel gives a wheel of compiled libraries
-the manylinux tag that is true of them. Only the standard library and `virtualenv`
+the manylinux tag that is true of them. With --isas the kernels are built for these
+instruction sets alone, as in `--isas scalar`, and wheels go to dist/<names>/. Only the standard library and `virtualenv`
 (which nox brings) are needed: the build tools come into an environment of their own,
 .nox/build-env-<python>.
 """
@@ -169,6 +170,16 @@ def distribution(package: str) -> str:
     return names.get(package, f"proa_{package}")
 
 
+def restrict(isas: str) -> None:
+    """Build kernels for these instruction sets alone, next to the ordinary wheels."""
+    global DIST
+    name = "-".join(isas.split(";"))
+    DIST = ROOT / "dist" / name
+    os.environ["SKBUILD_CMAKE_DEFINE"] = f"PROA_ISAS={isas}"
+    # An ordinary build would find the definition in a shared folder's cache.
+    os.environ["SKBUILD_BUILD_DIR"] = f"build/{name}-{{wheel_tag}}"
+
+
 def stamp_of(package: str, tag: str) -> Path:
     return DIST / ".state" / f"{package}-{tag}.json"
 
@@ -289,7 +300,7 @@ def say(text: str) -> None:
 
 def ensure(packages: list[str], python: str) -> dict[str, Path]:
     """Build what is missing or stale and return each package's wheel."""
-    DIST.mkdir(exist_ok=True)
+    DIST.mkdir(parents=True, exist_ok=True)
     wheels: dict[str, Path] = {}
     # Of another machine, in a cross-build; see tools/arm_python.py.
     target = os.environ.get("_PYTHON_HOST_PLATFORM", "")
@@ -328,11 +339,14 @@ def main() -> None:
     parser.add_argument(
         "--python", default=sys.executable, help="build for this Python"
     )
+    parser.add_argument("--isas", help="instruction sets, separated by semicolons")
     parser.add_argument("--json", type=Path, help="write {package: wheel} to this file")
     options = parser.parse_args()
     unknown = set(options.packages) - set(SOURCES)
     if unknown:
         raise SystemExit(f"[build] packages must be of {list(SOURCES)}, got {unknown}")
+    if options.isas:
+        restrict(options.isas)
     chosen = [p for p in present() if not options.packages or p in options.packages]
     wheels = ensure(chosen, options.python)
     if options.json:

@@ -12,7 +12,7 @@ from onnx.backend.base import Backend, BackendRep
 import proa
 import proa.onnx
 from proa.interop.graph.values import constant
-from proa.interop.onnx.importer.narrow import widened
+from proa.interop.onnx.importer.narrow import HELD, widened
 
 
 def given(value: Any) -> Any:
@@ -40,8 +40,9 @@ def produced(value: Any, info: onnx.TypeProto) -> Any:
     if value.dtype.name == "bfloat16":
         return value.astype("float32").numpy().astype(wanted)
     array = value.numpy()
-    # Unsigned numbers that tensors do not have are held by wider signed ones.
-    return array.astype(wanted) if wanted.kind == "u" else array
+    # Elements that tensors do not have are held by wider ones.
+    held = wanted.kind == "u" or wanted.name in HELD
+    return array.astype(wanted) if held else array
 
 
 class Rep(BackendRep):

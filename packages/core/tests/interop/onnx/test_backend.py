@@ -69,7 +69,7 @@ def _check(found: Any, expected: Any, case: Any) -> None:
         assert found.astype(str).tolist() == expected.astype(str).tolist()
         return
     assert found.dtype == expected.dtype
-    if expected.dtype.name == "bfloat16":
+    if expected.dtype.name == "bfloat16" or expected.dtype.name.startswith("float8"):
         found, expected = found.astype(np.float32), expected.astype(np.float32)
     np.testing.assert_allclose(found, expected, case.rtol, case.atol)
 

@@ -87,12 +87,12 @@ def test_external_elements_of_4_bits_must_all_be_there(tmp_path: Path) -> None:
     ("nodes", "name"),
     [
         ([helper.make_node("Add", ["w", "w"], ["y"])], "Add"),
-        ([helper.make_node("CastLike", ["x", "w"], ["y"])], "CastLike"),
-        ([helper.make_node("QuantizeLinear", ["x", "scale", "w"], ["y"])], "Quant"),
-        ([helper.make_node("Identity", ["w"], ["y"])], "output"),
         ([helper.make_node("Transpose", ["w"], ["v"]),
           helper.make_node("Relu", ["v"], ["y"])], "Relu"),
-        ([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT4)], "type 22"),
+        ([helper.make_node("Cast", ["x"], ["v"], to=TensorProto.INT4),
+          helper.make_node("Neg", ["v"], ["y"])], "Neg"),
+        ([helper.make_node("QuantizeLinear", ["w", "scale"], ["y"])], "Quant"),
+        ([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E8M0)], "24"),
     ],
 )  # fmt: skip
 def test_other_readers_are_refused_for_results_would_be_wide(
@@ -119,3 +119,59 @@ def test_a_branch_may_not_read_one_either() -> None:
     data = model("UINT4", nodes, np.zeros((64, 3))).SerializeToString()
     with pytest.raises(UnimplementedError, match="Relu"):
         proa.onnx.load(data)
+
+
+FLOATS = {
+    "FLOAT8E4M3FN": 448, "FLOAT8E4M3FNUZ": 240, "FLOAT8E5M2": 57344,
+    "FLOAT8E5M2FNUZ": 57344, "FLOAT4E2M1": 6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("saturate", [0, 1])
+@pytest.mark.parametrize("kind", FLOATS)
+def test_numbers_are_rounded_as_narrow_floats_are(
+    kind: str, saturate: int, tmp_path: Path
+) -> None:
+    if kind == "FLOAT4E2M1" and not saturate:
+        return  # it has neither infinity nor NaN
+    node = helper.make_node(
+        "Cast", ["x"], ["y"], to=getattr(TensorProto, kind), saturate=saturate
+    )
+    made = model(kind, [node], np.zeros((64, 3)))
+    layer = proa.onnx.load(made.SerializeToString())
+    proa.jit.save(layer, tmp_path / "m.proa", layer.input_spec)
+    dtype = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, kind))
+    size = np.float32(2) ** RNG.uniform(-20, 17, (100, 64))
+    every = np.arange(256 if kind != "FLOAT4E2M1" else 16, dtype="u1").view(dtype)
+    known = every.astype(np.float32)
+    known = np.unique(known[np.isfinite(known)])
+    between = np.resize((known[1:] + known[:-1]) / 2, (4, 64))
+    x = np.concatenate([size * RNG.choice([-1, 1], size.shape), between])
+    x = x.astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = x.astype(dtype).astype(np.float32)
+    if saturate:
+        highest = FLOATS[kind]
+        beyond = ~np.isfinite(expected) | (np.abs(x) > highest)
+        expected = np.where(beyond, np.sign(x) * highest, expected)
+    for run in (layer, proa.jit.load(tmp_path / "m.proa")):
+        np.testing.assert_array_equal(run(proa.to_tensor(x)).numpy(), expected)
+
+
+def test_integers_of_4_bits_are_made_and_read_again() -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "half", "point"], ["q"]),
+        helper.make_node("Identity", ["q"], ["moved"]),
+        helper.make_node("DequantizeLinear", ["moved", "half", "point"], ["y"]),
+    ]
+    made = model("UINT4", nodes, np.zeros((64, 3)))
+    for name, value in (("half", np.float32(0.5)), ("point", np.array(3, "u1"))):
+        tensor = numpy_helper.from_array(value, name)
+        if name == "point":
+            dtype = helper.tensor_dtype_to_np_dtype(TensorProto.UINT4)
+            tensor = numpy_helper.from_array(value.astype(dtype), name)
+        made.graph.initializer.append(tensor)
+    x = RNG.uniform(-3, 9, (5, 64)).astype(np.float32)
+    found = proa.onnx.load(made.SerializeToString())(proa.to_tensor(x)).numpy()
+    expected = (np.clip(np.round(x / 0.5) + 3, 0, 15) - 3) * 0.5
+    np.testing.assert_allclose(found, expected)

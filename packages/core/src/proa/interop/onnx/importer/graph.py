@@ -57,9 +57,10 @@ class Parser:
         graph.nodes = [self._node(n, opsets, values, depth) for n in proto.node]
         self._check(graph)
         _hoist_constants(graph)
-        narrow = {v.name for v in proto.input if self.reader.is_narrow(v)}
+        kinds = {v.name: self.reader.narrow_kind(v) for v in proto.input}
+        narrow = {name: kind for name, kind in kinds.items() if kind}
         narrow.update(_narrow_constants(graph))
-        check_readers(graph, narrow)
+        check_readers(graph, narrow, inner=depth > 0)
         return graph
 
     def _check(self, graph: Graph) -> None:
@@ -144,9 +145,10 @@ class _Resolved:
     value: Any
 
 
-def _narrow_constants(graph: Graph) -> set[str]:
-    """Make narrow constants wide; gives their names."""
-    found = {n for n, a in graph.initializers.items() if a.dtype.name in HELD}
+def _narrow_constants(graph: Graph) -> dict[str, str]:
+    """Make narrow constants wide; gives their dtypes."""
+    kinds = {n: a.dtype.name for n, a in graph.initializers.items()}
+    found = {n: kind for n, kind in kinds.items() if kind in HELD}
     for name in found:
         graph.initializers[name] = widened(graph.initializers[name])
     return found

@@ -189,10 +189,11 @@ class Reader:
         dtype = self.dtype(tensor.elem_type)
         return Info(name, HELD.get(dtype) or held_dtype(dtype), shape)
 
-    def is_narrow(self, value: Any) -> bool:
-        """Whether the message of an input says that it has narrow elements."""
+    def narrow_kind(self, value: Any) -> str | None:
+        """The dtype that the message of an input says, if its elements are narrow."""
         code = value.type.tensor_type.elem_type
-        return bool(code) and self.dtype(code) in HELD
+        kind = self.dtype(code) if code else None
+        return kind if kind in HELD else None
 
     def defined_by_others(self, op: str, domain: str, opset: int) -> Any:
         """The function by which the standard defines an operator, or None."""

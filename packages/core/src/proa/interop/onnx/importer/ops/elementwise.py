@@ -10,7 +10,10 @@ import numpy as np
 
 import proa
 import proa.nn.functional as F
+from proa.interop.graph.values import constant
+from proa.interop.onnx.importer import rounding
 from proa.interop.onnx.importer.call import Call
+from proa.interop.onnx.importer.narrow import RESULT
 from proa.interop.onnx.importer.table import onnx_op
 
 
@@ -156,6 +159,8 @@ def clip(call: Call, x: Any, low: Any = None, high: Any = None) -> Any:
 
 @onnx_op("Cast")
 def cast(call: Call, x: Any) -> Any:
+    if (kind := call.get(RESULT)) is not None:
+        return _narrowed(call, x, kind)
     return converted(call, x, call.get("to"))
 
 
@@ -165,6 +170,10 @@ _DTYPES = {
     9: "bool", 10: "float16", 11: "float64", 12: "int64", 13: "int64", 14: "complex64",
     15: "complex128", 16: "bfloat16",
 }  # fmt: skip
+
+
+#: Those that wider ones hold.
+_UNSIGNED = {4: "uint16", 12: "uint32", 13: "uint64"}
 
 
 def dtype_of(call: Call, code: int) -> str:
@@ -184,6 +193,14 @@ def converted(call: Call, x: Any, code: int) -> Any:
     return proa.cast(x, dtype_of(call, code))
 
 
+def _narrowed(call: Call, x: Any, kind: str) -> Any:
+    if kind not in rounding.FLOATS and kind not in rounding.INTEGERS:
+        raise call.refuse(f"elements of {kind}")
+    if isinstance(x, np.ndarray):  # text
+        x = proa.to_tensor(x.astype(np.float32))
+    return rounding.converted(x, kind, bool(call.get("saturate", 1)))
+
+
 def _text(number: Any) -> str:
     if isinstance(number, np.floating):
         return f"{number:.8g}" if np.isfinite(number) else str(number)
@@ -192,11 +209,26 @@ def _text(number: Any) -> str:
 
 @onnx_op("CastLike")
 def cast_like(call: Call, x: Any, like: Any) -> Any:
+    if (kind := call.get(RESULT)) is not None:
+        return _narrowed(call, x, kind)
     if isinstance(like, np.ndarray):
         return converted(call, x, 8)
     if isinstance(x, np.ndarray):
         return proa.to_tensor(x.astype(like.dtype.name))
     return proa.cast(x, like.dtype)
+
+
+@onnx_op("BitCast")
+def bit_cast(call: Call, x: Any) -> Any:
+    """The same bits as elements of another type; outside recorded graphs."""
+    code, array = call.get("to"), call.host(x)
+    wanted = np.dtype(_UNSIGNED.get(code, dtype_of(call, code)))
+    if array.dtype.kind == "i" and array.dtype.itemsize == 2 * wanted.itemsize:
+        # Unsigned numbers, which wider signed ones hold.
+        array = array.astype(f"u{wanted.itemsize}")
+    if array.dtype.itemsize != wanted.itemsize:
+        raise call.refuse(f"{array.dtype} and elements of {wanted}")
+    return constant(np.ascontiguousarray(array).view(wanted).reshape(array.shape))
 
 
 @onnx_op("Identity")

@@ -8,7 +8,9 @@ import numpy as np
 
 import proa
 from proa.interop.onnx.importer.call import Call
+from proa.interop.onnx.importer.narrow import RESULT
 from proa.interop.onnx.importer.ops.linear import requantized
+from proa.interop.onnx.importer.rounding import FLOATS, INTEGERS, rounded
 from proa.interop.onnx.importer.table import onnx_op
 
 
@@ -32,6 +34,13 @@ def _along(call: Call, x: Any, v: Any, axis: int) -> Any:
 def quantize(call: Call, x: Any, scale: Any, point: Any = None) -> Any:
     axis = call.get("axis", 1)
     wide = _along(call, x, scale, axis).astype("float32")
+    if (kind := call.get(RESULT)) is not None:
+        if kind not in FLOATS and kind not in INTEGERS:
+            raise call.refuse(f"elements of {kind}")
+        found = x.astype("float32") / wide
+        if kind in INTEGERS and point is not None:
+            found = proa.round(found) + _along(call, x, point, axis).astype("float32")
+        return rounded(found, kind, bool(call.get("saturate", 1)))
     if point is None:
         kinds = {0: "uint8", 2: "uint8", 3: "int8", 4: "int32", 5: "int16"}
         code = call.get("output_dtype", 0)
