@@ -57,12 +57,8 @@ def metadata(package: str) -> dict:
 def wheels(session: nox.Session, *packages: str, python: str = "") -> dict[str, str]:
     """Bring dist/ up to date; return the wheel of each package (default: the five)."""
     listing = ROOT / "dist" / ".wheels.json"
-    options = [
-        "--python",
-        python or str(session.python or sys.executable),
-        "--json",
-        str(listing),
-    ]
+    options = ["--python", python or str(session.python or sys.executable)]
+    options += ["--json", str(listing)]
     chosen = packages or tuple(PACKAGES)
     command = (sys.executable, "tools/wheels.py", *options, *chosen)
     session.run(*command, external=True)
@@ -399,38 +395,10 @@ def build(session: nox.Session) -> None:
         session.warn(f"no wheels for {', '.join(absent)}: no such Python was found")
 
 
-@nox.session(reuse_venv=True)
-def development(session: nox.Session) -> None:
-    """Make development wheels in dist/development; `-- 20261124` is their number."""
-    number = session.posargs[0] if session.posargs else time.strftime("%Y%m%d")
-    folder = ROOT / "dist" / "development"
-    shutil.rmtree(folder, ignore_errors=True)
-    built = wheels(session, *PACKAGES, ALIAS)
-    session.run("python", "tools/development.py", number, str(folder), *built.values())
-    session.install(*built.values())
-    names = [metadata(p)["project"]["name"] for p in built]
-    # From this folder alone: an index may have other packages of these names.
-    session.install("--pre", "--upgrade", "--no-index", "--find-links", str(folder),
-                    *names)  # fmt: skip
-    session.run("python", "tools/smoke.py", env={"PYTHONPATH": None})
-
-
-@nox.session(reuse_venv=True)
-def light(session: nox.Session) -> None:
-    """Build wheels for CPUs without AVX, small, in dist/scalar, and try them out."""
-    listing = ROOT / "dist" / ".light.json"
-    session.run(sys.executable, "tools/wheels.py", "--isas", "scalar", "--json",
-                str(listing), "--python", str(session.python or sys.executable),
-                *PACKAGES, ALIAS, external=True)  # fmt: skip
-    built = json.loads(listing.read_text())
-    tried_out(session, "light", sys.executable, list(built.values()))
-    interpreter = str(ROOT / ".nox" / "try-light" / "bin" / "python")
-    # On an emulated CPU of 2008, which has no AVX, where qemu-user is there.
-    if emulator := shutil.which("qemu-x86_64"):
-        program = "import proa; proa.utils.run_check()"
-        command = (emulator, "-cpu", "Nehalem", interpreter, "-c", program)
-        session.run(*command, external=True, env={"PYTHONPATH": None})
-    session.run("python", "tools/size.py", "--light", "--skip-import")
+@nox.session
+def variants(session: nox.Session) -> None:
+    """Make and try out wheels: `-- light`, without AVX, or `-- development NUMBER`."""
+    session.run(sys.executable, "tools/variants.py", *session.posargs, external=True)
 
 
 def tried_out(session: nox.Session, name: str, python: str, chosen: list[str]) -> None:

@@ -26,7 +26,8 @@ def development_version(version: str, number: int) -> str:
 
 def renamed(name: str, old: str, new: str) -> str:
     """The name of a file in a wheel whose version is another."""
-    return re.sub(rf"^(\w+)-{re.escape(old)}(?=\.(dist-info|data)/)", rf"\1-{new}", name)
+    pattern = rf"^(\w+)-{re.escape(old)}(?=\.(dist-info|data)/)"
+    return re.sub(pattern, rf"\1-{new}", name)
 
 
 def changed(name: str, data: bytes, old: str, new: str) -> bytes:
@@ -48,7 +49,7 @@ def record_line(name: str, data: bytes) -> str:
 
 def development_wheel(wheel: Path, number: int, folder: Path) -> Path:
     """A copy of a wheel in a folder, with the version of a development build."""
-    _, old, *rest = wheel.name.split("-")
+    old = wheel.name.split("-")[1]
     new = development_version(old, number)
     target = folder / wheel.name.replace(f"-{old}-", f"-{new}-", 1)
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,9 +7,9 @@ not), over those of the packages it is built from, and over the compiler and the
 Python that build it. The hash is stored next to the wheel, so that a second run with
 nothing changed builds nothing. On Linux auditwheel gives a wheel of compiled libraries
 the manylinux tag that is true of them. With --isas the kernels are built for these
-instruction sets alone, as in `--isas scalar`, and wheels go to dist/<names>/. Only the standard library and `virtualenv`
-(which nox brings) are needed: the build tools come into an environment of their own,
-.nox/build-env-<python>.
+instruction sets alone, as in `--isas scalar`, and wheels go to dist/<names>/. Only the
+standard library and `virtualenv` (which nox brings) are needed: the build tools
+come into an environment of their own, .nox/build-env-<python>.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _equal(call: Call, x: Array, y: Array) -> Any:
 
 
 def _extreme(xs: Sequence[Array], maximum: bool) -> Any:
-    """The minimum or maximum of two arrays; of an open size and a known one alone."""
+    """The minimum or maximum of arrays, of a symbolic size and a known one alone."""
     if len(xs) != 2:
         return NotImplemented
     pairs = np.broadcast(*xs)
