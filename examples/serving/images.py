@@ -8,11 +8,10 @@ network.
 from __future__ import annotations
 
 import functools
-import json
 from pathlib import Path
 
 import numpy as np
-from training import Array, fit, save, save_python
+from training import Array, fit, save, save_ensemble, save_python
 
 import proa
 from proa import nn
@@ -93,21 +92,13 @@ def build(folder: Path) -> None:
     shape = ([None, 1, 8, 8], "float32")
     save(train(), folder, "digits", {"image": shape}, "probability", max_batch=32)
     save_python(folder, "decode", DECODE)
-    ensemble = {
-        "inputs": [{"name": "file", "datatype": "BYTES", "shape": [-1]}],
-        "outputs": [{"name": "probability", "datatype": "FP32", "shape": [-1, 10]}],
-        "steps": [
-            {
-                "model": "decode",
-                "inputs": {"file": "file"},
-                "outputs": {"image": "image"},
-            },
-            {
-                "model": "digits",
-                "inputs": {"image": "image"},
-                "outputs": {"probability": "probability"},
-            },
+    save_ensemble(
+        folder,
+        "classify",
+        inputs=[{"name": "file", "datatype": "BYTES", "shape": [-1]}],
+        outputs=[{"name": "probability", "datatype": "FP32", "shape": [-1, 10]}],
+        steps=[
+            ("decode", {"file": "file"}, {"image": "image"}),
+            ("digits", {"image": "image"}, {"probability": "probability"}),
         ],
-    }
-    (folder / "classify").mkdir()
-    (folder / "classify" / "config.json").write_text(json.dumps(ensemble, indent=2))
+    )

@@ -6,12 +6,11 @@ of it. The cleaner learns to remove noise that was added.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import images
 import numpy as np
-from training import Array, fit, save
+from training import Array, fit, save, save_ensemble
 
 import proa
 from proa import nn
@@ -52,21 +51,13 @@ def build(folder: Path) -> None:
     save(
         images.train(), folder, "digits", {"image": shape}, "probability", max_batch=32
     )
-    ensemble = {
-        "inputs": [{"name": "image", "datatype": "FP32", "shape": [-1, 1, 8, 8]}],
-        "outputs": [{"name": "probability", "datatype": "FP32", "shape": [-1, 10]}],
-        "steps": [
-            {
-                "model": "clean",
-                "inputs": {"image": "image"},
-                "outputs": {"cleaned": "cleaned"},
-            },
-            {
-                "model": "digits",
-                "inputs": {"image": "cleaned"},
-                "outputs": {"probability": "probability"},
-            },
+    save_ensemble(
+        folder,
+        "read",
+        inputs=[{"name": "image", "datatype": "FP32", "shape": [-1, 1, 8, 8]}],
+        outputs=[{"name": "probability", "datatype": "FP32", "shape": [-1, 10]}],
+        steps=[
+            ("clean", {"image": "image"}, {"cleaned": "cleaned"}),
+            ("digits", {"image": "cleaned"}, {"probability": "probability"}),
         ],
-    }
-    (folder / "read").mkdir()
-    (folder / "read" / "config.json").write_text(json.dumps(ensemble, indent=2))
+    )

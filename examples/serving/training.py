@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,34 @@ def save_python(folder: Path, name: str, source: str, **files: str) -> None:
     (version / "model.py").write_text(source.lstrip(), encoding="utf-8")
     for stem, text in files.items():
         (version / f"{stem}.json").write_text(text, encoding="utf-8")
+
+
+def save_ensemble(
+    folder: Path,
+    name: str,
+    inputs: Sequence[Mapping[str, object]],
+    outputs: Sequence[Mapping[str, object]],
+    steps: Sequence[tuple[str, Mapping[str, str], Mapping[str, str]]],
+) -> None:
+    """Put an ensemble into the repository.
+
+    Args:
+        folder: The repository.
+        name: The ensemble's name.
+        inputs: Name, datatype and shape of each.
+        outputs: The same.
+        steps: Model, the tensor of each of its inputs, and of each of its outputs.
+    """
+    config = {
+        "inputs": inputs,
+        "outputs": outputs,
+        "steps": [
+            {"model": model, "inputs": taken, "outputs": given}
+            for model, taken, given in steps
+        ],
+    }
+    (folder / name).mkdir()
+    (folder / name / "config.json").write_text(json.dumps(config, indent=2))
 
 
 def padded(rows: Sequence[Sequence[int]], length: int) -> Array:

@@ -60,12 +60,5 @@ def serve(transport):
 def server(serve, tmp_path_factory):
     """One server with a linear model and one of strings."""
     folder = tmp_path_factory.mktemp("models")
-    text = folder / "text.length"
-    text.write_text("")
-    models = {
-        "linear": small_models.write_linear(folder / "a.linear"),
-        "fixed": small_models.write_linear(folder / "b.linear", batch=False),
-        "text": text,
-    }
-    with serve(models, max_request_bytes=2**20) as running:
+    with serve(small_models.write_all(folder), max_request_bytes=2**20) as running:
         yield running

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 import small_models
-from hostile_http2 import PARTS, START, attack, mutate
+from hostile_http2 import PARTS, START, attack, broken
 from http2_peer import INFER, Peer, call, data, headers, infer_message
 from http2_peer import request as block
 from hypothesis import given, settings
@@ -95,7 +95,7 @@ def read(chunks):
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 400))
 def test_how_bytes_are_divided_does_not_matter(rng, size):
-    parts = [mutate(rng, rng.choice(PARTS)) for _ in range(4)]
+    parts = [broken(rng, rng.choice(PARTS)) for _ in range(4)]
     sent = START + b"".join(parts)
     divided = [sent[at : at + size] for at in range(0, len(sent), size)]
     assert read(divided) == read([sent])

@@ -15,14 +15,7 @@ X = np.random.default_rng(2).normal(size=(5, 4)).astype(np.float32)
 @pytest.fixture(scope="module")
 def v1(serve, tmp_path_factory):
     folder = tmp_path_factory.mktemp("v1")
-    text = folder / "text.length"
-    text.write_text("")
-    models = {
-        "linear": small_models.write_linear(folder / "a.linear"),
-        "fixed": small_models.write_linear(folder / "b.linear", batch=False),
-        "text": text,
-    }
-    with serve(models, v1=True) as running:
+    with serve(small_models.write_all(folder), v1=True) as running:
         yield running
 
 

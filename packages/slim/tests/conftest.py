@@ -12,12 +12,24 @@ from pathlib import Path
 import pytest
 from fashion_network import ROOT, SEEDS, Trained, trained
 
+from proa.errors import UnavailableError
+
 
 @pytest.fixture(scope="session", params=SEEDS)
 def fashion(request: pytest.FixtureRequest) -> Trained:
     """A network trained with one of the seeds."""
     folder = os.environ.get("PROA_DATA_HOME") or tempfile.mkdtemp()
     return trained(request.param, Path(folder))
+
+
+@pytest.fixture
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models have no times, as where proa-inference is not installed."""
+
+    def bench(*arguments: object, **options: object) -> float:
+        raise UnavailableError("[bench] expected proa-inference to be installed")
+
+    monkeypatch.setattr("proa_slim.compression.trials.bench", bench)
 
 
 @pytest.fixture

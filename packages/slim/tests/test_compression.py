@@ -12,7 +12,6 @@ from proa.errors import (
     InvalidArgumentError,
     NotFoundError,
     PreconditionNotMetError,
-    UnavailableError,
 )
 from proa.ir import file
 from proa.runtime import engine_from_bytes
@@ -20,17 +19,8 @@ from proa_slim import Recipe, flops
 from proa_slim.cli import main
 from proa_slim.compression import RECIPES
 
+pytestmark = pytest.mark.usefixtures("untimed")  # tests-integration has the times
 SPEC = [proa.static.InputSpec([None, 1, 8, 8], "float32", "image")]
-
-
-@pytest.fixture(autouse=True)
-def untimed(monkeypatch):
-    """As where proa-inference is not installed; tests-integration has the times."""
-
-    def bench(*arguments, **options):
-        raise UnavailableError("[bench] expected proa-inference to be installed")
-
-    monkeypatch.setattr("proa_slim.compression.trials.bench", bench)
 
 
 @pytest.fixture(scope="module")

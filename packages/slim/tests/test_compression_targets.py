@@ -17,6 +17,7 @@ from proa_slim import flops
 from proa_slim.cli import main
 
 SPEC = [proa.static.InputSpec([None, 64], "float32", "x")]
+pytestmark = pytest.mark.usefixtures("untimed")
 ONE_SCALE = {"quantize": ({"activation": "abs_max", "weight": "abs_max"},)}
 
 
@@ -27,14 +28,6 @@ def bench_of(milliseconds):
         return milliseconds(file.read(path))
 
     return bench
-
-
-@pytest.fixture(autouse=True)
-def untimed(monkeypatch):
-    def bench(*arguments, **options):
-        raise UnavailableError("[bench] expected proa-inference to be installed")
-
-    monkeypatch.setattr("proa_slim.compression.trials.bench", bench)
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                              \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, proa_last_error()); \
-      return 1;                                                                       \
-    }                                                                                 \
-  } while (0)
+#include "check.h"
 
 static float* read_floats(const char* path, size_t* count) {
   FILE* file = fopen(path, "rb");

@@ -10,13 +10,7 @@
 #include <proa_inference.hpp>
 #include <thread>
 
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      std::cerr << "line " << __LINE__ << ": " << #condition << "\n"; \
-      return 1;                                                       \
-    }                                                                 \
-  } while (0)
+#include "check.h"
 
 namespace infer = paddle_infer;
 

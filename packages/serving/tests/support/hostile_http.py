@@ -6,6 +6,8 @@ import contextlib
 import random
 import socket
 
+from mutation import mutate
+
 POST = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n"
 JSON = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}'
 RAW = (
@@ -36,23 +38,12 @@ INSERTS = (
 )
 
 
-def mutate(rng, message):
-    data = bytearray(message)
-    for _ in range(rng.randrange(6)):
-        at = rng.randrange(min(len(data), 400))
-        kind = rng.randrange(5)
-        if kind == 0:
-            data[at] = rng.randrange(256)
-        elif kind == 1:
-            del data[at : at + rng.randrange(1, 20)]
-        elif kind == 2:
-            data[at:at] = rng.randbytes(rng.randrange(1, 9))
-        elif kind == 3:
-            data[at:at] = rng.choice(INSERTS)
-        else:
-            del data[rng.randrange(1, len(data) + 1) :]
-        data = data or bytearray(b"x")
-    return bytes(data)
+def broken(rng):
+    """One of the messages with random edits."""
+    return mutate(
+        rng, rng.choice(MESSAGES), INSERTS, edits=6, reach=400, longest=20,
+        truncates=True,
+    )  # fmt: skip
 
 
 def attack(address, seed, count):
@@ -63,8 +54,7 @@ def attack(address, seed, count):
         with contextlib.suppress(OSError):
             client = socket.create_connection((host, int(port)), timeout=0.2)
             held.append(client)
-            messages = [mutate(rng, rng.choice(MESSAGES)) for _ in range(3)]
-            client.sendall(b"".join(messages))
+            client.sendall(b"".join(broken(rng) for _ in range(3)))
             if rng.randrange(2):
                 client.recv(1000)
             if rng.randrange(2):

@@ -8,6 +8,7 @@ import random
 import numpy as np
 from http2_peer import EMPTY, INFER, Peer, call, data, frame, headers, infer_message
 from http2_peer import request as block
+from mutation import mutate
 
 from proa_serving.http2 import frames
 
@@ -28,21 +29,14 @@ PARTS = (
 )
 
 
-def mutate(rng, sent):
-    sent = bytearray(sent)
-    for _ in range(rng.randrange(5)):
-        at = rng.randrange(min(len(sent), 300))
-        kind = rng.randrange(4)
-        if kind == 0:
-            sent[at] = rng.randrange(256)
-        elif kind == 1:
-            del sent[at : at + rng.randrange(1, 12)]
-        elif kind == 2:
-            sent[at:at] = rng.randbytes(rng.randrange(1, 9))
-        else:
-            sent[at:at] = rng.choice(PARTS)[:40]
-        sent = sent or bytearray(b"x")
-    return bytes(sent)
+SHORT_PARTS = [part[:40] for part in PARTS]
+
+
+def broken(rng, sent):
+    """The bytes with random edits."""
+    return mutate(
+        rng, sent, SHORT_PARTS, edits=5, reach=300, longest=12, truncates=False
+    )
 
 
 def attack(address, seed, count):
@@ -55,8 +49,8 @@ def attack(address, seed, count):
             peer.socket.settimeout(0.1)
             parts = [rng.choice(PARTS) for _ in range(rng.randrange(1, 6))]
             which = rng.randrange(-1, len(parts))
-            sent = [mutate(rng, p) if at == which else p for at, p in enumerate(parts)]
-            peer.send(mutate(rng, START) if rng.randrange(8) == 0 else START, *sent)
+            sent = [broken(rng, p) if at == which else p for at, p in enumerate(parts)]
+            peer.send(broken(rng, START) if rng.randrange(8) == 0 else START, *sent)
             if rng.randrange(2):
                 peer.socket.recv(1000)
             if rng.randrange(2):

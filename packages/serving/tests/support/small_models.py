@@ -104,6 +104,17 @@ def write_linear(path: Path, *, scale: float = 1.0, **options) -> Path:
     return path
 
 
+def write_all(folder: Path) -> dict[str, Path]:
+    """A linear model with and one without a batch, and the model of strings."""
+    text = folder / "text.length"
+    text.write_text("")
+    return {
+        "linear": write_linear(folder / "a.linear"),
+        "fixed": write_linear(folder / "b.linear", batch=False),
+        "text": text,
+    }
+
+
 def linear(x):
     """What the model of ``write_linear`` must answer."""
     return np.asarray(x, np.float32) @ WEIGHT + BIAS
