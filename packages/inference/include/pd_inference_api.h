@@ -120,6 +120,7 @@ PD_OneDimArrayCstr* PD_ConfigAllPasses(PD_Config* pd_config);
 void PD_ConfigAppendPass(PD_Config* pd_config, const char* pass);
 void PD_ConfigInsertPass(PD_Config* pd_config, size_t idx, const char* pass);
 void PD_ConfigDeletePass(PD_Config* pd_config, const char* pass);
+/* No effect: no pass runs, so nothing is cached. */
 void PD_ConfigSetOptimCacheDir(PD_Config* pd_config, const char* opt_cache_dir);
 void PD_ConfigDisableFCPadding(PD_Config* pd_config);
 PD_Bool PD_ConfigUseFcPadding(const PD_Config* pd_config);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace proa {
@@ -56,40 +57,26 @@ inline void check(proa_status status) {
                                       "] expected a predictor on the CPU, got a call for " + what);
 }
 
+template <proa_dtype kDtype>
+using Dtype = std::integral_constant<proa_dtype, kDtype>;
 template <class T>
 struct TypeOf;
 template <>
-struct TypeOf<bool> {
-  static constexpr proa_dtype value = PROA_BOOL;
-};
+struct TypeOf<bool> : Dtype<PROA_BOOL> {};
 template <>
-struct TypeOf<uint8_t> {
-  static constexpr proa_dtype value = PROA_UINT8;
-};
+struct TypeOf<uint8_t> : Dtype<PROA_UINT8> {};
 template <>
-struct TypeOf<int8_t> {
-  static constexpr proa_dtype value = PROA_INT8;
-};
+struct TypeOf<int8_t> : Dtype<PROA_INT8> {};
 template <>
-struct TypeOf<int16_t> {
-  static constexpr proa_dtype value = PROA_INT16;
-};
+struct TypeOf<int16_t> : Dtype<PROA_INT16> {};
 template <>
-struct TypeOf<int32_t> {
-  static constexpr proa_dtype value = PROA_INT32;
-};
+struct TypeOf<int32_t> : Dtype<PROA_INT32> {};
 template <>
-struct TypeOf<int64_t> {
-  static constexpr proa_dtype value = PROA_INT64;
-};
+struct TypeOf<int64_t> : Dtype<PROA_INT64> {};
 template <>
-struct TypeOf<float> {
-  static constexpr proa_dtype value = PROA_FLOAT32;
-};
+struct TypeOf<float> : Dtype<PROA_FLOAT32> {};
 template <>
-struct TypeOf<double> {
-  static constexpr proa_dtype value = PROA_FLOAT64;
-};
+struct TypeOf<double> : Dtype<PROA_FLOAT64> {};
 
 inline std::size_t count_of(const proa_array& array) {
   std::size_t count = 1;

@@ -18,7 +18,7 @@ using proa::capi::missing;
 
 struct PD_Config {
   proa_config* config = nullptr;
-  std::string folder, params, cache_folder;
+  std::string folder, params;
   std::string refused;  // why no predictor can be made of it, the first reason
   bool accelerated = true, memory_optim = false, ir_optim = true, profile = false;
   bool quiet = false, is_valid = true;
@@ -331,10 +331,7 @@ PROA_EXPORT void PD_ConfigDeletePass(PD_Config* c, const char*) {
   refuse(c, "PD_ConfigDeletePass", PD_OF_PASSES);
 }
 #undef PD_OF_PASSES
-PROA_EXPORT void PD_ConfigSetOptimCacheDir(PD_Config* c, const char* folder) {
-  constexpr const char* kWhere = "PD_ConfigSetOptimCacheDir";
-  if (is_given(c, kWhere)) guarded(kWhere, [&] { c->cache_folder = folder; });
-}
+PROA_EXPORT void PD_ConfigSetOptimCacheDir(PD_Config*, const char*) {}
 PROA_EXPORT void PD_ConfigDisableFCPadding(PD_Config*) {}
 PROA_EXPORT PD_Bool PD_ConfigUseFcPadding(const PD_Config*) { return PD_FALSE; }
 PROA_EXPORT void PD_ConfigPartiallyRelease(PD_Config*) {}
