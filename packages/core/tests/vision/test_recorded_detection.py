@@ -11,7 +11,7 @@ import pytest
 import proa
 from proa.errors import ShapeError
 from proa.jit import InputSpec, to_static
-from proa.nn.suppression import multiclass_nms
+from proa.nn.nms import multiclass_nms
 from proa.vision import ops
 
 from .test_detection import greedy, iou, some_boxes
@@ -106,7 +106,7 @@ def best_of_classes(
 @pytest.mark.parametrize("limits", [(-1, -1), (10, 7), (40, 5)])
 def test_multiclass_nms(limits: tuple[int, int]) -> None:
     boxes, scores = detections(3)
-    rows, counts, places = multiclass_nms(
+    rows, counts, indices = multiclass_nms(
         proa.to_tensor(boxes), proa.to_tensor(scores), 0.2, *limits, 0.15
     )
     want = [
@@ -115,7 +115,7 @@ def test_multiclass_nms(limits: tuple[int, int]) -> None:
     ]
     assert counts.tolist() == [len(found) for found in want]
     flat = [(n, label, i) for n, found in enumerate(want) for label, i in found]
-    assert places.numpy().ravel().tolist() == [25 * n + i for n, _, i in flat]
+    assert indices.numpy().ravel().tolist() == [25 * n + i for n, _, i in flat]
     table = [[label, scores[n, label, i], *boxes[n, i]] for n, label, i in flat]
     np.testing.assert_allclose(rows.numpy(), table, rtol=1e-6)
 
@@ -128,11 +128,11 @@ def test_the_threshold_falls_with_every_box_that_is_kept() -> None:
         if all(iou(boxes[0, i], boxes[0, k]) <= threshold for k in kept):
             kept.append(int(i))
             threshold *= 0.8 if threshold > 0.5 else 1.0
-    _, _, places = multiclass_nms(
+    _, _, indices = multiclass_nms(
         proa.to_tensor(boxes), proa.to_tensor(scores), -1.0, -1, -1, 0.9, nms_eta=0.8,
         background_label=-1,
     )  # fmt: skip
-    assert places.numpy().ravel().tolist() == kept
+    assert indices.numpy().ravel().tolist() == kept
     assert kept != greedy(boxes[0], np.argsort(-scores[0, 0]), 0.9)
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from proa._core import Tensor, ops
 from proa.autograd import no_grad
 from proa.errors import InvalidArgumentError, ShapeError
-from proa.nn.suppression import (
-    candidates,
-    collected,
-    descending,
-    first_of,
-    overlaps,
-    places_of,
+from proa.nn.nms import (
+    box_iou,
+    choose_candidates,
+    collect_detections,
+    descending_order,
+    first_entries,
+    true_indices,
     widened,
 )
 from proa.tensor.arguments import cast_if
@@ -56,7 +56,7 @@ def nms(
         boxes = boxes if boxes.dtype == "float64" else cast_if(boxes, "float32")
         order = None
         if scores is not None:
-            order = descending(scores)
+            order = descending_order(scores)
             boxes = ops.gather(boxes, order, axis=0)
         lists = ops.unsqueeze(boxes, axis=[0])
         valid = ops.full_like(ops.select(lists, axis=2, index=0), value=1, dtype="bool")
@@ -67,10 +67,10 @@ def nms(
             lists = ops.gather(lists, ops.mul(ops.flatten(wanted), 0), axis=0)
         kept = ops.box_suppress(lists, valid, threshold=float(iou_threshold))
         kept = ops.any(kept, axis=[0])
-        places = places_of(kept)
+        indices = true_indices(kept)
         if order is not None:
-            places = ops.gather(order, places, axis=0)
-        return places if top_k is None else first_of(places, top_k, axis=0)
+            indices = ops.gather(order, indices, axis=0)
+        return indices if top_k is None else first_entries(indices, top_k, axis=0)
 
 
 def _check(
@@ -105,7 +105,7 @@ def _decay(boxes: Tensor, use_gaussian: bool, sigma: float) -> Tensor:
     """By how much the scores of boxes (N, C, t, 4) fall for the better ones before them
     (N, C, t).
     """
-    overlap = overlaps(boxes, boxes)  # [i, j]
+    overlap = box_iou(boxes, boxes)  # [i, j]
     number = ops.select(boxes, axis=3, index=0)
     rank = ops.sub(ops.cumsum(ops.full_like(number, value=1, dtype="int64"), axis=2), 1)
     better = ops.less_than(ops.unsqueeze(rank, axis=[3]), ops.unsqueeze(rank, axis=[2]))
@@ -155,17 +155,17 @@ def matrix_nms(
         background_label: A class to leave out, -1 for none.
         normalized: Whether coordinates are parts of the image; else the last pixel
             belongs to a box.
-        return_index: Also give each box's place in (N * M).
+        return_index: Also give each box's index in (N * M).
         return_rois_num: Also give the number of boxes of each image.
 
     Returns:
-        (R, 6): class, score, box; then the numbers (N,), then the places (R, 1), or
+        (R, 6): class, score, box; then the counts (N,), then the indices (R, 1), or
         None for what is not requested.
 
     Source: Wang et al., SOLOv2, 2020.
     """
     with no_grad():
-        found = candidates(
+        found = choose_candidates(
             "matrix_nms", bboxes, scores, score_threshold, nms_top_k, background_label
         )
         boxes = widened(found.boxes, 0.0 if normalized else 1.0)
@@ -173,9 +173,11 @@ def matrix_nms(
         points = ops.mul(found.scores, cast_if(decay, scores.dtype))
         over = ops.greater_than(points, float(post_threshold))
         kept = ops.logical_and(found.valid, over)
-        rows, counts, places = collected(found, kept, points, keep_top_k, False)
+        rows, counts, indices = collect_detections(
+            found, kept, points, keep_top_k, False
+        )
     return (
         rows,
         counts if return_rois_num else None,
-        places if return_index else None,
+        indices if return_index else None,
     )

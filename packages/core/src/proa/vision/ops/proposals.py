@@ -11,12 +11,12 @@ from proa._core import Tensor, ops
 from proa.autograd import no_grad
 from proa.errors import InvalidArgumentError, ShapeError
 from proa.nn.functional.vision import iota
-from proa.nn.suppression import (
-    area_of,
+from proa.nn.nms import (
+    box_area,
     corners,
-    descending,
-    first_of,
-    places_of,
+    descending_order,
+    first_entries,
+    true_indices,
     widened,
 )
 from proa.tensor.arguments import cast_if
@@ -69,7 +69,7 @@ def generate_proposals(
         return_rois_num: Also give the number of boxes of each image.
 
     Returns:
-        (R, 4), their scores (R, 1), and the numbers (N,) int32 or None. An image
+        (R, 4), their scores (R, 1), and the counts (N,) int32 or None. An image
         without a box of that size gives one of zeros.
 
     Raises:
@@ -86,9 +86,9 @@ def generate_proposals(
     extra = 1.0 if pixel_offset else 0.0
     with no_grad():
         points, moves = _by_anchor(scores, bbox_deltas)
-        best = descending(points)
+        best = descending_order(points)
         if pre_nms_top_n > 0:
-            best = first_of(best, pre_nms_top_n, axis=1)
+            best = first_entries(best, pre_nms_top_n, axis=1)
         points = ops.take_along_axis(points, best, axis=1)
         moves = ops.take_along_axis(moves, ops.unsqueeze(best, axis=[2]), axis=1)
         own, scale = (
@@ -106,14 +106,14 @@ def generate_proposals(
             if post_nms_top_n > 0:
                 rank = ops.cumsum(ops.cast(kept, dtype="int64"), axis=1)
                 kept = ops.logical_and(kept, ops.less_equal(rank, post_nms_top_n))
-        # An image without a box has one of zeros, in the first place.
+        # An image without a box has one of zeros, at index 0.
         some = ops.any(fits_size, axis=[1], keepdim=True)
         first = ops.equal(ops.unsqueeze(iota(points, 1), axis=[0]), 0)
         lone = ops.logical_and(first, ops.logical_not(some))
         kept = ops.logical_or(kept, lone)
         points = ops.where(some, points, 0.0)
         boxes = ops.where(ops.unsqueeze(some, axis=[2]), boxes, 0.0)
-        rows = places_of(ops.flatten(kept))
+        rows = true_indices(ops.flatten(kept))
         flat = ops.flatten(boxes, start_axis=0, stop_axis=1)
         counts = ops.sum(ops.cast(kept, dtype="int64"), axis=[1])
         return (
@@ -182,7 +182,7 @@ def distribute_fpn_proposals(
         rois_num: (N,), the number of boxes of each image.
 
     Returns:
-        The boxes of each level; (R, 1) int32, the place of each box among
+        The boxes of each level; (R, 1) int32, the index of each box among
         all of them; and with rois_num the numbers of each image's boxes by level, else
         None.
 
@@ -210,15 +210,15 @@ def distribute_fpn_proposals(
         level = _levels(
             fpn_rois, min_level, max_level, refer_level, refer_scale, pixel_offset
         )
-        places = [
-            places_of(ops.equal(level, k)) for k in range(min_level, max_level + 1)
+        indices = [
+            true_indices(ops.equal(level, k)) for k in range(min_level, max_level + 1)
         ]
-        order = places[0] if len(places) == 1 else ops.concat(*places, axis=0)
+        order = indices[0] if len(indices) == 1 else ops.concat(*indices, axis=0)
         restore = ops.unsqueeze(ops.sort(order, axis=0)[1], axis=[1])
-        boxes = [ops.gather(fpn_rois, at, axis=0) for at in places]
+        boxes = [ops.gather(fpn_rois, at, axis=0) for at in indices]
         counts = None
         if rois_num is not None:
-            counts = [_numbers_of(at, rois_num) for at in places]
+            counts = [_counts_by_image(at, rois_num) for at in indices]
     return boxes, ops.cast(restore, dtype="int32"), counts
 
 
@@ -241,7 +241,7 @@ def _levels(
     """The level (R,) int64 of each box."""
     low, high = corners(boxes)
     known = ops.all(ops.greater_equal(ops.sub(high, low), 0.0), axis=[1])
-    area = area_of(low, ops.add(high, 1.0 if pixel_offset else 0.0))
+    area = box_area(low, ops.add(high, 1.0 if pixel_offset else 0.0))
     side = ops.sqrt(ops.where(known, area, 0.0))
     ratio = ops.add(ops.div(side, float(refer_scale)), 1e-8)
     # floor(log2(ratio)) by comparisons with the powers of 2, which are exact.
@@ -253,10 +253,10 @@ def _levels(
     return level
 
 
-def _numbers_of(places: Tensor, numbers: Tensor) -> Tensor:
-    """How many of the places are in each of consecutive parts of so many; int32."""
+def _counts_by_image(indices: Tensor, numbers: Tensor) -> Tensor:
+    """How many of the indices (of boxes sorted by image) fall in each image, int32."""
     sizes = ops.cast(numbers, dtype="int64")
-    ends, place = ops.cumsum(sizes, axis=0), ops.unsqueeze(places, axis=[1])
-    since = ops.greater_equal(place, ops.sub(ends, sizes))
-    inside = ops.logical_and(since, ops.less_than(place, ends))
+    ends, index = ops.cumsum(sizes, axis=0), ops.unsqueeze(indices, axis=[1])
+    since = ops.greater_equal(index, ops.sub(ends, sizes))
+    inside = ops.logical_and(since, ops.less_than(index, ends))
     return ops.cast(ops.sum(ops.cast(inside, dtype="int64"), axis=[0]), dtype="int32")

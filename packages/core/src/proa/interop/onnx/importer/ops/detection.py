@@ -9,7 +9,7 @@ from proa._core import ops
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.table import onnx_op
 from proa.nn.functional.geometry import split_axis
-from proa.nn.suppression import descending, places_of
+from proa.nn.nms import descending_order, true_indices
 from proa.tensor.creation import as_tensor
 
 
@@ -28,7 +28,7 @@ def non_max_suppression(
 ) -> Any:  # fmt: skip
     """Rows (image, class, box), those of a class by falling score."""
     corners = _corners(boxes, bool(call.get("center_point_box", 0)))
-    order = descending(scores)  # (N, C, M)
+    order = descending_order(scores)  # (N, C, M)
     index = ops.unsqueeze(ops.flatten(order, start_axis=1, stop_axis=2), axis=[2])
     lists = ops.take_along_axis(corners, index, axis=1)
     lists = split_axis(lists, 1, [scores.shape[1], -1])
@@ -43,7 +43,7 @@ def non_max_suppression(
     )
     rank = ops.cumsum(ops.cast(kept, dtype="int64"), axis=1)
     kept = ops.logical_and(kept, rank <= (0 if limit is None else limit))
-    rows = places_of(ops.flatten(kept))
+    rows = true_indices(ops.flatten(kept))
     classes, count = (as_tensor(n) for n in scores.shape[1:])
     group = rows // count
     box = ops.gather(ops.flatten(order), rows, axis=0)

@@ -7,7 +7,7 @@ from typing import Any
 import proa
 from proa.interop.paddle.importer.call import Call
 from proa.interop.paddle.importer.table import paddle_op
-from proa.nn.suppression import multiclass_nms, overlaps, widened
+from proa.nn.nms import box_iou, multiclass_nms, widened
 
 
 @paddle_op("yolo_box", inputs="X ImgSize", outputs="Boxes Scores")
@@ -56,7 +56,7 @@ def box_clip(call: Call, boxes: Any, info: Any) -> Any:
 @paddle_op("iou_similarity", inputs="X Y")
 def iou_similarity(call: Call, x: Any, y: Any) -> Any:
     extra = 0.0 if call.flag("box_normalized", True) else 1.0
-    return overlaps(widened(x, extra), widened(y, extra))
+    return box_iou(widened(x, extra), widened(y, extra))
 
 
 @paddle_op(
@@ -67,25 +67,25 @@ def multi_class(call: Call, boxes: Any, scores: Any, counts: Any = None) -> Any:
     """Rows (class, score, box) of the boxes that are kept, the best of each image."""
     if counts is not None or boxes.ndim != 3:
         raise call.refuse("boxes of several images in one matrix")
-    rows, numbers, places = multiclass_nms(
+    rows, numbers, indices = multiclass_nms(
         boxes, scores, call.get("score_threshold", 0.0), call.get("nms_top_k", -1),
         call.get("keep_top_k", -1), call.get("nms_threshold", 0.3),
         call.flag("normalized", True), call.get("nms_eta", 1.0),
         call.get("background_label", 0),
     )  # fmt: skip
-    return rows, places, numbers
+    return rows, indices, numbers
 
 
 @paddle_op("matrix_nms", inputs="BBoxes Scores", outputs="Out Index RoisNum")
 def matrix_nms(call: Call, boxes: Any, scores: Any) -> Any:
-    rows, numbers, places = proa.vision.ops.matrix_nms(
+    rows, numbers, indices = proa.vision.ops.matrix_nms(
         boxes, scores, call.get("score_threshold", 0.0),
         call.get("post_threshold", 0.0), call.get("nms_top_k", -1),
         call.get("keep_top_k", -1), call.flag("use_gaussian"),
         call.get("gaussian_sigma", 2.0), call.get("background_label", 0),
         call.flag("normalized", True), return_index=True,
     )  # fmt: skip
-    return rows, places, numbers
+    return rows, indices, numbers
 
 
 @paddle_op(

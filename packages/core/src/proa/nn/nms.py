@@ -1,5 +1,5 @@
-"""Suppression of boxes that overlap with better ones, as operators: while a graph is
-recorded too, where the number of boxes that are kept is a symbolic dimension.
+"""Non-maximum suppression (NMS) of boxes, as operators. While a graph is recorded, the
+number of boxes that are kept is a symbolic dimension.
 """
 
 from __future__ import annotations
@@ -16,28 +16,26 @@ from proa.tensor.creation import as_tensor
 from proa.tensor.search import nonzero
 
 
-def places_of(mask: Tensor) -> Tensor:
-    """Where a mask (n,) holds, ascending, int64 (k,)."""
+def true_indices(mask: Tensor) -> Tensor:
+    """The indices at which a mask (n,) is true, ascending, int64 (k,)."""
     if not mask._is_symbolic:
         return ops.flatten(nonzero(mask), start_axis=0, stop_axis=1)
     hits = ops.cast(mask, dtype="int64")
     count = ops.sum(hits)
-    # One slot more, for the places where the mask does not hold.
+    # One slot more, for the indices at which the mask is false.
     slots = ops.mul(counted(ops.add(count, 1)), 0)
     slot = ops.where(mask, ops.sub(ops.cumsum(hits, axis=0), 1), count)
     filled = ops.index_put(slots, ops.unsqueeze(slot, axis=[1]), iota(mask))
-    return first_of(filled, -1, axis=0)
+    return first_entries(filled, -1, axis=0)
 
 
-def first_of(x: Tensor, count: int, axis: int) -> Tensor:
-    """The first entries along an axis; a negative count leaves out so many."""
+def first_entries(x: Tensor, count: int, axis: int) -> Tensor:
+    """The first `count` entries along an axis; -n leaves out the last n."""
     return ops.slice(x, axes=[axis], starts=[0], ends=[count], steps=[1])
 
 
-def descending(x: Tensor) -> Tensor:
-    """The order of falling elements along the last axis; of equal ones the first is
-    first.
-    """
+def descending_order(x: Tensor) -> Tensor:
+    """The indices that sort the last axis in descending order; the sort is stable."""
     return ops.sort(x, axis=x.ndim - 1, descending=True)[1]
 
 
@@ -61,15 +59,15 @@ def widened(boxes: Tensor, extra: float) -> Tensor:
     return ops.concat(low, ops.add(high, extra), axis=boxes.ndim - 1)
 
 
-def area_of(low: Tensor, high: Tensor) -> Tensor:
-    """The areas (..,) between corners (.., 2); 0 where none is."""
+def box_area(low: Tensor, high: Tensor) -> Tensor:
+    """The areas (..,) of boxes by their corners (.., 2); 0 where a side is negative."""
     sides = ops.maximum(ops.sub(high, low), 0.0)
     last = low.ndim - 1
     width, height = (ops.select(sides, axis=last, index=i) for i in range(2))
     return ops.mul(width, height)
 
 
-def overlaps(x: Tensor, y: Tensor) -> Tensor:
+def box_iou(x: Tensor, y: Tensor) -> Tensor:
     """Intersection over union (.., n, m) of boxes (.., n, 4) and (.., m, 4); 0 of two
     empty ones.
     """
@@ -77,8 +75,8 @@ def overlaps(x: Tensor, y: Tensor) -> Tensor:
     for boxes, axis in ((x, x.ndim - 1), (y, y.ndim - 2)):
         sides.append([ops.unsqueeze(end, axis=[axis]) for end in corners(boxes)])
     (low, high), (other_low, other_high) = sides
-    common = area_of(ops.maximum(low, other_low), ops.minimum(high, other_high))
-    areas = ops.add(area_of(low, high), area_of(other_low, other_high))
+    common = box_area(ops.maximum(low, other_low), ops.minimum(high, other_high))
+    areas = ops.add(box_area(low, high), box_area(other_low, other_high))
     whole = ops.sub(areas, common)
     some = ops.greater_than(whole, 0.0)
     return ops.where(some, ops.div(common, ops.where(some, whole, 1.0)), 0.0)
@@ -86,22 +84,22 @@ def overlaps(x: Tensor, y: Tensor) -> Tensor:
 
 @dataclass
 class Candidates:
-    """The t best boxes of each class of each image, those of falling score.
+    """The t best boxes of each class of each image, by descending score.
 
     Attributes:
         boxes: (N, C, t, 4).
         scores: (N, C, t).
-        valid: (N, C, t), which of them score enough; they come before the others.
-        places: (N, C, t), their numbers among the boxes of all images.
+        valid: (N, C, t), which of them exceed the score threshold; they come first.
+        indices: (N, C, t), among the boxes of all images.
     """
 
     boxes: Tensor
     scores: Tensor
     valid: Tensor
-    places: Tensor
+    indices: Tensor
 
 
-def candidates(
+def choose_candidates(
     where: str,
     boxes: Tensor,
     scores: Tensor,
@@ -136,9 +134,9 @@ def candidates(
     counts = ops.sum(ops.cast(valid, dtype="int64"), axis=[2])
     steps = counted(greatest(ops.flatten(counts)))
     if top_k >= 0:
-        steps = first_of(steps, top_k, axis=0)
+        steps = first_entries(steps, top_k, axis=0)
     lowest = ops.where(valid, scores, float("-inf"))
-    order = ops.gather(descending(lowest), steps, axis=2)
+    order = ops.gather(descending_order(lowest), steps, axis=2)
     flat = ops.unsqueeze(ops.flatten(order, start_axis=1, stop_axis=2), axis=[2])
     chosen = ops.take_along_axis(boxes, flat, axis=1)
     image = ops.unsqueeze(iota(scores), axis=[1, 2])
@@ -150,7 +148,7 @@ def candidates(
     )
 
 
-def collected(
+def collect_detections(
     found: Candidates, kept: Tensor, scores: Tensor, top_k: int, by_class: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The boxes that are kept, those of the first image first.
@@ -164,28 +162,28 @@ def collected(
             of that of their scores.
 
     Returns:
-        (R, 6): class, score, box; the numbers (N,) int32; the places (R, 1) int32 among
+        (R, 6): class, score, box; the counts (N,) int32; the indices (R, 1) int32 among
         the boxes of all images.
     """
     label = ops.unsqueeze(iota(scores, 1), axis=[1])
-    label = ops.add(label, ops.mul(found.places, 0))
-    parts = [scores, kept, label, found.places]
-    scores, kept, label, place = (
+    label = ops.add(label, ops.mul(found.indices, 0))
+    parts = [scores, kept, label, found.indices]
+    scores, kept, label, index = (
         ops.flatten(p, start_axis=1, stop_axis=2) for p in parts
     )
     boxes = ops.flatten(found.boxes, start_axis=1, stop_axis=2)
     if top_k >= 0 or not by_class:
-        order = descending(ops.where(kept, scores, float("-inf")))
-        order = order if top_k < 0 else first_of(order, top_k, axis=1)
+        order = descending_order(ops.where(kept, scores, float("-inf")))
+        order = order if top_k < 0 else first_entries(order, top_k, axis=1)
         if by_class:
             order = ops.sort(order, axis=1)[0]
-        scores, kept, label, place = (
-            ops.take_along_axis(p, order, axis=1) for p in (scores, kept, label, place)
+        scores, kept, label, index = (
+            ops.take_along_axis(p, order, axis=1) for p in (scores, kept, label, index)
         )
         boxes = ops.take_along_axis(boxes, ops.unsqueeze(order, axis=[2]), axis=1)
-    rows = places_of(ops.flatten(kept))
-    score, label, place = (
-        ops.gather(ops.flatten(p), rows, axis=0) for p in (scores, label, place)
+    rows = true_indices(ops.flatten(kept))
+    score, label, index = (
+        ops.gather(ops.flatten(p), rows, axis=0) for p in (scores, label, index)
     )
     box = ops.gather(ops.flatten(boxes, start_axis=0, stop_axis=1), rows, axis=0)
     columns = [ops.unsqueeze(cast_if(p, box.dtype), axis=[1]) for p in (label, score)]
@@ -193,7 +191,7 @@ def collected(
     return (
         ops.concat(*columns, box, axis=1),
         ops.cast(counts, dtype="int32"),
-        ops.unsqueeze(ops.cast(place, dtype="int32"), axis=[1]),
+        ops.unsqueeze(ops.cast(index, dtype="int32"), axis=[1]),
     )
 
 
@@ -214,10 +212,10 @@ def multiclass_nms(
     Arguments are those of `matrix_nms`; ``nms_eta`` is that of `box_suppress`.
 
     Returns:
-        (R, 6): class, score, box, by image and class; the numbers (N,) int32; the
-        places (R, 1) int32 among the boxes of all images.
+        (R, 6): class, score, box, by image and class; the counts (N,) int32; the
+        indices (R, 1) int32 among the boxes of all images.
     """
-    found = candidates(
+    found = choose_candidates(
         "multiclass_nms", bboxes, scores, score_threshold, nms_top_k, background_label
     )
     lists = widened(found.boxes, 0.0 if normalized else 1.0)
@@ -227,4 +225,4 @@ def multiclass_nms(
         threshold=float(nms_threshold), eta=float(nms_eta),
     )  # fmt: skip
     kept = split_axis(kept, 0, [-1, scores.shape[1]])
-    return collected(found, kept, found.scores, keep_top_k, by_class=True)
+    return collect_detections(found, kept, found.scores, keep_top_k, by_class=True)
