@@ -259,7 +259,7 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: raw.quantize_affine(ones([2]), ones([1]), zero_point=200),
         "expected zero_point and low within int8, got zero_point=200, low=-128",
     ),
-    "integers_of_two": (
+    "binary_int8": (
         lambda: raw.add_int8(
             ones([2, 3]).astype("int8"), ones([3]).astype("int8"),
             x_scale=1.0, y_scale=1.0, out_scale=1.0,

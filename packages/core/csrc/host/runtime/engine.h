@@ -29,7 +29,7 @@ class EngineError : public std::runtime_error {
       : std::runtime_error(what), status(status), node(std::move(node)), frames_(error_frames()) {}
   const Status status;
   const std::string node;  // name of the first output of the node that failed, or empty
-  /// The calls that led here, one a line; empty unless set_error_stacks(true) was called before.
+  /// The stack trace, one call per line; empty unless set_error_stacks(true) was called before.
   std::string stack() const { return stack_text(frames_.data(), static_cast<int>(frames_.size())); }
 
  private:
@@ -86,7 +86,7 @@ struct EngineOptions {
   size_t max_plan_bytes = 0;  // of their tables, beyond which all but the last are dropped; 0: any
   bool verify_checksum = true;      // read the whole file once and find flipped bits
   std::vector<EngineChain> chains;  // in order and apart from each other
-  /// How each node is computed, if it was measured; else empty. A model with control flow has none.
+  /// How each node is computed, where that was measured; empty with control flow.
   std::vector<uint8_t> strategies;  // Strategy of proa/base/call.h
   EngineUpdates updates;            // engines that have them have no clones
   /// Called about twenty times a second in runs with control flow, which may be long. An exception
@@ -115,8 +115,8 @@ class Engine {
                                             const EngineOptions& options = {});
   /// Copies a model's bytes up to the end of its graph and reads the constants where they are:
   /// `weights`, in the order of their values, each of the size that the graph states, owned by
-  /// `owner`. `verify_checksum` has no effect. Of `disposable`, private memory that no one else
-  /// reads or writes any more, pages that the engine does not need go back to the system.
+  /// `owner`. `verify_checksum` has no effect. `disposable` is private memory that nobody else
+  /// accesses: pages of it that the engine does not need are returned to the operating system.
   static std::unique_ptr<Engine> from_parts(const void* graph, size_t size,
                                             const std::vector<WeightBytes>& weights,
                                             std::shared_ptr<void> owner,
@@ -163,8 +163,8 @@ class Engine {
   size_t model_bytes() const;
   size_t packed_bytes() const;
   size_t arena_bytes() const;
-  /// The numbers of the constants that are read in their packed form alone: of those given to
-  /// from_parts() the memory may be freed.
+  /// Indices of the constants that kernels read only in packed form; the memory of those given to
+  /// from_parts() may be freed.
   const std::vector<uint32_t>& unread_weights() const;
   const EngineOptions& options() const;
 
@@ -174,7 +174,7 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What a model file says of itself, without loading it: keys and texts. Throws EngineError.
+/// The metadata of a model file, read without loading it. Throws EngineError.
 std::vector<std::pair<std::string, std::string>> model_metadata(const void* bytes, size_t size);
 
 /// Whether products of bfloat16 are computed by its dot products, not widened to float.

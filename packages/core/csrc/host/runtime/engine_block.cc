@@ -16,12 +16,12 @@ std::string with_cause(const std::string& text) {
   return cause.empty() ? text : text + "; " + cause;
 }
 
-// What helps where a node's operator is not known.
+// Advice for an error of a node whose operator is unknown.
 const char* hint(const ModelView& model, uint32_t node) {
   if (node == kNoValue) return "";
   const char* name = model.string(model.op(model.node(node).op).name);
   const bool known = find_op(name) != nullptr;
-  return known ? "" : "; a library of operators of your own is loaded before the model";
+  return known ? "" : "; load the library of a custom operator before the model";
 }
 
 int64_t now() {

@@ -22,12 +22,12 @@ struct ComputingBlock {
   Buffer tables, packed;
   Prepared prepared;
   std::vector<IoSpec> inputs;
-  std::vector<uint32_t> unread;  // constants that nothing reads any more
+  std::vector<uint32_t> unread;  // constants that no kernel reads
 
   /// Weights are packed into memory of the block's own, or once for all blocks into `shared`,
-  /// which must outlive them. Pages of `bytes` that nothing reads once weights are packed go back
-  /// to the system, unless they are shared or updated. `strategies` are those of each node, or
-  /// nullptr.
+  /// which must outlive them. Pages of `bytes` that nothing reads once weights are packed are
+  /// returned to the operating system, unless weights are shared or updated. `strategies` has one
+  /// for each node, or is nullptr.
   ComputingBlock(const ModelView& model, bool updates, PackedWeights* shared = nullptr,
                  WeightBytes bytes = {}, const uint8_t* strategies = nullptr);
 

@@ -1,4 +1,4 @@
-// What a file says of itself, read from its graph alone.
+// The metadata of a file, read from its graph without its weights.
 #include <cstring>
 
 #include "proa/model/model_view.h"

@@ -14,13 +14,13 @@ namespace {
 
 constexpr const char* kThreads = "PROA_NUM_THREADS";
 constexpr const char* kStacks = "FLAGS_call_stack_level";
-constexpr const char* kOfKernels[] = {"PROA_ISA", "PROA_BF16", "PROA_CACHES", "PROA_WINOGRAD"};
+constexpr const char* kKernelSettings[] = {"PROA_ISA", "PROA_BF16", "PROA_CACHES", "PROA_WINOGRAD"};
 
 [[noreturn]] void refuse(const std::string& what) {
   throw EngineError(Status::kInvalidArgument, "[set_process_setting] expected " + what);
 }
 
-int number_of(const std::string& name, const std::string& value, int low, int high) {
+int parse_number(const std::string& name, const std::string& value, int low, int high) {
   char* end = nullptr;
   const long number = std::strtol(value.c_str(), &end, 10);
   if (value.empty() || *end != 0 || number < low || number > high) {
@@ -30,8 +30,8 @@ int number_of(const std::string& name, const std::string& value, int low, int hi
   return static_cast<int>(number);
 }
 
-bool is_of_kernels(const std::string& name) {
-  for (const char* known : kOfKernels) {
+bool is_kernel_setting(const std::string& name) {
+  for (const char* known : kKernelSettings) {
     if (name == known) return true;
   }
   return false;
@@ -39,7 +39,7 @@ bool is_of_kernels(const std::string& name) {
 
 [[noreturn]] void refuse_name(const std::string& name) {
   std::string known = std::string(kThreads) + ", " + kStacks;
-  for (const char* other : kOfKernels) known += std::string(", ") + other;
+  for (const char* other : kKernelSettings) known += std::string(", ") + other;
   refuse("one of " + known + ", got '" + name + "'");
 }
 
@@ -57,19 +57,20 @@ std::vector<std::string> load_operators(const std::string& path) {
 
 void set_process_setting(const std::string& name, const std::string& value) {
   if (name == kThreads) {
-    ThreadPool::global().set_threads(number_of(name, value, 1, 1024));
+    ThreadPool::global().set_threads(parse_number(name, value, 1, 1024));
   } else if (name == kStacks) {
-    set_error_stacks(number_of(name, value, 0, 2) >= 2);
-  } else if (!is_of_kernels(name)) {
+    set_error_stacks(parse_number(name, value, 0, 2) >= 2);
+  } else if (!is_kernel_setting(name)) {
     refuse_name(name);
   } else if (kernels_are_chosen()) {
-    refuse(name + " to be set before the first model is loaded, got '" + value + "' after it");
+    refuse(name + " to be set before the first model is loaded, got '" + value +
+           "' after a model was loaded");
   }
   setenv(name.c_str(), value.c_str(), 1);
 }
 
 std::string process_setting(const std::string& name) {
-  if (name != kThreads && name != kStacks && !is_of_kernels(name)) refuse_name(name);
+  if (name != kThreads && name != kStacks && !is_kernel_setting(name)) refuse_name(name);
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }

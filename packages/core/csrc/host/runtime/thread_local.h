@@ -1,10 +1,11 @@
 #pragma once
-// Access to variables of a thread.
+// Access to thread-local variables.
 
 namespace proa {
 
-/// The variable of this thread. Its address costs a call of the C library in a shared module, which
-/// the compiler repeats rather than keep the result: here it cannot know that it would be the same.
+/// The given thread-local variable, its address computed once. In a shared library that takes a
+/// call of __tls_get_addr, which the compiler would otherwise repeat at each access; the empty asm
+/// hides from it that the address can be computed again.
 template <class T>
 T& of_this_thread(T& variable) {
   T* address = &variable;

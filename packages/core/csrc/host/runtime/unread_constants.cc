@@ -43,13 +43,13 @@ void UnreadConstants::count_readers() {
   for (Constant& c : constants_) c.kept = c.kept || c.readers == 0;
 }
 
-// Constants may share memory: a view that was folded, or a file that says so.
+// Constants may share memory: a folded view, or tensors of a file that overlap.
 void UnreadConstants::keep_overlapping() {
   std::vector<uint32_t> order(constants_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
             [this](uint32_t a, uint32_t b) { return constants_[a].data < constants_[b].data; });
-  uint32_t furthest = 0;  // of those before, the one that ends last
+  uint32_t furthest = 0;  // among the previous ones, the one that ends last
   for (size_t i = 1; i < order.size(); ++i) {
     if (i == 1) furthest = order[0];
     Constant &before = constants_[furthest], &c = constants_[order[i]];
@@ -58,7 +58,7 @@ void UnreadConstants::keep_overlapping() {
   }
 }
 
-// What passes have replaced, and what a caller has copied.
+// Releases what no constant occupies: weights that passes replaced, the graph.
 void UnreadConstants::drop_gaps() const {
   if (bytes_.size == 0) return;
   const auto* at = static_cast<const uint8_t*>(bytes_.data);
@@ -85,12 +85,12 @@ void UnreadConstants::packed(uint32_t i) {
   if (c.data >= first && c.data + c.size <= first + bytes_.size) drop(c.data, c.data + c.size);
 }
 
-// The pages in [from, to); those at its ends may hold more.
+// Releases the whole pages in [from, to); a page at either end may hold other data.
 void UnreadConstants::drop(const uint8_t* from, const uint8_t* to) const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = (reinterpret_cast<uintptr_t>(from) + page - 1) / page * page;
   const uintptr_t last = reinterpret_cast<uintptr_t>(to) / page * page;
-  // Private memory reads as zeros afterwards. If the system refuses, it stays.
+  // Private memory reads as zeros afterwards. Failure is harmless: the memory stays.
   if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 

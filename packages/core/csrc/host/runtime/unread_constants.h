@@ -1,5 +1,5 @@
 #pragma once
-// Memory of constants that nothing reads once they are packed goes back to the system.
+// Returns the memory of constants to the operating system once no kernel reads them.
 #include <vector>
 
 #include "proa/exec/prepared.h"
@@ -7,17 +7,17 @@
 
 namespace proa {
 
-/// The constants of a bound model that kernels read in their packed form alone. A kernel that is
-/// given `Call::packed` does not read the data of the input which that was made of.
+/// The constants of a bound model that kernels read only in packed form. A kernel that receives
+/// `Call::packed` does not read the data of the input that was packed.
 class UnreadConstants {
  public:
-  /// `prepared` must outlive this object. `bytes` are private memory that no one else reads or
-  /// writes any more; what is no constant in them goes back at once.
+  /// `prepared` must outlive this object. `bytes` is private memory that nobody else accesses; the
+  /// parts of it outside constants are released at once.
   UnreadConstants(const Prepared& prepared, WeightBytes bytes);
-  /// To be called when node i has been packed: pages of its constant go back, if it was the last
-  /// reader and in those bytes.
+  /// Called when the constant of node i has been packed: releases its pages if node i was the last
+  /// reader and they are in those bytes.
   void packed(uint32_t i);
-  /// The constants that nothing reads once all nodes are packed.
+  /// Indices of the constants that no kernel reads once all nodes are packed.
   std::vector<uint32_t> ids() const;
 
  private:
@@ -25,7 +25,7 @@ class UnreadConstants {
     const uint8_t* data;
     size_t size;
     uint32_t readers = 0;  // nodes that are still to be packed
-    bool kept = false;     // read by others too, or its memory is
+    bool kept = false;     // a kernel or an overlapping constant reads the unpacked data
   };
   void count_readers();
   void keep_overlapping();

@@ -86,7 +86,7 @@ Status shape_quantize_affine(const Call& c) {
 }
 
 // add_int8 and mul_int8, whose attributes are the same.
-Status shape_integers_of_two(const Call& c) {
+Status shape_binary_int8(const Call& c) {
   const auto& a = c.attr<AddInt8Attrs>();
   PROA_TRY(check_alike(c, 0, 1));
   const bool within = is_int8(a.x_zero) && is_int8(a.y_zero) && is_int8(a.out_zero);

@@ -66,11 +66,12 @@ struct CacheProfile {
   int64_t depthwise_grad_band;  // dy and x per band
 };
 
-// Chosen on a Cascade Lake by csrc/bench/gemm_bench.cc and conv_bench.cc. They hold on a Zen 5
-// (EPYC, 1 MiB of L2; AVX-512, one thread, 23 November 2026): `conv_bench resnet.1x1 resnet.3x3
-// mobilenet.dw`, 3 interleaved rounds. With half or twice the patch_chunk, panel_strip,
+// kLarge was chosen on a Cascade Lake by csrc/bench/gemm_bench.cc and conv_bench.cc. It holds on a
+// Zen 5 (EPYC, 1 MiB of L2; AVX-512, one thread, 23 November 2026): `conv_bench resnet.1x1
+// resnet.3x3 mobilenet.dw`, 3 interleaved rounds. With half or twice the patch_chunk, panel_strip,
 // depthwise_band, winograd_tiles, grad_weight_block and depthwise_grad_band the median ratio to the
-// rates of these values is 0.98 to 1.01, and 0.97 to 1.00 of these values to themselves.
+// rates of these values is 0.98 to 1.01, and 0.97 to 1.00 of these values to themselves. kSmall is
+// kLarge scaled to 256 KiB of L2: such a CPU has not been measured.
 constexpr CacheProfile kCacheProfiles[] = {
     // kSmall: the default where the sizes are unknown.
     {

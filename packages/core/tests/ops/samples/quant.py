@@ -287,7 +287,7 @@ def _affine(v: Any, scale: float, zero: int, low: int) -> Any:
     return np.clip(whole, low, 127).astype(np.int8)
 
 
-def _of_two(combine: Any) -> Any:
+def _binary(combine: Any) -> Any:
     def ref(
         x: Any, y: Any, *, x_scale: float, y_scale: float, out_scale: float,
         x_zero: int = 0, y_zero: int = 0, out_zero: int = 0, low: int = -128,
@@ -299,7 +299,7 @@ def _of_two(combine: Any) -> Any:
     return ref
 
 
-_OF_TWO_CASES = [
+_BINARY_CASES = [
     case(_int8(3, 5, 7), _int8(3, 5, 7), x_scale=0.02, y_scale=0.05, out_scale=0.06),
     case(
         _int8(2, 300), _int8(2, 300), x_scale=0.02, x_zero=-128, y_scale=0.01,
@@ -319,5 +319,5 @@ Sample(
         case((), _ONE, zero_point=0, low=-127),
     ],
 )
-Sample("add_int8", ref=_of_two(np.add), cases=_OF_TWO_CASES, dtypes=("int8",))
-Sample("mul_int8", ref=_of_two(np.multiply), cases=_OF_TWO_CASES, dtypes=("int8",))
+Sample("add_int8", ref=_binary(np.add), cases=_BINARY_CASES, dtypes=("int8",))
+Sample("mul_int8", ref=_binary(np.multiply), cases=_BINARY_CASES, dtypes=("int8",))

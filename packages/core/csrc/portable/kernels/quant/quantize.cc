@@ -1,5 +1,5 @@
-// int8 element by element: q = clamp(round(x / scale), -127, 127), its asymmetric form, and what
-// belongs to them.
+// Elementwise int8 quantization: symmetric, q = clamp(round(x / scale), -127, 127), and affine,
+// with a zero point; dequantization, fake quantization, and sums and products of int8.
 #include "proa/gen/attrs/quant.h"
 #include "proa/simd/vec.h"
 
@@ -126,9 +126,9 @@ PROA_INLINE VF shifted(VF x, VF scale, VF zero, VF low) {
 
 PROA_INLINE VF splat_number(double v) { return splat(static_cast<float>(v)); }
 
-/// The integers of f(a, b), of the numbers that x and y stand for.
+/// Quantized f(a, b), with a and b the dequantized x and y.
 template <class Attrs, class F>
-Status of_two(const Call& c, F f) {
+Status binary_int8(const Call& c, F f) {
   const auto& a = c.attr<Attrs>();
   const VF x_zero = splat_number(static_cast<double>(a.x_zero)), x_scale = splat_number(a.x_scale);
   const VF y_zero = splat_number(static_cast<double>(a.y_zero)), y_scale = splat_number(a.y_scale);
@@ -157,11 +157,11 @@ Status quantize_affine(const Call& c) {
 }
 
 Status add_int8(const Call& c) {
-  return of_two<AddInt8Attrs>(c, [](VF a, VF b) { return a + b; });
+  return binary_int8<AddInt8Attrs>(c, [](VF a, VF b) { return a + b; });
 }
 
 Status mul_int8(const Call& c) {
-  return of_two<MulInt8Attrs>(c, [](VF a, VF b) { return a * b; });
+  return binary_int8<MulInt8Attrs>(c, [](VF a, VF b) { return a * b; });
 }
 
 Status quantize(const Call& c) {

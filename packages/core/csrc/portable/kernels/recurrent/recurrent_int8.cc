@@ -1,5 +1,5 @@
-// A recurrent cell whose product of the states is one of integers. At each step the states are
-// rounded to int8, multiplied exactly with the packed weight, and the gates computed in float.
+// A recurrent cell whose recurrent product is computed in int8. At each step the states are
+// quantized, multiplied exactly with the packed weight, and the gates computed in float.
 #include "proa/gen/attrs/recurrent.h"
 #include "proa/kernels/quant/int8_product.h"
 #include "proa/kernels/recurrent/step.h"
@@ -9,7 +9,7 @@ namespace proa::PROA_ISA {
 namespace {
 
 struct Work : StepWork<float> {
-  uint8_t *packed, *ending, *rows;  // rows: the states as the micro-kernel reads them
+  uint8_t *packed, *ending, *rows;  // rows: states as the micro-kernel reads them
   size_t bytes;
 };
 
@@ -37,7 +37,7 @@ Work carve_workspace(const Call& c, const CellSizes& s, void* memory) {
   return w;
 }
 
-/// A state as the steps of a left side.
+/// A state, quantized, as a row of the left matrix.
 void round_state(const float* h, int64_t n, float scale, Int8Step* __restrict to) {
   for (int64_t i = 0; i < n; i += kLanes) {
     const int64_t some = n - i < kLanes ? n - i : kLanes;
@@ -85,9 +85,9 @@ Status recurrent_int8(const Call& c) {
   if (s.cell == Cell::kLstm) read_states(c.in[4], s, work.c);
   // The epilogue reads multiplier and bias where a linear_int8 has them.
   const View* bias = optional_input(c, 5);
-  const View of_linear[] = {c.in[0], c.in[1], c.in[2], bias == nullptr ? View() : *bias};
+  const View linear_inputs[] = {c.in[0], c.in[1], c.in[2], bias == nullptr ? View() : *bias};
   Call linear = c;
-  linear.in = of_linear;
+  linear.in = linear_inputs;
   linear.n_in = bias == nullptr ? 3 : 4;
   Int8Epilogue end = {nullptr,     nullptr, rows_in(work.gates, s.batch, s.gates),
                       MatrixRef{}, 0.0f,    Act::kNone,
@@ -103,8 +103,8 @@ Status recurrent_int8(const Call& c) {
       round_state(work.h + b * s.hidden, s.hidden, scale, rows + b * int8_pitch(s.hidden));
     }
     if (s.batch > 0) implicit_gemm(c, product);
-    parallel_for(c, s.batch, sample_grain(s), [&](int64_t begin, int64_t end_of) {
-      for (int64_t b = begin; b < end_of; ++b) sample(c, s, optional_input(c, 6), work, t, b);
+    parallel_for(c, s.batch, sample_grain(s), [&](int64_t first, int64_t last) {
+      for (int64_t b = first; b < last; ++b) sample(c, s, optional_input(c, 6), work, t, b);
     });
   }
   write_states(c.out[1], s, work.h);

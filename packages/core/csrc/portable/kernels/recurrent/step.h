@@ -73,8 +73,8 @@ void gru(const Step<C>& s) {
   });
 }
 
-/// Step t of sample b, whose product with the recurrent weight is in work.gates: new states, and
-/// the lines of the outputs, y and, where something is kept, reserve.
+/// Step t of sample b, whose recurrent product is in work.gates: the new states, and the rows of
+/// the outputs y and, if s.kept > 0, reserve.
 template <class C>
 void sample(const Call& call, const CellSizes& s, const View* length, const StepWork<C>& work,
             int64_t t, int64_t b) {

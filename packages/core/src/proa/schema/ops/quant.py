@@ -124,30 +124,30 @@ op(
     "array of one element. A ReLU before it is a low of zero_point.",
 )
 
-_OF_TWO = (
+_BINARY = (
     "x, y, *, x_scale: float, y_scale: float, out_scale: float, x_zero: int = 0, "
     "y_zero: int = 0, out_zero: int = 0, low: int = -128"
 )
-_MEANING = (
-    "of the numbers that integers stand for, a = (x - x_zero) * x_scale and b alike, "
+_BINARY_DOC = (
+    "of the dequantized inputs, a = (x - x_zero) * x_scale and b likewise, quantized "
     "as clamp(round(v / out_scale) + out_zero, low, 127). x and y have one shape. Each "
     "step is rounded to float32."
 )
 op(
-    f"add_int8({_OF_TWO})",
-    shape="integers_of_two",
+    f"add_int8({_BINARY})",
+    shape="binary_int8",
     layout="follow",
     dtypes=("int8",),
     outputs=("z",),
     grad=None,
-    doc=f"v = a + b {_MEANING}",
+    doc=f"v = a + b {_BINARY_DOC}",
 )
 op(
-    f"mul_int8({_OF_TWO})",
-    shape="integers_of_two",
+    f"mul_int8({_BINARY})",
+    shape="binary_int8",
     layout="follow",
     dtypes=("int8",),
     outputs=("z",),
     grad=None,
-    doc=f"v = a * b {_MEANING}",
+    doc=f"v = a * b {_BINARY_DOC}",
 )
