@@ -19,7 +19,7 @@ SIZE = 64
 
 
 class Heads:
-    """How heads share the anchors: loss, boxes and imitation.
+    """How heads share the anchors: loss, boxes and distillation.
 
     Args:
         classes: Of objects.
@@ -44,7 +44,7 @@ class Heads:
             ).mean()  # fmt: skip
         return total
 
-    def imitation(self, teacher: Any, student: Any) -> Any:
+    def distillation(self, teacher: Any, student: Any) -> Any:
         """How far the student's heads are from the teacher's, of an image on average.
 
         Boxes and classes count as much as the teacher believes in an object there

@@ -24,7 +24,7 @@ def loss(logits: Any, masks: Any) -> Any:
     return (each * weight).sum() / weight.sum()
 
 
-def imitation(teacher: Any, student: Any) -> Any:
+def distillation(teacher: Any, student: Any) -> Any:
     """The divergence from the teacher's classes, of a pixel on average."""
     pair = [x.transpose([0, 2, 3, 1]) for x in (teacher, student)]
     return kl_loss(*pair, temperature=2.0)

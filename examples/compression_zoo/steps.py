@@ -91,8 +91,8 @@ class Train:
 
     Args:
         epochs, rate: As for `fit`.
-        teacher: The name of a network to be imitated.
-        weight: Of the imitation, beside the task's own loss.
+        teacher: The name of a network to distil.
+        weight: Of the distillation loss, added to the task's own.
     """
 
     epochs: float
@@ -103,7 +103,7 @@ class Train:
     def __call__(self, job: Job) -> None:
         loss_of = None
         if self.teacher is not None:
-            term = slim.DistillLoss(job.task.imitation, weight=self.weight)
+            term = slim.DistillLoss(job.task.distillation, weight=self.weight)
             distill = slim.Distill([term], job.network, job.teacher(self.teacher))
 
             def loss_of(images: Any, targets: Any) -> Any:

@@ -71,7 +71,7 @@ class Task:
         draw: Scenes, by their number and part.
         targets: What of the scenes is to be found.
         loss: Of the network's outputs and the targets.
-        imitation: How far a student's outputs are from the teacher's.
+        distillation: How far a student's outputs are from the teacher's.
         metric: In percent, of arrays of outputs and targets.
     """
 
@@ -80,7 +80,7 @@ class Task:
     draw: Callable[[int, str], scenes.Scenes]
     targets: Callable[[scenes.Scenes], tuple[Array, ...]]
     loss: Callable[..., Any]
-    imitation: Callable[[Any, Any], Any]
+    distillation: Callable[[Any, Any], Any]
     metric: Callable[..., float]
 
     @property
@@ -128,18 +128,18 @@ TASKS = {
         _accuracy,
     ),
     "detection": Task(
-        "mAP", detection.SIZE, _scenes, _boxes, _YOLO.loss, _YOLO.imitation,
+        "mAP", detection.SIZE, _scenes, _boxes, _YOLO.loss, _YOLO.distillation,
         _YOLO.mean_average_precision,
     ),
     # Any digit, as BlazeFace finds faces of anybody.
     "finding": Task(
         "AP", detection.SIZE, _scenes,
         lambda drawn: (drawn.boxes, np.zeros_like(drawn.labels)),
-        _BLAZE.loss, _BLAZE.imitation, _BLAZE.mean_average_precision,
+        _BLAZE.loss, _BLAZE.distillation, _BLAZE.mean_average_precision,
     ),
     "segmentation": Task(
         "mIoU", detection.SIZE, _scenes, lambda drawn: (drawn.masks,),
-        segmentation.loss, segmentation.imitation, segmentation.mean_iou,
+        segmentation.loss, segmentation.distillation, segmentation.mean_iou,
     ),
 }  # fmt: skip
 

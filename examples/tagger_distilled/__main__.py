@@ -3,7 +3,7 @@
 The task is that of `examples/tagger`: a lexical analysis that needs what stands far
 before and after a character. A teacher of width 64 learns it first. Two students of
 width 16, with a tenth of its parameters, have tags of two short modules. One learns
-from them alone; the other also imitates the teacher's scores (`proa_slim.Distill`) of
+from them alone; the other also learns the teacher's scores (`proa_slim.Distill`) of
 text without tags, of which there is plenty.
 
     python examples/tagger_distilled    the distilled student: accuracy >= 0.90
@@ -85,8 +85,8 @@ def distilled(learner: Distill) -> Loss:
     def loss_of(
         letters: proa.Tensor, tags: proa.Tensor, others: proa.Tensor
     ) -> proa.Tensor:
-        imitation: proa.Tensor = learner(others)[2]
-        return entropy(learner.student(letters), tags) + imitation
+        distillation: proa.Tensor = learner(others)[2]
+        return entropy(learner.student(letters), tags) + distillation
 
     return loss_of
 

@@ -95,7 +95,7 @@ def accuracy(path, x, y):
     return 100 * (scores.argmax(1) == y).mean()
 
 
-def test_a_recipe_prunes_imitates_and_quantizes(trained, images, tmp_path):
+def test_a_recipe_prunes_distils_and_quantizes(trained, images, tmp_path):
     kind, model, data = trained
     recipe = Recipe.of({"recipe": kind, "max_drop": 3.0, "epochs": 8})
     found = proa_slim.compress(model, data, recipe, tmp_path, progress=False)
@@ -113,7 +113,7 @@ def test_a_recipe_prunes_imitates_and_quantizes(trained, images, tmp_path):
     assert len(weights) >= 4
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["tried"][report["chosen"]]["metric"] == found.chosen.metric
-    assert "imitation" in (tmp_path / "report.html").read_text()
+    assert "distillation" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("trained", ["mobilenet"], indirect=True)

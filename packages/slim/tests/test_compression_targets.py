@@ -117,7 +117,7 @@ def test_a_time_needs_a_clock(network, samples, tmp_path):
         compressed(network, samples, tmp_path, max_milliseconds=1.0)
 
 
-@pytest.mark.parametrize("when", ["imitation 2/3", "[compress] int8, activation=kl"])
+@pytest.mark.parametrize("when", ["distillation 2/3", "[compress] int8, activation=kl"])
 def test_a_run_that_was_killed_goes_on(network, samples, tmp_path, when):
     proa.jit.save(network, str(tmp_path / "net.proa"), SPEC)
     np.savez(tmp_path / "data.npz", x=samples)
@@ -140,11 +140,11 @@ def test_a_run_that_was_killed_goes_on(network, samples, tmp_path, when):
     assert not (out / "report.json").exists()
     state = json.loads((out / "progress" / "state.json").read_text())
     done = len(state["trials"])
-    assert done == (1 if when.startswith("imitation") else 3)
+    assert done == (1 if when.startswith("distillation") else 3)
     again = subprocess.run(
         [*command, "--resume"], capture_output=True, text=True, check=True
     )
-    assert "imitation 2/3" not in again.stderr  # no epoch twice
+    assert "distillation 2/3" not in again.stderr  # no epoch twice
     files = [tmp_path / name / "model.proa" for name in ("whole", "killed")]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert not (out / "progress").exists()

@@ -1,10 +1,9 @@
-"""What a compression has finished, so that one that was killed goes on."""
+"""Checkpoints of a compression: finished trials and epochs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from proa.base import files
 from proa.errors import PreconditionNotMetError
 from proa.ir import file
 from proa.ir.program import Program
@@ -20,7 +20,7 @@ from proa_slim.compression.samples import Samples
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """A model that was made and measured.
 
     Attributes:
@@ -45,7 +45,7 @@ class Finished:
     """A trial: its model, its measures, and what stayed as it was, with the reason."""
 
     program: Program
-    tried: Tried
+    tried: TrialResult
     notes: list[str]
 
 
@@ -98,7 +98,7 @@ class Progress:
         for number, trial in enumerate(self._state["trials"]):
             if trial["tried"]["step"] == step:
                 program = file.read(self._model(number))
-                tried = Tried(**trial["tried"])  # type: ignore[arg-type]
+                tried = TrialResult(**trial["tried"])  # type: ignore[arg-type]
                 return Finished(program, tried, list(trial["notes"]))
         return None
 
@@ -106,7 +106,7 @@ class Progress:
         """Where the file of the next trial belongs."""
         return self._model(len(self._state["trials"]))
 
-    def add(self, tried: Tried, notes: list[str]) -> None:
+    def add(self, tried: TrialResult, notes: list[str]) -> None:
         """Keep a trial whose model is at `next_model`."""
         self._state["trials"].append({"tried": asdict(tried), "notes": notes})
         self._write()
@@ -126,14 +126,7 @@ class Progress:
 
     def _write(self) -> None:
         text = json.dumps(self._state, indent=1)
-        replace_file(self._path, text.encode())
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
+        files.replace(self._path, [text.encode()], where="compress")
 
 
 def fingerprint(program: Program, samples: Samples, recipe: Recipe) -> str:

@@ -20,8 +20,8 @@ _CALIBRATORS = ("mse", "abs_max", "hist", "avg", "kl", "emd")
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to try, in this order: remove channels, train what remains to imitate the
-    whole model, quantize in several ways, train with the rounding, leave layers out.
+    """What to try, in this order: prune channels, distil the original model into the
+    pruned one, quantize in several ways, train with rounding, leave layers out.
 
     Args:
         target: ``int8``; ``weights16``, ``weights8``, ``weights4`` for weights alone,
@@ -30,14 +30,14 @@ class Recipe:
         prune: Share of the multiply-adds to remove first, in [0, 1).
         criterion: Of channels, as for `proa_slim.Pruner`; one without gradients.
         align: Numbers of channels are kept multiples of it.
-        epochs: Of imitating the whole model after pruning.
+        epochs: Of distillation after pruning.
         learning_rate: Of Adam then, by a cosine to 0.
-        batch_size: Of imitation and calibration.
+        batch_size: Of distillation and calibration.
         calibration: Samples to calibrate on.
         quantize: Settings of `QuantConfig` to try one after the other, until one loses
             at most `max_drop`.
         qat_epochs: If none does: of training with the best setting's rounding in place,
-            to give what the whole model gives.
+            on the outputs of the original.
         qat_learning_rate: Of Adam then, by a cosine to 0.
         mixed: Whether layers are left out of int8 if that does not do either.
         rest: How their weights are stored, ``float32`` or ``float16``.

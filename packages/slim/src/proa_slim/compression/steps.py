@@ -1,4 +1,4 @@
-"""Steps of a compression: channels removed, the model imitated, numbers rounded."""
+"""Steps of a compression: pruning, distillation, quantization."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proa.ir.program import Program, Value
 from proa_slim.compression.model import renew_norms
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import Samples
-from proa_slim.compression.training import Lessons
+from proa_slim.compression.training import Distiller
 from proa_slim.config import QuantConfig
 from proa_slim.loading import LoadedNetwork
 from proa_slim.prune import DependencyGraph, PruningPlan, prune_program
@@ -66,16 +66,20 @@ def pruned(
     return prune_program(program, ratio, recipe.criterion, recipe.align)
 
 
-def imitated(
-    student: Program, lessons: Lessons, samples: Samples, recipe: Recipe, folder: Path
+def distilled(
+    student: Program,
+    distiller: Distiller,
+    samples: Samples,
+    recipe: Recipe,
+    folder: Path,
 ) -> Program:
-    """The student, trained to give what the teacher of `lessons` gives."""
+    """The student, trained on the outputs of the distiller's teacher."""
     student = copied(student)
     renew_norms(student, samples.batches(256)[:4])
     if recipe.epochs:
-        lessons.give(
-            student, "imitation", recipe.epochs, recipe.learning_rate,
-            folder / "imitation.epoch",
+        distiller.train(
+            student, "distillation", recipe.epochs, recipe.learning_rate,
+            folder / "distillation.epoch",
         )  # fmt: skip
     return student
 
@@ -91,7 +95,7 @@ def int8(
 
 def trained_int8(
     program: Program,
-    lessons: Lessons,
+    distiller: Distiller,
     samples: Samples,
     config: QuantConfig,
     recipe: Recipe,
@@ -109,7 +113,7 @@ def trained_int8(
     faked = with_fake_quant(whole, scales, config, {})
     for value in _learned(faked, config):
         value.kind = "param"
-    lessons.give(
+    distiller.train(
         faked, "training in int8", recipe.qat_epochs, recipe.qat_learning_rate,
         folder / "int8.epoch",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Training of a loaded model to give what another gives."""
+"""Distillation of one loaded model into another."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from proa_slim.loading import LoadedNetwork
 _Results = list[proa.Tensor]
 
 
-class Lessons:
-    """Epochs in which a model learns to give what a teacher gives, and the labels if
-    there are any: KL at temperature 2 and cross entropy where outputs are scores, else
-    the mean square.
+class Distiller:
+    """Trains models on a teacher's outputs, and on labels if there are any: KL
+    divergence at temperature 2 and cross entropy where outputs are scores, else the
+    mean squared error.
 
     Args:
-        teacher: The whole model.
+        teacher: The model before compression.
         samples: To train on.
         recipe: Has the size of batches.
         progress: Whether each epoch writes a line to standard error.
@@ -36,7 +36,7 @@ class Lessons:
         self._teacher, self._samples = runner(teacher), samples
         self._recipe, self._progress = recipe, progress
 
-    def give(
+    def train(
         self, student: Program, name: str, epochs: int, rate: float, checkpoint: Path
     ) -> None:
         """Train the student's parameters in place, by Adam and a cosine to 0.

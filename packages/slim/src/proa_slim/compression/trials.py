@@ -20,7 +20,7 @@ from proa.ir.program import Program
 from proa_slim.analysis import flops
 from proa_slim.compression import steps
 from proa_slim.compression.model import runner
-from proa_slim.compression.progress import Finished, Progress, Tried, fingerprint
+from proa_slim.compression.progress import Finished, Progress, TrialResult, fingerprint
 from proa_slim.compression.recipe import Recipe
 from proa_slim.compression.samples import (
     Run,
@@ -30,7 +30,7 @@ from proa_slim.compression.samples import (
     read_samples,
     samples_of,
 )
-from proa_slim.compression.training import Lessons
+from proa_slim.compression.training import Distiller
 from proa_slim.config import QuantConfig
 from proa_slim.loading import load, of_network
 from proa_slim.quant.model import QuantizedModel
@@ -54,8 +54,8 @@ class Compressed:
     """
 
     path: Path
-    chosen: Tried
-    tried: list[Tried] = field(default_factory=list)
+    chosen: TrialResult
+    tried: list[TrialResult] = field(default_factory=list)
     metric_name: str = "accuracy"
     notes: list[str] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ class _Compression:
             self.metric_name = "agreement"
             labels = classes(runner(program), self.test, _BATCH)
             self.test = Samples(self.test.inputs, labels)
-        self.tried: list[Tried] = []
+        self.tried: list[TrialResult] = []
         self.notes: list[str] = []
         self.kept = kept
 
@@ -104,12 +104,12 @@ class _Compression:
             print(f"[compress] {_line(found.tried)}", file=sys.stderr, flush=True)
         return found
 
-    def _measure(self, step: str, program: Program) -> Tried:
+    def _measure(self, step: str, program: Program) -> TrialResult:
         path = self.kept.next_model()
         file.write(program, path)
         base = self.tried[0].metric if self.tried else None
         metric = self.metric(runner(program))
-        return Tried(
+        return TrialResult(
             step,
             metric,
             0.0 if base is None else base - metric,
@@ -197,21 +197,21 @@ class _Compression:
     def _prune(self, share: float) -> Finished:
         def made() -> tuple[Program, list[str]]:
             program, plan = steps.pruned(self.whole, self.recipe, share)
-            lessons = self._lessons()
-            student = steps.imitated(
-                program, lessons, self.train, self.recipe, self.kept.folder
+            distiller = self._distiller()
+            student = steps.distilled(
+                program, distiller, self.train, self.recipe, self.kept.folder
             )
             left = [f"not pruned: {name}: {why}" for name, why in plan.skipped.items()]
             return student, left
 
         text = f"{share:.0%} of multiply-adds pruned, {self.recipe.epochs} epochs"
-        found = self.trial(f"{text} of imitation", made)
+        found = self.trial(f"{text} of distillation", made)
         self._require_drop(found.tried)
         self.notes += found.notes
         return found
 
-    def _lessons(self) -> Lessons:
-        return Lessons(self.whole, self.train, self.recipe, self.progress)
+    def _distiller(self) -> Distiller:
+        return Distiller(self.whole, self.train, self.recipe, self.progress)
 
     def _quantize(self, program: Program) -> Finished:
         best: tuple[Finished, QuantConfig] | None = None
@@ -245,7 +245,7 @@ class _Compression:
             f"int8, {self.recipe.qat_epochs} epochs of training with the rounding",
             lambda: _parts(
                 steps.trained_int8(
-                    program, self._lessons(), self.train, config, self.recipe,
+                    program, self._distiller(), self.train, config, self.recipe,
                     self.kept.folder,
                 )
             ),
@@ -285,7 +285,7 @@ class _Compression:
         self.notes += [note for note in found.notes if note not in self.notes]
         return found
 
-    def _require_drop(self, found: Tried) -> None:
+    def _require_drop(self, found: TrialResult) -> None:
         if found.drop > self.recipe.max_drop:
             raise PreconditionNotMetError(
                 f"[compress] expected a model that loses at most "
@@ -371,7 +371,7 @@ def compress(
     )
 
 
-def _line(tried: Tried) -> str:
+def _line(tried: TrialResult) -> str:
     time = "" if tried.milliseconds is None else f", {tried.milliseconds:.3f} ms"
     return (
         f"{tried.step}: {tried.metric:.2f} % ({-tried.drop:+.2f}), "
@@ -379,7 +379,7 @@ def _line(tried: Tried) -> str:
     )
 
 
-def _write_report(folder: Path, work: _Compression, chosen: Tried | None) -> None:
+def _write_report(folder: Path, work: _Compression, chosen: TrialResult | None) -> None:
     content = {
         "metric": work.metric_name,
         "chosen": None if chosen is None else work.tried.index(chosen),

@@ -59,7 +59,7 @@ class DistillLoss:
 
 
 class Distill(Layer):
-    """A student with its teachers, whose outputs and features it is to imitate.
+    """A student with its teachers, on whose outputs and features it is trained.
 
         distill = Distill([DistillLoss("kl", options={"temperature": 4.0}),
                            DistillLoss("l2", "features.3", weight=0.1)],
