@@ -381,7 +381,7 @@ def documents(root: Path) -> list[Path]:
 
 
 def rendered(text: str, measured: Figures) -> str:
-    """A page with its blocks written anew."""
+    """A page with its blocks written again."""
 
     def block(match: re.Match[str]) -> str:
         name = match[2]

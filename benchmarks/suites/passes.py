@@ -3,7 +3,7 @@
 Arrays are 64 MB, beyond any cache, unless a name says otherwise. `amount` counts each
 input read once and each output written once: what a perfect kernel moves. The C
 library is set to keep freed memory, as our allocator does: the peer would otherwise
-spend its time on pages that the system clears anew for each result.
+spend its time on pages that the system clears again for each result.
 """
 
 from __future__ import annotations

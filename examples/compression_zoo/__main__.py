@@ -6,7 +6,7 @@
     python examples/compression_zoo --measure       times again, on an idle machine
 
 Networks that were trained and recipes that ran are kept in the output folder, so a run
-that was stopped goes on. Each recipe leaves before.proa and after.proa, and a row in
+that was stopped continues. Each recipe leaves before.proa and after.proa, and a row in
 results.json. The exit code is 1 if a recipe does not give what it promises.
 """
 
@@ -34,7 +34,7 @@ def main() -> int:
     )
     parser.add_argument("--recipe", nargs="+", choices=list(RECIPES), metavar="NAME")
     parser.add_argument("--list", action="store_true", help="print the recipes")
-    parser.add_argument("--measure", action="store_true", help="measure times anew")
+    parser.add_argument("--measure", action="store_true", help="measure times again")
     parser.add_argument("--threads", type=int, default=0, help="of training; all: 0")
     options = parser.parse_args()
     if options.list:

@@ -160,7 +160,7 @@ class Zoo:
         os.replace(part, self.folder / "results.json")
 
     def measure(self) -> None:
-        """Measure the times of all recipes that are there anew."""
+        """Measure the times of all recipes that are there again."""
         for name, row in self.results["rows"].items():
             image = TASKS[NETWORKS[RECIPES[name].network].task].image
             row["ms"] = self.milliseconds(name, image)

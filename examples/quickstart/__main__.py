@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, default=Path("quickstart"), help="output folder"
     )
-    parser.add_argument("--fresh", action="store_true", help="train anew")
+    parser.add_argument("--fresh", action="store_true", help="train from scratch")
     options = parser.parse_args()
     try:
         return run(options.out, options.fresh)

@@ -61,7 +61,7 @@ def train(images: Images, folder: Path, fresh: bool) -> tuple[LeNet, History]:
         if stored.pop("recipe", None) == recipe:
             print(
                 "Training: taking up the weights of an earlier run "
-                "(--fresh trains anew)"
+                "(--fresh trains from scratch)"
             )
             network.set_state_dict(proa.load(str(weights)))
             return network, History(**stored)

@@ -2,7 +2,7 @@
 
 The data are made from what scikit-learn ships: its 1,797 scanned digits, enlarged to
 32 x 32, each blended over a random patch of one of its two photographs in a random
-colour. 1,400 digits are for training, drawn anew over other patches in every epoch; the
+colour. 1,400 digits are for training, drawn over other patches in every epoch; the
 others are for testing.
 
     python examples/resnet          test accuracy >= 0.88

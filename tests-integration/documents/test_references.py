@@ -129,7 +129,7 @@ def fault(span: Span) -> str:
         try:
             words = shlex.split(part)
         except ValueError:
-            return ""  # the line goes on below
+            return ""  # the line continues below
         while words and re.fullmatch(r"\w+=.*", words[0]):
             words = words[1:]
         if words and (reason := _fault_of(words)):

@@ -41,7 +41,7 @@ def overlap(a, b):
 
 def average_precision_by_thresholds(found, truths):
     """The definition: for each recall, the best precision at that recall or above, with
-    boxes matched anew for each threshold of the score."""
+    boxes matched again for each threshold of the score."""
     points = []
     for threshold in sorted({row[4] for rows in found for row in rows}):
         right = shown = 0

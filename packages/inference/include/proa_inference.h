@@ -191,7 +191,7 @@ typedef void (*proa_profile_callback)(void* context, const char* op, const char*
 proa_status proa_predictor_set_profile(proa_predictor* predictor, proa_profile_callback callback,
                                        void* context);
 
-/* Frees what runs left, which the next run allocates anew; returns the bytes. Outputs in memory of
+/* Frees what runs left, which the next run allocates again; returns the bytes. Outputs in memory of
  * the predictor are no longer valid. */
 size_t proa_predictor_shrink(proa_predictor* predictor);
 

@@ -299,9 +299,9 @@ class Predictor {
   std::unique_ptr<Predictor> Clone() const {
     proa_predictor* made = nullptr;
     internal::check(proa_predictor_clone(get(), &made));
-    std::unique_ptr<Predictor> twin(new Predictor());
-    twin->own(made, times_ != nullptr);
-    return twin;
+    std::unique_ptr<Predictor> clone(new Predictor());
+    clone->own(made, times_ != nullptr);
+    return clone;
   }
   /// Frees what runs left; returns the bytes.
   uint64_t TryShrinkMemory() { return proa_predictor_shrink(get()); }

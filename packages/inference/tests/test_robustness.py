@@ -81,13 +81,13 @@ def test_clones_in_threads_have_memory_of_their_own(path):
     held = first.memory()["arena"]
 
     def work(index):
-        twin = first.clone()  # from this thread, while others run
-        assert twin.memory()["arena"] == 0
-        assert twin.memory()["packed"] == first.memory()["packed"]
+        clone = first.clone()  # from this thread, while others run
+        assert clone.memory()["arena"] == 0
+        assert clone.memory()["packed"] == first.memory()["packed"]
         for i in range(60):
             x = batch(1 + (7 * index + i) % 90, seed=i)
-            check_mlp(twin.run([x]), x)
-        return twin.memory()["arena"]
+            check_mlp(clone.run([x]), x)
+        return clone.memory()["arena"]
 
     with ThreadPoolExecutor(6) as threads:
         arenas = list(threads.map(work, range(6), timeout=100))

@@ -1,6 +1,6 @@
 """A space of 1,500 small networks, all of them trained once: tests search the table.
 
-    python packages/slim/tests/tabulated.py [--workers 2]    # trains them anew
+    python packages/slim/tests/tabulated.py [--workers 2]    # trains them again
 
 Each network classifies Fashion-MNIST images of 14 x 14 (means of 2 x 2) and is trained
 on 1,024 of them for 8 epochs; the table has its accuracy on 2,000 others after each.
@@ -123,7 +123,7 @@ def _rows(first: int, step: int, cache: str) -> dict[int, list[int]]:
     searched, split = space(), data(Path(cache))
     part = Path(cache) / f"tabulated.{first}.{step}.txt"
     rows: dict[int, list[int]] = {}
-    if part.exists():  # goes on after a kill
+    if part.exists():  # continues after a kill
         for line in part.read_text().splitlines():
             number, *counts = map(int, line.split())
             rows[number] = counts

@@ -161,7 +161,7 @@ def test_a_killed_teacher_of_files_goes_on(tmp_path, monkeypatch):
         write(tmp_path, reader={"sample_generator": failing, "batch_size": 7})
     with pytest.raises(PreconditionNotMetError, match="what a teacher finished"):
         student_of(tmp_path)
-    with pytest.raises(AlreadyExistsError, match="resume=True goes on"):
+    with pytest.raises(AlreadyExistsError, match="resume=True continues"):
         write(tmp_path)
     teacher = Teacher(out_path=tmp_path, resume=True)
     teacher.start()

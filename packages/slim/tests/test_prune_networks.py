@@ -93,11 +93,11 @@ def test_a_pruned_network_is_saved_loaded_exported_and_quantized(tmp_path):
     sizes = [os.path.getsize(tmp_path / f"{n}.proa") for n in ("pruned", "whole")]
     assert sizes[0] < 0.6 * sizes[1]
     assert plan.pruned_size > 0.6 and plan.pruned_flops > 0.5
-    twin = small_net()
-    prune_channels(twin, SHAPE, 0.5)
+    clone = small_net()
+    prune_channels(clone, SHAPE, 0.5)
     proa.save(net.state_dict(), str(tmp_path / "net.pdparams"))
-    twin.set_state_dict(proa.load(str(tmp_path / "net.pdparams")))
-    np.testing.assert_array_equal(twin.eval()(proa.to_tensor(x)).numpy(), want)
+    clone.set_state_dict(proa.load(str(tmp_path / "net.pdparams")))
+    np.testing.assert_array_equal(clone.eval()(proa.to_tensor(x)).numpy(), want)
     int8 = quant_post_static(net, spec, [x], QuantConfig("abs_max"))
     assert np.abs(int8(x) - want).max() < 0.1 * np.abs(want).max()
 

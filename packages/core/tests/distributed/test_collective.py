@@ -50,7 +50,7 @@ def test_lists_have_one_tensor_which_is_a_copy() -> None:
         lambda: dist.alltoall([x], found),
     ):
         call()
-        call()  # fills it anew
+        call()  # fills it again
         assert len(found) == 1 and found[0].stop_gradient
         np.testing.assert_array_equal(found[0].numpy(), A)
         found[0].zero_()

@@ -1,4 +1,4 @@
-"""Checkpoints: complete or absent, kept in number, and training that goes on."""
+"""Checkpoints: complete or absent, kept in number, and training that continues."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_missing_optimizer_state_warns(tmp_path: Path) -> None:
     model.fit(DATA, batch_size=48, verbose=0)
     model.save(str(tmp_path / "x"))
     (tmp_path / "x.pdopt").unlink()
-    with pytest.warns(UserWarning, match=r"x\.pdopt, got no such file; .* anew"):
+    with pytest.warns(UserWarning, match=r"x\.pdopt, got no such file; .* scratch"):
         model.load(str(tmp_path / "x"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -137,15 +137,15 @@ def test_a_copy_of_a_program_is_rewritten_on_its_own() -> None:
     program = some_program().program
     program.metadata["name"] = "chain"
     before = to_bytes(program)
-    twin = program.copy()
-    assert to_bytes(twin) == before
-    check_uses(twin)
-    optimize(twin)
-    twin.metadata.clear()
-    assert to_bytes(twin) != before
+    clone = program.copy()
+    assert to_bytes(clone) == before
+    check_uses(clone)
+    optimize(clone)
+    clone.metadata.clear()
+    assert to_bytes(clone) != before
     assert to_bytes(program) == before
     check_uses(program)
     name = program.new_name("add")
-    assert twin.new_name("add") == name  # and so is none that the copy has
+    assert clone.new_name("add") == name  # and so is none that the copy has
     constants = zip(program.constants(), program.copy().constants(), strict=True)
     assert all(np.shares_memory(a.data, b.data) for a, b in constants)

@@ -65,12 +65,12 @@ def test_a_copy_computes_with_its_own_weights(make: Any) -> None:
     net = make()
     x = proa.to_tensor(X)
     before = net(x).numpy()
-    twin = copy.deepcopy(net)
-    twin.fc.weight.set_value(twin.fc.weight * 0)
-    np.testing.assert_allclose(twin(x).numpy(), of(twin), rtol=1e-5, atol=1e-6)
+    clone = copy.deepcopy(net)
+    clone.fc.weight.set_value(clone.fc.weight * 0)
+    np.testing.assert_allclose(clone(x).numpy(), of(clone), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(net(x).numpy(), before)
-    twin(x).sum().backward()
-    assert net.fc.weight.grad is None and twin.fc.weight.grad is not None
+    clone(x).sum().backward()
+    assert net.fc.weight.grad is None and clone.fc.weight.grad is not None
 
 
 def test_an_instance_is_freed_with_what_was_recorded_of_it() -> None:

@@ -35,8 +35,8 @@ def test_weight_norm_keeps_the_weight_and_splits_it(dim: int | None) -> None:
     layer(x).sum().backward()
     np.testing.assert_allclose(layer.weight.numpy(), 2 * w, rtol=1e-5)
     assert layer.weight_v.grad is not None and layer.weight_g.grad is not None
-    twin = deepcopy(layer)
-    np.testing.assert_allclose(twin(x).numpy(), layer(x).numpy())
+    clone = deepcopy(layer)
+    np.testing.assert_allclose(clone(x).numpy(), layer(x).numpy())
     utils.remove_weight_norm(layer)
     assert sorted(n for n, _ in layer.named_parameters()) == ["bias", "weight"]
     np.testing.assert_allclose(layer.weight.numpy(), 2 * w, rtol=1e-5)

@@ -217,13 +217,13 @@ def test_a_whole_clone_trains_on(static_mode: Programs) -> None:
     w = static.create_parameter([2], "float32", name="w")
     loss = (w * static.data("x", [2])).sum()
     optimizer.Adam(0.1).minimize(loss)
-    twin = main.clone()
+    clone = main.clone()
     exe = static.Executor()
     exe.run(startup)
     feed = {"x": np.ones(2, "float32")}
     first = w.get_value().numpy().copy()
     exe.run(main, feed)
-    exe.run(twin, feed)
+    exe.run(clone, feed)
     # Adam's steps are lr where the gradient is always the same.
     np.testing.assert_allclose(w.get_value().numpy(), first - 0.2, rtol=1e-5)
     again = static.Program.parse_from_string(main.desc.serialize_to_string())

@@ -42,7 +42,7 @@ def bilinear(plane: Any, y: float, x: float) -> float:
 
 
 def clamped(plane: Any, y: float, x: float) -> float:
-    """As roi_align reads: the border goes on for one pixel."""
+    """As roi_align reads: the border continues for one pixel."""
     h, w = plane.shape
     if y < -1 or y > h or x < -1 or x > w:
         return 0.0

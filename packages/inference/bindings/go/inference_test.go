@@ -46,7 +46,7 @@ func TestRowsOfABatchAreAlikeInEveryGoroutine(t *testing.T) {
 	want := first["y"].Data.([]float32)
 	var group sync.WaitGroup
 	for g := 0; g < 4; g++ {
-		twin, err := p.Clone()
+		clone, err := p.Clone()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestRowsOfABatchAreAlikeInEveryGoroutine(t *testing.T) {
 		go func() {
 			defer group.Done()
 			for rows := int64(1); rows < 30; rows++ {
-				got, err := twin.Run(ones(rows))
+				got, err := clone.Run(ones(rows))
 				if err != nil {
 					t.Error(err)
 					return
@@ -64,7 +64,7 @@ func TestRowsOfABatchAreAlikeInEveryGoroutine(t *testing.T) {
 					t.Error(rows, y)
 				}
 			}
-			twin.Close()
+			clone.Close()
 		}()
 	}
 	group.Wait()

@@ -405,20 +405,20 @@ PROA_EXPORT PD_Predictor* PD_PredictorCreate(PD_Config* c) {
 PROA_EXPORT PD_Predictor* PD_PredictorClone(PD_Predictor* p) {
   constexpr const char* kWhere = "PD_PredictorClone";
   if (!is_given(p, kWhere, "pd_predictor must not be NULL")) return nullptr;
-  auto twin = given<PD_Predictor>(kWhere, [&] {
+  auto clone = given<PD_Predictor>(kWhere, [&] {
     auto predictor = std::make_unique<PD_Predictor>();
     if (p->times != nullptr) predictor->times = std::make_unique<Times>();
     return predictor.release();
   });
-  if (twin == nullptr) return nullptr;
-  if (proa_predictor_clone(p->predictor, &twin->predictor) != PROA_OK) {
-    delete twin;
+  if (clone == nullptr) return nullptr;
+  if (proa_predictor_clone(p->predictor, &clone->predictor) != PROA_OK) {
+    delete clone;
     return nullptr;
   }
-  if (twin->times != nullptr) {
-    proa_predictor_set_profile(twin->predictor, &Times::add, twin->times.get());
+  if (clone->times != nullptr) {
+    proa_predictor_set_profile(clone->predictor, &Times::add, clone->times.get());
   }
-  return twin;
+  return clone;
 }
 PROA_EXPORT void PD_PredictorDestroy(PD_Predictor* p) { delete p; }
 PROA_EXPORT size_t PD_PredictorGetInputNum(PD_Predictor* p) {

@@ -15,7 +15,7 @@ PROA_EXPORT proa_status proa_set_flag(const char* name, const char* value) {
 }
 
 PROA_EXPORT const char* proa_flag(const char* name) {
-  // Texts that were handed out stay until their flag is set anew.
+  // Texts that were handed out stay until their flag is set again.
   static std::mutex mutex;
   static std::map<std::string, std::string> values;
   if (name == nullptr) return nullptr;

@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   CHECK(proa_predictor_run(clone, &in, out) == PROA_OK && out[0].data == mine);
   CHECK(close_to(mine, want, n_out));
 
-  /* wrong input is refused, and the predictor goes on */
+  /* wrong input is refused, and the predictor still runs */
   proa_array wrong = in;
   wrong.shape[1] = 5;
   CHECK(proa_predictor_run(clone, &wrong, out) == PROA_INVALID_ARGUMENT);

@@ -84,11 +84,11 @@ int main(int argc, char** argv) {
   infer::LoadOperators(library);
   const auto predictor = infer::CreatePredictor(config);
   const std::vector<float> y = run(predictor.get());
-  const auto twin = predictor->Clone();
+  const auto clone = predictor->Clone();
   std::vector<float> same;
-  std::thread([&] { same = run(twin.get()); }).join();
+  std::thread([&] { same = run(clone.get()); }).join();
   CHECK(y.size() == 6 && same == y);
-  // What the operator refuses is an error of the run, and the predictor goes on.
+  // What the operator refuses is an error of the run, and the predictor continues.
   const auto x = predictor->GetInputHandle("x");
   x->Reshape({1, 4});
   const std::vector<float> huge(4, 1e9f);

@@ -112,26 +112,26 @@ static int test_memory(const char* path, const float* want) {
   PD_ConfigEnableProfile(config);
   PD_ConfigSetMkldnnCacheCapacity(config, 2);
   PD_Predictor* predictor = PD_PredictorCreate(config);
-  PD_Predictor* twin = PD_PredictorClone(predictor);
-  CHECK(predictor != NULL && twin != NULL);
+  PD_Predictor* clone = PD_PredictorClone(predictor);
+  CHECK(predictor != NULL && clone != NULL);
   PD_PredictorDestroy(predictor);
-  PD_Tensor* x = PD_PredictorGetInputHandle(twin, "x");
+  PD_Tensor* x = PD_PredictorGetInputHandle(clone, "x");
   int32_t shape[2] = {1, 6};
   PD_TensorReshape(x, 2, shape);
   float* values = PD_TensorMutableDataFloat(x, PD_PLACE_CPU);
   CHECK(values != NULL && PD_TensorMutableDataFloat(x, PD_PLACE_GPU) == NULL);
   for (int i = 0; i < 6; ++i) values[i] = 1.0f;
-  CHECK(PD_PredictorRun(twin));
-  PD_Tensor* y = PD_PredictorGetOutputHandle(twin, "y");
+  CHECK(PD_PredictorRun(clone));
+  PD_Tensor* y = PD_PredictorGetOutputHandle(clone, "y");
   PD_PlaceType place = PD_PLACE_UNK;
   int32_t count = 0;
   const float* found = PD_TensorDataFloat(y, &place, &count);
   CHECK(place == PD_PLACE_CPU && count == 3 && memcmp(found, want, 3 * sizeof(float)) == 0);
-  CHECK(PD_PredictorTryShrinkMemory(twin) > 0 && PD_PredictorTryShrinkMemory(twin) == 0);
-  PD_PredictorClearIntermediateTensor(twin);
+  CHECK(PD_PredictorTryShrinkMemory(clone) > 0 && PD_PredictorTryShrinkMemory(clone) == 0);
+  PD_PredictorClearIntermediateTensor(clone);
   PD_TensorDestroy(y);
   PD_TensorDestroy(x);
-  PD_PredictorDestroy(twin);
+  PD_PredictorDestroy(clone);
   return 0;
 }
 

@@ -136,17 +136,17 @@ class PartitionedEngine:
 
     def clone(self) -> PartitionedEngine:
         """An engine for another thread; delegates compile their parts once more."""
-        twin = object.__new__(PartitionedEngine)
-        twin.__dict__.update(self.__dict__)
-        twin._runners = []
+        clone = object.__new__(PartitionedEngine)
+        clone.__dict__.update(self.__dict__)
+        clone._runners = []
         for (name, engine, _), part in zip(self._runners, self._parts, strict=True):
             if engine is not None:
                 own = engine.clone()
-                twin._runners.append((name, own, own.run))
+                clone._runners.append((name, own, own.run))
             elif part.delegate is not None:
                 run = part.delegate.compile(part.program.copy())
-                twin._runners.append((name, None, run))
-        return twin
+                clone._runners.append((name, None, run))
+        return clone
 
     def _engines(self) -> list[Engine]:
         return [engine for _, engine, _ in self._runners if engine is not None]

@@ -115,9 +115,9 @@ class PassBuilder:
 
     def copy(self) -> PassBuilder:
         """The same list, to be changed on its own."""
-        twin = PassBuilder()
-        twin._names, twin._debug = list(self._names), self._debug
-        return twin
+        clone = PassBuilder()
+        clone._names, clone._debug = list(self._names), self._debug
+        return clone
 
 
 def _check(name: str) -> None:

@@ -132,10 +132,10 @@ class Predictor:
 
         Hooks are not cloned.
         """
-        twin = object.__new__(Predictor)
-        twin._config = self._config
-        twin._set_engine(self._engine.clone())
-        return twin
+        clone = object.__new__(Predictor)
+        clone._config = self._config
+        clone._set_engine(self._engine.clone())
+        return clone
 
     def register_output_hook(self, hook: OutputHook) -> None:
         """Call `hook` after each run with every array that was computed.
@@ -158,7 +158,7 @@ class Predictor:
         self._hooks.append(hook)
 
     def try_shrink_memory(self) -> int:
-        """Free what runs left, which the next run allocates anew; returns the bytes."""
+        """Free the memory of runs until the next one; returns the bytes."""
         return self._engine.release_memory()
 
     def clear_intermediate_tensor(self) -> None:

@@ -100,10 +100,10 @@ class Costs:
         self._nodes: dict[str, Node] = {}
         if any(row_of(node.op).kind == "flow" for node in program.nodes()):
             return
-        twin = program.copy()
-        for value, shape in zip(twin.main.inputs, shapes, strict=True):
+        clone = program.copy()
+        for value, shape in zip(clone.main.inputs, shapes, strict=True):
             value.shape = tuple(shape)
-        for node in twin.main.nodes:
+        for node in clone.main.nodes:
             found = infer(node.op, node.inputs, node.attrs)
             for value, (_, shape) in zip(node.outputs, found, strict=True):
                 value.shape = tuple(shape)

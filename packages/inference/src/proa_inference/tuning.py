@@ -209,7 +209,7 @@ def _read(path: Path, facts: dict[str, Any], names: set[str]) -> dict[str, str] 
         return dict(choices)
     warnings.warn(
         f"[Config.enable_tuning] expected the choices of this model in {path}, got a "
-        "damaged file; it is measured anew",
+        "damaged file; it is measured again",
         RuntimeWarning,
         stacklevel=2,
     )

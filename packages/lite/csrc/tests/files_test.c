@@ -167,13 +167,13 @@ static void test_overwritten(const char* name, const char* other) {
     CHECK_OK(proa_lite_run(model, &in, out), model);
     unsigned char* first = allocate(byte_size(&out[0]));
     memcpy(first, out[0].data, byte_size(&out[0]));
-    proa_lite_model* twin = NULL;
-    CHECK_OK(proa_lite_open_bytes(bytes, size, &twin), NULL);
+    proa_lite_model* clone = NULL;
+    CHECK_OK(proa_lite_open_bytes(bytes, size, &clone), NULL);
     memset(out, 0, sizeof(out));
-    CHECK_OK(proa_lite_run(twin, &in, out), twin);
+    CHECK_OK(proa_lite_run(clone, &in, out), clone);
     CHECK(memcmp(first, out[0].data, byte_size(&out[0])) == 0);
     free(first);
-    proa_lite_close(twin);
+    proa_lite_close(clone);
     proa_lite_close(model);
   }
   CHECK(remove(path) == 0);

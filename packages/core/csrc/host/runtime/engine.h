@@ -151,7 +151,7 @@ class Engine {
 
   /// max_plans and max_plan_bytes of the options, from now on.
   void limit_plans(int max_plans, size_t max_bytes);
-  /// Frees the arena, the plans and what runs left; the next run builds its plan anew. Returns the
+  /// Frees the arena, the plans and what runs left; the next run builds its plan again. Returns the
   /// bytes freed. Outputs in memory of the engine are no longer valid.
   size_t release_memory();
 

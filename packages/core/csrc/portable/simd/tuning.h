@@ -32,7 +32,7 @@ constexpr RegisterTiles kTiles = kHasAvx512 ? kAvx512Tiles
                                             : kVec128Tiles;
 
 // -- blocks of sums ------------------------------------------------------------------------------
-// A sum is rounded anew for every block, and packed weights are laid out by blocks: a model
+// A sum is rounded again for every block, and packed weights are laid out by blocks: a model
 // computes the same bits on every CPU of an instruction set, so no profile changes these. Chosen by
 // csrc/bench/gemm_bench.cc and conv_bench.cc on a Cascade Lake.
 constexpr int64_t kFloatSteps = 384;            // k of a block of products (kc of BLIS): floats,

@@ -92,7 +92,7 @@ class no_grad(_DecoratingSwitch):
 
 
 class enable_grad(_DecoratingSwitch):
-    """Recording goes on inside a `no_grad` block."""
+    """Recording continues inside a `no_grad` block."""
 
     _on = True
 

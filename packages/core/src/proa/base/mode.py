@@ -61,7 +61,7 @@ class StaticBuilder(Protocol):
         """Where a mask (n,) holds, int64 (k,), k being known to a run alone."""
 
     def draw(self, count: int) -> tuple[int, int]:
-        """A placeholder for the key of a random operator, drawn anew by each run."""
+        """A placeholder for the key of a random operator, drawn again by each run."""
 
 
 class _Mode:

@@ -23,7 +23,7 @@ def reindex_graph(
     index_buffer: Tensor | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Number vertices and their neighbours anew, in the order in which they appear.
+    """Renumber vertices and their neighbours in the order in which they appear.
 
     Args:
         x: (vertices,), int32 or int64, each once.

@@ -130,7 +130,7 @@ def read(
     except MissingFileError:
         warnings.warn(
             f"[Model.load] expected the optimizer's state in {name}, got no such file; "
-            "the optimizer starts anew",
+            "the optimizer starts from scratch",
             stacklevel=3,
         )
         return parameters, None, progress
@@ -147,7 +147,7 @@ def read(
 
 
 def found(resume: bool | str, save_dir: str | None) -> str | None:
-    """The checkpoint that ``Model.fit(resume=…)`` means; None to begin anew."""
+    """The checkpoint that ``Model.fit(resume=…)`` means; None to start from scratch."""
     if resume is not True:
         return resume or None
     if save_dir is None:

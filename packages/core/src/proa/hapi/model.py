@@ -227,7 +227,7 @@ class Model:
             resume: Go on after the latest complete checkpoint in save_dir (from the
                 start if there is none), or after that of this path, with its weights,
                 optimizer, schedule, loss scale and random numbers. ``epochs`` counts
-                those before; callbacks start anew.
+                those before; callbacks start from scratch.
         """
         loader = self._loader(train_data, batch_size, shuffle, drop_last, num_workers)
         if loader is None:

@@ -32,7 +32,7 @@ def format_time(seconds: float) -> str:
 
 
 class ProgressBar:
-    """One line that is written over as work goes on.
+    """One line that is written over as work continues.
 
     On a terminal the line is redrawn a few times a second; elsewhere (a file, a pipe)
     only the last state of each task is written.

@@ -20,7 +20,7 @@ def batch(
     """A reader of lists of ``batch_size`` samples of ``reader``.
 
     Args:
-        reader: Called anew for each pass; iterates over samples.
+        reader: Called again for each pass; iterates over samples.
         batch_size: Samples in a list, positive.
         drop_last: Whether a last, shorter list is left out.
 

@@ -46,7 +46,7 @@ class Body:
         return self.given[value]
 
     def carry(self, dtype: str, shape: tuple[int, ...]) -> Value:
-        """Another input, which each round is given anew."""
+        """Another input, which has a new value in each round."""
         value = Value(self.program.new_name("carried"), dtype, shape, "input")
         self.own.add(value)
         self.block.inputs.append(value)

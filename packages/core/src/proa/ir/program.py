@@ -364,8 +364,8 @@ class Program:
         Args:
             values, nodes: Filled with the copy of each value and node.
         """
-        twin = Program()
-        twin.metadata, twin._counts = dict(self.metadata), dict(self._counts)
+        clone = Program()
+        clone.metadata, clone._counts = dict(self.metadata), dict(self._counts)
         values = {} if values is None else values
 
         def new(value: Value) -> Value:
@@ -375,7 +375,7 @@ class Program:
                 )
             return values[value]
 
-        twin.blocks = []
+        clone.blocks = []
         for block in self.blocks:
             fresh = Block([new(v) for v in block.inputs])
             for node in block.nodes:
@@ -388,8 +388,8 @@ class Program:
                 if nodes is not None:
                     nodes[node] = made
             fresh.outputs = [new(v) for v in block.outputs]
-            twin.blocks.append(fresh)
-        return twin
+            clone.blocks.append(fresh)
+        return clone
 
     def new_name(self, stem: str) -> str:
         """A name for another value: stem_0, stem_1, ..."""

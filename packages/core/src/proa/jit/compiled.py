@@ -104,7 +104,7 @@ class TrainingProgram(Compiled):
     """What a recording does, as one planned program.
 
     Where its results may take gradients, these are the program's second part:
-    it goes on in the memory that the first part left, when the tape's turn comes.
+    it continues in the memory that the first part left, when the tape's turn comes.
     """
 
     def __init__(self, recording: Recording) -> None:

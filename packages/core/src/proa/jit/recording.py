@@ -77,7 +77,7 @@ class Recording:
         zeroed: Parameters whose gradients a run leaves cleared to zeros.
         seeds: Inputs that represent gradients of results, each with its result's index.
         wanted: Inputs whose gradients follow, with those gradients.
-        scalars: What every run is given anew.
+        scalars: Values that differ between runs.
         layers: The Layers seen.
         guard: Checks that they are still what the recording was made for.
         constant_guard: Checks that tensors made while the function was recorded, which
@@ -103,7 +103,7 @@ class Recording:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether runs can be given what each needs anew, random numbers among it."""
+        """Whether all that differs between runs, random numbers too, is an input."""
         return not self.scalars.has_own_key
 
     @property

@@ -1,4 +1,4 @@
-"""Runtime scalars: attributes of a recorded program that every run is given anew.
+"""Runtime scalars: attributes of a recorded program whose values differ between runs.
 
 All other attributes are constants. There are three: the key that a random op draws
 with, the learning rate of an optimizer's step, and the count of steps.
@@ -97,7 +97,7 @@ class RuntimeScalars:
         self._watches = False
         self.drawn = _core.generator_get()[1] - self.offset
         _core.own_generator(self._had_generator)
-        if self._had_generator:  # a recording around this one goes on with it
+        if self._had_generator:  # a recording around this one continues with it
             _core.generator_set(self.seed, self.offset)
         for state in self._states:
             state["step"] -= 1

@@ -24,7 +24,7 @@ class Metric:
     """What `proa.Model` expects of a metric.
 
     ``compute(outputs…, labels…)`` works on tensors and gives what `update` takes as
-    arrays; `accumulate` gives the value so far, `reset` begins anew.
+    arrays; `accumulate` gives the value so far, `reset` starts over.
     """
 
     def reset(self) -> None:

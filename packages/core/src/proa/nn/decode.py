@@ -106,7 +106,7 @@ class BeamSearchDecoder:
     ) -> tuple[OutputWrapper, StateWrapper]:
         vocabulary = logits.shape[-1]
         step = ops.log_softmax(logits)
-        # A beam that has ended goes on with end_token at no cost, and nothing else.
+        # A beam that has ended continues with end_token at no cost, and nothing else.
         ids = ops.arange(start=0, step=1, count=vocabulary, dtype=_INT64)
         ended = ops.where(ops.equal(ids, self.end_token), 0.0, -_HUGE)
         over = ops.unsqueeze(state.finished, axis=[2])

@@ -140,7 +140,7 @@ class State:
         return [k for k, v in self.state_dict().items() if isinstance(v, Tensor)]
 
     def state_dict(self) -> dict[str, Any]:
-        """What training goes on from: kept tensors, powers that count steps, float32
+        """What training continues from: kept tensors, powers that count steps, float32
         copies (``master_weights``) and the schedule (``LR_Scheduler``).
         """
         out: dict[str, Any] = {}

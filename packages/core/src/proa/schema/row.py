@@ -28,7 +28,7 @@ Layout = Literal["row_major", "follow", "channels_last"]
 NAMESPACES = ("proa", "proa.nn.functional", "Tensor")
 
 #: Instruction sets whose table holds only the rows that name them in `extra_isas`; for
-#: the others the look-up goes on to the set that they extend.
+#: the others the look-up continues in the set that they extend.
 EXTRA_ISAS = ("neondot",)
 
 #: The gradient of this row is that of its composite, which runs on the tape.

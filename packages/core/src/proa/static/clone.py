@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from proa.static.program import Program
 
 
-def copy_into(twin: Program, program: Program, for_test: bool) -> Program:
+def copy_into(clone: Program, program: Program, for_test: bool) -> Program:
     """Make a new program what `Program.clone` gives."""
     values: dict[Value, Value] = {}
     nodes: dict[Node, Node] = {}
     graph = program.graph.copy(values, nodes)
     for node, copied in nodes.items():
         copied.low = node.low
-    twin.graph = twin.recorder.program = graph
-    twin.random_seed = program.random_seed
-    twin.initializations = list(program.initializations)
-    twin.draws = list(program.draws)
-    twin.data = {name: values[v] for name, v in program.data.items()}
-    twin.states = {name: values[v] for name, v in program.states.items()}
-    for old, new in ((program.scopes, twin.scopes), (program.devices, twin.devices)):
+    clone.graph = clone.recorder.program = graph
+    clone.random_seed = program.random_seed
+    clone.initializations = list(program.initializations)
+    clone.draws = list(program.draws)
+    clone.data = {name: values[v] for name, v in program.data.items()}
+    clone.states = {name: values[v] for name, v in program.states.items()}
+    for old, new in ((program.scopes, clone.scopes), (program.devices, clone.devices)):
         new.update((nodes[n], text) for n, text in old.items() if n in nodes)
     removed: dict[Value, Value] = {}
     if for_test:
         removed = _take_out(program, graph, nodes, values)
         removed |= _as_tested(program, graph, values)
     else:
-        twin.roles = {nodes[n]: role for n, role in program.roles.items()}
-        twin.rates = [(nodes[n], rate, alike) for n, rate, alike in program.rates]
-        twin.counts = [(nodes[n], counter) for n, counter in program.counts]
-    twin.open_shapes = {
+        clone.roles = {nodes[n]: role for n, role in program.roles.items()}
+        clone.rates = [(nodes[n], rate, alike) for n, rate, alike in program.rates]
+        clone.counts = [(nodes[n], counter) for n, counter in program.counts]
+    clone.open_shapes = {
         nodes[n]: shape
         for n, shape in program.open_shapes.items()
         if nodes[n].block is not None
     }
-    if twin.open_shapes or any(type(n) is not int for n in twin.draws):
-        twin.origins = {**values}
-        twin.origins.update(
+    if clone.open_shapes or any(type(n) is not int for n in clone.draws):
+        clone.origins = {**values}
+        clone.origins.update(
             (v, values[own]) for v, own in program.origins.items() if own in values
         )
     defined = set(graph.main.values()) | set(graph.main.inputs)
@@ -55,27 +55,27 @@ def copy_into(twin: Program, program: Program, for_test: bool) -> Program:
         while value in removed:
             value = removed[value]
         if value is None or (value not in defined and not value.is_constant):
-            if name not in twin.states:
+            if name not in clone.states:
                 continue
-            value = twin.states[name]  # what updated it was taken out
-        _copy_variable(twin, name, variable, value)
-    twin.lod_levels = dict(program.lod_levels)
-    twin.sequences = copied_sequences(program, twin, values)
-    return twin
+            value = clone.states[name]  # what updated it was taken out
+        _copy_variable(clone, name, variable, value)
+    clone.lod_levels = dict(program.lod_levels)
+    clone.sequences = copied_sequences(program, clone, values)
+    return clone
 
 
 def stepping_on(program: Program, gradients: list[str]) -> Program:
     """A copy of a program that takes its step with gradients that it is fed by name."""
-    twin = program.clone()
-    block = twin.graph.main
+    clone = program.clone()
+    block = clone.graph.main
     for name in gradients:
-        value = twin.vars[name]._handle[1]
+        value = clone.vars[name]._handle[1]
         fed = Value(name, value.dtype, value.shape, "input")
         block.inputs.append(fed)
         for one in _as_wide(value):
             block.replace(one, fed)
-        twin.data[name] = fed
-    return twin
+        clone.data[name] = fed
+    return clone
 
 
 def _as_wide(value: Value) -> list[Value]:
@@ -88,16 +88,16 @@ def _as_wide(value: Value) -> list[Value]:
     return [n.outputs[0] for n in casts if n.outputs[0].dtype == value.dtype]
 
 
-def _copy_variable(twin: Program, name: str, variable: Variable, value: Value) -> None:
+def _copy_variable(clone: Program, name: str, variable: Variable, value: Value) -> None:
     made: Variable
     if isinstance(variable, ParameterVariable):
-        made = ParameterVariable(value, twin.recorder, variable.made_with())
+        made = ParameterVariable(value, clone.recorder, variable.made_with())
     else:
-        made = Variable(value, twin.recorder)
+        made = Variable(value, clone.recorder)
         made.persistable = variable.persistable
     made.stop_gradient = variable.stop_gradient
     made.name = name
-    twin.register(made)
+    clone.register(made)
 
 
 def _take_out(

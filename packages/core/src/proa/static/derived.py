@@ -92,19 +92,19 @@ def _copied(nodes: Sequence[Node], inputs: Sequence[Value], value: Value) -> Gra
     graph = Graph()
     twins: dict[Value, Value] = {}
 
-    def twin(of: Value) -> Value:
+    def clone(of: Value) -> Value:
         if of not in twins:
             twins[of] = Value(of.name, of.dtype, of.shape, of.kind, of.data)
         return twins[of]
 
-    graph.main.inputs = [twin(v) for v in inputs]
+    graph.main.inputs = [clone(v) for v in inputs]
     for node in nodes:
-        read: list[Any] = [None if v is None else twin(v) for v in node.inputs]
-        made = Node(node.op, read, [twin(v) for v in node.outputs], dict(node.attrs))
+        read: list[Any] = [None if v is None else clone(v) for v in node.inputs]
+        made = Node(node.op, read, [clone(v) for v in node.outputs], dict(node.attrs))
         for output in made.outputs:
             output.producer = made
         graph.main.nodes.append(made)
-    graph.main.outputs = [twin(value)]
+    graph.main.outputs = [clone(value)]
     return graph
 
 

@@ -40,7 +40,7 @@ class Request:
 
 @dataclass
 class _Numbers:
-    """What every run is given anew: keys, learning rates, numbers of steps.
+    """Values that differ between runs: keys, learning rates, numbers of steps.
 
     Attributes:
         total: Counters of the generator that a run takes.

@@ -120,16 +120,16 @@ def share(program: Program, node: Node) -> None:
 
 
 def copied_sequences(
-    program: Program, twin: Program, values: Mapping[Value, Value]
+    program: Program, clone: Program, values: Mapping[Value, Value]
 ) -> dict[Value, RowSequences]:
     """The sequences of a copy, whose Variables have the names of the first one's."""
     known: dict[int, RowSequences | None] = {}
 
     def own(sequences: RowSequences) -> RowSequences | None:
         parts = [*sequences.levels, sequences.steps, sequences.rows]
-        if any(t is not None and t.name not in twin.vars for t in parts):
+        if any(t is not None and t.name not in clone.vars for t in parts):
             return None
-        found = [None if t is None else twin.vars[t.name] for t in parts]
+        found = [None if t is None else clone.vars[t.name] for t in parts]
         levels: list[Any] = found[:-2]
         return RowSequences(levels, found[-2], found[-1])
 

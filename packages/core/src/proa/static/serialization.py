@@ -63,7 +63,7 @@ def _described(variable: Variable) -> dict[str, Any]:
     return found
 
 
-def read_into(twin: Program, data: bytes) -> Program:
+def read_into(clone: Program, data: bytes) -> Program:
     """Make a new program what bytes describe.
 
     Raises:
@@ -72,31 +72,31 @@ def read_into(twin: Program, data: bytes) -> Program:
     graph = from_bytes(data)
     try:
         noted = json.loads(graph.metadata.pop(_KEY))
-        _fill(twin, graph, noted)
+        _fill(clone, graph, noted)
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise InvalidArgumentError(
             "[Program.parse_from_string] expected the bytes of a static program, got "
             "others"
         ) from error
-    return twin
+    return clone
 
 
-def _fill(twin: Program, graph: Any, noted: Any) -> None:
-    twin.graph = twin.recorder.program = graph
+def _fill(clone: Program, graph: Any, noted: Any) -> None:
+    clone.graph = clone.recorder.program = graph
     values: dict[str, Value] = {v.name: v for v in graph.main.values()}
     for value in values.values():
         graph.reserve(value.name)
-    twin.data = {name: values[name] for name in noted["data"]}
-    twin.states = {name: values[name] for name in noted["states"]}
-    twin.draws = [int(n) for n in noted["draws"]]
-    twin.random_seed = int(noted["seed"])
+    clone.data = {name: values[name] for name in noted["data"]}
+    clone.states = {name: values[name] for name in noted["states"]}
+    clone.draws = [int(n) for n in noted["draws"]]
+    clone.random_seed = int(noted["seed"])
 
     def node(place: list[int]) -> Node:
         found: Node = graph.blocks[place[0]].nodes[place[1]]
         return found
 
-    twin.roles = {node(place): str(role) for place, role in noted["roles"]}
-    twin.counts = [(node(place), str(name)) for place, name in noted["counts"]]
+    clone.roles = {node(place): str(role) for place, role in noted["roles"]}
+    clone.counts = [(node(place), str(name)) for place, name in noted["counts"]]
     for entry in noted["variables"]:
         if entry["value"] not in values:
             continue
@@ -107,16 +107,16 @@ def _fill(twin: Program, graph: Any, noted: Any) -> None:
                 learning_rate=float(entry["learning_rate"]),
                 need_clip=bool(entry["need_clip"]),
             )
-            made = ParameterVariable(value, twin.recorder, attr)
+            made = ParameterVariable(value, clone.recorder, attr)
         else:
-            made = Variable(value, twin.recorder)
+            made = Variable(value, clone.recorder)
         made.name = str(entry["name"])
         made.persistable = bool(entry["persistable"])
         made.stop_gradient = bool(entry["stop_gradient"])
-        twin.register(made)
-    twin.lod_levels = {str(k): int(n) for k, n in noted["lod_levels"].items()}
+        clone.register(made)
+    clone.lod_levels = {str(k): int(n) for k, n in noted["lod_levels"].items()}
     for levels, steps, rows, names in noted["sequences"]:
-        if {*levels, steps, rows} - {None} <= twin.vars.keys():
-            parts = [None if n is None else twin.vars[n] for n in (steps, rows)]
-            own = RowSequences([twin.vars[n] for n in levels], *parts)
-            twin.sequences.update((values[n], own) for n in names if n in values)
+        if {*levels, steps, rows} - {None} <= clone.vars.keys():
+            parts = [None if n is None else clone.vars[n] for n in (steps, rows)]
+            own = RowSequences([clone.vars[n] for n in levels], *parts)
+            clone.sequences.update((values[n], own) for n in names if n in values)

@@ -179,12 +179,12 @@ class Variable(Tensor):
         self._refuse("gradient", "a run gives it, as a fetch of grad_name")
 
     def clear_gradient(self, set_to_zero: bool = True) -> NoReturn:
-        """Refused: every run computes gradients anew.
+        """Refused: every run computes gradients again.
 
         Raises:
             PreconditionNotMetError: Always.
         """
-        self._refuse("clear_gradient", "every run computes gradients anew")
+        self._refuse("clear_gradient", "every run computes gradients again")
 
     def _refuse(self, method: str, why: str) -> NoReturn:
         raise PreconditionNotMetError(

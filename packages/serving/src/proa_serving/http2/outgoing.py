@@ -268,6 +268,6 @@ def _whole(number: int, message: Sequence[Buffer], size: int) -> list[Buffer]:
 
 
 def _wake(stream: Stream) -> None:
-    """What waited for the stream to be written goes on."""
+    """What waited for the stream to be written continues."""
     if stream.on_written is not None and not stream.on_written.done():
         stream.on_written.set_result(None)

@@ -173,7 +173,7 @@ class ModelRepository:
 
         Raises:
             ServingError: If a version cannot be loaded; what was served in its place
-                goes on.
+                continues.
         """
         with self._changing:
             self._load(name)

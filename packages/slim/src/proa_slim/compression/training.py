@@ -46,7 +46,7 @@ class Distiller:
             name: Of the step, for progress.
             epochs: Passes.
             rate: The learning rate at first.
-            checkpoint: A file with the last finished epoch, which training goes on
+            checkpoint: A file with the last finished epoch, which training continues
                 from if it is there.
         """
         network = LoadedNetwork(unfused(student))

@@ -151,7 +151,7 @@ def open_channels(port: int, channels: int, capacity: int, resume: bool) -> list
             if not ray.get(actor.ended.remote()):
                 raise AlreadyExistsError(
                     f"[Teacher] expected out_port that no unfinished teacher of this "
-                    f"machine has, got {port}; resume=True goes on with its work"
+                    f"machine has, got {port}; resume=True continues with its work"
                 )
             ray.kill(actor)
             actor = None

@@ -97,7 +97,7 @@ def joined(parts: Iterable[Knowledge]) -> Knowledge:
         if len(shapes) > 1:
             raise InvalidArgumentError(
                 f"[pantheon] samples of {name!r} must have one shape to be batched "
-                f"anew, got {sorted(shapes)}: let the teacher pad them"
+                f"again, got {sorted(shapes)}: let the teacher pad them"
             )
         made[name] = np.concatenate([p[name] for p in several])
     return made

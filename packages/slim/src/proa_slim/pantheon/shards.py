@@ -52,7 +52,7 @@ class ShardWriter:
         if known and not resume:
             raise AlreadyExistsError(
                 f"[Teacher] out_path must be a folder without knowledge, got {folder}, "
-                f"which has {len(known)} files; resume=True goes on after them"
+                f"which has {len(known)} files; resume=True continues after them"
             )
         self._number = len(known)
         #: Batches in finished shards.

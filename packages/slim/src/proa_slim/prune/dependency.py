@@ -239,7 +239,7 @@ class DependencyGraph:
         return {node: update(kept) for node, update in self.flow.updates.items()}
 
     def rewritten(self, kept: Kept) -> Program:
-        """The program without the removed channels; its shapes are inferred anew.
+        """The program without the removed channels; its shapes are inferred again.
 
         Raises:
             InvalidArgumentError: If an axis would lose all of its indices.
@@ -248,7 +248,7 @@ class DependencyGraph:
         changed = self.attributes(kept)
         values: dict[Value, Value] = {}
         nodes: dict[Node, Node] = {}
-        twin = self.program.copy(values, nodes)
+        clone = self.program.copy(values, nodes)
         for value, axes in masks.items():
             new = values.get(value)
             if new is None:  # read by nothing
@@ -268,7 +268,7 @@ class DependencyGraph:
                         f"{described(old)} gives {shape}, not "
                         f"{self.shape(before, kept)}"
                     )
-        return twin
+        return clone
 
     def describe(self) -> Mapping[str, tuple[str, ...]]:
         """Layers of each group by its name."""

@@ -71,7 +71,7 @@ class FilterPruner(Pruner):
         The channels are really removed, evaluated and put back, with all parameters and
         buffers: an `eval_func` may let norms see some batches first, or train a little,
         which tells far more than what the network does at once. The file is written
-        after each evaluation and read first, so that a run that was stopped goes on and
+        after each evaluation and read first, so that a stopped run can be resumed and
         repeats at most the evaluation in progress.
 
         Args:

@@ -40,7 +40,7 @@ class SensitivityFile:
                 raise InvalidArgumentError(
                     f"[sensitive] expected sensitivities of this network and "
                     f"criterion, got those of another in {self.path}; remove the file "
-                    "to begin anew"
+                    "to begin again"
                 )
             self.fingerprint = str(content["fingerprint"])
             self.baseline, self.losses = content["baseline"], _losses(content)

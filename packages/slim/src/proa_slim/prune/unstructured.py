@@ -126,7 +126,7 @@ class UnstructuredPruner:
 
     # -- masks -------------------------------------------------------------------------
     def step(self) -> None:
-        """Choose the weights anew, unless masks are static, and set them to zero."""
+        """Choose the weights again, unless masks are static, and set them to zero."""
         if not self._is_static:
             self.update_threshold()
         self.update_params()

@@ -44,9 +44,9 @@ class AnalysisPTQ:
         model = analysis.search(max_drop=0.5)      # some layers stay in float32
         analysis.statistical_analyse()             # report.html
 
-    Each evaluation is written to `save_dir` as soon as it is finished: a search that
-    was stopped goes on with ``resume=True`` and repeats at most the evaluation that was
-    in progress.
+    Each evaluation is written to `save_dir` as soon as it is finished: a stopped
+    search is resumed by ``resume=True`` and repeats at most the evaluation that was in
+    progress.
 
     Args:
         network: Is not changed.

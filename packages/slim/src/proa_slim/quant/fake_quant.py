@@ -147,7 +147,7 @@ class InputQuantizer(Layer):
 
 
 class WeightQuantizer(Layer):
-    """Rounds a weight to a grid: by its greatest magnitude or least square error anew
+    """Rounds a weight to a grid: by its greatest magnitude or least square error again
     in each step, or by steps that are learned.
 
     Args:

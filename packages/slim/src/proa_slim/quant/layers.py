@@ -211,7 +211,7 @@ QUANTIZED = (QuantizedLayer, QuantizedConvNorm, QuantizedActivation)
 
 
 class _IntegerEngine:
-    """The exported form of one layer, made anew when the layer has changed."""
+    """The exported form of one layer, made again when the layer has changed."""
 
     def __init__(self) -> None:
         self._engine: Engine | None = None

@@ -187,7 +187,7 @@ class _Nodes:
         return self._numbers[key]
 
     def insert_before(self, node: Node) -> None:
-        """Put the nodes into the program, and begin anew."""
+        """Put the nodes into the program, and begin again."""
         at = self.program.main.nodes.index(node)
         self.program.main.nodes[at:at] = self.nodes
         self.nodes = []

@@ -1,7 +1,7 @@
 """Controllers: which architecture to try next, from the rewards of those before.
 
 A controller keeps no files. What it knows is a function of its seed and of the trials
-that it observed, in order, so a search that was stopped goes on by observing the trials
+that it observed, in order, so a stopped search is resumed by observing the trials
 of its storage again, and so do several workers that share one.
 """
 

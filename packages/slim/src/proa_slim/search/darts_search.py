@@ -51,8 +51,8 @@ class DARTSearch:
         network = DartsNetwork(channels=16, num_classes=10, layers=8)
         genotype = DARTSearch(network, train, valid, num_epochs=50).train()
 
-    Each epoch is written to `save_dir`; made again with `resume`, a search goes on from
-    the last one.
+    Each epoch is written to `save_dir`; with `resume`, a search continues from the last
+    one.
 
     Args:
         model: A `DartsNetwork`, or another `Searchable`.

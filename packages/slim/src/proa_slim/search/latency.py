@@ -71,7 +71,7 @@ class LatencyTable:
         search = Search(space, constraint=fast)
 
     A network's time is the sum of its blocks'. The file is replaced in one step after
-    each measurement, so that one that was stopped goes on.
+    each measurement, so that one that was stopped continues.
 
     Args:
         path: A JSON file; None keeps the table in memory.

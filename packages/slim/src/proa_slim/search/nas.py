@@ -186,8 +186,8 @@ class SANAS(_Nas):
             sanas.reward(trained_accuracy(network))
         best, = sanas.tokens2arch(sanas.current_info()["best_tokens"])
 
-    Trials are kept in `save_checkpoint`. Made again with that folder, a search goes on
-    where it was, and processes that give the same folder search together.
+    Trials are kept in `save_checkpoint`. With that folder, a search continues where it
+    was, and processes that give the same folder search together.
 
     Args:
         configs: Spaces, names of spaces, or pairs of a name and arguments.
@@ -249,7 +249,7 @@ class RLNAS(_Nas):
         configs: As for `SANAS`.
         use_gpu, server_addr, is_server, is_sync: Ignored, as there is no server.
         save_controller: The folder of the trials, from which the policy is trained
-            again when a search goes on; None keeps them in memory.
+            again when a search continues; None keeps them in memory.
         load_controller: The same.
         search_steps: Trials in all; None for no limit.
         **kwargs: Arguments of `Reinforce`.

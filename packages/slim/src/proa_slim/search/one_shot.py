@@ -283,7 +283,7 @@ class OneShot:
             metric, calibration: As for `evaluate`.
             steps: Architectures to evaluate.
             population: Of the evolution.
-            storage: As for `Search`: a search that was stopped goes on.
+            storage: As for `Search`: a search that was stopped continues.
             constraint: Whether tokens may be tried: a time, multiply-adds.
             progress: Whether each evaluation writes a line to standard error.
 

@@ -127,7 +127,7 @@ def _finite(value: float, arch: Arch) -> float:
 
 
 class Search:
-    """A search that can be stopped at any time and goes on where it was.
+    """A search that can be stopped at any time and continues where it was.
 
         search = Search(space, "annealing", storage="search.journal")
         best = search.run(evaluate, steps=64)

@@ -175,7 +175,7 @@ PROA_INLINE void run_line(const Line& s, int64_t taps_w, int64_t groups, const I
   }
 }
 
-/// A line of an image of few channels: the columns of each tap are interleaved anew.
+/// A line of an image of few channels: the columns of each tap are interleaved again.
 void run_narrow(const Line& s, int64_t pixels, int64_t groups, const Int8Epilogue& end) {
   const DepthwiseInt8& d = s.d;
   const int64_t channels = d.channels, size = groups * kQuarters * 64;

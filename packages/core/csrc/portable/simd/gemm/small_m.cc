@@ -1,5 +1,5 @@
 // A few rows of b at a time are read along a chunk of columns, in memory order, while the sums of
-// the chunk stay in the first-level cache. 16-bit floats are widened in registers. Sums start anew
+// the chunk stay in the first-level cache. 16-bit floats are widened in registers. Sums restart
 // at each block of k of gemm(), and pairs are added in the order of the CPU's dot product, so both
 // produce the same bits.
 #include "proa/simd/gemm/small_m.h"

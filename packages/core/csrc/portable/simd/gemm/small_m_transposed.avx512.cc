@@ -1,5 +1,5 @@
 // Small-m GEMM with a column-major b: sixteen columns at a time are read sequentially, transposed
-// in registers and multiplied by all rows of a. Sums start anew at each block of k of gemm(), so
+// in registers and multiplied by all rows of a. Sums restart at each block of k of gemm(), so
 // both produce the same bits.
 #include "proa/base/arith.h"
 #include "proa/simd/gemm/small_m.h"

@@ -313,7 +313,7 @@ def _joined_rounds(
 ) -> AbstractValue:
     """What a variable is before every round, of what it was before and after one.
 
-    One that the body binds anew, to the same Python value in every round, is nothing.
+    One that the body binds again, to the same Python value in every round, is nothing.
     """
     if isinstance(given, Unbound) and not has_tensors(made):
         return given

@@ -50,7 +50,7 @@ def held_buffer(
     """What a layer is to hold as a buffer: the tensor.
 
     In static mode that is a persistable Variable, which begins with the tensor's value
-    and goes on with what later is assigned to it.
+    and continues with what later is assigned to it.
     """
     builder = static_builder()
     if builder is None or tensor is None or tensor is before:

@@ -18,7 +18,7 @@ class LRScheduler:
 
     Args:
         learning_rate: The rate to begin with.
-        last_epoch: The epoch to begin after; -1 begins anew.
+        last_epoch: The epoch to begin after; -1 starts from the beginning.
         verbose: Whether to print each new rate.
     """
 

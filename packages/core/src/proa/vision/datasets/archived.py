@@ -28,7 +28,7 @@ def _mode(mode: str, known: dict[str, str], where: str) -> str:
 class _TarImages:
     """Images of a tar file, read when they are requested.
 
-    The archive is opened anew in each worker process, since a file position is shared
+    The archive is opened again in each worker process, since a file position is shared
     between processes.
     """
 

@@ -1,4 +1,4 @@
-"""Transforms that draw their parameters anew for each sample.
+"""Transforms that draw their parameters again for each sample.
 
 They draw from Python's ``random``, which ``proa.io.DataLoader`` seeds in each of its
 workers.

@@ -235,7 +235,7 @@ class Parser:
 
 
 def _check_blocks(program: Any) -> None:
-    """Refuse a block that two operators name: each time it would be read anew."""
+    """Refuse a block that two operators name: each time it would be read again."""
     ops = (op for block in program.blocks for op in block.ops)
     seen = set()
     for op in ops:
