@@ -1,4 +1,4 @@
-"""The greatest memory a process needs for a training step, and what it needs at rest.
+"""Peak memory of a process during a training step, and its memory before.
 
 ``python peak.py WORKLOAD CONTENDER PRECISION THREADS`` prints two numbers of bytes:
 resident memory at its peak, and before the network was made.
@@ -39,7 +39,7 @@ def main(name: str, contender: str, precision: str, threads: str) -> None:
 
 
 def peak_of(name: str, contender: str, precision: str, threads: int) -> int | None:
-    """Bytes above the process at rest; None if it cannot be had."""
+    """Bytes above the process before the step; None if it cannot be measured."""
     command = [sys.executable, __file__, name, contender, precision, str(threads)]
     done = subprocess.run(command, capture_output=True, text=True)
     found = done.stdout.split()[-2:]

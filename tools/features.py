@@ -35,7 +35,7 @@ INTRODUCTION = """# What the tests show
 Each capability of PaddlePaddle that tests show, and these tests. Written by
 `tools/features.py --write`; `.ci/run` fails if a test named here did not pass.
 
-- behaviour: the test does what a user would do, and checks what comes of it.
+- behaviour: the test does what a user would do, and checks the result.
 - mechanism: the test shows what a gain of speed or memory rests on; the figure that
   Paddle published is not measured.
 - figure: the test asserts the figure.

@@ -127,9 +127,9 @@ int32_t proa_config_bf16(const proa_config* config);
 /* What gives the key of an encrypted model, called once by proa_predictor_create. */
 proa_status proa_config_set_key(proa_config* config, proa_key_callback key, void* context);
 
-/* Sets *value to what the model says of itself under a key, NULL if nothing: `passes` are the names
- * of the graph passes that wrote it, with commas. The file is read; the text is valid until the
- * next call. */
+/* Sets *value to the metadata of the model under a key, NULL if there is none: `passes` are the
+ * names of the graph passes that wrote it, with commas. The file is read; the text is valid until
+ * the next call. */
 proa_status proa_config_metadata(proa_config* config, const char* key, const char** value);
 
 /* A predictor of a config, which may change or end thereafter. On failure *predictor is NULL. */
@@ -201,7 +201,7 @@ size_t proa_predictor_shrink(proa_predictor* predictor);
 #define PROA_MEMORY_ARENA 2
 size_t proa_predictor_memory(const proa_predictor* predictor, int32_t kind);
 
-/* What the model file says of itself under a key, or NULL; valid as long as the predictor. */
+/* The metadata of the model file under a key, or NULL; valid as long as the predictor. */
 const char* proa_predictor_metadata(const proa_predictor* predictor, const char* key);
 
 /* -- handles ------------------------------------------------------------------------------- */

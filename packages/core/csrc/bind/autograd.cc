@@ -169,7 +169,7 @@ PyObject* py_remove_hook(PyObject*, PyObject* args) {
 
 // record_custom(name, inputs, outputs, backward, zeros=True, once=False): outputs become those of a
 // node over the inputs. `zeros`: outputs without gradient get zeros, else None. With `once` the
-// function is let go of after a backward that does not retain the graph.
+// function is released after a backward that does not retain the graph.
 PyObject* py_record_custom(PyObject*, PyObject* args) {
   const char* name;
   PyObject *inputs, *outputs, *function;

@@ -44,7 +44,7 @@ def installed_commands() -> dict[str, metadata.EntryPoint]:
 
 
 def _summary(entry: metadata.EntryPoint) -> str:
-    """What the package of a command says of itself."""
+    """The summary of the package that has a command."""
     facts = {} if entry.dist is None else entry.dist.metadata.json
     return str(facts.get("summary") or f"from {entry.value}")
 

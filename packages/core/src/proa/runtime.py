@@ -47,7 +47,7 @@ class Engine(Protocol):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the model file says of itself."""
+        """The metadata of the model file."""
         ...
 
     @property
@@ -152,7 +152,7 @@ def engine_from_parts(
             `proa.ir.passes.chain_spans` gives them.
         disposable: Memory that has weights in it and that no one else reads or writes
             any more, such as the file's as it was read. What the engine does not need
-            of it goes back to the system, page by page, and then holds zeros.
+            of it is returned to the operating system, page by page, and reads as zeros.
         strategies: How each node of a graph without control flow is computed where it
             is a convolution: "winograd", "implicit_gemm" or "im2col", where that
             applies, or "" for what the kernels choose. Results differ in the last bits.

@@ -1,4 +1,4 @@
-"""Scales of convolutions and activations that files spell out: what NumPy says."""
+"""Scales of convolutions and decomposed activations, against NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .built_programs import drawn_from, ops, results, rewrite
 draw = drawn_from(7)
 
 
-def spelled_hard_swish(b: Builder, x: Any, *, outer: str = "minimum") -> Any:
+def decomposed_hard_swish(b: Builder, x: Any, *, outer: str = "minimum") -> Any:
     y = b.add(x, b.constant(np.float32(3)))
     numbers = {"maximum": np.float32(0), "minimum": np.float32(6)}
     bounds = {op: b.constant(number) for op, number in numbers.items()}
@@ -29,10 +29,10 @@ def hard_swish(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("outer", ["minimum", "maximum"])
-def test_a_spelled_hard_swish_becomes_one_operator(outer: str) -> None:
+def test_a_decomposed_hard_swish_becomes_one_operator(outer: str) -> None:
     b = Builder()
     x = b.input("x", "float32", [-1, 5])
-    b.output(spelled_hard_swish(b, x, outer=outer))
+    b.output(decomposed_hard_swish(b, x, outer=outer))
     assert rewrite(b, "fuse_gated_activation")
     assert ops(b) == ["hard_swish"]
     given = 4 * draw(3, 5)
@@ -40,7 +40,7 @@ def test_a_spelled_hard_swish_becomes_one_operator(outer: str) -> None:
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_a_spelled_silu_becomes_one_operator(scaled: bool) -> None:
+def test_a_decomposed_silu_becomes_one_operator(scaled: bool) -> None:
     b = Builder()
     x = b.input("x", "float32", [-1, 5])
     inner = b.mul(b.constant(np.float32(1)), x) if scaled else x
@@ -77,7 +77,7 @@ def scaled_block(b: Builder, factor: np.ndarray, shift: np.ndarray) -> np.ndarra
     w, c = draw(4, 3, 1, 1), draw(4)
     y = b.conv2d(x, b.parameter("w", w), b.parameter("c", c))
     y = b.add(b.constant(shift), b.mul(b.constant(factor), y))
-    y = spelled_hard_swish(b, y)
+    y = decomposed_hard_swish(b, y)
     y = b.add(b.mul(y, b.constant(np.float32([0.5]))), b.constant(np.float32([0.25])))
     b.output(y)
     given = draw(2, 3, 5, 5)

@@ -176,7 +176,7 @@ class Predictor:
         self._engine.stop()
 
     def metadata(self) -> dict[str, str]:
-        """What the model file says of itself."""
+        """The metadata of the model file."""
         return dict(self._engine.metadata)
 
     def memory(self) -> dict[str, int]:

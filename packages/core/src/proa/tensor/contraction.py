@@ -17,7 +17,7 @@ __all__ = ["einsum", "tensordot"]
 
 
 def _split(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The labels of each operand and of the result, "..." spelt out in digits."""
+    """The labels of each operand and of the result, "..." expanded to digits."""
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     if not re.fullmatch(r"[a-zA-Z.,]*(->[a-zA-Z.]*)?", text):
@@ -31,29 +31,29 @@ def _split(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
             f"[einsum] the equation must have {len(ranks)} terms, got {equation!r}"
         )
     max_groups = 0
-    spelt = []
+    expanded = []
     for term, rank in zip(terms, ranks, strict=True):
         named = term.replace("...", "", 1)
         extra = rank - len(named)
         if "." in named or extra < 0 or (extra and "..." not in term):
             raise ShapeError("einsum", f"{term!r} must fit its operand", f"rank {rank}")
         max_groups = max(max_groups, extra)
-        spelt.append(term.replace("...", _digits(extra)))
+        expanded.append(term.replace("...", _digits(extra)))
     if arrow:
         if "." in right.replace("...", "", 1):
             raise InvalidArgumentError(f"[einsum] '.' must be '...', got {equation!r}")
         result = right.replace("...", _digits(max_groups))
     else:
-        letters = re.sub(r"\d", "", "".join(spelt))
+        letters = re.sub(r"\d", "", "".join(expanded))
         once = sorted(c for c in set(letters) if letters.count(c) == 1)
         result = _digits(max_groups) + "".join(once)
-    unknown = set(result) - set("".join(spelt))
+    unknown = set(result) - set("".join(expanded))
     if unknown or len(set(result)) < len(result):
         raise InvalidArgumentError(
             "[einsum] letters of the result must occur once there and in the terms, "
             f"got {equation!r}"
         )
-    return spelt, result
+    return expanded, result
 
 
 def _digits(count: int) -> str:

@@ -154,7 +154,7 @@ def _integer(item: Any, axis: int, size: int) -> Tensor:
 
 
 def _expanded(x: Tensor, key: Any) -> list[Entry]:
-    """``key`` with Ellipsis spelt out, every axis covered, ints as 0-d index arrays."""
+    """``key`` with Ellipsis expanded, every axis covered, ints as 0-d index arrays."""
     items = [_read(i) for i in (key if isinstance(key, tuple) else (key,))]
     ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(ellipses) > 1:

@@ -210,7 +210,7 @@ def metadata_from_json(held: Mapping[str, Any]) -> ModelMetadata:
 
 
 def raise_for_status(status: int, data: bytes) -> None:
-    """Raise the error that an answer's body tells of, unless ``status`` is 200."""
+    """Raise the error that an answer's body reports, unless ``status`` is 200."""
     if status == 200:
         return
     try:

@@ -11,6 +11,11 @@ from proa.ir.passes.batch_norm_relu_grad import fuse_batch_norm_relu_grad
 from proa.ir.passes.chains import chain_elementwise
 from proa.ir.passes.common_subexpressions import eliminate_common_subexpressions
 from proa.ir.passes.dead_code import remove_dead_code
+from proa.ir.passes.decomposed_layers import (
+    fuse_attention,
+    fuse_layer_norm,
+    fuse_linear_pair,
+)
 from proa.ir.passes.fold_constants import fold_constants
 from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
@@ -28,11 +33,6 @@ from proa.ir.passes.scaled_convolution import (
     fold_scale,
     fuse_gated_activation,
     fuse_scale,
-)
-from proa.ir.passes.spelled_layers import (
-    fuse_attention,
-    fuse_layer_norm,
-    fuse_linear_pair,
 )
 from proa.ir.passes.split_norm import split_batch_norm
 from proa.ir.passes.transposed_weight_grad import fuse_transposed_weight_grad

@@ -61,7 +61,7 @@ def _sigmoid(value: Value | None) -> Value | None:
 
 
 def fuse_gated_activation(program: Program) -> bool:
-    """Name the activations that files spell out.
+    """Replace decomposed activations by one operator.
 
     1. x * min(max(x + 3, 0), 6) / 6 -> hard_swish(x).
     2. x * sigmoid(x), and x * sigmoid(1 * x) -> silu(x).

@@ -1,4 +1,4 @@
-"""Layers that files spell out operator by operator become one operator."""
+"""Layers that a file decomposes into elementary operators become one operator."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _KEYS_LAST = {"perm": [0, 3, 1, 2]}  # of (batch, heads, width, keys)
 
 
 def fuse_layer_norm(program: Program) -> bool:
-    """Name the layer norm that files spell out.
+    """Replace a decomposed layer norm by one operator.
 
     1. (x - m) / sqrt(v + e) * w + b -> layer_norm(x, w, b, epsilon=e), with m the mean
        of x over the last axis and v that of (x - m) ** 2. The quotient may be a product
@@ -144,7 +144,7 @@ def _is_variance(value: Value, x: Value) -> bool:
 
 
 def fuse_attention(program: Program) -> bool:
-    """Name the attention that files spell out.
+    """Replace decomposed attention by one operator.
 
     1. matmul(softmax(s), v) -> attention(q, k, v, mask), with s the product of q and
        the transposed k, times or over a number, plus a mask, if there is one. The
@@ -250,7 +250,7 @@ def _scaled(value: Value | None, reader: Node) -> tuple[Value | None, float]:
 
 
 def fuse_linear_pair(program: Program) -> bool:
-    """Multiply the weights of two products in a row before recurrent gates.
+    """Multiply the weights of two consecutive products before recurrent gates.
 
     1. linear(linear(x, w1, b1?), w2, b2?) -> linear(x, w1 @ w2, b1 @ w2 + b2).
     2. The same with a transpose between them that leaves the last axis: it comes first.
