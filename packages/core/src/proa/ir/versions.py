@@ -1,9 +1,9 @@
-"""Operators whose meaning has changed: how nodes of earlier versions are converted.
+"""Conversion of nodes of earlier operator versions.
 
 A model file holds the version of each operator that it names. A row's `changes` say
-what each version after the first changed; for each there is a converter here, which
-makes of a node of that version one of the next that computes the same. Reading a file
-runs them, so that everything after it knows one meaning of an operator.
+what each version after the first changed. Each change has a converter, registered by
+`converts`, from the previous version to an equivalent node of the next. They run when
+a file is read, so the rest of the library knows the current versions alone.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from proa.schema import ROWS
 #: Rewrites a node in place, its outputs stay; returns nodes that must run before it.
 Converter = Callable[[Program, Node], Sequence[Node]]
 
-#: By operator and the version that is converted, to the next.
+#: By operator and version; each converts to the next version.
 CONVERTERS: dict[tuple[str, int], Converter] = {}
 
 
 def converts(op: str, version: int) -> Callable[[Converter], Converter]:
-    """A decorator that lets a function convert nodes of this version of an operator.
+    """A decorator that registers a converter of this version of an operator.
 
-    The function is called with the program and a node whose attributes are read by
-    today's row (those that were appended have their defaults). It changes the node's
-    `op`, `inputs` and `attrs` so that it computes by the next version what it meant,
-    and returns nodes that it needs before it, made by `proa.ir.builder.make_node`.
+    The function receives the program and a node whose attributes were read by the
+    current row (appended ones have their defaults). It changes the node's `op`,
+    `inputs` and `attrs` to an equivalent node of the next version, and returns nodes
+    to insert before it, made by `proa.ir.builder.make_node`.
 
     Args:
         op: The operator's name.
@@ -66,15 +66,15 @@ def check_version(op: str, version: int, where: str) -> None:
             raise VersionError(f"{start}, and nothing converts version {step}")
 
 
-def upgrade(program: Program, former: Mapping[Node, int]) -> None:
-    """Let nodes of earlier versions be of today's; `check_version` has accepted them.
+def upgrade(program: Program, versions: Mapping[Node, int]) -> None:
+    """Convert nodes of earlier versions, which `check_version` has accepted.
 
-    A node whose operator a converter replaces is of that operator's version today.
+    A node that a converter changes to another operator has that one's current version.
     """
     for block in program.blocks:
         nodes: list[Node] = []
         for node in block.nodes:
-            op, version = node.op, former.get(node, row_of(node.op).version)
+            op, version = node.op, versions.get(node, row_of(node.op).version)
             while node.op == op and version < row_of(op).version:
                 nodes += CONVERTERS[op, version](program, node)
                 version += 1

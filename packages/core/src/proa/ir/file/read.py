@@ -55,7 +55,7 @@ class _Reader:
             n: self.table(i, n) for i, n in enumerate(TABLES)
         }
         self.strings = [self.string(int(o), int(s)) for o, s in self.tables["strings"]]
-        self.former: dict[Node, int] = {}  # nodes of an earlier version of their op
+        self.earlier: dict[Node, int] = {}  # nodes of earlier versions of their op
 
     def fail(self, must: str, got: object) -> NoReturn:
         raise InvalidArgumentError(
@@ -178,7 +178,7 @@ class _Reader:
         attrs = unpack(name, bytes(self.data[offset : offset + size]))
         node = Node(name, inputs, [], attrs)
         if version != row_of(name).version:
-            self.former[node] = version
+            self.earlier[node] = version
         return node
 
     def block(
@@ -238,8 +238,8 @@ class _Reader:
             program.metadata[self.text(record["key"])] = self.text(record["value"])
         for value in values:
             program.reserve(value.name)
-        if self.former:
-            upgrade(program, self.former)
+        if self.earlier:
+            upgrade(program, self.earlier)
         return program
 
     def versions(self) -> dict[str, int]:
