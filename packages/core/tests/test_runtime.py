@@ -15,7 +15,9 @@ from proa.runtime import (
     call_operator,
     engine_from_bytes,
     engine_from_parts,
+    is_symbolic,
     load_engine,
+    replace_memory,
     suits_winograd,
 )
 from proa.static import InputSpec
@@ -144,3 +146,26 @@ def test_a_constant_recurrent_weight_is_packed_and_gives_what_numpy_gives(tmp_pa
         state = f * state + i * np.tanh(gates[2])
         h = o * np.tanh(state)
         np.testing.assert_allclose(found[:, t], h, rtol=1e-5, atol=1e-6)
+
+
+def test_tensors_of_a_recording_are_symbolic() -> None:
+    seen = []
+
+    @proa.jit.to_static
+    def double(x: proa.Tensor) -> proa.Tensor:
+        seen.append(is_symbolic(x))
+        return x * 2
+
+    double(proa.ones([2]))
+    assert True in seen
+    assert not is_symbolic(proa.ones([2]))
+
+
+def test_a_tensor_takes_the_memory_and_shape_of_another() -> None:
+    x, other = proa.ones([2]), proa.zeros([3, 4])
+    before = x.inplace_version
+    replace_memory(x, other)
+    assert x.shape == [3, 4]
+    assert x.inplace_version == before + 1
+    other.add_(proa.ones([3, 4]))
+    np.testing.assert_array_equal(x.numpy(), np.ones((3, 4), np.float32))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from proa import _core
 from proa._core import Tensor
+from proa.autograd import no_grad
 from proa.base.processor import cpu_model
 from proa.errors import InvalidArgumentError
 
@@ -25,9 +26,11 @@ __all__ = [
     "call_operator",
     "engine_from_bytes",
     "engine_from_parts",
+    "is_symbolic",
     "load_engine",
     "machine",
     "multiplies_bfloat16",
+    "replace_memory",
     "suits_winograd",
 ]
 
@@ -195,6 +198,26 @@ def multiplies_bfloat16() -> bool:
     tests. Elsewhere bfloat16 is widened to float32, which saves memory, not time.
     """
     return str(_core.build_info()["bf16"]) != "widened"
+
+
+def is_symbolic(x: Tensor) -> bool:
+    """Whether a tensor stands for a value of a program that is being recorded."""
+    return bool(x._is_symbolic)
+
+
+def replace_memory(x: Tensor, other: Tensor) -> None:
+    """Give a tensor the memory and the shape of another; it stays the same object.
+
+    No gradient flows through the change, which counts as one in place.
+
+    Args:
+        x: Not symbolic.
+        other: Of the same dtype; shares its memory afterwards.
+    """
+    target: Any = x  # the stub lists no method that begins with an underscore
+    with no_grad():
+        target._share_from(other)
+        target._bump_inplace_version()
 
 
 def machine() -> dict[str, str]:

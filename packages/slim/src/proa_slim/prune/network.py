@@ -13,6 +13,7 @@ import proa
 from proa.errors import Error, PreconditionNotMetError
 from proa.ir.program import Node, Program, Value
 from proa.ir.record import dtype_name, to_array, to_tensor
+from proa.runtime import replace_memory
 from proa.static import InputSpec
 from proa_slim.analysis.recorded import RecordedNetwork
 from proa_slim.prune.dependency import DependencyGraph, Group, layer_of, sliced
@@ -246,9 +247,7 @@ def _replace(tensor: Any, masks: Masks, undo: Undo, is_trial: bool = False) -> N
 
 def _hold(tensor: Any, other: Any) -> None:
     """Let a tensor have the memory and shape of another; it stays the same object."""
-    with proa.no_grad():
-        tensor._share_from(other)
-        tensor._bump_inplace_version()
+    replace_memory(tensor, other)
     if tensor.grad is not None:
         tensor.clear_gradient(set_to_zero=False)
 

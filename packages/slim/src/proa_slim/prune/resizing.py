@@ -7,49 +7,12 @@ from typing import Any
 
 import proa
 from proa import nn
+from proa.nn.layer.sizes import size_attributes
 
 #: Own attributes of a Layer before they were changed.
 Attributes = dict[str, Any]
 #: New sizes by the old ones, of what a Layer's own code may have a number for.
 Sizes = Mapping[int, Iterable[int]]
-
-
-def _shape(layer: Any, name: str = "weight") -> list[int]:
-    """The shape of a parameter; empty if the layer has none."""
-    parameter = getattr(layer, name, None)
-    return [] if parameter is None else [int(n) for n in parameter.shape]
-
-
-def _convolution(layer: Any, groups: int | None) -> Attributes:
-    shape = _shape(layer)
-    count = groups or layer._groups
-    if layer._transposed:
-        sizes = shape[0], shape[1] * count
-    else:
-        sizes = shape[1] * count, shape[0]
-    return {"_in_channels": sizes[0], "_out_channels": sizes[1], "_groups": count}
-
-
-def _attention(layer: Any) -> Attributes:
-    width = _shape(layer.q_proj)[1]
-    return {"embed_dim": width, "num_heads": width // layer.head_dim}
-
-
-def _recurrent_stack(layer: Any) -> Attributes:
-    sizes = [_shape(layer, f"weight_{kind}_l0")[1] for kind in ("ih", "hh")]
-    return {"input_size": sizes[0], "hidden_size": sizes[1]}
-
-
-def _group_norm(layer: Any, groups: int | None) -> Attributes:
-    changed: Attributes = {"_num_groups": groups or layer._num_groups}
-    if shape := _shape(layer):
-        changed["_num_channels"] = shape[0]
-    return changed
-
-
-def _features(layer: Any) -> Attributes:
-    shape = _shape(layer, "_mean") or _shape(layer) or _shape(layer, "scale")
-    return {"_num_features": shape[0]} if shape else {}
 
 
 def _is_own(layer: nn.Layer) -> bool:
@@ -59,25 +22,9 @@ def _is_own(layer: nn.Layer) -> bool:
 
 def _attributes(layer: Any, groups: int | None, sizes: Sizes) -> Attributes:
     """What the attributes are to be, by the parameters that the layer now has."""
-    if hasattr(layer, "_in_channels") and hasattr(layer, "_groups"):
-        return _convolution(layer, groups)
-    if isinstance(layer, nn.Linear):
-        return dict(zip(("in_features", "out_features"), _shape(layer), strict=True))
-    if hasattr(layer, "_num_features"):
-        return _features(layer)
-    if isinstance(layer, nn.LayerNorm):
-        return {"_shape": _shape(layer) or layer._shape}
-    if isinstance(layer, nn.GroupNorm):
-        return _group_norm(layer, groups)
-    if isinstance(layer, nn.Embedding):
-        return {"_dim": _shape(layer)[1]}
-    if isinstance(layer, nn.MultiHeadAttention):
-        return _attention(layer)
-    if isinstance(layer, (nn.LSTM, nn.GRU, nn.SimpleRNN)):
-        return _recurrent_stack(layer)
-    if isinstance(layer, (nn.LSTMCell, nn.GRUCell, nn.SimpleRNNCell)):
-        sizes_of = [_shape(layer, f"weight_{kind}")[1] for kind in ("ih", "hh")]
-        return {"input_size": sizes_of[0], "hidden_size": sizes_of[1]}
+    found = size_attributes(layer, groups)
+    if found:
+        return found
     return _own_attributes(layer, sizes) if _is_own(layer) else {}
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import proa
 from proa.ir import file
 from proa.nn import Conv2D, Conv2DTranspose, Layer, Linear
-from proa.runtime import Engine, engine_from_bytes
+from proa.nn.layer.sizes import is_channels_last
+from proa.runtime import Engine, engine_from_bytes, is_symbolic
 from proa.static import InputSpec
 from proa_slim.config import QuantConfig
 from proa_slim.quant.fake_quant import InputQuantizer, WeightQuantizer
@@ -58,7 +59,7 @@ class QuantizedLayer(Layer):
 
     def forward(self, x: Any) -> Any:
         """The product of the rounded input and the rounded weight."""
-        if self.training or x._is_symbolic:
+        if self.training or is_symbolic(x):
             return self._simulated(x)
         self.input_scale()
         return self._engine.run(self, self._simulated, x)
@@ -144,7 +145,7 @@ class QuantizedConvNorm(Layer):
 
     def forward(self, x: Any) -> Any:
         """The normalised product of the rounded input and the rounded w'."""
-        if x._is_symbolic:
+        if is_symbolic(x):
             return self._frozen_forward(x)
         if not self.training:
             self.input_quantizer.scale()
@@ -243,7 +244,7 @@ def _symbolic_sizes(inner: Product, shape: Sequence[int]) -> list[int | None]:
     sizes: list[int | None] = [None] * len(shape)
     if isinstance(inner, Conv2DTranspose):
         return [None, *shape[1:]]
-    last = isinstance(inner, Linear) or inner._data_format.endswith("C")
+    last = is_channels_last(inner)
     sizes[-1 if last else 1] = shape[-1 if last else 1]
     return sizes
 

@@ -10,6 +10,7 @@ import numpy as np
 import proa
 from proa.ir.program import Program
 from proa.nn import Layer
+from proa.runtime import is_symbolic
 from proa_slim.quant.fake_quant import InputQuantizer, WeightQuantizer
 from proa_slim.quant.layers import QUANTIZED
 from proa_slim.quant.model import OUT_THRESHOLD
@@ -45,7 +46,7 @@ def _watched(student: Layer) -> dict[str, Layer]:
 def _note(layer: Any, inputs: object, output: Any) -> None:
     if not layer.training or not isinstance(output, proa.Tensor):
         return
-    if output._is_symbolic or output.dtype not in (proa.float32, proa.float64):
+    if is_symbolic(output) or output.dtype not in (proa.float32, proa.float64):
         return
     peak = float(np.abs(output.numpy()).max(initial=0.0))
     state = _RATE * float(layer.out_threshold) + (1 - _RATE) * peak

@@ -22,6 +22,7 @@ from proa.nn import (
     Linear,
     Sequential,
 )
+from proa.nn.layer.sizes import group_count
 from proa_slim.config import QuantConfig
 from proa_slim.quant.layers import (
     QUANTIZED,
@@ -201,7 +202,7 @@ def _pairs(network: Layer, input_spec: Sequence[Any] | None) -> dict[str, str]:
 
 def _fits(product: Layer, norm: Layer) -> bool:
     # Channels of a transposed convolution in groups are no axis of its weight.
-    if isinstance(product, Conv2DTranspose) and product._groups > 1:
+    if isinstance(product, Conv2DTranspose) and group_count(product) > 1:
         return False
     return any(
         isinstance(product, kind) and isinstance(norm, _NORM[kind]) for kind in _NORM

@@ -1,5 +1,5 @@
-"""Proposals of a region network, and their sharing out to the levels of a pyramid. How
-many there are depends on values: in a recorded graph those numbers are symbolic
+"""Proposals of a region network, and their distribution to the levels of a pyramid.
+How many there are depends on values: in a recorded graph those numbers are symbolic
 dimensions.
 """
 
@@ -51,7 +51,7 @@ def generate_proposals(
     return_rois_num: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The best boxes that a region proposal network foretells.
+    """The best boxes that a region proposal network predicts.
 
     Args:
         scores: (N, A, H, W), of an object at each anchor.
