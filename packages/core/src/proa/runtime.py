@@ -3,8 +3,9 @@
     engine = load_engine("lenet.proa", threads=4)
     (logits,) = engine.run([images])
 
-Graphs and their passes are in `proa.ir`, tensors and layers where users find them; this
-module adds the engine that runs a model file and operators called by name.
+Graphs and their passes are in `proa.ir`, tensors and layers where users find them, and
+the sizes that layers state in `proa.nn.layer.sizes`. This module adds the engine that
+runs a model file, operators called by name, and what is known of a tensor's memory.
 """
 
 from __future__ import annotations
