@@ -30,7 +30,7 @@ void UnreadConstants::count_readers() {
   for (uint32_t i = 0; i < prepared_.node_count(); ++i) {
     const NodeRecord& node = model.node(i);
     const uint32_t* ids = model.inputs(node);
-    const auto packs = static_cast<uint32_t>(prepared_.node(i).op->pack_input);
+    const auto packs = static_cast<uint8_t>(prepared_.node(i).op->pack_input);
     const bool is_packed = prepared_.pack_size(i) > 0;
     for (uint32_t k = 0; k < node.input_count; ++k) {
       if (is_packed && k == packs && ids[k] < constants_.size())
