@@ -20,8 +20,8 @@ from proa.base.mode import static_builder
 from proa.base.naming import unique_name
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.nn.attr import ParamAttr
+from proa.nn.nms import true_indices
 from proa.nn.schemes import Assign, Constant, Initializer, chosen
-from proa.nn.suppression import places_of
 from proa.static.backward import append_backward
 from proa.static.derived import Derived
 from proa.static.program import Initialization, Program, StartupRun
@@ -179,7 +179,7 @@ class Builder:
             self._main().tested[trained._handle[1]] = tested._handle[1]
 
     def places(self, mask: Tensor) -> Tensor:
-        return places_of(mask)
+        return true_indices(mask)
 
     def draw(self, count: int) -> tuple[int, int]:
         return self._main().draw(count)

@@ -12,7 +12,7 @@ from proa._core import ops
 from proa.interop.graph.values import as_host, as_tensor, is_symbolic, simplified
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.table import onnx_op
-from proa.nn.suppression import places_of
+from proa.nn.nms import true_indices
 from proa.tensor.search import coordinates_of
 
 
@@ -138,7 +138,7 @@ def non_zero(call: Call, x: Any) -> Any:
     if is_symbolic(x):  # how many there are follows from elements
         shape = x.shape
         flat = ops.flatten(x != 0, start_axis=0, stop_axis=x.ndim - 1)
-        return proa.transpose(coordinates_of(places_of(flat), shape), [1, 0])
+        return proa.transpose(coordinates_of(true_indices(flat), shape), [1, 0])
     return proa.transpose(proa.nonzero(x).astype("int64"), [1, 0])
 
 
@@ -147,7 +147,7 @@ def compress(call: Call, x: Any, condition: Any) -> Any:
     axis = call.get("axis")
     if axis is None:
         x, axis = proa.reshape(x, [-1]), 0
-    return proa.index_select(x, places_of(condition), axis % x.ndim)
+    return proa.index_select(x, true_indices(condition), axis % x.ndim)
 
 
 @onnx_op("Unique")
