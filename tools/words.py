@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ SUFFIXES = (".py", ".pyi", ".md", *CODE)
 # These name the words themselves.
 EXEMPT = (GLOSSARY, "docs/style.md", "tools/tests/test_words.py")
 
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Comments and literals of C++, which are no identifiers.
 _NOT_CODE = re.compile(
@@ -81,7 +83,7 @@ def identifiers(name: str, text: str) -> Iterator[tuple[int, str]]:
     elif name.endswith(CODE):
         code = _NOT_CODE.sub(lambda found: "\n" * found[0].count("\n"), text)
         for number, line in enumerate(code.splitlines(), 1):
-            yield from ((number, found) for found in re.findall(r"[A-Za-z_]\w*", line))
+            yield from ((number, found) for found in _IDENTIFIER.findall(line))
 
 
 def parts(identifier: str) -> str:
@@ -91,25 +93,45 @@ def parts(identifier: str) -> str:
 
 def in_identifiers(name: str, text: str, words: list[Word]) -> Iterator[Use]:
     """Identifiers, and the file's own name, that contain a word to avoid."""
-    for line, found in [(1, Path(name).stem), *identifiers(name, text)]:
-        split = parts(found)
-        for word in words:
-            if f"_{word.avoid}_" in split and found not in word.allowed:
-                yield Use(name, line, found, word)
+    found = {
+        identifier: word
+        for identifier in {Path(name).stem, *_IDENTIFIER.findall(text)}
+        if (word := _word_in(identifier, tuple(words)))
+    }
+    if not found:  # text without any needs no tokens
+        return
+    for line, identifier in [(1, Path(name).stem), *identifiers(name, text)]:
+        if identifier in found:
+            yield Use(name, line, identifier, found[identifier])
+
+
+@cache
+def _word_in(identifier: str, words: tuple[Word, ...]) -> Word | None:
+    split = parts(identifier)
+    contained = (w for w in words if f"_{w.avoid}_" in split)
+    return next((w for w in contained if identifier not in w.allowed), None)
+
+
+@cache
+def _any_of(phrases: tuple[Word, ...]) -> re.Pattern[str]:
+    """Matches each of the phrases, the longest first."""
+    ordered = sorted((phrase.avoid for phrase in phrases), key=len, reverse=True)
+    patterns = (r"\s+".join(map(re.escape, avoid.split())) for avoid in ordered)
+    return re.compile(rf"(?<![\w`])(?:{'|'.join(patterns)})(?![\w`])", re.I)
 
 
 def in_text(name: str, text: str, phrases: list[Word]) -> Iterator[Use]:
     """Lines, or two consecutive ones, that contain a phrase to avoid."""
+    by_text = {phrase.avoid.lower(): phrase for phrase in phrases}
     flat = re.sub(
         r"\n[ \t]*(?:#|//+|\*)?[ \t]*", lambda found: " " * len(found[0]), text
     )
-    for phrase in phrases:
-        pattern = r"\s+".join(map(re.escape, phrase.avoid.split()))
-        for found in re.finditer(rf"(?<![\w`]){pattern}(?![\w`])", flat, re.I):
-            around = flat[max(found.start() - 40, 0) : found.end() + 40]
-            if not any(allowed in around for allowed in phrase.allowed):
-                line = text.count("\n", 0, found.start()) + 1
-                yield Use(name, line, phrase.avoid, phrase)
+    for found in _any_of(tuple(phrases)).finditer(flat):
+        phrase = by_text[" ".join(found[0].lower().split())]
+        around = flat[max(found.start() - 40, 0) : found.end() + 40]
+        if not any(allowed in around for allowed in phrase.allowed):
+            line = text.count("\n", 0, found.start()) + 1
+            yield Use(name, line, phrase.avoid, phrase)
 
 
 def uses(root: Path, files: Iterable[str], page: str) -> Iterator[Use]:
