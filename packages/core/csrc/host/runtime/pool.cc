@@ -4,11 +4,12 @@
 #include <sched.h>
 
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "proa/runtime/cpu_quota.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -244,23 +245,6 @@ ThreadPool& ThreadPool::global() {
   return *pool;
 }
 
-namespace {
-
-int quota_threads() {
-  std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r");
-  if (file == nullptr) return 0;
-  char text[64] = {};
-  const bool read = std::fgets(text, sizeof text, file) != nullptr;
-  std::fclose(file);
-  char *middle = text, *end = text;  // "<quota> <period>", or "max <period>"
-  const long long quota = read ? std::strtoll(text, &middle, 10) : 0;
-  const long long period = std::strtoll(middle, &end, 10);
-  if (quota <= 0 || period <= 0) return 0;
-  return static_cast<int>((quota + period - 1) / period);
-}
-
-}  // namespace
-
 int default_threads() {
   if (const char* text = std::getenv("PROA_NUM_THREADS")) {
     const long wanted = std::strtol(text, nullptr, 10);
@@ -268,7 +252,7 @@ int default_threads() {
   }
   cpu_set_t set;
   int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  const int quota = quota_threads();
+  const int quota = cpu_quota();
   if (quota > 0 && quota < count) count = quota;
   return count < 1 ? 1 : count;
 }
