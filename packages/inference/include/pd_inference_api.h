@@ -109,14 +109,16 @@ void PD_ConfigSetBfloat16Op(PD_Config* pd_config, size_t ops_num, const char** o
 /* Arrays always share one arena; these say what was requested. */
 void PD_ConfigEnableMemoryOptim(PD_Config* pd_config);
 PD_Bool PD_ConfigMemoryOptimEnabled(const PD_Config* pd_config);
-/* A graph runs as its file has it; what was requested. Passes run in `proa-infer optimize`. */
+/* With PD_FALSE no pass runs at load; those that wrote the file are in its graph. */
 void PD_ConfigSwitchIrOptim(PD_Config* pd_config, PD_Bool x);
 PD_Bool PD_ConfigIrOptim(const PD_Config* pd_config);
 /* With PD_TRUE PD_PredictorCreate fails: graphs are printed by `proa-infer inspect`. */
 void PD_ConfigSwitchIrDebug(PD_Config* pd_config, PD_Bool x);
-/* Names of the passes that wrote the model; empty if none did, NULL if it cannot be read. */
+/* Names of the passes that wrote the model and run at load; empty if there are none, NULL if it
+ * cannot be read. */
 PD_OneDimArrayCstr* PD_ConfigAllPasses(PD_Config* pd_config);
-/* Passes have run when a file was written: each of these makes PD_PredictorCreate fail. */
+/* As proa_config_append_pass and proa_config_delete_pass: a pass that would rewrite the graph makes
+ * PD_PredictorCreate fail. */
 void PD_ConfigAppendPass(PD_Config* pd_config, const char* pass);
 void PD_ConfigInsertPass(PD_Config* pd_config, size_t idx, const char* pass);
 void PD_ConfigDeletePass(PD_Config* pd_config, const char* pass);

@@ -132,6 +132,21 @@ proa_status proa_config_set_key(proa_config* config, proa_key_callback key, void
  * the next call. */
 proa_status proa_config_metadata(proa_config* config, const char* key, const char** value);
 
+/* Graph passes. Those that rewrite a graph run when its file is written, by `proa-infer optimize`;
+ * `chain_elementwise`, by which elementwise operators run block by block, is chosen at load.
+ *
+ * Sets *names to those that wrote the file and run at load, in order, with commas; "" without a
+ * model. The text is valid until the next call. */
+proa_status proa_config_passes(proa_config* config, const char** names);
+/* Adds a pass at the end, or takes it out. PROA_NOT_FOUND if one to take out is not in the list,
+ * PROA_UNIMPLEMENTED for one that would rewrite the graph: the message says how to write the file.
+ */
+proa_status proa_config_append_pass(proa_config* config, const char* name);
+proa_status proa_config_delete_pass(proa_config* config, const char* name);
+/* 0: run no passes at load. */
+proa_status proa_config_set_ir_optim(proa_config* config, int32_t on);
+int32_t proa_config_ir_optim(const proa_config* config);
+
 /* A predictor of a config, which may change or end thereafter. On failure *predictor is NULL. */
 proa_status proa_predictor_create(const proa_config* config, proa_predictor** predictor);
 

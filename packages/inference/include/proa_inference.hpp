@@ -22,6 +22,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -30,12 +31,13 @@
 namespace proa {
 namespace inference {
 
-/// The graph passes that wrote a model: its graph runs as the file has it. `proa-infer optimize`
-/// writes a model after its passes, of which Python can choose.
+/// The graph passes of a config, read from its model. Those that rewrite a graph ran when its file
+/// was written (`proa-infer optimize`): they cannot be taken out, nor others added. What is chosen
+/// at load is `chain_elementwise`. Part of a Config, which must live as long.
 class PassStrategy {
  public:
   PassStrategy() = default;
-  explicit PassStrategy(std::vector<std::string> passes) : passes_(std::move(passes)) {}
+  explicit PassStrategy(proa_config* config) : config_(config) { read(); }
   const std::vector<std::string>& AllPasses() const { return passes_; }
   std::vector<std::string> AnalysisPasses() const { return passes_; }
   /// The names, one a line.
@@ -44,22 +46,59 @@ class PassStrategy {
     for (const std::string& pass : passes_) text += "- " + pass + "\n";
     return text;
   }
-  void ClearPasses() { refuse("ClearPasses"); }
-  void TurnOnDebug() { refuse("TurnOnDebug"); }
-  void SetPasses(const std::initializer_list<std::string>&) { refuse("SetPasses"); }
-  void AppendPass(const std::string&) { refuse("AppendPass"); }
-  void AppendAnalysisPass(const std::string&) { refuse("AppendAnalysisPass"); }
-  void InsertPass(std::size_t, const std::string&) { refuse("InsertPass"); }
-  void DeletePass(std::size_t) { refuse("DeletePass"); }
-  void DeletePass(const std::string&) { refuse("DeletePass"); }
-
- private:
-  [[noreturn]] static void refuse(const char* name) {
+  void AppendPass(const std::string& name) {
+    internal::check(proa_config_append_pass(config_, name.c_str()));
+    read();
+  }
+  void AppendAnalysisPass(const std::string& name) { AppendPass(name); }
+  /// As AppendPass at the end, where what can be added runs.
+  void InsertPass(std::size_t index, const std::string& name) {
+    check_index("InsertPass", index, passes_.size() + 1);
+    AppendPass(name);
+  }
+  void DeletePass(const std::string& name) {
+    internal::check(proa_config_delete_pass(config_, name.c_str()));
+    read();
+  }
+  void DeletePass(std::size_t index) {
+    check_index("DeletePass", index, passes_.size());
+    DeletePass(std::string(passes_[index]));
+  }
+  void ClearPasses() { SetPasses({}); }
+  /// These and no others: each that is not among them is taken out, each other one added.
+  void SetPasses(const std::initializer_list<std::string>& names) {
+    const std::set<std::string> wanted(names);
+    for (std::size_t i = passes_.size(); i-- > 0;) {
+      const std::string name = passes_[i];
+      if (wanted.count(name) == 0) DeletePass(name);
+    }
+    for (const std::string& name : names) AppendPass(name);
+  }
+  void TurnOnDebug() {
     throw Error(
         PROA_UNIMPLEMENTED,
-        std::string("[PassStrategy::") + name +
-            "] expected the passes that wrote the model: `proa-infer optimize` runs others");
+        "[PassStrategy::TurnOnDebug] expected passes that run here, got those that ran when "
+        "the file was written: Python's Config.switch_ir_debug() writes their graphs");
   }
+
+ private:
+  void read() {
+    const char* names = nullptr;
+    internal::check(proa_config_passes(config_, &names));
+    passes_.clear();
+    for (std::string left = names; !left.empty();) {
+      const std::size_t end = left.find(',');
+      passes_.push_back(left.substr(0, end));
+      left = end == std::string::npos ? std::string() : left.substr(end + 1);
+    }
+  }
+  static void check_index(const char* where, std::size_t index, std::size_t end) {
+    if (index < end) return;
+    throw Error(PROA_OUT_OF_RANGE, std::string("[PassStrategy::") + where +
+                                       "] index must be in [0, " + std::to_string(end) + "), got " +
+                                       std::to_string(index));
+  }
+  proa_config* config_ = nullptr;
   std::vector<std::string> passes_;
 };
 using PaddlePassBuilder = PassStrategy;
@@ -77,7 +116,6 @@ class Config {
         key_(other.key_),
         cache_dir_(other.cache_dir_),
         memory_optim_(other.memory_optim_),
-        ir_optim_(other.ir_optim_),
         profile_(other.profile_),
         accelerate_(other.accelerate_),
         quiet_(other.quiet_) {
@@ -133,24 +171,14 @@ class Config {
   void SetMKLDNNOp(const std::unordered_set<std::string>&) {}
   void EnableMemoryOptim(bool x = true) { memory_optim_ = x; }
   bool enable_memory_optim() const { return memory_optim_; }
-  void SwitchIrOptim(int x = true) { ir_optim_ = x != 0; }
-  bool ir_optim() const { return ir_optim_; }
+  void SwitchIrOptim(int x = true) { internal::check(proa_config_set_ir_optim(get(), x)); }
+  bool ir_optim() const { return proa_config_ir_optim(get()) != 0; }
   void SwitchIrDebug(int x = true) {
     if (x != 0) internal::refuse("SwitchIrDebug", "graph passes, which `proa-infer` runs");
   }
-  /// The passes that wrote the model, which is read; none if there is no model yet.
+  /// The passes that wrote the model, which is read, and run at load; none without a model.
   PassStrategy* pass_builder() {
-    const char* names = nullptr;
-    if (model_from_memory() || !prog_file().empty()) {
-      internal::check(proa_config_metadata(get(), "passes", &names));
-    }
-    std::vector<std::string> passes;
-    for (std::string left = names == nullptr ? "" : names; !left.empty();) {
-      const std::size_t end = left.find(',');
-      passes.push_back(left.substr(0, end));
-      left = end == std::string::npos ? std::string() : left.substr(end + 1);
-    }
-    passes_ = PassStrategy(std::move(passes));
+    passes_ = PassStrategy(get());
     return &passes_;
   }
   void SetOptimCacheDir(const std::string& path) { cache_dir_ = path; }
@@ -238,7 +266,7 @@ class Config {
   std::shared_ptr<KeyCallback> key_;
   PassStrategy passes_;
   std::string cache_dir_;
-  bool memory_optim_ = false, ir_optim_ = true, profile_ = false, accelerate_ = true;
+  bool memory_optim_ = false, profile_ = false, accelerate_ = true;
   bool quiet_ = false;
 };
 

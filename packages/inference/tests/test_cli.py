@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from inference_models import write_mlp
 
+from proa_inference import Config, create_predictor
 from proa_inference.cli import main
 
 
@@ -41,6 +42,25 @@ def test_optimize_writes_a_smaller_graph(path, tmp_path, capsys):
     assert main(["optimize", path, str(out)]) == 0
     assert main(["inspect", str(out)]) == 0
     assert "linear_act" in capsys.readouterr().out
+
+
+def written_passes(model):
+    config = Config(model)
+    config.switch_ir_optim(False)
+    return create_predictor(config).metadata()["passes"].split(",")
+
+
+def test_optimize_takes_passes_out_and_adds_them(path, tmp_path, capsys):
+    out = str(tmp_path / "fused.proa")
+    options = ["--delete-pass", "fuse_epilogue", "--delete-pass", "fuse_relu"]
+    assert main(["optimize", path, out, *options]) == 0
+    assert main(["inspect", out]) == 0
+    assert "linear_act" not in capsys.readouterr().out
+    assert {"fuse_bias", "fuse_epilogue"} & set(written_passes(out)) == {"fuse_bias"}
+    assert main(["optimize", path, out, "--append-pass", "round_recurrent"]) == 0
+    assert written_passes(out)[-2:] == ["round_recurrent", "chain_elementwise"]
+    assert main(["optimize", path, out, "--delete-pass", "none"]) == 1
+    assert "got 'none'" in capsys.readouterr().err
 
 
 def test_errors_are_one_line_and_a_code(tmp_path, capsys):

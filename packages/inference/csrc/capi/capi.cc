@@ -50,6 +50,7 @@ proa_status status_of(Status status) {
 proa::EngineOptions options(int32_t threads) {
   proa::EngineOptions o;
   o.threads = threads;
+  o.stored_chains = true;
   return o;
 }
 
@@ -128,6 +129,8 @@ proa_status absent(const char* where, const std::string& path) {
 proa_status status_of_exception(const char* where) {
   try {
     throw;
+  } catch (const Failed& noted) {
+    return noted.status;
   } catch (const EngineError& e) {
     const proa_status status = fail(status_of(e.status), e.what());
     last_stack = e.stack();

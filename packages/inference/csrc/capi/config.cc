@@ -1,7 +1,10 @@
 // Configs, and predictors of them.
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -20,6 +23,7 @@ proa::EngineOptions options(const proa_config& config) {
   o.threads = config.threads;
   o.max_plans = config.plans;
   o.max_plan_bytes = config.plan_bytes;
+  o.stored_chains = config.optimize && config.chains;
   return o;
 }
 
@@ -89,12 +93,44 @@ std::unique_ptr<proa::Engine> load(const proa_config& config) {
   return load_encrypted(config, bytes.data(), bytes.size());
 }
 
-std::vector<std::pair<std::string, std::string>> metadata(const proa_config& config) {
-  std::vector<uint8_t> bytes = config.in_memory ? config.bytes : read_file(config.path);
-  if (proa::capi::is_encrypted(bytes.data(), bytes.size())) {
-    bytes = decrypted(config, bytes.data(), bytes.size());
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+/// A file's bytes for as long as this lives; only what is looked at is read.
+class Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+      const auto size = static_cast<size_t>(status.st_size);
+      void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+      if (memory != MAP_FAILED) data_ = memory, size_ = size;
+    }
+    if (file >= 0) close(file);
   }
-  return proa::model_metadata(bytes.data(), bytes.size());
+  ~Mapping() {
+    if (data_ != nullptr) munmap(data_, size_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  const uint8_t* data() const { return static_cast<const uint8_t*>(data_); }
+  size_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+Metadata metadata_of(const proa_config& config, const uint8_t* bytes, size_t size) {
+  if (!proa::capi::is_encrypted(bytes, size)) return proa::model_metadata(bytes, size);
+  const std::vector<uint8_t> plain = decrypted(config, bytes, size);
+  return proa::model_metadata(plain.data(), plain.size());
+}
+
+Metadata metadata(const proa_config& config) {
+  if (config.in_memory) return metadata_of(config, config.bytes.data(), config.bytes.size());
+  const Mapping file(config.path);
+  return metadata_of(config, file.data(), file.size());
 }
 
 /// Graphs are rewritten ahead of time, by Python; such a file says so.

@@ -20,7 +20,7 @@ struct PD_Config {
   proa_config* config = nullptr;
   std::string folder, params;
   std::string refused;  // why no predictor can be made of it, the first reason
-  bool accelerated = true, memory_optim = false, ir_optim = true, profile = false;
+  bool accelerated = true, memory_optim = false, profile = false;
   bool quiet = false, is_valid = true;
   ~PD_Config() { proa_config_free(config); }
 };
@@ -106,6 +106,17 @@ void refuse(PD_Config* config, const char* where, const std::string& what) {
         std::string("[") + where + "] expected a predictor on the CPU, got a call for " + what;
     if (config->refused.empty()) config->refused = text;
     fail(PROA_UNIMPLEMENTED, text);
+  });
+}
+
+/// Notes a failure of a function of ours as one of `where`, for PD_PredictorCreate.
+void note(PD_Config* config, const char* where, proa_status status) {
+  if (status == PROA_OK) return;
+  guarded(where, [&] {
+    const std::string text = proa_last_error();
+    const std::string own = std::string("[") + where + text.substr(text.find(']'));
+    if (config->refused.empty()) config->refused = own;
+    fail(status, own);
   });
 }
 
@@ -304,10 +315,10 @@ PROA_EXPORT PD_Bool PD_ConfigIsValid(const PD_Config* c) {
   return c != nullptr && c->is_valid ? PD_TRUE : PD_FALSE;
 }
 PROA_EXPORT void PD_ConfigSwitchIrOptim(PD_Config* c, PD_Bool on) {
-  if (is_given(c, "PD_ConfigSwitchIrOptim")) c->ir_optim = on != 0;
+  if (is_given(c, "PD_ConfigSwitchIrOptim")) proa_config_set_ir_optim(c->config, on != 0);
 }
 PROA_EXPORT PD_Bool PD_ConfigIrOptim(const PD_Config* c) {
-  return c != nullptr && c->ir_optim ? PD_TRUE : PD_FALSE;
+  return c != nullptr && proa_config_ir_optim(c->config) != 0 ? PD_TRUE : PD_FALSE;
 }
 PROA_EXPORT void PD_ConfigSwitchIrDebug(PD_Config* c, PD_Bool on) {
   if (on != 0) refuse(c, "PD_ConfigSwitchIrDebug", "graph passes, which `proa-infer` runs");
@@ -317,20 +328,20 @@ PROA_EXPORT PD_OneDimArrayCstr* PD_ConfigAllPasses(PD_Config* c) {
   const char* passes = nullptr;
   if (!is_given(c, kWhere)) return nullptr;
   if (proa_config_metadata(c->config, "passes", &passes) != PROA_OK) return nullptr;
-  return given<PD_OneDimArrayCstr>(kWhere,
-                                   [&] { return texts(split(passes == nullptr ? "" : passes)); });
+  if (proa_config_passes(c->config, &passes) != PROA_OK) return nullptr;
+  return given<PD_OneDimArrayCstr>(kWhere, [&] { return texts(split(passes)); });
 }
-#define PD_OF_PASSES "a graph pass, which `proa-infer optimize` runs"
-PROA_EXPORT void PD_ConfigAppendPass(PD_Config* c, const char*) {
-  refuse(c, "PD_ConfigAppendPass", PD_OF_PASSES);
+PROA_EXPORT void PD_ConfigAppendPass(PD_Config* c, const char* pass) {
+  constexpr const char* kWhere = "PD_ConfigAppendPass";
+  if (is_given(c, kWhere)) note(c, kWhere, proa_config_append_pass(c->config, pass));
 }
-PROA_EXPORT void PD_ConfigInsertPass(PD_Config* c, size_t, const char*) {
-  refuse(c, "PD_ConfigInsertPass", PD_OF_PASSES);
+PROA_EXPORT void PD_ConfigInsertPass(PD_Config* c, size_t, const char* pass) {
+  PD_ConfigAppendPass(c, pass);  // what can be added at all runs last
 }
-PROA_EXPORT void PD_ConfigDeletePass(PD_Config* c, const char*) {
-  refuse(c, "PD_ConfigDeletePass", PD_OF_PASSES);
+PROA_EXPORT void PD_ConfigDeletePass(PD_Config* c, const char* pass) {
+  constexpr const char* kWhere = "PD_ConfigDeletePass";
+  if (is_given(c, kWhere)) note(c, kWhere, proa_config_delete_pass(c->config, pass));
 }
-#undef PD_OF_PASSES
 PROA_EXPORT void PD_ConfigSetOptimCacheDir(PD_Config*, const char*) {}
 PROA_EXPORT void PD_ConfigDisableFCPadding(PD_Config*) {}
 PROA_EXPORT PD_Bool PD_ConfigUseFcPadding(const PD_Config*) { return PD_FALSE; }

@@ -28,6 +28,10 @@ proa_status missing(const char* where, const char* what);
 bool is_absent(const std::string& path);
 proa_status absent(const char* where, const std::string& path);
 std::unique_ptr<proa_predictor> wrap(std::unique_ptr<Engine> engine);
+/// Thrown where a failure was noted already.
+struct Failed {
+  proa_status status;
+};
 /// The status of the exception that is being handled, whose message becomes the last failure.
 proa_status status_of_exception(const char* where);
 
@@ -58,9 +62,11 @@ struct proa_config {
   int32_t threads = 0, plans = 8;
   size_t plan_bytes = 0;
   bool bf16 = false;
+  bool optimize = true, chains = true;  // whether elementwise chains run block by block: both
   proa_key_callback key = nullptr;
   void* key_context = nullptr;
   std::string metadata;  // the text that proa_config_metadata gave last
+  std::string passes;    // and proa_config_passes
 };
 
 struct proa_predictor {

@@ -75,6 +75,16 @@ static int test_config(const char* path, const char* folder, const char* passes)
   int found = 0;
   for (size_t i = 0; i < names->size; ++i) found += strcmp(names->data[i], "fuse_epilogue") == 0;
   CHECK(found == 1 && names->size > 5);
+  CHECK(strcmp(names->data[names->size - 1], "chain_elementwise") == 0);
+  const size_t count = names->size;
+  PD_OneDimArrayCstrDestroy(names);
+  PD_ConfigDeletePass(config, "chain_elementwise");
+  names = PD_ConfigAllPasses(config);
+  CHECK(names->size == count - 1);
+  PD_OneDimArrayCstrDestroy(names);
+  PD_ConfigInsertPass(config, count - 1, "chain_elementwise");
+  names = PD_ConfigAllPasses(config);
+  CHECK(names->size == count);
   PD_OneDimArrayCstrDestroy(names);
   PD_ConfigDeletePass(config, "fuse_epilogue");
   CHECK(fails_with(config, "[PD_ConfigDeletePass]"));

@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     optimize.add_argument("model")
     optimize.add_argument("output", type=Path)
+    _add_passes(optimize)
     _add_bf16(optimize)
     compare = commands.add_parser(
         "compare", help="run two models on the same input and compare layer by layer"
@@ -90,6 +91,17 @@ def _add_shapes(command: argparse.ArgumentParser) -> None:
         metavar="NAME=1,3,224,224",
         help="the shape of one input (once for each)",
     )
+
+
+def _add_passes(command: argparse.ArgumentParser) -> None:
+    for kind, text in (("delete", "takes out"), ("append", "adds at the end")):
+        command.add_argument(
+            f"--{kind}-pass",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"{text} a graph pass (once for each)",
+        )
 
 
 def _add_bf16(command: argparse.ArgumentParser) -> None:
@@ -176,10 +188,15 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from proa.ir import file
-    from proa_inference.optimize import optimized_program
+    from proa_inference.optimize import optimized_program, write_optimized
 
-    file.write(optimized_program(_config(options.model, options)), options.output)
+    config = _config(options.model, options)
+    builder = config.pass_builder()
+    for name in options.delete_pass:
+        builder.delete_pass(name)
+    for name in options.append_pass:
+        builder.append_pass(name)
+    write_optimized(optimized_program(config), config, options.output)
 
 
 def _compare(options: argparse.Namespace) -> None:

@@ -19,7 +19,9 @@ Content = bytes | memoryview
 
 _log = logging.getLogger("proa_inference")
 _OPTIMIZED = "_optimized.proa"
-_PASSES = "passes"  # of the metadata: names of those that wrote the graph
+# Of the metadata: names of the passes that wrote the graph, and the chains of the last,
+# as <first node>+<nodes>, which the C library runs block by block.
+_PASSES, _CHAINS = "passes", "chains"
 
 
 def optimized_program(config: Config) -> Program:
@@ -52,6 +54,7 @@ def _run_passes(program: Program, config: Config) -> None:
     else:
         passes.apply(program, names)
     program.metadata[_PASSES] = ",".join(names)
+    program.metadata.pop(_CHAINS, None)
     if not config.glog_info_disabled():
         after = sum(1 for _ in program.nodes())
         _log.info("%d passes: %d nodes became %d", len(names), before, after)
@@ -64,6 +67,23 @@ def _apply_in_steps(program: Program, names: list[str], folder: Path) -> None:
         passes.apply(program, [name])
         (folder / f"{i}_{name}.txt").write_text(f"{program}\n", encoding="utf-8")
     passes.apply(program, names)
+
+
+def write_optimized(program: Program, config: Config, path: Path) -> None:
+    """Write an `optimized_program`, with its elementwise chains if they are among the
+    passes. Its nodes may change their order.
+    """
+    if _runs_chains(config):
+        passes.apply(program, [CHAINS])
+        spans = passes.chain_spans(program)
+        program.metadata[_CHAINS] = " ".join(f"{at}+{count}" for at, count in spans)
+        names = [*filter(None, program.metadata[_PASSES].split(",")), CHAINS]
+        program.metadata[_PASSES] = ",".join(names)
+    file.write(program, path)
+
+
+def _runs_chains(config: Config) -> bool:
+    return config.ir_optim() and CHAINS in config.pass_builder().all_passes()
 
 
 def engine_of_program(
@@ -80,7 +100,7 @@ def engine_of_program(
             afterwards: the engine releases what it does not need of them.
     """
     chains = []
-    if config.ir_optim() and CHAINS in config.pass_builder().all_passes():
+    if _runs_chains(config):
         passes.apply(program, [CHAINS])
         chains = passes.chain_spans(program)
     graph, weights = file.to_parts(program)
@@ -106,7 +126,7 @@ def build_engine(config: Config) -> Engine:
         content = config.content()
         program = _optimized(file.from_bytes(content), config)
         if config.saves_optim_model():
-            file.write(program, _optimized_path(config))
+            write_optimized(program, config, _optimized_path(config))
         if delegates:
             engine = _partitioned(program, config, delegates)
         else:

@@ -1,5 +1,6 @@
 #include "proa/runtime/engine.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
@@ -224,11 +225,37 @@ struct Engine::Impl {
     }
   }
 
+  /// Those of the metadata, "<first>+<count>" with spaces; none from where it is not so on.
+  std::vector<EngineChain> read_chains() const {
+    std::vector<EngineChain> chains;
+    for (const auto& [key, text] : model->metadata) {
+      if (key != "chains") continue;
+      unsigned long long end = 0;
+      for (const char* at = text.c_str(); *at != 0;) {
+        char* next = nullptr;
+        const unsigned long long first = strtoull(at, &next, 10);
+        if (next == at || *next != '+') return chains;
+        const unsigned long long count = strtoull(at = next + 1, &next, 10);
+        if (next == at || first < end || first > node_count() || count > node_count() - first) {
+          return chains;
+        }
+        chains.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(count)});
+        end = first + count;
+        at = next;
+      }
+    }
+    return chains;
+  }
+
+  uint32_t node_count() const {
+    return flow.has_value() ? model->view.node_count() : model->main->prepared.node_count();
+  }
+
   void take_chains() {
+    if (options.stored_chains) options.chains = read_chains();
     uint32_t chains_end = 0;
     for (const EngineChain& chain : options.chains) {
-      const uint32_t nodes =
-          flow.has_value() ? model->view.node_count() : model->main->prepared.node_count();
+      const uint32_t nodes = node_count();
       if (chain.first < chains_end || chain.first > nodes || chain.count > nodes - chain.first) {
         throw EngineError(Status::kInvalidArgument,
                           "[Engine] expected chains of nodes in order, got others");

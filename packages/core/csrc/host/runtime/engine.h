@@ -86,6 +86,7 @@ struct EngineOptions {
   size_t max_plan_bytes = 0;  // of their tables, beyond which all but the last are dropped; 0: any
   bool verify_checksum = true;      // read the whole file once and find flipped bits
   std::vector<EngineChain> chains;  // in order and apart from each other
+  bool stored_chains = false;       // take those that the file's metadata names, if it does
   /// How each node is computed, where that was measured; empty with control flow.
   std::vector<uint8_t> strategies;  // Strategy of proa/base/call.h
   EngineUpdates updates;            // engines that have them have no clones
