@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -82,6 +83,20 @@ def wheel_sizes(
         sizes = [w.stat().st_size for w in (ROOT / folder).glob(f"{name}-*.whl")]
         value = max(sizes) / 1e6 if sizes else None
         yield Measure(f"{kind} {name}", value, budget / 1e6, "MB")
+
+
+def inference_libraries(budget: float) -> Iterator[Measure]:
+    """What a program in C needs: the engine, and the functions over it."""
+    found = {}
+    for name in ("proa", "proa_inference"):
+        for wheel in (ROOT / "dist").glob(f"{name}-*.whl"):
+            with zipfile.ZipFile(wheel) as files:
+                for entry in files.infolist():
+                    if re.search(r"/lib/lib\w+\.so$", entry.filename):
+                        size = max(entry.file_size, found.get(entry.filename, 0))
+                        found[entry.filename] = size
+    total = sum(found.values()) / 1e6 if len(found) == 2 else None
+    yield Measure("inference libraries", total, budget / 1e6, "MB")
 
 
 def import_cost(budgets: dict[str, float]) -> Iterator[Measure]:
@@ -157,6 +172,8 @@ def main() -> int:
     options = parser.parse_args()
     budgets = read_budgets(BUDGETS.read_text())
     measures = list(wheel_sizes(budgets["wheels"])) if not options.light else []
+    if not options.light:
+        measures += inference_libraries(budgets["inference"]["libraries"])
     if options.light:
         measures += wheel_sizes(budgets["light"], "dist/scalar", "light wheel")
     if not options.skip_import:

@@ -1,17 +1,19 @@
 """The interface of Paddle Inference: its names, and what they do here."""
 
 import logging
+import os
 from enum import Enum
 from pathlib import Path
 
 import numpy as np
 import pytest
-from inference_models import batch, check_mlp, mlp, write_loop
+from inference_models import batch, check_mlp, mlp, write_loop, write_mlp
 
 import proa
 import proa_inference as inference
 from proa.errors import (
     InvalidArgumentError,
+    InvalidTypeError,
     NotFoundError,
     OutOfRangeError,
     PreconditionNotMetError,
@@ -126,6 +128,34 @@ def test_debugging_writes_the_graph_after_each_pass(path, tmp_path):
     assert "linear" in (tmp_path / "graphs" / "0_recorded.txt").read_text()
     saved = create_predictor(Config(tmp_path / "graphs" / "_optimized.proa"))
     check_mlp(saved.run([batch(2)]), batch(2))
+
+
+def test_a_saved_model_is_read_by_later_loads(tmp_path, caplog):
+    model = write_mlp(tmp_path / "mlp.proa")
+    saved = tmp_path / "cache" / "_optimized.proa"
+
+    def load(change=lambda config: None):
+        """What the passes said: nothing if a saved model was read."""
+        config = Config(model)
+        config.set_optim_cache_dir(tmp_path / "cache")
+        config.enable_save_optim_model()
+        change(config)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="proa_inference"):
+            check_mlp(create_predictor(config).run([batch(2)]), batch(2))
+        return "passes" in caplog.text
+
+    assert load()
+    written = saved.read_bytes()
+    assert not load() and not load()
+    assert load(lambda c: c.delete_pass("fuse_epilogue"))  # it is of other passes
+    assert load() and saved.read_bytes() == written
+    saved.write_bytes(written[:-9])  # damaged
+    assert load() and not load()
+    assert saved.read_bytes() == written
+    os.utime(model, ns=(1, 1))  # the model is another
+    assert load() and not load()
+    assert load(lambda c: c.enable_tuning(tmp_path / "tuning"))
 
 
 def test_messages_are_logged_unless_disabled(path, caplog):
@@ -321,3 +351,32 @@ def test_weights_of_16_bits_take_half_the_file(tmp_path, precision, keep):
     np.testing.assert_allclose(got, want, rtol=0, atol=4 * bound)
     with pytest.raises(InvalidArgumentError, match="Half or Bfloat16"):
         inference.convert_to_mixed_precision(path, "", small, "", PrecisionType.Int8)
+
+
+def test_what_is_no_such_argument_is_named(path):
+    config, predictor = Config(path), create_predictor(Config(path))
+    x = predictor.get_input_handle("x")
+    for call, message in [
+        (lambda: Config(123), r"\[Config\] model must be a path, got 123"),
+        (lambda: config.set_model_buffer("text"), r"expected bytes .*, got 'text'"),
+        (lambda: config.set_params_file(1), r"path must be a path, got 1"),
+        (lambda: config.set_cpu_math_library_num_threads("2"), "threads .* got '2'"),
+        (lambda: config.set_cpu_math_library_num_threads(1.5), "threads .* got 1.5"),
+        (lambda: config.set_plan_cache("1"), "count must be an int, got '1'"),
+        (lambda: config.set_plan_cache(1, None), "max_bytes must be an int, got None"),
+        (lambda: config.set_optim_cache_dir(3), "path must be a path, got 3"),
+        (lambda: config.set_cipher_key(3), "key must be a function, got 3"),
+        (lambda: config.add_delegate(3), "the methods takes, compile, got 3 without"),
+        (lambda: create_predictor(path), "expected a Config, got"),
+        (lambda: inference.PredictorPool(config, "2"), "size must be an int, got '2'"),
+        (lambda: predictor.run({"x": batch(1)}), r"array for each of x, .* got \{'x'"),
+        (lambda: predictor.register_output_hook(3), "hook must be a function, got 3"),
+        (lambda: x.reshape("ab"), "sizes must be an int, got 'a'"),
+        (lambda: inference.get_num_bytes_of_data_type(3), "a DataType, got 3"),
+    ]:
+        with pytest.raises(InvalidTypeError, match=message) as caught:
+            call()
+        assert isinstance(caught.value, TypeError)
+    config.set_cpu_math_library_num_threads(np.int64(2))
+    assert config.cpu_math_library_num_threads() == 2
+    check_mlp(predictor.run([batch(2)]), batch(2))

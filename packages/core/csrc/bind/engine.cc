@@ -298,7 +298,9 @@ void bind_files(py::class_<Engine>& engine, const TakeSignals& take_signals) {
           "load",
           [take_signals](const std::string& path, int threads, int max_plans, bool verify) {
             const bind::WithoutLock others;
-            return Engine::load(path, options_of(threads, max_plans, verify, take_signals));
+            EngineOptions o = options_of(threads, max_plans, verify, take_signals);
+            o.stored_chains = true;
+            return Engine::load(path, o);
           },
           py::arg("path"), py::arg("threads") = 0, py::arg("max_plans") = 8,
           py::arg("verify") = true)

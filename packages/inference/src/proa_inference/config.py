@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from proa.errors import InvalidArgumentError, NotFoundError
+from proa.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from proa_inference.arguments import has_methods, integer
+from proa_inference.arguments import path as path_of
 from proa_inference.bfloat16 import Bfloat16
 from proa_inference.delegate import Delegate, LiteDelegate, OnnxRuntimeDelegate
 from proa_inference.devices import Devices
@@ -90,7 +92,7 @@ class Config(Bfloat16, Devices, Tuning):
         Raises:
             NotFoundError: If there is no such file.
         """
-        params = Path(fspath(path))
+        params = Path(path_of("Config.set_params_file", "path", path))
         if not params.is_file():
             raise NotFoundError(f"[Config] params must be a file, got {str(params)!r}")
         program = self._source.program
@@ -107,13 +109,19 @@ class Config(Bfloat16, Devices, Tuning):
 
         Raises:
             InvalidArgumentError: If a size is not that of its bytes.
+            InvalidTypeError: If it is given anything else.
         """
+        where = "Config.set_model_buffer"
+        for part in (content, *parts):
+            if not isinstance(part, (bytes, bytearray, memoryview, int)):
+                raise InvalidTypeError(
+                    f"[{where}] expected bytes and their sizes, got {part!r:.80}"
+                )
         texts = [content, *(part for part in parts if not isinstance(part, int))]
         for text, size in zip(texts, [p for p in parts if isinstance(p, int)]):  # noqa: B905
             if size != len(text):
                 raise InvalidArgumentError(
-                    f"[Config.set_model_buffer] expected the size of the bytes, "
-                    f"{len(text)}, got {size}"
+                    f"[{where}] expected the size of the bytes, {len(text)}, got {size}"
                 )
         params = bytes(texts[1]) if len(texts) > 1 and texts[1] else None
         self._source = replace(self._source, program=bytes(content), params=params)
@@ -122,7 +130,12 @@ class Config(Bfloat16, Devices, Tuning):
         """The key of an encrypted model: 32 bytes, or a function that returns them.
 
         The function is called when the model is read; the model is decrypted in memory.
+
+        Raises:
+            InvalidTypeError: If it is neither bytes nor a function.
         """
+        if not isinstance(key, (bytes, bytearray, memoryview)):
+            has_methods("Config.set_cipher_key", "key", key)
         self._source = replace(self._source, key=key)
 
     def prog_file(self) -> str:
@@ -164,9 +177,7 @@ class Config(Bfloat16, Devices, Tuning):
         Raises:
             InvalidArgumentError: If negative.
         """
-        if threads < 0:
-            raise InvalidArgumentError(f"[Config] threads must be >= 0, got {threads}")
-        self._threads = threads
+        self._threads = integer("Config", "threads", threads, 0)
 
     def cpu_math_library_num_threads(self) -> int:
         """What `set_cpu_math_library_num_threads` said, 0 at first."""
@@ -182,10 +193,13 @@ class Config(Bfloat16, Devices, Tuning):
         Raises:
             InvalidArgumentError: If the count is less than 1 or the bytes negative.
         """
+        where = "Config.set_plan_cache"
+        count = integer(where, "count", count)
+        max_bytes = integer(where, "max_bytes", max_bytes)
         if count < 1 or max_bytes < 0:
             raise InvalidArgumentError(
-                "[Config.set_plan_cache] expected count >= 1 and max_bytes >= 0, got "
-                f"{count} and {max_bytes}"
+                f"[{where}] expected count >= 1 and max_bytes >= 0, got {count} and "
+                f"{max_bytes}"
             )
         self._plans, self._plan_bytes = count, max_bytes
 
@@ -260,7 +274,7 @@ class Config(Bfloat16, Devices, Tuning):
         """The folder for what `switch_ir_debug` and `enable_save_optim_model` write; it
         is made if it is not there.
         """
-        self._cache_dir = fspath(path)
+        self._cache_dir = path_of("Config.set_optim_cache_dir", "path", path)
 
     def optim_cache_dir(self) -> str:
         """What `set_optim_cache_dir` said."""
@@ -269,6 +283,10 @@ class Config(Bfloat16, Devices, Tuning):
     def enable_save_optim_model(self, save_optimized_model: bool = True) -> None:
         """Write the model after its passes as ``_optimized.proa`` into
         `set_optim_cache_dir`, or else beside the model.
+
+        Later loads of the same ``.proa`` file, unchanged, with the same passes,
+        precision and version of Proa read that instead and run no passes, unless they
+        are tuned or have delegates.
         """
         self._save_optimized = save_optimized_model
 
@@ -280,7 +298,13 @@ class Config(Bfloat16, Devices, Tuning):
     # ----------------------------------------------------------
 
     def add_delegate(self, delegate: Delegate) -> None:
-        """Let another engine run the parts of the graph that it takes."""
+        """Let another engine run the parts of the graph that it takes.
+
+        Raises:
+            InvalidTypeError: If it has not the methods of a `Delegate`.
+        """
+        where = "Config.add_delegate"
+        has_methods(where, "delegate", delegate, "takes", "compile")
         self._delegates.append(delegate)
 
     def delegates(self) -> list[Delegate]:

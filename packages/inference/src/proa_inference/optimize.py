@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import os
 from pathlib import Path
 
-from proa.errors import UnimplementedError, VersionError
+import proa
+from proa.errors import Error, UnimplementedError, VersionError
 from proa.ir import Program, file, passes
 from proa.ir.precision import compute_in_bfloat16
 from proa.runtime import Engine, engine_from_bytes, engine_from_parts, load_engine
@@ -22,6 +26,7 @@ _OPTIMIZED = "_optimized.proa"
 # Of the metadata: names of the passes that wrote the graph, and the chains of the last,
 # as <first node>+<nodes>, which the C library runs block by block.
 _PASSES, _CHAINS = "passes", "chains"
+_ORIGIN = "optimized_from"
 
 
 def optimized_program(config: Config) -> Program:
@@ -122,10 +127,16 @@ def build_engine(config: Config) -> Engine:
     changes = (
         config.bf16_enabled() or config.saves_optim_model() or config.tuning_enabled()
     )
-    if passes_run or delegates or changes:
+    stored = None
+    if config.saves_optim_model() and not (delegates or config.tuning_enabled()):
+        stored = _engine_of_saved(config)
+    if stored is not None:
+        engine = stored
+    elif passes_run or delegates or changes:
         content = config.content()
         program = _optimized(file.from_bytes(content), config)
         if config.saves_optim_model():
+            program.metadata[_ORIGIN] = _origin(config)
             write_optimized(program, config, _optimized_path(config))
         if delegates:
             engine = _partitioned(program, config, delegates)
@@ -137,6 +148,33 @@ def build_engine(config: Config) -> Engine:
         engine = _engine_as_stored(config)
     engine.limit_plans(*config.plan_cache())
     return engine
+
+
+def _origin(config: Config) -> str:
+    """What a saved model was made of; empty unless that is a file of ours."""
+    if not config.reads_by_itself():
+        return ""
+    path = Path(config.prog_file()).resolve()
+    facts = path.stat()
+    settings = {
+        "file": [os.fspath(path), facts.st_size, facts.st_mtime_ns],
+        "proa": str(proa.__version__),
+        "passes": config.pass_builder().all_passes() if config.ir_optim() else [],
+        "bf16": sorted(config.bf16_exceptions()) if config.bf16_enabled() else None,
+    }
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+
+
+def _engine_of_saved(config: Config) -> Engine | None:
+    """The engine of what an earlier load saved, if it is of this file and config."""
+    path, origin = _optimized_path(config), _origin(config)
+    if not origin or not path.is_file() or path.samefile(config.prog_file()):
+        return None
+    try:
+        engine = load_engine(path, config.cpu_math_library_num_threads())
+    except Error:  # damaged, or of another version: it is written anew
+        return None
+    return engine if dict(engine.metadata).get(_ORIGIN) == origin else None
 
 
 def _engine_as_stored(config: Config) -> Engine:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from proa.errors import InvalidArgumentError, OutOfRangeError
+from proa.errors import OutOfRangeError
+from proa_inference.arguments import integer
 from proa_inference.config import Config
 from proa_inference.predictor import Predictor, create_predictor
 
@@ -19,8 +20,7 @@ class PredictorPool:
     """
 
     def __init__(self, config: Config, size: int = 1) -> None:
-        if size < 1:
-            raise InvalidArgumentError(f"[PredictorPool] size must be >= 1, got {size}")
+        size = integer("PredictorPool", "size", size, 1)
         first = create_predictor(config)
         self._predictors = [first, *(first.clone() for _ in range(size - 1))]
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proa.errors import NotFoundError, PreconditionNotMetError
+from proa.errors import InvalidTypeError, NotFoundError, PreconditionNotMetError
 from proa.ir import Program
 from proa.runtime import Engine
+from proa_inference.arguments import has_methods
 from proa_inference.config import Config
 from proa_inference.observe import observed_outputs
 from proa_inference.optimize import build_engine, engine_of_program, optimized_program
@@ -38,11 +39,14 @@ class Predictor:
 
     Raises:
         InvalidArgumentError: If no model was given, or its bytes are not a model.
+        InvalidTypeError: If it is given no `Config`.
         VersionError: If it is of a later format than this library reads.
         PreconditionNotMetError: If it is encrypted and there is no key.
     """
 
     def __init__(self, config: Config) -> None:
+        if not isinstance(config, Config):
+            raise InvalidTypeError(f"[Predictor] expected a Config, got {config!r}")
         self._config = Config(config)
         self._set_engine(build_engine(self._config))
         if not config.glog_info_disabled():
@@ -103,9 +107,16 @@ class Predictor:
 
         Raises:
             InvalidArgumentError: If a number, dtype or shape is not the model's.
+            InvalidTypeError: If `inputs` is a dictionary or a text.
             PreconditionNotMetError: If an input handle holds nothing.
             UnavailableError: If `stop` ended it.
         """
+        if isinstance(inputs, (dict, str)):
+            raise InvalidTypeError(
+                "[Predictor.run] expected an array for each of "
+                f"{', '.join(self.get_input_names())}, in that order, got "
+                f"{inputs!r:.80}"
+            )
         arrays = self._given() if inputs is None else list(inputs)
         results: list[Array]
         if self._hooks:
@@ -149,6 +160,7 @@ class Predictor:
         Raises:
             UnimplementedError: If the model has branches or loops.
         """
+        has_methods("Predictor.register_output_hook", "hook", hook)
         if self._observer is None:
             program = optimized_program(self._config)
             ops = observed_outputs(program)

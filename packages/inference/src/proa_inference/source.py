@@ -11,6 +11,7 @@ from typing import Any
 
 from proa.base import files
 from proa.errors import InvalidArgumentError, NotFoundError
+from proa_inference.arguments import path as path_of
 from proa_inference.encryption import Key, decrypt, is_encrypted
 
 _PADDLE_FOLDER = "__model__"
@@ -79,7 +80,7 @@ def located(model: str | os.PathLike[str]) -> Path:
     Raises:
         NotFoundError: If there is neither.
     """
-    path = Path(os.fspath(model))
+    path = Path(path_of("Config", "model", model))
     if path.is_file() or (path / _PADDLE_FOLDER).is_file():
         return path
     for suffix in (".proa", ".pdmodel"):

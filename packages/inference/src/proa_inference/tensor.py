@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa_inference.arguments import integer
 from proa_inference.types import DataType, PlaceType
 
 Array = NDArray[Any]
@@ -72,11 +73,8 @@ class Tensor:
         Raises:
             InvalidArgumentError: If the handle is an output's or a size is negative.
         """
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(size < 0 for size in sizes):
-            raise InvalidArgumentError(
-                f"[Tensor.reshape] sizes must be >= 0, got {list(sizes)}"
-            )
+        given = list(shape) if isinstance(shape, Iterable) else [shape]
+        sizes = [integer("Tensor.reshape", "sizes", size, 0) for size in given]
         self.share_external_data(np.zeros(sizes, self._spec.dtype))
 
     def mutable_data(self) -> Array:

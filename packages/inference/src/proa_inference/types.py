@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from proa.errors import InvalidTypeError
+
 
 class DataType(Enum):
     """Of a tensor's elements. NumPy lacks bfloat16: its bits travel as uint16."""
@@ -51,5 +53,13 @@ class PrecisionType(Enum):
 
 
 def get_num_bytes_of_data_type(dtype: DataType) -> int:
-    """Bytes of one element."""
+    """Bytes of one element.
+
+    Raises:
+        InvalidTypeError: If it is no `DataType`.
+    """
+    if not isinstance(dtype, DataType):
+        raise InvalidTypeError(
+            f"[get_num_bytes_of_data_type] expected a DataType, got {dtype!r}"
+        )
     return int(dtype.numpy.itemsize)
