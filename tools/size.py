@@ -171,11 +171,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
     budgets = read_budgets(BUDGETS.read_text())
-    measures = list(wheel_sizes(budgets["wheels"])) if not options.light else []
-    if not options.light:
-        measures += inference_libraries(budgets["inference"]["libraries"])
     if options.light:
-        measures += wheel_sizes(budgets["light"], "dist/scalar", "light wheel")
+        measures = list(wheel_sizes(budgets["light"], "dist/scalar", "light wheel"))
+    else:
+        measures = list(wheel_sizes(budgets["wheels"]))
+        measures += inference_libraries(budgets["inference"]["libraries"])
     if not options.skip_import:
         measures += import_cost(budgets["import"])
     if options.serve:
