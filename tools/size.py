@@ -87,7 +87,7 @@ def wheel_sizes(
 
 def inference_libraries(budget: float) -> Iterator[Measure]:
     """What a program in C needs: the engine, and the functions over it."""
-    found = {}
+    found: dict[str, int] = {}
     for name in ("proa", "proa_inference"):
         for wheel in (ROOT / "dist").glob(f"{name}-*.whl"):
             with zipfile.ZipFile(wheel) as files:
