@@ -45,10 +45,10 @@ def predictor_of(path: Path, threads: int) -> Predictor:
 def test_predictors_that_wait_take_no_cpu_time(large, threads):
     path, x = large
     predictor = predictor_of(path, threads)
-    twin = predictor.clone()
+    clone = predictor.clone()
     for _ in range(3):
         predictor.run([x])
-        twin.run([x])
+        clone.run([x])
     time.sleep(0.05)  # workers spin for some microseconds before they sleep
     start, before = time.perf_counter(), time.process_time()
     time.sleep(1.5)

@@ -1,5 +1,5 @@
 // Throws changed model files at the reader, the binder and the planner: each must end in a Status.
-// Run under the sanitizers; csrc/fuzz goes on from here for hours. As a libFuzzer target, build
+// Run under the sanitizers; csrc/fuzz continues for hours. As a libFuzzer target, build
 // with -DPROA_LIBFUZZER -fsanitize=fuzzer.
 #include <stdio.h>
 #include <stdlib.h>

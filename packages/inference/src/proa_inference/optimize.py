@@ -172,7 +172,7 @@ def _engine_of_saved(config: Config) -> Engine | None:
         return None
     try:
         engine = load_engine(path, config.cpu_math_library_num_threads())
-    except Error:  # damaged, or of another version: it is written anew
+    except Error:  # damaged, or of another version: it is written again
         return None
     return engine if dict(engine.metadata).get(_ORIGIN) == origin else None
 
