@@ -26,7 +26,7 @@ thread_local std::string last_error, last_stack;
 thread_local std::vector<void*> last_frames;
 
 /// Errors note their calls from the start, unless the environment has another level.
-const bool stacks_at_first = [] {
+const bool kStacksAtStart = [] {
   const std::string level = proa::process_setting("FLAGS_call_stack_level");
   proa::set_error_stacks(level.empty() || level == "2");
   return true;

@@ -83,6 +83,7 @@ char* copied(const std::string& text) {
 PD_OneDimArrayCstr* texts(const std::vector<std::string>& from) {
   auto array = std::make_unique<PD_OneDimArrayCstr>();
   std::vector<std::unique_ptr<char[]>> held;
+  held.reserve(from.size());
   for (const std::string& text : from) held.emplace_back(copied(text));
   array->size = from.size();
   array->data = new char*[from.size()];
@@ -127,14 +128,14 @@ std::string model_in(const std::string& folder) {
   while (const dirent* entry = listing == nullptr ? nullptr : readdir(listing.get())) {
     const std::string name = entry->d_name;
     const size_t size = name.size();
-    if (size > 5 && name.compare(size - 5, 5, ".proa") == 0) found.push_back(folder + "/" + name);
+    if (size > 5 && name.compare(size - 5, 5, ".proa") == 0) found.push_back(name);
   }
   if (found.size() != 1) {
     throw proa::EngineError(proa::Status::kInvalidArgument,
                             "[PD_PredictorCreate] expected one file *.proa in '" + folder +
                                 "', got " + std::to_string(found.size()));
   }
-  return found[0];
+  return folder + "/" + found[0];
 }
 
 /// Sets what the config loads, once all of it was said; throws EngineError.
@@ -296,6 +297,7 @@ PROA_EXPORT PD_Bool PD_ConfigMkldnnBfloat16Enabled(const PD_Config* c) {
 }
 
 // What was requested and is answered, without an effect but for the profile.
+// NOLINTBEGIN(bugprone-macro-parentheses): names of fields and types
 #define PD_SWITCH(set, get, field, on)                          \
   PROA_EXPORT void set(PD_Config* c) {                          \
     if (is_given(c, #set)) c->field = on;                       \
@@ -308,6 +310,7 @@ PD_SWITCH(PD_ConfigEnableMemoryOptim, PD_ConfigMemoryOptimEnabled, memory_optim,
 PD_SWITCH(PD_ConfigEnableProfile, PD_ConfigProfileEnabled, profile, true)
 PD_SWITCH(PD_ConfigDisableGlogInfo, PD_ConfigGlogInfoDisabled, quiet, true)
 #undef PD_SWITCH
+// NOLINTEND(bugprone-macro-parentheses)
 PROA_EXPORT void PD_ConfigSetInvalid(PD_Config* c) {
   if (is_given(c, "PD_ConfigSetInvalid")) c->is_valid = false;
 }
@@ -490,6 +493,7 @@ PROA_EXPORT void PD_TensorReshape(PD_Tensor* t, size_t rank, int32_t* shape) {
 }
 
 // The same for each type that Paddle's interface names.
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define PD_OF_TYPE(name, type, dtype)                                                             \
   PROA_EXPORT type* PD_TensorMutableData##name(PD_Tensor* t, PD_PlaceType place) {                \
     return mutable_memory<type>(t, dtype, place, "PD_TensorMutableData" #name);                   \
@@ -509,6 +513,7 @@ PD_OF_TYPE(Int32, int32_t, PROA_INT32)
 PD_OF_TYPE(Uint8, uint8_t, PROA_UINT8)
 PD_OF_TYPE(Int8, int8_t, PROA_INT8)
 #undef PD_OF_TYPE
+// NOLINTEND(bugprone-macro-parentheses)
 
 PROA_EXPORT PD_OneDimArrayInt32* PD_TensorGetShape(PD_Tensor* t) {
   constexpr const char* kWhere = "PD_TensorGetShape";
