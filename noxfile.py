@@ -226,23 +226,17 @@ def lint(session: nox.Session) -> None:
     files = cpp_files()
     if files:
         session.run("clang-format", "--dry-run", "-Werror", *files, silent=False)
-    builds = ROOT / "build" / "ctest"
-    built = [
-        p for p in native_packages() if (builds / p / "compile_commands.json").exists()
-    ]
-    if shutil.which("clang-tidy") and built:
-        for package in built:
-            own = f"packages/{package}/"
-            sources = [f for f in files if f.startswith(own) and f.endswith(".cc")]
-            # GCC's default, which is not in the commands.
-            session.run("clang-tidy", "--quiet", "--extra-arg=-std=gnu++17",
-                        "-p", str(builds / package),
-                        *(f for f in sources if "/tests/" not in f),
-                        external=True)  # fmt: skip
-    else:
-        session.log(
-            "clang-tidy left out: it needs clang-tidy and a `nox -s ctest` build"
-        )
+    commands = sorted(ROOT.glob("build/ctest/*/compile_commands.json"))
+    if not (shutil.which("clang-tidy") and commands):
+        session.log("clang-tidy left out: it and a `nox -s ctest` build are needed")
+        return
+    for folder in (path.parent for path in commands):
+        own = f"packages/{folder.name}/"
+        sources = [f for f in files if f.startswith(own) and f.endswith(".cc")]
+        # GCC's default, which is not in the commands.
+        session.run("clang-tidy", "--quiet", "--extra-arg=-std=gnu++17",
+                    "-p", str(folder), *(f for f in sources if "/tests/" not in f),
+                    external=True)  # fmt: skip
 
 
 @nox.session(reuse_venv=True)
