@@ -172,6 +172,9 @@ def test_small_functions_of_whole_tensors() -> None:
     assert proa.is_tensor(x) and not proa.is_tensor([1]) and x.is_tensor()
     count = proa.zeros([1])
     assert proa.increment(count, 2.0) is count and count.tolist() == [2.0]
+    step = proa.zeros([1], "int64")
+    assert proa.increment(step) is step and step.tolist() == [1]
+    assert step.dtype == "int64"
     assert x.expand(shape=[3, 2, 2], name="e").shape == [3, 2, 2]
     assert x.expand(3, 2, 2).shape == [3, 2, 2] and int(x.numel(name="n")) == 4
     assert x.broadcast_shape is not None

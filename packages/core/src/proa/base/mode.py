@@ -57,6 +57,9 @@ class StaticBuilder(Protocol):
     def tested_as(self, trained: Tensor, tested: Tensor) -> None:
         """Let tests of the program have the one tensor in the place of the other."""
 
+    def known(self, tensor: Tensor) -> Tensor | None:
+        """The value of a Variable that follows from constants alone, else None."""
+
     def places(self, mask: Tensor) -> Tensor:
         """Where a mask (n,) holds, int64 (k,), k being known to a run alone."""
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from proa.base.observers import reader
 from proa.base.random import default_generator
-from proa.errors import InvalidArgumentError
+from proa.errors import InvalidArgumentError, UnimplementedError
 from proa.io.collate import as_tensors, default_collate_fn, default_convert_fn
 from proa.io.dataset import Dataset, IterableDataset
+from proa.io.generator_loader import GeneratorLoader
 from proa.io.sampler import BatchSampler
 from proa.io.worker import Job, WorkerInfo
 
@@ -108,6 +109,37 @@ class DataLoader(Generic[Batch]):
         )
         self._plain = plain
         self._pool: Any = None
+
+    @staticmethod
+    def from_generator(
+        feed_list: Sequence[Tensor] | None = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+        use_multiprocess: bool = False,
+        drop_last: bool = True,
+    ) -> GeneratorLoader:
+        """A loader of what a generator gives, as programs of Paddle 1.x and 2.0 have.
+
+        Args:
+            feed_list: The Variables that batches are for, in the order of their parts.
+            capacity: Kept for callers; batches are made one at a time.
+            use_double_buffer: Kept for callers.
+            iterable: Must be True: a program is fed what iteration gives.
+            return_list: Whether batches are lists of tensors instead of feeds.
+            use_multiprocess: Kept for callers; generators run in this process.
+            drop_last: Kept for callers: it divides batches among devices.
+
+        Raises:
+            UnimplementedError: If it is not iterable.
+        """
+        if not iterable:
+            raise UnimplementedError(
+                "[DataLoader.from_generator] expected iterable=True, whose batches "
+                "Executor.run is fed; a loader inside the program is not supported"
+            )
+        return GeneratorLoader(feed_list, return_list)
 
     def __len__(self) -> int:
         if self._stream:

@@ -23,6 +23,7 @@ from proa.nn.attr import ParamAttr
 from proa.nn.nms import true_indices
 from proa.nn.schemes import Assign, Constant, Initializer, chosen
 from proa.static.backward import append_backward
+from proa.static.constants import known_value
 from proa.static.derived import Derived
 from proa.static.program import Initialization, Program, StartupRun
 from proa.static.sequences import declare
@@ -177,6 +178,9 @@ class Builder:
     def tested_as(self, trained: Tensor, tested: Tensor) -> None:
         if trained._is_symbolic and tested._is_symbolic:
             self._main().tested[trained._handle[1]] = tested._handle[1]
+
+    def known(self, tensor: Tensor) -> Tensor | None:
+        return known_value(tensor)
 
     def places(self, mask: Tensor) -> Tensor:
         return true_indices(mask)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from proa._core import Tensor
 from proa.base.dtype import as_dtype
-from proa.errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError
-from proa.tensor.creation import to_tensor
+from proa.base.mode import static_builder
+from proa.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    OutOfRangeError,
+    UnimplementedError,
+)
+from proa.tensor.creation import full
 
 if TYPE_CHECKING:
     from proa.base.dtype import DTypeLike
@@ -21,7 +25,14 @@ __all__ = ["array_length", "array_read", "array_write", "create_array"]
 def _index(where: str, i: Any) -> int:
     if not isinstance(i, Tensor) or i.size != 1:
         raise InvalidTypeError(f"[{where}] i must be a Tensor of one element, got {i}")
-    at = int(i)
+    builder = static_builder() if i._is_symbolic else None
+    known = i if builder is None else builder.known(i)
+    if known is None:
+        raise UnimplementedError(
+            f"[{where}] a static program expects i that is known when it is built, got "
+            f"the Variable {i.name!r}, which follows from data or changes in a loop"
+        )
+    at = int(known)
     if at < 0:
         raise OutOfRangeError(f"[{where}] i must not be negative, got {at}")
     return at
@@ -100,5 +111,4 @@ def array_read(array: list[Tensor], i: Tensor) -> Tensor:
 
 def array_length(array: list[Tensor]) -> Tensor:
     """How many tensors the list has: int64, shape (1,)."""
-    count = len(_listed("array_length", array))
-    return to_tensor(np.array([count], np.int64))
+    return full([1], len(_listed("array_length", array)), "int64")

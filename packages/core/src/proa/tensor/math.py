@@ -126,8 +126,8 @@ def add_n(inputs: Tensor | Sequence[Tensor | None], name: str | None = None) -> 
 
 
 def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
-    """Add ``value`` to x in place."""
-    return ops.add_(x, value)
+    """Add ``value`` to x in place, without its fraction if x has integers."""
+    return ops.add_(x, int(value) if x.dtype.is_integer else value)
 
 
 def fmax(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:

@@ -1,0 +1,121 @@
+"""Batches of generators for static programs, as `DataLoader.from_generator` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from proa._core import Tensor
+from proa.errors import InvalidArgumentError, PreconditionNotMetError
+from proa.io.batching import batch as batched
+from proa.io.collate import as_tensors
+
+#: Called, it iterates over samples, lists of samples or batches.
+Generator = Callable[[], Iterable[Any]]
+
+
+class GeneratorLoader:
+    """Batches that a generator gives, for `Executor.run` or as lists of tensors.
+
+    Args:
+        variables: What the parts of a sample are for, or None.
+        return_list: Whether a batch is a list of tensors, instead of a list of one
+            dictionary of them by the Variables' names.
+    """
+
+    def __init__(self, variables: Sequence[Tensor] | None, return_list: bool) -> None:
+        if not return_list and not variables:
+            raise InvalidArgumentError(
+                "[DataLoader.from_generator] expected a feed_list, or return_list=True"
+            )
+        self._variables = list(variables or ())
+        self._return_list = return_list
+        self._batches: Generator | None = None
+
+    def set_sample_generator(
+        self,
+        reader: Generator,
+        batch_size: int,
+        drop_last: bool = True,
+        places: object = None,
+    ) -> GeneratorLoader:
+        """Let a generator of samples make the batches.
+
+        Args:
+            reader: Called for each pass; iterates over samples, whose parts are in the
+                order of the feed_list.
+            batch_size: Samples in a batch.
+            drop_last: Whether a last batch that is not full is left out.
+            places: Kept for callers; batches are on the CPU.
+        """
+        lists = batched(reader, batch_size, drop_last)
+        return self.set_sample_list_generator(lists, places)
+
+    def set_sample_list_generator(
+        self, reader: Generator, places: object = None
+    ) -> GeneratorLoader:
+        """Let a generator of lists of samples, as `proa.batch` makes them, do it.
+
+        Args:
+            reader: As in `set_sample_generator`.
+            places: As there.
+        """
+
+        def batches() -> Iterator[list[Any]]:
+            for samples in reader():
+                parts = zip(*map(_parts, samples), strict=True)
+                yield [self._stacked(i, part) for i, part in enumerate(parts)]
+
+        self._batches = batches
+        return self
+
+    def set_batch_generator(
+        self, reader: Generator, places: object = None
+    ) -> GeneratorLoader:
+        """Let a generator of whole batches do it: arrays or tensors, part by part.
+
+        Args:
+            reader: As in `set_sample_generator`.
+            places: As there.
+        """
+        self._batches = lambda: (_parts(batch) for batch in reader())
+        return self
+
+    def _stacked(self, i: int, part: Sequence[Any]) -> Any:
+        """A part of the samples, of its Variable's dtype and shape where they fit."""
+        if i >= len(self._variables):
+            return np.stack([np.asarray(item) for item in part])
+        variable = self._variables[i]
+        array = np.stack([np.asarray(item, variable.dtype.name) for item in part])
+        shape = [len(part), *variable.shape[1:]]
+        if all(n >= 0 for n in shape) and np.prod(shape) == array.size:
+            return array.reshape(shape)
+        return array
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._batches is None:
+            raise PreconditionNotMetError(
+                "[DataLoader.from_generator] expected set_sample_generator, "
+                "set_sample_list_generator or set_batch_generator before a pass"
+            )
+        names = [variable.name for variable in self._variables]
+        for batch in self._batches():
+            tensors = as_tensors(list(batch))
+            if names and len(tensors) != len(names):
+                raise InvalidArgumentError(
+                    f"[DataLoader.from_generator] samples must have a part for each of "
+                    f"{names}, got {len(tensors)}"
+                )
+            if self._return_list:
+                yield tensors
+            else:
+                yield [dict(zip(names, tensors, strict=True))]
+
+    def __call__(self) -> Iterator[Any]:
+        return iter(self)
+
+
+def _parts(sample: Any) -> Sequence[Any]:
+    return sample if isinstance(sample, (list, tuple)) else [sample]
