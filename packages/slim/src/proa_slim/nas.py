@@ -1,6 +1,7 @@
 """Searches under the names of PaddleSlim; `proa_slim.search` documents them."""
 
 from proa_slim.search import (
+    OFA,
     RLNAS,
     SANAS,
     SEARCHSPACE,
@@ -18,6 +19,7 @@ from proa_slim.search import (
 from proa_slim.search import SearchSpace as SearchSpaceBase
 
 __all__ = [
+    "OFA",
     "RLNAS",
     "SANAS",
     "SEARCHSPACE",

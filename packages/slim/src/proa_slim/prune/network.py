@@ -95,7 +95,7 @@ class PrunableNetwork:
         """Why the network cannot do without the last unit of each group."""
         removed = {group.units[-1] for group in groups}
         expected = self.graph.rewritten(self.graph.removal(removed))
-        undo = self._shrink(removed, is_trial=True)
+        undo = self.shrink(removed, is_trial=True)
         problem = self._difference(expected)
         self.restore(undo)
         return problem
@@ -122,7 +122,7 @@ class PrunableNetwork:
         """
         units = frozenset(removed)
         expected = self.graph.rewritten(self.graph.removal(units))
-        undo = self._shrink(units)
+        undo = self.shrink(units)
         problem = self._difference(expected)
         if problem is not None:
             self.restore(undo)
@@ -159,8 +159,10 @@ class PrunableNetwork:
         """Record the network as it is now."""
         self._record()
 
-    def _shrink(self, removed: Collection[int], is_trial: bool = False) -> Undo:
-        """Let parameters and attributes lose units; a trial leaves elements unset."""
+    def shrink(self, removed: Collection[int], is_trial: bool = False) -> Undo:
+        """Let parameters and attributes lose units, without the check of `remove`; a
+        trial leaves elements unset.
+        """
         undo, kept = Undo([], []), self.graph.removal(removed)
         for value, masks in self.graph.masks(kept).items():
             _replace(self.tensors[value], masks, undo, is_trial)

@@ -24,6 +24,7 @@ from proa_slim.search.early_stop import (
 )
 from proa_slim.search.latency import LatencyTable, bench
 from proa_slim.search.nas import RLNAS, SANAS
+from proa_slim.search.once_for_all import OFA
 from proa_slim.search.one_shot import OneShot, SuperNet
 from proa_slim.search.policy import Reinforce
 from proa_slim.search.space import ChoiceSpace, SearchSpace
@@ -63,6 +64,7 @@ __all__ = [
     "MobileNetV2BlockSpace",
     "MobileNetV2Space",
     "Network",
+    "OFA",
     "OPERATIONS",
     "RLNAS",
     "RandomSearch",

@@ -262,7 +262,7 @@ class OneShot:
                 "[OneShot] expected inputs for the statistics of batch norms in "
                 "calibration, got none"
             )
-        _calibrate(self.supernet, norms, calibration)
+        renew_statistics(self.supernet, calibration, norms)
         self.supernet.eval()
         with proa.no_grad():
             return float(metric(self.supernet))
@@ -300,8 +300,19 @@ class OneShot:
         )
 
 
-def _calibrate(network: nn.Layer, norms: list[Any], inputs: Sequence[Any]) -> None:
-    """Let running statistics be the means over the batches."""
+def renew_statistics(
+    network: nn.Layer, inputs: Sequence[Any], norms: Sequence[Any] | None = None
+) -> None:
+    """Let running statistics of batch norms be the means over batches of inputs.
+
+    Args:
+        network: In training mode afterwards.
+        inputs: The batches.
+        norms: Which; all of the network if not given.
+    """
+    if norms is None:
+        kinds = (nn.BatchNorm1D, nn.BatchNorm2D, nn.BatchNorm3D)
+        norms = [x for x in network.sublayers() if isinstance(x, kinds)]
     before = [norm._momentum for norm in norms]
     network.train()
     try:
