@@ -1,7 +1,7 @@
 """Put measured figures into the documents: one file, and blocks written from it.
 
     nox -s quickstart size figures      # measure on an idle machine, then refresh
-    nox -s "test-full(slim)" figures    # tables of pruning
+    nox -s "test-full(slim)" figures    # tables of slim
     nox -s figures                      # after nox -s examples -- compression_zoo
     python tools/figures.py [--check]
 
@@ -32,7 +32,10 @@ MEASURED = ROOT / "docs" / "figures" / "measured.json"
 PICTURE = MEASURED.with_name("runtimes.svg")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.S)
 #: Tables that full tests of slim write.
-SLIM_TABLES = ("distillation", "pruning", "sensitivity")
+SLIM_TABLES = (
+    *("calibration", "corrections", "weights", "training"),
+    *("distillation", "pruning", "sensitivity"),
+)
 Figures = dict[str, Any]
 
 

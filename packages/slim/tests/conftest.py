@@ -22,6 +22,13 @@ def fashion(request: pytest.FixtureRequest) -> Trained:
     return trained(request.param, Path(folder))
 
 
+@pytest.fixture(scope="session")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Trained]:
+    """The network trained with each seed."""
+    folder = os.environ.get("PROA_DATA_HOME") or tmp_path_factory.mktemp("networks")
+    return [trained(seed, Path(folder)) for seed in SEEDS]
+
+
 @pytest.fixture
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models have no times, as where proa-inference is not installed."""

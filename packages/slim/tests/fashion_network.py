@@ -50,9 +50,11 @@ def train(network: Any, x: NDArray[Any], y: NDArray[Any], epochs: int) -> None:
     train_at(rate, network, x, y, epochs)
 
 
-def fine_tune(network: Any, x: NDArray[Any], y: NDArray[Any]) -> None:
-    """One epoch of Adam with learning rates from 2e-3 to 0 by a cosine."""
-    rate = proa.optimizer.lr.CosineAnnealingDecay(2e-3, len(x) // 128)
+def fine_tune(
+    network: Any, x: NDArray[Any], y: NDArray[Any], highest: float = 2e-3
+) -> None:
+    """One epoch of Adam with learning rates from `highest` to 0 by a cosine."""
+    rate = proa.optimizer.lr.CosineAnnealingDecay(highest, len(x) // 128)
     train_at(rate, network, x, y, 1)
 
 

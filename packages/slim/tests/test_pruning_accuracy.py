@@ -2,11 +2,10 @@
 
 import copy
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
-from fashion_network import SEEDS, retrain, retraining_rates, trained
+from fashion_network import retrain, retraining_rates
 
 import proa
 from proa.static import InputSpec
@@ -17,13 +16,6 @@ pytestmark = pytest.mark.full
 SHAPE = [None, 1, 28, 28]
 TIMED = [InputSpec([64, 1, 28, 28], "float32", "x")]
 SHARES = (0.5, 0.7)
-
-
-@pytest.fixture
-def networks(tmp_path):
-    """The network trained with each seed."""
-    folder = Path(os.environ.get("PROA_DATA_HOME") or tmp_path)
-    return [trained(seed, folder) for seed in SEEDS]
 
 
 def accuracy(fashion, network):

@@ -1,13 +1,16 @@
-"""The same network pruned and trained on by PyTorch: channels set to zero."""
+"""The same network in PyTorch: channels set to zero, and int8 simulated in float32."""
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import entropy
 from torch import nn
 
 Masks = list[tuple[nn.Conv2d, nn.BatchNorm2d, torch.Tensor]]
@@ -96,3 +99,95 @@ def accuracy(network: nn.Sequential, batches: Sequence[NDArray[Any]], y: Any) ->
     with torch.no_grad():
         found = [network(torch.tensor(x)).argmax(1).numpy() for x in batches]
     return 100 * float((np.concatenate(found) == y).mean())
+
+
+def quantized(
+    network: nn.Sequential,
+    batches: Sequence[NDArray[Any]],
+    calibrator: str,
+    per_channel: bool = True,
+) -> nn.Sequential:
+    """A copy whose products round what they read to 255 levels.
+
+    Args:
+        network: Of `copied`.
+        batches: To calibrate on.
+        calibrator: ``abs_max``, ``avg`` (of the batches' maxima), ``hist`` or ``kl``.
+        per_channel: Whether each output channel of a weight has a scale.
+    """
+    net = _folded(network)
+    products = [m for m in net if isinstance(m, (nn.Conv2d, nn.Linear))]
+    seen: dict[nn.Module, list[NDArray[Any]]] = {m: [] for m in products}
+
+    def note(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        seen[module].append(inputs[0].abs().flatten().numpy())
+
+    hooks = []
+    with torch.no_grad():
+        for product in products:
+            weight = product.weight
+            dims = tuple(range(1, weight.dim()))
+            peak = weight.abs().amax(dims, keepdim=True) if per_channel else None
+            step = (weight.abs().max() if peak is None else peak) / 127
+            weight.copy_((weight / step).round() * step)
+            hooks.append(product.register_forward_pre_hook(note))
+        for batch in batches:
+            net(torch.tensor(batch))
+    for hook in hooks:
+        hook.remove()
+    for product in products:
+        limit = _threshold(seen[product], calibrator)
+        product.register_forward_pre_hook(_Rounding(limit / 127))
+    return net
+
+
+class _Rounding:
+    """Of what a module reads, by a step."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
+
+    def __call__(self, module: nn.Module, inputs: Any) -> torch.Tensor:
+        levels = (inputs[0] / self.step).round().clamp(-127, 127)
+        return levels * self.step
+
+
+def _folded(network: nn.Sequential) -> nn.Sequential:
+    """A copy with its norms in the convolutions before them."""
+    net = copy.deepcopy(network).eval()
+    modules = list(net)
+    for number, norm in enumerate(modules):
+        if isinstance(norm, nn.BatchNorm2d):
+            conv = modules[number - 1]
+            modules[number - 1] = nn.utils.fuse_conv_bn_eval(conv, norm)
+            modules[number] = nn.Identity()
+    return nn.Sequential(*modules)
+
+
+def _threshold(batches: Sequence[NDArray[Any]], calibrator: str) -> float:
+    if calibrator == "abs_max":
+        return max(float(batch.max()) for batch in batches)
+    if calibrator == "avg":
+        return float(np.mean([batch.max() for batch in batches]))
+    values = np.concatenate(batches)
+    if calibrator == "hist":
+        return float(np.quantile(values, 0.9999))
+    counts, edges = np.histogram(values, 2048, (0, values.max()))
+    return _smallest_divergence(counts.astype(float), edges)
+
+
+def _smallest_divergence(counts: NDArray[Any], edges: NDArray[Any]) -> float:
+    """The threshold whose 128 levels diverge least from the histogram."""
+    counts[0] = counts[1]  # zeros of a ReLU would outweigh everything
+    found = {}
+    for width in range(128, len(counts) + 1, 16):
+        reference = counts[:width].copy()
+        reference[-1] += counts[width:].sum()
+        borders = np.round(np.arange(129) * width / 128).astype(int)
+        levels = np.zeros(width)
+        for start, end in itertools.pairwise(borders):
+            part = counts[start:end]
+            levels[start:end][part > 0] = part.sum() / max((part > 0).sum(), 1)
+        levels[levels == 0] = 1e-9
+        found[width] = entropy(reference, levels)
+    return float(edges[min(found, key=found.__getitem__)])
