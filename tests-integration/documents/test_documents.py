@@ -29,6 +29,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
         ("search", 25),
         ("compression", 10),
         ("compression-tutorial", 40),
+        ("slim-api", 20),
         ("inference", 15),
         ("serving", 10),
         ("serving-models", 10),
@@ -51,10 +52,36 @@ def test_the_examples_of_a_page_run(
     assert result.failed == 0, "".join(reported)
 
 
-def test_the_tutorial_has_the_same_examples_in_chinese() -> None:
-    pages = [ROOT / "docs" / f"compression-tutorial{end}.md" for end in ("", "-zh")]
+@pytest.mark.parametrize("page", ["compression-tutorial", "slim-api"])
+def test_a_page_has_the_same_examples_in_chinese(page: str) -> None:
+    pages = [ROOT / "docs" / f"{page}{end}.md" for end in ("", "-zh")]
     own, chinese = (BLOCK.findall(page.read_text(encoding="utf-8")) for page in pages)
     assert own == chinese
+
+
+SLIM = ("", ".quant", ".prune", ".distill", ".pantheon", ".search", ".compression",
+        ".analysis")  # fmt: skip
+
+
+@pytest.mark.feature("L506", "L507", "L508")
+@pytest.mark.parametrize("end", ["", "-zh"])
+def test_every_name_of_slim_is_on_its_page(end: str) -> None:
+    """With the tutorial, the zoo and the page's own examples, in both languages."""
+    found = (ROOT / "docs" / f"slim-api{end}.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"`(\w+)`", found))
+    names = {"compress", "quant_post_static", "prune_channels", "Distill", "Search"}
+    for part in SLIM:
+        module = importlib.import_module(f"proa_slim{part}")
+        names.update(module.__all__)
+    assert names - shown == {"pantheon", "search", "dist", "nas"} - shown
+    for page in ("compression-tutorial", "model-zoo"):
+        other = (ROOT / "docs" / f"{page}{end}.md").read_text(encoding="utf-8")
+        assert other.count("\n## ") >= 4
+    steps = (ROOT / "docs" / f"model-zoo{end}.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)\(", steps, re.M)) == {
+        "Calibrate", "TrainQuantized", "Prune", "Train", "Renew", "OneShotSearch",
+        "TrialSearch",
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
