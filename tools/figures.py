@@ -96,11 +96,13 @@ def _search(measured: Figures, found: Figures) -> None:
 
 def _zoo(measured: Figures, found: Figures) -> None:
     names = ("method", "metric", "value", "flops", "parameters", "bytes", "ms")
+    known = measured.get("zoo", {}).get("rows", {})  # recipes that did not run again
     measured["zoo"] = {
         "command": "nox -s examples -- compression_zoo",
         "cpu": _cpu(),
         "date": found["date"],
-        "rows": {
+        "rows": known
+        | {
             recipe: {key: row[key] for key in names}
             for recipe, row in found["rows"].items()
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import proa
@@ -137,6 +137,8 @@ class TrainQuantized:
     Args:
         epochs, rate: As for `fit`.
         config: How.
+        only_faster: Whether layers that int8 makes slower on this machine have weights
+            of 16 bits instead.
     """
 
     epochs: float
@@ -144,9 +146,17 @@ class TrainQuantized:
     config: slim.QuantConfig = field(
         default_factory=lambda: slim.QuantConfig(activation="moving_average")
     )
+    only_faster: bool = False
 
     def __call__(self, job: Job) -> None:
-        qat = slim.QAT(self.config)
+        config = self.config
+        if self.only_faster:
+            # What is between products is not rounded in training.
+            timed = replace(config, between=False)
+            slow = slim.slow_in_int8(job.network, job.task.specs, timed)
+            job.notes["slow in int8"] = {k: str(speed) for k, speed in slow.items()}
+            config = replace(config, half=tuple(slow))
+        qat = slim.QAT(config)
         student = qat.quantize(job.network, job.task.specs)
         fit(student, job.task, job.size, self.epochs, self.rate, log=job.log)
         job.quantized = qat.convert(student, job.task.specs)

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 import proa
 import proa.vision.models as models
@@ -16,7 +17,7 @@ from proa.errors import (
 )
 from proa.static import InputSpec
 from proa_slim import QuantConfig, quant_post_static
-from proa_slim.analysis import cost_table, flops, latency_table
+from proa_slim.analysis import cost_table, flops, latency_table, model_size
 from proa_slim.prune import (
     FilterPruner,
     FPGMFilterPruner,
@@ -153,6 +154,8 @@ def test_norms_of_filters(make, score):
     net = small_net()
     w = net[0].weight.numpy().reshape(16, -1).astype(np.float64)
     assert removed_of(make(net, SHAPE)) == set(np.argsort(score(w))[:4])
+    distances = [FPGMFilterPruner.get_distance_sum(w, i) for i in range(16)]
+    np.testing.assert_allclose(distances, cdist(w, w).sum(1), rtol=1e-12)
 
 
 @pytest.mark.feature("L478", how="mechanism")
@@ -211,6 +214,7 @@ def test_flops_are_those_counted_by_hand():
     }
     assert by_weight == want and total == sum(want.values())
     assert flops(net, SHAPE, only_conv=True) == want["0.weight"] + want["4.weight"]
+    assert model_size(net) == sum(p.size for p in net.parameters())
     rows = cost_table(net, SHAPE)
     assert [row.parameters for row in rows] == [432, 4608, 3072, 96]
     plan = Pruner(net, SHAPE).prune_vars({"0.weight": 0.5})

@@ -63,6 +63,10 @@ def test_a_share_of_the_smallest_weights_is_zero_and_stays_so(local):
         weight = dict(net.named_parameters())[name]
         np.testing.assert_array_equal(weight.numpy() != 0, mask)
     assert UnstructuredPruner.total_sparse(net) == pytest.approx(0.741, abs=0.01)
+    by_layer = UnstructuredPruner.sparse_by_layer(net)
+    for layer in (0, 2):
+        zeros = (net[layer].weight.numpy() == 0).mean()
+        assert by_layer[f"{layer}.weight"] == pytest.approx(zeros)
 
 
 def test_a_threshold_and_blocks():

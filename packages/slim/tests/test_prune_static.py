@@ -7,7 +7,7 @@ import proa
 from proa import static
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
 from proa_slim.analysis import flops
-from proa_slim.prune import ProgramPruner
+from proa_slim.prune import ProgramPruner, sensitivity
 
 
 @pytest.fixture
@@ -81,3 +81,38 @@ def test_what_a_program_does_not_have_is_refused(network):
         ProgramPruner().prune(program, scope, ["a", "b"], [0.5])
     with pytest.raises(NotFoundError, match="startup"):
         ProgramPruner().prune(program, static.Scope())
+
+
+def test_sensitivities_of_a_program_leave_it_as_it_was(network, tmp_path):
+    program, _, logits, scope = network
+    names = [n for n, shape in weights_of(program).items() if len(shape) == 4]
+    before = {n: np.array(scope.find_var(n).get_tensor()) for n in program.states}
+    x = np.random.default_rng(0).normal(size=(8, 3, 8, 8)).astype("float32")
+    executor, calls = static.Executor(), []
+
+    def closeness(given, base):
+        calls.append(weights_of(given)[names[0]])
+        with static.scope_guard(scope):
+            (y,) = executor.run(given, {"image": x}, [logits.name])
+        return base - float(np.abs(y - whole).mean())
+
+    with static.scope_guard(scope):
+        (whole,) = executor.run(program, {"image": x}, [logits.name])
+    path = tmp_path / "found.json"
+    found = sensitivity(
+        program, None, names, closeness, path, [0.25, 0.5], [10.0], scope=scope
+    )
+    assert calls == [(16, 3, 3, 3), (12, 3, 3, 3), (8, 3, 3, 3)]
+    assert 0 < found[names[0]][0.25] < found[names[0]][0.5] < 1
+    for name, array in before.items():
+        np.testing.assert_array_equal(
+            np.array(scope.find_var(name).get_tensor()), array
+        )
+    again = sensitivity(
+        program, None, names, closeness, path, [0.25, 0.5], [10.0], scope=scope
+    )
+    assert again == found and len(calls) == 3
+    with pytest.raises(InvalidArgumentError, match="expected param_names"):
+        sensitivity(program, None, names)
+    with pytest.raises(InvalidArgumentError, match="metric other than 0, got nan"):
+        sensitivity(program, None, names, lambda given: np.nan, scope=scope)

@@ -4,7 +4,7 @@ import os as _os
 
 from proa.errors.locations import add_own_code as _add_own_code
 from proa_slim import dist, nas, pantheon, search
-from proa_slim.analysis import flops
+from proa_slim.analysis import dygraph_flops, flops, model_size
 from proa_slim.compression import Recipe, compress
 from proa_slim.config import QuantConfig
 from proa_slim.distill import DML, Distill, DistillLoss
@@ -20,18 +20,22 @@ from proa_slim.prune import (
     prune_channels,
 )
 from proa_slim.quant import (
+    PTQ,
     QAT,
     AnalysisPTQ,
     ImperativeQuantAware,
     LayerReport,
+    LayerSpeed,
     PostTrainingQuantization,
     QuantizedActivation,
     QuantizedConvNorm,
     QuantizedLayer,
     QuantizedModel,
     half_weights,
+    layer_speeds,
     quant_post_dynamic,
     quant_post_static,
+    slow_in_int8,
 )
 
 _add_own_code(_os.path.dirname(__file__))  # errors name the user's lines
@@ -40,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DML",
+    "PTQ",
     "QAT",
     "AnalysisPTQ",
     "Distill",
@@ -51,6 +56,7 @@ __all__ = [
     "ImperativeQuantAware",
     "L2NormFilterPruner",
     "LayerReport",
+    "LayerSpeed",
     "PostTrainingQuantization",
     "Pruner",
     "PruningPlan",
@@ -63,14 +69,18 @@ __all__ = [
     "UnstructuredPruner",
     "compress",
     "dist",
+    "model_size",
     "nas",
     "pantheon",
+    "dygraph_flops",
     "flops",
     "half_weights",
+    "layer_speeds",
     "prune_channels",
     "quant_post_dynamic",
     "quant_post_static",
     "search",
+    "slow_in_int8",
 ]
 
 

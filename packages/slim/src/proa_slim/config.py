@@ -75,6 +75,9 @@ class QuantConfig:
         operators: Operators without weights, by their names in graphs (``softmax``,
             ``add``, ``concat``): `quant_post_static` rounds what they read in float32.
             They stay in float32 themselves, but where integers just pass through.
+        only_faster: Whether layers that int8 does not make faster stay in float32, by
+            times that `slow_in_int8` measures on this machine with one thread; the
+            model's `unquantized` tells them. `QAT` needs an input_spec then.
         activations: Classes of layers without weights, such as `nn.ReLU` and `nn.Tanh`,
             whose input `QAT` rounds, too.
 
@@ -100,6 +103,7 @@ class QuantConfig:
     half: tuple[str | type[Layer], ...] = ()
     ops: tuple[QuantizableOp, ...] = ("conv2d", "linear")
     operators: tuple[str, ...] = ()
+    only_faster: bool = False
     activations: tuple[type[Layer], ...] = ()
 
     def __post_init__(self) -> None:

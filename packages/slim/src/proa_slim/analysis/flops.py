@@ -1,4 +1,4 @@
-"""`flops`: multiply-adds of a network, by layer."""
+"""`flops` and `model_size`: multiply-adds of a network, by layer; its parameters."""
 
 from __future__ import annotations
 
@@ -147,3 +147,20 @@ def flops(
             found[row.name] = found.get(row.name, 0) + row.multiply_adds
     total = sum(found.values())
     return (total, found) if detail else total
+
+
+def model_size(model: proa.nn.Layer | StaticProgram | Program) -> int:
+    """Elements of the parameters of a Layer or a program, each counted once.
+
+    Raises:
+        InvalidTypeError: If `model` is neither.
+    """
+    if isinstance(model, proa.nn.Layer):
+        return sum(int(parameter.size) for parameter in model.parameters())
+    if isinstance(model, StaticProgram):
+        return sum(_elements(v) for v in model.states.values() if v.kind == "param")
+    if isinstance(model, Program):
+        return sum(_elements(v) for v in model.constants() if v.dtype != "int64")
+    raise InvalidTypeError(
+        f"[model_size] expected a Layer or a program, got {type(model).__name__}"
+    )

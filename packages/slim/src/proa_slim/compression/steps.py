@@ -21,7 +21,12 @@ from proa_slim.prune import DependencyGraph, PruningPlan, prune_program
 from proa_slim.prune.criteria import Scoring
 from proa_slim.prune.selection import Selector, bisect, impossible
 from proa_slim.prune.tradeoff import HIGHEST
-from proa_slim.quant import AnalysisPTQ, quant_post_dynamic, quant_post_static
+from proa_slim.quant import (
+    AnalysisPTQ,
+    quant_post_dynamic,
+    quant_post_static,
+    slow_in_int8,
+)
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.post_training import (
     lowered,
@@ -91,6 +96,27 @@ def int8(
     network = LoadedNetwork(copied(program))
     batches = _calibration(samples, recipe)
     return quant_post_static(cast(Any, network), network.specs(), batches, config)
+
+
+def faster_int8(
+    program: Program, samples: Samples, config: QuantConfig, recipe: Recipe
+) -> QuantizedModel:
+    """The int8 model of one setting without the layers that int8 makes slower.
+
+    Raises:
+        PreconditionNotMetError: If it makes none faster.
+        InvalidArgumentError: If sizes of inputs are not known.
+    """
+    network = cast(Any, LoadedNetwork(copied(program)))
+    batches = _calibration(samples, recipe)
+    if recipe.rest == "float32":
+        faster = replace(config, only_faster=True)
+        return quant_post_static(network, network.specs(), batches, faster)
+    slow = slow_in_int8(network, network.specs(), config, threads=recipe.threads)
+    halved = replace(config, half=(*config.half, *slow))
+    model = quant_post_static(network, network.specs(), batches, halved)
+    model.unquantized.update({path: str(speed) for path, speed in slow.items()})
+    return model
 
 
 def trained_int8(

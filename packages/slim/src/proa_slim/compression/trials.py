@@ -214,6 +214,35 @@ class _Compression:
         return Distiller(self.whole, self.train, self.recipe, self.progress)
 
     def _quantize(self, program: Program) -> Finished:
+        time = self.tried[-1].milliseconds
+        found, config = self._small_enough_loss(program)
+        small = found.tried.milliseconds
+        if time is None or small is None or small <= time:
+            return found
+        return self._without_slow_layers(program, found, config)
+
+    def _without_slow_layers(
+        self, program: Program, found: Finished, config: QuantConfig
+    ) -> Finished:
+        """A model that leaves out of int8 what that makes slower, if it is better."""
+        rest = self.recipe.rest
+        try:
+            made = self.trial(
+                f"int8, layers that this makes slower in {rest}",
+                lambda: _parts(
+                    steps.faster_int8(program, self.train, config, self.recipe)
+                ),
+            )
+        except (PreconditionNotMetError, InvalidArgumentError) as error:
+            self.notes.append(f"slower than float32: {error}")
+            return found
+        before, after = found.tried.milliseconds, made.tried.milliseconds
+        assert before is not None and after is not None  # they were measured
+        better = after < before and made.tried.drop <= self.recipe.max_drop
+        return made if better else found
+
+    def _small_enough_loss(self, program: Program) -> tuple[Finished, QuantConfig]:
+        """An int8 model, by its setting, that loses little enough if any does."""
         best: tuple[Finished, QuantConfig] | None = None
         for setting, config in zip(
             self.recipe.quantize, self.recipe.configs(), strict=True
@@ -228,17 +257,17 @@ class _Compression:
             if best is None or self._order(found) < self._order(best[0]):
                 best = found, config
             if self._fits(found):
-                return found
+                return found, config
         assert best is not None
         chosen, config = best
         if self.recipe.qat_epochs:
             trained = self._train_rounded(program, config)
             if self._fits(trained):
-                return trained
+                return trained, config
             chosen = min(chosen, trained, key=self._order)
         if self.recipe.mixed and chosen.tried.drop > self.recipe.max_drop:
-            return self._mix(program, config)
-        return chosen
+            return self._mix(program, config), config
+        return chosen, config
 
     def _train_rounded(self, program: Program, config: QuantConfig) -> Finished:
         return self.trial(

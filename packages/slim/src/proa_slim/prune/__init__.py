@@ -20,6 +20,7 @@ from proa_slim.prune.sensitivities import (
 )
 from proa_slim.prune.sparse_file import save_sparse
 from proa_slim.prune.static_pruner import ProgramPruner
+from proa_slim.prune.static_sensitivity import sensitivity
 from proa_slim.prune.unstructured import (
     GMPUnstructuredPruner,
     UnstructuredPruner,
@@ -48,5 +49,6 @@ __all__ = [
     "prune_file",
     "prune_program",
     "save_sparse",
+    "sensitivity",
     "two_of_four",
 ]

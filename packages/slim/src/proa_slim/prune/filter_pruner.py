@@ -331,6 +331,12 @@ class FPGMFilterPruner(FilterPruner):
 
     __init__ = _with("geometry_median")
 
+    @staticmethod
+    def get_distance_sum(value: NDArray[np.floating], out_idx: int) -> float:
+        """Sum of Euclidean distances of one filter, value[out_idx], to the others."""
+        rows = np.asarray(value, np.float64).reshape(len(value), -1)
+        return float(np.linalg.norm(rows - rows[out_idx], axis=1).sum())
+
 
 def prune_channels(
     model: proa.nn.Layer,

@@ -185,6 +185,11 @@ class UnstructuredPruner:
         return float(np.quantile(np.concatenate(sizes), ratio))
 
     @staticmethod
+    def sparse_by_layer(model: proa.nn.Layer) -> dict[str, float]:
+        """The share of each parameter's elements that is zero, by its path."""
+        return {n: _sparsity([p.numpy()]) for n, p in model.named_parameters()}
+
+    @staticmethod
     def total_sparse(model: proa.nn.Layer) -> float:
         """The share of all parameters' elements that is zero."""
         return _sparsity(p.numpy() for p in model.parameters())

@@ -10,16 +10,20 @@ from proa_slim.quant.layers import (
 )
 from proa_slim.quant.model import LayerReport, QuantizedModel
 from proa_slim.quant.model_file import PostTrainingQuantization
-from proa_slim.quant.post_training import quant_post_static
+from proa_slim.quant.post_static import quant_post_static
+from proa_slim.quant.ptq import PTQ
+from proa_slim.quant.speed import LayerSpeed, layer_speeds, slow_in_int8
 from proa_slim.quant.static_training import convert, quant_aware
 from proa_slim.quant.training import QAT
 from proa_slim.quant.weight_only import quant_post_dynamic
 
 __all__ = [
+    "PTQ",
     "QAT",
     "AnalysisPTQ",
     "ImperativeQuantAware",
     "LayerReport",
+    "LayerSpeed",
     "PostTrainingQuantization",
     "QuantizedActivation",
     "QuantizedConvNorm",
@@ -27,9 +31,11 @@ __all__ = [
     "QuantizedModel",
     "convert",
     "half_weights",
+    "layer_speeds",
     "quant_aware",
     "quant_post_dynamic",
     "quant_post_static",
+    "slow_in_int8",
 ]
 
 

@@ -15,7 +15,7 @@ from proa_slim.config import ActivationObserver, QuantConfig, RoundType, WeightO
 from proa_slim.loading import LoadedNetwork, load
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.paddle_operators import kinds_of, op_types
-from proa_slim.quant.post_training import quant_post_static
+from proa_slim.quant.post_static import quant_post_static
 
 _ALGORITHMS: dict[str, ActivationObserver] = {
     "KL": "kl", "hist": "hist", "avg": "avg", "mse": "mse", "emd": "emd",

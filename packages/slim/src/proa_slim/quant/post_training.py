@@ -1,4 +1,4 @@
-"""Post-training quantization: calibrate on real batches, then convert."""
+"""Steps of post-training quantization: choose, calibrate, round, convert."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig
 from proa_slim.quant.equalize import equalize, smooth
 from proa_slim.quant.images import images_between, round_images
-from proa_slim.quant.input_check import warn_of_other_range
 from proa_slim.quant.interpret import interpret
 from proa_slim.quant.lower import (
     PRODUCTS,
@@ -29,7 +28,7 @@ from proa_slim.quant.lower import (
 )
 from proa_slim.quant.model import OUT_THRESHOLD, LayerReport, QuantizedModel
 from proa_slim.quant.operands import operands, round_operands
-from proa_slim.quant.recording import program_of, read_batches
+from proa_slim.quant.recording import program_of
 from proa_slim.quant.report import layer_report
 from proa_slim.quant.rounding import RoundedWeight, adaround, correct_bias
 from proa_slim.quant.scales import ActivationScale, Scale, weight_scale
@@ -60,39 +59,6 @@ def quantizable_program(
         paths = [path for path in config.skip if isinstance(path, str)]
         transposed_as_convolutions(program, paths)
     return program
-
-
-def quant_post_static(
-    network: proa.nn.Layer,
-    input_spec: Sequence[Any],
-    calibration: Iterable[Any],
-    config: QuantConfig | None = None,
-) -> QuantizedModel:
-    """Quantize a trained network to int8 with scales measured on `calibration`.
-
-    Args:
-        network: Is not changed.
-        input_spec: As for `proa.jit.save`.
-        calibration: Batches of real input: arrays, tensors, or sequences whose first
-            items are the inputs. A hundred or so images will do.
-        config: How; `QuantConfig()` if not given.
-
-    Raises:
-        PreconditionNotMetError: If `calibration` holds no batch, or if no layer can be
-            quantized.
-        InvalidArgumentError: If a batch has fewer arrays than the network has inputs,
-            or a value that is not finite.
-        NotFoundError: If `config.skip` names a layer that the network does not have.
-    """
-    config = config or QuantConfig()
-    # The parameters of the program bear the paths of their layers.
-    config = config.by_path(network)
-    program = quantizable_program(network, input_spec, config)
-    batches = read_batches(calibration, program)
-    require_products(program, config)
-    warn_of_other_range(network, batches[0])
-    scales, weights = prepare(program, batches, config)
-    return convert(program, scales, config, batches[0], weights, batches)
 
 
 class Prepared(NamedTuple):

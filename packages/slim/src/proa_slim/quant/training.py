@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeGuard
 
@@ -35,6 +36,7 @@ from proa_slim.quant.layers import (
 from proa_slim.quant.lower import narrow_layers
 from proa_slim.quant.model import QuantizedModel
 from proa_slim.quant.output_ranges import note_out_scales, watch_outputs
+from proa_slim.quant.speed import slow_in_int8
 from proa_slim.quant.trained import lower_trained, recorded
 
 _OP: dict[type[Layer], str] = {
@@ -98,10 +100,11 @@ class QAT:
 
         Raises:
             NotFoundError: If ``config.skip`` names what the network does not have.
-            PreconditionNotMetError: If there is no layer to quantize.
+            PreconditionNotMetError: If there is no layer to quantize, or no input_spec
+                although the config says ``only_faster``.
         """
         # By path: a copy's layers have full names of their own.
-        skipped = self.config.skipped(network)
+        skipped = self.config.skipped(network) | self._slow(network, input_spec)
         pairs = _pairs(network, input_spec)
         student = network if inplace else copy.deepcopy(network)
         layers = dict(student.named_sublayers(include_self=True))
@@ -126,6 +129,18 @@ class QAT:
             )
         watch_outputs(student)
         return student
+
+    def _slow(self, network: Layer, input_spec: Sequence[Any] | None) -> frozenset[str]:
+        """Layers that int8 does not make faster, if the config leaves them out."""
+        if not self.config.only_faster:
+            return frozenset()
+        if input_spec is None:
+            raise PreconditionNotMetError(
+                "[QAT] expected an input_spec with only_faster=True, got None"
+            )
+        # What is between products is not rounded in training.
+        config = replace(self.config, between=False)
+        return frozenset(slow_in_int8(network, input_spec, config))
 
     def _wrapped(self, layer: Layer, norm: Layer | None) -> Quantized | None:
         """The layer with its rounding, and perhaps a norm; None if it is not chosen."""
@@ -188,6 +203,15 @@ def _replace(layers: dict[str, Layer], path: str, new: Layer) -> None:
     setattr(layers[above], name, new)
 
 
+def adjacent_norms(network: Layer) -> dict[str, str]:
+    """Paths of products -> those of the batch norms that follow them in a Sequential
+    and can be folded into them.
+    """
+    layers = dict(network.named_sublayers(include_self=True))
+    found = _adjacent(layers).items()
+    return {p: n for p, n in found if _fits(layers[p], layers[n])}
+
+
 def _pairs(network: Layer, input_spec: Sequence[Any] | None) -> dict[str, str]:
     """Paths of products -> those of the batch norms that alone read them."""
     layers = dict(network.named_sublayers())
@@ -218,7 +242,8 @@ def _adjacent(layers: dict[str, Layer]) -> dict[str, str]:
         children = list(layer.named_children())
         for (first, product), (second, norm) in itertools.pairwise(children):
             if uses.count(product) == uses.count(norm) == 1:
-                found[f"{path}.{first}"] = f"{path}.{second}"
+                start = f"{path}." if path else ""
+                found[f"{start}{first}"] = f"{start}{second}"
     return found
 
 

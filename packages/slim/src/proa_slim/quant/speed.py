@@ -1,0 +1,235 @@
+"""Which layers int8 makes faster, as the runtime of this machine computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import proa
+from proa.errors import InvalidArgumentError
+from proa.ir import file
+from proa.ir.passes import optimize
+from proa.ir.program import NUMPY_TYPES, Array, Node, Program, Value
+from proa.runtime import Engine, engine_from_bytes
+from proa_slim.config import QuantConfig
+from proa_slim.quant.images import images_between
+from proa_slim.quant.lower import layer_path
+from proa_slim.quant.post_training import (
+    lowered,
+    products,
+    quantizable_program,
+    with_fake_quant,
+)
+from proa_slim.quant.scales import Scale
+
+#: Runs before those that are timed.
+_WARM_UP = 3
+#: A layer is left in float32 if the network gains this share of its time by that.
+_GAIN = 0.01
+
+
+@dataclass(frozen=True)
+class LayerSpeed:
+    """How long one layer takes in a run of the network, in float32 and in int8.
+
+    Attributes:
+        layer: Its path.
+        op: The operator in float32, perhaps with an activation.
+        float32_us: Microseconds in float32.
+        int8_us: Microseconds in int8, with the rounding of its input where that is an
+            operator of its own.
+    """
+
+    layer: str
+    op: str
+    float32_us: float
+    int8_us: float
+
+    def __str__(self) -> str:
+        return f"int8 takes {self.int8_us:.3g} us, float32 {self.float32_us:.3g} us"
+
+
+def layer_speeds(
+    network: proa.nn.Layer,
+    input_spec: Sequence[Any],
+    config: QuantConfig | None = None,
+    repeats: int = 50,
+    threads: int = 1,
+) -> list[LayerSpeed]:
+    """The time of each layer that `config` quantizes, before and after, in runs of the
+    whole network. The network needs no training and no data for it.
+
+    Args:
+        network: Is not changed.
+        input_spec: As for `proa.jit.save`; the first size may be symbolic, and is 1.
+        config: What is quantized; `QuantConfig()` if not given.
+        repeats: Runs of which the fastest counts, layer by layer.
+        threads: Of a run.
+
+    Raises:
+        InvalidArgumentError: If `repeats` is not positive, or another size is symbolic.
+    """
+    made = _Timed(network, input_spec, config or QuantConfig(), repeats, threads)
+    return made.layers(())
+
+
+def slow_in_int8(
+    network: proa.nn.Layer,
+    input_spec: Sequence[Any],
+    config: QuantConfig | None = None,
+    repeats: int = 50,
+    threads: int = 1,
+) -> dict[str, LayerSpeed]:
+    """The layers that are better left in float32, by their paths: ``skip`` of a
+    `QuantConfig`. Arguments and errors are those of `layer_speeds`.
+
+    Layers that take longer in int8 are put into float32, one after the other and all
+    together, then those that take longer for that, and so on; what counts is the time
+    of the whole network. All layers are named if int8 makes it no faster.
+    """
+    made = _Timed(network, input_spec, config or QuantConfig(), repeats, threads)
+    first = made.layers(())
+    tried = [(), *_all_together(made, first), _one_by_one(made, first)]
+    times = made.whole(*tried)
+    fast = [
+        s for s, t in zip(tried, times, strict=True) if (1 - _GAIN) * t <= min(times)
+    ]
+    best = min(fast, key=len)
+    known = {speed.layer: speed for speed in first}
+    return {path: known[path] for path in best}
+
+
+def _slower(speeds: Sequence[LayerSpeed]) -> list[LayerSpeed]:
+    """Those that take longer in int8, the one that loses most first."""
+    found = [s for s in speeds if s.int8_us > s.float32_us]
+    return sorted(found, key=lambda s: s.float32_us - s.int8_us)
+
+
+def _all_together(made: _Timed, first: Sequence[LayerSpeed]) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    slow = _slower(first)
+    while slow:
+        before = found[-1] if found else ()
+        found.append((*before, *(s.layer for s in slow)))
+        slow = _slower(made.layers(found[-1]))
+    return [*found, tuple(s.layer for s in first)]
+
+
+def _one_by_one(made: _Timed, first: Sequence[LayerSpeed]) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
+    for speed in _slower(first):
+        now, then = made.whole(found, (*found, speed.layer))
+        if then < (1 - _GAIN) * now:
+            found = (*found, speed.layer)
+    return found
+
+
+class _Timed:
+    """Programs of a network with some layers in int8, and their times."""
+
+    def __init__(
+        self,
+        network: proa.nn.Layer,
+        input_spec: Sequence[Any],
+        config: QuantConfig,
+        repeats: int,
+        threads: int,
+    ) -> None:
+        if repeats < 1:
+            raise InvalidArgumentError(
+                f"[layer_speeds] expected repeats above 0, got {repeats}"
+            )
+        self.config = replace(config.by_path(network), only_faster=False)
+        self.program = quantizable_program(network, input_spec, self.config)
+        self.inputs = [_ones(value) for value in self.program.main.inputs]
+        self.repeats, self.threads = repeats, threads
+
+    def layers(self, skip: Sequence[str]) -> list[LayerSpeed]:
+        whole, small = self.program, self._int8(skip)
+        before = self._steps(whole)
+        after = self._steps(small)
+        integer: dict[str, float] = {}
+        for node in small.main.nodes:
+            path = _integer_path(node)
+            if path:
+                integer[path] = integer.get(path, 0.0) + _cost(node, after)
+        times: dict[str, tuple[str, float]] = {}
+        for node in products(whole, self.config):
+            path = layer_path(node)
+            known = times.get(path, (node.op, 0.0))[1]
+            times[path] = node.op, known + _cost(node, before)
+        return [
+            LayerSpeed(path, op, time / 1000, integer[path] / 1000)
+            for path, (op, time) in times.items()
+            if path in integer
+        ]
+
+    def whole(self, *skips: Sequence[str]) -> list[float]:
+        """Seconds of a run with each of the lists of layers in float32, in turns."""
+        engines = [self._engine(self._int8(skip)) for skip in skips]
+        best = [float("inf")] * len(engines)
+        for _ in range(_WARM_UP + self.repeats):
+            for at, engine in enumerate(engines):
+                steps = engine.profile(self.inputs)
+                best[at] = min(best[at], sum(time for _, _, time in steps))
+        return best
+
+    def _int8(self, skip: Sequence[str]) -> Program:
+        config = replace(self.config, skip=(*self.config.skip, *skip))
+        chosen = products(self.program, config)
+        if not chosen:
+            return _copied(self.program)
+        read = [node.inputs[0] for node in chosen] + images_between(chosen, config)
+        scales = {value: Scale(1 / 127) for value in read if value is not None}
+        faked = with_fake_quant(self.program, scales, config, {})
+        made = lowered(self.program, faked, scales, config, "int8").program
+        optimize(made, 3)
+        return made
+
+    def _engine(self, program: Program) -> Engine:
+        return engine_from_bytes(file.to_bytes(program), self.threads)
+
+    def _steps(self, program: Program) -> dict[str, float]:
+        """Nanoseconds of each step by the name of its result: the least of all runs."""
+        engine = self._engine(program)
+        best: dict[str, float] = {}
+        for _ in range(_WARM_UP + self.repeats):
+            for _, name, time in engine.profile(self.inputs):
+                best[name] = min(best.get(name, float("inf")), float(time))
+        return best
+
+
+def _integer_path(node: Node) -> str:
+    """Path of the layer whose int8 weight the node reads."""
+    weight = node.inputs[1] if len(node.inputs) > 1 else None
+    if weight is None or not weight.name.endswith(".int8"):
+        return ""
+    return weight.name.removesuffix(".int8").rpartition(".")[0]
+
+
+def _cost(node: Node, times: dict[str, float]) -> float:
+    """Of a product, and its share of the rounding of what it reads."""
+    cost = times.get(node.outputs[0].name, 0.0)
+    x = node.inputs[0]
+    before = None if x is None else x.producer
+    if x is not None and before is not None and before.op == "quantize":
+        cost += times.get(x.name, 0.0) / max(len(x.users), 1)
+    return cost
+
+
+def _copied(program: Program) -> Program:
+    return file.from_bytes(file.to_bytes(program))
+
+
+def _ones(value: Value) -> Array:
+    """An input of ones; of sample size 1 where that is symbolic."""
+    if any(n < 0 for n in value.shape[1:]):
+        raise InvalidArgumentError(
+            f"[layer_speeds] expected sizes of the input {value.name!r} that are known "
+            f"but for the first, got {list(value.shape)}"
+        )
+    shape = [1 if n < 0 else n for n in value.shape]
+    return np.ones(shape, NUMPY_TYPES[value.dtype])
