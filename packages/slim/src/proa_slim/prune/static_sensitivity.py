@@ -32,7 +32,7 @@ def sensitivity(
 
     The channels are removed from the program and the scope, evaluated, and put back.
     The file is written after each evaluation and read first, so that a run that was
-    stopped goes on.
+    stopped continues.
 
     Args:
         program: Without backward operators; is not changed.
