@@ -181,7 +181,7 @@ class OFA:
 
     def _try(self, path: str, arch: Mapping[str, Any]) -> None:
         inputs = [
-            proa.zeros([1 if n is None or n < 0 else n for n in spec.shape], spec.dtype)
+            proa.zeros([1 if n < 0 else n for n in spec.shape], spec.dtype)
             for spec in self._specs
         ]
         was_training = self.network.training
@@ -306,7 +306,7 @@ class OFA:
             for value, masks in graph.masks(graph.removal(units)).items():
                 found[id(tensors[value])] = list(masks)
         for path, size in _named(arch, "kernel"):
-            weight: Any = self._layers[path].weight  # type: ignore[attr-defined]
+            weight: Any = self._layers[path].weight
             own = int(weight.shape[2])
             if size == own:
                 continue
@@ -374,7 +374,7 @@ def _named(arch: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
 
 
 def _pads(layer: Any, half: int) -> bool:
-    return np.unique(np.array(layer._padding)).tolist() == [half]
+    return bool(np.all(np.array(layer._padding) == half))
 
 
 def _crop(tensor: Any, masks: Masks) -> None:
