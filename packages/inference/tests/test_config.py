@@ -7,7 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inference_models import batch, check_mlp, mlp, write_loop, write_mlp
+from inference_models import (
+    batch,
+    check_mlp,
+    mlp,
+    write_gate,
+    write_loop,
+    write_mlp,
+)
 
 import proa
 import proa_inference as inference
@@ -19,6 +26,7 @@ from proa.errors import (
     PreconditionNotMetError,
     UnimplementedError,
 )
+from proa.ir import file
 from proa_inference import Config, DataType, PrecisionType, create_predictor
 
 NAMES = (Path(__file__).parent / "paddle_names.txt").read_text().split()
@@ -380,3 +388,20 @@ def test_what_is_no_such_argument_is_named(path):
     config.set_cpu_math_library_num_threads(np.int64(2))
     assert config.cpu_math_library_num_threads() == 2
     check_mlp(predictor.run([batch(2)]), batch(2))
+
+
+@pytest.mark.parametrize(
+    "chains",
+    ["", "x", "0+99", "4294967295+2", "1+", "-1+2", "0+0", "2+1 0+2", "0+2 1+2", "0+4"],
+)
+def test_chains_that_a_file_states_are_checked(tmp_path, chains):
+    path = write_gate(tmp_path / "gate.proa")
+    program = file.read(path)
+    program.metadata["chains"] = chains
+    file.write(program, path)
+    config = Config(path)
+    config.switch_ir_optim(False)  # read by the engine itself
+    x, g = np.random.default_rng(0).standard_normal((2, 4096, 96), "f4")
+    (y,) = create_predictor(config).run([x, g])
+    want = np.maximum(x / (1 + np.exp(-g)) + x, 0)
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
