@@ -10,6 +10,9 @@ namespace proa::serving {
 namespace {
 
 constexpr size_t kLowWater = 1 << 14;  // as asyncio's, a quarter of the other
+// A large request is received in as many calls at once, so that it is copied and read while it is
+// in the cache: taking turns with those of other connections evicts it.
+constexpr int kReads = 8;
 
 /// recv, without Python's lock where `long_wait`: much is copied, to memory that is the caller's.
 ssize_t receive(int fd, void* data, size_t size, bool long_wait) {
@@ -126,20 +129,21 @@ ssize_t answer_known(Transport* self, const char* data, size_t size) {
   return static_cast<ssize_t>(at);
 }
 
-bool receive_known(Transport* self) {
+bool receive_known(Transport* self, bool* full) {
   char* buffer = static_cast<char*>(self->engine->buffer.buf);
   const size_t size = static_cast<size_t>(self->engine->buffer.len);
   const ssize_t count = receive(self->fd, buffer, size, false);
   bool ok;
   if (ended(self, count, &ok)) return ok;
+  *full = static_cast<size_t>(count) == size;
   const ssize_t answered = answer_known(self, buffer, static_cast<size_t>(count));
   if (answered < 0) return false;
   if (answered == count || self->lost) return true;
-  memmove(buffer, buffer + answered, static_cast<size_t>(count - answered));
+  if (answered > 0) memmove(buffer, buffer + answered, static_cast<size_t>(count - answered));
   return give(self, count - answered);
 }
 
-bool receive_into_protocol(Transport* self) {
+bool receive_into_protocol(Transport* self, bool* full) {
   PyObject* given = PyObject_CallFunction(self->get_buffer, "i", -1);
   if (given == nullptr) return false;
   Py_buffer view;
@@ -150,10 +154,12 @@ bool receive_into_protocol(Transport* self) {
   const bool own = view.buf != self->engine->buffer.buf;
   const ssize_t count = receive(self->fd, view.buf, static_cast<size_t>(view.len), own);
   const int error = errno;
+  const Py_ssize_t room = view.len;
   PyBuffer_Release(&view);
   errno = error;
   bool ok;
   if (ended(self, count, &ok)) return ok;
+  *full = count == room;
   return give(self, count);
 }
 
@@ -194,8 +200,13 @@ bool on_ready(Transport* self, uint32_t events) {
     if (events & (EPOLLERR | EPOLLHUP)) lose(self, ECONNRESET);
     return true;
   }
-  if (self->expects && !self->known->empty()) return receive_known(self);
-  return receive_into_protocol(self);
+  bool full = true;  // there may be more
+  for (int left = kReads; left && full && self->reading && !self->closing && !self->lost; --left) {
+    full = false;
+    const bool is_known = self->expects && !self->known->empty();
+    if (!(is_known ? receive_known(self, &full) : receive_into_protocol(self, &full))) return false;
+  }
+  return true;
 }
 
 }  // namespace proa::serving
