@@ -13,6 +13,8 @@ constexpr size_t kLowWater = 1 << 14;  // as asyncio's, a quarter of the other
 // A large request is received in as many calls at once, so that it is copied and read while it is
 // in the cache: taking turns with those of other connections evicts it.
 constexpr int kReads = 8;
+// Received at once where the last request was large: its head and JSON, and little of its tensors.
+constexpr size_t kHeadBytes = 4096;
 
 /// recv, without Python's lock where `long_wait`: much is copied, to memory that is the caller's.
 ssize_t receive(int fd, void* data, size_t size, bool long_wait) {
@@ -97,6 +99,17 @@ PyObject* call_answer(const Known& known, const char* data) {
   return result;
 }
 
+/// Sends what a Python callable returned, and drops it.
+bool write_answer(Transport* self, PyObject* parts) {
+  PyObject* listed = PySequence_Fast(parts, "[answer] expected a list of buffers or None");
+  Py_DECREF(parts);
+  if (listed == nullptr) return false;
+  const bool ok =
+      write_parts(self, PySequence_Fast_ITEMS(listed), PySequence_Fast_GET_SIZE(listed));
+  Py_DECREF(listed);
+  return ok;
+}
+
 const Known* find_known(const Transport* self, const char* data, size_t size) {
   for (const Known& known : *self->known) {
     if (known.pattern.matches(data, size)) return &known;
@@ -104,34 +117,90 @@ const Known* find_known(const Transport* self, const char* data, size_t size) {
   return nullptr;
 }
 
+/// Answers a known request at `data`; the bytes of it, 0 if it is none, or -1 with an error.
+ssize_t answer_pattern(Transport* self, const char* data, size_t size) {
+  const Known* known = find_known(self, data, size);
+  if (known == nullptr) return 0;
+  const size_t taken = known->pattern.size();
+  PyObject* parts = call_answer(*known, data);
+  if (parts == nullptr) return -1;
+  if (parts == Py_None) {
+    Py_DECREF(parts);
+    return 0;
+  }
+  return write_answer(self, parts) ? static_cast<ssize_t>(taken) : -1;
+}
+
+/// The parts that answer `text` and `data`, None where there are none; null with a Python error.
+PyObject* call_fast(PyObject* answer, const char* text, const HeadPattern::Found& found) {
+  PyObject* arguments[2] = {
+      PyBytes_FromStringAndSize(text, static_cast<Py_ssize_t>(found.text)),
+      PyBytes_FromStringAndSize(text + found.text,
+                                static_cast<Py_ssize_t>(found.body - found.text))};
+  PyObject* parts = nullptr;
+  if (arguments[0] != nullptr && arguments[1] != nullptr) {
+    parts = PyObject_Vectorcall(answer, arguments, 2, nullptr);
+  }
+  Py_XDECREF(arguments[0]);
+  Py_XDECREF(arguments[1]);
+  return parts;
+}
+
+/// As `answer_pattern`, for a request with a head that is known. The protocol may take it without an
+/// answer, or as far as it has arrived.
+ssize_t answer_head(Transport* self, const char* buffer, size_t begin, size_t size) {
+  HeadPattern::Found found;
+  const KnownHead* known = nullptr;
+  for (const KnownHead& head : *self->heads) {
+    if (!head.pattern.matches(buffer + begin, size - begin, &found)) continue;
+    known = &head;
+    break;
+  }
+  if (known == nullptr) return 0;
+  const size_t body = begin + found.head, arrived = size - body;
+  const bool whole = found.body <= arrived;
+  const size_t end = body + (whole ? found.body : arrived);
+  PyObject* take = Py_NewRef(known->take);  // the calls may forget what is known
+  PyObject* parts = Py_NewRef(Py_None);
+  if (whole && found.has_text && known->answer != Py_None) {
+    PyObject* answer = Py_NewRef(known->answer);
+    Py_DECREF(parts);
+    parts = call_fast(answer, buffer + body, found);
+    Py_DECREF(answer);
+  }
+  self->large = !whole;
+  if (parts == nullptr || parts != Py_None) {
+    Py_DECREF(take);
+    if (parts == nullptr || !write_answer(self, parts)) return -1;
+    return static_cast<ssize_t>(end - begin);
+  }
+  Py_DECREF(parts);
+  self->expects = false;
+  PyObject* taken = PyObject_CallFunction(take, "nnnnn", begin, body, end, found.body, found.text);
+  Py_DECREF(take);
+  const int is_taken = taken == nullptr ? -1 : PyObject_IsTrue(taken);
+  Py_XDECREF(taken);
+  return is_taken > 0 ? static_cast<ssize_t>(end - begin) : is_taken;
+}
+
 /// Answers the known requests that `data` begins with; the bytes of them, or -1 with an error.
 ssize_t answer_known(Transport* self, const char* data, size_t size) {
   size_t at = 0;
   while (at < size && self->expects && !self->closing && !self->blocked) {
-    const Known* known = find_known(self, data + at, size - at);
-    if (known == nullptr) break;
-    const size_t taken = known->pattern.size();
-    PyObject* parts = call_answer(*known, data + at);
-    if (parts == nullptr) return -1;
-    if (parts == Py_None) {
-      Py_DECREF(parts);
-      break;
-    }
-    PyObject* listed = PySequence_Fast(parts, "[answer] expected a list of buffers or None");
-    Py_DECREF(parts);
-    if (listed == nullptr) return -1;
-    const bool ok =
-        write_parts(self, PySequence_Fast_ITEMS(listed), PySequence_Fast_GET_SIZE(listed));
-    Py_DECREF(listed);
-    if (!ok) return -1;
-    at += taken;
+    ssize_t taken = answer_pattern(self, data + at, size - at);
+    if (taken == 0 && !self->lost) taken = answer_head(self, data, at, size);
+    if (taken < 0) return -1;
+    if (taken == 0) break;
+    at += static_cast<size_t>(taken);
   }
   return static_cast<ssize_t>(at);
 }
 
 bool receive_known(Transport* self, bool* full) {
   char* buffer = static_cast<char*>(self->engine->buffer.buf);
-  const size_t size = static_cast<size_t>(self->engine->buffer.len);
+  size_t size = static_cast<size_t>(self->engine->buffer.len);
+  // What follows its head is received where it belongs, without a copy.
+  if (self->large && size > kHeadBytes) size = kHeadBytes;
   const ssize_t count = receive(self->fd, buffer, size, false);
   bool ok;
   if (ended(self, count, &ok)) return ok;
@@ -203,7 +272,7 @@ bool on_ready(Transport* self, uint32_t events) {
   bool full = true;  // there may be more
   for (int left = kReads; left && full && self->reading && !self->closing && !self->lost; --left) {
     full = false;
-    const bool is_known = self->expects && !self->known->empty();
+    const bool is_known = self->expects && !(self->known->empty() && self->heads->empty());
     if (!(is_known ? receive_known(self, &full) : receive_into_protocol(self, &full))) return false;
   }
   return true;

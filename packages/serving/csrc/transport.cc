@@ -15,6 +15,15 @@ namespace {
 constexpr size_t kHighWater = 1 << 16;  // as asyncio's: where a protocol is to pause
 constexpr size_t kMaxKnown = 8;
 
+void clear_heads(Transport* self) {
+  std::vector<KnownHead> held;
+  held.swap(*self->heads);
+  for (KnownHead& head : held) {
+    Py_DECREF(head.answer);
+    Py_DECREF(head.take);
+  }
+}
+
 void forget_protocol(Transport* self) {
   clear_known(self);
   Py_CLEAR(self->get_buffer);
@@ -32,6 +41,12 @@ int transport_traverse(Transport* self, visitproc visit, void* arg) {
   if (self->known != nullptr) {
     for (const Known& known : *self->known) Py_VISIT(known.answer);
   }
+  if (self->heads != nullptr) {
+    for (const KnownHead& head : *self->heads) {
+      Py_VISIT(head.answer);
+      Py_VISIT(head.take);
+    }
+  }
   return 0;
 }
 
@@ -48,6 +63,7 @@ void transport_dealloc(Transport* self) {
   transport_clear(self);
   delete self->outbox;
   delete self->known;
+  delete self->heads;
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -205,6 +221,29 @@ PyObject* transport_learn(Transport* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+PyObject* transport_learn_head(Transport* self, PyObject* args) {
+  const char* text;
+  Py_ssize_t size;
+  PyObject *names, *answer, *take;
+  if (!PyArg_ParseTuple(args, "y#O!OO:learn_head", &text, &size, &PyTuple_Type, &names, &answer,
+                        &take)) {
+    return nullptr;
+  }
+  std::vector<std::string> read;
+  for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(names); ++at) {
+    char* name;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(PyTuple_GET_ITEM(names, at), &name, &length) != 0) return nullptr;
+    read.emplace_back(name, static_cast<size_t>(length));
+  }
+  HeadPattern pattern;
+  const std::string head(text, static_cast<size_t>(size));
+  if (self->lost || !pattern.learn(head, std::move(read))) Py_RETURN_FALSE;
+  if (self->heads->size() >= kMaxKnown) clear_heads(self);
+  self->heads->push_back({std::move(pattern), Py_NewRef(answer), Py_NewRef(take)});
+  Py_RETURN_TRUE;
+}
+
 PyMethodDef methods[] = {
     {"write", reinterpret_cast<PyCFunction>(transport_write), METH_O, "Send a buffer."},
     {"writelines", reinterpret_cast<PyCFunction>(transport_writelines), METH_O, "Send buffers."},
@@ -226,6 +265,8 @@ PyMethodDef methods[] = {
      "The socket, or the peername."},
     {"learn", reinterpret_cast<PyCFunction>(transport_learn), METH_VARARGS,
      "learn(text, literals, tail, streams, answer): answer requests like text by answer."},
+    {"learn_head", reinterpret_cast<PyCFunction>(transport_learn_head), METH_VARARGS,
+     "learn_head(head, names, answer, take): take requests with such a head; whether it can be."},
     {"forget", reinterpret_cast<PyCFunction>(transport_forget), METH_NOARGS,
      "Forget what was learned."},
     {"expect", reinterpret_cast<PyCFunction>(transport_expect), METH_NOARGS,
@@ -256,6 +297,7 @@ void clear_known(Transport* self) {
   std::vector<Known> held;
   held.swap(*self->known);
   for (Known& known : held) Py_DECREF(known.answer);
+  clear_heads(self);
 }
 
 void update_watch(Transport* self) {
@@ -321,6 +363,7 @@ PyObject* connect_transport(Engine* engine, PyObject* socket, PyObject* protocol
   self->protocol = Py_NewRef(protocol);
   self->outbox = new Outbox;
   self->known = new std::vector<Known>;
+  self->heads = new std::vector<KnownHead>;
   self->get_buffer = PyObject_GetAttrString(protocol, "get_buffer");
   self->buffer_updated = PyObject_GetAttrString(protocol, "buffer_updated");
   auto* held = reinterpret_cast<PyObject*>(self);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "head.h"
 #include "outbox.h"
 #include "pattern.h"
 
@@ -20,6 +21,16 @@ struct Known {
   PyObject* answer;
 };
 
+/// A head of HTTP/1.1 that was accepted. `answer(text, data)`, if it is not None, gives the parts of
+/// the answer to JSON and raw tensors, or None; `take(begin, body, end, length, text)` tells the
+/// protocol where in the engine's buffer a request with such a head is, and is false where the
+/// protocol is to parse it after all.
+struct KnownHead {
+  HeadPattern pattern;
+  PyObject* answer;
+  PyObject* take;
+};
+
 /// A connected socket: an `asyncio.Transport` for an `asyncio.BufferedProtocol`.
 ///
 /// All of it runs on the thread of the event loop, with Python's lock held. The engine holds a
@@ -33,9 +44,11 @@ struct Transport {
   PyObject* buffer_updated;
   Outbox* outbox;
   std::vector<Known>* known;
+  std::vector<KnownHead>* heads;
   uint32_t watched;  // events of the engine's epoll
   bool reading;      // not paused
   bool expects;      // the protocol is between two requests
+  bool large;        // the last request had a body that was received where it belongs
   bool shuts;        // the socket is to be shut down once all is written
   bool blocked;      // the protocol was told to pause writing
   bool closing;      // nothing is read any more

@@ -14,6 +14,7 @@ from proa_serving.app import BackgroundServer, ServerConfig
 from proa_serving.backends.registry import register_backend
 from proa_serving.client import HttpClient
 from proa_serving.http.app import HttpApp
+from proa_serving.http.connection import HttpConnection
 from proa_serving.protocol.errors import InvalidRequestError
 from proa_serving.protocol.messages import InferRequest, Tensor, TensorSpec
 from proa_serving.protocol.rest import HEADER_LENGTH, decode_response, encode_request
@@ -67,9 +68,11 @@ def model(tmp_path):
     return {"m": small_models.write_linear(tmp_path / "m.linear")}
 
 
-def packed(arrays, *, model="m", binary=True, outputs=()):
+def packed(arrays, *, model="m", binary=True, id="", parameters=None):
     tensors = [Tensor.of(name, value) for name, value in arrays.items()]
-    request = InferRequest(model, tensors, binary_output=binary)
+    request = InferRequest(
+        model, tensors, binary_output=binary, id=id, parameters=parameters or {}
+    )
     body, size = encode_request(request, True)
     head = (
         f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: x\r\n"
@@ -321,7 +324,7 @@ async def _drain(server):
 @pytest.mark.fuzz
 def test_mutated_repeats_are_answered_as_by_the_other_engine(serve, model, calls):
     rng = random.Random(18)
-    plain = bytearray(request_of(1.5))
+    plain = bytearray(traced(request_of(1.5), 1))
     with serve(model, engine="native") as one, serve(model, engine="python") as other:
         for server in (one, other):
             with Wire(server.http_address) as wire:
@@ -360,6 +363,118 @@ def test_requests_that_all_differ_are_not_remembered(serve, model, calls):
             for _ in range(2):
                 wire.infer(data)
         assert len(calls) > 100
+
+
+def traced(data, at):
+    """A request with headers that differ each time, as a proxy adds them."""
+    lines = f"Traceparent: 00-{at:032x}-{at:016x}-01\r\nX-Request-Id: {at}\r\n"
+    if at % 3 == 0:
+        lines += "X-B3-Sampled: 1\r\n"
+    return data.replace(b"Host: x\r\n", b"Host: x\r\n" + lines.encode())
+
+
+def test_heads_that_change_are_not_parsed_again(serve, model, calls, monkeypatch):
+    parsed = []
+    parse = HttpConnection._parse
+    monkeypatch.setattr(
+        HttpConnection, "_parse", lambda *given: parsed.append(1) or parse(*given)
+    )
+    with serve(model, engine="native") as server, Wire(server.http_address) as wire:
+        for at in range(WARM):
+            wire.infer(traced(request_of(0), at))
+        calls.clear(), parsed.clear()
+        for at in range(100):
+            found = wire.infer(traced(request_of(at), 2**40 + at))
+            x = np.full((1, 4), at, np.float32)
+            np.testing.assert_allclose(found["y"], small_models.linear(x), rtol=1e-5)
+        assert (calls, parsed) == ([], [])
+
+
+def test_ids_that_change_are_answered_as_they_were_sent(serve, model, calls):
+    with serve(model, engine="native") as server, Wire(server.http_address) as wire:
+        for at in range(WARM):
+            wire.infer(packed({"x": np.ones((1, 4), np.float32)}, id=f"{at:08x}"))
+        calls.clear()
+        for at in range(1000, 1100):
+            x = np.full((1, 4), at, np.float32)
+            found = wire.infer(packed({"x": x}, id=f"{at:08x}"))
+            assert found.id == f"{at:08x}"
+            np.testing.assert_allclose(found["y"], small_models.linear(x), rtol=1e-5)
+        assert calls == []
+        for odd in ('a"b', "a\\b", "\u00e4", "", "x" * 300, '","id":"b', "\x00" * 8):
+            for _ in range(4):
+                x = np.ones((1, 4), np.float32)
+                assert wire.infer(packed({"x": x}, id=odd)).id == odd
+
+
+def test_an_id_within_a_parameter_is_not_the_requests(serve, model, calls):
+    def request(inner, outer):
+        x = np.ones((1, 4), np.float32)
+        parameters = {"id": inner} if inner else {}
+        return packed({"x": x}, id=outer, parameters=parameters)
+
+    with serve(model, engine="native") as server, Wire(server.http_address) as wire:
+        for at in range(WARM):
+            assert wire.infer(request(f"p{at:03}", "")).id == ""
+            assert wire.infer(request(f"p{at:03}", f"q{at:03}")).id == f"q{at:03}"
+            assert wire.infer(request(f"p{at:03}", f"p{at:03}")).id == f"p{at:03}"
+
+
+@pytest.mark.parametrize("transport", ["native", "python"], indirect=True)
+def test_large_requests_are_answered_whatever_follows(serve, tmp_path, calls):
+    register_backend("mixed", MixedBackend)
+    path = tmp_path / "m.mixed"
+    path.touch()
+    raw = np.arange(3, dtype=np.uint8)
+    x = np.random.default_rng(0).normal(size=40_000)
+    large = packed({"raw": raw, "x": x})
+    small = packed({"raw": raw, "x": x[:2]})
+    live = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    with serve({"m": path}) as server, Wire(server.http_address) as wire:
+        for at in range(WARM):
+            for data in (traced(large, at), large):
+                np.testing.assert_array_equal(wire.infer(data)["total"], x + 3)
+        wire.send(large + small + live + large + traced(small, 1) + small)
+        for wanted in (x, x[:2], None, x, x[:2], x[:2]):
+            status, headers, body = wire.answer()
+            assert status == 200
+            if wanted is None:
+                assert body == b'{"live":true}'
+                continue
+            found = decode_response(body, headers[HEADER_LENGTH.lower()])
+            np.testing.assert_array_equal(found["total"], wanted + 3)
+        begin = len(large) // 2
+        wire.send(large[:begin])
+        time.sleep(0.05)
+        np.testing.assert_array_equal(wire.infer(large[begin:])["total"], x + 3)
+        closing = large.replace(b"Host: x\r\n", b"Host: x\r\nConnection: close\r\n")
+        wire.send(closing)
+        status, headers, _ = wire.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert wire.socket.recv(1) == b""
+
+
+def test_a_large_request_that_stops_half_way_is_timed_out(serve, tmp_path, calls):
+    register_backend("mixed", MixedBackend)
+    path = tmp_path / "m.mixed"
+    path.touch()
+    large = packed({"raw": np.zeros(3, np.uint8), "x": np.zeros(40_000)})
+    with (
+        serve({"m": path}, engine="native", timeout_s=0.5) as server,
+        HttpClient(server.http_address) as client,
+    ):
+        with Wire(server.http_address) as wire:
+            wire.warm(large)
+            wire.send(large[:200_000])
+            status, headers, _ = wire.answer()
+            assert (status, headers["connection"]) == (408, "close")
+        with Wire(server.http_address) as wire:
+            wire.warm(large)
+            wire.send(large[:200_000])
+        end = time.monotonic() + 10
+        while "proa_serve_in_flight_bytes 0.0" not in client.metrics():
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,17 @@
 """Models that run faster than a worker wakes up run on the event loop."""
 
+import contextlib
+import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import small_models
 
 import proa_serving.schedule.quick as quick_runs
+import proa_serving.schedule.scheduler as scheduler
 from proa_serving.backends.registry import register_backend
 from proa_serving.client import GrpcClient, HttpClient
 from proa_serving.protocol.errors import ModelFailedError
@@ -34,10 +38,30 @@ class Recording(small_models.LinearModel):
         return recorded
 
 
+class TurningBackend(small_models.LinearBackend):
+    """The linear model, which takes ``seconds`` longer when they change."""
+
+    seconds = 0.0
+
+    def load(self, path, options):
+        run = small_models.LinearModel(json.loads(path.read_text()))
+        instance = run.instance
+
+        def turning():
+            plain = instance()
+
+            def late(arrays):
+                time.sleep(self.seconds)
+                return plain(arrays)
+
+            return late
+
+        run.instance = turning
+        return run
+
+
 class RecordingBackend(small_models.LinearBackend):
     def load(self, path, options):
-        import json
-
         return Recording(json.loads(path.read_text()))
 
 
@@ -108,7 +132,7 @@ def test_a_size_that_became_slow_returns_to_the_workers():
     quick.ran_in_worker(1000, 1e-3)  # one that waited for the GIL
     assert quick.instance(1000) is len
     assert quick.instance(5000) is None
-    quick.ran_here(1000, 1.0)  # one long run changes nothing
+    quick.ran_here(1000, 0.01)  # one that the machine held up changes nothing
     assert quick.instance(1000) is len
     for _ in range(30):
         quick.ran_here(1000, 2e-4)
@@ -117,6 +141,81 @@ def test_a_size_that_became_slow_returns_to_the_workers():
         quick.ran_in_worker(1000, 1e-5)
     assert quick.instance(1000) is len
     assert made == [1]
+
+
+def test_a_run_that_holds_up_the_event_loop_is_the_last_there():
+    quick = QuickRuns(lambda: len)
+
+    def runs_until_quick():
+        count = 0
+        while quick.instance(1000) is None:
+            quick.ran_in_worker(1000, 1e-5)
+            count += 1
+        return count
+
+    assert runs_until_quick() == 4
+    waited = []
+    for _ in range(10):
+        quick.ran_here(1000, 1.0)
+        assert quick.instance(1000) is None
+        waited.append(runs_until_quick())
+    assert waited[:4] == [128, 256, 512, 1024]
+    assert waited[-1] == 4096
+    quick.ran_here(1000, 1.0)
+    for _ in range(100):  # At its best it is quick, and yet it is not.
+        quick.ran_in_worker(1000, 1e-5)
+        quick.ran_in_worker(1000, 1.0)
+    assert quick.instance(1000) is None
+
+
+def test_a_model_that_becomes_slow_does_not_hold_up_health_checks(serve, tmp_path):
+    register_backend("turning", TurningBackend)
+    path = small_models.write_linear(tmp_path / "m.turning")
+    TurningBackend.seconds = 0.0
+    with (
+        serve({"m": path}, instances=2) as server,
+        HttpClient(server.http_address) as client,
+        HttpClient(server.http_address) as other,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        for _ in range(100):
+            client.infer("m", {"x": X})
+        TurningBackend.seconds = 0.3
+        with contextlib.ExitStack() as stack:
+            makers = [HttpClient(server.http_address) for _ in range(8)]
+            clients = [stack.enter_context(held) for held in makers]
+            answers = [pool.submit(held.infer, "m", {"x": X}) for held in clients]
+            late = []
+            while not all(held.done() for held in answers):
+                began = time.monotonic()
+                assert other.live()
+                late.append(time.monotonic() - began)
+            for held in answers:
+                y = held.result()["y"]
+                np.testing.assert_allclose(y, small_models.linear(X), rtol=1e-5)
+    # One run was on the event loop before it was known.
+    assert sorted(late)[-2] < 0.3
+    assert len(late) > 8
+
+
+def test_a_busy_quick_model_is_taken_from_its_workers(
+    serve, model, threads, monkeypatch
+):
+    """Under load requests would find the worker busy for ever, and queue."""
+    monkeypatch.setattr(quick_runs, "_SECONDS", 0.01)  # by any machine
+    monkeypatch.setattr(quick_runs, "_TOO_LONG", 10.0)
+    monkeypatch.setattr(scheduler, "_BUSY_SECONDS", 0.05)
+    with serve(model) as server, ThreadPoolExecutor(8) as pool:
+
+        def work(count):
+            with HttpClient(server.http_address) as client:
+                for _ in range(count):
+                    client.infer("m", {"x": X})
+
+        list(pool.map(work, [300] * 8))
+        threads.clear()
+        list(pool.map(work, [100] * 8))
+    assert threads.count("proa-serve") > 400
 
 
 def test_a_model_without_another_instance_stays_with_its_workers():

@@ -289,3 +289,39 @@ def test_a_damaged_version_under_load_fails_nobody(tmp_path):
         assert "must be a linear model" in failed.reason
         load.stop()
         assert load.found.keys() == {"ok"}, load.found
+
+
+def test_a_server_may_start_before_its_models_come(serve, tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    with (
+        serve(repository=folder, model_control=True) as server,
+        HttpClient(server.http_address) as client,
+    ):
+        assert client.ready()
+        assert client.repository_index() == []
+        with pytest.raises(NotFoundError):
+            client.infer("m", {"x": X})
+        small_models.write_linear(folder / "m" / "1" / "model.linear")
+        client.load_model("m")
+        y = client.infer("m", {"x": X})["y"]
+        np.testing.assert_allclose(y, small_models.linear(X), rtol=1e-5)
+    small_models.write_linear(tmp_path / "later" / "m" / "1" / "model.linear")
+    empty = tmp_path / "polled"
+    empty.mkdir()
+    with (
+        serve(repository=empty, poll_s=0.05) as server,
+        HttpClient(server.http_address) as client,
+    ):
+        assert client.ready()
+        (tmp_path / "later" / "m").rename(empty / "m")
+        end = time.monotonic() + 20
+        while not client.repository_index(True) and time.monotonic() < end:
+            time.sleep(0.02)
+        y = client.infer("m", {"x": X})["y"]
+        np.testing.assert_allclose(y, small_models.linear(X), rtol=1e-5)
+
+
+def test_a_server_without_models_that_none_can_reach_does_not_start(serve, tmp_path):
+    with pytest.raises(NotFoundError, match="expected at least one model"):
+        serve(repository=tmp_path).__enter__()

@@ -72,7 +72,7 @@ class ServerConfig:
             many bytes together; one that would hold more is refused.
         timeout_s: Seconds until a request that is not answered fails.
         grace_s: Seconds that a shutdown waits for requests in flight.
-        max_connections: HTTP connections, and gRPC calls, at one time.
+        max_connections: At one time, over all protocols; grpcio counts its calls.
         head_timeout_s: Seconds in which the head of an HTTP request must arrive; its
             body may take ``timeout_s``.
         idle_timeout_s: Seconds after which a connection without a request is closed.

@@ -14,7 +14,7 @@ from proa_serving.http.connection import HttpConnection
 from proa_serving.models.service import InferenceService
 from proa_serving.security.guard import Guard
 from proa_serving.security.tls import Tls
-from proa_serving.transport.listener import Listener, bind, bind_unix
+from proa_serving.transport.listener import Connections, Listener, bind, bind_unix
 
 # Seconds between looks at the files of keys and certificates.
 _REFRESH_SECONDS = 1.0
@@ -44,6 +44,7 @@ class FrontEnds:
     def __init__(self, config: ServerConfig, service: InferenceService) -> None:
         self._config, self._service = config, service
         self._guard = Guard(config)
+        self._connections = Connections(config)
         self._tls: list[Tls] = []
         self._apps: list[HttpApp] = []
         self._refreshing: asyncio.TimerHandle | None = None
@@ -66,7 +67,13 @@ class FrontEnds:
                 app = HttpApp(self._service, self._guard, is_admin=protocol == "admin")
                 self._apps.append(app)
                 front: FrontEnd = Listener(
-                    app, HttpConnection, held, self._config, self._service.budget, tls
+                    app,
+                    HttpConnection,
+                    held,
+                    self._config,
+                    self._service.budget,
+                    self._connections,
+                    tls,
                 )
                 self.by_protocol.setdefault(protocol, []).append(front)
         if self._config.grpc_port is not None or self._config.grpc_socket is not None:
@@ -87,7 +94,15 @@ class FrontEnds:
         methods = GrpcMethods(service, self._guard)
         for opened, tls in self._sockets("grpc", ALPN):
             held.append(
-                Listener(methods, Http2Connection, opened, config, service.budget, tls)
+                Listener(
+                    methods,
+                    Http2Connection,
+                    opened,
+                    config,
+                    service.budget,
+                    self._connections,
+                    tls,
+                )
             )
 
     def _sockets(

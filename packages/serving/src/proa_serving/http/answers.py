@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from proa_serving.http.messages import Reply, Request
 
-# Of the raw bytes of a body: the parts of the answer with its head, or None where the
-# request is to be answered as others are.
-FastAnswer = Callable[[bytes], Sequence[Any] | None]
+# Of the raw bytes of a body, and the request's id: the parts of the answer with its
+# head, or None where the request is to be answered as others are.
+FastAnswer = Callable[[bytes | memoryview, bytes], Sequence[Any] | None]
 
 
 class Answers(Protocol):
@@ -25,7 +25,7 @@ class Answers(Protocol):
 
     def answer(self, request: Request) -> Reply | Coroutine[Any, Any, Reply]: ...
 
-    def fast_path(self, request: Request) -> tuple[int, FastAnswer] | None:
-        """What answers requests that repeat one which was answered, but for the bytes
-        of its body after so many; None where each is to be answered by itself."""
+    def fast_path(self, request: Request) -> tuple[bytes, FastAnswer] | None:
+        """The JSON of a request that was answered, without its id, and what answers
+        requests with the same; None where each is to be answered by itself."""
         ...

@@ -12,15 +12,14 @@ import httptools
 
 from proa_serving.http.answers import Answers
 from proa_serving.http.body import IN_PLACE, Body, too_large
-from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads
-from proa_serving.http.messages import CONTINUE, Reply, Request
-from proa_serving.http.repeats import learn_request
+from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads, check_head
+from proa_serving.http.messages import CONTINUE, Head, Reply, Request, send
+from proa_serving.http.repeats import HttpRepeats
 from proa_serving.protocol.errors import (
     HeadTooLargeError,
     InvalidRequestError,
     ServingError,
     SlowRequestError,
-    UnavailableError,
 )
 from proa_serving.security.guard import address_of
 from proa_serving.transport.owner import Owner
@@ -34,22 +33,19 @@ from proa_serving.transport.phases import (
     NEW,
     has_unread,
 )
-from proa_serving.transport.repeats import Repeats
 from proa_serving.transport.unread import Unread, unread_bytes
 
 log = logging.getLogger("proa_serving.http")
 MAX_HEAD_BYTES = 64 * 1024
-# Answers up to this are joined, so that they leave in one piece.
-_JOINED = 2**15
+_TOO_LARGE = f"head must be at most {MAX_HEAD_BYTES} bytes"
 known_heads = KnownHeads()
-_HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
 
 
 class HttpConnection(asyncio.BufferedProtocol):
     """Serves one client.
 
-    Small requests are received into a buffer that all connections share, as parsing
-    ends before the next one is read. A large body is received where its array will be.
+    Small requests are received into a buffer that connections share, as parsing ends
+    before the next is read. A large body is received where its array will be.
 
     Args:
         owner: What the connections share.
@@ -82,7 +78,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._deaf = False  # what the client writes is not read
         self._failure: ServingError | None = None  # answers what follows those waiting
         self._blocked = self._paused = False  # writing, reading
-        self._repeats: Repeats | None = None  # where the transport answers them
+        self._repeats: HttpRepeats | None = None  # where the transport answers them
         self._enter(NEW)
         self._set_deadline()
 
@@ -106,9 +102,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             else:
                 self.close()
         elif phase in (HEAD, BODY):
-            self._fail(
-                SlowRequestError("request", f"{phase} must arrive within {limit:g} s")
-            )
+            text = f"{phase} must arrive within {limit:g} s"
+            self._fail(SlowRequestError("request", text))
             self._set_deadline()
         elif not self._reads():
             self.abort()
@@ -116,26 +111,22 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _reads(self) -> bool:
         """Whether the client has read of its answer; it has as long again then."""
         left = unread_bytes(self._transport)
-        if not (self._blocked and self._unread.shrinks_to(left)):
-            return False
-        self.deadline = self._loop.time() + self._owner.seconds[BLOCKED]
-        return True
+        reads = self._blocked and self._unread.shrinks_to(left)
+        if reads:
+            self.deadline = self._loop.time() + self._owner.seconds[BLOCKED]
+        return reads
 
-    def close(self) -> None:
+    def close(self, how: str = "close") -> None:
         """Close a connection that has nothing to answer."""
         self._owner.forget(self)
         if self._transport is None:
             self.phase = LINGER
         else:
-            self._transport.close()
+            getattr(self._transport, how)()
 
     def abort(self) -> None:
         """Close at once, whatever is in progress."""
-        self._owner.forget(self)
-        if self._transport is None:
-            self.phase = LINGER
-        else:
-            self._transport.abort()
+        self.close("abort")
 
     def drain(self) -> None:
         """The server stops; the next answer says that it is the last."""
@@ -154,7 +145,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = transport
         self._client = address_of(transport)
         if not (self.health_only or self._owner.draining):
-            self._repeats = Repeats.of(transport)
+            self._repeats = HttpRepeats.of(
+                transport, self._owner, self._take_native, self._touch
+            )
         if self.phase is LINGER:  # Closed before it was there.
             self.abort()
 
@@ -188,8 +181,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._set_deadline()
 
     def get_buffer(self, size_hint: int) -> memoryview:
-        held = self._in_place
-        return self._owner.buffer if held is None else held.rest()
+        return self._in_place.rest() if self._in_place else self._owner.buffer
 
     def buffer_updated(self, count: int) -> None:
         if self._in_place is not None:
@@ -201,6 +193,10 @@ class HttpConnection(asyncio.BufferedProtocol):
                 data = self._take_known(data)
             if data and not self._deaf:
                 self._parse(data)
+        self._settle()
+
+    def _settle(self) -> None:
+        """This turn of the loop is over."""
         self._set_deadline()
         if self._repeats and self.phase is IDLE and self._request is None:
             self._repeats.expect()
@@ -210,35 +206,55 @@ class HttpConnection(asyncio.BufferedProtocol):
         while data and self._request is None and not self._deaf:
             head, found = known_heads.find(bytes(data[:MAX_KNOWN_BYTES]))
             self._unknown = head
-            if found is None:
-                break
-            length, rest = found.length or 0, data[len(head) :]
-            is_whole = length <= len(rest)
-            if length > self._owner.max_request_bytes or not (
-                is_whole or length > IN_PLACE
-            ):
+            taken = -1 if found is None else self._take(found, data[len(head) :])
+            if found is None or taken < 0:
                 break  # The parser counts it, or puts it together.
-            request = self._request = Request.of_head(found)
-            data = rest[length:]
-            try:
-                self._admit_client(request)
-                if found.length is not None:
-                    part = rest[:length]
-                    self._charge(request, len(part))
-                    request.body = Body(found.length, found.skip)
-                    request.body.append(part)
-            except ServingError as error:
-                self._fail(error)
-                break
-            if is_whole:
-                self.on_message_complete()
-                if self._repeats and self.phase is IDLE:
-                    find = self._owner.answers.fast_path
-                    learn_request(self._repeats, head, request, find, self._touch)
-            else:
-                self._enter(BODY)
-                self._in_place = request.body
+            data = data[len(head) + taken :]
+            if self._repeats:
+                self._repeats.learn_head(head, found)
         return data
+
+    def _take(self, head: Head, rest: memoryview) -> int:
+        """Serve a request that was parsed as far as its head; the bytes of its body.
+
+        Returns:
+            How many were taken of ``rest``; -1 if it must be parsed.
+        """
+        length, limit = head.length or 0, self._owner.max_request_bytes
+        is_whole = length <= len(rest)
+        if length > limit or not (is_whole or length > IN_PLACE):
+            return -1
+        request = self._request = Request.of_head(head)
+        part = rest[:length]
+        try:
+            self._admit_client(request)
+            if head.length is not None:
+                request.charge(self._owner.budget, len(part))
+                request.body = Body(head.length, head.skip)
+                request.body.append(part)
+        except ServingError as error:
+            self._fail(error)
+            return len(part)
+        if is_whole:
+            self._complete(request)
+        else:
+            self._enter(BODY)
+            self._in_place = request.body
+        return len(part)
+
+    def _complete(self, request: Request) -> None:
+        """All of a request is there."""
+        self.on_message_complete()
+        if self._repeats and self.phase is IDLE:
+            self._repeats.learn(request)
+
+    def _take_native(self, head: Head, body: int, end: int) -> bool:
+        """As :meth:`_take`, of what the transport has in the buffer."""
+        if self._request is not None or self.phase is not IDLE or self._deaf:
+            return False
+        taken = self._take(head, self._owner.buffer[body:end])
+        self._settle()
+        return taken >= 0
 
     def _touch(self) -> None:
         """The transport answered a request."""
@@ -249,14 +265,27 @@ class HttpConnection(asyncio.BufferedProtocol):
         assert self._request is not None
         body.size += count
         try:
-            self._charge(self._request, count)
+            self._request.charge(self._owner.budget, count)
         except ServingError as error:
             self._fail(error)
             return
         if not body.rest():
             self._in_place = None
             self._parser = httptools.HttpRequestParser(self)
-            self.on_message_complete()
+            self._finish_body(self._request)
+
+    def _finish_body(self, request: Request) -> None:
+        """The body of a request was received in place."""
+        parts = None
+        if self._repeats and self._task is None and not self._blocked:
+            parts = self._repeats.answer(request)
+        if parts is None:
+            self._complete(request)
+            return
+        self._request = None
+        self._enter(IDLE)
+        self._transport.writelines(parts)
+        request.release(self._owner.budget)
 
     def _parse(self, data: memoryview) -> None:
         try:
@@ -273,16 +302,13 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._fail(InvalidRequestError("http", f"must be HTTP/1.1: {error}"))
             return
         request = self._request
-        if request is None:
-            return
-        if request.body is not None:
-            if request.body.in_place:
+        if request is None or request.body is not None:
+            if request is not None and request.body.in_place:
                 self._in_place = request.body
             return
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
-            text = f"head must be at most {MAX_HEAD_BYTES} bytes"
-            self._fail(HeadTooLargeError("http", text))
+            self._fail(HeadTooLargeError("http", _TOO_LARGE))
 
     # The parser's callbacks; none may raise
 
@@ -314,41 +340,30 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         request.method = parser.get_method()
         request.keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
-        version = parser.get_http_version()
+        is_current = parser.get_http_version() == "1.1"
         try:
-            self._admit(request, version)
+            self._admit(request, is_current)
         except ServingError as error:
             self._fail(error)
             return
-        if (
-            self._unknown
-            and request.keep_alive
-            and request.refusal is None
-            and version == "1.1"
-        ):
-            known_heads.add(self._unknown, request)
-        self._unknown = b""
+        head, self._unknown = self._unknown, b""
+        if head and is_current and request.keep_alive and request.refusal is None:
+            parsed = known_heads.add(head, request)
+            if self._repeats and parsed is not None:
+                self._repeats.learn_head(head, parsed)
 
-    def _admit(self, request: Request, version: str) -> None:
+    def _admit(self, request: Request, is_current: bool) -> None:
         """Refuse what can be refused by its head alone."""
-        headers = request.headers
-        if b"host" not in headers and version == "1.1":
-            raise InvalidRequestError("http", "must have a Host in HTTP/1.1, got none")
+        check_head(request, needs_host=is_current, health_only=self.health_only)
         self._admit_client(request)
-        if self.health_only:
-            request.keep_alive = False
-            if request.target not in _HEALTH:
-                raise UnavailableError(
-                    "server", "has as many connections as it may; try again later"
-                )
-        request.body = Body.of_head(headers, self._owner.max_request_bytes)
+        headers, limit = request.headers, self._owner.max_request_bytes
+        request.body = Body.of_head(headers, limit)
         if request.body is None:
             return
         if request.body.length != 0 and self.phase is HEAD:
             self._enter(BODY)
-        if headers.get(b"expect", b"").lower() == b"100-continue" and (
-            self._task is None and not self._waiting
-        ):
+        waits = headers.get(b"expect", b"").lower() == b"100-continue"
+        if waits and self._task is None and not self._waiting:
             self._transport.write(CONTINUE)
 
     def _admit_client(self, request: Request) -> None:
@@ -366,7 +381,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         assert request.body is not None
         try:
-            self._charge(request, len(data))
+            request.charge(self._owner.budget, len(data))
             if request.body.size + len(data) > self._owner.max_request_bytes:
                 raise too_large(self._owner.max_request_bytes)
         except ServingError as error:
@@ -405,7 +420,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _finish(self, request: Request, task: asyncio.Task[Reply]) -> None:
         self._task = None
         if task.cancelled() or self.phase is LINGER:  # The client is gone.
-            self._release(request)
+            request.release(self._owner.budget)
             return
         self._write(request, task.result())
         self._continue()
@@ -431,14 +446,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         if b"origin" in request.headers:
             reply.headers += self._owner.answers.cors(request.headers[b"origin"])
         parts = reply.encode(close=close, body=request.method != b"HEAD")
-        if len(parts) == 1 or sum(map(len, parts)) <= _JOINED:
-            self._transport.write(b"".join(parts))
-        else:
-            self._transport.writelines(parts)
+        size = send(self._transport, parts)
         if self._blocked:
-            size = sum(map(len, parts))
             self._unread.charge(size, unread_bytes(self._transport))
-        self._release(request)
+        request.release(self._owner.budget)
         if close:
             self._linger()
         else:
@@ -449,7 +460,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._deaf = True
         answering = self._task is not None or bool(self._waiting)
         request = self._request or Request()
-        self._release(request)
+        request.release(self._owner.budget)
         self._request = self._in_place = None
         if answering:  # Earlier requests are answered first.
             self._failure = error
@@ -483,18 +494,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _drop(self) -> None:
         """Forget the requests that are not answered."""
-        for held in (self._request, *self._waiting):
-            self._release(held)
+        for held in filter(None, (self._request, *self._waiting)):
+            held.release(self._owner.budget)
         self._request = self._in_place = None
         self._waiting.clear()
-
-    # Memory
-
-    def _charge(self, request: Request, count: int) -> None:
-        self._owner.budget.take(count)
-        request.charged += count
-
-    def _release(self, request: Request | None) -> None:
-        if request is not None and request.charged:
-            self._owner.budget.release(request.charged)
-            request.charged = 0

@@ -12,6 +12,7 @@ from proa_serving.protocol.messages import Array, InferRequest, InferResponse, T
 from proa_serving.protocol.rest import BINARY_TYPE, HEADER_LENGTH, encode_response
 
 _LENGTH = HEADER_LENGTH.lower()
+_ID = b'"id":"'
 
 
 def encode_reply(response: InferResponse, request: InferRequest) -> Reply:
@@ -30,18 +31,22 @@ class HttpFastPath:
     Args:
         path: Runs the model.
         request: Like the one that was answered, all raw.
+        given: Its id, if those that follow have one, of as many bytes.
     """
 
-    __slots__ = ("_head", "_raw", "_request", "_shapes", "path")
+    __slots__ = ("_given", "_head", "_raw", "_request", "_shapes", "_tail", "path")
 
-    def __init__(self, path: FastPath, request: InferRequest) -> None:
-        self.path, self._request = path, request
+    def __init__(self, path: FastPath, request: InferRequest, given: bytes) -> None:
+        self.path, self._request, self._given = path, request, given
         self._request.inputs = []  # They are not kept in memory.
         self._raw = RawOutputs(path)
         self._shapes: list[tuple[int, ...]] | None = None
-        self._head: Buffer = b""
+        # Before the id, and between it and the outputs; the first alone without one.
+        self._head = self._tail = b""
 
-    def __call__(self, data: bytes) -> Sequence[Buffer | Array] | None:
+    def __call__(
+        self, data: bytes | memoryview, given: bytes
+    ) -> Sequence[Buffer | Array] | None:
         """The parts of the answer; None where the request goes the long way."""
         try:
             arrays = self.path.run(data)
@@ -51,18 +56,23 @@ class HttpFastPath:
             return None
         shapes = self._raw.shapes(arrays)
         if shapes is None:
-            return self._encode(arrays)
+            return self._encode(arrays, given)
         if shapes != self._shapes:
             self._shapes = shapes
-            head, text, *_ = self._encode(arrays)
-            self._head = bytes(head) + bytes(text)
+            head, text, *_ = self._encode(arrays, self._given)
+            whole = bytes(head) + bytes(text)
+            # Quotes are escaped within strings, so nothing else can look like it.
+            at = whole.index(_ID) + len(_ID) if given else len(whole)
+            self._head, self._tail = whole[:at], whole[at + len(given) :]
+        if given:
+            return [self._head + given + self._tail, *arrays]
         return [self._head, *arrays]
 
-    def _encode(self, arrays: Sequence[Array]) -> list[Buffer]:
+    def _encode(self, arrays: Sequence[Array], given: bytes) -> list[Buffer]:
         outputs = [
             Tensor(held.name, held.datatype, array)
             for held, array in zip(self.path.outputs, arrays, strict=True)
         ]
-        request = self._request
-        response = InferResponse(request.model, self.path.version, outputs)
+        request, version = self._request, self.path.version
+        response = InferResponse(request.model, version, outputs, given.decode())
         return encode_reply(response, request).encode(close=False, body=True)

@@ -7,13 +7,33 @@ costs as much as all else that is done for a small request.
 from __future__ import annotations
 
 from proa_serving.http.messages import Head, Request
+from proa_serving.protocol.errors import InvalidRequestError, UnavailableError
 
 # Longer heads are parsed each time.
 MAX_KNOWN_BYTES = 2048
 _MAX_HEADS = 256
 _END = b"\r\n\r\n"
 # They change how the body is received, or what else is to be answered.
-_UNUSUAL = (b"transfer-encoding", b"expect", b"upgrade")
+UNUSUAL = (b"transfer-encoding", b"expect", b"upgrade")
+# Answered where there are as many connections as there may be.
+_HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
+
+
+def check_head(request: Request, *, needs_host: bool, health_only: bool) -> None:
+    """Refuse what can be refused by its head, whoever sent it.
+
+    Raises:
+        InvalidRequestError: If it has no Host and must have one.
+        UnavailableError: If only health checks are answered.
+    """
+    if needs_host and b"host" not in request.headers:
+        raise InvalidRequestError("http", "must have a Host in HTTP/1.1, got none")
+    if health_only:
+        request.keep_alive = False
+        if request.target not in _HEALTH:
+            raise UnavailableError(
+                "server", "has as many connections as it may; try again later"
+            )
 
 
 class KnownHeads:
@@ -36,18 +56,19 @@ class KnownHeads:
             return b"", None
         return head, found
 
-    def add(self, head: bytes, request: Request) -> None:
+    def add(self, head: bytes, request: Request) -> Head | None:
         """Remember that ``head`` was parsed as that of ``request``, and allowed."""
-        if any(name in request.headers for name in _UNUSUAL):
-            return
+        if any(name in request.headers for name in UNUSUAL):
+            return None
         if len(self._heads) >= _MAX_HEADS:
             self._heads.clear()
         length, skip = None, 0
         if request.body is not None:
             length, skip = request.body.length, request.body.header_length
-        self._heads[head] = Head(
+        found = self._heads[head] = Head(
             request.method, request.target, request.headers, length, skip
         )
+        return found
 
 
 def _is_plain(head: bytes) -> bool:

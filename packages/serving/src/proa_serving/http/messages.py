@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from proa_serving.http.body import IN_PLACE, Body, Buffer
 from proa_serving.protocol.errors import (
@@ -13,6 +14,7 @@ from proa_serving.protocol.errors import (
     UnauthenticatedError,
 )
 from proa_serving.protocol.rest import JSON_TYPE, dump_json
+from proa_serving.schedule.budget import ByteBudget
 from proa_serving.security.keys import Caller
 
 _LINES = {
@@ -21,6 +23,18 @@ _LINES = {
 }
 CONTINUE = _LINES[100] + b"\r\n"
 _CLOSE = b"connection: close\r\n"
+# Answers up to this are joined, so that they leave in one piece.
+_JOINED = 2**15
+
+
+def send(transport: Any, parts: Sequence[Buffer]) -> int:
+    """Write ``parts``; their bytes."""
+    size = sum(map(len, parts))
+    if len(parts) == 1 or size <= _JOINED:
+        transport.write(b"".join(parts))
+    else:
+        transport.writelines(parts)
+    return size
 
 
 class Head(NamedTuple):
@@ -57,6 +71,17 @@ class Request:
         request.method, request.target = head.method, head.target
         request.headers = head.headers
         return request
+
+    def charge(self, budget: ByteBudget, count: int) -> None:
+        """Take ``count`` bytes of the budget, until :meth:`release`."""
+        budget.take(count)
+        self.charged += count
+
+    def release(self, budget: ByteBudget) -> None:
+        """Return what it took."""
+        if self.charged:
+            budget.release(self.charged)
+            self.charged = 0
 
     def is_small(self) -> bool:
         """Whether its body is so short that reading it is cheaper than a connection."""

@@ -67,7 +67,7 @@ class FastPath:
         except ServingError:
             return False
 
-    def run(self, data: bytes) -> list[Array] | None:
+    def run(self, data: bytes | memoryview) -> list[Array] | None:
         """The outputs, as the first request wanted them.
 
         Args:

@@ -84,11 +84,21 @@ class ModelRepository:
         except ServingError:
             self.close(0.0)
             raise
-        if not self._entries:
+        if not (self._entries or self._may_come_later()):
             raise NotFoundError(
                 "repository",
-                f"expected at least one model, got none in {self._config.repository}",
+                f"expected at least one model, got none in {self._config.repository}; "
+                "a server that polls, or takes commands, may start without",
             )
+
+    def _may_come_later(self) -> bool:
+        config = self._config
+        takes_commands = config.model_control or config.admin_port is not None
+        return config.repository is not None and (takes_commands or config.poll_s > 0)
+
+    def is_ready(self) -> bool:
+        """Whether a model is loaded, or none is there yet and may come later."""
+        return bool(self.names() or (not self._entries and self._may_come_later()))
 
     def names(self) -> list[str]:
         """The models that are loaded."""

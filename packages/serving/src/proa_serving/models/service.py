@@ -77,7 +77,7 @@ class InferenceService:
             self._memory.unregister()
 
     def ready(self) -> bool:
-        return not self.draining and bool(self._repository.names())
+        return not self.draining and self._repository.is_ready()
 
     def models(self) -> list[str]:
         """The names of those that are loaded."""

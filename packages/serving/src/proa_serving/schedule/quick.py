@@ -16,6 +16,10 @@ _SECONDS = 50e-6
 _FIRST_RUNS = 4
 _LATER_RUNS = 64
 _SMOOTHING = 0.1
+# One run as long as this keeps every client waiting, so it is the last one here for
+# some time, which doubles whenever that happens.
+_TOO_LONG = 20e-3
+_MAX_RUNS = 2**12
 
 
 @dataclass(slots=True)
@@ -26,6 +30,7 @@ class _Size:
     best: float = float("inf")  # of these; others are longer for their wait for the GIL
     mean: float = 0.0  # of runs on the event loop
     quick: bool = False
+    later: int = _LATER_RUNS  # what is left after it was slow
 
 
 class QuickRuns:
@@ -52,9 +57,12 @@ class QuickRuns:
         held = self._sizes[size.bit_length()]
         # Bounded, as one long run says more of the machine than of the model.
         held.mean += _SMOOTHING * (min(seconds, 2 * _SECONDS) - held.mean)
-        if held.mean > _SECONDS:
-            held.quick = False
-            held.left, held.best = _LATER_RUNS, float("inf")
+        if seconds > _TOO_LONG:
+            held.later = min(2 * held.later, _MAX_RUNS)
+        elif held.mean <= _SECONDS:
+            return
+        held.quick = False
+        held.left, held.best = held.later, float("inf")
 
     def ran_in_worker(self, size: int, seconds: float) -> None:
         """A run by a worker took ``seconds``."""
@@ -62,7 +70,9 @@ class QuickRuns:
         if held.quick:
             return
         held.best = min(held.best, seconds)
-        held.left -= 1
+        # It is slow at times, which its best run does not say.
+        held.left += held.later if seconds > _TOO_LONG else -1
+        held.left = min(held.left, _MAX_RUNS)
         if held.left <= 0:
             held.left = _FIRST_RUNS
             if held.best <= _SECONDS:

@@ -30,6 +30,8 @@ from proa_serving.schedule.queue import Done, Job, JobQueue, Limits, Timing
 from proa_serving.schedule.quick import QuickRuns
 
 log = logging.getLogger("proa_serving.schedule")
+# One request of so many that find the workers busy waits for them, at most so long.
+_BUSY_TIMES, _BUSY_SECONDS = 64, 2e-3
 
 
 class BatchObserver(Protocol):
@@ -75,6 +77,7 @@ class Scheduler:
         self._outputs = {spec.name for spec in model.outputs}
         self._delayed = limits.max_delay_us > 0
         self._quick = QuickRuns(model.instance)
+        self._found_busy = 0  # by requests that could have run on the event loop
         # Made here so that an instance that cannot be made fails the load.
         made = [model.instance() for _ in range(instances)]
         ready: list[Future[None]] = [Future() for _ in made]
@@ -144,11 +147,11 @@ class Scheduler:
         Raises:
             ModelFailedError: If the model raised.
         """
-        if self._delayed or self._running or len(self._queue) or self._queue.closed:
+        if self._delayed or self._queue.closed:
             return None
         size = sum(array.nbytes for array in inputs.values())
         instance = self._quick.instance(size)
-        if instance is None:
+        if instance is None or not (self._is_idle() or self._becomes_idle()):
             return None
         begin = time.monotonic()
         try:
@@ -159,6 +162,25 @@ class Scheduler:
         self._quick.ran_here(size, seconds)
         self._observer.ran(_rows(inputs), seconds)
         return outputs
+
+    def _is_idle(self) -> bool:
+        return not (self._running or len(self._queue))
+
+    def _becomes_idle(self) -> bool:
+        """Wait for the workers, now and then.
+
+        Requests that find them busy are queued and keep them busy, for ever under load,
+        though each could run here in less time than it takes to queue it.
+        """
+        self._found_busy += 1
+        if self._found_busy % _BUSY_TIMES:
+            return False
+        end = time.monotonic() + _BUSY_SECONDS
+        while time.monotonic() < end:
+            time.sleep(_BUSY_SECONDS / 50)
+            if self._is_idle():
+                return True
+        return False
 
     def cancel(self, job: Job) -> bool:
         """Take ``job`` back if it has not begun; its ``done`` is then not called.

@@ -141,6 +141,57 @@ def _report(error: BaseException) -> None:
     log.error("a connection failed inside the server", exc_info=error)
 
 
+class Connection(Protocol):
+    """One client, whatever it speaks; an ``asyncio.BufferedProtocol``."""
+
+    phase: str
+    deadline: float
+    health_only: bool
+
+    def expire(self) -> None: ...
+    def drain(self) -> None: ...
+    def cut(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Connections:
+    """The connections of all listeners of one server, and how many there may be.
+
+    Args:
+        config: The limit, which open files may lower.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.held: set[Connection] = set()
+        kept = _RESERVED_FILES + (MAX_REGIONS if config.shared_memory else 0)
+        self._limit = _allowed_connections(config.max_connections, kept)
+
+    def is_full(self) -> bool:
+        """Whether the next one may only check the server's health.
+
+        That may close an idle one, or one that checked.
+        """
+        checks = [each for each in self.held if each.health_only]
+        if len(self.held) - len(checks) < self._limit or self.make_room():
+            return False
+        if len(checks) >= _HEALTH_CONNECTIONS:
+            min(checks, key=lambda each: each.deadline).abort()
+        return True
+
+    def make_room(self) -> bool:
+        """Close the connection that has idled longest, if any does."""
+        idle = [
+            each
+            for each in self.held
+            if each.phase in (NEW, IDLE) and not each.health_only
+        ]
+        if not idle:
+            return False
+        min(idle, key=lambda each: each.deadline).close()
+        return True
+
+
 def _allowed_connections(wanted: int, kept: int) -> int:
     """``wanted``, or as many as there are file descriptors for, with ``kept`` left."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -155,20 +206,6 @@ def _allowed_connections(wanted: int, kept: int) -> int:
             files,
         )
     return min(wanted, allowed)
-
-
-class Connection(Protocol):
-    """One client, whatever it speaks; an ``asyncio.BufferedProtocol``."""
-
-    phase: str
-    deadline: float
-    health_only: bool
-
-    def expire(self) -> None: ...
-    def drain(self) -> None: ...
-    def cut(self) -> None: ...
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 Answers = TypeVar("Answers")
@@ -189,6 +226,7 @@ class Listener(Generic[Answers]):
         held: The socket, which listens.
         config: The limits.
         budget: Of the bytes that requests hold.
+        shared: The connections of all listeners.
         tls: The certificate; None serves in the clear.
     """
 
@@ -199,6 +237,7 @@ class Listener(Generic[Answers]):
         held: socket.socket,
         config: ServerConfig,
         budget: ByteBudget,
+        shared: Connections,
         tls: Tls | None = None,
     ) -> None:
         self.answers, self.budget = answers, budget
@@ -221,8 +260,7 @@ class Listener(Generic[Answers]):
         }
         self._name = held.getsockname()
         self._socket = held
-        kept = _RESERVED_FILES + (MAX_REGIONS if config.shared_memory else 0)
-        self._limit = _allowed_connections(config.max_connections, kept)
+        self._shared = shared
         self._connections: set[Connection] = set()
         self._opening: dict[Connection, asyncio.Task[None]] = {}
         self._sweep: asyncio.TimerHandle | None = None
@@ -257,6 +295,7 @@ class Listener(Generic[Answers]):
     def forget(self, connection: Connection) -> None:
         """``connection`` is closed, or about to be."""
         self._connections.discard(connection)
+        self._shared.held.discard(connection)
         opening = self._opening.pop(connection, None)
         if opening is not None:
             opening.cancel()
@@ -288,18 +327,14 @@ class Listener(Generic[Answers]):
             self._logged = now
             log.error("cannot accept connections: %s", error)
         if error.errno in _NO_ROOM:
-            self._make_room()
+            self._shared.make_room()
         self._loop.remove_reader(self._socket)
         self._loop.call_later(_BACK_OFF, self._listen)
 
     def _open(self, held: socket.socket) -> None:
-        checks = [each for each in self._connections if each.health_only]
-        used = len(self._connections) - len(checks)
-        over = used >= self._limit and not self._make_room()
-        if over and len(checks) >= _HEALTH_CONNECTIONS:
-            min(checks, key=lambda each: each.deadline).abort()
-        connection = self._new_connection(self, self._loop, over)
+        connection = self._new_connection(self, self._loop, self._shared.is_full())
         self._connections.add(connection)
+        self._shared.held.add(connection)
         if self._engine is not None:
             self._engine.connect(held, connection)
             return
@@ -332,18 +367,6 @@ class Listener(Generic[Answers]):
             _report(error)
         self.forget(connection)
         held.close()
-
-    def _make_room(self) -> bool:
-        """Close the connection that has idled longest, if any does."""
-        idle = [
-            each
-            for each in self._connections
-            if each.phase in (NEW, IDLE) and not each.health_only
-        ]
-        if not idle:
-            return False
-        min(idle, key=lambda each: each.deadline).close()
-        return True
 
     def _expire(self) -> None:
         """Close the connections whose clients are too slow; again and again."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 # A client whose requests all differ is not worth it.
-_LEARNED_IN_VAIN = 16
+LEARNED_IN_VAIN = 16
 
 
 class Repeats:
@@ -33,7 +33,7 @@ class Repeats:
     @property
     def is_worth(self) -> bool:
         """Whether requests of this client were repeated so far."""
-        return self._in_vain < _LEARNED_IN_VAIN
+        return self._in_vain < LEARNED_IN_VAIN
 
     def learn(
         self,
@@ -54,6 +54,26 @@ class Repeats:
         """
         self._in_vain += 1
         self._transport.learn(text, literals, tail, streams, answer)
+
+    def learn_head(
+        self,
+        head: bytes,
+        names: tuple[bytes, ...],
+        answer: Callable[[bytes, bytes], Sequence[Any] | None] | None,
+        take: Callable[[int, int, int, int, int], bool],
+    ) -> None:
+        """Let the transport take requests of HTTP/1.1 with a head like this.
+
+        Args:
+            head: Of a request that was accepted.
+            names: Headers, in lower case, that must be the same.
+            answer: Returns the parts that answer JSON and raw tensors, or None.
+            take: What is called otherwise: where in the buffer the request begins, its
+                body begins, and what arrived ends; the bytes of the body, and of its
+                JSON. False if it is to be parsed.
+        """
+        self._in_vain += 1
+        self._transport.learn_head(head, names, answer, take)
 
     def repeated(self) -> None:
         """One was answered."""
