@@ -495,7 +495,7 @@ def test_connections_are_counted_over_all_protocols(serve, model):
     body = GOOD
     head = b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d"
     with (
-        serve({**model, "slow": slow}, max_connections=4) as server,
+        serve({**model, "slow": slow}, max_connections=4, instances=4) as server,
         contextlib.ExitStack() as stack,
     ):
         host, port = server.grpc_address.split(":")
@@ -515,4 +515,5 @@ def test_connections_are_counted_over_all_protocols(serve, model):
             with pytest.raises(ServingError):
                 client.infer("m", {"x": np.ones((1, 4), np.float32)})
         for each in held:
+            each.settimeout(30)
             assert each.recv(12) == b"HTTP/1.1 200"

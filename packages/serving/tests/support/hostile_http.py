@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
-import socket
 
+from crowd import crowd
 from mutation import mutate
 
 POST = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n"
@@ -48,18 +47,4 @@ def broken(rng):
 
 def attack(address, seed, count):
     rng = random.Random(seed)
-    host, port = address.split(":")
-    held = []
-    for _ in range(count):
-        with contextlib.suppress(OSError):
-            client = socket.create_connection((host, int(port)), timeout=0.2)
-            held.append(client)
-            client.sendall(b"".join(broken(rng) for _ in range(3)))
-            if rng.randrange(2):
-                client.recv(1000)
-            if rng.randrange(2):
-                held.pop().close()
-        if len(held) > 10:
-            held.pop(0).close()
-    for client in held:
-        client.close()
+    crowd(rng, address, count, 0.2, lambda: b"".join(broken(rng) for _ in range(3)))

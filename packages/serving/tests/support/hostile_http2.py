@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 
 import numpy as np
-from http2_peer import EMPTY, INFER, Peer, call, data, frame, headers, infer_message
+from crowd import crowd
+from http2_peer import EMPTY, INFER, call, data, frame, headers, infer_message
 from http2_peer import request as block
 from mutation import mutate
 
@@ -41,21 +41,12 @@ def broken(rng, sent):
 
 def attack(address, seed, count):
     rng = random.Random(seed)
-    held = []
-    for _ in range(count):
-        with contextlib.suppress(OSError):
-            peer = Peer(address, begin=False)
-            held.append(peer)
-            peer.socket.settimeout(0.1)
-            parts = [rng.choice(PARTS) for _ in range(rng.randrange(1, 6))]
-            which = rng.randrange(-1, len(parts))
-            sent = [broken(rng, p) if at == which else p for at, p in enumerate(parts)]
-            peer.send(broken(rng, START) if rng.randrange(8) == 0 else START, *sent)
-            if rng.randrange(2):
-                peer.socket.recv(1000)
-            if rng.randrange(2):
-                held.pop().socket.close()
-        if len(held) > 10:
-            held.pop(0).socket.close()
-    for peer in held:
-        peer.socket.close()
+
+    def make():
+        parts = [rng.choice(PARTS) for _ in range(rng.randrange(1, 6))]
+        which = rng.randrange(-1, len(parts))
+        sent = [broken(rng, p) if at == which else p for at, p in enumerate(parts)]
+        start = broken(rng, START) if rng.randrange(8) == 0 else START
+        return b"".join([start, *sent])
+
+    crowd(rng, address, count, 0.1, make)

@@ -302,9 +302,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._fail(InvalidRequestError("http", f"must be HTTP/1.1: {error}"))
             return
         request = self._request
-        if request is None or request.body is not None:
-            if request is not None and request.body.in_place:
-                self._in_place = request.body
+        body = None if request is None else request.body
+        if request is None or body is not None:
+            self._in_place = body if body is not None and body.in_place else None
             return
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
