@@ -28,7 +28,7 @@ class Repeats:
     @classmethod
     def of(cls, transport: Any) -> Repeats | None:
         """For ``transport``, if that can learn; asyncio's cannot."""
-        return cls(transport) if hasattr(transport, "learn") else None
+        return cls(transport) if hasattr(transport, "learn_head") else None
 
     @property
     def is_worth(self) -> bool:
