@@ -176,7 +176,7 @@ struct Random {
 inline size_t graph_offset(const Bytes& bytes, Random* random) {
   uint64_t json = 0;
   if (bytes.size() >= 8) memcpy(&json, bytes.data(), 8);
-  if (json > bytes.size() - 8 || random->below(8) == 0) return random->below(bytes.size());
+  if (json >= bytes.size() - 8 || random->below(8) == 0) return random->below(bytes.size());
   return json + 8 + random->below(bytes.size() - 8 - static_cast<size_t>(json));
 }
 
