@@ -146,14 +146,14 @@ class PrunableNetwork:
                 if mask is not None:
                     np.moveaxis(array, axis, 0)[~mask] = 0
             undo.tensors.append((tensor, tensor.detach()))
-            _hold(tensor, to_tensor(array, dtype_name(tensor)))
+            hold(tensor, to_tensor(array, dtype_name(tensor)))
         return undo
 
     def restore(self, undo: Undo) -> None:
         """Let the network be as it was before a removal."""
         put_back(undo.attributes)
         for tensor, before in undo.tensors:
-            _hold(tensor, before)
+            hold(tensor, before)
 
     def renew(self) -> None:
         """Record the network as it is now."""
@@ -244,10 +244,10 @@ def _replace(tensor: Any, masks: Masks, undo: Undo, is_trial: bool = False) -> N
         array = np.empty(shape, array.dtype)
     else:
         array = sliced(array, masks)
-    _hold(tensor, to_tensor(array, dtype_name(tensor)))
+    hold(tensor, to_tensor(array, dtype_name(tensor)))
 
 
-def _hold(tensor: Any, other: Any) -> None:
+def hold(tensor: Any, other: Any) -> None:
     """Let a tensor have the memory and shape of another; it stays the same object."""
     replace_memory(tensor, other)
     if tensor.grad is not None:

@@ -17,7 +17,7 @@ from proa.ir.record import dtype_name, to_array, to_tensor
 from proa_slim.analysis.recorded import specs_of
 from proa_slim.prune.criteria import Criterion, Scoring
 from proa_slim.prune.dependency import sliced
-from proa_slim.prune.network import PrunableNetwork
+from proa_slim.prune.network import PrunableNetwork, hold
 from proa_slim.prune.selection import Selector
 from proa_slim.search.controllers import Constraint
 from proa_slim.search.one_shot import renew_statistics
@@ -257,7 +257,7 @@ class OFA:
             found = {key: tensor.grad for key, tensor in tensors.items()}
             undo()
             for tensor, whole in held:
-                _hold(tensor, whole)
+                hold(tensor, whole)
             for key, tensor in tensors.items():
                 if not tensor.stop_gradient:
                     tensor.grad = _sum(before[key], found[key], masks.get(key), tensor)
@@ -382,16 +382,7 @@ def _crop(tensor: Any, masks: Masks) -> None:
     spatial: Masks = [None, None, *masks[2:]]
     if spatial[2] is not None:
         array = sliced(np.asarray(to_array(tensor)), spatial)
-        _hold(tensor, to_tensor(array, dtype_name(tensor)))
-
-
-def _hold(tensor: Any, other: Any) -> None:
-    """Let a tensor have the memory and shape of another."""
-    with proa.no_grad():
-        tensor._share_from(other)
-        tensor._bump_inplace_version()
-    if tensor.grad is not None:
-        tensor.clear_gradient(set_to_zero=False)
+        hold(tensor, to_tensor(array, dtype_name(tensor)))
 
 
 def _sum(before: Any, found: Any, masks: Masks | None, whole: Any) -> Any:
