@@ -139,6 +139,10 @@ struct Block {
   const uint8_t* b;           // its packed panels: in buffers.packed_b or g.packed
   int64_t col = 0, cols = 0;  // columns of c
   int64_t k0 = 0, k = 0;      // units of k
+
+  int64_t panels() const { return ceil_div(cols, blocking.nr); }
+  /// A prepacked b has the panels of a block, and its blocks, one after the other.
+  bool is_last() const { return k0 + k >= g.k && col + cols >= g.n; }
 };
 
 int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes ? 1 : kTileVecs; }
@@ -149,6 +153,20 @@ struct Panel {
   int64_t row, pitch;
   int rows;
 };
+
+/// Prefetches the tile's share of the panels of a prepacked b that are used next: the next panel,
+/// if each is used by all panels of a in sequence, else those of the next block.
+void set_prefetch(const Block& s, const Panel& panel, int64_t col, Tile* t) {
+  const Blocking& c = s.blocking;
+  const int64_t j = (col - s.col) / c.nr, i = panel.row / c.mr, size = s.g.micro->size;
+  const bool by_panel = c.panels <= kFewPanelsA;
+  if (s.is_last() && (!by_panel || j + 1 >= s.panels())) return;
+  const int64_t share = ceil_div(c.nr * size, c.panels) * s.k;
+  const int64_t next = by_panel ? j + 1 : s.panels();
+  const int64_t part = by_panel ? i : i * s.panels() + j;
+  t->prefetch = s.b + next * c.nr * s.k * size + part * share;
+  t->prefetch_step = share / s.k;
+}
 
 /// Multiplies one tile. With `to`, b is read in place and also written there, packed.
 void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = nullptr) {
@@ -192,6 +210,7 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
              row == 0 && full) {
     micro.run_uncached(height, t);
   } else if (panel.pitch == 0) {
+    if (!kSmallBuild && s.strategy.b == PackB::kPrepacked) set_prefetch(s, panel, col, &t);
     micro.run(height, vecs, t);
   } else {
     const Patches rows_of_a = {panel.pitch, 1, 1, 0, 0};

@@ -53,6 +53,10 @@ struct Tile {
   bool relu;                     // c = max(c, 0) in the end
   int count, last;               // valid rows of c, and valid columns of its last vector
   const TileEnd* end = nullptr;  // run_patches of floats alone
+  /// Prefetched into the second-level cache by tall tiles of run(): `prefetch_step` bytes for each
+  /// step of k.
+  const void* prefetch = nullptr;
+  int64_t prefetch_step = 0;
 };
 
 /// The micro-kernels of one element type.

@@ -188,7 +188,14 @@ PROA_INLINE void run_packed_tile(const Tile& t, Prefetch meanwhile) {
 struct PackedRows {};
 template <class Arith, int kRows, int kVecs>
 void run_tile(const Tile& t, const PackedRows&) {
-  run_packed_tile<Arith, kRows, kVecs>(t, NoPrefetch{});
+  if constexpr (!kSmallBuild && kRows * 2 > kTileRows && kVecs == kTileVecs) {
+    // Without anything to prefetch, the same line of b again and again.
+    const void* from = t.prefetch != nullptr ? t.prefetch : t.b;
+    run_packed_tile<Arith, kRows, kVecs>(
+        t, PrefetchBytes{static_cast<const char*>(from), t.prefetch_step});
+  } else {
+    run_packed_tile<Arith, kRows, kVecs>(t, NoPrefetch{});
+  }
 }
 
 template <class Arith>
