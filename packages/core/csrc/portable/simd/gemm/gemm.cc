@@ -22,6 +22,7 @@ constexpr int kRowPadding = 64;          // bytes; avoids row strides of a power
 constexpr int kPanelBytes = kTileRows * ((computes(DType::kF64) ? 2048 : 1536) + kRowPadding);
 constexpr int64_t kPackRows = 16;       // rows of b packed at a time
 constexpr int64_t kFewPanelsA = 4;      // up to which b is packed a panel at a time, if at all
+constexpr int64_t kColumnTasks = 16;    // of a product of few panels of a, if b is prepacked
 constexpr int64_t kFewPanelsB = 3;      // up to which rows of a are copied, not transposed
 constexpr int64_t kInPlacePanelsB = 8;  // up to which rows of a are read in place
 constexpr int64_t kAliasBytes = 2048;   // rows at this distance map to the same cache sets
@@ -141,8 +142,9 @@ struct Block {
   int64_t k0 = 0, k = 0;      // units of k
 
   int64_t panels() const { return ceil_div(cols, blocking.nr); }
-  /// A prepacked b has the panels of a block, and its blocks, one after the other.
-  bool is_last() const { return k0 + k >= g.k && col + cols >= g.n; }
+  // Of run_columns: the columns of the task end here, and then it reads these panels.
+  int64_t end = 0;
+  const uint8_t* next = nullptr;
 };
 
 int64_t tile_vecs(const Micro& micro, int64_t cols) { return cols <= micro.lanes ? 1 : kTileVecs; }
@@ -155,17 +157,60 @@ struct Panel {
 };
 
 /// Prefetches the tile's share of the panels of a prepacked b that are used next: the next panel,
-/// if each is used by all panels of a in sequence, else those of the next block.
+/// if each is used by all panels of a in sequence, else those of the next block, which follow.
 void set_prefetch(const Block& s, const Panel& panel, int64_t col, Tile* t) {
   const Blocking& c = s.blocking;
-  const int64_t j = (col - s.col) / c.nr, i = panel.row / c.mr, size = s.g.micro->size;
-  const bool by_panel = c.panels <= kFewPanelsA;
-  if (s.is_last() && (!by_panel || j + 1 >= s.panels())) return;
-  const int64_t share = ceil_div(c.nr * size, c.panels) * s.k;
-  const int64_t next = by_panel ? j + 1 : s.panels();
-  const int64_t part = by_panel ? i : i * s.panels() + j;
-  t->prefetch = s.b + next * c.nr * s.k * size + part * share;
-  t->prefetch_step = share / s.k;
+  const int64_t i = panel.row / c.mr, size = s.g.micro->size;
+  const int64_t width = ceil_div(c.nr * size, c.panels), share = width * s.k;
+  const uint8_t* from = s.b + (col + c.nr - s.col) * s.k * size;
+  if (c.panels > kFewPanelsA) {
+    if (s.k0 + s.k >= s.g.k && s.col + s.cols >= s.g.n) return;
+    from = s.b + s.panels() * (c.nr * s.k * size + i * share) + (col - s.col) / c.nr * share;
+  } else {
+    if (col + c.nr >= s.end) from = s.next;
+    if (from == nullptr) return;
+    from += i * share;
+  }
+  t->prefetch = from;
+  t->prefetch_step = width;
+}
+
+/// The sums of a tile: where they are kept, unless that is scratch of the tile alone, what they start
+/// from and how many steps they take.
+void set_place(const Block& s, int64_t row, int64_t col, Tile* t) {
+  const Gemm& g = s.g;
+  const int64_t size = g.micro->size;
+  if (g.out.c != nullptr) {
+    t->c = static_cast<uint8_t*>(g.out.c) + (row * g.out.ldc + col) * size;
+    t->ldc = g.out.ldc;
+  } else if (s.buffers.sums != nullptr) {
+    t->c = s.buffers.sums + (row * s.buffers.ld_sums + col) * size;
+    t->ldc = s.buffers.ld_sums;
+  }
+  t->k = s.k;
+  t->accumulate = s.k0 > 0;
+  t->relu = g.out.relu && s.k0 + s.k >= g.k;
+  // Later blocks of k are added to what the first began with.
+  if (g.init != nullptr && s.k0 == 0) t->init = static_cast<const uint8_t*>(g.init) + col * size;
+}
+
+/// Multiplies the only row of a by kRowPanels full panels of a prepacked b.
+void run_row_at(const Block& s, const Panel& panel, int64_t col) {
+  const Gemm& g = s.g;
+  const int64_t nr = s.blocking.nr, size = g.micro->size;
+  alignas(64) uint8_t spare[kRowPanels * kTileVecs * kVecBytes];
+  Tile t = {};
+  t.a = panel.data;
+  t.b = s.b + (col - s.col) * s.k * size;
+  t.c = spare;
+  set_place(s, 0, col, &t);
+  t.count = 1;
+  t.last = g.micro->lanes;
+  g.micro->run_row(t, nr * s.k * size);
+  if (g.out.epilogue == nullptr || s.k0 + s.k < g.k) return;
+  for (int p = 0; p < kRowPanels; ++p)
+    g.out.epilogue(g.out.epilogue_ctx, static_cast<uint8_t*>(t.c) + p * nr * size, t.ldc, 0, 1,
+                   col + p * nr, static_cast<int>(nr));
 }
 
 /// Multiplies one tile. With `to`, b is read in place and also written there, packed.
@@ -190,20 +235,9 @@ void run_tile_at(const Block& s, const Panel& panel, int64_t col, uint8_t* to = 
   }
   t.c = spare;
   t.ldc = width;
-  if (g.out.c != nullptr) {
-    t.c = static_cast<uint8_t*>(g.out.c) + (row * g.out.ldc + col) * size;
-    t.ldc = g.out.ldc;
-  } else if (s.buffers.sums != nullptr) {
-    t.c = s.buffers.sums + (row * s.buffers.ld_sums + col) * size;
-    t.ldc = s.buffers.ld_sums;
-  }
-  t.k = s.k;
-  t.accumulate = s.k0 > 0;
-  t.relu = g.out.relu && done;
+  set_place(s, row, col, &t);
   t.count = rows;
   t.last = cols - (vecs - 1) * micro.lanes;
-  // Later blocks of k are added to what the first began with.
-  if (g.init != nullptr && s.k0 == 0) t.init = static_cast<const uint8_t*>(g.init) + col * size;
   if (kHasUnpackedPaths && to != nullptr) {
     micro.run_and_pack_b(t, to);
   } else if (kHasUnpackedPaths && panel.pitch == 0 && s.strategy.b == PackB::kUncached &&
@@ -254,6 +288,11 @@ void run_panels(const Block& s, int64_t first, int64_t last, int64_t begin, int6
   alignas(64) uint8_t buffer[kPanelBytes + kVecBytes];
   for (int64_t i = first; i < last; ++i) {
     const Panel p = load_panel(s, i, buffer);
+    if (kHasUnpackedPaths && s.g.m == 1 && s.strategy.b == PackB::kPrepacked &&
+        s.g.micro->run_row != nullptr) {
+      const int64_t group = kRowPanels * s.blocking.nr;
+      for (; begin + group <= end; begin += group) run_row_at(s, p, begin);
+    }
     for (int64_t col = begin; col < end; col += s.blocking.nr) run_tile_at(s, p, col);
   }
 }
@@ -356,6 +395,45 @@ void pack_rows(const Call& call, const Block& s) {
   });
 }
 
+/// Few panels of a and a prepacked b: each task multiplies them by its columns along all of k.
+void run_columns(const Call& call, Block s) {
+  const Blocking& c = s.blocking;
+  const int64_t blocks = ceil_div(max(s.g.k, 1), c.kc), size = s.g.micro->size;
+  const int64_t padded = gemm_columns(*s.g.micro, s.g.n), panels = ceil_div(s.g.n, c.nr);
+  uint8_t* const panels_a = s.buffers.packed_a;
+  s.cols = s.g.n;
+  auto select = [&](Block* block, int64_t i) {
+    block->k0 = i * c.kc;
+    block->k = min(s.g.k - block->k0, c.kc);
+    block->buffers.packed_a = panels_a + i * c.panels * panel_bytes(*s.g.micro, c, c.kc);
+    block->b = static_cast<const uint8_t*>(s.g.packed) + block->k0 * padded * size;
+  };
+  for (int64_t i = 0; s.strategy.a == PackA::kWhole && i < blocks; ++i) {
+    select(&s, i);
+    pack_rows(call, s);
+  }
+  const int64_t macs = max(c.panels * c.mr * s.g.k * c.nr, 1);
+  // A product of one row waits for memory.
+  const int64_t least = ceil_div(s.g.m == 1 ? kGrainMacs / 4 : kGrainMacs, macs);
+  parallel_for(call, panels, max(least, panels / kColumnTasks), [&](int64_t first, int64_t last) {
+    for (int64_t i = 0; i < blocks; ++i) {
+      Block block = s;
+      select(&block, i);
+      block.next = i + 1 < blocks  ? block.b + (padded * block.k + first * c.nr * c.kc) * size
+                   : last < panels ? static_cast<const uint8_t*>(s.g.packed) +
+                                         last * c.nr * min(c.kc, s.g.k) * size
+                                   : nullptr;
+      block.end = min(last * c.nr, s.g.n);
+      if (s.g.m == 1) {
+        run_panels(block, 0, 1, first * c.nr, block.end);
+        continue;
+      }
+      for (int64_t j = first; j < last; ++j)
+        run_panels(block, 0, c.panels, j * c.nr, min((j + 1) * c.nr, s.g.n));
+    }
+  });
+}
+
 /// PackB::kPanel: few panels of a, and a b that is contiguous along k.
 void run_panels_of_b(const Call& call, Block s) {
   const Blocking& c = s.blocking;
@@ -432,6 +510,8 @@ void gemm(const Call& call, const Gemm& g, void* scratch) {
   const Buffers buffers = {packed_b, sums + sizes.sums, sizes.sums > 0 ? sums : nullptr, padded};
   Block s = {g, c, {choose_pack_a(g, c), choose_pack_b(g, c)}, buffers, packed_b};
   if (kHasUnpackedPaths && s.strategy.b == PackB::kPanel) return run_panels_of_b(call, s);
+  if (kHasUnpackedPaths && s.strategy.b == PackB::kPrepacked && c.panels <= kFewPanelsA)
+    return run_columns(call, s);
   do {
     s.k = min(g.k - s.k0, c.kc);
     if (s.strategy.a == PackA::kWhole) pack_rows(call, s);

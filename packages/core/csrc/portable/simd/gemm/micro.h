@@ -18,6 +18,7 @@ constexpr int kTileRows = kTiles.rows;
 /// A build without doubles is for small devices: it has no unrolled variants, which saves space.
 constexpr bool kSmallBuild = !computes(DType::kF64);
 constexpr int kTileVecs = 2;  // vectors across a full tile
+constexpr int kRowPanels = 4;  // panels of b that run_row reads side by side
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 
 /// The patches of a convolution, read in place (implicit GEMM): row i, unit k of tap (p, q) is at
@@ -77,6 +78,9 @@ struct Micro {
   /// As run, two vectors wide, for rows of b in different pages and not in cache. May be
   /// nullptr.
   void (*run_uncached)(int rows, const Tile&);
+  /// As run, for one row and kRowPanels full panels of b, `panel` bytes apart: more sums at a time
+  /// than a tile of one row has, which waits for each addition. May be nullptr.
+  void (*run_row)(const Tile&, int64_t panel) = nullptr;
 };
 
 extern const Micro kMicroF32, kMicroF64;

@@ -223,6 +223,33 @@ void run_tile(const Tile& t, const UncachedRows&) {
 }
 
 template <class Arith>
+void run_row(const Tile& t, int64_t panel) {
+  using T = typename Arith::Scalar;
+  constexpr int kWidth = kVecBytes / static_cast<int>(sizeof(T));
+  Accumulators<Arith, 1, kTileVecs> sums[kRowPanels];
+  Tile part = t;
+#pragma GCC unroll 4
+  for (int p = 0; p < kRowPanels; ++p) {
+    sums[p].start(part);
+    if (t.init != nullptr) part.init = static_cast<const T*>(part.init) + kTileVecs * kWidth;
+  }
+  const T* a = static_cast<const T*>(t.a);
+  const T* b[kRowPanels];
+#pragma GCC unroll 4
+  for (int p = 0; p < kRowPanels; ++p)
+    b[p] = reinterpret_cast<const T*>(static_cast<const uint8_t*>(t.b) + p * panel);
+  for (int64_t k = 0; k < t.k; ++k)
+#pragma GCC unroll 4
+    for (int p = 0; p < kRowPanels; ++p)
+      sums[p].step(b[p] + k * kTileVecs * kWidth, [&](int) { return a[k]; });
+#pragma GCC unroll 4
+  for (int p = 0; p < kRowPanels; ++p) {
+    sums[p].finish(part);
+    part.c = static_cast<T*>(part.c) + kTileVecs * kWidth;
+  }
+}
+
+template <class Arith>
 void run_and_pack_b(const Tile& t, void* packed) {
   using T = typename Arith::Scalar;
   using V = typename Arith::Vector;

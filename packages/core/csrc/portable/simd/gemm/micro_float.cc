@@ -34,7 +34,8 @@ const Micro kMicroF32 = {4,
                          run_any_patches<FloatArith<float>>,
                          computes(DType::kF64) ? run_and_pack_b<FloatArith<float>> : nullptr,
                          computes(DType::kF64) ? run_with_prefetch<FloatArith<float>> : nullptr,
-                         computes(DType::kF64) ? run_uncached<FloatArith<float>> : nullptr};
+                         computes(DType::kF64) ? run_uncached<FloatArith<float>> : nullptr,
+                         computes(DType::kF64) ? run_row<FloatArith<float>> : nullptr};
 const Micro kMicroF64 = {8,
                          kLanesOf<double>,
                          1,
