@@ -29,6 +29,31 @@ void check(int64_t m, int64_t k, int64_t n, DType dtype, double tolerance, int i
   }
 }
 
+/// A row is multiplied by prepacked weights to the same bits alone and among others, into results
+/// that are contiguous and ones that are not.
+void check_rows(int64_t m, int64_t k, int64_t n, int isa) {
+  Array<float> x({m, k}, DType::kF32), y({k, n}, DType::kF32), all({m, n}, DType::kF32);
+  x.fill(1, 1000, 1e-3);
+  y.fill(2, 1000, 1e-3);
+  run("matmul", {x.view, y.view}, &all.view, nullptr, true);
+  for (int64_t row = 0; row < m; row += 13)
+    for (int64_t gap : {1, 2}) {
+      View one = x.view;
+      one.shape[0] = 1;
+      one.data = x.data.data() + row * k;
+      Array<float> z({1, gap * n}, DType::kF32);
+      z.view.shape[1] = n;
+      z.view.stride[1] = gap;
+      run("matmul", {one, y.view}, &z.view, nullptr, true);
+      for (int64_t j = 0; j < n; ++j) z.data[j] = z.data[j * gap];
+      char what[80];
+      snprintf(what, sizeof what, "isa %d row %d of (%d, %d) @ (%d, %d) gap %d", isa,
+               static_cast<int>(row), static_cast<int>(m), static_cast<int>(k), static_cast<int>(k),
+               static_cast<int>(n), static_cast<int>(gap));
+      expect_near(what, z.data.data(), all.data.data() + row * n, n, 0);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -39,6 +64,12 @@ int main() {
           check<float>(m, k, n, DType::kF32, 3e-6, isa);
           if (k < 300) check<double>(m, k, n, DType::kF64, 1e-14, isa);
         }
+    // Several panels of weights side by side, and several blocks of steps.
+    for (int64_t m : {1, 2, 40, 49, 60})
+      for (int64_t n : {128, 150, 300}) {
+        check<float>(m, 900, n, DType::kF32, 6e-6, isa);
+        check_rows(m, 900, n, isa);
+      }
   });
   return report();
 }
