@@ -175,8 +175,8 @@ void set_prefetch(const Block& s, const Panel& panel, int64_t col, Tile* t) {
   t->prefetch_step = width;
 }
 
-/// The sums of a tile: where they are kept, unless that is scratch of the tile alone, what they start
-/// from and how many steps they take.
+/// The sums of a tile: where they are kept, unless that is scratch of the tile alone, what they
+/// start from and how many steps they take.
 void set_place(const Block& s, int64_t row, int64_t col, Tile* t) {
   const Gemm& g = s.g;
   const int64_t size = g.micro->size;
@@ -414,8 +414,8 @@ void run_columns(const Call& call, Block s) {
   }
   const int64_t macs = max(c.panels * c.mr * s.g.k * c.nr, 1);
   // A product of one row waits for memory.
-  const int64_t least = ceil_div(s.g.m == 1 ? kGrainMacs / 4 : kGrainMacs, macs);
-  parallel_for(call, panels, max(least, panels / kColumnTasks), [&](int64_t first, int64_t last) {
+  const int64_t grain = ceil_div(s.g.m == 1 ? kGrainMacs / 4 : kGrainMacs, macs);
+  parallel_for(call, panels, max(grain, panels / kColumnTasks), [&](int64_t first, int64_t last) {
     for (int64_t i = 0; i < blocks; ++i) {
       Block block = s;
       select(&block, i);
