@@ -17,7 +17,7 @@ namespace proa::PROA_ISA {
 constexpr int kTileRows = kTiles.rows;
 /// A build without doubles is for small devices: it has no unrolled variants, which saves space.
 constexpr bool kSmallBuild = !computes(DType::kF64);
-constexpr int kTileVecs = 2;  // vectors across a full tile
+constexpr int kTileVecs = 2;   // vectors across a full tile
 constexpr int kRowPanels = 4;  // panels of b that run_row reads side by side
 constexpr int kTileBytes = kTileRows * kTileVecs * kVecBytes;
 
