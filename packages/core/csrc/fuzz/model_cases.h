@@ -137,8 +137,9 @@ inline bool run_model(const uint8_t* data, size_t size, bool ones) {
             spec.shape[static_cast<size_t>(a)] == kUnknown ? 2 : spec.shape[static_cast<size_t>(a)];
         if (v.shape[a] > kElements) return false;
       }
+      if (v.rank > 3) return false;  // with more, the product may overflow
       v.set_contiguous();
-      if (v.rank > 4 || v.numel() > kElements) return false;
+      if (v.numel() > kElements) return false;
       const size_t bytes = static_cast<size_t>(v.numel()) * size_of(v.dtype);
       memory.push_back(exactly(bytes));
       memset(memory.back().get(), v.dtype <= DType::kI64 && ones ? 1 : 0, bytes);
