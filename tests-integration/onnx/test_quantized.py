@@ -127,3 +127,69 @@ def test_a_graph_that_onnxruntime_quantized_runs_in_integers(
     assert np.abs(got - want).max() < 0.02 * span
     assert np.abs(got - want).mean() < 0.001 * span
     assert (got.argmax(1) == want.argmax(1)).mean() >= 0.98
+
+
+@pytest.mark.parametrize("kind", ["QInt8", "QUInt8"])
+def test_a_graph_that_rounds_as_it_comes_runs_in_integers(
+    tmp_path: Path, kind: str
+) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    proa.seed(4)
+    net = nn.Sequential(
+        nn.Linear(48, 96), nn.GELU(), nn.Linear(96, 40), nn.ReLU(), nn.Linear(40, 8)
+    )
+    net.eval()
+    spec = [proa.static.InputSpec([None, 5, 48], "float32", "x")]
+    proa.onnx.export(net, str(tmp_path / "net"), spec, opset_version=17)
+    path = str(tmp_path / "dynamic.onnx")
+    quantization.quantize_dynamic(
+        str(tmp_path / "net.onnx"),
+        path,
+        weight_type=getattr(quantization.QuantType, kind),
+        op_types_to_quantize=["MatMul", "Gemm"],
+    )
+    predictor = create_predictor(Config(path))
+    x = np.random.default_rng(5).standard_normal((3, 5, 48)).astype(np.float32)
+    ops = [step.op for step in predictor.profile([x])]
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": x})
+    (got,) = predictor.run([x])
+    span = np.abs(want).max()
+    assert np.abs(got - want).max() < 0.02 * span
+    assert np.abs(got - want).mean() < 0.001 * span
+    if kind == "QInt8":
+        assert ops.count("linear_dynamic") == 3
+
+
+def test_a_product_of_four_bits_reads_them_as_the_file_has_them(tmp_path: Path) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(6)
+    depth, outs, block = 256, 96, 32
+    constants = {
+        "w": rng.integers(0, 256, (outs, depth // block, block // 2)).astype(np.uint8),
+        "s": rng.uniform(0.01, 0.05, outs * depth // block).astype(np.float32),
+        "z": rng.integers(0, 256, outs * depth // block // 2).astype(np.uint8),
+    }
+    attrs = {"K": depth, "N": outs, "bits": 4, "block_size": block}
+    node = helper.make_node(
+        "MatMulNBits", ["x", *constants], ["y"], domain="com.microsoft", **attrs
+    )
+    graph = helper.make_graph(
+        [node], "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", depth])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", outs])],
+        [numpy_helper.from_array(a, name) for name, a in constants.items()],
+    )  # fmt: skip
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    message = helper.make_model(graph, opset_imports=domains, ir_version=9)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(message.SerializeToString())
+    predictor = create_predictor(Config(str(path)))
+    x = rng.standard_normal((5, depth)).astype(np.float32)
+    assert [step.op for step in predictor.profile([x])] == ["linear_weight_only"]
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(predictor.run([x])[0], want, rtol=1e-4, atol=1e-4)

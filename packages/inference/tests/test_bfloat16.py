@@ -152,6 +152,60 @@ def test_sequences_compute_in_bfloat16(make: Any, op: str, tmp_path: Path) -> No
     np.testing.assert_allclose(got, want, rtol=0, atol=2**-5 * np.abs(want).max())
 
 
+class Gated(proa.nn.Layer):
+    """A convolution and a GRU over its columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns = proa.nn.Conv2D(3, 32, 3, stride=2, padding=1)
+        self.gru = proa.nn.GRU(32, 64)
+
+    def forward(self, x: Any) -> Any:
+        y = proa.nn.functional.relu(self.columns(x)).mean(2)
+        return self.gru(y.transpose([0, 2, 1]))[0]
+
+
+class First(proa.nn.Layer):
+    """The first result of a network with several."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Any) -> Any:
+        y = self.network(x)
+        return y[0] if isinstance(y, (tuple, list)) else y
+
+
+@needs_bfloat16
+@pytest.mark.feature("L557", how="mechanism")
+@pytest.mark.parametrize(
+    "name", ["gru", "resnet50", "googlenet", "mobilenet_v1", "mobilenet_v2"]
+)
+def test_networks_of_the_zoo_compute_in_bfloat16(name: str, tmp_path: Path) -> None:
+    proa.seed(1)
+    zoo = proa.vision.models
+    network = Gated() if name == "gru" else First(getattr(zoo, name)(num_classes=50))
+    x = np.random.default_rng(0).standard_normal((2, 3, 96, 96)).astype(np.float32)
+    network.train()
+    with proa.no_grad():
+        for _ in range(8):  # statistics
+            network(proa.to_tensor(x))
+    network.eval()
+    path = tmp_path / "net.proa"
+    proa.jit.save(network, path, [InputSpec([None, 3, 96, 96], "float32", "x")])
+    program = optimized_program(narrow(path))
+    made = [(n.op, n.outputs[0].dtype) for n in program.nodes()]
+    products = [d for op, d in made if op.startswith(("conv2d", "linear", "recurrent"))]
+    assert set(products) == {"bfloat16"} and len(products) >= 2
+    assert ("recurrent", "bfloat16") in made or name != "gru"
+    (want,), (got,) = (
+        create_predictor(c).run([x]) for c in (Config(path), narrow(path))
+    )
+    error = np.linalg.norm(got - want) / np.linalg.norm(want)
+    assert 0 < error < 0.05
+
+
 @needs_bfloat16
 def test_operators_and_arrays_stay_in_float32_if_they_are_named(model: Path) -> None:
     def dtypes(config: Config) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 import proa
 from proa import nn
 from proa.errors import InvalidArgumentError, NotFoundError, PreconditionNotMetError
+from proa.ir.passes import optimize
 from proa.ir.verify import verify
 from proa.static import InputSpec
 from proa_slim import QuantConfig, quant_post_dynamic, quant_post_static
@@ -265,3 +266,46 @@ def test_calibration_looks_rows_up_in_8_bits():
     assert kinds["0.weight.int8"] == "int8" and "0.weight" not in kinds
     want = net(proa.to_tensor(ids)).numpy()
     assert np.abs(model(ids) - want).max() < 0.05 * np.abs(want).max()
+
+
+def test_linear_layers_read_packed_weights_after_passes():
+    proa.seed(11)
+    net = nn.Sequential(nn.Linear(128, 96), nn.ReLU(), nn.Linear(96, 64))
+    spec = [InputSpec([None, 128], "float32", "x")]
+    x = RNG.standard_normal((6, 128)).astype(np.float32)
+    for bits in (8, 4):
+        model = quant_post_dynamic(net, spec, bits)
+        want = model(x)
+        optimize(model.program, 2)
+        ops = [n.op for n in model.program.main.nodes]
+        assert ops.count("linear_weight_only") == 2
+        held = sum(v.data.nbytes for v in model.program.main.constants())
+        assert held < (0.3 if bits == 8 else 0.2) * 4 * (128 * 96 + 96 * 64)
+        np.testing.assert_allclose(model(x), want, rtol=1e-6, atol=1e-6)
+
+
+def test_products_in_int8_round_what_comes():
+    proa.seed(12)
+    net = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 40))
+    spec = [InputSpec([None, 64], "float32", "x")]
+    model = quant_post_dynamic(net, spec, 8, products="int8")
+    ops = [n.op for n in model.program.main.nodes]
+    assert ops.count("linear_dynamic") == 2 and "linear" not in ops
+    x = RNG.standard_normal((7, 64)).astype(np.float32)
+    want = net(proa.to_tensor(x)).numpy()
+    assert np.abs(model(x) - want).max() < 0.03 * np.abs(want).max()
+    with pytest.raises(InvalidArgumentError, match="weight_bits=8"):
+        quant_post_dynamic(net, spec, 4, products="int8")
+
+
+@pytest.mark.parametrize("make", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_in_int8_keep_their_results(make):
+    proa.seed(13)
+    net = make(24, 48)
+    spec = [InputSpec([None, 9, 24], "float32", "x")]
+    model = quant_post_dynamic(net, spec, 8, products="int8")
+    ops = [n.op for n in model.program.main.nodes]
+    assert "recurrent_int8" in ops and "linear_dynamic" in ops
+    x = RNG.standard_normal((3, 9, 24)).astype(np.float32)
+    want = net(proa.to_tensor(x))[0].numpy()
+    np.testing.assert_allclose(model(x)[0], want, atol=0.03)

@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "proa/base/isa_table.h"
 #include "proa/runtime/allocator.h"
+#include "proa/runtime/denormals.h"
 #include "proa/runtime/generator.h"
 #include "proa/runtime/pool.h"
 #include "python.h"
@@ -48,6 +49,17 @@ PyObject* py_set_grad_enabled(PyObject*, PyObject* on) {
   return PyBool_FromLong(before);
 }
 PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled()); }
+
+PyObject* py_flushes_denormals(PyObject*, PyObject*) {
+  return PyBool_FromLong(flushes_denormals() ? 1 : 0);
+}
+
+PyObject* py_set_flush_denormals(PyObject*, PyObject* on) {
+  const int truth = PyObject_IsTrue(on);
+  if (truth < 0) return nullptr;
+  set_flush_denormals(truth != 0);
+  Py_RETURN_NONE;
+}
 
 PyObject* py_set_num_threads(PyObject*, PyObject* count) {
   const long n = PyLong_AsLong(count);
@@ -203,6 +215,8 @@ PyMethodDef module_functions[] = {
     {"grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, nullptr},
     {"set_num_threads", py_set_num_threads, METH_O, nullptr},
+    {"flushes_denormals", py_flushes_denormals, METH_NOARGS, nullptr},
+    {"set_flush_denormals", py_set_flush_denormals, METH_O, nullptr},
     {"get_num_threads", py_get_num_threads, METH_NOARGS, nullptr},
     {"memory_limit", py_memory_limit, METH_NOARGS, "The most bytes that an array can have."},
     {"memory_stats", py_memory_stats, METH_NOARGS, nullptr},

@@ -43,7 +43,12 @@ from proa.base.mode import disable_static, enable_static, in_dynamic_mode
 from proa.base.moved import note_moved as _note_moved
 from proa.base.public import publish as _publish
 from proa.base.random import get_rng_state, seed, set_rng_state
-from proa.base.threads import get_num_threads, set_num_threads
+from proa.base.threads import (
+    get_num_threads,
+    is_flush_denormal,
+    set_flush_denormal,
+    set_num_threads,
+)
 from proa.ops.functions import *  # noqa: F403
 from proa.tensor import FUNCTIONS as _FUNCTIONS
 from proa.tensor.complex_parts import *  # noqa: F403
@@ -153,9 +158,10 @@ __all__ = [
     "enable_static", "float16", "float32", "float64", "get_default_dtype",
     "get_device", "get_flags", "get_num_threads", "get_rng_state", "grad",
     "in_dynamic_mode", "int8", "int16", "int32", "int64", "is_compiled_with_cuda",
-    "is_grad_enabled", "no_grad", "seed", "set_default_dtype", "set_device",
-    "set_flags", "set_grad_enabled", "set_num_threads", "set_printoptions",
-    "set_rng_state", "uint8",
+    "is_flush_denormal", "is_grad_enabled", "no_grad", "seed", "set_default_dtype",
+    "set_device",
+    "set_flags", "set_flush_denormal", "set_grad_enabled", "set_num_threads",
+    "set_printoptions", "set_rng_state", "uint8",
     *_FUNCTIONS, *_LAZY, *_MODULES,
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@
 #include "proa/exec/copy.h"
 #include "proa/runtime/allocator.h"
 #include "proa/runtime/checksum.h"
+#include "proa/runtime/denormals.h"
 #include "proa/runtime/engine_block.h"
 #include "proa/runtime/error.h"
 #include "proa/runtime/flow_run.h"
@@ -387,6 +388,7 @@ const std::vector<std::pair<std::string, std::string>>& Engine::metadata() const
 
 void Engine::run(const View* inputs, View* outputs) {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const FlushDenormals flush;
   if (impl_->flow.has_value()) return impl_->run_flow(inputs, outputs);
   Plan& plan = impl_->plan_for(inputs).plan;
   for (size_t i = 0; i < impl_->model->outputs.size(); ++i) {

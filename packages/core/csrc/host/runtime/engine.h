@@ -136,7 +136,7 @@ class Engine {
   /// Runs the model on inputs().size() arrays in any strides, which are read in
   /// place. An output whose `data` is nullptr is set to memory of the engine,
   /// row-major, valid until its next run; else the result is written there, and
-  /// must have that dtype and shape (see output_specs).
+  /// must have that dtype and shape (see output_specs). Subnormal numbers count as 0 meanwhile.
   void run(const View* inputs, View* outputs);
   /// The same with updates; `inputs` (and `outputs` of the first part, for the second) are set.
   void run_part(RunPart part, EngineRun* run);

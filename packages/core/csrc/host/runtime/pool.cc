@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proa/runtime/cpu_quota.h"
+#include "proa/runtime/denormals.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -53,6 +54,7 @@ struct ThreadPool::Crew {
   std::atomic<int64_t> n{0}, grain{0}, batch{0};
   std::atomic<Parallel::Body> body{nullptr};
   std::atomic<void*> arg{nullptr};
+  std::atomic<uint64_t> control{0};  // float_control() of the caller
   std::atomic<uint32_t> done{0};
 
   std::atomic<int> sleepers{0};
@@ -86,7 +88,9 @@ struct ThreadPool::Crew {
       const int64_t width = g * batch.load(std::memory_order_relaxed);
       const Parallel::Body run = body.load(std::memory_order_relaxed);
       void* context = arg.load(std::memory_order_relaxed);
+      const uint64_t floats = control.load(std::memory_order_relaxed);
       if (!word.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) continue;
+      set_float_control(floats);
       const int64_t from = width * unit;
       const int64_t to = from + width < total ? from + width : total;
       for (int64_t b = from; b < to; b += g) run(context, b, b + g < to ? b + g : to);
@@ -134,6 +138,7 @@ struct ThreadPool::Crew {
     batch.store(size, std::memory_order_relaxed);
     body.store(run, std::memory_order_relaxed);
     arg.store(context, std::memory_order_relaxed);
+    control.store(float_control(), std::memory_order_relaxed);
     done.store(0, std::memory_order_relaxed);
     units.store(count, std::memory_order_relaxed);
     word.store((number & 0xffffffffu) << 32, std::memory_order_seq_cst);

@@ -3,6 +3,7 @@
 #include "proa/gen/attrs/conv.h"
 #include "proa/gen/attrs/norm.h"
 #include "proa/gen/attrs/pool.h"
+#include "proa/gen/attrs/quant.h"
 #include "proa/gen/shapes.h"
 #include "proa/shapes/dims.h"
 
@@ -79,6 +80,69 @@ Status shape_linear(const Call& c) {
   copy_shape(x, &out);
   out.shape[out.rank - 1] = w.shape[1];
   return check_extras(c, w.shape[1]);
+}
+
+/// Input i, if it is given, has an element of that dtype for each output channel.
+static Status check_vector(const Call& c, int i, int64_t channels, DType dtype) {
+  if (i >= c.n_in || !c.in[i].given()) return Status::kOk;
+  PROA_EXPECT(c, c.in[i].dtype == dtype, "vectors of float32, or of x's dtype", dtype_of(c, i));
+  PROA_EXPECT(c, c.in[i].rank == 1 && may_equal(c.in[i].shape[0], channels),
+              "one element for each output channel", shape_of(c, i),
+              named("out_channels", channels));
+  return Status::kOk;
+}
+
+Status shape_linear_dynamic(const Call& c) {
+  const View &x = c.in[0], &w = c.in[1];
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  PROA_EXPECT(c, w.rank == 2 && w.dtype == DType::kI8,
+              "w of int8 with 2 axes (in_features, out_features)", shape_of(c, 1), dtype_of(c, 1));
+  PROA_EXPECT(c, may_equal(x.shape[x.rank - 1], w.shape[0]), "in_features equal to w.shape[0]",
+              named("in_features", x.shape[x.rank - 1]), named("w.shape[0]", w.shape[0]));
+  PROA_TRY(check_vector(c, 2, w.shape[1], DType::kF32));
+  PROA_TRY(check_vector(c, 3, w.shape[1], DType::kF32));
+  copy_shape(x, &c.out[0]);
+  c.out[0].shape[x.rank - 1] = w.shape[1];
+  return Status::kOk;
+}
+
+/// scale and zero of linear_weight_only: (out, groups).
+static Status check_groups(const Call& c, int64_t groups) {
+  const View& scale = c.in[2];
+  const bool narrow = scale.dtype == DType::kF16 || scale.dtype == DType::kBF16;
+  PROA_EXPECT(c, narrow || scale.dtype == DType::kF32, "scale of float32 or 16-bit floats",
+              dtype_of(c, 2));
+  for (int i = 2; i < 4 && i < c.n_in; ++i) {
+    const View& v = c.in[i];
+    if (!v.given()) continue;
+    PROA_EXPECT(c, i == 2 || v.dtype == DType::kU8, "zero of uint8", dtype_of(c, i));
+    const bool fits = v.rank == 2 && may_equal(v.shape[0], c.in[1].shape[0]);
+    PROA_EXPECT(c, fits && may_equal(v.shape[1], groups), "one element for each group of a row",
+                shape_of(c, i), named("groups", groups));
+  }
+  return Status::kOk;
+}
+
+Status shape_linear_weight_only(const Call& c) {
+  const auto& a = c.attr<LinearWeightOnlyAttrs>();
+  const View &x = c.in[0], &w = c.in[1];
+  PROA_EXPECT(c, a.bits == 4 || a.bits == 8, "bits of 4 or 8", named("bits", a.bits));
+  PROA_EXPECT(c, a.group > 0 && a.group <= INT32_MAX && a.group * a.bits % 8 == 0,
+              "group of whole bytes", named("group", a.group));
+  PROA_EXPECT(c, x.rank >= 2, "x with at least 2 axes", shape_of(c, 0));
+  PROA_EXPECT(c, w.rank == 2 && w.dtype == DType::kU8,
+              "w of uint8 with 2 axes (out_features, bytes)", shape_of(c, 1), dtype_of(c, 1));
+  const int64_t depth = x.shape[x.rank - 1];
+  const bool known = depth != kUnknown;
+  const int64_t groups = known ? (depth + a.group - 1) / a.group : kUnknown;
+  const int64_t bytes = known ? groups * (a.group * a.bits / 8) : kUnknown;
+  PROA_EXPECT(c, may_equal(w.shape[1], bytes), "whole groups in each row of w",
+              named("in_features", depth), named("group", a.group), shape_of(c, 1));
+  PROA_TRY(check_groups(c, groups));
+  PROA_TRY(check_vector(c, 4, w.shape[0], x.dtype));
+  copy_shape(x, &c.out[0]);
+  c.out[0].shape[x.rank - 1] = w.shape[0];
+  return Status::kOk;
 }
 
 Status shape_linear_grad_weight(const Call& c) {

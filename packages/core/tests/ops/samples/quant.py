@@ -321,3 +321,96 @@ Sample(
 )
 Sample("add_int8", ref=_binary(np.add), cases=_BINARY_CASES, dtypes=("int8",))
 Sample("mul_int8", ref=_binary(np.multiply), cases=_BINARY_CASES, dtypes=("int8",))
+
+
+def _linear_dynamic(
+    x: Any, w: Any, scale: Any, bias: Any = None, *, act: str = "none",
+    per_row: bool = True, symmetric: bool = True,
+) -> Any:  # fmt: skip
+    x = x.astype(np.float32)
+    axes = -1 if per_row else None
+    high = np.maximum(x.max(axes, keepdims=True, initial=0), np.float32(0))
+    low = np.minimum(x.min(axes, keepdims=True, initial=0), np.float32(0))
+    width = np.maximum(high, -low) if symmetric else high - low
+    step = (width / np.float32(127 if symmetric else 255)).astype(np.float32)
+    step = np.where(step > 0, step, np.float32(1))
+    if symmetric:
+        whole = np.clip(np.rint(x / step), -127, 127)
+    else:
+        zero = np.clip(np.rint(-low / step), 0, 255)
+        whole = np.clip(np.rint(x / step) + zero, 0, 255) - zero
+    acc = whole.astype(np.int64) @ w.astype(np.int64)
+    v = acc.astype(np.float32) * (scale.astype(np.float32) * step)
+    return _ACTS[act](v if bias is None else v + bias.astype(np.float32))
+
+
+def _floats(v: Any) -> Any:
+    """A strided or widened copy of it is the same numbers."""
+    return np.asarray(v, np.float32)
+
+
+def _unpacked(w: Any, bits: int, depth: int) -> Any:
+    """The integers (out, depth) in bytes."""
+    if bits == 4:
+        w = np.stack([w & 15, w >> 4], axis=-1).reshape(len(w), -1)
+    return w[:, :depth].astype(np.float32)
+
+
+def _linear_weight_only(
+    x: Any, w: Any, scale: Any, zero: Any = None, bias: Any = None, *, bits: int,
+    group: int, act: str = "none",
+) -> Any:  # fmt: skip
+    depth = x.shape[-1]
+    at = np.arange(depth) // group
+    zeros = 2.0 ** (bits - 1) if zero is None else zero.astype(np.float32)[:, at]
+    real = (_unpacked(w, bits, depth) - zeros) * _floats(scale)[:, at]
+    y = x.astype(np.float64) @ real.astype(np.float32).astype(np.float64).T
+    return _ACTS[act](y if bias is None else y + bias.astype(np.float64))
+
+
+def _bytes(*shape: int) -> Any:
+    return lambda rng: rng.integers(0, 256, shape).astype(np.uint8)
+
+
+Sample(
+    "linear_dynamic",
+    ref=_linear_dynamic,
+    cases=[
+        case(
+            shape, _int8(shape[-1], out), _f32(0, 1e-2, out), bias, act=act,
+            per_row=per_row, symmetric=symmetric,
+        )
+        for shape, out, bias, act in (
+            ((3, 37), 5, _f32(-1, 1, 5), "none"),
+            ((2, 9, 300), 70, _f32(-1, 1, 70), "relu"),
+            ((1, 64), 33, None, "hard_swish"),
+            ((0, 8), 4, None, "none"),
+        )
+        for per_row in (True, False)
+        for symmetric in (True, False)
+    ],
+    rtol={"float32": 1e-6},
+    atol={"float32": 1e-6},
+    grad=False,
+)  # fmt: skip
+Sample(
+    "linear_weight_only",
+    ref=_linear_weight_only,
+    cases=[
+        case(
+            (*rows, depth), _bytes(out, groups * group * bits // 8),
+            _f32(5e-4, 5e-3, out, groups),
+            zero(out, groups), bias, bits=bits,
+            group=group, act=act,
+        )
+        for bits in (4, 8)
+        for rows, depth, out, group, groups, zero, bias, act in (
+            ((3,), 37, 5, 16, 3, lambda *s: None, _f32(-1, 1, 5), "none"),
+            ((2, 9), 300, 70, 32, 10, _bytes, _f32(-1, 1, 70), "relu"),
+            ((1,), 64, 133, 64, 1, _bytes, None, "hard_swish"),
+            ((20,), 700, 64, 128, 6, lambda *s: None, None, "none"),
+            ((0,), 8, 4, 8, 1, lambda *s: None, None, "none"),
+        )
+    ],
+    grad=False,
+)  # fmt: skip

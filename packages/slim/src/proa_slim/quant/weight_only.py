@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import proa
 from proa.errors import InvalidArgumentError, PreconditionNotMetError
 from proa.ir.builder import make_node
+from proa.ir.passes import apply
 from proa.ir.program import Array, Node, Program, Value
 from proa_slim.config import QuantConfig, WeightObserver
 from proa_slim.quant.gptq import gptq, hessians
@@ -36,6 +37,8 @@ _AXES = {op: axis for op, (_, axis) in PRODUCTS.items()} | {
     "recurrent": 0,
     "embedding": 0,
 }
+#: Passes that let products of integers take the place of those of floats.
+_DYNAMIC = ("round_linear", "round_recurrent", "remove_dead_code")
 #: Operators whose weights alone `quant_post_static` stores in 8 bits.
 WEIGHT_ALONE = ("embedding", "recurrent")
 _LEVELS = {8: 127, 16: 32767}
@@ -67,6 +70,7 @@ def quant_post_dynamic(
     weight: WeightObserver = "channel_abs_max",
     skip: tuple[str, ...] = (),
     calibration: Iterable[Any] | None = None,
+    products: Literal["float32", "int8"] = "float32",
 ) -> QuantizedModel:
     """Store the weights of a trained network in fewer bits, without data.
 
@@ -88,16 +92,21 @@ def quant_post_dynamic(
         calibration: Batches of real input, if any: 4-bit weights of linear layers and
             1 x 1 convolutions are then rounded one after the other, each making up for
             the errors before it (GPTQ, Frantar et al., 2023).
+        products: "int8" with weights of 8 bits also multiplies in int8: each row of
+            the input of a linear layer is rounded by a scale of its own as it comes,
+            and so are the states of LSTM, GRU and tanh cells, by 1/127. Convolutions
+            stay in float32.
 
     Returns:
         A model without a report; its `unquantized` names weights that are too small.
 
     Raises:
-        InvalidArgumentError: If weight_bits is none of these or group_size below 2.
+        InvalidArgumentError: If weight_bits is none of these or group_size below 2, or
+            products are int8 of weights that do not have 8 bits.
         NotFoundError: If `skip` names a layer that the network does not have.
         PreconditionNotMetError: If no weight can be stored in fewer bits.
     """
-    _check(weight_bits, group_size)
+    _check(weight_bits, group_size, products)
     config = QuantConfig(weight=weight, skip=skip)
     config = replace(config, skip=tuple(config.skipped(network)))
     program = program_of(network, input_spec)
@@ -125,6 +134,9 @@ def quant_post_dynamic(
             f"{left or 'a network without weights'}"
         )
     program.metadata["quantization"] = f"weights int{weight_bits}"
+    if products == "int8":
+        apply(program, _DYNAMIC)
+        program.metadata["quantization"] = "dynamic int8"
     return QuantizedModel(program, [], left)
 
 
@@ -144,7 +156,12 @@ def store_in_8_bits(program: Program, config: QuantConfig) -> None:
             _store(make, node, value, (8, 0), config, None, done)
 
 
-def _check(weight_bits: int, group_size: int) -> None:
+def _check(weight_bits: int, group_size: int, products: str) -> None:
+    if products not in ("float32", "int8") or (products == "int8" and weight_bits != 8):
+        raise InvalidArgumentError(
+            "[quant_post_dynamic] products must be 'float32', or 'int8' with "
+            f"weight_bits=8, got {products!r} with weight_bits={weight_bits}"
+        )
     if weight_bits not in (4, *_LEVELS):
         raise InvalidArgumentError(
             f"[quant_post_dynamic] weight_bits must be 4, 8 or 16, got {weight_bits}"

@@ -196,6 +196,8 @@ void run_groups(const Call& c, const Geometry& g, const PaddedInput& f, const ui
     Int8Epilogue part = end;
     part.scale += first;
     part.shift += first;
+    part.estimate.scale += first;
+    part.estimate.shift += first;
     part.out.data = at_channel(end.out, first);
     if (end.residual.data != nullptr) part.residual.data = at_channel(end.residual, first);
     p.g.out.epilogue_ctx = &part;
@@ -253,7 +255,8 @@ Status conv2d_int8(const Call& c) {
                       Act::kNone,
                       0.0f,
                       0.0f};
-  begin_int8_epilogue(c, channels, {a.act, a.out_scale, a.residual_scale}, rest, &end);
+  begin_int8_epilogue(c, channels, {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest,
+                      &end);
   rest += int8_epilogue_bytes(channels);
   const uint8_t* packed = static_cast<const uint8_t*>(c.packed);
   if (packed == nullptr) {

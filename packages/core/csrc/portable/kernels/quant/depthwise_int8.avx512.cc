@@ -46,6 +46,7 @@ struct Line {
   const int8_t* weights;
   const int32_t* init;
   const float *scale, *shift;  // in the order of the sums
+  Int8Estimate estimate;       // in this order, too
   int64_t channel;
   int some;     // channels
   int64_t row;  // index of its first pixel
@@ -107,6 +108,24 @@ bool is_straight(const Int8Epilogue& end) {
 PROA_INLINE void quantize(const Line& s, const Int8Rounding& rounding, bool swish,
                           const __m512i* acc, int64_t bytes, int8_t* to) {
   __m512i q[kQuarters];
+  const Int8Estimate& e = s.estimate;
+  if (e.limit > 0.0f) {
+    VF worst = {};
+#pragma GCC unroll 4
+    for (int v = 0; v < kQuarters; ++v) {
+      const VF t = fma(to_float((VI)acc[v]), load(e.scale + v * 16), load(e.shift + v * 16));
+      worst = max_fraction(worst, t);
+      q[v] = (__m512i)round_to_int(t);
+    }
+    if (PROA_LIKELY(!exceeds(worst, splat(e.limit)))) {
+      const __m512i low = _mm512_packs_epi32(q[0], q[1]), high = _mm512_packs_epi32(q[2], q[3]);
+      __m512i all = _mm512_max_epi8(_mm512_packs_epi16(low, high),
+                                    _mm512_set1_epi8(static_cast<char>(e.low)));
+      all = _mm512_min_epi8(all, _mm512_set1_epi8(static_cast<char>(e.high)));
+      _mm512_mask_storeu_epi8(to, first_bytes(bytes), all);
+      return;
+    }
+  }
 #pragma GCC unroll 4
   for (int v = 0; v < kQuarters; ++v) {
     VF y = to_float((VI)acc[v]) * load(s.scale + v * 16) + load(s.shift + v * 16);
@@ -240,7 +259,7 @@ void depthwise_int8_pack(const View& w, int64_t step_w, void* packed) {
 }
 
 size_t depthwise_int8_scratch(int64_t channels) {
-  return static_cast<size_t>(2 * blocks_of(channels) * kBlock) * sizeof(float);
+  return static_cast<size_t>(4 * blocks_of(channels) * kBlock) * sizeof(float);
 }
 
 void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed,
@@ -248,20 +267,29 @@ void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed
   const int64_t blocks = blocks_of(d.channels), groups = groups_of(d.taps_h);
   float* const scale = static_cast<float*>(scratch);
   float* const shift = scale + blocks * kBlock;
+  Int8Estimate estimate = end.estimate;
+  float* const estimate_scale = shift + blocks * kBlock;
+  float* const estimate_shift = estimate_scale + blocks * kBlock;
   const int64_t pixels = pixels_of(d.channels, d.step_w);
   for (int64_t i = 0; i < blocks * kBlock; ++i) {
     const int64_t at = i % kBlock, place = place_of(at / 16, at % 16);
     const int64_t channel = channel_at(place, i - at, d.channels, pixels);
     scale[i] = channel < 0 ? 0.0f : end.scale[channel];
     shift[i] = channel < 0 ? 0.0f : end.shift[channel];
+    if (estimate.limit == 0.0f) continue;
+    estimate_scale[i] = channel < 0 ? 0.0f : end.estimate.scale[channel];
+    estimate_shift[i] = channel < 0 ? 0.0f : end.estimate.shift[channel];
   }
   const int64_t work = d.cols * kBlock * d.taps_h * d.taps_w;
   parallel_for(
       call, d.images * d.rows * blocks, 1 + kGrain / (work + 1), [&](int64_t begin, int64_t stop) {
+        Int8Estimate line_estimate = estimate;
         for (int64_t t = begin; t < stop; ++t) {
           const int64_t line = t / blocks, block = t - line * blocks;
           const int64_t n = line / d.rows, h = (line - n * d.rows) * d.step_h - d.top;
           const int64_t channel = block * kBlock;
+          line_estimate.scale = estimate_scale + channel;
+          line_estimate.shift = estimate_shift + channel;
           const uint8_t* const from =
               static_cast<const uint8_t*>(packed) + block * block_bytes(d.taps_h, d.taps_w);
           Line s = {d,
@@ -271,6 +299,7 @@ void depthwise_int8(const Call& call, const DepthwiseInt8& d, const void* packed
                     reinterpret_cast<const int32_t*>(from),
                     scale + channel,
                     shift + channel,
+                    line_estimate,
                     channel,
                     static_cast<int>(min(d.channels - channel, kBlock)),
                     line * d.cols};

@@ -6,6 +6,7 @@ namespace proa::PROA_ISA {
 namespace {
 
 constexpr int64_t kPadding = kTileVecs * kLanes;  // past the last channel
+constexpr bool kEstimates = kHasFma && !kSmallBuild;
 
 PROA_INLINE VF value_of(const Int8Epilogue& end, const int32_t* sums, int64_t channel) {
   return to_float(load(sums)) * load(end.scale + channel) + load(end.shift + channel);
@@ -22,6 +23,65 @@ PROA_NOINLINE void add_residual(const Int8Epilogue& end, int64_t row, int64_t co
                 ? static_cast<const float*>(r.data)[i]
                 : static_cast<float>(static_cast<const int8_t*>(r.data)[i]) * end.residual_scale;
   }
+}
+
+/// A row of contiguous int8 by estimates; false if one is too near to a half. The residual, if any,
+/// is int8 and contiguous, too.
+template <bool kAdds>
+PROA_INLINE bool estimate_row(const Int8Estimate& e, const int32_t* sums, int64_t channel, int cols,
+                              const int8_t* residual, int8_t* to) {
+  const VI low = splat<int32_t>(e.low), high = splat<int32_t>(e.high);
+  VF worst = {};
+  for (int j = 0; j < cols; j += kLanes) {
+    const int left = cols - j;
+    VF t = fma(to_float(load(sums + j)), load(e.scale + channel + j), load(e.shift + channel + j));
+    if constexpr (kAdds) {
+      const VI r = left >= kLanes ? load_int8(residual + j) : load_int8_n(residual + j, left);
+      t = fma(to_float(r), splat(e.step), t);
+    }
+    worst = max_fraction(worst, t);
+    VI q = round_to_int(t);
+    q = q < low ? low : q;
+    q = q > high ? high : q;
+    const VI8 bytes = to_int8(q);
+    if (left >= kLanes)
+      memcpy(to + j, &bytes, sizeof bytes);
+    else
+      store_n(to + j, bytes, left);
+  }
+  return !exceeds(worst, splat(e.limit));
+}
+
+/// Rows of two whole vectors, whose factors and terms stay in registers. Returns the first row that
+/// estimates do not suffice for, or `rows`.
+template <bool kAdds>
+PROA_INLINE int estimate_pairs(const Int8Epilogue& end, const int32_t* sums, int64_t ldt,
+                               int64_t row, int rows, int64_t col) {
+  const Int8Estimate& e = end.estimate;
+  const VF scale[2] = {load(e.scale + col), load(e.scale + col + kLanes)};
+  const VF shift[2] = {load(e.shift + col), load(e.shift + col + kLanes)};
+  const VF step = splat(e.step), limit = splat(e.limit);
+  const VI low = splat<int32_t>(e.low), high = splat<int32_t>(e.high);
+  int8_t* const to = static_cast<int8_t*>(end.out.data) + col;
+  const int8_t* const from = static_cast<const int8_t*>(end.residual.data) + col;
+  for (int i = 0; i < rows; ++i, sums += ldt) {
+    int8_t* const line = to + end.out.rows.at(row + i);
+    const int8_t* const residual = kAdds ? from + end.residual.rows.at(row + i) : nullptr;
+    VF worst = {};
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      VF t = fma(to_float(load(sums + j * kLanes)), scale[j], shift[j]);
+      if constexpr (kAdds) t = fma(to_float(load_int8(residual + j * kLanes)), step, t);
+      worst = max_fraction(worst, t);
+      VI q = round_to_int(t);
+      q = q < low ? low : q;
+      q = q > high ? high : q;
+      const VI8 bytes = to_int8(q);
+      memcpy(line + j * kLanes, &bytes, sizeof bytes);
+    }
+    if (PROA_UNLIKELY(exceeds(worst, limit))) return i;
+  }
+  return rows;
 }
 
 /// Whole and broken vectors of a row of contiguous int8, without a further function: the usual
@@ -87,30 +147,42 @@ PROA_NOINLINE void copy_channels(const View* v, int64_t channels, float* to) {
   for (int64_t i = 0; i < channels; ++i) to[i] = v->as<const float>()[i * step];
 }
 
-}  // namespace
-
-size_t int8_epilogue_bytes(int64_t channels) {
-  return (static_cast<size_t>(2 * (channels + kPadding)) * sizeof(float) + 63) & ~size_t{63};
+/// Sets end->estimate, if the results are int8 and bounds of its error are small.
+void begin_estimate(int64_t channels, bool adds, float* memory, Int8Epilogue* end) {
+  if (end->out.dtype != DType::kI8 || !is_clamp(end->act) || end->inverse == 0.0f) return;
+  float* const scale = memory;
+  float* const shift = memory + channels + kPadding;
+  const float zero = static_cast<float>(end->zero);
+  float largest = 0.0f, farthest = 0.0f;
+  for (int64_t i = 0; i < channels + kPadding; ++i) {
+    scale[i] = end->scale[i] / end->out_scale;
+    shift[i] = end->shift[i] / end->out_scale + zero;
+    const float a = scale[i] < 0 ? -scale[i] : scale[i], b = shift[i] < 0 ? -shift[i] : shift[i];
+    largest = a <= largest ? largest : a;  // also NaN
+    farthest = b <= farthest ? farthest : b;
+  }
+  Int8Estimate& e = end->estimate;
+  e.scale = scale;
+  e.shift = shift;
+  e.step = adds ? end->residual_scale / end->out_scale : 0.0f;
+  // Each operation is within 2^-24 of what it computes. Of results within 129 of 0 the exact form
+  // has an error of at most 516 + B + 3 R of that and the estimate one of 771 + 3 B + 3 R, where B
+  // bounds the shifts and R the residuals.
+  const float residual = 128.0f * (e.step < 0 ? -e.step : e.step);
+  const float error = 0x1p-24f * (1400.0f + 8.0f * (farthest + 128.0f) + 8.0f * residual);
+  if (!(largest < 0.25f) || !(error < 1.0f / 64.0f)) return;  // t is within int32
+  e.limit = 0.5f - error;
+  e.low = end->low;
+  e.high = 127;
+  if (end->act == Act::kRelu || end->act == Act::kRelu6) e.low = max(end->low, end->zero);
+  if (end->act != Act::kRelu6) return;
+  const VI six = round_to_int(min(splat(1024.0f), splat(6.0f / end->out_scale)));
+  e.high = min(e.high, six[0] + end->zero);
 }
 
-void begin_int8_epilogue(const Call& c, int64_t channels, const Int8Ending& ending, void* memory,
-                         Int8Epilogue* end) {
-  float* const scale = static_cast<float*>(memory);
-  float* const shift = scale + channels + kPadding;
-  copy_channels(&c.in[2], channels, scale);
-  copy_channels(c.n_in > 3 ? &c.in[3] : nullptr, channels, shift);
-  end->scale = scale;
-  end->shift = shift;
-  end->residual_scale = static_cast<float>(ending.residual_scale);
-  end->act = static_cast<Act>(ending.act);
-  end->out_scale = static_cast<float>(ending.out_scale);
-  end->inverse = inverse_of(end->out_scale);
-}
-
-void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
-                 int cols) {
-  const Int8Epilogue& end = *static_cast<const Int8Epilogue*>(ctx);
-  const int32_t* sums = static_cast<const int32_t*>(tile);
+/// By the definition.
+PROA_NOINLINE void finish_exactly(const Int8Epilogue& end, const int32_t* sums, int64_t ldt,
+                                  int64_t row, int rows, int64_t col, int cols) {
   const Int8Rounding rounding(end);
   const MatrixRef& r = end.residual;
   const bool adds = r.data != nullptr;
@@ -135,6 +207,71 @@ void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows
   for (int i = 0; i < rows; ++i, sums += ldt)
     for (int j = 0; j < cols; j += kPart)
       finish_part(end, rounding, sums + j, row + i, col + j, cols - j < kPart ? cols - j : kPart);
+}
+
+/// By estimates, and by the definition where they do not suffice. Residuals are int8.
+template <bool kAdds>
+void finish_estimated(const Int8Epilogue& end, const int32_t* sums, int64_t ldt, int64_t row,
+                      int rows, int64_t col, int cols) {
+  const Int8Estimate& e = end.estimate;
+  int8_t* const to = static_cast<int8_t*>(end.out.data) + col;
+  const int8_t* const from = static_cast<const int8_t*>(end.residual.data) + col;
+  for (int i = 0; i < rows;) {
+    if (cols == 2 * kLanes) {
+      i += estimate_pairs<kAdds>(end, sums + i * ldt, ldt, row + i, rows - i, col);
+      if (i == rows) return;
+    } else {
+      int8_t* const line = to + end.out.rows.at(row + i);
+      const int8_t* const residual = kAdds ? from + end.residual.rows.at(row + i) : nullptr;
+      if (PROA_LIKELY(estimate_row<kAdds>(e, sums + i * ldt, col, cols, residual, line))) {
+        ++i;
+        continue;
+      }
+    }
+    finish_exactly(end, sums + i * ldt, ldt, row + i, 1, col, cols);
+    ++i;
+  }
+}
+
+}  // namespace
+
+size_t int8_epilogue_bytes(int64_t channels) {
+  return (static_cast<size_t>((kEstimates ? 4 : 2) * (channels + kPadding)) * sizeof(float) + 63) &
+         ~size_t{63};
+}
+
+void begin_int8_epilogue(const Call& c, int64_t channels, const Int8Ending& ending, void* memory,
+                         Int8Epilogue* end) {
+  float* const scale = static_cast<float*>(memory);
+  float* const shift = scale + channels + kPadding;
+  copy_channels(&c.in[2], channels, scale);
+  copy_channels(c.n_in > 3 ? &c.in[3] : nullptr, channels, shift);
+  end->scale = scale;
+  end->shift = shift;
+  end->residual_scale = static_cast<float>(ending.residual_scale);
+  end->act = static_cast<Act>(ending.act);
+  end->out_scale = static_cast<float>(ending.out_scale);
+  end->inverse = inverse_of(end->out_scale);
+  end->zero = static_cast<int32_t>(ending.out_zero);
+  end->low = static_cast<int32_t>(ending.low);
+  if constexpr (kEstimates)
+    begin_estimate(channels, end->residual.data != nullptr, shift + channels + kPadding, end);
+}
+
+void finish_int8(const void* ctx, void* tile, int64_t ldt, int64_t row, int rows, int64_t col,
+                 int cols) {
+  const Int8Epilogue& end = *static_cast<const Int8Epilogue*>(ctx);
+  const int32_t* const sums = static_cast<const int32_t*>(tile);
+  if constexpr (kEstimates) {
+    const MatrixRef& r = end.residual;
+    const bool adds = r.data != nullptr;
+    const bool fits = end.out.stride == 1 && (!adds || (r.dtype == DType::kI8 && r.stride == 1));
+    if (end.estimate.limit > 0.0f && fits) {
+      if (adds) return finish_estimated<true>(end, sums, ldt, row, rows, col, cols);
+      return finish_estimated<false>(end, sums, ldt, row, rows, col, cols);
+    }
+  }
+  finish_exactly(end, sums, ldt, row, rows, col, cols);
 }
 
 }  // namespace proa::PROA_ISA

@@ -4,6 +4,7 @@
 // itself or clamp(round(v / out_scale), -127, 127). This family is compiled without contraction.
 #include "proa/base/call.h"
 #include "proa/simd/gemm/epilogue.h"
+#include "proa/simd/vec_fraction.h"
 #include "proa/simd/vec_int8.h"
 
 namespace proa::PROA_ISA {
@@ -12,6 +13,19 @@ namespace proa::PROA_ISA {
 struct Int8Ending {
   int64_t act;
   double out_scale, residual_scale;
+  int64_t out_zero = 0, low = -127;
+};
+
+/// Results by one fused step, t = acc * scale + shift (+ residual * step), with the factors and
+/// terms already divided by out_scale. t differs from the quotient that the epilogue defines by
+/// less than 1/2 - limit, so where t is not as near to a half as that, both round to one integer:
+/// five instructions for a vector instead of a dozen. Elsewhere the epilogue is computed as
+/// defined.
+struct Int8Estimate {
+  const float *scale = nullptr, *shift = nullptr;  // by channel
+  float step = 0.0f;
+  float limit = 0.0f;  // 0: estimates do not suffice
+  int32_t low = 0, high = 0;
 };
 
 /// The epilogue, with the channels' factors and terms in arrays with room for whole vectors.
@@ -23,7 +37,9 @@ struct Int8Epilogue {
   float residual_scale;
   Act act;
   float out_scale;
-  float inverse;  // of out_scale, or 0 if quotients cannot be computed by it
+  float inverse;                 // of out_scale, or 0 if quotients cannot be computed by it
+  int32_t zero = 0, low = -127;  // what is added to a rounded quotient, and the least result
+  Int8Estimate estimate = {};
 };
 size_t int8_epilogue_bytes(int64_t channels);
 /// Sets all but `out` and `residual` of `end`.
@@ -45,7 +61,8 @@ PROA_INLINE float inverse_of(float scale) {
 /// The integers of vectors of floats; clamps are part of it.
 struct Int8Rounding {
   VF scale, inverse, minus, lowest, highest;
-  bool divides;
+  VI zero = {};
+  bool divides, once;  // once: one correction of the quotient suffices
 
   /// By a scale alone.
   PROA_INLINE explicit Int8Rounding(double by)
@@ -54,25 +71,34 @@ struct Int8Rounding {
         minus(-scale),
         lowest(-127.0f * scale),
         highest(127.0f * scale),
-        divides(inverse[0] == 0.0f) {}
+        divides(inverse[0] == 0.0f),
+        once(is_close(scale, inverse)) {}
   PROA_INLINE explicit Int8Rounding(const Int8Epilogue& end)
       : scale(splat(end.out_scale)),
         inverse(splat(end.inverse)),
         minus(-scale),
-        lowest(-127.0f * scale),
-        highest(127.0f * scale),
-        divides(end.inverse == 0.0f) {
-    if (end.act == Act::kRelu || end.act == Act::kRelu6) lowest = VF{};
+        lowest(static_cast<float>(end.low - end.zero) * scale),
+        highest(static_cast<float>(127 - end.zero) * scale),
+        zero(splat<int32_t>(end.zero)),
+        divides(end.inverse == 0.0f),
+        once(is_close(scale, inverse)) {
+    if (end.act == Act::kRelu || end.act == Act::kRelu6) lowest = max(VF{}, lowest);
     if (end.act == Act::kRelu6) highest = min(splat(6.0f), highest);
   }
 
+  /// True if the rounded inverse is within 2^-25 of 1 / scale, relative.
+  PROA_INLINE static bool is_close(VF scale, VF inverse) {
+    return kHasFma && abs(fma(-scale, inverse, splat(1.0f)))[0] <= 0x1p-25f;
+  }
   /// v / scale as the machine divides.
   PROA_INLINE VF quotient(VF v) const {
-    // Two corrections of v * (1 / scale) give the correctly rounded quotient (Markstein, 1990).
+    // A correction by the rounded inverse makes a quotient within one unit in the last place the
+    // correctly rounded one (Markstein, 1990). v * inverse is that close if the inverse is within
+    // 2^-25, relative: half a unit of it and half of the product. Else another correction is.
     if (kHasFma && PROA_LIKELY(!divides)) {
       VF q = v * inverse;
       q = fma(fma(q, minus, v), inverse, q);
-      return fma(fma(q, minus, v), inverse, q);
+      return PROA_LIKELY(once) ? q : fma(fma(q, minus, v), inverse, q);
     }
     return v / scale;
   }
@@ -83,11 +109,10 @@ struct Int8Rounding {
     if (!kHasFma || divides) return t / six;
     t = min(splat(0x1p126f), t);  // infinity has no quotient
     VF q = t * (1.0f / 6.0f);
-    q = fma(fma(q, -six, t), splat(1.0f / 6.0f), q);
-    return fma(fma(q, -six, t), splat(1.0f / 6.0f), q);
+    return fma(fma(q, -six, t), splat(1.0f / 6.0f), q);  // 1 / 6 is rounded by 2^-25
   }
   PROA_INLINE VI operator()(VF v) const {
-    return round_to_int(quotient(min(highest, max(lowest, v))));
+    return round_to_int(quotient(min(highest, max(lowest, v)))) + zero;
   }
 };
 

@@ -134,4 +134,24 @@ const void* int8_panels(const Int8Kernels& w, const void* packed) {
   return static_cast<const uint8_t*>(packed) + head_bytes(w.outs);
 }
 
+Int8Kernels int8_matrix(const View& w) {
+  return {w.as<const int8_t>(), w.stride[1], 0,          0, w.stride[0],
+          w.shape[1],           1,           w.shape[0], 1, w.shape[0]};
+}
+
+PatchGemm int8_rows_product(const Int8Kernels& w, const void* packed, const void* rows, int64_t m) {
+  PatchGemm p = {};
+  p.g.micro = &kMicroI8;
+  p.g.m = m;
+  p.g.n = w.outs;
+  p.g.init = packed;
+  p.g.packed = int8_panels(w, packed);
+  p.a = rows;
+  p.rows = 1;
+  p.cols = m;
+  p.patches = {int8_pitch(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
+  p.run = w.run_units();
+  return p;
+}
+
 }  // namespace proa::PROA_ISA

@@ -1,7 +1,7 @@
 #pragma once
 // The packed weights of exact int8 products.
 #include "proa/kernels/quant/int8_epilogue.h"
-#include "proa/simd/gemm/gemm.h"
+#include "proa/simd/conv/implicit_gemm.h"
 
 namespace proa::PROA_ISA {
 
@@ -31,5 +31,11 @@ size_t int8_packed_size(const Int8Kernels& w);
 void int8_pack(const Int8Kernels& w, void* packed);
 /// The starts of the sums and the panels of what int8_pack wrote, for Gemm::init and packed.
 const void* int8_panels(const Int8Kernels& w, const void* packed);
+
+/// A matrix (in, out) as kernels of one tap.
+Int8Kernels int8_matrix(const View& w);
+/// m rows, int8_pitch(w.depth) steps apart, times what int8_pack wrote of a matrix; the caller sets
+/// where results go.
+PatchGemm int8_rows_product(const Int8Kernels& w, const void* packed, const void* rows, int64_t m);
 
 }  // namespace proa::PROA_ISA

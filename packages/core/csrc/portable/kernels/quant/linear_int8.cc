@@ -3,16 +3,11 @@
 
 #include "proa/gen/attrs/quant.h"
 #include "proa/kernels/quant/int8_product.h"
-#include "proa/simd/conv/implicit_gemm.h"
 
 namespace proa::PROA_ISA {
 namespace {
 
-Int8Kernels weights(const Call& c) {
-  const View& w = c.in[1];
-  return {w.as<const int8_t>(), w.stride[1], 0,          0, w.stride[0],
-          w.shape[1],           1,           w.shape[0], 1, w.shape[0]};
-}
+Int8Kernels weights(const Call& c) { return int8_matrix(c.in[1]); }
 
 PROA_NOINLINE MatrixRef row_matrix(const View& v) {
   return {v.data, v.dtype, coalesce_axes(v, 0, v.rank - 1), v.stride[v.rank - 1]};
@@ -59,22 +54,13 @@ Status linear_int8(const Call& c) {
   const bool adds = c.n_in > 4 && c.in[4].given();
   Int8Epilogue end = {nullptr, nullptr,    row_matrix(y), adds ? row_matrix(c.in[4]) : MatrixRef{},
                       0.0f,    Act::kNone, 0.0f,          0.0f};
-  begin_int8_epilogue(c, w.outs, {a.act, a.out_scale, a.residual_scale}, rest, &end);
+  begin_int8_epilogue(c, w.outs, {a.act, a.out_scale, a.residual_scale, a.out_zero, a.low}, rest,
+                      &end);
   rest += int8_epilogue_bytes(w.outs);
   copy_rows(c, w.depth, reinterpret_cast<Int8Step*>(rest));
-  PatchGemm p = {};
-  p.g.micro = &kMicroI8;
-  p.g.m = rows_of(c.in[0]);
-  p.g.n = w.outs;
-  p.g.init = packed;
-  p.g.packed = int8_panels(w, packed);
+  PatchGemm p = int8_rows_product(w, packed, rest, rows_of(c.in[0]));
   p.g.out.epilogue = finish_int8;
   p.g.out.epilogue_ctx = &end;
-  p.a = rest;
-  p.rows = 1;
-  p.cols = p.g.m;
-  p.patches = {int8_pitch(w.depth) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
-  p.run = w.run_units();
   implicit_gemm(c, p);
   return Status::kOk;
 }

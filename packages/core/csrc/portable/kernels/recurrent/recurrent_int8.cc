@@ -3,7 +3,6 @@
 #include "proa/gen/attrs/recurrent.h"
 #include "proa/kernels/quant/int8_product.h"
 #include "proa/kernels/recurrent/step.h"
-#include "proa/simd/conv/implicit_gemm.h"
 
 namespace proa::PROA_ISA {
 namespace {
@@ -50,25 +49,6 @@ void round_state(const float* h, int64_t n, float scale, Int8Step* __restrict to
   }
 }
 
-/// The product of the states with the packed weight, into work.gates.
-PatchGemm product_of(const CellSizes& s, const Int8Kernels& w, const void* packed, const Work& work,
-                     const Int8Epilogue* end) {
-  PatchGemm p = {};
-  p.g.micro = &kMicroI8;
-  p.g.m = s.batch;
-  p.g.n = s.gates;
-  p.g.init = packed;
-  p.g.packed = int8_panels(w, packed);
-  p.g.out.epilogue = finish_int8;
-  p.g.out.epilogue_ctx = end;
-  p.a = work.rows;
-  p.rows = 1;
-  p.cols = s.batch;
-  p.patches = {int8_pitch(s.hidden) * static_cast<int64_t>(sizeof(Int8Step)), 1, 1, 0, 0};
-  p.run = w.run_units();
-  return p;
-}
-
 }  // namespace
 
 Status recurrent_int8(const Call& c) {
@@ -94,7 +74,9 @@ Status recurrent_int8(const Call& c) {
                       0.0f,        0.0f};
   end.out.stride = 1;
   begin_int8_epilogue(linear, s.gates, {0, 0.0, 1.0}, work.ending, &end);
-  const PatchGemm product = product_of(s, w, packed, work, &end);
+  PatchGemm product = int8_rows_product(w, packed, work.rows, s.batch);
+  product.g.out.epilogue = finish_int8;
+  product.g.out.epilogue_ctx = &end;
   const float scale = static_cast<float>(a.h_scale);
   Int8Step* const rows = reinterpret_cast<Int8Step*>(work.rows);
   for (int64_t k = 0; k < s.time; ++k) {

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from proa.interop.exporter.target import NotExpressibleError, Ref
+from proa.ir.program import Array
+
 if TYPE_CHECKING:
     from proa.interop.exporter.call import Call
 
@@ -17,6 +20,14 @@ KEEPING = (
 )  # fmt: skip
 #: Activations whose results have no lower bound to reach.
 NOT_NEGATIVE = ("relu", "relu6", "sigmoid", "hard_sigmoid")
+
+
+def check_symmetric(out_zero: int, low: int) -> None:
+    """Raise what a product with a zero point cannot be written as."""
+    if out_zero != 0 or low != -127:
+        raise NotExpressibleError(
+            "int8 results with a zero point; export the model as it was before passes"
+        )
 
 
 def input_scale(call: Call) -> float:
@@ -37,3 +48,21 @@ def input_scale(call: Call) -> float:
             return 1.0
         value = node.inputs[0]
     return 1.0
+
+
+def real_weight(
+    w: Ref, scale: Ref, zero: Ref | None, bits: int, group: int, depth: int
+) -> Array:
+    """The floats (in, out) of the weight of a linear_weight_only."""
+    if w.data is None or scale.data is None or (zero is not None and zero.data is None):
+        raise NotExpressibleError("a weight in 4 or 8 bits that is no constant")
+    rows = np.asarray(w.data)
+    if bits == 4:
+        rows = np.stack([rows & 15, rows >> 4], axis=-1).reshape(len(rows), -1)
+    at = np.arange(depth) // group
+    point = np.float32(2 ** (bits - 1))
+    if zero is not None:
+        point = np.asarray(zero.data, np.float32)[:, at]
+    steps = np.asarray(scale.data, np.float32)[:, at]
+    real: Array = (rows[:, :depth].astype(np.float32) - point) * steps
+    return np.ascontiguousarray(real.T)

@@ -9,6 +9,8 @@ from proa.schema import ROWS
 
 _FUSED = {"conv2d": "conv2d_act", "linear": "linear_act"}
 _PRODUCTS = (*_FUSED, *_FUSED.values(), "conv2d_norm")
+#: Other products that end with an activation.
+_ENDING = ("linear_weight_only", "linear_dynamic")
 _ACTS = [a for a in ROWS["conv2d_act"].attribute("act").choices if a != "none"]
 
 
@@ -102,7 +104,8 @@ def fuse_epilogue(program: Program) -> bool:
        is conv2d, linear, or their _act form or conv2d_norm, without activation and
        residual.
     2. act(product) -> product with that act, if it has none; act is a choice of
-       conv2d_act with default attributes.
+       conv2d_act with default attributes, and product also linear_weight_only or
+       linear_dynamic.
 
     Requires that the add or act alone reads the product. A batch of unknown size is
     taken to be the same for r and the product; where it is not, the run reports the
@@ -140,9 +143,12 @@ def fuse_relu(program: Program) -> bool:
 
 
 def _fuse_act(node: Node, act: str) -> bool:
-    product = _product(node.inputs[0], node, *_PRODUCTS)
+    product = _product(node.inputs[0], node, *_PRODUCTS, *_ENDING)
     if product is None or product.attrs.get("act", "none") != "none":
         return False
+    if product.op in _ENDING:
+        rewrite(node, product.op, list(product.inputs), {**product.attrs, "act": act})
+        return True
     op = _FUSED.get(product.op, product.op)
     rewrite(node, op, _arguments(product), _attrs(product, act))
     return True

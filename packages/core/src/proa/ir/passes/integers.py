@@ -116,6 +116,7 @@ def fuse_integer_epilogue(program: Program) -> bool:
     2. product with the residual dequantize(q, s) -> product with q, times s.
     3. act(product) -> product with that act, if it has none.
     4. quantize(product, s) -> product of int8 results.
+    5. quantize_affine(product, s) -> the same, with a zero point and a lower bound.
 
     Requires float32 results of the product (but for relu), read by that node alone, and
     one scale.
@@ -127,7 +128,7 @@ def fuse_integer_epilogue(program: Program) -> bool:
                 changed |= _fuse_sum(node)
             elif node.op in _ACTS:
                 changed |= _fuse_act(node)
-            elif node.op == "quantize":
+            elif node.op in ("quantize", "quantize_affine"):
                 changed |= _fuse_rounding(node)
             if node.op in _PRODUCTS:
                 changed |= _keep_residual_whole(node)
@@ -180,7 +181,7 @@ def _fuse_act(node: Node) -> bool:
     defaults = {a.name: a.default for a in ROWS[node.op].attributes}
     if product is None or node.attrs != defaults:
         return False
-    if product.attrs.get("act", "none") != "none":
+    if product.attrs.get("act", "none") != "none" or product.attrs.get("out_zero"):
         return False
     attrs: dict[str, Any] = {**product.attrs, "act": node.op}
     rewrite(node, product.op, list(product.inputs), attrs)
@@ -192,6 +193,8 @@ def _fuse_rounding(node: Node) -> bool:
     if product is None or scale is None:
         return False
     attrs = {**product.attrs, "dtype": "int8", "out_scale": scale}
+    if node.op == "quantize_affine":
+        attrs |= {"out_zero": node.attrs["zero_point"], "low": node.attrs["low"]}
     rewrite(node, product.op, list(product.inputs), attrs)
     return True
 

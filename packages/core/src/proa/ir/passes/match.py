@@ -28,6 +28,16 @@ def rewrite(
     node.op, node.inputs, node.attrs = op, inputs, complete(op, attrs)
 
 
+def plain_linear(node: Node) -> Node | None:
+    """The node, if it is a linear or linear_act of float32 without a residual."""
+    if node.op not in ("linear", "linear_act"):
+        return None
+    x = node.inputs[0]
+    if x is None or x.dtype != "float32":
+        return None
+    return None if len(node.inputs) > 3 and node.inputs[3] is not None else node
+
+
 def same_shape(a: Value, b: Value) -> bool:
     """Whether the shapes agree. An unknown batch (axis 0) is taken to be the same."""
     return a.shape == b.shape and -1 not in a.shape[1:]

@@ -16,6 +16,7 @@ from proa.ir.passes.decomposed_layers import (
     fuse_layer_norm,
     fuse_linear_pair,
 )
+from proa.ir.passes.dynamic_integers import fuse_dynamic_quantized, round_linear
 from proa.ir.passes.fold_constants import fold_constants
 from proa.ir.passes.fold_norm import fold_batch_norm, fuse_batch_norm
 from proa.ir.passes.fuse import fuse_bias, fuse_epilogue, fuse_relu
@@ -36,11 +37,13 @@ from proa.ir.passes.scaled_convolution import (
 )
 from proa.ir.passes.split_norm import split_batch_norm
 from proa.ir.passes.transposed_weight_grad import fuse_transposed_weight_grad
+from proa.ir.passes.weight_only import fuse_weight_only
 from proa.ir.program import Program
 
 #: The passes in the order in which they run. Levels are those of `optimize`.
 PIPELINE: tuple[Pass, ...] = (
     Pass(remove_identities, level=1),
+    Pass(fuse_weight_only, level=2),
     Pass(fold_constants, level=1),
     Pass(fuse_layer_norm, level=2),
     Pass(fuse_attention, level=2),
@@ -51,6 +54,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(fuse_bias, level=2),
     Pass(fuse_linear_pair, level=2),
     Pass(fuse_quantized, level=2),
+    Pass(fuse_dynamic_quantized, level=2),
     Pass(fuse_gated_activation, level=2),
     Pass(fuse_epilogue, level=2),
     Pass(fuse_relu, level=2),
@@ -65,6 +69,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(hoist_updates, level=1),
     Pass(split_batch_norm, level=4),
     Pass(chain_elementwise, level=4),
+    Pass(round_linear, level=5),
     Pass(round_recurrent, level=5),
 )
 #: The passes by name, in the same order.

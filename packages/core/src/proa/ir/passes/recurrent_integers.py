@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from proa.ir.builder import make_node
-from proa.ir.program import Node, Program
+from proa.ir.passes.match import made_by
+from proa.ir.program import Array, Node, Program, Value
 
 #: States of these cells are within [-1, 1], if the first ones are.
 _BOUNDED = ("tanh", "lstm", "gru")
@@ -15,9 +16,10 @@ def round_recurrent(program: Program) -> bool:
     1. recurrent(xg, w, h0, ..) -> recurrent_int8, with a scale for each row of w, and
        1/127 for the states.
 
-    Requires float32, a constant w, a cell whose states are within [-1, 1], and that
-    nothing reads what is kept for the gradient. First states beyond that are taken as
-    -1 or 1 in the first product. Results change by the rounding of w and the states.
+    Requires float32, a constant w (or its integers and scales by rows), a cell whose
+    states are within [-1, 1], and that nothing reads what is kept for the gradient.
+    First states beyond that are taken as -1 or 1 in the first product. Results change
+    by the rounding of w and the states.
     """
     changed = False
     for block in program.blocks:
@@ -39,14 +41,12 @@ def round_recurrent(program: Program) -> bool:
 def _rounded(program: Program, node: Node) -> Node | None:
     xg, w, h0, c0, bias, length = [*node.inputs, None, None, None][:6]
     reserve = node.outputs[3]
-    if w is None or w.data is None or w.dtype != "float32":
+    found = _integers(w)
+    if found is None or w is None or w.dtype != "float32":
         return None
+    integers, scale = found
     if node.attrs["cell"] not in _BOUNDED or reserve.users or reserve.is_output:
         return None
-    weight = np.asarray(w.data)
-    peak = np.abs(weight).max(axis=1)
-    scale = np.where(peak > 0, peak / np.float32(127), np.float32(1)).astype(np.float32)
-    integers = np.clip(np.rint(weight / scale[:, None]), -127, 127).astype(np.int8)
     step = 1 / 127
     attrs = {
         "cell": node.attrs["cell"],
@@ -63,3 +63,24 @@ def _rounded(program: Program, node: Node) -> Node | None:
         length,
     ]
     return make_node(program, "recurrent_int8", inputs, attrs)
+
+
+def _integers(w: Value | None) -> tuple[Array, Array] | None:
+    """int8 and a scale for each row of a constant matrix."""
+    wide = made_by(w, "dequantize")
+    if wide is not None:
+        q, steps = wide.inputs[:2]
+        if q is None or steps is None or q.data is None or steps.data is None:
+            return None
+        if q.dtype != "int8" or (steps.data.size > 1 and wide.attrs["axis"] != 0):
+            return None
+        scale = np.asarray(steps.data, np.float32).reshape(-1)
+        rows = np.ascontiguousarray(np.broadcast_to(scale, (q.shape[0],)))
+        return np.asarray(q.data), rows
+    if w is None or w.data is None:
+        return None
+    weight = np.asarray(w.data)
+    peak = np.abs(weight).max(axis=1)
+    scale = np.where(peak > 0, peak / np.float32(127), np.float32(1)).astype(np.float32)
+    integers = np.clip(np.rint(weight / scale[:, None]), -127, 127).astype(np.int8)
+    return integers, scale

@@ -64,7 +64,7 @@ op(
 op(
     f"conv2d_int8(x, w, multiplier, bias?, residual?, *, {_GEOMETRY}, "
     f'act: {_ACT} = "none", out_scale: float = 0.0, dtype: dtype, '
-    "residual_scale: float = 1.0)",
+    "residual_scale: float = 1.0, out_zero: int = 0, low: int = -127)",
     shape="conv2d",
     layout="channels_last",
     dtypes=("int8",),
@@ -76,13 +76,15 @@ op(
     doc="v = act(acc * multiplier[o] + bias[o] + r) with acc the int32 convolution of "
     "int8 x and w, multiplier = x_scale * w_scale per output channel, bias in float32 "
     "and r the residual, in float32, or in int8 times residual_scale. "
-    "dtype float32 gives v; int8 gives clamp(round(v / out_scale), -127, 127). "
+    "dtype float32 gives v; int8 gives clamp(round(v / out_scale) + out_zero, low, "
+    "127). "
     "Products and sums in float32 are separate roundings (no fused multiply-add), so "
     "that every instruction set gives the same integers.",
 )
 op(
     f'linear_int8(x, w, multiplier, bias?, residual?, *, act: {_ACT} = "none", '
-    "out_scale: float = 0.0, dtype: dtype, residual_scale: float = 1.0)",
+    "out_scale: float = 0.0, dtype: dtype, residual_scale: float = 1.0, "
+    "out_zero: int = 0, low: int = -127)",
     shape="linear",
     dtypes=("int8",),
     out="attr",
@@ -91,6 +93,41 @@ op(
     pack="w",
     extra_isas=("neondot",),
     doc="As conv2d_int8, of the matrix product x @ w with w (in, out).",
+)
+op(
+    f'linear_dynamic(x, w, scale, bias?, *, act: {_ACT} = "none", '
+    "per_row: bool = True, symmetric: bool = True)",
+    shape="linear_dynamic",
+    dtypes=("float32",),
+    grad=None,
+    scratch=True,
+    pack="w",
+    extra_isas=("neondot",),
+    doc="act(acc * (x_scale * scale[o]) + bias[o]) with acc the exact int32 product of "
+    "x, rounded to int8 here, and w (in, out) of int8, whose columns have the "
+    "factors scale (out,). The numbers of x are those of each row, or of the whole "
+    "array unless per_row. symmetric: x_scale = max(abs(x)) / 127, q = "
+    "clamp(round(x / x_scale), -127, 127). Else, as ONNX's DynamicQuantizeLinear: "
+    "low = min(x, 0), high = max(x, 0), x_scale = (high - low) / 255, zero = "
+    "round(-low / x_scale), q = clamp(round(x / x_scale) + zero, 0, 255), and acc "
+    "is of q - zero. x_scale is 1 where that gives 0. Products and sums in float32 "
+    "are separate roundings.",
+)
+op(
+    "linear_weight_only(x, w, scale, zero?, bias?, *, bits: int, group: int, "
+    f'act: {_ACT} = "none")',
+    shape="linear_weight_only",
+    dtypes=("float32", "float16", "bfloat16"),
+    grad=None,
+    scratch=True,
+    pack="w",
+    doc="act(x @ v + bias) with v[k, o] = (q[o, k] - zero[o, k // group]) * scale[o, k "
+    "// group], rounded to float32 and summed in it. q are unsigned integers of 4 "
+    "or 8 bits in the bytes of w (out, bytes), the low four bits first, and rows "
+    "have whole groups: bytes = ceil(in / group) * group * bits / 8. scale (out, "
+    "groups) is float32, float16 or bfloat16, zero (out, groups) uint8, or 8 or "
+    "128 if it is not given. The packed weight keeps its bits: blocks of it become "
+    "floats as they are multiplied.",
 )
 op(
     "gate_int8(x, gate, *, x_scale: float, out_scale: float)",

@@ -74,7 +74,6 @@ op(
     autocast="black",
     scratch=True,
     pack="w",
-    lite=False,
     doc="As recurrent, with the product of the states in int8: at each step h becomes "
     "clamp(round(h / h_scale), -127, 127), whose exact product with w (gates * hidden, "
     "hidden) in int8 is multiplied by multiplier (gates * hidden,), h_scale times the "

@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from proa.interop.exporter.quantized import NOT_NEGATIVE, input_scale
+from proa.interop.exporter.quantized import (
+    NOT_NEGATIVE,
+    check_symmetric,
+    input_scale,
+    real_weight,
+)
 from proa.interop.exporter.target import Ref
 from proa.interop.onnx.exporter.call import Call
 from proa.interop.onnx.exporter.ops.image import activated, conv2d
@@ -105,8 +110,9 @@ def _products(
 
 def _finished(
     c: Call, y: Ref, residual: Ref | None, *, act: str, out_scale: float,
-    residual_scale: float, dtype: str,
+    residual_scale: float, dtype: str, out_zero: int, low: int,
 ) -> Ref:  # fmt: skip
+    check_symmetric(out_zero, low)
     if residual is not None and residual.dtype == "int8":
         scale = c.const(np.float32(residual_scale), "float32")
         residual = dequantize(c, residual, scale, axis=-1)
@@ -124,12 +130,13 @@ def _finished(
 def conv2d_int8(
     c: Call, x: Ref, w: Ref, multiplier: Ref, bias: Ref | None = None,
     residual: Ref | None = None, *, act: str, out_scale: float, dtype: str,
-    residual_scale: float, **geometry: Any,
+    residual_scale: float, out_zero: int, low: int, **geometry: Any,
 ) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 0)
     y = conv2d(c, wide, weights, bias, **geometry)
     return _finished(c, y, residual, act=act, out_scale=out_scale, dtype=dtype,
-                     residual_scale=residual_scale)  # fmt: skip
+                     residual_scale=residual_scale, out_zero=out_zero,
+                     low=low)  # fmt: skip
 
 
 @export_row("linear_int8", since=10)
@@ -139,6 +146,15 @@ def linear_int8(
 ) -> Ref:  # fmt: skip
     wide, weights = _products(c, x, w, multiplier, 1)
     return _finished(c, linear(c, wide, weights, bias), residual, **ending)
+
+
+@export_row("linear_weight_only")
+def linear_weight_only(
+    c: Call, x: Ref, w: Ref, scale: Ref, zero: Ref | None = None,
+    bias: Ref | None = None, *, bits: int, group: int, act: str,
+) -> Ref:  # fmt: skip
+    real = real_weight(w, scale, zero, bits, group, x.shape[-1])
+    return activated(c, linear(c, x, c.const(real, x.dtype), bias), act)
 
 
 # -- images ----------------------------------------------------------------------------

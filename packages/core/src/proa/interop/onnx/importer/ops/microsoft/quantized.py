@@ -12,6 +12,7 @@ from typing import Any
 
 import proa
 import proa.nn.functional as F
+from proa._core import ops
 from proa.interop.onnx.importer.call import Call
 from proa.interop.onnx.importer.ops.convolution import qlinear_conv
 from proa.interop.onnx.importer.ops.linear import (
@@ -199,6 +200,18 @@ def matmul_n_bits(
     if 8 % bits or group is not None:
         raise call.refuse(f"{bits} bits or g_idx")
     blocks = -(-inner // call.get("block_size"))
+    if (
+        bits in (4, 8)
+        and x.ndim > 1
+        and (points is None or points.dtype.name == "uint8")
+    ):
+        zero = None if points is None else _zeros(points, bits, outer, blocks)
+        weight = proa.reshape(packed, [outer, -1])
+        steps = proa.reshape(scales, [outer, blocks])
+        size = call.get("block_size")
+        return ops.linear_weight_only(
+            x, weight, steps, zero, bias, bits=bits, group=size
+        )
     values = _unpacked(packed, bits)  # (outer, blocks, block_size)
     scales = proa.reshape(scales, [outer, blocks, 1])
     if points is None:
@@ -212,6 +225,14 @@ def matmul_n_bits(
     weight = proa.flatten(values.astype(x.dtype) * scales, 1, 2)
     weight = proa.slice(weight, [1], [0], [inner])
     return F.linear(x, proa.transpose(weight, [1, 0]), bias)
+
+
+def _zeros(points: Any, bits: int, outer: int, blocks: int) -> Any:
+    """Zero points (outer, blocks) in bytes of their own."""
+    rows = proa.reshape(points, [outer, -1])
+    if bits == 8:
+        return rows
+    return proa.slice(_unpacked(rows, bits), [1], [0], [blocks]).astype("uint8")
 
 
 def _unpacked(x: Any, bits: int) -> Any:
