@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 
 
-@pytest.mark.feature("L241")
+@pytest.mark.feature("L241", "L507")  # L507: the page slim-api
 @pytest.mark.parametrize(
     ("page", "minimum"),
     [
@@ -63,7 +63,7 @@ SLIM = ("", ".quant", ".prune", ".distill", ".pantheon", ".search", ".compressio
         ".analysis")  # fmt: skip
 
 
-@pytest.mark.feature("L506", "L507", "L508")
+@pytest.mark.feature("L508")
 @pytest.mark.parametrize("end", ["", "-zh"])
 def test_every_name_of_slim_is_on_its_page(end: str) -> None:
     """With the tutorial, the zoo and the page's own examples, in both languages."""
