@@ -70,7 +70,11 @@ Status shape_expand_reduced(const Call& c) {
     const bool reduced = mask >> i & 1;
     if (reduced) {
       out.stride[i] = 0;
-      if (a.keepdim) ++from;
+      if (a.keepdim) {
+        PROA_EXPECT(c, from < dy.rank && may_equal(dy.shape[from], 1),
+                    "dy of the shape of the forward result", shape_of(c, 0), shape_of(c, 1));
+        ++from;
+      }
       continue;
     }
     PROA_EXPECT(c, from < dy.rank && may_equal(dy.shape[from], like.shape[i]),
