@@ -59,6 +59,26 @@ def test_a_page_has_the_same_examples_in_chinese(page: str) -> None:
     assert own == chinese
 
 
+FENCED = re.compile(r"^ *```\w*\n.*?^ *```$", re.M | re.S)
+NAMES = re.compile(r"`([^`\n]+)`")
+
+
+@pytest.mark.parametrize("page", ["serving", "serving-deploy", "serving-tuning"])
+def test_a_page_on_serving_is_whole_in_chinese(page: str) -> None:
+    """The same commands and examples, headings, names of options, and figures."""
+    paths = [ROOT / "docs" / f"{page}{end}.md" for end in ("", "-zh")]
+    own, chinese = (path.read_text(encoding="utf-8") for path in paths)
+    assert f"({page}-zh.md)" in own and f"({page}.md)" in chinese
+    assert FENCED.findall(own) == FENCED.findall(chinese)
+    own, chinese = (FENCED.sub("", text) for text in (own, chinese))
+    assert re.findall("^#+ ", own, re.M) == re.findall("^#+ ", chinese, re.M)
+    assert own.count("\n|") == chinese.count("\n|")
+    names = [set(NAMES.findall(" ".join(text.split()))) for text in (own, chinese)]
+    assert names[0] == names[1]
+    figures = [set(re.findall(r"\d+\.\d+", text)) for text in (own, chinese)]
+    assert figures[0] == figures[1]
+
+
 SLIM = ("", ".quant", ".prune", ".distill", ".pantheon", ".search", ".compression",
         ".analysis")  # fmt: skip
 
