@@ -180,9 +180,22 @@ BY_RULE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: raw.linear(ones([2, 3]), ones([3])),
         "expected w with 2 axes (in_features, out_features), got w.shape=(3,)",
     ),
+    "linear_dynamic": (
+        lambda: raw.linear_dynamic(
+            ones([2, 3]), proa.zeros([4, 5], "int8"), ones([5])
+        ),
+        "expected in_features equal to w.shape[0], got in_features=3, w.shape[0]=4",
+    ),
     "linear_recurrence": (
         lambda: raw.linear_recurrence(ones([2, 3]), ones([2, 3]), axis=2),
         "expected axis within the arrays' axes, got axis=2, shape=(2, 3)",
+    ),
+    "linear_weight_only": (
+        lambda: raw.linear_weight_only(
+            ones([2, 8]), proa.zeros([5, 7], "uint8"), ones([5, 1]), bits=4, group=8
+        ),
+        "expected whole groups in each row of w, got in_features=8, group=8, "
+        "w.shape=(5, 7)",
     ),
     "linspace": (
         lambda: raw.linspace(start=0.0, stop=1.0, count=-1, dtype="float32"),
