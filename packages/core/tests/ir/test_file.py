@@ -206,6 +206,15 @@ def test_weights_of_one_name_are_distinguished(tmp_path: Path) -> None:
     assert shapes == [(3,), (4, 3)]
 
 
+@pytest.mark.parametrize(("content", "given"), [(b"", "none"), (b"abc", "3")])
+def test_a_file_that_is_too_short_says_how_much_was_given(
+    content: bytes, given: str
+) -> None:
+    text = rf"a model file must have at least 8 bytes, got {given}$"
+    with pytest.raises(InvalidArgumentError, match=text):
+        from_bytes(content)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"no such file: .*nowhere\.proa"):
         read(tmp_path / "nowhere.proa")

@@ -42,7 +42,7 @@ class _Reader:
         if not starts_safetensors(raw) and (kind := format_of_bytes(raw)):
             self.fail("a graph as the first tensor of a safetensors file", kind)
         if len(raw) < 8:
-            self.fail("a file of at least 8 bytes", len(raw))
+            self.fail("at least 8 bytes", len(raw) or "none")
         (json_size,) = struct.unpack_from("<Q", raw)
         if json_size > len(raw) - 8 or (json_size + 8) % ALIGN:
             self.fail("a safetensors header", f"one of {json_size} bytes")
