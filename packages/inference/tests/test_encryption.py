@@ -1,5 +1,6 @@
 """Models encrypted by AES-256-GCM, which are plain in memory alone."""
 
+import json
 import os
 
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from inference_models import mlp, write_mlp
 
 from proa.errors import InvalidArgumentError, PreconditionNotMetError, VersionError
+from proa.ir import file
+from proa.ir.builder import Builder
 from proa_inference import (
     Config,
     create_predictor,
@@ -70,6 +73,52 @@ def test_a_predictor_reads_an_encrypted_file_by_a_key_of_a_callback(tmp_path, op
     for wrong in (b"short", "x" * 32, None):
         with pytest.raises(InvalidArgumentError, match="key must be 32 bytes"):
             encrypt(b"", wrong)
+
+
+@pytest.mark.parametrize("option", ["enable_save_optim_model", "switch_ir_debug"])
+@pytest.mark.parametrize("source", ["file", "bytes"])
+def test_options_that_would_write_an_encrypted_model_plain_are_refused(
+    tmp_path, monkeypatch, option, source
+):
+    monkeypatch.chdir(tmp_path)
+    path, secret = write_mlp(tmp_path / "mlp.proa"), tmp_path / "mlp.secret"
+    encrypt_file(path, secret, KEY)
+    path.unlink()
+    config = Config(secret) if source == "file" else Config()
+    if source == "bytes":
+        config.set_model_buffer(secret.read_bytes())
+    config.set_cipher_key(KEY)
+    config.set_optim_cache_dir(tmp_path / "cache")
+    assert config.model_is_encrypted()
+    getattr(config, option)()
+    with pytest.raises(InvalidArgumentError, match=f"{option}.*encrypted"):
+        create_predictor(config)
+    assert os.listdir(tmp_path) == ["mlp.secret"]
+    getattr(config, option)(False)
+    check(create_predictor(config))
+    assert os.listdir(tmp_path) == ["mlp.secret"]
+
+
+def test_the_cache_of_tuning_has_nothing_of_the_weights(tmp_path):
+    b = Builder()
+    w = np.random.default_rng(1).standard_normal((8, 4, 3, 3)).astype(np.float32)
+    steps = {"stride": [1, 1], "padding": [1] * 4, "dilation": [1, 1], "groups": 1}
+    x = b.input("x", "float32", (1, 4, 16, 16))
+    b.output(b.conv2d(x, b.parameter("secret_weight", w), **steps))
+    file.write(b.program, tmp_path / "conv.proa")
+    encrypt_file(tmp_path / "conv.proa", tmp_path / "conv.secret", KEY)
+    config = Config(tmp_path / "conv.secret")
+    config.set_cipher_key(KEY)
+    config.enable_tuning(tmp_path / "tuned")
+    create_predictor(config)
+    (cached,) = (tmp_path / "tuned").iterdir()
+    stored = json.loads(cached.read_bytes())
+    assert set(stored) == {"made_for", "choices"}
+    assert set(stored["choices"].values()) <= {"", "implicit_gemm", "im2col"}
+    facts = stored["made_for"]
+    assert set(facts) == {"format", "proa", "machine", "threads", "shapes", "graph"}
+    assert len(facts["graph"]) == 64  # a hash
+    assert b"secret_weight" not in cached.read_bytes()
 
 
 @settings(max_examples=60, deadline=None)

@@ -168,6 +168,10 @@ class Config(Bfloat16, Devices, Tuning):
         """Whether the engine can read the model's file without Python."""
         return self._source.is_plain_file()
 
+    def model_is_encrypted(self) -> bool:
+        """Whether the model is encrypted: it is plain in memory alone."""
+        return self._source.is_encrypted()
+
     # -- how it runs
     # ----------------------------------------------------------------------
 
@@ -255,7 +259,8 @@ class Config(Bfloat16, Devices, Tuning):
 
     def switch_ir_debug(self, x: int = True) -> None:
         """Write the graph as text before the passes and after each, into
-        `set_optim_cache_dir` or the working folder: ``0_recorded.txt``, ….
+        `set_optim_cache_dir` or the working folder: ``0_recorded.txt``, …. The load of
+        an encrypted model then raises an InvalidArgumentError.
         """
         if x:
             self._passes.enable_debug()
@@ -286,7 +291,8 @@ class Config(Bfloat16, Devices, Tuning):
 
         Later loads of the same ``.proa`` file, unchanged, with the same passes,
         precision and version of Proa read that instead and run no passes, unless they
-        are tuned or have delegates.
+        are tuned or have delegates. The load of an encrypted model raises an
+        InvalidArgumentError, since what is saved would be plain.
         """
         self._save_optimized = save_optimized_model
 

@@ -9,7 +9,12 @@ import os
 from pathlib import Path
 
 import proa
-from proa.errors import Error, UnimplementedError, VersionError
+from proa.errors import (
+    Error,
+    InvalidArgumentError,
+    UnimplementedError,
+    VersionError,
+)
 from proa.ir import Program, file, passes
 from proa.ir.precision import compute_in_bfloat16
 from proa.runtime import Engine, engine_from_bytes, engine_from_parts, load_engine
@@ -120,7 +125,12 @@ def engine_of_program(
 
 
 def build_engine(config: Config) -> Engine:
-    """The engine that a config describes, with its delegates."""
+    """The engine that a config describes, with its delegates.
+
+    Raises:
+        InvalidArgumentError: If it would write what an encrypted model holds.
+    """
+    _check_nothing_plain_is_written(config)
     delegates = config.delegates()
     passes_run = config.ir_optim() and bool(config.pass_builder().all_passes())
     engine: Engine
@@ -148,6 +158,19 @@ def build_engine(config: Config) -> Engine:
         engine = _engine_as_stored(config)
     engine.limit_plans(*config.plan_cache())
     return engine
+
+
+def _check_nothing_plain_is_written(config: Config) -> None:
+    options = {
+        "enable_save_optim_model": config.saves_optim_model(),
+        "switch_ir_debug": config.pass_builder().is_debug(),
+    }
+    for name, given in options.items():
+        if given and config.model_is_encrypted():
+            raise InvalidArgumentError(
+                f"[Config.{name}] expected a model that is not encrypted, got an "
+                f"encrypted one, of which it would write plain bytes"
+            )
 
 
 def _origin(config: Config) -> str:

@@ -44,10 +44,16 @@ class Source:
         """Whether it is a .proa file, which the engine can read by itself."""
         if not isinstance(self.program, Path) or not self.program.is_file():
             return False
-        if _foreign(self) is not None:
+        return _foreign(self) is None and not self.is_encrypted()
+
+    def is_encrypted(self) -> bool:
+        """Whether it is an encrypted model, a file or bytes."""
+        if isinstance(self.program, bytes):
+            return is_encrypted(self.program)
+        if self.program is None or not self.program.is_file():
             return False
         with self.program.open("rb") as stream:
-            return not is_encrypted(stream.read(16))
+            return is_encrypted(stream.read(16))
 
     def content(self) -> bytes | memoryview:
         """The bytes of the model file, in memory; those of another format are imported.
