@@ -236,6 +236,33 @@ def test_a_containers_limit_counts(tmp_path):
     assert available_cores(tmp_path) == 1
 
 
+def test_limits_of_the_groups_around_the_process_count(tmp_path):
+    membership = tmp_path / "membership"
+
+    def cores(lines):
+        membership.write_text(lines)
+        return available_cores(tmp_path, membership)
+
+    inner = tmp_path / "pod" / "server"
+    inner.mkdir(parents=True)
+    unlimited = cores("0::/pod/server\n")
+    (inner / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "pod" / "cpu.max").write_text("100000 100000\n")
+    assert cores("0::/pod/server\n") == 1  # of the group around it
+    assert cores("0::/pod\n") == 1
+    assert cores("0::/other\n") == unlimited  # is in another group
+    assert cores("0::/\n") == unlimited
+    old = tmp_path / "cpu,cpuacct" / "jobs"
+    (old / "one").mkdir(parents=True)
+    (old / "one" / "cpu.cfs_quota_us").write_text("-1\n")
+    (old / "one" / "cpu.cfs_period_us").write_text("100000\n")
+    (old / "cpu.cfs_quota_us").write_text("50000\n")
+    (old / "cpu.cfs_period_us").write_text("100000\n")
+    assert cores("5:cpuset:/\n4:cpu,cpuacct:/jobs/one\n0::/none\n") == 1
+    assert cores("4:memory:/jobs/one\n") == unlimited
+    assert cores("no line of groups\n") == unlimited
+
+
 @pytest.mark.parametrize(
     ("given", "found"),
     [
