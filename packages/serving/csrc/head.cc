@@ -22,9 +22,8 @@ bool is_token(unsigned char byte) {
 }
 
 bool is_value(const char* begin, const char* end) {
-  return std::all_of(begin, end, [](unsigned char byte) {
-    return byte == '\t' || (byte >= 0x20 && byte < 0x7f);
-  });
+  return std::all_of(
+      begin, end, [](unsigned char byte) { return byte == '\t' || (byte >= 0x20 && byte < 0x7f); });
 }
 
 bool read_number(const char* begin, const char* end, size_t* number) {

@@ -146,8 +146,8 @@ PyObject* call_fast(PyObject* answer, const char* text, const HeadPattern::Found
   return parts;
 }
 
-/// As `answer_pattern`, for a request with a head that is known. The protocol may take it without an
-/// answer, or as far as it has arrived.
+/// As `answer_pattern`, for a request with a head that is known. The protocol may take it without
+/// an answer, or as far as it has arrived.
 ssize_t answer_head(Transport* self, const char* buffer, size_t begin, size_t size) {
   HeadPattern::Found found;
   const KnownHead* known = nullptr;

@@ -21,8 +21,8 @@ struct Known {
   PyObject* answer;
 };
 
-/// A head of HTTP/1.1 that was accepted. `answer(text, data)`, if it is not None, gives the parts of
-/// the answer to JSON and raw tensors, or None; `take(begin, body, end, length, text)` tells the
+/// A head of HTTP/1.1 that was accepted. `answer(text, data)`, if it is not None, gives the parts
+/// of the answer to JSON and raw tensors, or None; `take(begin, body, end, length, text)` tells the
 /// protocol where in the engine's buffer a request with such a head is, and is false where the
 /// protocol is to parse it after all.
 struct KnownHead {

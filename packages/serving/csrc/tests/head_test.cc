@@ -101,7 +101,11 @@ void test_whatever_else_differs_is_not_the_same() {
 void test_what_may_not_be_learned() {
   HeadPattern pattern;
   const std::string line(kLine);
-  const std::string heads[] = {"", "\r\n", line, line + "\r\n", line + "Host: a\r\n\r\n",
+  const std::string heads[] = {"",
+                               "\r\n",
+                               line,
+                               line + "\r\n",
+                               line + "Host: a\r\n\r\n",
                                line + "Content-Length: 1\r\n\r\nx",
                                line + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n",
                                line + "Content-Length: 1\r\nA b: c\r\n\r\n"};
@@ -133,7 +137,9 @@ void fuzz_against_a_reading_line_by_line() {
   std::mt19937 random(18);
   const auto below = [&random](size_t limit) { return random() % limit; };
   const HeadPattern pattern = learned(kHead);
-  const std::string pool = "\r\n :0129aZ-\t\x01\xff" "Content-Length: Host: Connection";
+  const std::string pool =
+      "\r\n :0129aZ-\t\x01\xff"
+      "Content-Length: Host: Connection";
   size_t known = 0;
   for (int round = 0; round < 200000; ++round) {
     std::string data = kHead;
@@ -152,8 +158,8 @@ void fuzz_against_a_reading_line_by_line() {
     ++known;
     expect(found.head <= data.size() && data.compare(found.head - 4, 4, "\r\n\r\n") == 0, "end");
     auto said = meaning(data.substr(0, found.head)), wanted = meaning(kHead);
-    const std::string length = said["content-length"], text =
-        said["inference-header-content-length"];
+    const std::string length = said["content-length"],
+                      text = said["inference-header-content-length"];
     expect(std::stoul(length) == found.body && std::stoul(text) == found.text, "its numbers");
     wanted["content-length"] = length;
     wanted["inference-header-content-length"] = text;

@@ -12,11 +12,10 @@ import httptools
 
 from proa_serving.http.answers import Answers
 from proa_serving.http.body import IN_PLACE, Body, too_large
-from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads, check_head
+from proa_serving.http.heads import MAX_KNOWN_BYTES, KnownHeads, check_head, oversize
 from proa_serving.http.messages import CONTINUE, Head, Reply, Request, send
 from proa_serving.http.repeats import HttpRepeats
 from proa_serving.protocol.errors import (
-    HeadTooLargeError,
     InvalidRequestError,
     ServingError,
     SlowRequestError,
@@ -36,8 +35,6 @@ from proa_serving.transport.phases import (
 from proa_serving.transport.unread import Unread, unread_bytes
 
 log = logging.getLogger("proa_serving.http")
-MAX_HEAD_BYTES = 64 * 1024
-_TOO_LARGE = f"head must be at most {MAX_HEAD_BYTES} bytes"
 known_heads = KnownHeads()
 
 
@@ -307,8 +304,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._in_place = body if body is not None and body.in_place else None
             return
         self._head_bytes += len(data)
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self._fail(HeadTooLargeError("http", _TOO_LARGE))
+        if error := oversize(self._head_bytes):
+            self._fail(error)
 
     # The parser's callbacks; none may raise
 

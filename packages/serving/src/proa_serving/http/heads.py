@@ -7,7 +7,13 @@ costs as much as all else that is done for a small request.
 from __future__ import annotations
 
 from proa_serving.http.messages import Head, Request
-from proa_serving.protocol.errors import InvalidRequestError, UnavailableError
+from proa_serving.protocol.errors import (
+    HeadTooLargeError,
+    InvalidRequestError,
+    UnavailableError,
+)
+
+MAX_HEAD_BYTES = 64 * 1024
 
 # Longer heads are parsed each time.
 MAX_KNOWN_BYTES = 2048
@@ -19,13 +25,24 @@ UNUSUAL = (b"transfer-encoding", b"expect", b"upgrade")
 _HEALTH = (b"/v2/health/live", b"/v2/health/ready", b"/metrics")
 
 
+def oversize(size: int) -> HeadTooLargeError | None:
+    """The error of a head of so many bytes, if that is more than it may have."""
+    if size <= MAX_HEAD_BYTES:
+        return None
+    return HeadTooLargeError("http", f"head must be at most {MAX_HEAD_BYTES} bytes")
+
+
 def check_head(request: Request, *, needs_host: bool, health_only: bool) -> None:
     """Refuse what can be refused by its head, whoever sent it.
 
     Raises:
+        HeadTooLargeError: If it is larger than heads may be: one read may bring more.
         InvalidRequestError: If it has no Host and must have one.
         UnavailableError: If only health checks are answered.
     """
+    fields = sum(len(name) + len(value) for name, value in request.headers.items())
+    if error := oversize(len(request.target) + fields):
+        raise error
     if needs_host and b"host" not in request.headers:
         raise InvalidRequestError("http", "must have a Host in HTTP/1.1, got none")
     if health_only:
